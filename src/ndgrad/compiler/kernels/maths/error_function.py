@@ -3,9 +3,9 @@
     erf(x) = x + x E(x^2)                                             for |x| < 1,
     erfc(x) = exp(-x^2) (1.28125 + G(t)) / (1 + 2x),  t = (x - 2) / (x + 2),   for x > 1/2,
 
-E and G polynomials: erfc(x) exp(x^2) (1 + 2x) runs from 1 at 0 to 2/sqrt(pi) at infinity and is smooth in t. The tail of erfc keeps its last
-place because x^2, the quotients and the product are pairs; erf = 1 - erfc does not need that, since erfc is small where it is used.
-Single precision: erf as it stands, erfc in double.
+E and G polynomials: erfc(x) exp(x^2) (1 + 2x) runs from 1 at 0 to 2/sqrt(pi) at infinity and is smooth in t. The tail
+of erfc keeps its last place because x^2, the quotients and the product are pairs; erf = 1 - erfc does not need that,
+since erfc is small where it is used. Single precision: erf as it stands, erfc in double.
 """
 
 from __future__ import annotations

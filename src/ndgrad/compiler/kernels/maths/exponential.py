@@ -3,9 +3,9 @@
     exp(x) = 2^n exp(r),   n = round(x / ln 2),   r = x - n ln 2,   |r| <= ln 2 / 2,
     exp(r) = 1 + t,        t = r + r^2 q(r),      q a polynomial.
 
-ln 2 is the sum of a short constant, whose products with n are exact, and the rest. 2^n is made of bits: n is added to the exponent of
-exp(r). Where the result is subnormal its exponent would not do; there n is made greater by `_LIFT` first and the result is multiplied by
-2^-_LIFT, which rounds once.
+ln 2 is the sum of a short constant, whose products with n are exact, and the rest. 2^n is made of bits: n is added to
+the exponent of exp(r). Where the result is subnormal its exponent would not do; there n is made greater by `_LIFT`
+first and the result is multiplied by 2^-_LIFT, which rounds once.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ An angle in the first quadrant is read off its triangle: with a / b its tangent,
     a > (sqrt 2 - 1) b:   pi/4 + atan((a - b) / (a + b)),
     else                         atan(a / b),
 
-and atan(t) = t + t^3 P(t^2) for the |t| <= sqrt 2 - 1 that is left. The quotient is a pair, so that its rounding is not felt beside pi/4. asin is
-x + x^3 Q(x^2) up to 1/2, and beyond pi/2 - 2 asin(sqrt((1 - x) / 2)), the root as a pair. Single precision is computed in double.
+and atan(t) = t + t^3 P(t^2) for the |t| <= sqrt 2 - 1 that is left. The quotient is a pair, so that its rounding is
+not felt beside pi/4. asin is x + x^3 Q(x^2) up to 1/2, and beyond pi/2 - 2 asin(sqrt((1 - x) / 2)), the root as a
+pair. Single precision is computed in double.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _THREE_QUARTERS, _THREE_QUARTERS_LOW, _ = CONSTANTS["three_quarters_pi_float64"]
 
 
 class _Angle:
-    """base + (t + tail): the angle of a triangle with sides a (opposite) and b, both at least 0; `lower` and `middle` say which case it is."""
+    """base + (t + tail): the angle of a triangle with sides a (opposite) and b, both at least 0."""
 
     def __init__(self, a: Real, b: Real | float) -> None:
         w = a.w
@@ -35,12 +36,12 @@ class _Angle:
         bottom = self.upper.choose(a, self.middle.choose(total.hi, b))
         bottom = bottom.equals(0.0).choose(1.0, bottom)  # a = b = 0: the quotient is to be 0
         if exact:
-            self.between = _without(self.middle, self.upper)
+            between = self.middle & ~self.upper
             inverse = 1.0 / bottom
             self.t = top * inverse
             taken = two_product(self.t, bottom)
             left = (top - taken.hi) - taken.lo
-            left = left + self.between.choose(difference.lo - self.t * total.lo, 0.0)
+            left = left + between.choose(difference.lo - self.t * total.lo, 0.0)
             z = self.t * self.t
             self.tail = muladd(polynomial(z, POLYNOMIALS["arctangent"][w.degrees]) * z, self.t, left * inverse)
         else:
@@ -62,10 +63,6 @@ class _Angle:
         return turned.choose(left, right)
 
 
-def _without(a: Mask, b: Mask) -> Mask:
-    return a & ~b
-
-
 def atan(x: Real) -> Real:
     if x.w.single:
         return atan(x.wide()).narrow()
@@ -81,13 +78,9 @@ def atan2(y: Real, x: Real) -> Real:
     a, b = absolute(y), absolute(x)
     longer = greater(a, b)
     endless = longer.equals(math.inf)
-    factor = (longer > 2.0**500).choose(x.w.real(2.0**-200), 2.0**400)
-    if x.w.degrees == "wide":
-        a, b = endless.choose(a.equals(math.inf).choose(x.w.real(1.0), 0.0), a), endless.choose(b.equals(math.inf).choose(x.w.real(1.0), 0.0), b)
-    else:
-        a = endless.choose(a.equals(math.inf).choose(x.w.real(1.0), 0.0), a * factor)
-        b = endless.choose(b.equals(math.inf).choose(x.w.real(1.0), 0.0), b * factor)
-    result = copysign(_Angle(a, b).value(x.negative()), y)
+    factor = (longer > 2.0**500).choose(x.w.real(2.0**-200), 2.0**400) if x.w.degrees != "wide" else x.w.real(1.0)
+    sides = [endless.choose(side.equals(math.inf).choose(x.w.real(1.0), 0.0), side * factor) for side in (a, b)]
+    result = copysign(_Angle(*sides).value(x.negative()), y)
     return (x.is_nan() | y.is_nan()).choose(x + y, result)
 
 

@@ -2,11 +2,13 @@
 
     x^y = exp(y log x).
 
-The logarithm times y is up to 745 and its error becomes the relative error of the result, so log x is a pair with some 65 right bits: as
-in `logarithm`, with s a pair and the first two terms of 2 atanh(s) = 2s + 2/3 s^3 + s^5 T(s^2) in pairs. For single precision, double is enough.
+The logarithm times y is up to 745 and its error becomes the relative error of the result, so log x is a pair with
+some 65 right bits: as in `logarithm`, with s a pair and the first two terms of 2 atanh(s) = 2s + 2/3 s^3 + s^5 T(s^2)
+in pairs. For single precision, double is enough.
 
-cbrt(2^(3k + j) m) = 2^k cbrt(2^j m): a polynomial gives nine bits, and each of two steps of Halley's, t (t^3 + 2w) / (2 t^3 + w), three times
-as many; the last with t^3 as a pair. hypot scales its arguments by powers of two and takes the root of a pair.
+cbrt(2^(3k + j) m) = 2^k cbrt(2^j m): a polynomial gives nine bits, and each of two steps of Halley's, t (t^3 + 2w) /
+(2 t^3 + w), three times as many; the last with t^3 as a pair. hypot scales its arguments by powers of two and takes
+the root of a pair.
 """
 
 from __future__ import annotations
