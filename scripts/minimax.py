@@ -3,8 +3,9 @@
     python scripts/minimax.py            # all of them (minutes; needs mpmath)
     python scripts/minimax.py sine atan  # shows these, writes nothing
 
-Least squares on Chebyshev points come within a bit of the smallest largest error, and need no exchange of points. Rounding the coefficients
-afterwards would lose digits, so they are rounded one after the other, the lowest first, and the rest is fitted again each time.
+Least squares on Chebyshev points come within a bit of the smallest largest error, and need no exchange of points.
+Rounding the coefficients afterwards would lose digits, so they are rounded one after the other, the lowest first, and
+the rest is fitted again each time.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 import mpmath as mp
 
 TARGET = Path(__file__).resolve().parent.parent / "src" / "ndgrad" / "compiler" / "kernels" / "maths" / "coefficients.py"
-mp.mp.prec = 320  # and more where the bits of 2/pi are written
+mp.mp.prec = 320
 
 
 class Fit(NamedTuple):
@@ -65,8 +66,9 @@ FITS = {
     "hyperbolic_tangent": Fit("(tanh(x) - x) / x^3, z = x^2",
         _root(lambda x: (mp.tanh(x) - x) / x**3), (_TINY, 0.4226), lambda z: z, 11, 5, 6),
     "error_function": Fit("erf(x) / x - 1, z = x^2", _root(lambda x: mp.erf(x) / x - 1), (_TINY, 1.0), lambda z: 1, 12, 6, 7),
-    "scaled_erfc": Fit("erfc(x) exp(x^2) (1 + 2 x) - 1.28125, t = (x - 2) / (x + 2)", _scaled_erfc, (-0.61, 0.873), lambda t: 1, 24, 11, 13),
-    "cube_root": Fit("cbrt(m)", mp.cbrt, (0.5, 4.0), lambda m: 1 / mp.cbrt(m), 4, 4, 4),
+    "scaled_erfc": Fit("erfc(x) exp(x^2) (1 + 2 x) - 1.28125, t = (x - 2) / (x + 2)",
+        _scaled_erfc, (-0.61, 0.873), lambda t: 1, 24, 11, 13),
+    "cube_root": Fit("cbrt(m)", mp.cbrt, (0.353, 2.83), lambda m: 1 / mp.cbrt(m), 4, 4, 4),
 }  # fmt: skip
 
 # ----- fitting ------------------------------------------------------------------------------------------------------------
@@ -119,7 +121,10 @@ def _parts(value: Any, widths: tuple[int, ...], single: bool = False) -> tuple[f
 
 
 def constants() -> dict[str, tuple[float, ...]]:
-    numbers = {"ln2": mp.log(2), "inverse_ln2": 1 / mp.log(2), "log10_2": mp.log10(2), "inverse_ln10": 1 / mp.log(10), "half_pi": mp.pi / 2}
+    numbers = {
+        "ln2": mp.log(2), "inverse_ln2": 1 / mp.log(2), "log10_2": mp.log10(2), "inverse_ln10": 1 / mp.log(10), "half_pi": mp.pi / 2,
+        "three_quarters_pi": mp.pi * 3 / 4,
+    }
     found = {}
     for name, value in numbers.items():
         found[f"{name}_float64"] = _parts(value, (53, 53, 53))

@@ -1,7 +1,8 @@
-"""Elementary functions of vectors of floats, written as LLVM IR: any number of lanes, float32 and float64, with and without fused multiply-add.
+"""Elementary functions of vectors of floats, written as LLVM IR.
 
-`library` has the names and the two calls that other rooms use (`emit`, `library`); `values` is the language in which formulas are written,
-`pairs` numbers with twice the digits, `coefficients` the polynomials; the rest is one file per family of functions.
+They take any number of lanes of float32 or float64, on processors with and without fused multiply-add. `library` has the names and the two calls that other rooms use (`emit`, `library`); `values` is the language in which
+formulas are written, `pairs` numbers with twice the digits, `coefficients` the polynomials; the rest is one file per
+family of functions.
 """
 
 from ndgrad.compiler.kernels.maths.library import FORMULAS, Formula, emit, library

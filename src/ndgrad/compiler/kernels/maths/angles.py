@@ -1,11 +1,12 @@
 """Angles brought between -pi/4 and pi/4: x = n pi/2 + r, r a pair.
 
-Up to `_NEAR`, n is found by rounding x / (pi/2) and r by subtracting n times pi/2, given as a sum of constants, each product exact: the first
-difference cancels exactly, and two more constants leave a pair that is right to the last place also where x lies next to a multiple of pi/2.
+Up to `_NEAR`, n is found by rounding x / (pi/2) and r by subtracting n times pi/2, given as a sum of constants, each
+product exact: the first difference cancels exactly, and two more constants leave a pair that is right to the last
+place also where x lies next to a multiple of pi/2.
 
-Beyond (one call for all lanes, taken only if some lane is that large), Payne and Hanek: x = M 2^e with a whole M, and of the bits of 2/pi only
-192 matter, since those before them give multiples of 4 and those behind less than 2^-137. M times these bits, modulo 2^192, has n mod 4 in its
-two highest bits and x / (pi/2) - n behind them.
+Beyond (one call for all lanes, taken only if some lane is that large), Payne and Hanek: x = M 2^e with a whole M, and
+of the bits of 2/pi only 192 matter, since those before them give multiples of 4 and those behind less than 2^-137. M
+times these bits, modulo 2^192, has n mod 4 in its two highest bits and x / (pi/2) - n behind them.
 """
 
 from __future__ import annotations
@@ -86,7 +87,9 @@ def large_angle(type: Vector, fma: bool) -> Function:
             values = [f.set(f"extractvalue {{double, double, double}} {found}, {i}") for i in range(3)]
             if type.element == "float":
                 values = _narrowed(f, values)
-            parts = [f.set(f"insertelement {type} {p}, {type.element} {v}, i64 {lane}") for p, v in zip(parts, values)] if type.lanes > 1 else values
+            if type.lanes > 1:
+                values = [f.set(f"insertelement {type} {p}, {type.element} {v}, i64 {lane}") for p, v in zip(parts, values)]
+            parts = values
     whole = "poison"
     for i, part in enumerate(parts):
         whole = f.set(f"insertvalue {triple} {whole}, {type} {part}, {i}")

@@ -1,7 +1,7 @@
 """Minimax polynomials, lowest coefficient first: written by scripts/minimax.py, which says of what; do not edit.
 
-`float64` and `float32` are for arithmetic in that type, `wide` for float32 results computed in float64. Beside each stands the binary
-logarithm of its largest error, counted as the formula that uses it feels it.
+`float64` and `float32` are for arithmetic in that type, `wide` for float32 results computed in float64. Beside each
+stands the binary logarithm of its largest error, counted as the formula that uses it feels it.
 """
 
 from __future__ import annotations
@@ -350,28 +350,28 @@ POLYNOMIALS: dict[str, dict[str, tuple[float, ...]]] = {
             -2.204218683972126e-05,
         ),
     },
-    # cbrt(m) on [0.5, 4]
+    # cbrt(m) on [0.353, 2.83]
     "cube_root": {
         "float64": (  # 2^-8.7
-            0.5039376380099266,
-            0.6943799771080912,
-            -0.24866799451704222,
-            0.05481914290209134,
-            -0.004787119544745763,
+            0.4488735730123261,
+            0.8750902005210962,
+            -0.4432538261560353,
+            0.1381814932904352,
+            -0.017061487808052916,
         ),
         "float32": (  # 2^-8.7
-            0.5039376616477966,
-            0.6943799257278442,
-            -0.24866795539855957,
-            0.05481912940740585,
-            -0.004787117708474398,
+            0.4488735795021057,
+            0.8750901818275452,
+            -0.4432538151741028,
+            0.13818149268627167,
+            -0.017061488702893257,
         ),
         "wide": (  # 2^-8.7
-            0.5039376380099266,
-            0.6943799771080912,
-            -0.24866799451704222,
-            0.05481914290209134,
-            -0.004787119544745763,
+            0.4488735730123261,
+            0.8750902005210962,
+            -0.4432538261560353,
+            0.1381814932904352,
+            -0.017061487808052916,
         ),
     },
 }
@@ -427,6 +427,16 @@ CONSTANTS = {
         1.5707963705062866,
         -4.371138828673793e-08,
         -1.7151245100058819e-15,
+    ),
+    "three_quarters_pi_float64": (
+        2.356194490192345,
+        9.184850993605148e-17,
+        3.9168984647504e-33,
+    ),
+    "three_quarters_pi_float32": (
+        2.356194496154785,
+        -5.962440319251527e-09,
+        9.184850732644269e-17,
     ),
     "ln2_short_float64": (
         0.6931471805601177,

@@ -3,9 +3,9 @@
     exp(x) = 2^n exp(r),   n = round(x / ln 2),   r = x - n ln 2,   |r| <= ln 2 / 2,
     exp(r) = 1 + t,        t = r + r^2 q(r),      q a polynomial.
 
-ln 2 is the sum of a short constant, whose products with n are exact, and the rest. 2^n is made of bits: n is added to the exponent of
-exp(r). Where the result is subnormal its exponent would not do; there n is made greater by `_LIFT` first and the result is multiplied by
-2^-_LIFT, which rounds once.
+ln 2 is the sum of a short constant, whose products with n are exact, and the rest. 2^n is made of bits: n is added to
+the exponent of exp(r). Where the result is subnormal its exponent would not do; there n is made greater by `_LIFT`
+first and the result is multiplied by 2^-_LIFT, which rounds once.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 
 from ndgrad.compiler.kernels.maths.coefficients import CONSTANTS, POLYNOMIALS
+from ndgrad.compiler.kernels.maths.pairs import two_sum
 from ndgrad.compiler.kernels.maths.values import Bits, Mask, Real, absolute, greater, lesser, muladd, polynomial
 
 #: exp(x) is infinite above and 0 below these, and subnormal below the third.
@@ -44,11 +45,14 @@ def reduced(x: Real, more: Real | None = None) -> Reduced:
     first = muladd(n, -high, x)
     r = muladd(n, -low, first)
     rest = muladd(n, -low, first - r)
-    return Reduced(shifted, n, r, rest if more is None else rest + more)
+    if more is None:
+        return Reduced(shifted, n, r, rest)
+    near = two_sum(r, rest + more)
+    return Reduced(shifted, n, near.hi, near.lo)
 
 
 def excess(r: Real, rest: Real | None = None) -> Real:
-    """t = exp(r + rest) - 1, for r near 0."""
+    """t = exp(r + rest) - 1, for r near 0 and a rest below its last place."""
     tail = polynomial(r, POLYNOMIALS["exponential"][r.w.degrees]) * (r * r)
     return r + (tail if rest is None else muladd(rest, r, rest) + tail)
 

@@ -1,8 +1,9 @@
 """tanh, sigmoid, sinh, cosh, and their inverses asinh, acosh, atanh.
 
-tanh(x) is 1 - 2 / (exp(2x) + 1), and near 0, where that would cancel, a polynomial. With a = |x|, sigmoid divides numbers between 0 and 2: with e = exp(-a) it is 1 / (1 + e) on
-the right and e / (1 + e) on the left. sinh and cosh are halves of exp(a) +- exp(-a), where 0.5 exp(a) is computed as one number, since
-exp(a) may overflow first; near 0, sinh is a polynomial. The inverses are logarithms of 1 + (a pair):
+tanh(x) is 1 - 2 / (exp(2x) + 1), and near 0, where that would cancel, a polynomial. With a = |x|, sigmoid divides
+numbers between 0 and 2: with e = exp(-a) it is 1 / (1 + e) on the right and e / (1 + e) on the left. sinh and cosh
+are halves of exp(a) +- exp(-a), where 0.5 exp(a) is computed as one number, since exp(a) may overflow first; near 0,
+sinh is a polynomial. The inverses are logarithms of 1 + (a pair):
 
     asinh(a) = log(1 + a + a^2 / (1 + sqrt(1 + a^2))),
     acosh(x) = log(1 + t + sqrt(t (t + 2))),  t = x - 1,

@@ -3,8 +3,9 @@
     y = maths.emit(f, "exp", Vector("double", 4), x)      # in a function being written
     text = module([f, *maths.library(f.needed, target)])  # the definitions of what was called, for this processor
 
-A function that is an instruction or two (sqrt, floor, minimum) is written in place. The others are internal functions of the module, one for
-each vector type in use; LLVM puts them into the caller's loop (`alwaysinline`) except for the longest, which are compiled once and called.
+A function that is an instruction or two (sqrt, floor, minimum) is written in place. The others are internal functions
+of the module, one for each vector type in use; LLVM puts them into the caller's loop (`alwaysinline`) except for the
+longest, which are compiled once and called.
 """
 
 from __future__ import annotations
@@ -12,7 +13,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from ndgrad.compiler.kernels.maths import angles, exponential, hyperbolic, logarithm, trigonometric
+from ndgrad.compiler.kernels.maths import (
+    angles,
+    division,
+    error_function,
+    exponential,
+    hyperbolic,
+    inverse_trigonometric,
+    logarithm,
+    power,
+    rounding,
+    trigonometric,
+    values,
+)
+from ndgrad.compiler.kernels.maths.angles import symbol
 from ndgrad.compiler.kernels.maths.values import Real, Writer
 from ndgrad.compiler.native.ir import Function, Vector
 from ndgrad.compiler.native.target import Target
@@ -29,34 +43,65 @@ class Formula:
 
 
 FORMULAS: dict[str, Formula] = {
+    # exponentials and logarithms
     "exp": Formula(1, exponential.exp, 1.0),
-    "exp2": Formula(1, exponential.exp2, 1.0),
-    "expm1": Formula(1, exponential.expm1, 1.5),
-    "tanh": Formula(1, hyperbolic.tanh, 2.0),
+    "exp2": Formula(1, exponential.exp2, 1.1),
+    "expm1": Formula(1, exponential.expm1, 1.6),
+    "log": Formula(1, logarithm.log, 0.9),
+    "log2": Formula(1, logarithm.log2, 0.9),
+    "log10": Formula(1, logarithm.log10, 0.8),
+    "log1p": Formula(1, logarithm.log1p, 0.9),
+    # powers
+    "pow": Formula(2, power.pow, 0.9),
+    "sqrt": Formula(1, values.sqrt, 0.5, "here"),
+    "rsqrt": Formula(1, power.rsqrt, 1.5, "here"),
+    "cbrt": Formula(1, power.cbrt, 0.6),
+    "hypot": Formula(2, power.hypot, 0.8),
+    # trigonometric and hyperbolic
+    "sin": Formula(1, trigonometric.sin, 0.9),
+    "cos": Formula(1, trigonometric.cos, 0.9),
+    "tan": Formula(1, trigonometric.tan, 1.0),
+    "asin": Formula(1, inverse_trigonometric.asin, 0.7),
+    "acos": Formula(1, inverse_trigonometric.acos, 0.7),
+    "atan": Formula(1, inverse_trigonometric.atan, 0.9),
+    "atan2": Formula(2, inverse_trigonometric.atan2, 0.9),
+    "sinh": Formula(1, hyperbolic.sinh, 1.7),
+    "cosh": Formula(1, hyperbolic.cosh, 1.4),
+    "tanh": Formula(1, hyperbolic.tanh, 1.4),
+    "asinh": Formula(1, hyperbolic.asinh, 1.0),
+    "acosh": Formula(1, hyperbolic.acosh, 1.0),
+    "atanh": Formula(1, hyperbolic.atanh, 1.0),
     "sigmoid": Formula(1, hyperbolic.sigmoid, 2.0),
-    "sinh": Formula(1, hyperbolic.sinh, 1.5),
-    "cosh": Formula(1, hyperbolic.cosh, 1.5),
-    "asinh": Formula(1, hyperbolic.asinh, 1.5),
-    "acosh": Formula(1, hyperbolic.acosh, 1.5),
-    "atanh": Formula(1, hyperbolic.atanh, 1.5),
-    "sin": Formula(1, trigonometric.sin, 1.0),
-    "cos": Formula(1, trigonometric.cos, 1.0),
-    "tan": Formula(1, trigonometric.tan, 1.5),
-    "log": Formula(1, logarithm.log, 1.0),
-    "log2": Formula(1, logarithm.log2, 1.0),
-    "log10": Formula(1, logarithm.log10, 1.0),
-    "log1p": Formula(1, logarithm.log1p, 1.5),
+    # the error function
+    "erf": Formula(1, error_function.erf, 1.4),
+    "erfc": Formula(1, error_function.erfc, 1.3),
+    # exact
+    "floor": Formula(1, rounding.floor, 0.0),
+    "ceil": Formula(1, rounding.ceil, 0.0),
+    "trunc": Formula(1, rounding.trunc, 0.0),
+    "rint": Formula(1, rounding.rint, 0.0),
+    "abs": Formula(1, values.absolute, 0.0, "here"),
+    "copysign": Formula(2, values.copysign, 0.0, "here"),
+    "nextafter": Formula(2, rounding.nextafter, 0.0),
+    "fmod": Formula(2, division.fmod, 0.0),
+    "remainder": Formula(2, division.remainder, 0.5),
+    "floor_divide": Formula(2, division.floor_divide, 0.0),
+    # choices: with NumPy's minimum and maximum a NaN wins, with fmin and fmax it loses
+    "sign": Formula(1, rounding.sign, 0.0, "here"),
+    "minimum": Formula(2, rounding.minimum, 0.0, "here"),
+    "maximum": Formula(2, rounding.maximum, 0.0, "here"),
+    "fmin": Formula(2, rounding.fmin, 0.0, "here"),
+    "fmax": Formula(2, rounding.fmax, 0.0, "here"),
 }
 
 #: Functions that others call, with results of their own kind, and what they refer to.
-_PARTS: dict[str, Callable[[Vector, bool], Function]] = {"large_angle": angles.large_angle}
+_PARTS: dict[str, Callable[[Vector, bool], Function]] = {
+    "large_angle": angles.large_angle,
+    "long_remainder": division.long_remainder,
+}
 _TABLES: dict[str, Callable[[], str]] = {"large_angle": angles.table}
 
 _ATTRIBUTES = {"inline": "alwaysinline nounwind", "call": "noinline nounwind"}
-
-
-def symbol(name: str, type: Vector) -> str:
-    return f"maths.{name}.{type.suffix}"
 
 
 def emit(f: Function, name: str, type: Vector, *values: str) -> str:

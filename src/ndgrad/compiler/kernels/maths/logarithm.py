@@ -4,8 +4,8 @@
     log(1 + f) = 2 atanh(s),        s = f / (2 + f),
                = f - (f^2/2 - s (f^2/2 + R(s^2))),   R(z) = z (2/3 + 2/5 z + ...) a polynomial.
 
-The last form leaves f, which is exact, to the end; what is subtracted from it is small, and so are its errors. The exponent and 1 + f are
-taken from the bits of x; subnormal numbers are multiplied by a power of two first.
+The last form leaves f, which is exact, to the end; what is subtracted from it is small, and so are its errors. The
+exponent and 1 + f are taken from the bits of x; subnormal numbers are multiplied by a power of two first.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Numbers as unevaluated sums of two floats: about twice the digits.
 
-`two_sum` and `two_product` give the rounded result and its exact error (Knuth; Dekker, or one fused multiply-add). A `Pair` (hi, lo) keeps
-such a sum with |lo| at most half a unit in the last place of hi. Its operations lose a few units of 2^-104 (float64), which is more than
-any function here needs: pairs carry arguments that must not be rounded yet.
+`two_sum` and `two_product` give the rounded result and its exact error (Knuth; Dekker, or one fused multiply-add). A
+`Pair` (hi, lo) keeps such a sum with |lo| at most half a unit in the last place of hi. Its operations lose a few
+units of 2^-104 (float64), which is more than any function here needs: pairs carry arguments that must not be rounded
+yet.
 """
 
 from __future__ import annotations
@@ -83,12 +84,6 @@ def _halves(a: Real) -> tuple[Real, Real]:
     spread = a * (2.0 ** ((a.w.fraction + 2) // 2) + 1)
     high = spread - (spread - a)
     return high, a - high
-
-
-def pair_of(w_or_x: Real, number: object) -> Pair:
-    """A constant with twice the digits, given as (hi, lo)."""
-    hi, lo = number  # type: ignore[misc]
-    return Pair(w_or_x.w.real(hi), w_or_x.w.real(lo))
 
 
 def root(x: Pair) -> Pair:

@@ -2,8 +2,9 @@
 
     sin(r) = r + r^3 S(r^2),      cos(r) = 1 - r^2/2 + r^4 C(r^2),
 
-both to the last place of a pair's high part, with r.lo as a correction of first order. n mod 4 says which of them, and its sign. tan is their
-quotient, once for each n odd and even, corrected by what the quotient of the high parts leaves.
+both to the last place of a pair's high part, with r.lo as a correction of first order. n mod 4 says which of them,
+and its sign. tan is their quotient, once for each n odd and even, corrected by what the quotient of the high parts
+leaves.
 """
 
 from __future__ import annotations

@@ -1,14 +1,16 @@
 """Formulas as Python expressions: values of a vector type whose operators write instructions.
 
-A `Writer` writes into one function, for one floating-point type. Its values are `Real` (floats), `Bits` (integers of the same width) and
-`Mask` (one bit a lane); numbers may stand for constants in all lanes. So `x * x + 1.0` writes a multiplication and an addition:
+A `Writer` writes into one function, for one floating-point type. Its values are `Real` (floats), `Bits` (integers of
+the same width) and `Mask` (one bit a lane); numbers may stand for constants in all lanes. So `x * x + 1.0` writes a
+multiplication and an addition:
 
     def hypotenuse(x: Real, y: Real) -> Real:
         return sqrt(x * x + y * y)
 
-Comparisons are those of IEEE and Python: with a NaN only `!=` is true. Nothing here is fused or reordered by the compiler; `muladd(a, b, c)`
-is a b + c with one rounding where the processor has such an instruction and with two where it has not, so a formula that is right for both
-uses it where the difference does not matter, and `pairs.two_product` where it does.
+Comparisons are those of IEEE and Python: with a NaN only `!=` is true. Nothing here is fused or reordered by the
+compiler; `muladd(a, b, c)` is a b + c with one rounding where the processor has such an instruction and with two
+where it has not, so a formula that is right for both uses it where the difference does not matter, and
+`pairs.two_product` where it does.
 """
 
 from __future__ import annotations
@@ -230,6 +232,10 @@ class Real(_Value):
     def not_at_most(self, other: Real | float) -> Mask:
         """Greater, or one of them NaN."""
         return self._compare("ugt", other)
+
+    def not_at_least(self, other: Real | float) -> Mask:
+        """Less, or one of them NaN."""
+        return self._compare("ult", other)
 
     def is_nan(self) -> Mask:
         return self._compare("uno", self)

@@ -1,0 +1,74 @@
+"""erf and erfc.
+
+    erf(x) = x + x E(x^2)                                             for |x| < 1,
+    erfc(x) = exp(-x^2) (1.28125 + G(t)) / (1 + 2x),  t = (x - 2) / (x + 2),   for x > 1/2,
+
+E and G polynomials: erfc(x) exp(x^2) (1 + 2x) runs from 1 at 0 to 2/sqrt(pi) at infinity and is smooth in t. The tail
+of erfc keeps its last place because x^2, the quotients and the product are pairs; erf = 1 - erfc does not need that,
+since erfc is small where it is used. Single precision: erf as it stands, erfc in double.
+"""
+
+from __future__ import annotations
+
+from ndgrad.compiler.kernels.maths.coefficients import POLYNOMIALS
+from ndgrad.compiler.kernels.maths.exponential import excess, reduced, scaled
+from ndgrad.compiler.kernels.maths.pairs import quick_two_sum, two_product, two_sum
+from ndgrad.compiler.kernels.maths.values import Real, absolute, copysign, lesser, muladd, polynomial
+
+
+def _near(a: Real) -> Real:
+    """erf(a) / a - 1 for |a| <= 1."""
+    return polynomial(a * a, POLYNOMIALS["error_function"][a.w.degrees])
+
+
+def erf(x: Real) -> Real:
+    w = x.w
+    a = absolute(x)
+    near = muladd(_near(a), a, a)
+    inside = lesser(a, 6.0 if not w.single else 4.0)  # where it is 1 to the last place
+    t = (inside - 2.0) / (inside + 2.0)
+    g = polynomial(t, POLYNOMIALS["scaled_erfc"][w.degrees]) + 1.28125
+    parts = reduced(-(inside * inside))
+    e = (excess(parts.r) + 1.0) * parts.shifted.scale()
+    far = 1.0 - e * (g / muladd(inside, 2.0, 1.0))
+    return copysign((a > 1.0).choose(far, near), x)  # a NaN is near
+
+
+def erfc(x: Real) -> Real:
+    if x.w.single:
+        return erfc(x.wide()).narrow()
+    w = x.w
+    a = absolute(x)
+    inside = lesser(a, 27.3)  # beyond, it is 0 or 2
+    tail = (_wide_tail if w.degrees == "wide" else _tail)(inside)
+    near = 1.0 - muladd(_near(x), x, x)
+    far = (x < 0.0).choose(2.0 - tail, tail)
+    return (a > 0.5).choose(far, near)
+
+
+def _tail(x: Real) -> Real:
+    """erfc(x) for x between 1/2 and 27.3."""
+    w = x.w
+    bottom = two_sum(x, 2.0)
+    top = two_sum(x, -2.0)
+    inverse = 1.0 / bottom.hi
+    first = top.hi * inverse
+    taken = two_product(first, bottom.hi)
+    t_low = (((top.hi - taken.hi) - taken.lo) + (top.lo - first * bottom.lo)) * inverse
+    coefficients = POLYNOMIALS["scaled_erfc"][w.degrees]
+    # G(t + low) = G(t) + low G'(t), and G' to first order is enough
+    slope = polynomial(first, [k * c for k, c in enumerate(coefficients[:9])][1:])
+    g = quick_two_sum(w.real(1.28125), muladd(slope, t_low, polynomial(first, coefficients)))
+    quotient = g / two_sum(x + x, 1.0)
+    square = two_product(x, x)
+    parts = reduced(-square.hi, -square.lo)
+    e = quick_two_sum(w.real(1.0), excess(parts.r, parts.rest))
+    product = quotient * e
+    return scaled(product.value(), parts.shifted, x > 26.5)
+
+
+def _wide_tail(x: Real) -> Real:
+    t = (x - 2.0) / (x + 2.0)
+    g = polynomial(t, POLYNOMIALS["scaled_erfc"][x.w.degrees]) + 1.28125
+    parts = reduced(-(x * x))
+    return scaled(excess(parts.r) + 1.0, parts.shifted, x > 26.5) * (g / muladd(x, 2.0, 1.0))
