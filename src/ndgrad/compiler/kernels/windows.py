@@ -137,7 +137,7 @@ def _residue(a: Axis, r: int) -> Taps:
 _AXES = "zyx"
 HEADER = [
     "images", "groups", "channels", "columns", *(f"{what}_{a}" for what in ("in", "out", "in_step", "out_step", "low", "extent") for a in _AXES),
-    "block", "blocks", "entries", "weight_column", "weight_channel", "weight_group", "channel_block", "padded", "in_last", "out_last",
+    "block", "blocks", "together", "parts", "slices", "entries", "weight_column", "weight_channel", "weight_group", "channel_block", "padded", "in_last", "out_last",
 ]  # fmt: skip
 ENTRY = [*(f"{what}_{a}" for what in ("count", "place", "taps", "spread", "offset", "tap_first", "tap_step") for a in _AXES), "depth", "packed"]
 
@@ -148,12 +148,18 @@ class Table:
 
     words: NDArray[np.int64]
     chunks: int
-    packed: int  # elements of the packed weight
+    packed: int  # elements of the packed weight; for a gradient of the weight, of all parts
     scratch: int  # elements of a thread's buffer
 
 
-def table(c: Correlation, lanes: int, tile_columns: int, size: int, in_last: bool = False, out_last: bool = False) -> Table:
-    """The table of a correlation for tiles of `tile_columns` columns and vectors of `lanes` elements of `size` bytes."""
+def table(
+    c: Correlation, lanes: int, tile_columns: int, size: int, in_last: bool = False, out_last: bool = False, of_weight: bool = False
+) -> Table:
+    """The table of a correlation for tiles of `tile_columns` columns and vectors of `lanes` elements of `size` bytes.
+
+    With `of_weight`, that of the gradient of the weight of the forward convolution `c`; `out_last` then says how the gradient of the
+    output is laid out.
+    """
     block = _block(c, size)
     extents, lows = c.extents(block), c.lows
     last = [(max(e[a].count for e in c.entries) - 1) * c.in_steps[a] + c.spans[a] + lows[a] for a in range(3)]
@@ -163,8 +169,20 @@ def table(c: Correlation, lanes: int, tile_columns: int, size: int, in_last: boo
     pieces = -(-deepest * tile_columns * size // 2**17) if c.channels >= 16 else 1
     channel_block = -(-c.channels // max(pieces, 1))
     blocks = -(-c.out_sizes[0] // block)
+    staged = block * prod(c.out_sizes[1:]) * c.groups * c.columns
+    held = prod(extents) * c.groups * c.channels + staged
+    # Small images go together, so that a strip of the weight is read for more pixels, or the sum over pixels is longer.
+    together = 1 if blocks > 1 else max(1, min(2**18 // (held * size), -(-256 // (block * prod(c.out_sizes[1:]))), -(-c.images // 8)))
+    groups_of_images = -(-c.images // together)
+    parts, slices, chunks = 1, 1, groups_of_images * blocks
+    weight_elements = c.weight[2] * c.groups
+    if of_weight:
+        parts = max(1, min(16, chunks, 2**25 // (weight_elements * size)))
+        slices = 1 if c.groups > 1 else min(-(-16 // parts), -(-c.columns // tile_columns))
+        chunks = parts * slices
     header = dict(
-        images=c.images, groups=c.groups, channels=c.channels, columns=c.columns, block=block, blocks=blocks, entries=len(c.entries),
+        images=c.images, groups=c.groups, channels=c.channels, columns=c.columns, block=block, blocks=blocks, together=together,
+        parts=parts, slices=slices, entries=len(c.entries),
         weight_column=c.weight[0], weight_channel=c.weight[1], weight_group=c.weight[2], channel_block=channel_block, padded=int(padded),
         in_last=int(in_last), out_last=int(out_last),
     )  # fmt: skip
@@ -180,8 +198,8 @@ def table(c: Correlation, lanes: int, tile_columns: int, size: int, in_last: boo
             fields |= {f"offset_{letter}": taps.low - lows[a], f"tap_first_{letter}": taps.tap_first * stride, f"tap_step_{letter}": taps.tap_step * stride}
         packed += c.groups * fields["depth"] * -(-c.columns // lanes) * lanes
         words += [fields[name] for name in ENTRY]
-    scratch = prod(extents) * c.groups * c.channels + (0 if out_last else block * prod(c.out_sizes[1:]) * c.groups * c.columns)
-    return Table(np.array(words, np.int64), c.images * blocks, packed, scratch + 4 * lanes)
+    scratch = together * (held - (staged if out_last else 0)) + 4 * lanes
+    return Table(np.array(words, np.int64), chunks, parts * weight_elements if of_weight else packed, scratch)
 
 
 def _block(c: Correlation, size: int) -> int:
