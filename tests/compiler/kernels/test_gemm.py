@@ -13,12 +13,12 @@ pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 from tests.compiler.kernels.products import Product, bound
 
 from ndgrad.compiler.kernels import gemm
-from ndgrad.compiler.kernels.tiles import Tile, TileShape
+from ndgrad.compiler.kernels.tiles import Tile, TileShape, tile_kernel
 from ndgrad.compiler.native.ir import Vector, module
-from ndgrad.compiler.native.target import Code, Target, host
+from ndgrad.compiler.native.target import assembly, host, processor
 
 DTYPES = ["float32", "float64"]
-PLAIN = Target("x86-64" if "avx" in host().features or "sse2" in host().features else "generic", "", 16)
+PLAIN = processor("generic")
 
 
 @cache
@@ -177,11 +177,16 @@ def test_epilogue_runs_once_per_element_on_finished_sums() -> None:
         assert np.abs(c - expected).max() < 1e-4, (m, n, k)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_code_for_avx512_is_made(dtype: str) -> None:
-    if PLAIN.cpu == "generic":
-        pytest.skip("this machine's LLVM makes no code for x86")
-    element = {"float32": "float", "float64": "double"}[dtype]
-    target = Target("skylake-avx512", "", 64)
-    assert (gemm.tile_shape(target, element).rows, gemm.tile_shape(target, element).vectors) == (8, 3)
-    Code(module(gemm.library("product", element, target)), target, level=0)
+@pytest.mark.parametrize(("name", "spilt"), [("haswell", "ymm"), ("skylake-avx512", "zmm"), ("armv8", "q")])
+def test_sums_of_a_whole_tile_stay_in_registers(name: str, spilt: str) -> None:
+    """In the innermost loop of the largest tile nothing is stored: all sums, and what they are made of, have registers."""
+    target = processor(name)
+    tile = gemm.tile_shape(target, "float")
+    kernel = tile_kernel("tile", tile.type, tile.rows, tile.vectors, masked=False)
+    text = module([kernel]).replace("internal ", "")
+    lines = assembly(text, target, level=0).splitlines()
+    multiplies = [n for n, line in enumerate(lines) if "fmadd" in line or "fmla" in line]
+    assert len(multiplies) >= tile.rows * tile.vectors
+    loop = lines[multiplies[0] : multiplies[-1]]
+    moved = [line for line in loop if ("str" in line or "mov" in line) and spilt in line and ("sp" in line)]
+    assert not moved, "\n".join(loop)

@@ -41,8 +41,7 @@ class TileShape:
 
 def tile_shape(target: Target, element: str) -> TileShape:
     """The tile that fills the registers of a processor: 32 of them with AVX-512 and NEON, 16 otherwise."""
-    many = target.vector_bytes >= 64 or "neon" in target.features
-    return TileShape(*((8, 3) if many else (6, 2)), Vector(element, target.lanes(element)))
+    return TileShape(*((8, 3) if target.registers == 32 else (6, 2)), Vector(element, target.lanes(element)))
 
 
 @dataclass

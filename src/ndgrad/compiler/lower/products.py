@@ -25,7 +25,7 @@ _INTEGER = ctypes.c_int64
 @functools.cache
 def product_library(element: str) -> Code:
     """The functions of the matrix product of an element type, compiled once in a process."""
-    return Code(module(gemm.library(_prefix(element), element, host())))
+    return Code(module(gemm.library(_prefix(element), element, host())), level=0)
 
 
 def _prefix(element: str) -> str:

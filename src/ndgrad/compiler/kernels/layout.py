@@ -1,0 +1,72 @@
+"""Changing the order of dimensions in memory: transposes of matrices, and images with channels first into images with channels last
+and zeros around them."""
+
+from __future__ import annotations
+
+from ndgrad.compiler.kernels.fields import Fields
+from ndgrad.compiler.kernels.packing import transposed
+from ndgrad.compiler.kernels.windows import HEADER
+from ndgrad.compiler.native.ir import SIZES, Function, Vector
+
+
+def transpose_function(name: str, type: Vector) -> Function:
+    """`void name(R, C, X, sx, Y, sy)`: Y[j, i] = X[i, j] for R rows i and C columns j; sx, sy: bytes from row to row of X and of Y.
+
+    Squares of lanes x lanes go through registers; the last ones overlap those before. Matrices narrower than a vector go element by element.
+    """
+    f = Function(name, "i64 %R, i64 %C, ptr noalias %X, i64 %sx, ptr noalias %Y, i64 %sy", linkage="internal", attributes="nounwind")
+    size, lanes, one = SIZES[type.element], type.lanes, Vector(type.element)
+    squares = f.both(f.compare("sge", "%R", lanes), f.compare("sge", "%C", lanes))
+    with f.when(squares):
+        with f.loop("%R", step=str(lanes)) as turn:
+            i = f.least(turn, f.sub("%R", lanes))
+            rows = [f.ahead("%X", f.mul("%sx", f.add(i, n))) for n in range(lanes)]
+            out = f.ahead("%Y", f.mul(i, size))
+            with f.loop("%C", step=str(lanes)) as column:
+                j = f.least(column, f.sub("%C", lanes))
+                offset = f.mul(j, size)
+                for n, row in enumerate(transposed(f, type, [f.load(type, f.ahead(row, offset)) for row in rows])):
+                    f.store(type, row, f.ahead(out, f.mul("%sy", f.add(j, n))))
+        f.returns()
+        f.label(f.fresh("never"))
+    with f.loop("%R") as i:
+        row, out = f.ahead("%X", f.mul("%sx", i)), f.ahead("%Y", f.mul(i, size))
+        with f.loop("%C") as j:
+            f.store(one, f.load(one, f.ahead(row, f.mul(j, size))), f.ahead(out, f.mul(j, "%sy")))
+    f.returns()
+    return f
+
+
+def gather_function(name: str, prefix: str, type: Vector) -> Function:
+    """`void name(table, X, P, first)`: an image X, from plane `first` along z on, into P[z, y, x, channel] with zeros where X ends.
+
+    X is (channels, z, y, x), or (z, y, x, channels) if the table says `in_last`; the sizes stand in the table (windows.py).
+    """
+    f = Function(name, "ptr %table, ptr noalias %X, ptr noalias %P, i64 %first", linkage="internal", attributes="nounwind")
+    t = Fields(f, "%table", HEADER)
+    size = SIZES[type.element]
+    pixel = f.mul(f.mul(t["groups"], t["channels"]), size)
+    row = f.mul(t["extent_x"], pixel)
+    plane = f.mul(t["extent_y"], row)
+    with f.when(f.compare("ne", t["padded"], 0)):
+        f.call_void("llvm.memset.p0.i64", "ptr %P", "i8 0", f"i64 {f.mul(t['extent_z'], plane)}", "i1 false")
+    channel = f.mul(f.mul(f.mul(t["in_z"], t["in_y"]), t["in_x"]), size)
+    # The part of a row that exists.
+    start, stop = f.most(t["low_x"], 0), f.least(f.add(t["low_x"], t["extent_x"]), t["in_x"])
+    length = f.most(f.sub(stop, start), 0)
+    last = f.compare("ne", t["in_last"], 0)
+    with f.loop(f.least(t["extent_z"], f.sub(t["in_z"], "%first")), start=f.most(f.sub(0, "%first"), 0)) as z:
+        from_z = f.mul(f.add(z, "%first"), t["in_y"])
+        y_start, y_stop = f.most(f.sub(0, t["low_y"]), 0), f.least(t["extent_y"], f.sub(t["in_y"], t["low_y"]))
+        with f.loop(y_stop, start=y_start) as y:
+            target = f.ahead("%P", f.add(f.add(f.mul(z, plane), f.mul(y, row)), f.mul(f.sub(start, t["low_x"]), pixel)))
+            place = f.add(f.mul(f.add(from_z, f.add(y, t["low_y"])), t["in_x"]), start)
+            with f.when(last):
+                source = f.ahead("%X", f.mul(place, pixel))
+                f.call_void("llvm.memcpy.p0.p0.i64", f"ptr {target}", f"ptr {source}", f"i64 {f.mul(length, pixel)}", "i1 false")
+            with f.when(f.set(f"xor i1 {last}, true")):
+                source = f.ahead("%X", f.mul(place, size))
+                channels = f.mul(t["groups"], t["channels"])
+                f.call_void(f"{prefix}_transpose", f"i64 {channels}", f"i64 {length}", f"ptr {source}", f"i64 {channel}", f"ptr {target}", f"i64 {pixel}")
+    f.returns()
+    return f
