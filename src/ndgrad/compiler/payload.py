@@ -185,7 +185,7 @@ class TracedArray:
     __add__ = __radd__ = __iadd__ = __mul__ = __rmul__ = __sub__ = __rsub__ = __truediv__ = __rtruediv__ = __neg__ = __matmul__ = _bare
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("_"):  # asked whether it is a tensor, or follows a protocol
             raise AttributeError(name)
         raise GraphBreak(f"the attribute {name!r} of a bare array is used, which a trace does not have")
 

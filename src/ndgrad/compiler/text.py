@@ -8,18 +8,26 @@
 
 The text is what `str(program)` shows, what the tests of the passes compare, and what `parse_program` reads back into an equal program.
 Settings are Python literals, with `float64` for a dtype and `1:5:2` written `slice(1, 5, 2)`. A constant of more than sixteen elements is
-written as its size alone; to read such a text back, its arrays are given in the order of the text.
+written as its size alone; to read such a text back, its arrays are given in the order of the text. The body of a loop is a program of its
+own, which stands below the loop:
+
+      %3: float64[] = loop(%0, %1, count=10, carried=1, invariant=1, reads=(), last=0)
+        program body(%0: float64[], %1: float64[])
+          %2: float64[] = mul(%0, %1)
+          return %2
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from ndgrad.compiler.ops import op_named
 from ndgrad.compiler.program import Instruction, Program, Value
 
 _INLINE = 16
@@ -38,10 +46,12 @@ def print_program(program: Program) -> str:
         lines.append(f"  constant {define(value)} = {_constant_text(array)}")
     for instruction in program.instructions:
         arguments = [_argument_text(a, names) for a in instruction.arguments]
-        settings = [f"{name}={_setting_text(setting)}" for name, setting in instruction.settings.items()]
+        inner = [setting for setting in instruction.settings.values() if isinstance(setting, Program)]
+        settings = [f"{name}={_setting_text(setting)}" for name, setting in instruction.settings.items() if setting not in inner]
         called = f"{instruction.op.name}({', '.join([*arguments, *settings])})"
         line = f"  {', '.join([define(v) for v in instruction.results])} = {called}"
         lines.append(line if instruction.where is None else f"{line:<80}  # {instruction.where}")
+        lines += [f"    {line}" for body in inner for line in print_program(body).splitlines()]
     lines.append(f"  return {', '.join([names[v] for v in program.outputs])}")
     return "\n".join(lines) + "\n"
 
@@ -84,34 +94,43 @@ _TYPED = re.compile(r"(%\d+): (\w+)\[([\d,]*)\]")
 
 def parse_program(text: str, constants: Sequence[Any] = ()) -> Program:
     """The program that a text describes; `constants` are the arrays that the text does not spell out, in its order."""
-    from ndgrad.ops.vocabulary import find
+    lines = deque((number, line.strip()) for number, line in enumerate(text.strip().splitlines(), start=1) if line.strip())
+    return _parsed(lines, iter(constants))
 
-    given = iter(constants)
+
+def _parsed(lines: deque[tuple[int, str]], given: Iterator[Any]) -> Program:
+    """The program at the head of the lines, to its `return`."""
     values: dict[str, Value] = {}
     program = Program([], [])
-    for number, line in enumerate(text.strip().splitlines(), start=1):
-        code, _, where = line.strip().partition("  # ")
+    number, line = lines.popleft()
+    head = _HEAD.match(line)
+    if head is None:
+        raise ValueError(f"line {number} of a program cannot be read: {line!r} (a program begins with `program name(...)`).")
+    program.name, program.inputs = head[1], _defined(head[2], values)
+    while lines:
+        if lines[0][1].startswith("program "):
+            program.instructions[-1].settings["body"] = _parsed(lines, given)
+            continue
+        number, line = lines.popleft()
+        code, _, where = line.partition("  # ")
         code = code.strip()
         try:
-            if head := _HEAD.match(code):
-                program.name = head[1]
-                program.inputs = _defined(head[2], values)
-            elif code.startswith("return"):
+            if code.startswith("return"):
                 program.outputs = [values[name] for name in re.findall(r"%\d+", code)]
-            elif code.startswith("constant "):
+                break
+            if code.startswith("constant "):
                 target, _, written = code.removeprefix("constant ").partition(" = ")
                 (value,) = _defined(target, values)
                 array = next(given) if written.startswith("<") else np.array(_literal(written), value.dtype)
                 program.constants[value] = array.reshape(value.shape)
-            elif code:
+            else:
                 targets, _, called = code.partition(" = ")
                 op, _, rest = called.partition("(")
                 arguments, settings = _call(rest.removesuffix(")"), values)
-                program.instructions.append(
-                    Instruction(find(op), arguments, settings, tuple(_defined(targets, values)), where.strip() or None)
-                )
+                results = tuple(_defined(targets, values))
+                program.instructions.append(Instruction(op_named(op), arguments, settings, results, where.strip() or None))
         except Exception as error:
-            raise ValueError(f"line {number} of a program cannot be read: {line.strip()!r} ({error}).") from error
+            raise ValueError(f"line {number} of a program cannot be read: {line!r} ({error}).") from error
     program.check()
     return program
 

@@ -29,6 +29,9 @@ from ndgrad.ops.vocabulary import find
 
 _PACKAGE = str(Path(ndgrad.__file__).parent)
 
+#: Ops whose results nobody reads.
+_CHECKS = frozenset(["refuse_phase"])
+
 #: (op, arguments in shape and dtype, settings) -> (several results?, their shapes and dtypes)
 _inferred: dict[Any, tuple[bool, tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]]] = {}
 
@@ -164,6 +167,8 @@ class Tracer:
             return self._made(op)
         if op.batch is RANDOM:
             raise GraphBreak(f"{op.name} draws random numbers")
+        if op.name in _CHECKS:
+            raise GraphBreak(f"{op.name} is there for the error that it raises, and a program computes only what is read")
         if op.needs_values:
             raise GraphBreak(f"the shape of what {op.name} gives depends on values")
         arguments = [self._argument(t, a) for t, a in zip(tensors, arrays, strict=True)]
@@ -279,7 +284,9 @@ class Tracer:
 # ----- shapes --------------------------------------------------------------------------------------------------------------
 
 
-def infer(op: Any, arguments: Sequence[Argument], settings: dict[str, Any]) -> tuple[bool, tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]]:
+def infer(
+    op: Any, arguments: Sequence[Argument], settings: dict[str, Any]
+) -> tuple[bool, tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]]:
     """Whether an op has several results on these arguments, and their shapes and dtypes."""
     key: Any = (
         op,

@@ -1,0 +1,80 @@
+"""The compiler's own ops, which stand for several of the table's: no user calls them, and no rule differentiates them.
+
+    loop        a program that is run again and again
+
+They are in no table; `op_named` finds them beside those that are.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ndgrad.compiler.program import Program
+from ndgrad.ops.table import VARIABLE
+from ndgrad.ops.vocabulary import find
+
+
+class CompilerOp:
+    """An op of programs alone. It has what the compiler asks of an op of the table."""
+
+    view = shares_storage = elementwise = needs_values = rounds_numbers = False
+    batch = None
+
+    def __init__(self, name: str, forward: Callable[..., Any], outputs: int = 1) -> None:
+        self.name = name
+        self.forward = forward
+        self.outputs = outputs
+
+    def forward_for(self, library: Any) -> Callable[..., Any]:
+        """Its function of NumPy's arrays, the only ones that a program has."""
+        return self.forward
+
+    def __repr__(self) -> str:
+        return f"<op {self.name} of the compiler>"
+
+
+# ----- loop ------------------------------------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=256)
+def _replay(body: Program) -> Callable[[list[Any]], list[Any]]:
+    from ndgrad.compiler.replay import Replay  # which runs ops, these among them
+
+    return Replay(body)
+
+
+def _loop(
+    *arrays: Any, body: Program, count: int, carried: int, invariant: int, reads: tuple[tuple[int, int], ...], last: int
+) -> tuple[Any, ...]:
+    run = _replay(body)
+    state = list(arrays[:carried])
+    fixed = arrays[carried : carried + invariant]
+    sequences = list(zip(arrays[carried + invariant :], reads, strict=True))
+    stacks: list[Any] = []
+    out: list[Any] = []
+    for t in range(count):
+        out = run([*state, *fixed, *[array[start + step * t] for array, (start, step) in sequences]])
+        state = out[:carried]
+        if not t:
+            stacks = [np.empty((count, *np.shape(a)), a.dtype) for a in out[carried + last :]]
+        for stack, a in zip(stacks, out[carried + last :], strict=True):
+            stack[t] = a
+    return (*state, *out[carried : carried + last], *stacks)
+
+
+#: Run `body` `count` times. Arguments: `carried` values that it starts with, `invariant` values that stay, and arrays of which iteration t is
+#: given row start + step * t, as `reads` says for each. The body takes as many; it gives the next of what is carried, then `last` values of
+#: which the last iteration's are wanted, then values of which all are, one behind the other. Results: the same, in this order.
+loop = CompilerOp("loop", _loop, VARIABLE)
+
+OPS = {op.name: op for op in (loop,)}
+
+
+@functools.cache
+def op_named(name: str) -> Any:
+    """The op of a name, one of the table's or of the compiler's own."""
+    return OPS[name] if name in OPS else find(name)

@@ -1,0 +1,93 @@
+"""Common subexpressions: an op on the same values with the same settings is computed once.
+
+Exact: ops of a program have no effects and draw no random numbers, so twice the same is the same. `add` and `mul` give the same bits with
+their arguments exchanged, so these are put in one order. Constants with the same elements are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+from ndgrad.compiler.program import Instruction, Program, Value, with_arguments
+
+_COMMUTATIVE = frozenset(("add", "mul"))
+
+
+class _Unhashable(Exception):
+    """A setting that cannot be compared: its instruction stays."""
+
+
+def without_repetition(program: Program) -> Program:
+    """The program in which each thing is computed once."""
+    replaced: dict[Value, Value] = {}
+    constants: dict[Value, Any] = {}
+    known: dict[Hashable, Any] = {}
+    for value, array in program.constants.items():
+        array = np.asarray(array)
+        key: Hashable = (array.shape, array.dtype, array.tobytes()) if array.nbytes <= 4096 and not array.dtype.hasobject else value
+        first = known.setdefault(key, value)
+        if first is value:
+            constants[value] = array
+        else:
+            replaced[value] = first
+    numbers: dict[Value, int] = {}
+    instructions: list[Instruction] = []
+    for instruction in program.instructions:
+        if replaced:
+            instruction = with_arguments(instruction, [replaced.get(a, a) if a.__class__ is Value else a for a in instruction.arguments])
+        try:
+            key = _key(instruction, numbers)
+        except _Unhashable:
+            key = instruction
+        first = known.setdefault(key, instruction)
+        if first is instruction:
+            instructions.append(instruction)
+        else:
+            replaced.update(zip(instruction.results, first.results, strict=True))
+    return Program(program.inputs, [replaced.get(v, v) for v in program.outputs], instructions, constants, program.name)
+
+
+def _key(instruction: Instruction, numbers: dict[Value, int]) -> Hashable:
+    """What two instructions have in common that compute the same."""
+    op = instruction.op
+    arguments: list[Any] = []
+    for a in instruction.arguments:
+        if a.__class__ is Value:
+            number = numbers.get(a)
+            if number is None:
+                number = numbers[a] = len(numbers)
+            arguments.append(number)
+        else:
+            arguments.append(frozen(a))
+    if op.name in _COMMUTATIVE and len(arguments) == 2:
+        a, b = arguments
+        if a.__class__ is int and b.__class__ is int and b < a:
+            arguments = [b, a]
+    settings = instruction.settings
+    return (op, *arguments, *[(k, frozen(settings[k])) for k in sorted(settings)]) if settings else (op, *arguments)
+
+
+def frozen(setting: Any) -> Hashable:
+    """A setting, or an argument that is no value, as something that is equal only to what means the same: 1, 1.0 and True are three."""
+    if setting is None or isinstance(setting, (str, bool)) or setting is Ellipsis:
+        return setting.__class__, setting
+    if isinstance(setting, int):
+        return int, setting
+    if isinstance(setting, (float, complex)):
+        return setting.__class__, repr(setting)  # 0.0 and -0.0 are two, and nan is one
+    if isinstance(setting, (tuple, list)):
+        return setting.__class__, *map(frozen, setting)
+    if isinstance(setting, slice):
+        return slice, frozen(setting.start), frozen(setting.stop), frozen(setting.step)
+    if isinstance(setting, np.dtype):
+        return setting
+    if isinstance(setting, np.generic):
+        return setting.dtype, setting.tobytes()
+    try:
+        hash(setting)
+    except TypeError:
+        raise _Unhashable from None
+    return setting

@@ -1,0 +1,93 @@
+"""Parts that are read back from where they were put.
+
+    getitem(embed(x, i), j)              ->  a part of x where j lies within i, zeros where it lies outside
+    getitem(slice_scatter(x, y, i), j)   ->  a part of y, or of x
+    getitem(cat(x, y, ...), j)           ->  a part of one of them; stack likewise
+    slice_scatter(slice_scatter(x, y, i), z, j)  ->  slice_scatter(x, z, j) where i lies within j
+
+No element is computed, so this is exact. It follows `canonical_views`, which brings indices into one form.
+"""
+
+from __future__ import annotations
+
+from ndgrad.compiler.passes.basic_index import Place, disjoint, is_whole, is_written, within
+from ndgrad.compiler.passes.rewrite import Rewritten, Rules, Walk
+from ndgrad.compiler.passes.views import read, stated
+from ndgrad.compiler.program import Argument, Instruction, Value
+
+read_parts = Rules()
+rule = read_parts.rule
+
+
+@rule("getitem")
+def _read(walk: Walk, instruction: Instruction) -> Rewritten:
+    (x,) = instruction.arguments
+    if not is_written(instruction.settings["index"], x.shape):
+        return None
+    index = stated(instruction.settings["index"], x.shape)
+    made = walk.definition(x)
+    if made is None:
+        return None
+    match made.op.name:
+        case "embed" | "slice_scatter":
+            return _read_put(walk, made, index, instruction.result)
+        case "cat":
+            return _read_joined(walk, made, index)
+        case "stack":
+            dim = made.settings["dim"]
+            at = index[dim]
+            if isinstance(at, int):
+                return read(walk, made.arguments[at], index[:dim] + index[dim + 1 :])
+    return None
+
+
+def _read_put(walk: Walk, made: Instruction, index: tuple[Place, ...], result: Value) -> Rewritten:
+    shape = made.result.shape
+    if not is_written(made.settings["index"], shape):
+        return None
+    place = stated(made.settings["index"], shape)
+    y = made.arguments[-1]
+    if disjoint(index, place):
+        return walk.full(0, result) if made.op.name == "embed" else read(walk, made.arguments[0], index)
+    inside = within(index, place)
+    return None if inside is None else _typed(walk, y, inside, result)
+
+
+def _typed(walk: Walk, y: Argument, index: tuple[Place, ...], result: Value) -> Rewritten:
+    """A part of what was written, or the number that was, in the dtype of what it was written to."""
+    if y.__class__ is not Value:
+        return walk.full(y, result) if isinstance(y, (bool, int, float)) else None
+    found = read(walk, y, index)
+    return found if found.dtype == result.dtype else walk.emit("cast", found, dtype=result.dtype)
+
+
+def _read_joined(walk: Walk, made: Instruction, index: tuple[Place, ...]) -> Rewritten:
+    dim = made.settings["dim"]
+    at = index[dim]
+    numbers = (at, at) if isinstance(at, int) else (at[0], at[0] + (at[1] - 1) * at[2])
+    if not isinstance(at, int) and at[1] == 0:
+        return None
+    low = 0
+    for part in made.arguments:
+        high = low + part.shape[dim]
+        if low <= min(numbers) and max(numbers) < high:
+            moved: Place = at - low if isinstance(at, int) else (at[0] - low, at[1], at[2])
+            found = read(walk, part, (*index[:dim], moved, *index[dim + 1 :]))
+            return found if found.dtype == made.result.dtype else walk.emit("cast", found, dtype=made.result.dtype)
+        low = high
+    return None
+
+
+@rule("slice_scatter")
+def _overwritten(walk: Walk, instruction: Instruction) -> Rewritten:
+    x, y = instruction.arguments
+    index = instruction.settings["index"]
+    if not is_written(index, x.shape):
+        return None
+    place = stated(index, x.shape)
+    if is_whole(place, x.shape):
+        return _typed(walk, y, tuple([(0, n, 1) for n in x.shape]), instruction.result)
+    made = walk.made_by(x, "slice_scatter")
+    if made is not None and is_written(made.settings["index"], x.shape) and within(stated(made.settings["index"], x.shape), place):
+        return walk.emit("slice_scatter", made.arguments[0], y, index=index)
+    return None

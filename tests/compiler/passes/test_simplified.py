@@ -1,0 +1,85 @@
+"""All passes together: programs traced from every op of the table and from random functions mean the same afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ndgrad
+from ndgrad.compiler.graph_break import GraphBreak
+from ndgrad.compiler.passes import simplified
+from ndgrad.compiler.passes.broadcast import broadcasting
+from ndgrad.compiler.passes.clean import no_arithmetic
+from ndgrad.compiler.passes.cse import without_repetition
+from ndgrad.compiler.passes.dead import without_dead
+from ndgrad.compiler.passes.fold import folding, splat_constants
+from ndgrad.compiler.passes.parts import read_parts
+from ndgrad.compiler.passes.rewrite import Rules
+from ndgrad.compiler.passes.views import canonical_views
+from ndgrad.compiler.text import parse_program
+from ndgrad.ops.table import table
+from tests.compiler.traced import arrays_for, assert_same, random_function, traced
+from tests.op_programs import SAMPLES, program_of
+
+PASSES = {
+    "views": canonical_views,
+    "parts": Rules(canonical_views, read_parts),
+    "clean": no_arithmetic,
+    "fold": lambda program: folding(splat_constants(program)),
+    "broadcast": broadcasting,
+    "cse": without_repetition,
+    "dead": without_dead,
+    "all": simplified,
+}
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_random_programs_give_the_same_arrays(name: str) -> None:
+    shorter = 0
+    for seed in range(60):
+        function, arrays = random_function(seed)
+        program = traced(function, arrays)
+        other = PASSES[name](program)
+        assert_same(program, other, arrays_for(program, arrays))
+        shorter += len(other.instructions) < len(program.instructions)
+    assert shorter or name in ("fold", "broadcast")
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_programs_of_every_op_give_the_same_arrays(name: str) -> None:
+    op = table[name]
+    ran = False
+    samples = [s for s in SAMPLES[name] if not any(isinstance(a, np.generic) for a in s.args)]
+    for sample in samples[:2]:
+        function, tensors = program_of(op, sample)
+        arrays = [np.asarray(t._array) for t in tensors]
+        try:
+            program = traced(function, arrays)
+        except (GraphBreak, RuntimeError, NotImplementedError, ValueError, np.linalg.LinAlgError):
+            continue
+        other = simplified(program)
+        assert len(other.instructions) <= len(program.instructions) + 4 * len(program.outputs)
+        given = arrays_for(program, arrays)
+        assert_same(program, other, given, ulps=64)
+        ran = True
+    if not ran:
+        pytest.skip("no sample of it can be traced")
+
+
+def test_a_simplified_program_is_read_back_from_its_text() -> None:
+    for seed in range(20):
+        function, arrays = random_function(seed)
+        program = simplified(traced(function, arrays))
+        assert str(parse_program(str(program), list(program.constants.values()))) == str(program)
+
+
+def test_a_gradient_of_a_matrix_product_keeps_only_what_it_computes() -> None:
+    def loss(x: Any, w: Any) -> Any:
+        return (ndgrad.relu(x @ w) ** 2).sum()
+
+    program = traced(loss, [np.ones((2, 3)), np.ones((3, 4))])
+    assert [i.op.name for i in simplified(program).instructions] == [
+        "matmul", "relu", "mul", "sum_all", "add", "mul", "keep", "permute", "matmul", "permute", "matmul",
+    ]  # fmt: skip

@@ -1,0 +1,171 @@
+"""Programs to put through passes: traced from functions of tensors, with their gradients; random functions; how two runs compare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import ndgrad
+from ndgrad.autograd.op_observers import observing
+from ndgrad.compiler.passes.dead import without_dead
+from ndgrad.compiler.program import Program
+from ndgrad.compiler.replay import Replay
+from ndgrad.compiler.text import parse_program
+from ndgrad.compiler.trace import Tracer, traced_tensor
+
+
+def traced(function: Callable[..., Any], arrays: Sequence[Any], gradients: bool = True) -> Program:
+    """The program of a function of tensors: its results, then the gradients of their sum for the floating-point arguments."""
+    tracer = Tracer(getattr(function, "__name__", "program").strip("<>"))
+    payloads = [tracer.input(np.asarray(a), None) for a in arrays]
+    tensors = [traced_tensor(ndgrad.Tensor, p, gradients and p.dtype.kind in "fc") for p in payloads]
+    with observing(tracer):
+        found = function(*tensors)
+        found = list(found) if isinstance(found, (tuple, list)) else [found]
+        roots = [t for t in found if t.requires_grad]
+        wanted = [t for t in tensors if t.requires_grad]
+        grads: list[Any] = []
+        if roots and wanted:
+            ones = [traced_tensor(ndgrad.Tensor, tracer.input(np.ones(tuple(t.shape), t._array.dtype), None), False) for t in roots]
+            grads = [g for g in ndgrad.autograd.grad(roots, wanted, ones, allow_unused=True) if g is not None]
+    program = tracer.program
+    tracer.bake(0)
+    program.outputs = [tracer.value_of(t._array) for t in [*found, *grads]]
+    program.check()
+    return program
+
+
+def arrays_for(program: Program, arrays: Sequence[Any]) -> list[Any]:
+    """The arguments of a traced program: those of the function, then the gradients of its results."""
+    rest = program.inputs[len(arrays) :]
+    random = np.random.default_rng(7)
+    return [*arrays, *[(random.integers(-4, 5, v.shape) / 4).astype(v.dtype) for v in rest]]
+
+
+def run(program: Program, arrays: Sequence[Any]) -> list[Any]:
+    """The outputs of a program on NumPy."""
+    with np.errstate(all="ignore"):
+        return [np.asarray(a) for a in Replay(program)(arrays)]
+
+
+def assert_same(program: Program, other: Program, arrays: Sequence[Any], ulps: int = 0) -> None:
+    """Both programs give the same arrays: bit for bit, but for the signs of NaNs, or within some units in the last place of the largest
+    element, where sums are added in the order of memory."""
+    other.check()
+    for a, b in zip(run(program, arrays), run(other, arrays), strict=True):
+        assert a.shape == b.shape
+        assert a.dtype == b.dtype
+        if same_bits(a, b):
+            continue
+        assert ulps, f"\n{program}\n{other}\n{a}\n{b}"
+        assert a.dtype.kind in "fc"
+        scale = max(float(np.abs(a[np.isfinite(a)]).max(initial=0)), float(np.finfo(a.dtype).tiny))
+        np.testing.assert_allclose(a, b, rtol=0, atol=ulps * float(np.finfo(a.dtype).eps) * scale, err_msg=f"\n{program}\n{other}")
+
+
+def same_bits(a: Any, b: Any) -> bool:
+    """Whether two arrays have the same elements, signs of zeros included."""
+    if a.dtype.kind not in "fc":
+        return bool((a == b).all())
+    if a.dtype.kind == "c":
+        return same_bits(a.real, b.real) and same_bits(a.imag, b.imag)
+    return bool((((a == b) & (np.signbit(a) == np.signbit(b))) | (np.isnan(a) & np.isnan(b))).all())
+
+
+# ----- random functions ----------------------------------------------------------------------------------------------------
+
+# Only sums and products of numbers with few digits: every order of adding them is exact.
+_UNARY = ("neg", "relu", "abs", "detach", "clone")
+_VIEWS = ("t", "flatten", "row", "rows", "unsqueeze", "expand", "back", "column", "select", "flip", "contiguous", "double")
+
+
+def random_function(seed: int, length: int = 14) -> tuple[Callable[..., Any], list[Any]]:
+    """A function of two matrices and a vector, and arguments for it, with zeros of both signs among them."""
+    draw = np.random.default_rng(seed)
+    choices = draw.integers(0, 1 << 30, (length, 4))
+    arrays = [draw.integers(-3, 4, shape) * draw.choice([0.5, -1.0], shape) for shape in ((3, 4), (3, 4), (4,))]
+
+    def function(*tensors: Any) -> Any:
+        pool = list(tensors)
+        for kind, first, second, which in choices:
+            x, y = pool[first % len(pool)], pool[second % len(pool)]
+            try:
+                pool.append(_drawn(int(kind), int(which), x, y))
+            except (RuntimeError, IndexError, ValueError):  # shapes that do not go together
+                continue
+        return pool[-1], pool[-2] * 1.0
+
+    return function, arrays
+
+
+def _drawn(kind: int, which: int, x: Any, y: Any) -> Any:
+    match kind % 6:
+        case 0 | 1:
+            found = (x + y, x - y, x * y, x / 2, x * 1, x - 0.0, x + 0.0, -x, 1.0 * x, y + (-x), x - (-y), (-x) * (-y), (-x) * 2.0)
+            return found[which % len(found)]
+        case 2:
+            return getattr(x, _UNARY[which % len(_UNARY)])()
+        case 3:
+            return (x.sum(), x.sum(0), x.sum(-1, keepdim=True), x.square(), x.sum(0, keepdim=True).squeeze(0))[which % 5]
+        case 4:
+            return _viewed(_VIEWS[which % len(_VIEWS)], x)
+    return _written(which, x, y)
+
+
+def _viewed(name: str, x: Any) -> Any:
+    match name:
+        case "t":
+            return x.transpose(0, -1)
+        case "flatten":
+            return x.flatten()
+        case "row":
+            return x[1]
+        case "rows":
+            return x[1:][::1]
+        case "unsqueeze":
+            return x.unsqueeze(0)
+        case "expand":
+            return x.sum().expand(3, 4)
+        case "back":
+            return x.reshape(-1).reshape(x.shape)
+        case "column":
+            return x[..., -1]
+        case "select":
+            return x.select(0, 0)
+        case "flip":
+            return x.flip(0)
+        case "contiguous":
+            return x.t().contiguous()
+    return x.float().double()
+
+
+def _written(which: int, x: Any, y: Any) -> Any:
+    out = x.clone()
+    match which % 5:
+        case 0:
+            out[0] = y.reshape(-1)[0]
+        case 1:
+            out[1:] = 2.0
+        case 2:
+            out.mul_(2)
+        case 3:
+            return ndgrad.cat([x, x], 0)[1:3]
+        case 4:
+            return ndgrad.stack([x, y])[0]
+    return out
+
+
+# ----- texts -----------------------------------------------------------------------------------------------------------------
+
+
+def becomes(rewrite: Callable[[Program], Program], before: str, after: str, constants: Sequence[Any] = ()) -> None:
+    """A pass turns the program of one text, without what is dead then, into that of another; both compute the same."""
+    program = parse_program(before, constants)
+    other = without_dead(rewrite(program))
+    expected = parse_program(after)
+    assert str(other) == str(expected), f"\n{other}"
+    random = np.random.default_rng(3)
+    given = [np.asarray(random.integers(-3, 4, v.shape) / 2).astype(v.dtype) for v in program.inputs]
+    assert_same(program, other, given)
