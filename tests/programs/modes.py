@@ -236,6 +236,53 @@ def _(f: F, at: Point) -> Found:
         return {"curvature": flat(gradients(tangent, xs))}
 
 
+# ----- compiled -------------------------------------------------------------------------------------------------------
+
+
+@mode("backward of compile")
+def _(f: F, at: Point) -> Found:
+    """The first call is traced, the second is not; the third meets other values, for which eager is the oracle."""
+    compiled = ndgrad.compile(f)
+    found, again = backward(compiled, at, at.leaves), backward(compiled, at, at.leaves)
+    elsewhere = tuple(dnp.array(x + 0.013 * d) for x, d in zip(at.inputs, at.direction))
+    try:
+        expected = plain(f(*elsewhere))
+    except (IndexError, ValueError):  # the program itself fails there
+        return found
+    return {**found, "batch": [(again["slope"], found["slope"]), (plain(compiled(*elsewhere)), expected)]}
+
+
+@mode("double backward of compile")
+def _(f: F, at: Point) -> Found:
+    xs = at.leaves
+    loss = (ndgrad.compile(f)(*xs) * at.weights).sum()
+    first = gradients(loss, xs, create_graph=True)
+    return {"slope": at.slope(first), "curvature": flat(gradients(dot(first, at.tangents), xs))}
+
+
+@mode("compile of grad")
+def _(f: F, at: Point) -> Found:
+    return {"slope": at.slope(ndgrad.compile(func.grad(at.scalar(f), at.all))(*at.arrays))}
+
+
+@mode("grad of compile")
+def _(f: F, at: Point) -> Found:
+    return {"slope": at.slope(func.grad(at.scalar(ndgrad.compile(f)), at.all)(*at.arrays))}
+
+
+@mode("compile of jvp")
+def _(f: F, at: Point) -> Found:
+    result, tangent = ndgrad.compile(lambda xs, ts: func.jvp(f, xs, ts))(at.arrays, at.tangents)
+    return {"value": plain(result), "tangent": plain(tangent)}
+
+
+@mode("compile of hvp")
+def _(f: F, at: Point) -> Found:
+    inner = func.grad(at.scalar(f), at.all)
+    first, second = ndgrad.compile(lambda xs, ts: func.jvp(inner, xs, ts))(at.arrays, at.tangents)
+    return {"slope": at.slope(first), "curvature": flat(second)}
+
+
 # ----- one transform --------------------------------------------------------------------------------------------------
 
 
@@ -470,5 +517,5 @@ SECOND = {
     "double backward", "functional hvp", "dual numbers in backward", "jet", "hvp", "jvp of grad", "grad of grad",
     "grad of jvp", "jvp of jvp", "hessian", "jacrev of jacrev", "jacfwd of jacfwd", "sparse hessian",
     "checkpoint of grad", "backward of grad", "grad of closed grad", "jacfwd of closed grad", "vjp of closed grad",
-    "vmap of hessian",
+    "vmap of hessian", "double backward of compile", "compile of hvp",
 }  # fmt: skip

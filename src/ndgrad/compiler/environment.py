@@ -31,12 +31,12 @@ from ndgrad.generator import Generator
 
 #: How many objects a function may reach, and how many bytes of an array are compared at each call.
 MOST = 20_000
-SMALL = 32_768
+SMALL = 65_536
 
 _NUMBERS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.generic, np.dtype, range, type(NotImplemented))
 _FOREIGN = frozenset({"ndgrad", "numpy", "scipy", "llvmlite"}) | sys.stdlib_module_names
 #: Whose objects stay as they are, or change only inside (functions that are written when they are first called).
-_CLOSED = ("ndgrad.ops.", "ndgrad.autograd.", "ndgrad.arrays.", "ndgrad.api.", "ndgrad.devices", "ndgrad.dtypes", "ndgrad.numpy.")
+_CLOSED = ("ndgrad.ops.", "ndgrad.autograd.", "ndgrad.arrays.", "ndgrad.api.", "ndgrad.devices", "ndgrad.dtypes", "ndgrad.numpy.", "ndgrad.lifting.")
 _MISSING: Any = type("Missing", (), {"__repr__": lambda self: "nothing"})()
 
 

@@ -12,7 +12,6 @@ another view of it afterwards takes it from that value. Whether an op's result s
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -102,12 +101,19 @@ class TracedArray:
         return self.size * self.dtype.itemsize
 
     @property
-    def flags(self) -> SimpleNamespace:
+    def flags(self) -> Flags:
         c_order = _lies(self.shape, self.strides, self.itemsize)
-        f_order = _lies(self.shape[::-1], self.strides[::-1], self.itemsize)
-        return SimpleNamespace(
-            writeable=True, c_contiguous=c_order, f_contiguous=f_order, contiguous=c_order, forc=c_order or f_order, owndata=True, aligned=True
-        )
+        return Flags(c_order, _lies(self.shape[::-1], self.strides[::-1], self.itemsize))
+
+    def stand_in(self) -> Any:
+        """A NumPy array that lies in memory as this one does, without values."""
+        return np.lib.stride_tricks.as_strided(np.zeros(1, self.dtype), self.shape, self.strides)
+
+    @property
+    def known(self) -> Any:
+        """The array that it holds, where that is a constant; else None."""
+        memory = self.memory
+        return None if memory.written or self.path else memory.constant
 
     def copy(self, order: str = "C") -> TracedArray:
         """The same value in memory of its own."""
@@ -135,10 +141,10 @@ class TracedArray:
     # ----- values, which there are only of constants -----
 
     def _values(self) -> Any:
-        memory = self.memory
-        if memory.constant is None or memory.written or self.path:
+        known = self.known
+        if known is None:
             raise GraphBreak(f"the function asks for the values of a tensor of shape {self.shape} ({self.dtype})")
-        return memory.constant
+        return known
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.array(self._values(), dtype)
@@ -179,15 +185,55 @@ class TracedArray:
         if function in (np.may_share_memory, np.shares_memory):
             a, b = (x.memory if isinstance(x, TracedArray) else self.memory.tracer.memory_of(x) for x in args[:2])
             return a is b
-        self._bare()
+        if function in _ABOUT_SHAPES:
+            return function(*[a.stand_in() if isinstance(a, TracedArray) else a for a in args], **kwargs)
+        if any(isinstance(a, TracedArray) and a.known is None for a in (*args, *kwargs.values())):
+            self._bare()
+        return function(*[_plain(a) for a in args], **{name: _plain(a) for name, a in kwargs.items()})
 
-    __array_ufunc__ = __getitem__ = __setitem__ = _bare
+    def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("out") is not None or any(isinstance(a, TracedArray) and a.known is None for a in (*args, *kwargs.values())):
+            self._bare()
+        return getattr(ufunc, method)(*[_plain(a) for a in args], **{name: _plain(a) for name, a in kwargs.items()})
+
+    def __getitem__(self, index: Any) -> Any:
+        if self.known is None:
+            self._bare()
+        return np.array(self.known[index])
+
+    __setitem__ = _bare
     __add__ = __radd__ = __iadd__ = __mul__ = __rmul__ = __sub__ = __rsub__ = __truediv__ = __rtruediv__ = __neg__ = __matmul__ = _bare
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # asked whether it is a tensor, or follows a protocol
             raise AttributeError(name)
         raise GraphBreak(f"the attribute {name!r} of a bare array is used, which a trace does not have")
+
+
+class Flags:
+    """What NumPy's flags say of a traced array."""
+
+    writeable = owndata = aligned = behaved = True
+
+    def __init__(self, c_order: bool, f_order: bool) -> None:
+        self.c_contiguous = self.contiguous = c_order
+        self.f_contiguous = self.fortran = f_order
+        self.forc = c_order or f_order
+        self.fnc = f_order and not c_order
+
+    def __getitem__(self, name: str) -> bool:
+        return bool(getattr(self, name.lower()))
+
+
+#: NumPy's functions that look at shapes, dtypes and strides alone.
+_ABOUT_SHAPES = frozenset([
+    np.empty_like, np.zeros_like, np.ones_like, np.full_like, np.shape, np.ndim, np.size, np.result_type, np.iscomplexobj, np.isrealobj,
+    np.can_cast, np.common_type, np.min_scalar_type,
+])  # fmt: skip
+
+
+def _plain(value: Any) -> Any:
+    return value.known if isinstance(value, TracedArray) else value
 
 
 def _lies(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:

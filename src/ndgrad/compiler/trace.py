@@ -318,7 +318,7 @@ def view_strides(source: TracedArray, op: Any, settings: dict[str, Any], number:
         return source.strides
     if not source.size:
         return None
-    stand_in = np.lib.stride_tricks.as_strided(np.zeros(1, source.dtype), source.shape, source.strides)
+    stand_in = source.stand_in()
     if op.name == "reshape":
         try:
             stand_in.shape = settings["shape"]
