@@ -16,8 +16,8 @@ import numpy as np
 
 import ndgrad
 from ndgrad.arrays.meta import MetaArray
-from ndgrad.autograd.op_observers import Factory, InPlaceForm
 from ndgrad.autograd.modes import restore, scope
+from ndgrad.autograd.op_observers import Factory, InPlaceForm
 from ndgrad.autograd.record import run_forward
 from ndgrad.autograd.variable import Variable
 from ndgrad.compiler.graph_break import GraphBreak

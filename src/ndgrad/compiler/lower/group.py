@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
 
 from ndgrad.compiler.lower import pointwise
 from ndgrad.compiler.lower.places import Place, contiguous, whole

@@ -14,13 +14,14 @@ import numpy as np
 
 from ndgrad.arrays import threads as allowed
 from ndgrad.compiler.kernels import maths
+from ndgrad.compiler.lower import pointwise
 from ndgrad.compiler.lower.group import Call, Fill, Groups, Step, grouped
 from ndgrad.compiler.lower.nests import Nest
 from ndgrad.compiler.lower.places import Place
 from ndgrad.compiler.lower.plan import planned
 from ndgrad.compiler.lower.products import Product, symbols
-from ndgrad.compiler.native.ir import TYPES, Function, Vector, module
 from ndgrad.compiler.native import pool
+from ndgrad.compiler.native.ir import Function, Vector, element_of, module
 from ndgrad.compiler.native.target import Code, host
 from ndgrad.compiler.program import Program, Value
 from ndgrad.compiler.replay import forward_of
@@ -28,6 +29,8 @@ from ndgrad.compiler.replay import forward_of
 #: The threads that a program may use, and the floating-point operations of a matrix product from which on it uses them.
 _THREADS = allowed.max_threads
 _SHARED_FLOPS = 500_000
+#: So many exponentials and the like are written where they are used; from more, compiling would take long.
+_INLINED = 40
 
 _SEGMENT = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
@@ -99,7 +102,8 @@ class NativeProgram:
         if segment is not None:
             segment.returns()
         needed = {pair for f in self.functions if isinstance(f, Function) for pair in f.needed}
-        self.text = module([*self.functions, *maths.library(needed, target)])
+        costly = sum(pointwise.cost(i.instruction) > 4 for nest in self.kernels for i in nest.kernel.items)
+        self.text = module([*self.functions, *maths.library(needed, target, inline=costly <= _INLINED)])
         if self.functions:
             self.code = Code(self.text, target, symbols=self.outside)
             self.steps = [s if isinstance(s, _Callback) else _SEGMENT(self.code.address(s)) for s in self.steps]
@@ -151,7 +155,7 @@ class NativeProgram:
         """Let memory begin as zeros."""
         pointer = self._pointer(segment, self.slots[value])
         if value.size == 1:
-            kind = Vector(TYPES[value.dtype.name])
+            kind = Vector(element_of(value.dtype))
             segment.store(kind, kind.constant(0), pointer)
         else:
             segment.call_void("llvm.memset.p0.i64", f"ptr {pointer}", "i8 0", f"i64 {value.nbytes}", "i1 false")

@@ -25,7 +25,7 @@ from typing import Any
 from ndgrad.compiler.lower import pointwise
 from ndgrad.compiler.lower.group import Item, Kernel
 from ndgrad.compiler.lower.places import Place, whole
-from ndgrad.compiler.native.ir import TYPES, Carried, Function, Vector
+from ndgrad.compiler.native.ir import Carried, Function, Vector, element_of
 from ndgrad.compiler.native.target import Target
 from ndgrad.compiler.program import Value
 
@@ -128,7 +128,7 @@ class Nest:
 
     def _lanes(self, target: Target) -> int:
         """How many elements a vector of this kernel has: a register full of its widest numbers, or a short row at once."""
-        kinds = [TYPES[v.dtype.name] for v in self.kernel.computed] + [TYPES[a.root.dtype.name] for a in self.loads.values()]
+        kinds = [element_of(v.dtype) for v in self.kernel.computed] + [element_of(a.root.dtype) for a in self.loads.values()]
         floats = [k for k in kinds if k in ("float", "double")]
         full = min(target.lanes(k) for k in floats or kinds or ["double"])
         inner = self.shape[-1] if self.shape else 1
@@ -181,12 +181,12 @@ class Nest:
             pointers[root] = f.set(f"load ptr, ptr {slot}")
         row = self.shape[-1] if self.shape else 1
         self.scratch = {
-            v: f.set(f"alloca [{row} x {TYPES[v.dtype.name]}], align 64") for v in self.kernel.computed if v in self.kernel.scratch
+            v: f.set(f"alloca [{row} x {element_of(v.dtype)}], align 64") for v in self.kernel.computed if v in self.kernel.scratch
         }
         return {a: self._moved(pointers[a.root], a, a.offset) for a in self.every}
 
     def _moved(self, base: str, access: Access, elements: int | str) -> str:
-        return base if elements == 0 else self.f.address(TYPES[access.root.dtype.name], base, str(elements))
+        return base if elements == 0 else self.f.address(element_of(access.root.dtype), base, str(elements))
 
     def _loops(self, depth: int, bases: dict[Access, str]) -> None:
         """The loops from `depth` inwards; `bases` are the addresses that the outer ones have arrived at."""
@@ -217,7 +217,7 @@ class Nest:
                 self._pass(turn, start, stop, sums)
             if self.splits_row:
                 for position, value in enumerate(self.sums):
-                    self.f.store(Vector(TYPES[value.dtype.name]), self.row[value], self.f.address("double", "%sums", str(position)))
+                    self.f.store(Vector(element_of(value.dtype)), self.row[value], self.f.address("double", "%sums", str(position)))
                 return
             self._row_numbers(stage, bases)
         self._store_row(bases)
@@ -231,7 +231,7 @@ class Nest:
     def _store_row(self, bases: dict[Access, str]) -> None:
         for value, access in self.stores.items():
             if value in self.kernel.row_values:
-                self.f.store(Vector(TYPES[value.dtype.name]), self.row[value], bases[access])
+                self.f.store(Vector(element_of(value.dtype)), self.row[value], bases[access])
 
     def _row_number(self, item: Item, bases: dict[Access, str]) -> str:
         arguments: list[Any] = []
@@ -242,7 +242,7 @@ class Nest:
                 arguments.append((place.root.dtype, self.row[place.root]))
             else:
                 access = self.loads[place.root, place.offset, place.strides]
-                arguments.append((place.root.dtype, self.f.load(Vector(TYPES[place.root.dtype.name]), bases[access])))
+                arguments.append((place.root.dtype, self.f.load(Vector(element_of(place.root.dtype)), bases[access])))
         return pointwise.emit(self.f, item.instruction, arguments, 1)
 
     def _pass(self, turn: _Turn, start: str, stop: str, sums: Sequence[Value]) -> None:
@@ -252,11 +252,14 @@ class Nest:
             if start == "0" and stop == str(self.lanes):
                 turn.write("0", self.lanes)
                 return
+            rest = self.shape[-1]
             for width in dict.fromkeys([self.lanes * self.abreast, self.lanes, 1]):
-                end = _whole_vectors(f, start, stop, width)
-                with f.loop(end, start, str(width)) as i:
-                    turn.write(i, width)
-                start = end
+                if rest >= width:  # pieces of a row are whole vectors, but for the last
+                    rest %= width
+                    end = _whole_vectors(f, start, stop, width) if rest else stop
+                    with f.loop(end, start, str(width)) as i:
+                        turn.write(i, width)
+                    start = end
             return
         accumulators = [pointwise.Accumulator(f, v, next(i.instruction for i in turn.items if i.instruction.result is v)) for v in sums]
         if start == "0" and stop == str(self.lanes):
@@ -268,11 +271,11 @@ class Nest:
         vectors = start
         states = {a: a.start() for a in accumulators}
         if lanes > 1:
-            vectors = _whole_vectors(f, start, stop, lanes)
-            carried = {a: [f.carried(TYPES[a.value.dtype.name], s) for s in states[a]] for a in accumulators}
+            vectors = _whole_vectors(f, start, stop, lanes) if self.shape[-1] % lanes else stop
+            carried = {a: [f.carried(element_of(a.value.dtype), s) for s in states[a]] for a in accumulators}
             with f.loop(vectors, start, str(lanes * _BLOCK), _flat(carried.values())) as i:
                 limit = f.call("i64", "llvm.smin.i64", f"i64 {f.add(i, lanes * _BLOCK)}", f"i64 {vectors}")
-                partial = {a: f.carried(Vector(TYPES[a.value.dtype.name], lanes), a.identity(lanes)) for a in accumulators}
+                partial = {a: f.carried(Vector(element_of(a.value.dtype), lanes), a.identity(lanes)) for a in accumulators}
                 with f.loop(limit, i, str(lanes), list(partial.values())) as j:
                     found = turn.write(j, lanes)
                     for a, c in partial.items():
@@ -281,7 +284,11 @@ class Nest:
                     for state, new in zip(carried[a], a.added([s.name for s in carried[a]], a.across(c.name, lanes)), strict=True):
                         state.next = new
             states = {a: [s.name for s in carried[a]] for a in accumulators}
-        carried = {a: [f.carried(TYPES[a.value.dtype.name], s) for s in states[a]] for a in accumulators}
+        if vectors == stop:
+            for a in accumulators:
+                self.row[a.value] = a.finished(states[a])
+            return
+        carried = {a: [f.carried(element_of(a.value.dtype), s) for s in states[a]] for a in accumulators}
         with f.loop(stop, vectors, "1", _flat(carried.values())) as i:
             found = turn.write(i, 1)
             for a in accumulators:
@@ -321,15 +328,15 @@ class _Turn:
                 continue
             self.registers[result] = pointwise.emit(self.f, instruction, arguments, lanes)
             if result in nest.scratch:
-                pointer = self.f.address(TYPES[result.dtype.name], nest.scratch[result], index)
-                self.f.store(Vector(TYPES[result.dtype.name], lanes), self.registers[result], pointer)
+                pointer = self.f.address(element_of(result.dtype), nest.scratch[result], index)
+                self.f.store(Vector(element_of(result.dtype), lanes), self.registers[result], pointer)
             if result in nest.stores:
                 self._store(nest.stores[result], self.registers[result])
         return found
 
     def _read(self, place: Place) -> str:
         root, nest = place.root, self.nest
-        kind = Vector(TYPES[root.dtype.name], self.lanes)
+        kind = Vector(element_of(root.dtype), self.lanes)
         if root in self.registers:
             return self.registers[root]
         if root in nest.kernel.row_values:
@@ -345,7 +352,7 @@ class _Turn:
 
     def _add_in_memory(self, access: Access, value: Value, term: str) -> None:
         """Add to what a sum over leading dimensions has arrived at."""
-        f, kind = self.f, Vector(TYPES[value.dtype.name], self.lanes)
+        f, kind = self.f, Vector(element_of(value.dtype), self.lanes)
         step = access.strides[-1] if access.strides else 0
         if step == 0 and self.lanes > 1:
             parts = [f.set(f"extractelement {kind} {term}, i64 {k}") for k in range(self.lanes)]
@@ -359,7 +366,7 @@ class _Turn:
 
     def _load(self, access: Access) -> str:
         f, base, lanes = self.f, self.bases[access], self.lanes
-        element = TYPES[access.root.dtype.name]
+        element = element_of(access.root.dtype)
         step = access.strides[-1] if access.strides else 0
         if step == 0:
             return f.splat(f.load(Vector(element), base), Vector(element, lanes))
@@ -374,7 +381,7 @@ class _Turn:
 
     def _store(self, access: Access, register: str) -> None:
         f, base, lanes = self.f, self.bases[access], self.lanes
-        element = TYPES[access.root.dtype.name]
+        element = element_of(access.root.dtype)
         step = access.strides[-1] if access.strides else 0
         start = f.address(element, base, _times(f, self.index, step)) if step else base
         if step == 1 or lanes == 1:

@@ -6,6 +6,7 @@ answer is a bool, in that which its arguments have in common. Arguments are conv
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from ndgrad.compiler.kernels import maths, operations
 from ndgrad.compiler.kernels.casts import cast
-from ndgrad.compiler.native.ir import TYPES, Function, Vector
+from ndgrad.compiler.native.ir import TYPES, Function, Vector, element_of
 from ndgrad.compiler.program import Instruction, Value
 
 #: Ops that copy: they differ in shape or dtype alone.
@@ -22,7 +23,12 @@ _COPIES = frozenset(["cast", "expand", "clone"])
 
 def is_type(dtype: np.dtype[Any]) -> bool:
     """Whether kernels know a dtype."""
-    return dtype.name in TYPES and dtype.isnative
+    return _name(dtype) in TYPES and dtype.isnative
+
+
+@functools.cache
+def _name(dtype: np.dtype[Any]) -> str:
+    return dtype.name
 
 
 def is_pointwise(instruction: Instruction) -> bool:
@@ -37,9 +43,9 @@ def is_pointwise(instruction: Instruction) -> bool:
     if name not in operations.OPERATIONS:
         return False
     dtype = computing_dtype(instruction)
-    if dtype is None or not is_type(dtype) or not operations.supports(name, dtype.name, **instruction.settings):
+    if dtype is None or not is_type(dtype) or not operations.supports(name, _name(dtype), **instruction.settings):
         return False
-    return operations.result(name, dtype.name) == instruction.result.dtype.name
+    return operations.result(name, _name(dtype)) == _name(instruction.result.dtype)
 
 
 def computing_dtype(instruction: Instruction) -> np.dtype[Any] | None:
@@ -66,19 +72,19 @@ def emit(f: Function, instruction: Instruction, arguments: Sequence[Any], lanes:
             values.append(_converted(f, a, dtype, lanes))
         else:
             values.append(a.item() if isinstance(a, np.generic) else a)
-    return operations.emit(f, name, dtype.name, lanes, *values, **instruction.settings)
+    return operations.emit(f, name, _name(dtype), lanes, *values, **instruction.settings)
 
 
 def _converted(f: Function, argument: Any, target: np.dtype[Any], lanes: int) -> str:
     """A register, or a number, in a dtype."""
     if not isinstance(argument, tuple):
-        return Vector(TYPES[target.name], lanes).constant(argument.item() if isinstance(argument, np.generic) else argument)
-    return cast(f, argument[1], argument[0].name, target.name, lanes)
+        return Vector(element_of(target), lanes).constant(argument.item() if isinstance(argument, np.generic) else argument)
+    return cast(f, argument[1], _name(argument[0]), _name(target), lanes)
 
 
 def convert(f: Function, value: str, source: np.dtype[Any], target: np.dtype[Any], lanes: int) -> str:
     """A register of one dtype in another."""
-    return cast(f, value, source.name, target.name, lanes)
+    return cast(f, value, _name(source), _name(target), lanes)
 
 
 def cost(instruction: Instruction) -> int:
@@ -134,7 +140,7 @@ class Accumulator:
     def __init__(self, f: Function, value: Value, instruction: Instruction) -> None:
         self.f = f
         self.value = value
-        self.kind = TYPES[value.dtype.name]
+        self.kind = element_of(value.dtype)
         self.is_sum = instruction.op.name in _SUMS
         self.formula = _EXTREMES.get(instruction.op.name, "")
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ndgrad.compiler.kernels import gemm
 from ndgrad.compiler.lower.places import Place, contiguous
-from ndgrad.compiler.native.ir import TYPES, Function, module
+from ndgrad.compiler.native.ir import Function, element_of, module
 from ndgrad.compiler.native.target import Code, host
 from ndgrad.compiler.program import Instruction, Value
 
@@ -68,7 +68,7 @@ class Product:
 
     @property
     def element(self) -> str:
-        return TYPES[self.result.dtype.name]
+        return element_of(self.result.dtype)
 
     @property
     def buffer_bytes(self) -> int:

@@ -114,8 +114,9 @@ def emit(f: Function, name: str, type: Vector, *values: str) -> str:
     return f.set(f"call {type} @{symbol(name, type)}({', '.join(f'{type} {v}' for v in values)})")
 
 
-def library(needed: Iterable[tuple[str, Vector]], target: Target) -> list[Function | str]:
-    """The definitions of functions that were called, and of what they call in turn."""
+def library(needed: Iterable[tuple[str, Vector]], target: Target, inline: bool = True) -> list[Function | str]:
+    """The definitions of functions that were called, and of what they call in turn. Without `inline`, all are called: a caller that calls
+    hundreds would take LLVM many seconds."""
     waiting = sorted(needed, key=str)
     known: set[tuple[str, Vector]] = set()
     functions: list[Function] = []
@@ -124,20 +125,20 @@ def library(needed: Iterable[tuple[str, Vector]], target: Target) -> list[Functi
         if (name, type) in known:
             continue
         known.add((name, type))
-        definition = define(name, type, target.fma)
+        definition = define(name, type, target.fma, inline)
         functions.append(definition)
         waiting += sorted(definition.needed, key=str)
     tables = [table() for name, table in _TABLES.items() if any(name == n for n, _ in known)]
     return [*tables, *functions]
 
 
-def define(name: str, type: Vector, fma: bool) -> Function:
+def define(name: str, type: Vector, fma: bool, inline: bool = True) -> Function:
     """One function of the library."""
     if name in _PARTS:
         return _PARTS[name](type, fma)
     formula = FORMULAS[name]
     names = [f"%x{i}" for i in range(formula.arity)]
-    f = Function(symbol(name, type), ", ".join(f"{type} {n}" for n in names), str(type), _ATTRIBUTES[formula.place], "internal")
+    f = Function(symbol(name, type), ", ".join(f"{type} {n}" for n in names), str(type), _ATTRIBUTES[formula.place if inline else "call"], "internal")
     w = Writer(f, type, fma)
     result = formula.write(*(w.real(n) for n in names))
     f.returns(f"{type} {result}")
