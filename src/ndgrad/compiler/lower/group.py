@@ -17,11 +17,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import prod
+from typing import Any, NamedTuple
 
 from ndgrad.compiler.lower import pointwise
 from ndgrad.compiler.lower.places import Place, contiguous, whole
 from ndgrad.compiler.lower.products import Product, is_product, product
 from ndgrad.compiler.program import Instruction, Program, Value
+from ndgrad.ops.vocabulary import find
 
 #: Instructions in one kernel, beyond which compiling it takes too long.
 _LONGEST = 4000
@@ -57,6 +59,8 @@ class Kernel:
     targets: dict[Value, Place] = field(default_factory=dict)
     #: what is read from memory later
     stores: list[Value] = field(default_factory=list)
+    #: elements that are put into a part of another value's memory
+    puts: list[tuple[Value, Place]] = field(default_factory=list)
     #: elements that a later stage reads
     scratch: set[Value] = field(default_factory=set)
 
@@ -81,14 +85,7 @@ class Call:
     reads: list[Place | None]
 
 
-@dataclass(eq=False, slots=True)
-class Fill:
-    """Memory that begins as zeros."""
-
-    value: Value
-
-
-Step = Kernel | Product | Call | Fill
+Step = Kernel | Product | Call
 
 
 @dataclass(eq=False, slots=True)
@@ -97,6 +94,8 @@ class Groups:
 
     steps: list[Step]
     places: dict[Value, Place]
+    #: memory that begins as zeros before its first step, since parts are put into it
+    cleared: set[Value]
 
 
 def grouped(program: Program) -> Groups:
@@ -113,6 +112,7 @@ class _Grouping:
         self.ready: dict[Value, int] = dict.fromkeys((*program.inputs, *program.constants), -1)
         #: the kernel that computes a root, by its number
         self.kernel_of: dict[Value, int] = {}
+        self.cleared: set[Value] = set()
         for instruction in program.instructions:
             self._take(instruction)
 
@@ -124,6 +124,10 @@ class _Grouping:
             self._join(instruction, instruction.result.shape)
         elif pointwise.is_reduction(instruction) and next(instruction.values()).size:
             self._reduce(instruction)
+        elif op.name in ("reshape", "unsafe_view") and pointwise.is_type(instruction.result.dtype) and instruction.result.size:
+            self._join(instruction, next(instruction.values()).shape)  # a copy
+        elif (parts := parts_of(instruction)) is not None:
+            self._assemble(instruction, parts)
         elif is_product(instruction):
             a, b = (self.places[v] for v in instruction.arguments)
             self._add(product(instruction, a, b), instruction)
@@ -148,6 +152,34 @@ class _Grouping:
             self.places[value] = whole(value)
             self.ready[value] = len(self.steps)
         self.steps.append(step)
+
+    def _assemble(self, instruction: Instruction, parts: Parts) -> None:
+        """Put values into parts of a result: in the kernels that compute them, where that is possible."""
+        result, last = instruction.result, -1
+        if not parts.covers:
+            self.cleared.add(result)
+        self.places[result] = whole(result)
+        for value, target in parts.values:
+            last = max(last, self._put_part(value, target, last + 1 if parts.in_order else 0))
+        self.ready[result] = last
+
+    def _put_part(self, value: Value, target: Place, earliest: int) -> int:
+        """Put a value into a part of another; the number of the step that does."""
+        place = self.places[value].broadcast(target.shape)
+        number = self.kernel_of.get(place.root)
+        if number is not None and number >= earliest and place.is_whole:
+            kernel = self.steps[number]
+            assert isinstance(kernel, Kernel)
+            moved = target if target.shape == kernel.shape else target.reshaped(kernel.shape)
+            if moved is not None and place.root not in kernel.row_values and place.root not in kernel.targets:
+                kernel.puts.append((place.root, moved))
+                return number
+        copied = Value(target.shape, value.dtype)
+        kernel = Kernel(target.shape)
+        self.steps.append(kernel)
+        self._put(len(self.steps) - 1, Item(Instruction(find("clone"), (value,), {}, (copied,)), [place]))
+        kernel.puts.append((copied, target))
+        return len(self.steps) - 1
 
     # ----- kernels -------------------------------------------------------------------------------------------------------
 
@@ -302,7 +334,60 @@ class _Grouping:
         for step in self.steps:
             if isinstance(step, Kernel):
                 step.stores = [v for v in step.computed if v in wanted and v not in step.targets]
-        return Groups(self.steps, self.places)
+        return Groups(self.steps, self.places, self.cleared)
+
+
+class Parts(NamedTuple):
+    """A value that is put together: which values go where, whether they are all of it, and whether later ones overwrite earlier ones."""
+
+    values: list[tuple[Value, Place]]
+    covers: bool
+    in_order: bool = False
+
+
+def parts_of(instruction: Instruction) -> Parts | None:
+    """The parts that an instruction puts its result together from; None for ops that do something else."""
+    name, settings = instruction.op.name, instruction.settings
+    if name not in _ASSEMBLED or not pointwise.is_type(instruction.result.dtype) or not instruction.result.size:
+        return None
+    values = list(instruction.values())
+    result = instruction.result
+    if len(values) != len(instruction.arguments) or any(v.dtype != result.dtype for v in values):
+        return None
+    all_of_it = whole(result)
+
+    def part(index: Any) -> Place | None:
+        return all_of_it.shown(lambda a: a[index])
+
+    if name in ("cat", "stack"):
+        found, start = [], 0
+        for v in values:
+            stop = start + (1 if name == "stack" else v.shape[settings["dim"]])
+            if stop > start and v.size:
+                at = start if name == "stack" else slice(start, stop)
+                found.append((v, part((slice(None),) * settings["dim"] + (at,))))
+            start = stop
+        return None if any(p is None for _, p in found) else Parts(found, True)  # type: ignore[arg-type]
+    if name == "embed":
+        index: Any = settings["index"]
+    elif name == "select_backward":
+        index = (slice(None),) * settings["dim"] + (settings["index"],)
+    elif name == "slice_backward":
+        cut = slice(settings["start"], settings["stop"], settings["step"])
+        index = (slice(None),) * settings["dim"] + (cut,)
+    elif name == "slice_scatter":
+        base, value = values
+        place = part(settings["index"])
+        if place is None or place.shape != value.shape or not value.size:
+            return None
+        return Parts([(base, all_of_it), (value, place)], True, in_order=True)
+    place = part(index)
+    if place is None or place.shape != values[0].shape or not values[0].size:
+        return None
+    return Parts([(values[0], place)], place.size == result.size)
+
+
+_ASSEMBLED = frozenset(["cat", "stack", "embed", "select_backward", "slice_backward", "slice_scatter"])
 
 
 def _is_per_row(kernel: Kernel, place: Place) -> bool:

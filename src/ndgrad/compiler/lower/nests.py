@@ -61,8 +61,12 @@ class Nest:
         self.loads: dict[tuple[Value, int, tuple[int, ...]], Access] = {}
         self.stores: dict[Value, Access] = {}
         self.targets = {value: _access(place) for value, place in kernel.targets.items()}
+        self.puts: dict[Value, list[Access]] = {}
+        for value, place in kernel.puts:
+            self.puts.setdefault(value, []).append(_access(place))
         self._collect()
-        self.every = [*self.loads.values(), *self.stores.values(), *self.targets.values()]
+        puts = [access for accesses in self.puts.values() for access in accesses]
+        self.every = [*self.loads.values(), *self.stores.values(), *self.targets.values(), *puts]
         self.shape = self._collapsed()
         self.lanes = self._lanes(target)
         #: vectors that go through the body side by side, so that the processor need not wait for one to end
@@ -332,6 +336,8 @@ class _Turn:
                 self.f.store(Vector(element_of(result.dtype), lanes), self.registers[result], pointer)
             if result in nest.stores:
                 self._store(nest.stores[result], self.registers[result])
+            for access in nest.puts.get(result, ()):
+                self._store(access, self.registers[result])
         return found
 
     def _read(self, place: Place) -> str:

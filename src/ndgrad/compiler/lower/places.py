@@ -7,6 +7,7 @@ view cannot be written so (a reshape of a transposed array), the op is work afte
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +48,11 @@ class Place:
         found = _viewed(self, np.float64, lambda a: _with_shape(a, shape))
         return None if found is None else Place(self.root, *found)
 
+    def shown(self, view: Callable[[Any], Any]) -> Place | None:
+        """What a function that takes views shows of it; None where it would copy."""
+        found = _viewed(self, self.root.dtype, view)
+        return None if found is None else Place(self.root, *found)
+
     def viewed(self, instruction: Instruction, number: int) -> Place | None:
         """What a view op shows of it."""
         op, settings = instruction.op, instruction.settings
@@ -61,8 +67,7 @@ class Place:
             shown = op.forward_for(np)(a, **settings)
             return shown if op.outputs == 1 else shown[number]
 
-        found = _viewed(self, self.root.dtype, show)
-        return None if found is None else Place(self.root, *found)
+        return self.shown(show)
 
 
 def whole(value: Value) -> Place:

@@ -18,7 +18,7 @@ from ndgrad.compiler.native.ir import TYPES, Function, Vector, element_of
 from ndgrad.compiler.program import Instruction, Value
 
 #: Ops that copy: they differ in shape or dtype alone.
-_COPIES = frozenset(["cast", "expand", "clone"])
+_COPIES = frozenset(["cast", "expand", "clone", "reshape", "unsafe_view"])
 
 
 def is_type(dtype: np.dtype[Any]) -> bool:
@@ -39,7 +39,7 @@ def is_pointwise(instruction: Instruction) -> bool:
     if not all(is_type(a.dtype) if a.__class__ is Value else isinstance(a, (bool, int, float, np.generic)) for a in instruction.arguments):
         return False
     if name in _COPIES:
-        return True
+        return name in ("cast", "expand", "clone")
     if name not in operations.OPERATIONS:
         return False
     dtype = computing_dtype(instruction)
@@ -96,7 +96,7 @@ def cost(instruction: Instruction) -> int:
 
 
 _CHEAP = frozenset(
-    "add sub mul neg square abs copy where keep masked_fill eq ne lt le gt ge minimum maximum relu cast expand clone sum sum_all".split()
+    "add sub mul neg square abs copy where keep masked_fill eq ne lt le gt ge minimum maximum relu cast expand clone reshape sum sum_all".split()
 )
 
 
@@ -121,7 +121,7 @@ def is_reduction(instruction: Instruction) -> bool:
 def _is_row_wise(instruction: Instruction) -> bool:
     """Whether a reduction takes trailing dimensions together: only sums are added up in memory."""
     source, dims = next(instruction.values()), reduced_dims(instruction)
-    return all(d in dims or source.shape[d] == 1 for d in range(min(dims, default=0), source.ndim)) and source.size <= 1 << 14
+    return all(d in dims or source.shape[d] == 1 for d in range(min(dims, default=0), source.ndim))
 
 
 def reduced_dims(instruction: Instruction) -> tuple[int, ...]:
