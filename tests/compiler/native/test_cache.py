@@ -274,3 +274,17 @@ def test_a_read_only_home_works_without_the_cache(tmp_path: Path, monkeypatch: p
         monkeypatch.setenv("HOME", str(home))
         assert Code(TEXT).function("f", c_int64)() == 41
     assert not Code(TEXT).cached
+
+
+def test_an_object_that_cannot_be_linked_is_compiled_anew(place: Path):
+    pytest.importorskip("llvmlite")
+    from ctypes import c_int64
+
+    from ndgrad.compiler.native.target import Code
+
+    code = Code(TEXT)
+    cache.store(code.key, Code("define i64 @g() {\n  ret i64 1\n}\n").object)  # whole, ours, and of something else
+    again = Code(TEXT)
+    assert not again.cached
+    assert again.function("f", c_int64)() == 41
+    assert Code(TEXT).cached

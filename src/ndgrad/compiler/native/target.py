@@ -306,14 +306,24 @@ class Code:
                 f"code for {self.target.cpu} ({self.target.triple}) cannot be loaded on this machine. "
                 "assembly() and object_code() make it for reading."
             )
-        key = cache.key("object", _versions(), self.target.cpu, self.target.features, str(level), text) if keep else ""
-        self.object = (cache.load(key) if keep else None) or b""
-        self.cached = bool(self.object)
-        if not self.object:
-            self.object = object_code(text, self.target, level)
-            if keep:
-                cache.store(key, self.object)
-        self._addresses = self._link(dict(symbols or {}))
+        #: says all that the object depends on
+        self.key = cache.key("object", _versions(), self.target.cpu, self.target.features, str(level), text)
+        found = cache.load(self.key) if keep else None
+        self.cached = found is not None
+        self.object = found or self._compiled(keep)
+        try:
+            self._addresses = self._link(dict(symbols or {}))
+        except CompileError:
+            if not self.cached:
+                raise
+            self.cached, self.object = False, self._compiled(keep)  # whole, and yet not what the linker wants
+            self._addresses = self._link(dict(symbols or {}))
+
+    def _compiled(self, keep: bool) -> bytes:
+        made = object_code(self.text, self.target, self.level)
+        if keep:
+            cache.store(self.key, made)
+        return made
 
     def _link(self, symbols: dict[str, int]) -> dict[str, int]:
         llvm, linker = binding(), _linker()  # which makes the symbols of the process known to LLVM
