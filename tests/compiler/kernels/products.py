@@ -38,9 +38,7 @@ class Product:
         self.chunks = ctypes.CFUNCTYPE(SIZE, *sizes)(self.code.address("product_chunks"))
         self.bytes = ctypes.CFUNCTYPE(SIZE, *sizes)(self.code.address("product_bytes"))
 
-    def __call__(
-        self, a: np.ndarray, b: np.ndarray, c: np.ndarray, accumulate: bool = False, context: int = 0, order: Any = None
-    ) -> None:
+    def __call__(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, accumulate: bool = False, context: int = 0, order: Any = None) -> None:
         """c (+)= a @ b, in one call, or chunk by chunk in an order that a generator of random numbers draws."""
         (m, k), n, size = a.shape, b.shape[1], a.itemsize
         count = self.chunks(m, n, k)

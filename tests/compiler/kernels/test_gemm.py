@@ -37,6 +37,7 @@ def product(dtype: str, kind: str = "host") -> Product:
 
 def matrix(r: np.random.Generator, m: int, n: int, dtype: str) -> np.ndarray:
     """A matrix of one of the layouts that views have."""
+
     def draw(*shape: int) -> np.ndarray:
         return r.standard_normal(shape).astype(dtype)
 

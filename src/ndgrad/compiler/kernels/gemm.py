@@ -133,7 +133,7 @@ def _block(prefix: str, plan: Blocking, tiles: int, finishes: bool) -> Function:
         again = f.choose(f.compare("sgt", block, 0), ACCUMULATE, "%accumulate")
         mode = f.set(f"or i64 {again}, {f.choose(f.compare('sle', left, depth), LAST, 0)}")
         source_b = f.ahead("%B", f.mul(k, "%rsB"))
-        with f.when(f.set(f"xor i1 {direct}, true")):
+        with f.when(f.negated(direct)):
             f.call_void(f"{prefix}_pack_b", f"i64 {depth}", "i64 %N", f"ptr {source_b}", "i64 %rsB", "i64 %csB", f"ptr {buffer_b}")
         with f.loop("%M", step=str(plan.rows)) as i:
             high = f.least(plan.rows, f.sub("%M", i))
@@ -167,7 +167,7 @@ def _strips(
         # Rows. A last tile of one or two would wait for its few sums: share the last rows evenly instead. (Packed strips are cut already.)
         left = f.sub(high, at)
         uneven = f.both(f.compare("sgt", left, tile.rows), f.compare("slt", left, tile.rows + 3))
-        uneven = f.both(uneven, f.set(f"xor i1 {packs_a}, true"))
+        uneven = f.both(uneven, f.negated(packs_a))
         rows = f.choose(uneven, f.div(f.add(left, 1), 2), f.least(tile.rows, left))
         a = f.choose(packs_a, f.ahead(buffer_a, f.mul(f.mul(at, depth), size)), f.ahead(source_a, f.mul(at, "%rsA")), "ptr")
         number = f.add(f.mul(f.sub(rows, 1), tile.vectors + 1), kind)

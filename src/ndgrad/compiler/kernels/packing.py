@@ -89,7 +89,7 @@ def _along(prefix: str, type: Vector, width: int, padded: bool) -> Function:
         target = f.ahead("%P", f.mul(k, width * size))
         with f.loop(full) as j:
             a, b = f.ahead(source, f.mul(j, width * size)), f.ahead(target, f.mul(j, strip))
-            for offset, piece in _pieces(type, width):
+            for offset, piece in pieces(type, width):
                 f.store(piece, f.load(piece, f.ahead(a, offset)), f.ahead(b, offset))
         a = f.ahead(source, f.mul(full, width * size))
         b = f.ahead("%P", f.add(last, f.mul(k, last_width)))
@@ -100,15 +100,15 @@ def _along(prefix: str, type: Vector, width: int, padded: bool) -> Function:
     return f
 
 
-def _pieces(type: Vector, width: int) -> list[tuple[int, Vector]]:
+def pieces(type: Vector, width: int) -> list[tuple[int, Vector]]:
     """A row of `width` elements as whole vectors, and what is left as smaller ones: (offset in bytes, type)."""
-    pieces, offset, lanes = [], 0, type.lanes
+    found, offset, lanes = [], 0, type.lanes
     while width:
         while lanes > width:
             lanes //= 2
-        pieces.append((offset, Vector(type.element, lanes)))
-        offset, width = offset + pieces[-1][1].bytes, width - lanes
-    return pieces
+        found.append((offset, Vector(type.element, lanes)))
+        offset, width = offset + found[-1][1].bytes, width - lanes
+    return found
 
 
 def _across(prefix: str, type: Vector, width: int, padded: bool) -> Function:

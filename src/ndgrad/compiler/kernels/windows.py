@@ -4,12 +4,13 @@ A forward convolution and the gradient of its input are both lists of correlatio
 
     out[place + out_step * m] = sum over taps t of   W[tap_first + tap_step * t] . in[in_step * m + low + spread * t]
 
-along each axis, for positions m. The forward pass is one entry: place 0, out_step 1, in_step the stride, spread the dilation, low minus the padding.
+along each axis, for positions m. The forward pass is one entry: place 0, out_step 1, in_step the stride, spread the dilation, low minus
+the padding.
 
-The gradient of the input reads g at o where o * s + k * d - p = q for an input position q and a tap k. Positions q = r + s m of one residue r modulo the
-stride s see the taps with k d = r + p (mod s): k = k0 + (s / e) j with e = gcd(s, d), and then o = m + (r + p - k0 d) / s - (d / e) j. So each
-residue is an entry with place r, out_step s, in_step 1 and spread d / e, its taps in descending order, since o falls as j grows.
-Nothing is multiplied by zeros between the elements of g, and each output is written once.
+The gradient of the input reads g at o where o * s + k * d - p = q for an input position q and a tap k. Positions q = r + s m of one
+residue r modulo the stride s see the taps with k d = r + p (mod s): k = k0 + (s / e) j with e = gcd(s, d), and then
+o = m + (r + p - k0 d) / s - (d / e) j. So each residue is an entry with place r, out_step s, in_step 1 and spread d / e, its taps in
+descending order, since o falls as j grows. Nothing is multiplied by zeros between the elements of g, and each output is written once.
 
 There are always three axes: (z, y, x), those that a problem does not have of length one. The work is cut along z.
 """
@@ -49,7 +50,7 @@ def three(axes: Sequence[Axis]) -> list[Axis]:
 class Taps(NamedTuple):
     """One entry along one axis."""
 
-    count: int
+    positions: int
     place: int
     taps: int
     spread: int
@@ -90,7 +91,7 @@ class Correlation:
 
     def extents(self, block: int) -> list[int]:
         """The size of the input with its zeros that `block` outputs along z read."""
-        counts = [-(-block // self.out_steps[0]), *(max(e[a].count for e in self.entries) for a in (1, 2))]
+        counts = [-(-block // self.out_steps[0]), *(max(e[a].positions for e in self.entries) for a in (1, 2))]
         return [(max(n, 1) - 1) * step + span for n, step, span in zip(counts, self.in_steps, self.spans)]
 
     def depth(self, entry: Sequence[Taps]) -> int:
@@ -136,10 +137,16 @@ def _residue(a: Axis, r: int) -> Taps:
 
 _AXES = "zyx"
 HEADER = [
-    "images", "groups", "channels", "columns", *(f"{what}_{a}" for what in ("in", "out", "in_step", "out_step", "low", "extent") for a in _AXES),
-    "block", "blocks", "together", "parts", "slices", "entries", "weight_column", "weight_channel", "weight_group", "channel_block", "padded", "in_last", "out_last",
+    "images", "groups", "channels", "columns",
+    *(f"{what}_{a}" for what in ("in", "out", "in_step", "out_step", "low", "extent") for a in _AXES),
+    "block", "blocks", "together", "parts", "slices", "entries",
+    "weight_column", "weight_channel", "weight_group", "channel_block", "strip", "padded", "in_last", "out_last",
 ]  # fmt: skip
-ENTRY = [*(f"{what}_{a}" for what in ("count", "place", "taps", "spread", "offset", "tap_first", "tap_step") for a in _AXES), "depth", "packed"]
+ENTRY = [
+    *(f"{what}_{a}" for what in ("count", "place", "taps", "spread", "offset", "tap_first", "tap_step") for a in _AXES),
+    "depth",
+    "packed",
+]
 
 
 @dataclass(frozen=True)
@@ -150,29 +157,35 @@ class Table:
     chunks: int
     packed: int  # elements of the packed weight; for a gradient of the weight, of all parts
     scratch: int  # elements of a thread's buffer
+    strips: int  # pieces of packing the weight
 
 
 def table(
-    c: Correlation, lanes: int, tile_columns: int, size: int, in_last: bool = False, out_last: bool = False, of_weight: bool = False
+    c: Correlation, lanes: int, tile_columns: int, size: int, in_last: bool = False, out_last: bool = False, of_weight: int = 0
 ) -> Table:
     """The table of a correlation for tiles of `tile_columns` columns and vectors of `lanes` elements of `size` bytes.
 
-    With `of_weight`, that of the gradient of the weight of the forward convolution `c`; `out_last` then says how the gradient of the
-    output is laid out.
+    With `of_weight`, the rows of a tile, that of the gradient of the weight of the forward convolution `c`; `out_last` then says how
+    the gradient of the output is laid out.
     """
-    block = _block(c, size)
+    block = _weight_block(c) if of_weight else _block(c, size)
     extents, lows = c.extents(block), c.lows
-    last = [(max(e[a].count for e in c.entries) - 1) * c.in_steps[a] + c.spans[a] + lows[a] for a in range(3)]
+    last = [(max(e[a].positions for e in c.entries) - 1) * c.in_steps[a] + c.spans[a] + lows[a] for a in range(3)]
     padded = any(low < 0 for low in lows) or any(end > n for end, n in zip(last, c.in_sizes))
     deepest = max(c.depth(e) for e in c.entries)
     # A strip of the packed weight should stay in the caches; deeper ones are cut by channels.
     pieces = -(-deepest * tile_columns * size // 2**17) if c.channels >= 16 else 1
     channel_block = -(-c.channels // max(pieces, 1))
     blocks = -(-c.out_sizes[0] // block)
-    staged = block * prod(c.out_sizes[1:]) * c.groups * c.columns
-    held = prod(extents) * c.groups * c.channels + staged
+    pixels, channels = block * prod(c.out_sizes[1:]), c.groups * c.channels
+    # The gradient of the weight reads channels in strips as high as a tile, pixel after pixel.
+    strip = of_weight if 0 < of_weight < c.channels and c.groups == 1 else channels
+    held = prod(extents) * -(-channels // strip) * strip
+    staged = pixels * c.groups * (-(-c.columns // lanes) * lanes if of_weight else c.columns)
     # Small images go together, so that a strip of the weight is read for more pixels, or the sum over pixels is longer.
-    together = 1 if blocks > 1 else max(1, min(2**18 // (held * size), -(-256 // (block * prod(c.out_sizes[1:]))), -(-c.images // 8)))
+    together = 1 if blocks > 1 else max(1, min(-(-256 // pixels), -(-c.images // 4)))
+    if not of_weight:
+        together = max(1, min(together, 3 * 2**17 // (held * size)))
     groups_of_images = -(-c.images // together)
     parts, slices, chunks = 1, 1, groups_of_images * blocks
     weight_elements = c.weight[2] * c.groups
@@ -183,7 +196,8 @@ def table(
     header = dict(
         images=c.images, groups=c.groups, channels=c.channels, columns=c.columns, block=block, blocks=blocks, together=together,
         parts=parts, slices=slices, entries=len(c.entries),
-        weight_column=c.weight[0], weight_channel=c.weight[1], weight_group=c.weight[2], channel_block=channel_block, padded=int(padded),
+        weight_column=c.weight[0], weight_channel=c.weight[1], weight_group=c.weight[2], channel_block=channel_block,
+        strip=strip, padded=int(padded),
         in_last=int(in_last), out_last=int(out_last),
     )  # fmt: skip
     for a, letter in enumerate(_AXES):
@@ -194,12 +208,30 @@ def table(
         fields = {"depth": c.depth(entry), "packed": packed}
         for a, (letter, taps) in enumerate(zip(_AXES, entry)):
             stride = prod(c.kernel[a + 1 :])
-            fields |= {f"count_{letter}": taps.count, f"place_{letter}": taps.place, f"taps_{letter}": taps.taps, f"spread_{letter}": taps.spread}
-            fields |= {f"offset_{letter}": taps.low - lows[a], f"tap_first_{letter}": taps.tap_first * stride, f"tap_step_{letter}": taps.tap_step * stride}
+            fields |= {
+                f"count_{letter}": taps.positions,
+                f"place_{letter}": taps.place,
+                f"taps_{letter}": taps.taps,
+                f"spread_{letter}": taps.spread,
+            }
+            fields |= {
+                f"offset_{letter}": taps.low - lows[a],
+                f"tap_first_{letter}": taps.tap_first * stride,
+                f"tap_step_{letter}": taps.tap_step * stride,
+            }
         packed += c.groups * fields["depth"] * -(-c.columns // lanes) * lanes
         words += [fields[name] for name in ENTRY]
-    scratch = together * (held - (staged if out_last else 0)) + 4 * lanes
-    return Table(np.array(words, np.int64), chunks, parts * weight_elements if of_weight else packed, scratch)
+    scratch = together * (held + (0 if out_last else staged)) + 4 * lanes
+    return Table(
+        np.array(words, np.int64), chunks, parts * weight_elements if of_weight else packed, scratch, -(-c.columns // tile_columns)
+    )
+
+
+def _weight_block(c: Correlation) -> int:
+    """Outputs along z whose pixels are summed before the sums are added to memory: some 512."""
+    positions = prod(c.out_sizes[1:])
+    pieces = -(-c.out_sizes[0] * positions // 512)
+    return -(-c.out_sizes[0] // min(pieces, c.out_sizes[0]))
 
 
 def _block(c: Correlation, size: int) -> int:

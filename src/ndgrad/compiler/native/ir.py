@@ -266,6 +266,9 @@ class Function:
     def either(self, a: str, b: str) -> str:
         return self.set(f"or i1 {a}, {b}")
 
+    def negated(self, a: str) -> str:
+        return self.set(f"xor i1 {a}, true")
+
     def choose(self, condition: str, a: str | int, b: str | int, type: str = "i64") -> str:
         return self.set(f"select i1 {condition}, {type} {a}, {type} {b}")
 
