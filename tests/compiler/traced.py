@@ -18,7 +18,7 @@ from ndgrad.compiler.replay import Replay
 from ndgrad.compiler.text import parse_program
 
 
-class _Traced(BaseException):  # noqa: N818 (no error, and nothing that catches errors may catch it)
+class _Traced(BaseException):  # no error, and nothing that catches errors may catch it
     """Thrown out of `compile` with the program that it has traced."""
 
     def __init__(self, program: Program, held: list[tuple[Any, Any]]) -> None:
