@@ -4,37 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
 import ndgrad
-from ndgrad.autograd.op_observers import observing
+from ndgrad.compiler import function as functions
+from ndgrad.compiler import specialise
+from ndgrad.compiler.function import CompiledFunction
 from ndgrad.compiler.passes.dead import without_dead
 from ndgrad.compiler.program import Program
 from ndgrad.compiler.replay import Replay
 from ndgrad.compiler.text import parse_program
-from ndgrad.compiler.trace import Tracer, traced_tensor
+
+
+class _Traced(BaseException):  # no error, and nothing that catches errors may catch it
+    """Thrown out of `compile` with the program that it has traced."""
+
+    def __init__(self, program: Program, held: list[tuple[Any, Any]]) -> None:
+        self.program = program
+        self.held = held
+
+
+class _Traces(specialise.Specialisation):
+    """It goes no further than the trace."""
+
+    def _finish(self, tracer: Any, *rest: Any) -> None:
+        self._sources = [outside.source for outside in tracer.inputs]
+        super()._finish(tracer, *rest)
+
+    def _split(self, program: Program, values: list[Any], cotangents: list[Any], gradients: list[Any]) -> None:
+        program.outputs = [*values, *gradients]
+        count = len(self.places)
+        raise _Traced(program, list(zip(program.inputs[count:], self._sources[count:], strict=False)))
 
 
 def traced(function: Callable[..., Any], arrays: Sequence[Any], gradients: bool = True) -> Program:
-    """The program of a function of tensors: its results, then the gradients of their sum for the floating-point arguments."""
-    tracer = Tracer(getattr(function, "__name__", "program").strip("<>"))
-    payloads = [tracer.input(np.asarray(a), None) for a in arrays]
-    tensors = [traced_tensor(ndgrad.Tensor, p, gradients and p.dtype.kind in "fc") for p in payloads]
-    with observing(tracer):
-        found = function(*tensors)
-        found = list(found) if isinstance(found, (tuple, list)) else [found]
-        roots = [t for t in found if t.requires_grad]
-        wanted = [t for t in tensors if t.requires_grad]
-        grads: list[Any] = []
-        if roots and wanted:
-            ones = [traced_tensor(ndgrad.Tensor, tracer.input(np.ones(tuple(t.shape), t._array.dtype), None), False) for t in roots]
-            grads = [g for g in ndgrad.autograd.grad(roots, wanted, ones, allow_unused=True) if g is not None]
-    program = tracer.program
-    tracer.bake(0)
-    program.outputs = [tracer.value_of(t._array) for t in [*found, *grads]]
-    program.check()
-    return program
+    """The program of a function of tensors before any pass: its results, then the gradients of its floating-point arguments. The inputs
+    are these, then the gradients of the results."""
+    tensors = [ndgrad.tensor(a, requires_grad=gradients and np.asarray(a).dtype.kind in "fc") for a in arrays]
+    try:
+        with mock.patch.object(functions, "Specialisation", _Traces):
+            CompiledFunction(function, fullgraph=True)(*tensors)
+    except _Traced as found:
+        for value, source in found.held:
+            found.program.inputs.remove(value)
+            found.program.constants[value] = np.array(source._array)  # what the function holds is a constant here
+        found.program.check()
+        return found.program
+    raise AssertionError("nothing was traced")
 
 
 def arrays_for(program: Program, arrays: Sequence[Any]) -> list[Any]:

@@ -1,0 +1,58 @@
+"""Where a list of numbers repeats itself: runs of one block after another.
+
+    0 7 1 2 3 1 2 3 1 2 3 9    ->   from 2 on, the block 1 2 3 comes 3 times: (2, 3, 3)
+
+Periods to try are the distances from a window of numbers to the last one like it, found by sorting the windows' hashes: a block of length p
+that repeats gives that distance again and again. For each period that occurs often enough, the runs are read off a comparison of the list with
+itself, p further on. All in NumPy; O(n log n) for the windows and O(n) for each period tried.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+#: Lengths of windows: the short see blocks of few numbers, the long are not led astray by what occurs everywhere in a block.
+_WINDOWS = (1, 3, 9, 27, 81)
+#: How many periods are tried for each length.
+_TRIED = 6
+
+
+def periods(ids: Any, least: int) -> list[int]:
+    """Distances at which the list repeats itself, short ones first, which could be periods of blocks that come `least` times."""
+    found: set[int] = set()
+    n = len(ids)
+    for window in _WINDOWS:
+        if window * 2 > n:
+            break
+        hashes = _hashes(ids, window)
+        order = np.argsort(hashes, kind="stable")
+        alike = hashes[order[1:]] == hashes[order[:-1]]
+        distances = (order[1:] - order[:-1])[alike]
+        counts = np.bincount(distances[distances <= n // least], minlength=1)
+        best = np.argsort(-counts, kind="stable")[:_TRIED]
+        found.update(int(p) for p in best if p > 0 and counts[p] >= least - 1)
+    return sorted(found)
+
+
+def runs(ids: Any, period: int, least: int) -> list[tuple[int, int]]:
+    """(start, count) of the blocks of one length that come at least `least` times in a row."""
+    if period >= len(ids):
+        return []
+    alike = ids[:-period] == ids[period:]
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], alike, [False])).astype(np.int8)))
+    starts, ends = edges[::2], edges[1::2]
+    counts = (ends - starts) // period + 1
+    return [(int(s), int(c)) for s, c in zip(starts, counts, strict=True) if c >= least]
+
+
+def _hashes(ids: Any, window: int) -> Any:
+    """A number for each window, the same for the same window."""
+    scattered = (ids.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    scattered ^= scattered >> np.uint64(29)
+    found = np.zeros(len(ids) - window + 1, np.uint64)
+    with np.errstate(over="ignore"):
+        for k in range(window):
+            found = found * np.uint64(0xBF58476D1CE4E5B9) + scattered[k : k + len(found)]
+    return found
