@@ -63,7 +63,7 @@ class TracedArray:
 
     __slots__ = ("__weakref__", "_value", "dtype", "memory", "path", "shape", "strides", "version")
 
-    is_meta = True
+    is_meta = is_traced = True
     stands_on = CPU
     __array_priority__ = 1000.0
 
@@ -137,6 +137,13 @@ class TracedArray:
         for step in self.path:
             value = tracer.emit(step.op, (value,), step.settings)[step.number]
         return tracer.array(value)
+
+    def checked(self) -> Any:
+        """Its values, for those who check them (see ndgrad.compiler.decisions)."""
+        from ndgrad.compiler.decisions import Checked  # which few functions need
+
+        tracer = self.memory.tracer
+        return self.known if self.known is not None else Checked(tracer, tracer.value_of(self))
 
     # ----- values, which there are only of constants -----
 
