@@ -64,6 +64,7 @@ class CompiledFunction:
         #: how many traces were made, and why the last of them was needed
         self.traces = 0
         self.last_reason: str | None = None
+        self._last_break: str | None = None
         self._lock = make_lock()
 
     def __environment__(self) -> list[Any]:
@@ -130,7 +131,8 @@ class CompiledFunction:
             entry = Entry(key, environment, made, None)
         except GraphBreak as broken:
             entry = Entry(key, environment, None, broken.bare())
-            if broken.depends_on_values:
+            if broken.depends_on_values and broken.reason != self._last_break:
+                self._last_break = broken.reason  # other values may fare better; if they do not either, it is remembered
                 return entry
         self.entries.append(entry)
         if len(self.entries) > MOST:

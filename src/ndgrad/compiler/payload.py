@@ -209,7 +209,13 @@ class TracedArray:
         return np.array(self.known[index])
 
     __setitem__ = _bare
-    __add__ = __radd__ = __iadd__ = __mul__ = __rmul__ = __sub__ = __rsub__ = __truediv__ = __rtruediv__ = __neg__ = __matmul__ = _bare
+
+    def __iadd__(self, other: Any) -> TracedArray:
+        """Gradients are added where they lie, below all ops."""
+        self.memory.tracer.add_into(self, other)
+        return self
+
+    __add__ = __radd__ = __mul__ = __rmul__ = __sub__ = __rsub__ = __truediv__ = __rtruediv__ = __neg__ = __matmul__ = _bare
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # asked whether it is a tensor, or follows a protocol

@@ -51,15 +51,12 @@ class Effect:
         self.held = held
         self.number = number
 
-    def apply(self, inputs: Sequence[Any], value: Any) -> None:
+    def apply(self, inputs: Sequence[Any], value: Any, environment: Environment) -> None:
         """Put the tensor of this call there."""
         if self.held is None:
             inputs[self.number].grad = value
-            return
-        values = self.held.read()
-        values[self.number] = value
-        assert self.held.write is not None
-        self.held.write(values)
+        else:
+            environment.put(self.held, self.number, value)
 
 
 class Specialisation:
@@ -271,7 +268,7 @@ class Specialisation:
             return self.function(*args, **kwargs)
         count = len(leaves) - len(self.effects)
         for effect, value in zip(self.effects, leaves[count:], strict=True):
-            effect.apply(inputs, value)
+            effect.apply(inputs, value, self.environment)
         return tree_unflatten(leaves[:count], self.result_spec)
 
     def run(self, inputs: list[Any]) -> list[Any]:

@@ -235,6 +235,11 @@ class Tracer:
         self.assign(payload, value)
         return payload
 
+    def add_into(self, payload: TracedArray, other: Any) -> None:
+        """`payload += other`, where that is no op."""
+        (value,) = self.emit(find("add"), (self.value_of(payload), self._argument(other, other)), {})
+        self.assign(payload, value)
+
     def assign(self, payload: TracedArray, value: Value) -> None:
         """Let a traced array, and all that share its memory, hold another value, cast and broadcast to what it is."""
         if value.dtype != payload.dtype:
