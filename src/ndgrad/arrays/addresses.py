@@ -25,7 +25,7 @@ def owner_of(array: Payload) -> Payload:
 
 def pointer(array: Payload) -> int:
     """The address of an array's first element; 0 where there is no memory to point at."""
-    if array.size == 0 or getattr(array, "is_meta", False):
+    if array.size == 0 or (getattr(array, "is_meta", False) and not getattr(array, "is_traced", False)):
         return 0
     if isinstance(array, np.ndarray):
         found: int = array.__array_interface__["data"][0]

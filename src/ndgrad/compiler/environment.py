@@ -304,6 +304,20 @@ class Environment:
             held.then = held.read()
         return None
 
+    def put(self, held: Held, number: int, value: Any) -> None:
+        """Put a tensor into one of the places, and take it for the one that was there, if it is of the same kind."""
+        values = held.read()
+        values[number] = value
+        assert held.write is not None
+        held.write(values)
+        before = held.then[number]
+        known = self.tensors.get(id(before))
+        if known is not None and known[0] is before and known[2] == 1 and id(value) not in self.tensors and facts(value) == known[1]:
+            del self.tensors[id(before)]
+            known[0] = value
+            self.tensors[id(value)] = known
+            held.then[number] = value
+
     def entry(self, t: Any) -> list[Any] | None:
         """What is known of a tensor, if it is reached: a list whose first item is the tensor that stands in its place now."""
         return self.tensors.get(id(t))

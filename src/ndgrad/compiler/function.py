@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, ClassVar
 
@@ -13,6 +13,7 @@ import numpy as np
 from ndgrad._locks import make_lock
 from ndgrad.autograd.modes import modes, process
 from ndgrad.autograd.variable import Variable
+from ndgrad.compiler.decisions import Mispredicted
 from ndgrad.compiler.environment import SMALL, Environment, facts
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.specialise import Specialisation
@@ -63,6 +64,7 @@ class CompiledFunction:
         #: how many traces were made, and why the last of them was needed
         self.traces = 0
         self.last_reason: str | None = None
+        self._last_break: str | None = None
         self._lock = make_lock()
 
     def __environment__(self) -> list[Any]:
@@ -80,29 +82,35 @@ class CompiledFunction:
         if state.entered or process.shared or process.dispatching or self.disabled.get():
             return self.function(*args, **kwargs)
         flat, spec = tree_flatten((args, kwargs))
-        entry = self.entry_for(flat, spec, state.grad_enabled)
-        if entry.made is not None:
-            return entry.made(flat)
+        tried: list[Entry] = []
+        while True:
+            entry = self.entry_for(flat, spec, state.grad_enabled, tried)
+            if entry.made is None:
+                break
+            try:
+                return entry.made(flat)
+            except Mispredicted:
+                tried.append(entry)
         if self.fullgraph and entry.broken is not None:
             raise entry.broken.again()
         return self.function(*args, **kwargs)
 
-    def entry_for(self, flat: list[Any], spec: Any, recording: bool) -> Entry:
-        """The entry for arguments and for the environment as it is now, made if need be."""
+    def entry_for(self, flat: list[Any], spec: Any, recording: bool, tried: Sequence[Entry] = ()) -> Entry:
+        """The entry for arguments and for the environment as it is now, made if need be; none of those that were tried."""
         try:
             key = (spec, recording, get_default_dtype(), *[kind_of(leaf, i, flat) for i, leaf in enumerate(flat)])
             hash(key)
         except (GraphBreak, TypeError) as error:
             return Entry(None, None, None, error if isinstance(error, GraphBreak) else GraphBreak(f"its arguments have no hash: {error}"))
         with self._lock:
-            reason = "arguments of another kind"
+            reason = "values that decide otherwise" if tried else "arguments of another kind"
             for entry in reversed(self.entries):
-                if entry.key == key:
+                if entry.key == key and entry not in tried:
                     mismatch = entry.mismatch(flat)
                     if mismatch is None:
                         return entry
                     reason = mismatch
-            if self.traces >= THRASHING:
+            if self.traces >= THRASHING or len(tried) >= MOST:
                 return Entry(None, None, None, GraphBreak(f"it was traced {self.traces} times, most recently because of {self.last_reason}"))
             return self._traced(key, flat, spec, reason)
 
@@ -123,6 +131,9 @@ class CompiledFunction:
             entry = Entry(key, environment, made, None)
         except GraphBreak as broken:
             entry = Entry(key, environment, None, broken.bare())
+            if broken.depends_on_values and broken.reason != self._last_break:
+                self._last_break = broken.reason  # other values may fare better; if they do not either, it is remembered
+                return entry
         self.entries.append(entry)
         if len(self.entries) > MOST:
             del self.entries[0]

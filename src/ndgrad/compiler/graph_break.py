@@ -12,6 +12,9 @@ current_tracer: ContextVar[Any] = ContextVar("ndgrad_tracer", default=None)
 class GraphBreak(RuntimeError):
     """Raised while a function is traced, at the place where it needs what a trace does not have."""
 
+    #: whether it might not have come to this with other values
+    depends_on_values = False
+
     def __init__(self, reason: str, where: str | None = None) -> None:
         tracer = current_tracer.get()
         if where is None and tracer is not None:

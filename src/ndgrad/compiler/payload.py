@@ -63,7 +63,7 @@ class TracedArray:
 
     __slots__ = ("__weakref__", "_value", "dtype", "memory", "path", "shape", "strides", "version")
 
-    is_meta = True
+    is_meta = is_traced = True
     stands_on = CPU
     __array_priority__ = 1000.0
 
@@ -138,6 +138,13 @@ class TracedArray:
             value = tracer.emit(step.op, (value,), step.settings)[step.number]
         return tracer.array(value)
 
+    def checked(self) -> Any:
+        """Its values, for those who check them (see ndgrad.compiler.decisions)."""
+        from ndgrad.compiler.decisions import Checked  # which few functions need
+
+        tracer = self.memory.tracer
+        return self.known if self.known is not None else Checked(tracer, tracer.value_of(self))
+
     # ----- values, which there are only of constants -----
 
     def _values(self) -> Any:
@@ -202,7 +209,13 @@ class TracedArray:
         return np.array(self.known[index])
 
     __setitem__ = _bare
-    __add__ = __radd__ = __iadd__ = __mul__ = __rmul__ = __sub__ = __rsub__ = __truediv__ = __rtruediv__ = __neg__ = __matmul__ = _bare
+
+    def __iadd__(self, other: Any) -> TracedArray:
+        """Gradients are added where they lie, below all ops."""
+        self.memory.tracer.add_into(self, other)
+        return self
+
+    __add__ = __radd__ = __mul__ = __rmul__ = __sub__ = __rsub__ = __truediv__ = __rtruediv__ = __neg__ = __matmul__ = _bare
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # asked whether it is a tensor, or follows a protocol

@@ -78,11 +78,21 @@ class Results:
             else:
                 number = numbers.setdefault(id(payload.memory), len(self.new))
                 if number == len(self.new):
-                    whole = next((other for other in sharing[id(payload.memory)] if not other._array.path), None)
-                    if whole is None:
-                        raise GraphBreak("views of one tensor are returned without it")
-                    self._add(whole.face, tracer.value_of(whole._array), whole, requires_grad(whole))
+                    self._add_whole(payload.memory, sharing[id(payload.memory)])
                 self.leaves.append(Leaf(NEW, number, _path(t, payload)))
+
+    def _add_whole(self, memory: Memory, parts: Sequence[Any]) -> None:
+        """New memory of which several results show parts."""
+        whole = next((t for t in parts if not t._array.path), None)
+        if whole is None:
+            views = [t._meta.view for t in parts if t._meta is not None and t._meta.view is not None]
+            whole = next((view.base for view in views if not view.base._array.path), None)
+        if whole is not None:
+            self._add(whole.face, memory.value, whole, requires_grad(whole))
+        elif any(requires_grad(t) for t in parts):
+            raise GraphBreak("views of one tensor are returned, and it is not known which")
+        else:
+            self._add(parts[0].face, memory.value, None, False)
 
     def _add(self, face: Any, value: Value, tensor: Any, differentiable: bool) -> None:
         self.new.append(New(face, differentiable))

@@ -28,6 +28,7 @@ from ndgrad.autograd.node import make_node
 from ndgrad.autograd.op_observers import observing
 from ndgrad.autograd.variable import Variable, edge, requires_grad, wrap
 from ndgrad.compiler.backend import runner
+from ndgrad.compiler.decisions import Mispredicted
 from ndgrad.compiler.environment import Environment, Held, facts
 from ndgrad.compiler.graph_break import GraphBreak, current_tracer
 from ndgrad.compiler.node import CompiledFunctionBackward
@@ -50,15 +51,12 @@ class Effect:
         self.held = held
         self.number = number
 
-    def apply(self, inputs: Sequence[Any], value: Any) -> None:
+    def apply(self, inputs: Sequence[Any], value: Any, environment: Environment) -> None:
         """Put the tensor of this call there."""
         if self.held is None:
             inputs[self.number].grad = value
-            return
-        values = self.held.read()
-        values[self.number] = value
-        assert self.held.write is not None
-        self.held.write(values)
+        else:
+            environment.put(self.held, self.number, value)
 
 
 class Specialisation:
@@ -66,6 +64,8 @@ class Specialisation:
 
     #: whether what it writes into inputs is written in a call
     has_effects = True
+    #: how conditions on values come out, where that is known
+    given_outcomes: list[bool] | None = None
 
     def __init__(self, function: Callable[..., Any], flat: Sequence[Any], spec: TreeSpec, name: str, environment: Environment) -> None:
         self.function = function
@@ -109,6 +109,7 @@ class Specialisation:
             return None
 
         tracer = Tracer(self.name, admits)
+        tracer.outcomes = self.given_outcomes
         self.grad_enabled = thread.grad_enabled
         with tracing(tracer, self.environment):
             returned, effects = self._outcome(tracer, arguments)
@@ -182,7 +183,8 @@ class Specialisation:
                 self.is_freed = True
         #: the inputs whose gradient the function looks at or sets, and whether they have one
         self.gradients_asked = [(i, o.grad_before is not None) for i, o in enumerate(tracer.inputs) if o._meta.asked and not o.is_result]
-        values = [*self.results.values, *[memories[i].value for i in self.writes]]
+        self.outcomes = [outcome for _, outcome in tracer.conditions]
+        values = [*self.results.values, *[memories[i].value for i in self.writes], *[value for value, _ in tracer.conditions]]
         #: the inputs that get a gradient
         self.gradients_of = [i for i, g in zip(wanted, gradients, strict=False) if g is not None]
         grads = [tracer.value_of(g._array) for g in gradients if g is not None]
@@ -255,10 +257,18 @@ class Specialisation:
         if self.writes and _share([np.asarray(t._array) for t in inputs], self.writes):
             args, kwargs = tree_unflatten(list(flat), self.spec)
             return self.function(*args, **kwargs)
-        leaves = self.run(inputs)
+        try:
+            leaves = self.run(inputs)
+        except Mispredicted:
+            raise
+        except Exception:  # nothing has been written: what eager says is what is wrong
+            if self.outcomes:
+                raise Mispredicted from None
+            args, kwargs = tree_unflatten(list(flat), self.spec)
+            return self.function(*args, **kwargs)
         count = len(leaves) - len(self.effects)
         for effect, value in zip(self.effects, leaves[count:], strict=True):
-            effect.apply(inputs, value)
+            effect.apply(inputs, value, self.environment)
         return tree_unflatten(leaves[:count], self.result_spec)
 
     def run(self, inputs: list[Any]) -> list[Any]:
@@ -266,8 +276,11 @@ class Specialisation:
         arrays = [np.asarray(t._array) for t in inputs]
         at_once = self.whole is not None and not self.is_freed and self.whole.pays()
         found = self.whole.run(arrays) if at_once and self.whole is not None else self.run_forward(arrays)
-        new = len(self.results.values)
-        values, kept = found[:new], found[new + len(self.writes) :]
+        new, written = len(self.results.values), len(self.results.values) + len(self.writes)
+        rest = written + len(self.outcomes)
+        if self.outcomes and any(bool(a) is not b for a, b in zip(found[written:rest], self.outcomes, strict=True)):
+            raise Mispredicted
+        values, kept = found[:new], found[rest:]
         for i, array in enumerate(values):
             if array.__class__ is np.ndarray and (array.base is not None or any(array is a for a in (*arrays, *self.constants, *values[:i]))):
                 values[i] = array.copy()  # memory of its own: what a program gives may be an input, a view or a constant
@@ -324,6 +337,7 @@ class Derivative(Specialisation):
     def __init__(self, parent: Specialisation, given: tuple[bool, ...], tensors: Sequence[Any], cotangents: Sequence[Any]) -> None:
         self.parent = parent
         self.given = given
+        self.given_outcomes = parent.outcomes
         self.name = f"{parent.name}_gradients"
         self.environment = parent.environment
         self._derivatives = {}
@@ -373,15 +387,14 @@ def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
                 yield
             finally:
                 environment.restore()
-    except GraphBreak:
-        if tracer.broken is None:
-            raise
+    except GraphBreak as broken:
+        tracer.broken = tracer.broken or broken
     except Exception as error:
-        if tracer.broken is None:
-            raise GraphBreak(f"{type(error).__name__} while it was traced: {str(error)[:300]}", line_of(error)) from error
+        tracer.broken = tracer.broken or GraphBreak(f"{type(error).__name__} while it was traced: {str(error)[:300]}", line_of(error))
     finally:
         current_tracer.reset(token)
     if tracer.broken is not None:
+        tracer.broken.depends_on_values = bool(tracer.conditions)
         raise tracer.broken
 
 

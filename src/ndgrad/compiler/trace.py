@@ -20,10 +20,13 @@ from ndgrad.autograd.modes import restore, scope
 from ndgrad.autograd.op_observers import Factory, InPlaceForm
 from ndgrad.autograd.record import run_forward
 from ndgrad.autograd.variable import Variable
+from ndgrad.compiler.decisions import MOST as MOST_CONDITIONS
 from ndgrad.compiler.graph_break import GraphBreak
-from ndgrad.compiler.outside import Outside, refused
+from ndgrad.compiler.outside import Outside, payload_of, refused
+from ndgrad.compiler.passes.dead import without_dead
 from ndgrad.compiler.payload import Memory, Step, TracedArray
 from ndgrad.compiler.program import Argument, Instruction, Program, Value
+from ndgrad.compiler.replay import Replay
 from ndgrad.ops.table import RANDOM
 from ndgrad.ops.vocabulary import find
 
@@ -51,9 +54,12 @@ class Tracer:
         self._outside: dict[int, Outside] = {}
         self._admits = admits
         #: arrays that tensors were made of: themselves, and what stands for them
-        self._made: dict[int, tuple[Any, TracedArray]] = {}
+        self._over: dict[int, tuple[Any, TracedArray]] = {}
         #: those of them whose memory NumPy shares
         self._lent: list[TracedArray] = []
+        #: conditions that the trace follows, and whether they held; outcomes to be followed instead, if they are known
+        self.conditions: list[tuple[Value, bool]] = []
+        self.outcomes: list[bool] | None = None
         #: what could not be traced, though the function may have caught it
         self.broken: GraphBreak | None = None
 
@@ -101,11 +107,11 @@ class Tracer:
 
     def made_of(self, array: Any) -> TracedArray:
         """The payload of a tensor that the function makes over an array."""
-        known = self._made.get(id(array))
+        known = self._over.get(id(array))
         if known is not None and _equal(known[0], known[1].memory.constant):
             return known[1]
         payload = self.constant(array)
-        self._made[id(array)] = array, payload
+        self._over[id(array)] = array, payload
         return payload
 
     def lends(self, payload: TracedArray) -> None:
@@ -115,7 +121,7 @@ class Tracer:
     def check_lent(self) -> None:
         """A write to memory that NumPy shares, by whichever of the two, is one that a program does not do."""
         lent = {id(p.memory) for p in self._lent}
-        for array, payload in self._made.values():
+        for array, payload in self._over.values():
             if id(payload.memory) in lent and (payload.memory.written or not _equal(array, payload.memory.constant)):
                 raise GraphBreak("memory that an array and a tensor share is written")
 
@@ -126,8 +132,22 @@ class Tracer:
 
     def memory_of(self, array: Any) -> Memory | None:
         """The memory of an array, as far as a tensor was made of it."""
-        known = self._made.get(id(array))
+        known = self._over.get(id(array))
         return None if known is None else known[1].memory
+
+    def decide(self, value: Value) -> bool:
+        """Whether a condition holds for the values of the call that is traced (see ndgrad.compiler.decisions)."""
+        number = len(self.conditions)
+        if number >= MOST_CONDITIONS:
+            raise GraphBreak(f"more than {MOST_CONDITIONS} conditions on values decide what the function does")
+        if self.outcomes is not None and number < len(self.outcomes):
+            outcome = self.outcomes[number]
+        else:
+            program = self.program
+            so_far = without_dead(Program(program.inputs, [value], program.instructions, program.constants))
+            outcome = bool(Replay(so_far)([np.asarray(payload_of(o.source)) for o in self.inputs])[0])
+        self.conditions.append((value, outcome))
+        return outcome
 
     # ----- values --------------------------------------------------------------------------------------------------------
 
@@ -214,6 +234,11 @@ class Tracer:
             payload.memory.values_at[storage.version] = payload.memory.value
         self.assign(payload, value)
         return payload
+
+    def add_into(self, payload: TracedArray, other: Any) -> None:
+        """`payload += other`, where that is no op."""
+        (value,) = self.emit(find("add"), (self.value_of(payload), self._argument(other, other)), {})
+        self.assign(payload, value)
 
     def assign(self, payload: TracedArray, value: Value) -> None:
         """Let a traced array, and all that share its memory, hold another value, cast and broadcast to what it is."""

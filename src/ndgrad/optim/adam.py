@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ndgrad.api.data import tensor
-from ndgrad.optim.optimizer import Group, Optimizer, State, checked, counted, decayed, fresh, move, running_mean, scalar
+from ndgrad.optim.optimizer import Group, Optimizer, State, as_state, checked, counted, decayed, fresh, move, number, root, running_mean, scalar
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -21,7 +20,7 @@ class _Adaptive(Optimizer):
     def _start(self, p: Tensor, group: Group) -> State:
         return fresh(p, "exp_avg", "exp_avg_sq")
 
-    def _advance(self, p: Tensor, grad: Tensor, state: State, group: Group) -> tuple[float, Tensor, Tensor, Tensor]:
+    def _advance(self, p: Tensor, grad: Tensor, state: State, group: Group) -> tuple[Any, Tensor, Tensor, Tensor]:
         """What every step begins with: the count of steps, the gradient after weight decay, its mean and that of its square.
 
         The decay is on the parameter itself, or through the gradient.
@@ -80,7 +79,7 @@ class Adam(_Adaptive):
         if group["amsgrad"]:
             square = state["max_exp_avg_sq"] = state["max_exp_avg_sq"].maximum(square)
         bias1, bias2 = 1 - beta1**step, 1 - beta2**step
-        scale = square.sqrt() / math.sqrt(bias2) + group["eps"]
+        scale = square.sqrt() / root(bias2) + group["eps"]
         move(p, mean / scale, -group["lr"] / bias1)
 
 
@@ -201,8 +200,8 @@ class NAdam(_Adaptive):
         beta1, beta2 = group["betas"]
         step, grad, mean, square = self._advance(p, grad, state, group)
         now, after = (beta1 * (1.0 - 0.5 * 0.96 ** (n * group["momentum_decay"])) for n in (step, step + 1))
-        product = float(state["mu_product"]) * now
-        state["mu_product"] = tensor(product, dtype=state["mu_product"].dtype)
+        product = number(state["mu_product"]) * now
+        state["mu_product"] = as_state(product, state["mu_product"])
         scale = (square / (1 - beta2**step)).sqrt() + group["eps"]
         move(p, grad / scale, -group["lr"] * (1.0 - now) / (1.0 - product))
         move(p, mean / scale, -group["lr"] * after / (1.0 - product * after))
@@ -249,6 +248,6 @@ class RAdam(_Adaptive):
         direction = mean
         scale = 1.0
         if length > 5:
-            scale = math.sqrt((length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length) * bias2)
+            scale = root((length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length) * bias2)
             direction = mean / (square.sqrt() + group["eps"])
         move(p, direction, -group["lr"] * scale / (1 - beta1**step))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import math
 import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -453,10 +454,25 @@ def fresh(p: Tensor, *names: str) -> State:
     return {"step": scalar(0.0), **{name: zeros_like(p) for name in names}}
 
 
-def counted(state: State) -> float:
+def counted(state: State) -> Any:
     """One more step; how many there are."""
     state["step"] = step = state["step"] + 1.0
-    return float(step)
+    return number(step)
+
+
+def number(t: Tensor) -> Any:
+    """A number of the state, to be computed with: a float. While a step is traced, which has no values, the tensor in double precision."""
+    return t.detach().double() if getattr(innermost_array(t), "is_traced", False) else float(t)
+
+
+def as_state(x: Any, before: Tensor) -> Tensor:
+    """A number that takes the place of another in the state."""
+    return x.to(before.dtype) if isinstance(x, Variable) else tensor(x, dtype=before.dtype)
+
+
+def root(x: Any) -> Any:
+    """The square root of a number."""
+    return x.sqrt() if isinstance(x, Variable) else math.sqrt(x)
 
 
 def move(p: Tensor, direction: Tensor, scale: Rate) -> None:

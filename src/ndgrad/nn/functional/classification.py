@@ -26,9 +26,12 @@ __all__ = [
 ]  # fmt: skip
 
 def values(t: Any) -> Payload | None:
-    """The array under a tensor, whatever transforms it is inside of; None for one without data."""
+    """The array under a tensor, whatever transforms it is inside of; None for one without data. It may be checked: compared with numbers,
+    and asked whether all or any pass, for its size and its extremes."""
     while isinstance(t, Variable):
         t = t._array
+    if getattr(t, "is_traced", False):
+        return t.checked()  # by ndgrad.compiler
     return None if getattr(t, "is_meta", False) else t
 
 

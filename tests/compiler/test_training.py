@@ -1,0 +1,185 @@
+"""Training steps in one program: forward, backward, `.grad` and the optimizer's update, beside eager."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ndgrad
+import ndgrad.nn.functional as F
+from ndgrad import nn, optim
+
+
+@pytest.fixture(autouse=True)
+def on_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NDGRAD_COMPILE_REPLAY", "1")
+
+
+def batches() -> Any:
+    rng = np.random.default_rng(0)
+    for _ in range(6):
+        yield ndgrad.tensor(rng.standard_normal((8, 3))), ndgrad.tensor(rng.integers(0, 4, 8))
+
+
+OPTIMIZERS = {
+    "SGD": lambda p: optim.SGD(p, lr=0.1),
+    "momentum": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01),
+    "Adam": lambda p: optim.Adam(p, lr=0.05),
+    "AdamW": lambda p: optim.AdamW(p, lr=0.05, amsgrad=True),
+    "Adamax": lambda p: optim.Adamax(p, lr=0.05),
+    "NAdam": lambda p: optim.NAdam(p, lr=0.05),
+    "RAdam": lambda p: optim.RAdam(p, lr=0.05),
+    "RMSprop": lambda p: optim.RMSprop(p, lr=0.01, momentum=0.5, centered=True),
+    "Adagrad": lambda p: optim.Adagrad(p, lr=0.05, lr_decay=0.1),
+    "Adadelta": lambda p: optim.Adadelta(p),
+}
+
+
+def trained(kind: str, compiles: bool, zero: str) -> tuple[list[Any], Any]:
+    ndgrad.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 5, bias=False), nn.BatchNorm1d(5), nn.Tanh(), nn.Linear(5, 4)).double()
+    optimizer = OPTIMIZERS[kind](model.parameters())
+
+    def step(x: Any, y: Any) -> Any:
+        if zero == "inside":
+            optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    run = ndgrad.compile(step) if compiles else step
+    losses = []
+    for x, y in batches():
+        losses.append(run(x, y).detach().numpy())
+        if zero == "outside":
+            optimizer.zero_grad()
+        elif zero == "in place":
+            optimizer.zero_grad(set_to_none=False)
+    found = [*losses, *[p.detach().numpy() for p in model.parameters()], *[b.numpy() for b in model.buffers()]]
+    found += [np.zeros(1) if p.grad is None else p.grad.numpy() for p in model.parameters()]
+    state = optimizer.state_dict()["state"]
+    found += [np.asarray(v if not isinstance(v, ndgrad.Tensor) else v.detach()) for s in state.values() for v in s.values() if v is not None]
+    return found, run
+
+
+@pytest.mark.parametrize(
+    ("kind", "zero"),
+    [*[(kind, "inside") for kind in OPTIMIZERS], *[(kind, zero) for kind in ("SGD", "Adam") for zero in ("outside", "in place", "never")]],
+)
+def test_a_training_step_is_one_program(kind: str, zero: str):
+    found, run = trained(kind, True, zero)
+    expected, _ = trained(kind, False, zero)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11)
+    last = run.entries[-1]
+    if kind == "RAdam":  # which goes one way or the other by the number of steps
+        assert last.broken is not None and "values of a tensor" in last.broken.reason
+        return
+    assert last.made is not None, last.broken
+    assert run.traces <= 4
+
+
+def test_gradients_that_are_accumulated_by_the_function():
+    w = ndgrad.tensor([1.0, 2.0], requires_grad=True)
+
+    def f(x: Any) -> Any:
+        loss = (w * x).sum()
+        loss.backward()
+        return w.grad * 2
+
+    c = ndgrad.compile(f)
+    x = ndgrad.tensor([3.0, 4.0])
+    for expected in ([6.0, 8.0], [12.0, 16.0], [18.0, 24.0]):
+        assert c(x).tolist() == expected
+    assert w.grad.tolist() == [9.0, 12.0]
+    w.grad = None
+    assert c(x).tolist() == [6.0, 8.0]
+    assert all(e.broken is None for e in c.entries) and c.traces == 2
+
+
+def test_a_graph_that_was_used_up_inside():
+    w = ndgrad.tensor([1.0, 2.0], requires_grad=True)
+
+    def f(x: Any) -> Any:
+        loss = (w * x).sin().sum()
+        loss.backward()
+        return loss
+
+    for g in (f, ndgrad.compile(f, fullgraph=True)):
+        out = g(ndgrad.tensor([3.0, 4.0]))
+        assert out.requires_grad
+        with pytest.raises(RuntimeError, match="second time"):
+            out.backward()
+
+
+def test_backward_into_a_graph_from_outside_and_hooks_run_eagerly():
+    leaf = ndgrad.tensor([1.0, 2.0], requires_grad=True)
+    seen: list[Any] = []
+
+    def f(h: Any) -> Any:
+        loss = (h * h).sum()
+        loss.backward()
+        return loss.detach()
+
+    c = ndgrad.compile(f)
+    for expected in ([18.0, 36.0], [36.0, 72.0]):
+        c(leaf * 3)
+        assert leaf.grad.tolist() == expected
+    other = ndgrad.tensor([1.0, 2.0], requires_grad=True)
+    other.register_post_accumulate_grad_hook(lambda t: seen.append(t.grad.clone()))
+    c(other)
+    c(other)
+    assert len(seen) == 2 and other.grad.tolist() == [4.0, 8.0]
+
+
+def test_state_that_is_put_in_the_place_of_other_state():
+    class Cell(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("h", ndgrad.zeros(2))
+            self.seen: Any = None
+
+        def forward(self, x: Any) -> Any:
+            self.h = (self.h * 0.5 + x).tanh()
+            self.seen = self.h * 2
+            return self.h.sum()
+
+    cells = Cell(), Cell()
+    c = ndgrad.compile(cells[0])
+    for k in range(4):
+        x = ndgrad.tensor([0.1 * k, 0.2])
+        assert c(x).item() == cells[1](x).item()
+        assert cells[0].h.tolist() == cells[1].h.tolist() and cells[0].seen.tolist() == cells[1].seen.tolist()
+    assert all(e.broken is None for e in c.compiled_forward.entries) and c.compiled_forward.traces == 2
+
+
+def test_optimizer_counters_in_python_run_eagerly():
+    class Counting(optim.Optimizer):
+        def __init__(self, params: Any) -> None:
+            super().__init__(params, {"lr": 0.1})
+            self.count = 0
+
+        def step(self) -> None:  # type: ignore[override]
+            self.count += 1
+            for p in self.param_groups[0]["params"]:
+                with ndgrad.no_grad():
+                    p.sub_(p.grad, alpha=0.1 / self.count)
+
+    w = ndgrad.tensor([1.0], requires_grad=True)
+    o = Counting([w])
+
+    def step() -> Any:
+        o.zero_grad()
+        loss = (w * w).sum()
+        loss.backward()
+        o.step()
+        return loss.detach()
+
+    c = ndgrad.compile(step)
+    for _ in range(3):
+        c()
+    assert o.count == 3 and abs(w.item() - 0.8 * 0.9 * (1 - 0.2 / 3)) < 1e-6
+    assert "count" in ndgrad.compiler.explain(step).reason
