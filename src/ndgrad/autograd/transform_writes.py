@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad.autograd.batching import apply_batch_rule
-from ndgrad.autograd.dispatch import dispatch, innermost_dual, open_elsewhere
+from ndgrad.autograd.dispatch import dispatch, innermost_dual, open_elsewhere, silenced
 from ndgrad.autograd.forward_ad import hidden_tangents, interpreters, strip, tangent_of, zero_tangent
 from ndgrad.autograd.generate import save_plan
 from ndgrad.autograd.inplace import check_memory, check_writable, inplace_node, refuse_loss_in_lent, set_history, write, write_level
@@ -58,6 +58,12 @@ def _write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]
         return
     tangents = thread.dual_levels and any(isinstance(a, Variable) and tangents_of(a) for a in everything)
     level = _level_of(target, everything) if thread.levels else None
+    innermost = max(innermost_dual(everything) if tangents else 0, 0 if level is None else level.number)
+    silent = silenced(thread.levels, innermost) if thread.grad_enabled else None
+    if silent is not None:
+        with below(silent):
+            _write(op, target, args, settings)
+        return
     if not tangents and level is None:
         write_level(op, target, args, settings, 0, thread.grad_enabled)
         return
