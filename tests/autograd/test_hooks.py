@@ -647,3 +647,18 @@ def test_switching_the_grad_mode_inside_a_hook_leaves_the_count_of_modes_right()
     h.sum().backward()
     assert len(process.busy) == busy
     assert ndgrad.is_grad_enabled()
+
+
+def test_a_tensor_that_a_pack_hook_passed_on_and_a_transform_overwrote_is_found_out():
+    """The write brings the tensor, made of outer values alone, to the level of the transform: it is not what was saved."""
+    x = ndgrad.tensor([0.6, -0.4], dtype=ndgrad.float64, requires_grad=True)
+
+    def f(z):
+        with ndgrad.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+            b = x.tanh()
+            out = z * b
+            b[1:2] *= z[0:1]
+        return out.sum()
+
+    with pytest.raises(RuntimeError, match="has been modified by an inplace operation"):
+        ndgrad.func.grad(f)(ndgrad.tensor([0.3, 0.9], dtype=ndgrad.float64))

@@ -250,3 +250,56 @@ def test_what_another_array_over_the_buffer_overwrote_is_rebuilt(make: Any) -> N
     second *= 5.0
     y.backward()
     assert w.grad.tolist() == u.tolist()
+
+
+# ----- values with a derivative in memory that has no place for it ----------------------------------------------------------------
+
+
+def _written_through_an_array(x: Any, make: Callable[[Any], Any] = dnp.asarray) -> Any:
+    c = np.array([1.0, 2.0, 3.0])
+    u = make(c)
+    u[1:] = x[:2] * 5.0
+    return (x * c).sum() + (u * 0.0).sum()
+
+
+WAYS: dict[str, Callable[[Any, Any], Any]] = {
+    "backward": lambda f, x: f(x.requires_grad_()),
+    "grad": lambda f, x: func.grad(f)(x),
+    "jacfwd": lambda f, x: func.jacfwd(f)(x),
+    "vmap": lambda f, x: func.vmap(f)(dnp.stack([x, x])),
+    "grad of functionalize": lambda f, x: func.grad(func.functionalize(f))(x),
+    "functionalize of grad": lambda f, x: func.functionalize(func.grad(f))(x),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_array_over_a_plain_one_takes_no_value_that_has_a_derivative(way: str) -> None:
+    with pytest.raises(RuntimeError, match="lies in the memory of a plain numpy.ndarray"):
+        WAYS[way](_written_through_an_array, dnp.array([1.0, 1.0, 1.0]))
+    WAYS[way](lambda x: _written_through_an_array(x, dnp.array), dnp.array([1.0, 1.0, 1.0]))
+
+
+def test_the_argument_of_a_transform_may_be_written_in_memory_of_a_plain_array() -> None:
+    def f(x: Any) -> Any:
+        x *= x
+        return x.sum()
+
+    x = np.array([1.0, 2.0])
+    assert func.jvp(f, (dnp.asarray(x),), (dnp.ones(2),))[1].tolist() == 6.0
+    assert x.tolist() == [1.0, 4.0]
+
+
+@pytest.mark.parametrize("make", [dnp.asarray, ndgrad.from_numpy])
+def test_what_is_written_inside_functionalize_shows_in_the_plain_array(make: Any) -> None:
+    def f(x: Any) -> Any:
+        c = np.array([1.0, 2.0, 3.0])
+        u = make(c)
+        u[1:][0] = 5.0
+        u *= 2.0
+        return (x * make(c.copy())).sum()
+
+    x = make(np.ones(3))
+    for wrapped in (f, func.functionalize(f)):
+        assert float(wrapped(x)) == 2.0 + 10.0 + 6.0
+    assert func.grad(func.functionalize(f))(x).tolist() == [2.0, 10.0, 6.0]
+    assert func.functionalize(func.grad(f))(x).tolist() == [2.0, 10.0, 6.0]

@@ -362,3 +362,33 @@ def test_an_argument_of_a_checkpoint_that_is_overwritten_keeps_its_tangent(part:
         (found,) = ndgrad.autograd.grad(forward_ad.unpack_dual(result).tangent, x)
     values = np.array([0.1, 0.2, 0.3])  # of exp(s) s, the second derivative is exp(s) (s + 2)
     np.testing.assert_allclose(np.asarray(found), np.exp(values) * (values + 2.0) * [1.0, -2.0, 0.5], rtol=1e-12)
+
+
+DECOMPOSITIONS: dict[str, Callable[[Any], Any]] = {
+    "qr": lambda a: np.linalg.qr(a),
+    "svd": lambda a: np.linalg.svd(a)[:2],
+    "eigh": lambda a: np.linalg.eigh(a @ a.T),
+    "slogdet": lambda a: (np.linalg.inv(a), np.linalg.cholesky(a @ a.T + np.eye(2))),
+}
+
+
+@pytest.mark.parametrize("name", DECOMPOSITIONS)
+def test_the_results_of_a_decomposition_may_be_written_after_forward_mode_has_used_them(name: str) -> None:
+    """Their tangents are computed from them, by their adjoints too: of real numbers these are views, which must see the write."""
+
+    def f(x: Any, written: bool) -> Any:
+        first, second = DECOMPOSITIONS[name](x)
+        made = (first * C[: first.shape[0]]).sum() + (second * second * 0.5).sum() + (first * 1.0).sum()
+        if written:
+            first *= 2.0
+            second[...] = 0.0
+        return made
+
+    x, direction = dnp.array(Q + 2 * np.eye(2)), dnp.array(X)
+    for derivative in (
+        lambda f: grad(lambda x: jvp(f, (x,), (direction,))[1])(x),
+        lambda f: jvp(grad(f), (x,), (direction,))[1],
+        lambda f: ndgrad.func.linearize(f, x)[1](direction),
+    ):
+        found, expected = (np.asarray(derivative(lambda x, w=w: f(x, w))) for w in (True, False))
+        np.testing.assert_allclose(found, expected, rtol=1e-10)

@@ -485,3 +485,83 @@ def test_a_detached_intermediate_has_no_tangent_inside():
     for transform in (jacfwd, jacrev):
         for jacobian in (transform(f), functionalize(transform(f)), transform(functionalize(f))):
             np.testing.assert_allclose(jacobian(x).numpy(), expected)
+
+
+# ----- transforms under no_grad ------------------------------------------------------------------------------------------------------
+
+
+class Grown(autograd.Function):
+    """exp(0.3 x)."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x):
+        return (0.3 * x).exp()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(output)
+        ctx.save_for_forward(output)
+
+    @staticmethod
+    def backward(ctx, g):
+        return 0.3 * ctx.saved_tensors[0] * g
+
+    @staticmethod
+    def jvp(ctx, t):
+        return 0.3 * ctx.saved_tensors[0] * t
+
+
+MADE_OF_OUTER_TENSORS = {"op": lambda y: (0.3 * y).exp(), "custom function": Grown.apply, "copy": lambda y: y * 1.0}
+
+
+@pytest.mark.parametrize("make", [ndgrad.tensor, dnp.array], ids=["torch", "numpy"])
+@pytest.mark.parametrize("wrapped", [lambda f: f, functionalize], ids=["plain", "functionalize"])
+@pytest.mark.parametrize("name", MADE_OF_OUTER_TENSORS)
+def test_a_transform_under_no_grad_records_nothing_of_outer_tensors(name, wrapped, make):
+    """The buffer is made of a leaf from outside alone, and takes values of the transform, through a view too."""
+    y = make(V).requires_grad_()
+    seen = []
+
+    def f(z):
+        b = MADE_OF_OUTER_TENSORS[name](y)
+        seen.append(b.requires_grad)
+        part = b[0:1]
+        b *= z
+        part += z[1:2]
+        return (b * b).sum()
+
+    with ndgrad.no_grad():
+        found = wrapped(grad(f))(make(X))
+    assert seen == [False]
+    assert not found.requires_grad
+    expected = grad(f)(make(X))
+    assert seen[1] and expected.requires_grad  # as it is where recording is on
+    np.testing.assert_allclose(found.numpy(), expected.detach().numpy(), rtol=1e-12)
+
+
+def test_a_write_to_an_outer_tensor_in_a_transform_under_no_grad_is_not_recorded():
+    y = ndgrad.tensor(V).requires_grad_()
+    b = ndgrad.tensor(X)
+
+    def f(z):
+        b.mul_(y)
+        return (z * z).sum()
+
+    with ndgrad.no_grad():
+        grad(f)(ndgrad.tensor(X))
+    assert not b.requires_grad
+    np.testing.assert_allclose(b.numpy(), X * V)
+
+
+@pytest.mark.parametrize("make", [ndgrad.tensor, dnp.array], ids=["torch", "numpy"])
+def test_tangents_that_are_saved_inside_functionalize_do_not_belong_to_it(make):
+    """jacrev saves a value whose tangent is of forward mode around functionalize; the result is used when functionalize has ended."""
+
+    def f(x, wrapped):
+        rows = wrapped(lambda v: jacrev(lambda u: u * u * x)(x).flip(0))(x)
+        return rows.sin().sum(1)
+
+    plain, found = (jacfwd(lambda x: f(x, w))(make(X)) for w in (lambda g: g, functionalize))
+    np.testing.assert_allclose(np.asarray(found), np.asarray(plain), rtol=1e-12)

@@ -246,12 +246,13 @@ def test_a_part_of_an_array_that_becomes_batched_later_follows_it() -> None:
     onp.testing.assert_array_equal(found, [[m.sum(), m[i].sum()] for m, i in zip(rows, (1, 0), strict=True)])
 
 
-def test_a_plain_0d_array_as_index_copies_and_an_integer_views() -> None:
+def test_a_0d_array_as_index_copies_and_an_integer_views() -> None:
     a = dnp.zeros((2, 3))
-    a[onp.array(1)][0] = 5.0  # NumPy's 0-d arrays pick, as all arrays do
+    a[onp.array(1)][0] = 5.0  # 0-d arrays pick, as all arrays do
+    a[dnp.array(1)][0] = 5.0
     assert not a.numpy().any()
     a[onp.int64(1)][0] = 5.0
-    a[dnp.array(0)][1] = 6.0  # ours stand for its scalars too (see Note [Scalars])
+    a[dnp.array(0) + 0][1] = 6.0  # what is computed stands for NumPy's scalars (see Note [Scalars])
     assert a.tolist() == [[0.0, 6.0, 0.0], [5.0, 0.0, 0.0]]
 
 
@@ -293,3 +294,44 @@ def test_what_gives_a_number_dimensions_copies_it(with_dimensions):
     assert float(s.detach()) == 3
     (v.sum() + 10 * s).backward()
     assert x.grad.tolist() == [16, 16]
+
+
+# ----- arrays without dimensions as indices ----------------------------------------------------------------------------------------
+
+FORMS: dict[str, Callable[[Any, Any], Any]] = {
+    "a[i]": lambda a, i: a[i],
+    "a[i, ...]": lambda a, i: a[i, ...],
+    "a[:, i]": lambda a, i: a[:, i],
+    "a[None, i]": lambda a, i: a[None, i],
+    "a[i, 1:]": lambda a, i: a[i, 1:],
+    "a[i, i]": lambda a, i: a[i, i],
+}
+INTEGERS: dict[str, Callable[[Any], Any]] = {
+    "array": lambda np: np.array(1),
+    "asarray": lambda np: np.asarray(1),
+    "zeros": lambda np: np.zeros((), int),
+    "plain": lambda np: onp.array(1),
+    "computed": lambda np: np.array(0) + 1,
+    "argmax": lambda np: np.argmax(np.array([1.0, 3.0, 2.0])),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("integer", INTEGERS)
+def test_an_array_without_dimensions_copies_what_a_scalar_views(integer: str, form: str) -> None:
+    def f(np: Any, x: Any) -> Any:
+        a = x * 1.0
+        part = FORMS[form](a, INTEGERS[integer](np))
+        a[...] = -7.0
+        return (part * part).sum()
+
+    x = onp.arange(1.0, 13.0).reshape(3, 4)
+    expected = f(onp, x)
+    array = dnp.array(x)
+    ours = lambda t: f(dnp, t)
+    assert float(ours(array)) == expected
+    assert float(func.vjp(ours, array)[0]) == expected
+    assert float(func.jvp(ours, (array,), (array,))[0]) == expected
+    assert func.vmap(ours)(dnp.stack([array, array])).tolist() == [expected] * 2
+    assert float(func.functionalize(ours)(array)) == expected
+    assert float(ndgrad.lift(lambda t: f(onp, t))(array)) == expected

@@ -75,7 +75,7 @@ def test_creation_makes_arrays_that_record() -> None:
         lambda: dnp.arange(5.0),
         lambda: dnp.linspace(0.0, 1.0, 5),
         lambda: dnp.array([0.0] * 5),
-        lambda: dnp.asarray(onp.ones(5)),
+        lambda: dnp.asarray([1.0] * 5),
         lambda: dnp.fromfunction(lambda i: i * 1.0, (5,)),
         lambda: dnp.eye(5)[0],
         lambda: dnp.random.rand(5),

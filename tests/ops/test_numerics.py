@@ -188,3 +188,25 @@ def test_largest_numbers_of_half_precision_replace_infinities():
 
 def test_lgamma_of_subnormal_numbers():
     np.testing.assert_allclose(ndgrad.lgamma(ndgrad.tensor([5e-324, -5e-324, 1e-310])).numpy(), -np.log([5e-324, 5e-324, 1e-310]))
+
+
+@pytest.mark.parametrize("name", ["abs", "angle", "sgn", "logit"])
+def test_where_a_rule_keeps_nothing_of_a_quotient_higher_derivatives_are_numbers(name):
+    """0 times the derivative of a quotient by 0 is NaN: in whichever order the derivatives are taken, none of it may be seen."""
+
+    def f(x):
+        z = ndgrad.complex(x, 2 * x)
+        return {"abs": z.abs, "angle": z.angle, "sgn": lambda: z.sgn().real, "logit": lambda: x.logit(eps=0.1)}[name]().sum()
+
+    x, v = ndgrad.tensor([0.0, 1.0], dtype=ndgrad.float64), ndgrad.tensor([1.0, 0.5], dtype=ndgrad.float64)
+    leaf = x.clone().requires_grad_()
+    (first,) = ndgrad.autograd.grad(f(leaf), leaf, create_graph=True)
+    found = [
+        ndgrad.autograd.functional.hvp(f, x, v)[1],
+        ndgrad.autograd.functional.vhp(f, x, v)[1],
+        ndgrad.autograd.grad((first * v).sum(), leaf)[0],
+        ndgrad.func.jvp(ndgrad.func.grad(f), (x,), (v,))[1],
+        ndgrad.func.grad(lambda x: ndgrad.func.jvp(f, (x,), (v,))[1])(x),
+    ]
+    for second in found:
+        np.testing.assert_allclose(second.detach().numpy(), [0.0, 0.0], atol=1e-14)

@@ -124,6 +124,27 @@ def test_every_op_says_how_it_batches_and_differentiates():
             assert op.jvp is NOT_DIFFERENTIABLE, op
 
 
+#: Ops that hand on memory of an argument, and what keeps that from being seen.
+HANDED_ON = {"copy": "its result is written, and is nobody's", "to_device": "to the device of its argument, nobody asks for it"}
+
+
+def test_no_result_lies_in_the_memory_of_an_argument_unless_its_op_says_so():
+    """Another tensor over the same memory would not know of writes to it, and neither would who saved it."""
+    found = set()
+    for name, given in SAMPLES.items():
+        op = table.get(name)
+        if op is None or op.view or op.shares_storage or name in HANDED_ON:
+            continue
+        for sample in given[:3]:
+            arguments = [wrap_array(np.array(a) if isinstance(a, np.ndarray) else a) for a in sample.args]
+            arguments = arguments if sample.prepare is None else as_tuple(sample.prepare(*arguments))
+            with np.errstate(all="ignore"):
+                results = as_tuple(op(*arguments, **sample.settings))
+            arrays = [[t._array for t in ts if isinstance(t, ndgrad.Tensor)] for ts in (results, arguments)]
+            found |= {name for r in arrays[0] for a in arrays[1] if np.shares_memory(r, a)}
+    assert found == set()
+
+
 @pytest.mark.parametrize(("op", "sample"), CASES)
 def test_op(op, sample):
     with np.errstate(all="ignore"):

@@ -52,7 +52,7 @@ class Reference:
         self.value = self.finite(run, program.arguments())
         draw = np.random.default_rng(len(program.source))
         direction = [draw.uniform(0.4, 1.0, x.shape) * draw.choice((-1.0, 1.0), x.shape) for x in program.inputs]
-        self.point = Point(list(program.inputs), direction, draw.uniform(0.5, 1.5, self.value.shape))
+        self.point = Point(list(program.inputs), direction, draw.uniform(0.5, 1.5, self.value.shape), self.fails)
         self.tangent = oracle.directional(lambda *xs: self.finite(run, xs), self.point.inputs, direction, TOLERANCE)
         self.second: Found | None = None
 
@@ -64,6 +64,19 @@ class Reference:
         if isinstance(result, (list, tuple)) or value.size > 40 or not np.all(np.abs(value) < 1e4):
             raise oracle.NotSmooth
         return value
+
+    def fails(self, *inputs: Any) -> bool:
+        """Whether plain NumPy finds an index out of bounds at other inputs."""
+        tape = language.Tape()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                tape.run(language.plain(self.program.source, tape), *(np.array(x) for x in inputs))
+            except IndexError:
+                return True
+            except Exception:
+                return False
+        return False
 
     def expected(self, name: str) -> Any:
         if name in ("value", "tangent"):
@@ -85,6 +98,11 @@ class Reference:
         if not close(gradient(*at.inputs) @ flat(at.direction), self.expected("slope"), TOLERANCE):
             raise oracle.NotSmooth  # a wrong gradient is found by the modes that ask for one
         curvature = oracle.directional(gradient, at.inputs, at.direction, TOLERANCE)
+        # Where branches touch with equal slopes, there are second derivatives along lines and no Hessian: nearby it is another one.
+        aside = oracle.moved(at.inputs, [np.cos(np.arange(d.size).reshape(d.shape) + 1.0) for d in at.direction], 1e-3)
+        ahead, behind = (gradient(*oracle.moved(aside, at.direction, by)) for by in (2e-5, -2e-5))
+        if not close((ahead - behind) / 4e-5, curvature, 3e-2):
+            raise oracle.NotSmooth
         return {"curvature": curvature, "bend": curvature @ flat(at.direction)}
 
 

@@ -253,7 +253,7 @@ np.extract({mask}, {a})
 {a}[np.flatnonzero({a})[::-1]]
 {a}[np.arange({n})[::-1]]
 {a}[np.int64({row})]
-{a}[numpy.array({row})].copy()
+{a}[numpy.array({row})]
 {a}[[0, -1]]
 {a}[np.ix_([0, -1])]
 {a}[{rows}, {row}]
@@ -317,7 +317,7 @@ ROW = lines("""
 1
 np.int64(0)
 np.int64(1)
-numpy.int64(1)
+numpy.array(1)
 np.argmax({a}) % {n}
 np.argmin({a}.ravel()) % {n}
 int(np.argmax({a})) % {n}
@@ -435,6 +435,7 @@ CONSTANTS = lines("""
 {constant} += {c}
 {constant}.sort()
 {new} = {constant}[::-1]
+{new} = np.asarray({constant})
 """)
 
 VALUES = lines("""
@@ -468,6 +469,7 @@ WRITES = lines("""
 {v}[::-1] = {v}
 {v}[...] = {v}.T
 {v} += {v}.T
+{v} @= {square}
 {v} *= {v}[0]
 {v}[0], {v}[1] = {v}[1], {v}[0]
 {v}[[0, 1]] = {v}[[1, 0]]
@@ -518,6 +520,8 @@ np.put_along_axis({v}, np.argsort({v}, axis=0), {w}, axis=0)
 np.put_along_axis({v}, np.argmax({v}, axis=-1, keepdims=True), {c}, axis=-1)
 np.fill_diagonal({v}, {c})
 np.fill_diagonal({v}, {w})
+np.fill_diagonal({v}, {v}[..., ::-1])
+{v}.flat[1:] = {v}
 {v}.reshape(-1)[...] = np.ravel({a})
 {v}.ravel()[{row}] += {c}
 {v}.T[...] += {c}

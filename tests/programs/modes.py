@@ -37,6 +37,8 @@ class Point:
     inputs: list[Any]
     direction: list[Any]
     weights: Any
+    #: whether plain NumPy fails at other inputs
+    fails: Callable[..., bool] = lambda *inputs: False
 
     @property
     def arrays(self) -> tuple[Any, ...]:
@@ -466,11 +468,17 @@ class Unfit(Exception):
     """The program itself fails at another sample of the batch: an index that is computed there is out of bounds."""
 
 
-def one_by_one(f: F, pair: list[Any]) -> list[Any]:
-    try:
-        return [f(*(x[i, ...].copy() for x in pair)) for i in range(2)]
-    except IndexError as error:
-        raise Unfit from error
+def one_by_one(f: F, at: Point, pair: tuple[Any, ...]) -> list[Any]:
+    found = []
+    for i in range(2):
+        sample = [x[i, ...].copy() for x in pair]
+        try:
+            found.append(f(*sample))
+        except IndexError as error:
+            if at.fails(*map(plain, sample)):
+                raise Unfit from error
+            raise
+    return found
 
 
 def batched(derivative: Callable[[F, Point], F]) -> Callable[[F, Point], Found]:
@@ -478,7 +486,7 @@ def batched(derivative: Callable[[F, Point], F]) -> Callable[[F, Point], Found]:
 
     def run(f: F, at: Point) -> Found:
         single, pair = derivative(f, at), at.pair()
-        apart = list(map(leaves_of, one_by_one(single, pair)))
+        apart = list(map(leaves_of, one_by_one(single, at, pair)))
         together = leaves_of(func.vmap(single)(*pair))
         return {"batch": [(plain(t), np.stack([plain(a), plain(b)])) for t, a, b in zip(together, *apart, strict=True)]}
 
@@ -499,7 +507,7 @@ MODES["vmap of hessian"] = batched(lambda f, at: func.hessian(at.scalar(f), at.a
 @mode("grad of vmap")
 def _(f: F, at: Point) -> Found:
     pair = at.pair()
-    apart = one_by_one(func.grad(at.scalar(f), at.all), pair)
+    apart = one_by_one(func.grad(at.scalar(f), at.all), at, pair)
     together = func.grad(lambda *xs: (func.vmap(f)(*xs) * at.weights).sum(), at.all)(*pair)
     return {"batch": [(plain(t), np.stack([plain(a), plain(b)])) for t, a, b in zip(together, *apart, strict=True)]}
 
@@ -507,7 +515,7 @@ def _(f: F, at: Point) -> Found:
 @mode("jvp of vmap")
 def _(f: F, at: Point) -> Found:
     pair, directions = at.pair(), tuple(dnp.stack([d, d]) for d in at.tangents)
-    apart = one_by_one(lambda *xs: func.jvp(f, xs, at.tangents)[1], pair)
+    apart = one_by_one(lambda *xs: func.jvp(f, xs, at.tangents)[1], at, pair)
     together = func.jvp(lambda *xs: func.vmap(f)(*xs), pair, directions)[1]
     return {"batch": [(plain(together), np.stack([plain(a) for a in apart]))]}
 

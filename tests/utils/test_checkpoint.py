@@ -9,6 +9,7 @@ import threading
 import traceback
 import tracemalloc
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -611,3 +612,19 @@ def test_a_reentrant_checkpoint_of_constants_keeps_the_gradients_of_what_its_fun
     w, constant = ndgrad.tensor([1.0, 2.0], requires_grad=True), ndgrad.tensor([3.0, 4.0])
     checkpoint(lambda x: (x * w * w).sum(), constant, use_reentrant=True).backward()
     assert w.grad.tolist() == [6.0, 16.0]
+
+
+def test_a_rerun_is_inside_the_transforms_of_another_thread_that_the_function_worked_in():
+    """A thread opens transforms of its own inside one of the main thread's, whose backward comes when all of them have ended."""
+
+    def f(y, run):
+        def inner(z):
+            return ndgrad.func.jvp(lambda u: run(lambda w: (w * u * y).sin(), z), (z,), (z,))[1]
+
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(lambda: ndgrad.func.vmap(inner)(ndgrad.stack([y, 2 * y])).sum(0)).result()
+
+    x = leaf().detach()
+    plain = ndgrad.func.jacrev(lambda y: f(y, lambda g, z: g(z)))(x)
+    found = ndgrad.func.jacrev(lambda y: f(y, lambda g, z: checkpoint(g, z, use_reentrant=False)))(x)
+    np.testing.assert_allclose(found.numpy(), plain.numpy(), rtol=1e-12)

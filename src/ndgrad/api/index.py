@@ -60,7 +60,7 @@ def with_numbers(index: Any) -> Any:
     """An index with ints in the place of single integers: NumPy's, and 0-d tensors of integers, which are ints to both faces.
 
     What NumPy views by an int is then a view by a computed one (`a[np.argmax(a)]`) too. Inside vmap, a number that differs from
-    sample to sample stays an array.
+    sample to sample stays an array, and so does on NumPy's face one that was made as an array (`np.array(1)`), by which NumPy copies.
     """
     if index.__class__ is not tuple:
         return _number(index)
@@ -74,6 +74,8 @@ def _number(item: Any) -> Any:
     if isinstance(item, np.integer):
         return int(item)
     if not isinstance(item, Variable) or item.ndim or item.own_dispatch or np_dtype(item).kind not in "iu" or batch_dims(item):
+        return item
+    if item._meta is not None and item._meta.indexes_as_array:
         return item
     array = innermost_array(item)
     return item if getattr(array, "is_meta", False) else int(array)
@@ -164,7 +166,9 @@ def _by_items(self: Tensor, items: tuple[Any, ...]) -> Any:
 
 
 def _is_integer(item: object) -> bool:
-    return isinstance(item, Variable) and not item.ndim and np_dtype(item).kind in "iu"
+    if not isinstance(item, Variable) or item.ndim or np_dtype(item).kind not in "iu":
+        return False
+    return item._meta is None or not item._meta.indexes_as_array
 
 
 def _unfit(self: Tensor, items: tuple[Any, ...], error: IndexError) -> IndexError:

@@ -26,7 +26,7 @@ from ndgrad.autograd.grad_mode import FieldSwitch, Mode
 from ndgrad.autograd.layout import in_layout_of, is_view_of
 from ndgrad.autograd.modes import Modes, modes, next_level_number, note_open, open_block, process, put, restore, scope, thread
 from ndgrad.autograd.record import fact
-from ndgrad.autograd.saved import in_single, lift
+from ndgrad.autograd.saved import copied_tangent, in_single, lift
 from ndgrad.autograd.variable import Variable, accumulator, meta_of, new, np_dtype, shape_of
 from ndgrad.autograd.versions import storage_of
 from ndgrad.autograd.view import tangents_of
@@ -197,7 +197,7 @@ def kept_tangent(t: Any) -> Any:
     """A tangent as it is saved: where later writes are allowed, they must not reach it."""
     if isinstance(t, tuple):
         return tuple([kept_tangent(part) for part in t])
-    return tensor_ops.clone(t) if t is not None and (t.keeps_saved or thread.copy_on_write) else t
+    return copied_tangent(t) if t is not None and (t.keeps_saved or thread.copy_on_write) else t
 
 
 def saved_tangents(number: int) -> weakref.WeakKeyDictionary[Any, Any]:

@@ -22,6 +22,7 @@ from ndgrad.arrays.precision import fits, is_inexact, result_dtype
 from ndgrad.autograd.dispatch import dispatch
 from ndgrad.autograd.generate import save_plan
 from ndgrad.autograd.hooks import move_retained
+from ndgrad.autograd.lent import Lent
 from ndgrad.autograd.modes import modes, process, restore, scope, thread
 from ndgrad.autograd.op_failures import after_failure
 from ndgrad.autograd.record import node_of, own_edge, payload_dtype, save_output, together
@@ -116,6 +117,8 @@ def write_level(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str,
     recorded = edges is not None
     if (recording and target._meta is not None) or target._storage.__class__ is InferenceStorage:
         check_writable(target, op.name + "_", recorded)
+    if recorded and target._storage.__class__ is Lent:
+        refuse_loss_in_lent(op.name, target, args)
     storage = target._storage or storage_of(target)
     array = target._array
     check_memory(op.name + "_", array)
@@ -192,6 +195,8 @@ def write_part(base: Any, op: Any, settings: dict[str, Any], value: Any, watched
     e_value = edge(value) if state.grad_enabled else None
     recorded = state.grad_enabled and (e_value is not None or requires_grad(base)) and is_inexact(base._array.dtype)
     check_writable(base, "copy_", recorded)
+    if recorded and base._storage.__class__ is Lent:
+        refuse_loss_in_lent("copy", base, (value,))
     storage = storage_of(base)
     array = base._array
     check_memory("copy_", array)
@@ -221,6 +226,19 @@ def write_part(base: Any, op: Any, settings: dict[str, Any], value: Any, watched
         from ndgrad._registry import note_write  # by ndgrad.debug, where the mode is switched on
 
         note_write("copy_", base, (value,), recorded, whole=False)
+
+
+def refuse_loss_in_lent(name: str, target: Any, values: tuple[Any, ...]) -> None:
+    """Raise if a constant Array over the memory of a plain ndarray is about to take a value that has a derivative. The ndarray would take
+    it too, without the derivative, and whoever reads it there would lose that unseen. The argument of a transform, which is no constant,
+    may be written; and of a tensor made by from_numpy, torch's users know it."""
+    lost = first_at_stake(*values) if target.keeps_saved and stake_of(target) is None else None
+    if lost is not None:
+        raise RuntimeError(
+            f"{name}: what is written {stake_of(lost)} (shape {tuple(lost.shape)}), and the Array that it is written to (shape "
+            f"{tuple(target.shape)}) lies in the memory of a plain numpy.ndarray, of which asarray() makes no copy: read there, the value "
+            "would have lost its derivative. Make the Array by array(), which copies, or detach() what is written."
+        )
 
 
 def check_part(part: Any, source: Any) -> None:

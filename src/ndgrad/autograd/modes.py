@@ -261,6 +261,8 @@ _current = _variable.get
 #: Put a scope in force, in C (see Note [Sections]).
 restore = _variable.set
 _task: ContextVar[Any] = ContextVar("ndgrad_task", default=None)
+#: Where it is noted which transforms of other threads this one has worked in (see noting_joins).
+_joins: ContextVar[list[Any] | None] = ContextVar("ndgrad_joins", default=None)
 #: The backward pass that is running, if any, and how to say so. It is no mode: the fast lane need not know.
 running, set_running = _task.get, _task.set
 
@@ -483,6 +485,8 @@ class joined:
         state = self.outside.modes
         both = tuple(sorted({*duals, *state.dual_stack}))
         stack = tuple(sorted({*levels, *state.levels}, key=lambda level: level.number))
+        if (noted := _joins.get()) is not None:
+            noted.append((levels, duals))
         restore(self.outside.changed(levels=stack, dual_stack=both, dual_levels=len(both)))
 
     def __exit__(self, *exc: object) -> None:
@@ -500,14 +504,30 @@ class joined:
         raise RuntimeError("a function transform of another thread ended while this one worked inside it. Wait for threads before.")
 
 
-def stacks_around() -> tuple[tuple[Level, ...], tuple[int, ...]]:
-    """The transforms and dual levels that this thread is in; if it has opened none, those of the thread that it may be at work for, which
-    is taken to be the one that has opened the youngest."""
-    state = modes()
-    if state.levels or state.dual_stack or not process.open:
-        return state.levels, state.dual_stack
-    last = next(reversed(process.open.copy().values()), None)
-    return ((), ()) if last is None else (last.levels, last.duals)
+class noting_joins:
+    """The transforms and dual levels that this thread is in while a block runs: its own, and those of other threads inside which its ops
+    had to run."""
+
+    __slots__ = ("before", "found")
+
+    def __enter__(self) -> Self:
+        state = modes()
+        self.before: list[Any] | None = _joins.get()
+        self.found: list[Any] = [(state.levels, state.dual_stack)]
+        _joins.set(self.found)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _joins.set(self.before)
+        if self.before is not None:
+            self.before += self.found[1:]
+
+    @property
+    def stacks(self) -> tuple[tuple[Level, ...], tuple[int, ...]]:
+        """What was noted so far, outermost first."""
+        levels = {level for levels, _ in self.found for level in levels}
+        duals = {number for _, duals in self.found for number in duals}
+        return tuple(sorted(levels, key=lambda level: level.number)), tuple(sorted(duals))
 
 
 class reopened:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ndgrad import _registry as registry
 from ndgrad._registry import register
 from ndgrad.arrays.precision import FLOAT32, HALF, computing_dtype, is_half, widened
 from ndgrad.autograd.lent import SMALL, Lent, may_change, sample
@@ -50,7 +51,9 @@ if TYPE_CHECKING:
 class Packed:
     """A saved value that is not simply there: packed by hooks, watched (guard mode, Note [Lent memory]), or freed."""
 
-    __slots__ = ("below", "checksum", "edge", "is_output", "measure", "packed", "shape", "storage", "tangents", "unpack_hook", "version")
+    __slots__ = (
+        "below", "checksum", "edge", "is_output", "level", "measure", "packed", "shape", "storage", "tangents", "unpack_hook", "version",
+    )  # fmt: skip
 
     def __init__(self, packed: Any, unpack_hook: Any, is_output: bool = False, checksum: int | None = None, measure: Any = None) -> None:
         self.packed = packed
@@ -64,6 +67,8 @@ class Packed:
         self.storage: Any = None
         self.version: Version | None = None
         self.shape: tuple[int, ...] | None = None
+        #: The transform that the tensor belonged to: a write may bring it to another.
+        self.level = 0
         #: Whether it had a history, or a tangent, outside its transform, which cannot be given back as that of its own graph is.
         self.below = False
         #: Of a tensor of a level below the node's: its history and its tangents, which the unpacked one gets back.
@@ -76,6 +81,7 @@ class Packed:
         self.storage = kept_storage(value) if value.keeps_saved or thread.copy_on_write else storage_of(value)
         self.version = self.storage.version
         self.shape = tuple(value.shape)
+        self.level = registry.level_number(value) if process.open else 0
         self.below = isinstance(value._array, Variable) and has_history(value._array)
         if level and not _is_of_level(value, level):
             self.edge, self.tangents = edge(value), tangents_now(value, copied=False)
@@ -129,6 +135,8 @@ def unpacked(node: Any, name: str, value: Packed) -> Any:
     made, storage = value.unpack(), value.storage
     if storage is not None and made._storage is storage and storage.version is not value.version:
         return wrap(made.face, _array_at(node, name, made, value.version))
+    if made is value.packed and storage is not None and made._storage is not storage and value.level != registry.level_number(made):
+        raise overwritten_error(node, name, tuple(made.shape), value.version, storage_of(made).version)
     return made
 
 
@@ -233,7 +241,22 @@ def kept_of_array(value: Any) -> Any:
 def tangents_now(t: Any, copied: bool) -> dict[int, Any] | None:
     """The tangents of a tensor; copies, if a later write to it must not reach them."""
     tangents = tangents_of(t)
-    return {n: tensor_ops.clone(tangent) for n, tangent in tangents.items()} if tangents and copied else tangents
+    return {n: copied_tangent(tangent) for n, tangent in tangents.items()} if tangents and copied else tangents
+
+
+def copied_tangent(t: Any) -> Any:
+    """A copy of a tangent for who saves its primal, of the level of the tangent: inside functionalize, what is computed belongs to that."""
+    number = registry.level_number(t) if thread.levels else 0
+    for level in thread.levels:
+        if level.kind == "functional" and level.number > number:
+            outside = scope()
+            try:
+                restore(outside.under(level))
+                return tensor_ops.clone(t)
+            finally:
+                restore(outside)
+                del outside
+    return tensor_ops.clone(t)
 
 
 def _kept(t: Any, meta: Meta | None) -> Any:

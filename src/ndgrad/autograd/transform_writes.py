@@ -15,10 +15,10 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad.autograd.batching import apply_batch_rule
-from ndgrad.autograd.dispatch import dispatch, innermost_dual, open_elsewhere
+from ndgrad.autograd.dispatch import dispatch, innermost_dual, open_elsewhere, silenced
 from ndgrad.autograd.forward_ad import hidden_tangents, interpreters, strip, tangent_of, zero_tangent
 from ndgrad.autograd.generate import save_plan
-from ndgrad.autograd.inplace import check_memory, check_writable, inplace_node, set_history, write, write_level
+from ndgrad.autograd.inplace import check_memory, check_writable, inplace_node, refuse_loss_in_lent, set_history, write, write_level
 from ndgrad.autograd.layout import Order, copy_in_order, order_of
 from ndgrad.autograd.lent import Lent
 from ndgrad.autograd.levels import GradLevel, Level, as_below, below, find_level, level_number, lower, top_level
@@ -58,9 +58,17 @@ def _write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]
         return
     tangents = thread.dual_levels and any(isinstance(a, Variable) and tangents_of(a) for a in everything)
     level = _level_of(target, everything) if thread.levels else None
+    innermost = max(innermost_dual(everything) if tangents else 0, 0 if level is None else level.number)
+    silent = silenced(thread.levels, innermost) if thread.grad_enabled else None
+    if silent is not None:
+        with below(silent):
+            _write(op, target, args, settings)
+        return
     if not tangents and level is None:
         write_level(op, target, args, settings, 0, thread.grad_enabled)
         return
+    if _lies_in_lent_memory(target):
+        refuse_loss_in_lent(op.name, target, args)
     if op.consumes and (level is None or level.kind != "functional") and not (tangents and _interpreted(everything)):
         write_part(op, target, args, settings, level if not tangents or level is None else _innermost(everything, level))
         return
@@ -86,6 +94,14 @@ def _level_of(target: Any, everything: tuple[Any, ...]) -> Level | None:
         if level.kind == "functional" and was_made_inside(level, target):
             return level
     return own
+
+
+def _lies_in_lent_memory(t: Any) -> bool:
+    """Whether a plain ndarray sees what is written to a tensor."""
+    if t._storage.__class__ is Lent or t._meta is None:
+        return t._storage.__class__ is Lent
+    meta = t._meta if t._meta.view is None else t._meta.view.base._meta
+    return meta is not None and meta.lent is not None
 
 
 def was_made_inside(level: Level, t: Any) -> bool:
@@ -343,6 +359,7 @@ def bring_to(level: Level, target: Any) -> None:
         elif level.kind == "functional":
             outside = _put_outside(base)
             if outside._storage.__class__ is Lent:  # tensors of this level are values, which NumPy must not change
+                base._meta.lent = outside._array
                 outside._array, outside._storage = outside._array.copy(), None
         else:
             outside = wrap(base.face, base._array)
@@ -350,6 +367,7 @@ def bring_to(level: Level, target: Any) -> None:
             meta = meta_of(outside)
             meta.batch_level, meta.level, meta.born = base._meta.batch_level, base._meta.level, base._meta.born
             meta.output_nr, base._meta.output_nr = base._meta.output_nr, 0
+            meta.lent = base._meta.lent
     base._meta.tangents = {n: t for n, t in tangents.items() if n > level.number} or None
     if level.kind == "vmap":
         base._array, base._storage, base._node = outside, None, None

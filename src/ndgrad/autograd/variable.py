@@ -51,6 +51,10 @@ class Meta:
     path: Any = None
     #: of a part that an index picks for each sample of a vmap: whose part it is (see Picked in ndgrad.autograd.view)
     picked: Any = None
+    #: of an Array without dimensions that NumPy has as an array, not as a scalar: as an index, it copies
+    indexes_as_array = False
+    #: of a tensor of functionalize that was made over a plain ndarray: that array, which sees what is written
+    lent: Any = None
     #: where the value came from, in debug mode (see ndgrad.debug.provenance)
     provenance: Any = None
 

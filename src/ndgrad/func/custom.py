@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from ndgrad._registry import register
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.batching import BatchLevel, batch_tensor
-from ndgrad.autograd.dispatch import innermost_dual, open_elsewhere
+from ndgrad.autograd.dispatch import innermost_dual, open_elsewhere, silenced
 from ndgrad.autograd.forward_ad import interpreters, kept_tangent, saved_tangents, tangent_of, with_tangent
 from ndgrad.autograd.function import Context, Function, FunctionNode, attach, run_function, separate_setup
 from ndgrad.autograd.levels import GradLevel, Level, as_below, below, level_number, lower, top_level
@@ -51,6 +51,10 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
     functional = _innermost_functional(args)
     level = top_level(args) if thread.levels else None
     number, dual = 0 if level is None else level.number, innermost_dual(args) if thread.dual_levels else 0
+    silent = silenced(thread.levels, max(number, dual, 0 if functional is None else functional.number)) if thread.grad_enabled else None
+    if silent is not None:
+        with below(silent):
+            return apply_in_transforms(cls, args, kwargs)
     if functional is not None and functional.number > max(number, dual):
         with below(functional):  # to which nothing belongs here, and forward is to make nothing that does
             return apply_in_transforms(cls, args, kwargs)

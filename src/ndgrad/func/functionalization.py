@@ -240,6 +240,8 @@ class FunctionalLevel(Level):
             base._array = new if order_of(new) == order else copy_in_order(new, order)
         if renews:
             _renew_leaf(recorded(before), recorded(base._array))
+        if base._meta.lent is not None:  # and what is written has no derivative
+            base._meta.lent[...] = innermost_array(base._array)
         storage = storage_of(target)
         storage.bump("copy_")
         self._take_views_again(storage)

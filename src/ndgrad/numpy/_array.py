@@ -9,14 +9,14 @@ NumPy hands out single elements and whole sums as scalars, which nobody can chan
 was, and after `s = a[0]; s += 1`, a is what it was. Here they are 0-d Arrays, which carry the graph, so these habits are built in: an
 index of ints alone copies its element, `+=` and its like on a 0-d Array make a new one, and what gives it dimensions (`np.ravel(s)`,
 `s[None]`) copies it. NumPy's 0-d arrays, the few that there
-are, are treated alike; `s[...] = value` and `out=s` write into their memory.
+are, are treated alike; `s[...] = value` and `out=s` write into their memory, and those that were made as arrays index as arrays do.
 """
 
 from __future__ import annotations
 
 import math
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
@@ -366,6 +366,15 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
     def __copy__(self) -> Array:
         """`copy.copy(x)`, NumPy's copy of an array: with its history."""
         return self.copy()
+
+    def __imatmul__(self, other: ArrayLike) -> Self:
+        """`x @= y` writes x, as NumPy's does; torch's makes another tensor."""
+        if self.ndim and np.ndim(other) < 2:
+            raise ValueError(
+                "inplace matrix multiplication requires the first operand to have at least one and the second at least two dimensions."
+            )
+        np.matmul(self, other, out=self)  # type: ignore[call-overload]  # the stubs know no Array
+        return self
 
     # ----- text and numbers ----------------------------------------------------------------------------------------------
 

@@ -211,6 +211,11 @@ def flat(t: Array) -> Array:
     return t if t.ndim == 1 else shape_ops.reshape(t, shape=(t.size,))
 
 
+def shares_memory(t: Array, other: Array) -> bool:
+    """Whether one of them is the other, or both are views of one array."""
+    return t is other or (t._storage is not None and t._storage is other._storage)
+
+
 def permuted(t: Array, order: Sequence[int]) -> Array:
     order = tuple(order)
     return t if order == tuple(range(t.ndim)) else shape_ops.permute(t, dims=order)
@@ -279,33 +284,35 @@ def arranged_like(t: Array, source: Array, order: str = "K") -> Array:
 # ----- results -----------------------------------------------------------------------------------------------------------
 
 
-def deliver(name: str, result: Array, out: Out, casting: str = "same_kind") -> Array:
-    """The result, or `out` after it has been written there: with its history into a tensor, as bare values into an ndarray."""
+def deliver(name: str, result: Array, out: Out, casting: str = "same_kind", broadcasts: bool = False) -> Array:
+    """The result, or `out` after it has been written there: with its history into a tensor, as bare values into an ndarray. `broadcasts`:
+    to an `out` of more dimensions, as results of ufuncs do."""
     if out is None:
         return result
     if isinstance(out, tuple):
         if len(out) != 1:
             raise ValueError(f"{name}(): out= has {len(out)} arrays, and there is one result. Pass one array.")
-        return deliver(name, result, out[0], casting)
+        return deliver(name, result, out[0], casting, broadcasts)
     if isinstance(out, Variable):
-        _check_out(name, result, tuple(out.shape), np_dtype(out), casting)
+        _check_out(name, result, tuple(out.shape), np_dtype(out), casting, broadcasts)
         return write(fill_ops.copy, out, (result,), {})
     if not isinstance(out, np.ndarray):
         raise TypeError(f"{name}(): out= must be an array, and is a {type(out).__name__}. Pass an Array, or leave it out.")
     refuse_loss_in_memory(name, out, result)
-    _check_out(name, result, out.shape, out.dtype, casting)
+    _check_out(name, result, out.shape, out.dtype, casting, broadcasts)
     out[...] = values_of(result)
     return out  # type: ignore[return-value]  # what was passed
 
 
-def _check_out(name: str, result: Array, shape: tuple[int, ...], dtype: Dtype, casting: str) -> None:
+def _check_out(name: str, result: Array, shape: tuple[int, ...], dtype: Dtype, casting: str, broadcasts: bool) -> None:
     if not np.can_cast(np_dtype(result), dtype, casting):  # type: ignore[arg-type]  # the stubs want a literal casting
         raise TypeError(
             f"{name}(): cannot cast the result from {np_dtype(result)!r} to {dtype!r} of out= with casting rule {casting!r}. "
             "Give an out= that holds the result, or casting='unsafe'."
         )
     have = tuple(result.shape)
-    if len(have) > len(shape) or not all(h in (1, s) for h, s in zip(have[::-1], shape[::-1], strict=False)):
+    fits = len(have) <= len(shape) and all(h in (1, s) for h, s in zip(have[::-1], shape[::-1], strict=False))
+    if not fits or (have != shape and not broadcasts):
         raise ValueError(
             f"{name}(): non-broadcastable output operand with shape {shape} doesn't match the broadcast shape {have}. "
             "Give an out= of that shape."
@@ -319,7 +326,7 @@ def refuse_loss_in_memory(name: str, out: Any, *values: object) -> None:
         raise RuntimeError(
             f"{name}: what is written {stake_of(lost)} (shape {tuple(lost.shape)}), and the target is a plain numpy.ndarray (shape "
             f"{tuple(out.shape)}), which has no graph: the derivative would be lost. Make the buffer with ndgrad.numpy (zeros, "
-            "asarray), or write x = x + y instead of x += y; for values without derivatives, detach() the tensor."
+            "array), or write x = x + y instead of x += y; for values without derivatives, detach() the tensor."
         )
 
 

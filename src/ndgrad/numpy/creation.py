@@ -16,7 +16,7 @@ from ndgrad.autograd.layout import is_view_of
 from ndgrad.autograd.lent import Lent
 from ndgrad.autograd.plain_arrays import checked
 from ndgrad.autograd.stake import at_stake
-from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.autograd.variable import Variable, meta_of, np_dtype
 from ndgrad.numpy._array import reshaped, to_array
 from ndgrad.numpy.coercion import (
     as_array,
@@ -59,7 +59,14 @@ R = TypeVar("R")
 
 def _made(values: NDArray[Any], device: Device = None) -> Any:
     """A new NumPy array as an Array, if it holds numbers."""
-    return on_device(constant(values), device) if is_number(values.dtype) else values
+    return on_device(_as_array_index(constant(values)), device) if is_number(values.dtype) else values
+
+
+def _as_array_index(t: Array) -> Array:
+    """Note of an Array of one integer without dimensions that it was made so. Those that are computed are scalars to NumPy."""
+    if not t.ndim and np_dtype(t).kind in "iu":
+        meta_of(t).indexes_as_array = True
+    return t
 
 
 # ----- from data ---------------------------------------------------------------------------------------------------------
@@ -109,7 +116,7 @@ def _from_plain(object: Any, dtype: Dtype, copy: bool | None, order: str | None)
     if isinstance(object, np.ndarray) and is_number(made.dtype) and np.may_share_memory(made, object):
         t = constant(made)
         t._storage = shared_storage(object, Lent)
-        return t
+        return _as_array_index(t)
     return _made(made if made.dtype.isnative else made.astype(made.dtype.newbyteorder("=")))
 
 

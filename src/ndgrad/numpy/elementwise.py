@@ -44,16 +44,16 @@ def clip(
     low, high = (a_min if min is None else min), (a_max if max is None else max)
     t = as_array(a)
     if low is None and high is None:
-        return deliver("clip", cast_ops.clone(t), out)
+        return deliver("clip", cast_ops.clone(t), out, broadcasts=True)
     if options:
         made = t if low is None else call(np.maximum, t, low, **options)
-        return deliver("clip", made if high is None else call(np.minimum, made, high, **options), out)
+        return deliver("clip", made if high is None else call(np.minimum, made, high, **options), out, broadcasts=True)
     t, *bounds = operands(t, *(b for b in (low, high) if b is not None))
     if low is None or high is None:
         made = (selection.clamp_max if low is None else selection.clamp_min)(t, bounds[0])
     else:
         made = selection.clamp(t, *bounds)
-    return deliver("clip", made, out)
+    return deliver("clip", made, out, broadcasts=True)
 
 
 def round(a: ArrayLike, decimals: int = 0, out: Out = None) -> Array:
@@ -65,7 +65,7 @@ def round(a: ArrayLike, decimals: int = 0, out: Out = None) -> Array:
     """
     t = as_array(a)
     made = rounding.round(t, decimals=decimals)
-    return deliver("round", arranged_like(made, t, "A") if decimals else made, out)
+    return deliver("round", arranged_like(made, t, "A") if decimals else made, out, broadcasts=True)
 
 
 around = round
@@ -78,7 +78,7 @@ def fix(x: ArrayLike, out: Out = None) -> Array:
     >>> np.fix(np.array([-1.7, 1.7]))
     array([-1.,  1.])
     """
-    return deliver("fix", rounding.trunc(as_array(x)), out)
+    return deliver("fix", rounding.trunc(as_array(x)), out, broadcasts=True)
 
 
 def astype(x: ArrayLike, dtype: Dtype, /, *, copy: bool = True, device: Device = None) -> Array:
@@ -188,7 +188,7 @@ def isposinf(x: ArrayLike, out: Out = None) -> Array:
     >>> np.isposinf(np.array([1.0, np.inf]))
     array([False,  True])
     """
-    return deliver("isposinf", comparison.isposinf(as_array(x)), out)
+    return deliver("isposinf", comparison.isposinf(as_array(x)), out, broadcasts=True)
 
 
 def isneginf(x: ArrayLike, out: Out = None) -> Array:
@@ -198,7 +198,7 @@ def isneginf(x: ArrayLike, out: Out = None) -> Array:
     >>> np.isneginf(np.array([1.0, -np.inf]))
     array([False,  True])
     """
-    return deliver("isneginf", comparison.isneginf(as_array(x)), out)
+    return deliver("isneginf", comparison.isneginf(as_array(x)), out, broadcasts=True)
 
 
 def isclose(

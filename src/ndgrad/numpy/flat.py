@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad.autograd.variable import np_dtype
-from ndgrad.numpy.coercion import as_array, flat, plain, with_dtype
-from ndgrad.numpy.indexing import put
+from ndgrad.numpy.coercion import flat, plain
+from ndgrad.numpy.indexing import put_in_turn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,7 +53,7 @@ class FlatElements:
     def __setitem__(self, key: Index, value: ArrayLike) -> None:
         places = np.arange(len(self))[plain(key)]
         if np.size(places):
-            put(self.base, np.atleast_1d(places), with_dtype(as_array(value), np_dtype(self.base)))
+            put_in_turn(self.base, np.atleast_1d(places), value)
 
     def copy(self) -> Array:
         """The elements as one line.

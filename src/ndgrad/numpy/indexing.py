@@ -28,6 +28,7 @@ from ndgrad.numpy.coercion import (
     operands,
     plain,
     refuse_loss_in_memory,
+    shares_memory,
     swept_line,
     taken,
     values_of,
@@ -289,6 +290,18 @@ def _put_flat(a: Array | NDArray[Any], places: Any, values: Array) -> None:
     as_array(a)[tuple(np.unravel_index(places, shape))] = values
 
 
+def put_in_turn(a: Array, places: Any, value: ArrayLike) -> None:
+    """Write at places of the flattened array as NumPy's flat iterators do: each value is read when its turn comes, so one that lies in the
+    array itself may have been written by then."""
+    values, shape = with_dtype(as_array(value), np_dtype(a)), tuple(a.shape)
+    if not values.size or not shares_memory(a, values):
+        _put_flat(a, places, _again(values, len(places), np_dtype(a)))
+        return
+    sources = [tuple(map(int, np.unravel_index(k, tuple(values.shape)))) for k in range(min(len(places), values.size))]
+    for k, at in enumerate(np.ravel(places)):
+        a[tuple(map(int, np.unravel_index(at, shape)))] = values[sources[k % len(sources)]]
+
+
 def place(arr: Array | NDArray[Any], mask: ArrayLike, vals: ArrayLike) -> None:
     """Write values, one after the other, where the mask is true.
 
@@ -304,7 +317,10 @@ def place(arr: Array | NDArray[Any], mask: ArrayLike, vals: ArrayLike) -> None:
     if len(places):
         if not as_array(vals).size:
             raise ValueError("Cannot insert from an empty array!")
-        _put_flat(arr, places, _again(vals, len(places), np_dtype(arr)))
+        if isinstance(vals, Variable) and np_dtype(vals) == np_dtype(arr) and sample_of(vals).flags.c_contiguous:
+            put_in_turn(as_array(arr), places, vals)
+        else:  # NumPy copies values that do not lie in a line
+            _put_flat(arr, places, _again(vals, len(places), np_dtype(arr)))
 
 
 def putmask(a: Array | NDArray[Any], mask: ArrayLike, values: ArrayLike) -> None:
@@ -379,8 +395,7 @@ def fill_diagonal(a: Array | NDArray[Any], val: ArrayLike, wrap: bool = False) -
         if len(set(shape)) != 1:
             raise ValueError("All dimensions of input must be of equal length")
         step = 1 + int(np.cumprod(shape[:-1]).sum())
-    places = np.arange(math.prod(shape))[:end:step]
-    _put_flat(a, places, _again(val, len(places), np_dtype(a)))
+    put_in_turn(as_array(a), np.arange(math.prod(shape))[:end:step], val)
 
 
 # ----- places ------------------------------------------------------------------------------------------------------------------

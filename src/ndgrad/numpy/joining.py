@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgrad.arrays.precision import is_floating, is_inexact
-from ndgrad.autograd.variable import np_dtype
+from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy import reductions, statistics
 from ndgrad.numpy.coercion import (
     arranged_like,
@@ -22,11 +22,12 @@ from ndgrad.numpy.coercion import (
     one_axis,
     part,
     plain,
+    shares_memory,
     taken,
     together,
     with_dtype,
 )
-from ndgrad.numpy.shapes import atleast_1d, atleast_2d, atleast_3d
+from ndgrad.numpy.shapes import atleast_1d, atleast_2d, atleast_3d, expand_dims
 from ndgrad.ops import join as ops
 from ndgrad.ops import padding
 from ndgrad.ops import shape as shape_ops
@@ -80,7 +81,22 @@ def concatenate(
                 f"all the input array dimensions except for the concatenation axis must match exactly, but along axis {axis} the array at "
                 f"index 0 has shape {found[0].shape} and the array at index {position} has shape {t.shape}"
             )
+    if isinstance(out, Variable) and any(shares_memory(out, t) for t in found):
+        return _joined_in_turn(found, axis, out, casting)
     return deliver("concatenate", ops.cat(*_typed(found, dtype, casting), dim=axis), out, casting)
+
+
+def _joined_in_turn(found: list[Array], axis: int, out: Any, casting: str) -> Any:
+    """One array after the other into `out`, as NumPy writes them: one that lies in `out` may have been written by then."""
+    shape, begin = list(found[0].shape), 0
+    shape[axis] = sum(t.shape[axis] for t in found)
+    if tuple(out.shape) != tuple(shape):
+        raise ValueError(f"concatenate(): out= has shape {tuple(out.shape)}, and the result {tuple(shape)}. Give an out= of that shape.")
+    for t in found:
+        end = begin + t.shape[axis]
+        deliver("concatenate", t, out[(slice(None),) * axis + (slice(begin, end),)], casting)
+        begin = end
+    return out
 
 
 concat = concatenate
@@ -99,6 +115,8 @@ def stack(
     found = _parts("stack", arrays)
     if len({t.shape for t in found}) != 1:
         raise ValueError(f"all input arrays must have the same shape, and they have {[t.shape for t in found]}")
+    if isinstance(out, Variable) and any(shares_memory(out, t) for t in found):
+        return concatenate([expand_dims(t, axis) for t in found], axis, out, dtype=dtype, casting=casting)
     made = ops.stack(*_typed(found, dtype, casting), dim=one_axis(axis, found[0].ndim + 1))
     return deliver("stack", made, out, casting)
 

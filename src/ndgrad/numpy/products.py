@@ -76,7 +76,7 @@ def outer(a: ArrayLike, b: ArrayLike, out: Out = None) -> Array:
            [6, 8]])
     """
     x, y = (flat(t) for t in operands(a, b))
-    return deliver("outer", x[:, None] * y[None, :], out)
+    return deliver("outer", x[:, None] * y[None, :], out, broadcasts=True)
 
 
 def kron(a: ArrayLike, b: ArrayLike) -> Array:

@@ -333,7 +333,7 @@ def _into(ufunc: np.ufunc, result: Array, out: Any, casting: str) -> Array:
     if out is not None and not isinstance(out, Variable):
         call = f"numpy.{ufunc.__name__}(out=ndarray), which is also what `ndarray {_symbol(ufunc)}= tensor` calls"
         refuse_loss_in_memory(call, out, result)
-    return deliver(ufunc.__name__, result, out, casting)
+    return deliver(ufunc.__name__, result, out, casting, broadcasts=ufunc.signature is None)
 
 
 def _symbol(ufunc: np.ufunc) -> str:

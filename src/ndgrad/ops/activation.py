@@ -66,7 +66,9 @@ def _logit_x(t: Payload, x: Payload, eps: float | None, ops: Vocabulary) -> Payl
     """1 / (x (1 - x)); outside [0, 1] there is no derivative, and what `eps` has moved does not depend on x."""
     if eps is None:
         return ops.where((x < 0) | (x > 1), math.nan, t / (x - x * x))
-    return ops.keep(t / (x - x * x), ~((x < eps) | (x > 1 - eps)))
+    outside = (x < eps) | (x > 1 - eps)
+    x = ops.where(outside, 0.5, x)  # where nothing is kept, the derivatives of the quotient must be numbers too
+    return ops.keep(t / (x - x * x), ~outside)
 
 
 logit = elementwise("logit", _logit, settings={"eps": None}, x=_logit_x)

@@ -19,12 +19,9 @@ if TYPE_CHECKING:
 # ----- parts -------------------------------------------------------------------------------------------------------------
 
 
-def _conj(np: Library, x: Payload) -> Payload:
-    return np.conjugate(x) if x.dtype.kind == "c" else x
-
-
+# Of real numbers it is a copy. Rules need none: `ops.conj` of a real value is that value (see ndgrad.ops.vocabulary).
 conj = elementwise(
-    "conj", _conj,
+    "conj", "conjugate",
     vjp={"x": lambda g, ops: ops.conj(g)},
     jvp={"x": lambda t, ops: ops.conj(t)},
     inplace=False,
@@ -66,13 +63,18 @@ abs = elementwise(
 )  # fmt: skip
 
 
+def _or_one(size: Payload, ops: Vocabulary) -> Payload:
+    """What to divide by where a quotient by 0 is not kept: the derivatives of that quotient would be NaN, and so would 0 times them."""
+    return ops.where(size == 0, 1.0, size)
+
+
 def _sgn_rule(t: Payload, x: Payload, x_dtype: Any, ops: Vocabulary) -> Payload:
     """z / |z| turns with the part of t at right angles to z: (t - s Re(conj(s) t)) / |z|, a symmetric map, so both modes are
     the same. On the real line there is no such part."""
     if x_dtype.kind != "c":
         return ops.zeros_like(t)
     s, size = ops.sgn(x), ops.abs(x)
-    return ops.keep((t - s * ops.real(ops.conj(s) * t)) / size, size)
+    return ops.keep((t - s * ops.real(ops.conj(s) * t)) / _or_one(size, ops), size)
 
 
 sgn = elementwise(
@@ -93,7 +95,7 @@ def _angle(np: Library, x: Payload) -> Payload:
 def _turn(x: Payload, ops: Vocabulary) -> Payload:
     """i z / |z|^2: moving z by it turns z by 1/|z|^2 times its length, one radian per unit of angle. 0 at the origin."""
     size = ops.abs(x)
-    return ops.keep(x * 1j / (size * size), size)
+    return ops.keep(ops.sgn(x) * 1j / _or_one(size, ops), size)
 
 
 def _angle_vjp(g: Payload, x: Payload, x_dtype: Any, ops: Vocabulary) -> Payload:

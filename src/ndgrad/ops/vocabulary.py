@@ -6,6 +6,8 @@ once and kept on the instance.
 
 A name with an underscore at its end (`ops.index_put_(g, ...)`) is the op that may change its first argument. It does so only in a
 vocabulary that `owns` the gradient (see ndgrad.autograd.parts); in the others it is the op without the underscore.
+
+The conjugate of a real value is that value, and no op: another tensor over the same memory would not know of writes to it.
 """
 
 from __future__ import annotations
@@ -36,6 +38,11 @@ def load_all() -> None:
         importlib.import_module(f"ndgrad.ops.{module.name}")
 
 
+def _is_complex(x: Any) -> bool:
+    dtype = x.dtype  # torch's dtypes are ndgrad's own
+    return bool(getattr(dtype, "numpy", dtype).kind == "c")
+
+
 class RawOps:
     """The ops' forward functions over one array library."""
 
@@ -44,6 +51,9 @@ class RawOps:
 
     def __init__(self, library: Any) -> None:
         self.np = library
+
+    def conj(self, x: Any) -> Any:
+        return self.np.conjugate(x) if x.dtype.kind == "c" else x
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -73,6 +83,9 @@ class TensorOps:
     raw = False
     owns = False
 
+    def conj(self, x: Any) -> Any:
+        return find("conj").eager(x) if _is_complex(x) else x
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
@@ -98,6 +111,9 @@ class PlainOps:
     """The ops on tensors of which it is known that no mode and no level concerns them."""
 
     raw = False
+
+    def conj(self, x: Any) -> Any:
+        return find("conj").plain(x) if _is_complex(x) else x
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

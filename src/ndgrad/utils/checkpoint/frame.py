@@ -21,7 +21,6 @@ leaves out what graphs around the call save (of the transforms that were open, a
 
 from __future__ import annotations
 
-import functools
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -34,7 +33,7 @@ from ndgrad.autograd.function import FunctionNode
 from ndgrad.autograd.grad_mode import enable_grad
 from ndgrad.autograd.lent import SMALL, Lent, may_change, sample
 from ndgrad.autograd.levels import level_number
-from ndgrad.autograd.modes import SavedHooks, reopened, restore, scope, section, stacks_around, thread
+from ndgrad.autograd.modes import SavedHooks, noting_joins, reopened, restore, scope, section, thread
 from ndgrad.autograd.node import make_node
 from ndgrad.autograd.op_observers import observing
 from ndgrad.autograd.saved import old_payload, tangents_now
@@ -288,14 +287,14 @@ def run_checkpointed(
         return function(*args, **kwargs)
     arguments = Arguments.of(args, kwargs)
     random = RandomState((*args, *kwargs.values())) if preserve_rng_state else None
-    levels, duals = stacks_around()
-    inside = functools.partial(reopened, levels, duals)  # their backward runs outside of them
+    joins = noting_joins()
 
     def again() -> Any:
+        levels, duals = joins.stacks
         with ExitStack() as stack:
-            if levels != thread.levels or duals != thread.dual_stack:
+            if levels != thread.levels or duals != thread.dual_stack:  # whose backward runs outside of them
                 stack.callback(forget_closed)
-                stack.enter_context(inside())
+                stack.enter_context(reopened(levels, duals))
             if random is not None:
                 stack.enter_context(random.restored())
             stack.enter_context(enable_grad())
@@ -307,6 +306,7 @@ def run_checkpointed(
     with ExitStack() as stack:
         if frame.trace is not None:
             stack.enter_context(observing(frame.trace))
+        stack.enter_context(joins)
         stack.enter_context(_FrameHooks(frame))
         stack.enter_context(forward_context)
         out = function(*args, **kwargs)
