@@ -8,6 +8,7 @@ from typing import Any
 
 from ndgrad.compiler.lower.native_program import NativeProgram
 from ndgrad.compiler.native.target import available
+from ndgrad.compiler.passes.reroll import rolled
 from ndgrad.compiler.program import Program
 from ndgrad.compiler.replay import Replay
 
@@ -16,4 +17,6 @@ Runner = Callable[[Sequence[Any]], list[Any]]
 
 def runner(program: Program) -> Runner:
     """A function from the arrays of the inputs to those of the outputs."""
-    return NativeProgram(program) if available() and not os.environ.get("NDGRAD_COMPILE_REPLAY") else Replay(program)
+    if os.environ.get("NDGRAD_COMPILE_REPLAY") or not available():
+        return Replay(program)
+    return NativeProgram(rolled(program))

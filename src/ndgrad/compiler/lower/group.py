@@ -20,6 +20,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from ndgrad.compiler.lower import pointwise
+from ndgrad.compiler.lower.loops import Loop, can_read, lowered_loop
 from ndgrad.compiler.lower.places import Place, contiguous, whole
 from ndgrad.compiler.lower.products import Product, is_product, product
 from ndgrad.compiler.program import Instruction, Program, Value
@@ -72,6 +73,11 @@ class Kernel:
     def row_shape(self) -> tuple[int, ...]:
         return self.shape[: self.rows]
 
+    def touched(self) -> set[Value]:
+        """The values whose memory it reads or writes."""
+        read = {p.root for item in self.items for p in item.reads if p is not None and p.root not in self.computed}
+        return read | set(self.stores) | set(self.targets) | {place.root for _, place in self.puts}
+
     @property
     def stages(self) -> int:
         return 1 + max((item.stage for item in self.items), default=0)
@@ -84,8 +90,11 @@ class Call:
     instruction: Instruction
     reads: list[Place | None]
 
+    def touched(self) -> set[Value]:
+        return {p.root for p in self.reads if p is not None} | set(self.instruction.results)
 
-Step = Kernel | Product | Call
+
+Step = Kernel | Product | Loop | Call
 
 
 @dataclass(eq=False, slots=True)
@@ -128,6 +137,8 @@ class _Grouping:
             self._join(instruction, next(instruction.values()).shape)  # a copy
         elif (parts := parts_of(instruction)) is not None:
             self._assemble(instruction, parts)
+        elif op.name == "loop" and self._loop(instruction):
+            pass
         elif is_product(instruction):
             a, b = (self.places[v] for v in instruction.arguments)
             self._add(product(instruction, a, b), instruction)
@@ -146,12 +157,30 @@ class _Grouping:
             self.places[value] = place
         return True
 
-    def _add(self, step: Product | Call, instruction: Instruction) -> None:
+    def _add(self, step: Product | Loop | Call, instruction: Instruction) -> None:
         """A step after which the results of an instruction are in memory."""
         for value in instruction.results:
             self.places[value] = whole(value)
             self.ready[value] = len(self.steps)
         self.steps.append(step)
+
+    def _loop(self, instruction: Instruction) -> bool:
+        """Add a native loop, its arguments brought into an order in which the body can read them."""
+        settings = instruction.settings
+        rows = settings["carried"] + settings["invariant"]
+        if any(a.__class__ is not Value or not a.size for a in instruction.arguments):
+            return False
+        reads = [self.places[a] for a in instruction.arguments]
+        loop = lowered_loop(instruction, reads, grouped)
+        if loop is None:
+            return False
+        for i, value in enumerate(instruction.arguments):
+            if not can_read(reads[i], i >= rows):
+                copied = Value(value.shape, value.dtype)
+                self._join(Instruction(find("clone"), (value,), {}, (copied,)), value.shape)
+                loop.reads[i] = self.places[copied]
+        self._add(loop, instruction)
+        return True
 
     def _assemble(self, instruction: Instruction, parts: Parts) -> None:
         """Put values into parts of a result: in the kernels that compute them, where that is possible."""
@@ -329,6 +358,8 @@ class _Grouping:
                 wanted.update(p.root for p in step.reads if p is not None)
             elif isinstance(step, Product):
                 wanted.update((step.a.root, step.b.root))
+            elif isinstance(step, Loop):
+                wanted.update(p.root for p in step.reads)
             elif isinstance(step, Kernel):
                 wanted.update(p.root for item in step.items for p in item.reads if p is not None and p.root not in step.computed)
         for step in self.steps:

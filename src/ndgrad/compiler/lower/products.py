@@ -66,6 +66,10 @@ class Product:
     n: int
     k: int
 
+    def touched(self) -> set[Value]:
+        """The values whose memory it reads or writes."""
+        return {self.a.root, self.b.root, self.result}
+
     @property
     def element(self) -> str:
         return element_of(self.result.dtype)

@@ -1,0 +1,140 @@
+"""The functions of a program's steps, collected into one module.
+
+A step is written into a function that is given a table of addresses, `%table`: one for each value that has memory, by its slot, and behind
+them that of the buffer into which matrix products pack, and that of the sums of pieces of a row. Work that is large enough is handed to the
+pool's workers in pieces.
+"""
+
+from __future__ import annotations
+
+from ndgrad.arrays import threads as allowed
+from ndgrad.compiler.kernels import maths
+from ndgrad.compiler.lower import pointwise
+from ndgrad.compiler.lower.group import Call, Groups, Step
+from ndgrad.compiler.lower.loops import Loop
+from ndgrad.compiler.lower.nests import Nest
+from ndgrad.compiler.lower.products import Product, symbols
+from ndgrad.compiler.native import pool
+from ndgrad.compiler.native.ir import Function, Vector, element_of, module
+from ndgrad.compiler.native.target import Target
+from ndgrad.compiler.program import Value
+
+#: The threads that a program may use, and the floating-point operations of a matrix product from which on it uses them.
+_THREADS = allowed.max_threads
+_SHARED_FLOPS = 500_000
+#: So many exponentials and the like are written where they are used; from more, compiling would take long.
+_INLINED = 40
+
+Slots = dict[Value, int]
+
+
+class Assembly:
+    """A module that is being written."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.functions: list[Function | str] = []
+        self.kernels: list[Nest] = []
+        self.products: list[Product] = []
+        self.loops: list[Loop] = []
+        #: the addresses of functions of other modules
+        self.outside: dict[str, int] = {}
+        #: bytes for matrix products to pack into, and for the sums of pieces of a row
+        self.buffer = self.sums = 0
+
+    def text(self) -> str:
+        """The text of the module."""
+        needed = {pair for f in self.functions if isinstance(f, Function) for pair in f.needed}
+        costly = sum(pointwise.cost(i.instruction) > 4 for nest in self.kernels for i in nest.kernel.items)
+        return module([*self.functions, *maths.library(needed, self.target, inline=costly <= _INLINED)])
+
+    def function(self, name: str) -> Function:
+        """A new function void name(ptr table)."""
+        made = Function(name, "ptr %table")
+        self.functions.append(made)
+        return made
+
+    def steps(self, f: Function, groups: Groups, slots: Slots) -> None:
+        """Write steps, none of them a call of NumPy's."""
+        waiting = set(groups.cleared)
+        for step in groups.steps:
+            self.step(f, step, slots, waiting)
+
+    def step(self, f: Function, step: Step, slots: Slots, waiting: set[Value]) -> None:
+        """Write one step; `waiting` is the memory that is to be cleared before its first step."""
+        assert not isinstance(step, Call)
+        for value in sorted(step.touched() & waiting, key=slots.__getitem__):
+            waiting.remove(value)
+            self._clear(f, slots[value], value)
+        if isinstance(step, Product):
+            self._product(f, step, slots)
+        elif isinstance(step, Loop):
+            self._loop(f, step, slots)
+        else:
+            self._kernel(f, Nest(step, f"kernel{len(self.kernels)}", self.target, slots), slots)
+
+    def _kernel(self, f: Function, nest: Nest, slots: Slots) -> None:
+        """Run a kernel: at once, or in pieces by the workers."""
+        self.kernels.append(nest)
+        self.functions.append(nest.function())
+        for value in nest.kernel.targets:
+            self._clear(f, slots[value], value)
+        pieces = -(-nest.extent // nest.grain)
+        stride = 8 * len(nest.sums) if nest.splits_row else 0
+        self.sums = max(self.sums, stride * pieces)
+        sums = pointer(f, len(slots) + 1) if nest.splits_row else "null"
+        if pieces == 1:
+            f.call_void(nest.name, "ptr %table", "i64 0", f"i64 {nest.extent}", f"ptr {sums}")
+        else:
+            work = Function(f"{nest.name}.piece", "ptr %table, i64 %chunk, i64 %worker")
+            begin = work.mul("%chunk", nest.grain)
+            end = work.least(work.add(begin, nest.grain), nest.extent)
+            place = work.ahead(pointer(work, len(slots) + 1), work.mul("%chunk", stride)) if stride else "null"
+            work.call_void(nest.name, "ptr %table", f"i64 {begin}", f"i64 {end}", f"ptr {place}")
+            work.returns()
+            self.functions.append(work)
+            self._share(f, work.name, pieces)
+        if nest.splits_row:
+            self.functions.append(nest.last_function())
+            f.call_void(f"{nest.name}.last", "ptr %table", f"ptr {sums}", f"i64 {pieces}")
+
+    def _product(self, f: Function, step: Product, slots: Slots) -> None:
+        name = f"product{len(self.products)}"
+        self.products.append(step)
+        self.outside.update(symbols(step.element))
+        alone = step.chunks == 1 or step.flops < _SHARED_FLOPS
+        self.functions += step.functions(name, slots, alone)
+        self.buffer = max(self.buffer, step.buffer_bytes * _THREADS)
+        if alone:
+            f.call_void(name, "ptr %table", "i64 0", "i64 0")
+        else:
+            self._share(f, name, step.chunks)
+
+    def _loop(self, f: Function, step: Loop, slots: Slots) -> None:
+        name = f"loop{len(self.loops)}"
+        self.loops.append(step)
+        body = self.function(f"{name}.body")
+        self.steps(body, step.groups, step.slots)
+        body.returns()
+        around = self.function(name)
+        step.write(around, body.name, slots)
+        f.call_void(name, "ptr %table")
+
+    def _share(self, f: Function, work: str, pieces: int) -> None:
+        """Let the workers do pieces of work."""
+        self.outside.update(pool.symbols())
+        f.call_outside("ndgrad_run", f"ptr @{work}", "ptr %table", f"i64 {pieces}", f"i64 {_THREADS}")
+
+    def _clear(self, f: Function, slot: int, value: Value) -> None:
+        """Let memory begin as zeros."""
+        start = pointer(f, slot)
+        if value.size == 1:
+            kind = Vector(element_of(value.dtype))
+            f.store(kind, kind.constant(0), start)
+        else:
+            f.call_void("llvm.memset.p0.i64", f"ptr {start}", "i8 0", f"i64 {value.nbytes}", "i1 false")
+
+
+def pointer(f: Function, slot: int) -> str:
+    """An address in the table."""
+    return f.set(f"load ptr, ptr {f.address('ptr', '%table', str(slot))}")

@@ -1,0 +1,163 @@
+"""A loop of a program as a native loop.
+
+The body is a program of its own, lowered like any other, with a table of addresses of its own. A round of the loop sets the addresses that
+change from round to round, and runs the steps of the body:
+
+    carried     what the round before has written; two pieces of memory take turns, so that the last round writes the loop's result
+    rows        of arrays that the loop reads: start + step * t
+    stacks      of values of which every round's is wanted: row t
+    all else    stays
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ndgrad.compiler.lower.places import Place, is_contiguous
+from ndgrad.compiler.lower.plan import planned
+from ndgrad.compiler.native.ir import Function
+from ndgrad.compiler.program import Instruction, Program, Value
+from ndgrad.ops.vocabulary import find
+
+_ALIGNED = 64
+
+
+@dataclass(eq=False, slots=True)
+class Loop:
+    """A loop, its lowered body, and where its arguments lie."""
+
+    instruction: Instruction
+    reads: list[Place]
+    body: Program
+    groups: Any
+    slots: dict[Value, int]
+    offsets: dict[Value, int]
+    #: memory for the body, and for what is carried
+    workspace: Value
+
+    def touched(self) -> set[Value]:
+        """The values whose memory it reads or writes."""
+        return {p.root for p in self.reads} | set(self.instruction.results) | {self.workspace} | set(self.body.constants)
+
+    def write(self, f: Function, body: str, slots: dict[Value, int]) -> None:
+        """Write the loop: void name(ptr table)."""
+        settings = self.instruction.settings
+        carried, invariant, last, count = (settings[k] for k in ("carried", "invariant", "last", "count"))
+        results, program = self.instruction.results, self.body
+        table = f.set(f"alloca [{len(self.slots) + 2} x ptr], align 16")
+
+        def slot(value: Value) -> str:
+            return f.address("ptr", table, str(self.slots[value]))
+
+        def outer(value: Value) -> str:
+            return f.set(f"load ptr, ptr {f.address('ptr', '%table', str(slots[value]))}")
+
+        for i in range(2):  # the buffers of products and of sums
+            shared = f.set(f"load ptr, ptr {f.address('ptr', '%table', str(len(slots) + i))}")
+            f.do(f"store ptr {shared}, ptr {f.address('ptr', table, str(len(self.slots) + i))}")
+        memory = outer(self.workspace)
+        for value, offset in self.offsets.items():
+            f.do(f"store ptr {f.ahead(memory, offset)}, ptr {slot(value)}")
+        for value in program.constants:
+            if value in self.slots:
+                f.do(f"store ptr {outer(value)}, ptr {slot(value)}")
+        places = [f.ahead(outer(p.root), p.offset * p.root.dtype.itemsize) for p in self.reads]
+        for value, place in zip(program.inputs[carried : carried + invariant], places[carried:], strict=False):
+            if value in self.slots:
+                f.do(f"store ptr {place}, ptr {slot(value)}")
+        for value, result in zip(program.outputs[carried : carried + last], results[carried:], strict=False):
+            f.do(f"store ptr {outer(result)}, ptr {slot(value)}")
+        here, there = [], []  # what a round reads and writes of what is carried
+        spare = self.spare_offset
+        for k in range(carried):
+            final, other = outer(results[k]), f.ahead(memory, spare[k])
+            first, second = (final, other) if count % 2 else (other, final)
+            here.append(f.carried("ptr", places[k]))
+            there.append((f.carried("ptr", first), f.carried("ptr", second)))
+        stacks = [outer(result) for result in results[carried + last :]]
+        moving = [c for k in range(carried) for c in (here[k], *there[k])]
+        with f.loop(str(count), carried=moving) as t:
+            for k in range(carried):
+                now, following = there[k]
+                if program.inputs[k] in self.slots:
+                    f.do(f"store ptr {here[k]}, ptr {slot(program.inputs[k])}")
+                f.do(f"store ptr {now}, ptr {slot(program.outputs[k])}")
+                here[k].next, now.next, following.next = now.name, following.name, now.name
+            reads = zip(program.inputs[carried + invariant :], settings["reads"], self.reads[carried + invariant :], strict=True)
+            for (value, (start, step), place), base in zip(reads, places[carried + invariant :], strict=True):
+                if value in self.slots:
+                    row = f.mul(f.add(f.mul(t, step), start), place.strides[0] * place.root.dtype.itemsize)
+                    f.do(f"store ptr {f.ahead(base, row)}, ptr {slot(value)}")
+            for value, base in zip(program.outputs[carried + last :], stacks, strict=True):
+                f.do(f"store ptr {f.ahead(base, f.mul(t, value.nbytes))}, ptr {slot(value)}")
+            f.call_void(body, f"ptr {table}")
+        f.returns()
+
+    @property
+    def spare_offset(self) -> list[int]:
+        """Where in the workspace the second memory of what is carried lies, behind that of the body."""
+        out, start = [], _arena(self.offsets)
+        for value in self.body.inputs[: self.instruction.settings["carried"]]:
+            out.append(start)
+            start += _rounded(value.nbytes)
+        return out
+
+
+def can_read(place: Place, is_row: bool) -> bool:
+    """Whether a body can read a place as it lies: contiguous, or contiguous rows."""
+    shape, strides = (place.shape[1:], place.strides[1:]) if is_row else (place.shape, place.strides)
+    return is_contiguous(shape, strides)
+
+
+def lowered_loop(instruction: Instruction, reads: list[Place], grouped: Any) -> Loop | None:
+    """The loop of an instruction, its body lowered by `grouped`; None where the body needs what is not native."""
+    from ndgrad.compiler.passes.decompose import decomposed
+
+    body, checks = decomposed(instruction.settings["body"])
+    if checks:
+        return None
+    body = with_results_of_its_own(body)
+    groups = grouped(body)
+    if any(hasattr(step, "instruction") and not isinstance(step, Loop) for step in groups.steps):
+        return None  # a call of NumPy's
+    slots: dict[Value, int] = {}
+    spans: dict[Value, tuple[int, int]] = {}
+    for number, step in enumerate(groups.steps):
+        for value in step.touched():
+            slots.setdefault(value, len(slots))
+            spans[value] = (spans.get(value, (number, number))[0], number)
+    for value in body.outputs:
+        if groups.places[value].root is not value or value not in slots:
+            return None
+    given = {*body.inputs, *body.constants, *body.outputs}
+    offsets, _ = planned({v: s for v, s in spans.items() if v not in given})
+    spare = sum(_rounded(v.nbytes) for v in body.inputs[: instruction.settings["carried"]])
+    workspace = Value((_arena(offsets) + spare + _ALIGNED,), np.dtype(np.uint8))
+    return Loop(instruction, reads, body, groups, slots, offsets, workspace)
+
+
+def with_results_of_its_own(body: Program) -> Program:
+    """The body with every output a value that it computes for that alone."""
+    views = {i.result for i in body.instructions if i.op.view or i.op.shares_storage or i.op.name in ("conj", "unsafe_view")}
+    defined = {v for i in body.instructions for v in i.results} - views
+    seen: set[Value] = set()
+    instructions, outputs = list(body.instructions), []
+    for value in body.outputs:
+        if value in seen or value not in defined or value.dtype == bool:
+            own = Value(value.shape, value.dtype)
+            instructions.append(Instruction(find("clone"), (value,), {}, (own,)))
+            value = own
+        seen.add(value)
+        outputs.append(value)
+    return Program(body.inputs, outputs, instructions, body.constants, body.name)
+
+
+def _rounded(size: int) -> int:
+    return -(-max(size, 1) // _ALIGNED) * _ALIGNED
+
+
+def _arena(offsets: dict[Value, int]) -> int:
+    return max((_rounded(o + v.nbytes) for v, o in offsets.items()), default=0)
