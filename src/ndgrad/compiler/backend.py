@@ -1,22 +1,55 @@
-"""Which way a program runs: as native code where there is llvmlite and its ops have kernels, else on NumPy."""
+"""Which way a program runs: as native code where there is llvmlite, else on NumPy.
+
+Code is made when a program first runs: a backward program that is never asked for costs nothing. Should making it fail, the program runs on
+NumPy, and a warning says why. NDGRAD_COMPILE_REPLAY=1 asks for NumPy; with NDGRAD_COMPILE_RAISE=1 a failure is an error (our tests).
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Sequence
 from typing import Any
 
+from ndgrad._locks import make_lock
 from ndgrad.compiler.lower.native_program import NativeProgram
 from ndgrad.compiler.native.target import available
 from ndgrad.compiler.passes.reroll import rolled
 from ndgrad.compiler.program import Program
 from ndgrad.compiler.replay import Replay
 
-Runner = Callable[[Sequence[Any]], list[Any]]
 
+class Runner:
+    """A function from the arrays of a program's inputs to those of its outputs."""
 
-def runner(program: Program) -> Runner:
-    """A function from the arrays of the inputs to those of the outputs."""
-    if os.environ.get("NDGRAD_COMPILE_REPLAY") or not available():
-        return Replay(program)
-    return NativeProgram(rolled(program))
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._made: NativeProgram | Replay | None = None
+        self._lock = make_lock()
+
+    @property
+    def made(self) -> NativeProgram | Replay:
+        """What runs it, made now if it was not."""
+        if self._made is None:
+            with self._lock:
+                if self._made is None:
+                    self._made = self._make()
+        return self._made
+
+    def _make(self) -> NativeProgram | Replay:
+        if os.environ.get("NDGRAD_COMPILE_REPLAY") or not available():
+            return Replay(self.program)
+        try:
+            return NativeProgram(rolled(self.program))
+        except Exception as error:
+            if os.environ.get("NDGRAD_COMPILE_RAISE"):
+                raise
+            warnings.warn(
+                f"compile: no native code could be made for {self.program.name} ({type(error).__name__}: {error}). It runs on NumPy instead: "
+                "right, but slower. Please report this.",
+                stacklevel=2,
+            )
+            return Replay(self.program)
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        return self.made(inputs)

@@ -27,7 +27,7 @@ from ndgrad.autograd.modes import restore, scope, thread
 from ndgrad.autograd.node import make_node
 from ndgrad.autograd.op_observers import observing
 from ndgrad.autograd.variable import Variable, edge, requires_grad, wrap
-from ndgrad.compiler.backend import runner
+from ndgrad.compiler.backend import Runner
 from ndgrad.compiler.decisions import Mispredicted
 from ndgrad.compiler.environment import Environment, Held, facts
 from ndgrad.compiler.graph_break import GraphBreak, current_tracer
@@ -211,8 +211,8 @@ class Specialisation:
         self.forward, self.backward = halves.forward, halves.backward
         #: arrays of the program that may come out of it as they are
         self.constants = [array for value, array in self.forward.constants.items() if value in self.forward.outputs]
-        self.run_forward = runner(self.forward)
-        self.run_backward = runner(self.backward)
+        self.run_forward = Runner(self.forward)
+        self.run_backward = Runner(self.backward)
         scalar = len(cotangents) == 1 and not cotangents[0].shape and cotangents[0].dtype.kind == "f" and bool(gradients)
         #: the whole in one program, for a function of one scalar (see ndgrad.compiler.whole)
         self.whole = Whole(self.program, cotangents[0], self.backward) if scalar else None

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.compiler.backend import Runner, runner
+from ndgrad.compiler.backend import Runner
 from ndgrad.compiler.passes import simplified
 from ndgrad.compiler.program import Program, Value
 
@@ -50,7 +50,7 @@ class Whole:
             p = self._program
             inputs = [v for v in p.inputs if v is not self._cotangent]
             one = {**p.constants, self._cotangent: np.ones((), self._cotangent.dtype)}
-            self._runner = runner(simplified(Program(inputs, p.outputs, p.instructions, one, p.name)))
+            self._runner = Runner(simplified(Program(inputs, p.outputs, p.instructions, one, p.name)))
         return self._runner(arrays)
 
     def scaled(self, gradients: Sequence[Any], by: Any) -> Sequence[Any]:
