@@ -7,9 +7,9 @@ import contextvars
 import copy
 import ctypes
 import gc
+import mmap
 import os
 import pickle
-import resource
 import sys
 import threading
 import time
@@ -338,6 +338,19 @@ def test_grad_mode_is_a_place(fits: Callable[..., bool]):
         assert not fits(idle)
 
 
+def test_a_leaf_is_told_from_a_constant_and_from_a_result(fits: Callable[..., bool]):
+    from ndgrad.autograd.variable import Meta
+
+    tensor = Place(argument=0)
+    constant = (Is(tensor.slot(Tensor, "_node"), None), Is(tensor.slot(Tensor, "_meta"), None))
+    leaf = (constant[0], Is(tensor.slot(Tensor, "_meta").slot(Meta, "requires_grad"), True))
+    x, w = ndgrad.zeros(3), ndgrad.zeros(3, requires_grad=True)
+    assert [fits(constant, t) for t in (x, w, w * 2)] == [True, False, False]
+    assert [fits(leaf, t) for t in (x, w, w * 2)] == [False, True, False]
+    w.requires_grad_(False)
+    assert not fits(leaf, w)
+
+
 def test_what_is_no_slot_is_refused():
     class Plain:
         def __init__(self) -> None:
@@ -582,12 +595,12 @@ def test_outputs_for_which_there_is_no_memory(kernel: Callable[[str], int]):
 
 
 def _memory() -> int:
-    """The resident memory of the process in bytes, or its largest value so far where that is all there is."""
+    """The resident memory of the process in bytes, or 0 where the system does not say."""
     try:
         with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * resource.getpagesize()
+            return int(file.read().split()[1]) * mmap.PAGESIZE
     except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        return 0
 
 
 @native
