@@ -17,25 +17,15 @@ from __future__ import annotations
 
 import functools
 
-from ndgrad.compiler.native import guards, layout
+from ndgrad.compiler.native import guard_code, layout
 from ndgrad.compiler.native.ir import Function, module
+from ndgrad.compiler.native.tables import (
+    ADDRESS, AS_TUPLE, CLASS, COUNT, DIMS, DTYPE, EMPTY_SLOTS, ERROR, FALLBACK, FIXED, FIXED_ROWS, FRESH, HITS,
+    INPUTS, KERNEL, KEYWORDS, KIND, MESSAGE, NDARRAY, NDIM, NONE, OBJECT, OUTPUT, OUTPUT_ROWS, OUTPUTS, PAYLOAD,
+    POINTERS, POSITIONAL, RELEASE, SAME, SCRATCH, SCRATCH_BUSY, SCRATCH_BYTES, SENTINEL, SPECIALISATIONS,
+    TableFunction,
+)  # fmt: skip
 from ndgrad.compiler.native.target import Code
-
-#: Words of the table behind `self`.
-COUNT, SPECIALISATIONS, FALLBACK, SENTINEL = range(4)
-TABLE = 4
-
-#: Words of a specialisation.
-(
-    POSITIONAL, KEYWORDS, GUARDS, GUARD_ROWS, POINTERS, INPUTS, OUTPUTS, OUTPUT_ROWS, FIXED, FIXED_ROWS, KERNEL,
-    SCRATCH, SCRATCH_BYTES, SCRATCH_BUSY, RELEASE, AS_TUPLE, NDARRAY, NONE, ERROR, MESSAGE, HITS,
-) = range(21)  # fmt: skip
-SPECIALISATION = 21
-
-#: Words of an output, and its kinds: a fresh array, an object that is always the same, an argument.
-KIND, DTYPE, NDIM, DIMS, CLASS, PAYLOAD, EMPTY_SLOTS, OBJECT, ADDRESS = range(9)
-OUTPUT = 16
-FRESH, SAME, ARGUMENT = range(3)
 
 _MISS = "inttoptr (i64 1 to ptr)"  # no object lies there
 _DECLARED = """
@@ -62,203 +52,10 @@ declare ptr @PyType_GenericAlloc(ptr, i64)
 """
 
 
-class _Writer(Function):
-    """A function over tables of words."""
-
-    def word(self, table: str, index: int | str, type: str = "i64") -> str:
-        """A word of a table."""
-        return self.set(f"load {type}, ptr {self.address('i64', table, str(index))}")
-
-    def put(self, value: str, table: str, index: int | str, type: str = "i64") -> None:
-        self.do(f"store {type} {value}, ptr {self.address('i64', table, str(index))}")
-
-    def at(self, object: str, offset: int | str, type: str = "ptr") -> str:
-        """What an object has at a byte."""
-        return self.set(f"load {type}, ptr {self.address('i8', object, str(offset))}")
-
-    def row(self, rows: str, number: str, words: int) -> str:
-        return self.address("i64", rows, self.set(f"mul i64 {number}, {words}"))
-
-    def unless(self, condition: str, otherwise: str) -> None:
-        """Go on if the condition holds, else jump."""
-        on = self.fresh("on")
-        self.branch(condition, on, otherwise)
-        self.label(on)
-
-    def same(self, a: str, b: str, type: str = "ptr") -> str:
-        return self.set(f"icmp eq {type} {a}, {b}")
-
-    def is_class(self, object: str, cls: str, otherwise: str) -> None:
-        self.unless(self.same(self.at(object, layout.CLASS), cls), otherwise)
-
-
-def _find() -> Function:
-    """ptr find(row, arguments): what is at the place of a row, or null."""
-    f = _Writer("find", "ptr %row, ptr %arguments", "ptr", linkage="internal")
-    slot, steps = f.set("alloca ptr"), f.word("%row", 3)
-    f.do(f"store ptr null, ptr {slot}")
-    root, operand = f.word("%row", 1), f.word("%row", 2)
-    ways = f"i64 {guards.ARGUMENT}, label %argument i64 {guards.CONTEXT}, label %context"
-    f.do(f"switch i64 {root}, label %object [ {ways} ]")
-    f.label("argument")
-    argument = f.set(f"load ptr, ptr {f.address('ptr', '%arguments', operand)}")
-    f.jump("walk")
-    f.label("object")
-    fixed = f.set(f"inttoptr i64 {operand} to ptr")
-    f.jump("walk")
-    f.label("context")
-    variable = f.set(f"inttoptr i64 {operand} to ptr")
-    failed = f.call("i32", "PyContextVar_Get", f"ptr {variable}", "ptr null", f"ptr {slot}")
-    held = f.set(f"load ptr, ptr {slot}")
-    f.unless(f.same(failed, "0", "i32"), "error")
-    f.unless(f.set(f"icmp ne ptr {held}, null"), "missing")
-    f.call_void("Py_DecRef", f"ptr {held}")  # the context holds it, and nobody else runs before the guards are done
-    inside = f.block
-    f.jump("walk")
-
-    f.label("walk")
-    first = f.set(f"phi ptr [{argument}, %argument], [{fixed}, %object], [{held}, %{inside}]")
-    value = f.carried("ptr", first)
-    with f.loop(steps, carried=[value]) as i:
-        twice = f.set(f"shl i64 {i}, 1")
-        step = f.address("i64", "%row", twice)
-        cls, offset = f.word(step, guards.STEPS, "ptr"), f.word(step, guards.STEPS + 1)
-        f.branch(f.same(cls, "null"), "item", "slot")
-        f.label("item")
-        key = f.set(f"inttoptr i64 {offset} to ptr")
-        item = f.call("ptr", "PyDict_GetItemWithError", f"ptr {value}", f"ptr {key}")
-        f.unless(f.set(f"icmp ne ptr {item}, null"), "error")
-        from_item = f.block
-        f.jump("stepped")
-        f.label("slot")
-        f.is_class(str(value), cls, "missing")
-        content = f.at(str(value), offset)
-        f.unless(f.set(f"icmp ne ptr {content}, null"), "missing")
-        from_slot = f.block
-        f.jump("stepped")
-        f.label("stepped")
-        value.next = f.set(f"phi ptr [{item}, %{from_item}], [{content}, %{from_slot}]")
-    f.returns(f"ptr {value}")
-    f.label("error")
-    f.call_void("PyErr_Clear")
-    f.jump("missing")
-    f.label("missing")
-    f.returns("ptr null")
-    return f
-
-
-def _check() -> Function:
-    """i1 check(specialisation, arguments, pointers, values, held): whether all guards hold; pointers for the kernel on
-    the way."""
-    f = _Writer("check", "ptr %spec, ptr %arguments, ptr %pointers, ptr %values, ptr %held", "i1", linkage="internal")
-    overflow, count = f.set("alloca i32"), f.set("alloca i64")  # how many pointers have been given
-    f.do(f"store i64 0, ptr {count}")
-    rows, number = f.word("%spec", GUARD_ROWS, "ptr"), f.word("%spec", GUARDS)
-    with f.loop(number) as i:
-        row = f.row(rows, i, guards.WORDS)
-        kind = f.word(row, 0)
-        operand = [guards.OPERANDS + k for k in range(6)]
-        f.branch(f.same(kind, str(guards.APART), "i64"), "apart", "look")
-
-        f.label("apart")
-        low, high = (f.word("%pointers", f.word(row, operand[k])) for k in (0, 2))
-        low_end, high_end = (f.set(f"add i64 {p}, {f.word(row, operand[k])}") for p, k in ((low, 1), (high, 3)))
-        before, behind = f.set(f"icmp ule i64 {low_end}, {high}"), f.set(f"icmp ule i64 {high_end}, {low}")
-        f.branch(f.set(f"or i1 {before}, {behind}"), "next", "miss")
-
-        f.label("look")
-        value = f.call("ptr", "find", f"ptr {row}", "ptr %arguments")
-        f.unless(f.set(f"icmp ne ptr {value}, null"), "miss")
-        cases = {
-            guards.DOUBLE: "double", guards.INTEGER: "integer", guards.IS: "is", guards.EQUAL: "equal",
-            guards.BITS: "bits", guards.LENGTH: "length",
-        }  # fmt: skip
-        f.do(f"switch i64 {kind}, label %array [ {' '.join(f'i64 {k}, label %{name}' for k, name in cases.items())} ]")
-
-        f.label("is")
-        found = f.same(value, f.word(row, operand[0], "ptr"))
-        wanted = f.set(f"trunc i64 {f.word(row, operand[1])} to i1")
-        f.branch(f.same(found, wanted, "i1"), "next", "miss")
-
-        f.label("equal")
-        f.is_class(value, f.word(row, operand[0], "ptr"), "miss")
-        equal = f.call(
-            "i32", "PyObject_RichCompareBool", f"ptr {value}", f"ptr {f.word(row, operand[1], 'ptr')}", "i32 2"
-        )
-        f.branch(f.same(equal, "1", "i32"), "next", "error")
-
-        f.label("bits")
-        f.is_class(value, f.word(row, operand[0], "ptr"), "miss")
-        f.branch(f.same(f.at(value, layout.FLOAT, "i64"), f.word(row, operand[1]), "i64"), "next", "miss")
-
-        f.label("length")
-        length = f.call("i64", "PyObject_Size", f"ptr {value}")
-        f.branch(f.same(length, f.word(row, operand[0]), "i64"), "next", "error")
-
-        f.label("double")
-        f.is_class(value, f.word(row, operand[0], "ptr"), "miss")
-        double = f.address("i8", value, str(layout.FLOAT))
-        from_double = f.block
-        f.jump("give")
-
-        f.label("integer")
-        f.is_class(value, f.word(row, operand[0], "ptr"), "miss")
-        integer = f.call("i64", "PyLong_AsLongLongAndOverflow", f"ptr {value}", f"ptr {overflow}")
-        f.unless(f.same(f.set(f"load i32, ptr {overflow}"), "0", "i32"), "miss")
-        memory = f.address("i64", "%values", f.set(f"load i64, ptr {count}"))
-        f.do(f"store i64 {integer}, ptr {memory}")
-        from_integer = f.block
-        f.jump("give")
-
-        f.label("array")
-        f.branch(f.same(f.at(value, layout.CLASS), f.word("%spec", NDARRAY, "ptr")), "ndarray", "scalar")
-        f.label("scalar")  # the class of a scalar is never 0, so 0 admits none
-        f.is_class(value, f.word(row, operand[5], "ptr"), "miss")
-        scalar = f.address("i8", value, str(layout.SCALAR))
-        from_scalar = f.block
-        f.jump("give")
-        f.label("ndarray")
-        f.unless(f.same(f.at(value, layout.DTYPE), f.word(row, operand[0], "ptr")), "miss")
-        ndim = f.word(row, operand[1])
-        f.unless(f.same(f.set(f"sext i32 {f.at(value, layout.NDIM, 'i32')} to i64"), ndim, "i64"), "miss")
-        flags = f.set(f"trunc i64 {f.word(row, operand[2])} to i32")
-        f.unless(f.same(f.set(f"and i32 {f.at(value, layout.FLAGS, 'i32')}, {flags}"), flags, "i32"), "miss")
-        dims, wanted_dims = f.at(value, layout.DIMS), f.word(row, operand[3], "ptr")
-        with f.loop(ndim) as d:
-            f.unless(f.same(f.word(dims, d), f.word(wanted_dims, d), "i64"), "miss")
-        wanted_strides = f.word(row, operand[4], "ptr")
-        f.branch(f.same(wanted_strides, "null"), "lies.right", "strides")
-        f.label("strides")
-        strides = f.at(value, layout.STRIDES)
-        with f.loop(ndim) as d:
-            f.unless(f.same(f.word(strides, d), f.word(wanted_strides, d), "i64"), "miss")
-        f.jump("lies.right")
-        f.label("lies.right")
-        data = f.at(value, layout.DATA)
-        f.jump("give")
-
-        f.label("give")
-        ways = [(double, from_double), (memory, from_integer), (scalar, from_scalar), (data, "lies.right")]
-        pointer = f.set("phi ptr " + ", ".join(f"[{p}, %{block}]" for p, block in ways))
-        given = f.set(f"load i64, ptr {count}")
-        f.put(pointer, "%pointers", given, "ptr")
-        f.put(value, "%held", given, "ptr")
-        f.do(f"store i64 {f.set(f'add i64 {given}, 1')}, ptr {count}")
-        f.jump("next")
-        f.label("next")
-    f.returns("i1 true")
-    f.label("error")  # a comparison may have raised; what is not equal has not
-    f.call_void("PyErr_Clear")
-    f.jump("miss")
-    f.label("miss")
-    f.returns("i1 false")
-    return f
-
-
 def _outputs() -> Function:
     """i1 outputs(specialisation, pointers, results): fresh arrays, and the pointers of outputs behind those of inputs.
     False with an error set; what was made is in `results`, and nothing else."""
-    f = _Writer("outputs", "ptr %spec, ptr %pointers, ptr %results", "i1", linkage="internal")
+    f = TableFunction("outputs", "ptr %spec, ptr %pointers, ptr %results", "i1", linkage="internal")
     rows, number, first = f.word("%spec", OUTPUT_ROWS, "ptr"), f.word("%spec", OUTPUTS), f.word("%spec", INPUTS)
     with f.loop(number) as i:
         f.put("null", "%results", i, "ptr")
@@ -297,7 +94,7 @@ def _outputs() -> Function:
 def _wrap() -> Function:
     """i1 wrap(specialisation, arguments, results): put a tensor around each fresh array, and take the references of the
     other results."""
-    f = _Writer("wrap", "ptr %spec, ptr %arguments, ptr %results", "i1", linkage="internal")
+    f = TableFunction("wrap", "ptr %spec, ptr %arguments, ptr %results", "i1", linkage="internal")
     rows, number, none = f.word("%spec", OUTPUT_ROWS, "ptr"), f.word("%spec", OUTPUTS), f.word("%spec", NONE, "ptr")
     with f.loop(number) as i:
         row = f.row(rows, i, OUTPUT)
@@ -338,7 +135,7 @@ def _wrap() -> Function:
 def _attempt() -> Function:
     """ptr attempt(specialisation, arguments, positional, keywords): the result of the call, null with an error set, or
     1 if it is not for this specialisation."""
-    f = _Writer("attempt", "ptr %spec, ptr %arguments, i64 %positional, ptr %keywords", "ptr", linkage="internal")
+    f = TableFunction("attempt", "ptr %spec, ptr %arguments, i64 %positional, ptr %keywords", "ptr", linkage="internal")
     f.unless(f.same("%positional", f.word("%spec", POSITIONAL), "i64"), "miss")
     wanted = f.word("%spec", KEYWORDS, "ptr")
     f.branch(f.same("%keywords", wanted), "named", "names")
@@ -465,7 +262,7 @@ def _attempt() -> Function:
 
 def _call() -> Function:
     """ptr call(self, arguments, positional, keywords): the builtin."""
-    f = _Writer("call", "ptr %self, ptr %arguments, i64 %positional, ptr %keywords", "ptr")
+    f = TableFunction("call", "ptr %self, ptr %arguments, i64 %positional, ptr %keywords", "ptr")
     table = f.at("%self", layout.DATA)
     rows, count = f.word(table, SPECIALISATIONS, "ptr"), f.word(table, COUNT)
     with f.loop(count) as i:
@@ -491,7 +288,7 @@ def _call() -> Function:
 
 def source() -> str:
     """The module's text."""
-    return module([_DECLARED, _find(), _check(), _outputs(), _wrap(), _attempt(), _call()])
+    return module([_DECLARED, guard_code.find(), guard_code.check(), _outputs(), _wrap(), _attempt(), _call()])
 
 
 @functools.cache
