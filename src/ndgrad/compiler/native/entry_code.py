@@ -9,22 +9,17 @@ Since addresses and shapes stand in tables and not in the code, this module is c
 the cache; making an entry for another function compiles nothing.
 
 References: arguments are the caller's, and alive during the call. What a slot holds is not, once another Python thread
-may run, so arrays are held from the last guard until the kernel is done. What is fresh belongs to us until it is
-handed out, and is let go on every way out.
+may run, so the guards hold what they give to the kernel, and we let it go when the kernel is done. What is fresh
+belongs to us until it is handed out, and is let go on every way out.
 """
 
 from __future__ import annotations
 
 import functools
 
-from ndgrad.compiler.native import guard_code, layout
+from ndgrad.compiler.native import guard_code, layout, tables
 from ndgrad.compiler.native.ir import Function, module
-from ndgrad.compiler.native.tables import (
-    ADDRESS, AS_TUPLE, CLASS, COUNT, DIMS, DTYPE, EMPTY_SLOTS, ERROR, FALLBACK, FIXED, FIXED_ROWS, FRESH, HITS,
-    INPUTS, KERNEL, KEYWORDS, KIND, MESSAGE, NDARRAY, NDIM, NONE, OBJECT, OUTPUT, OUTPUT_ROWS, OUTPUTS, PAYLOAD,
-    POINTERS, POSITIONAL, RELEASE, SAME, SCRATCH, SCRATCH_BUSY, SCRATCH_BYTES, SENTINEL, SPECIALISATIONS,
-    TableFunction,
-)  # fmt: skip
+from ndgrad.compiler.native.tables import TableFunction
 from ndgrad.compiler.native.target import Code
 
 _MISS = "inttoptr (i64 1 to ptr)"  # no object lies there
@@ -56,21 +51,26 @@ def _outputs() -> Function:
     """i1 outputs(specialisation, pointers, results): fresh arrays, and the pointers of outputs behind those of inputs.
     False with an error set; what was made is in `results`, and nothing else."""
     f = TableFunction("outputs", "ptr %spec, ptr %pointers, ptr %results", "i1", linkage="internal")
-    rows, number, first = f.word("%spec", OUTPUT_ROWS, "ptr"), f.word("%spec", OUTPUTS), f.word("%spec", INPUTS)
+    rows, number, first = (
+        f.word("%spec", tables.OUTPUT_ROWS, "ptr"),
+        f.word("%spec", tables.OUTPUTS),
+        f.word("%spec", tables.INPUTS),
+    )
     with f.loop(number) as i:
         f.put("null", "%results", i, "ptr")
     place = f.carried("i64", first)
     with f.loop(number, carried=[place]) as i:
-        row = f.row(rows, i, OUTPUT)
+        row = f.row(rows, i, tables.OUTPUT)
         before = f.block
-        f.do(f"switch i64 {f.word(row, KIND)}, label %given [ i64 {FRESH}, label %fresh i64 {SAME}, label %same ]")
+        ways = f"i64 {tables.FRESH}, label %fresh i64 {tables.SAME}, label %same"
+        f.do(f"switch i64 {f.word(row, tables.KIND)}, label %given [ {ways} ]")
         f.label("same")
-        f.put(f.word(row, ADDRESS), "%pointers", str(place))
+        f.put(f.word(row, tables.ADDRESS), "%pointers", str(place))
         f.jump("placed")
         f.label("fresh")
-        dtype, ndim = f.word(row, DTYPE, "ptr"), f.set(f"trunc i64 {f.word(row, NDIM)} to i32")
+        dtype, ndim = f.word(row, tables.DTYPE, "ptr"), f.set(f"trunc i64 {f.word(row, tables.NDIM)} to i32")
         f.call_void("Py_IncRef", f"ptr {dtype}")  # NumPy takes this reference, also if it fails
-        ndarray, dims = f.word("%spec", NDARRAY, "ptr"), f.word(row, DIMS, "ptr")
+        ndarray, dims = f.word("%spec", tables.NDARRAY, "ptr"), f.word(row, tables.DIMS, "ptr")
         rest = ("ptr null", "ptr null", "i32 0", "ptr null")  # strides and data are NumPy's to choose; C order
         array = f.call("ptr", "ndgrad_new_array", f"ptr {ndarray}", f"ptr {dtype}", f"i32 {ndim}", f"ptr {dims}", *rest)
         f.unless(f.set(f"icmp ne ptr {array}, null"), "failed")
@@ -82,7 +82,7 @@ def _outputs() -> Function:
         f.jump("given")
         f.label("given")
         place.next = f.set(f"phi i64 [{place}, %{before}], [{following}, %placed]")
-    fixed, count = f.word("%spec", FIXED_ROWS, "ptr"), f.word("%spec", FIXED)
+    fixed, count = f.word("%spec", tables.FIXED_ROWS, "ptr"), f.word("%spec", tables.FIXED)
     with f.loop(count) as i:
         f.put(f.word(fixed, i), "%pointers", f.set(f"add i64 {place}, {i}"))
     f.returns("i1 true")
@@ -95,11 +95,16 @@ def _wrap() -> Function:
     """i1 wrap(specialisation, arguments, results): put a tensor around each fresh array, and take the references of the
     other results."""
     f = TableFunction("wrap", "ptr %spec, ptr %arguments, ptr %results", "i1", linkage="internal")
-    rows, number, none = f.word("%spec", OUTPUT_ROWS, "ptr"), f.word("%spec", OUTPUTS), f.word("%spec", NONE, "ptr")
+    rows, number, none = (
+        f.word("%spec", tables.OUTPUT_ROWS, "ptr"),
+        f.word("%spec", tables.OUTPUTS),
+        f.word("%spec", tables.NONE, "ptr"),
+    )
     with f.loop(number) as i:
-        row = f.row(rows, i, OUTPUT)
-        operand = f.word(row, OBJECT)
-        f.do(f"switch i64 {f.word(row, KIND)}, label %argument [ i64 {FRESH}, label %fresh i64 {SAME}, label %same ]")
+        row = f.row(rows, i, tables.OUTPUT)
+        operand = f.word(row, tables.OBJECT)
+        ways = f"i64 {tables.FRESH}, label %fresh i64 {tables.SAME}, label %same"
+        f.do(f"switch i64 {f.word(row, tables.KIND)}, label %argument [ {ways} ]")
         f.label("argument")
         argument = f.set(f"load ptr, ptr {f.address('ptr', '%arguments', operand)}")
         f.jump("take")
@@ -112,13 +117,13 @@ def _wrap() -> Function:
         f.put(taken, "%results", i, "ptr")
         f.jump("next")
         f.label("fresh")
-        cls = f.word(row, CLASS, "ptr")
+        cls = f.word(row, tables.CLASS, "ptr")
         f.branch(f.same(cls, "null"), "next", "tensor")
         f.label("tensor")
         tensor = f.call("ptr", "PyType_GenericAlloc", f"ptr {cls}", "i64 0")
         f.unless(f.set(f"icmp ne ptr {tensor}, null"), "failed")
-        f.do(f"store ptr {f.word('%results', i, 'ptr')}, ptr {f.address('i8', tensor, f.word(row, PAYLOAD))}")
-        empty = f.word(row, EMPTY_SLOTS, "ptr")  # their number, and their offsets
+        f.do(f"store ptr {f.word('%results', i, 'ptr')}, ptr {f.address('i8', tensor, f.word(row, tables.PAYLOAD))}")
+        empty = f.word(row, tables.EMPTY_SLOTS, "ptr")  # their number, and their offsets
         with f.loop(f.word(empty, 0)) as k:
             f.call_void("Py_IncRef", f"ptr {none}")
             offset = f.word(f.address("i64", empty, "1"), k)
@@ -136,8 +141,8 @@ def _attempt() -> Function:
     """ptr attempt(specialisation, arguments, positional, keywords): the result of the call, null with an error set, or
     1 if it is not for this specialisation."""
     f = TableFunction("attempt", "ptr %spec, ptr %arguments, i64 %positional, ptr %keywords", "ptr", linkage="internal")
-    f.unless(f.same("%positional", f.word("%spec", POSITIONAL), "i64"), "miss")
-    wanted = f.word("%spec", KEYWORDS, "ptr")
+    f.unless(f.same("%positional", f.word("%spec", tables.POSITIONAL), "i64"), "miss")
+    wanted = f.word("%spec", tables.KEYWORDS, "ptr")
     f.branch(f.same("%keywords", wanted), "named", "names")
     f.label("names")
     f.unless(f.set("icmp ne ptr %keywords, null"), "miss")
@@ -146,27 +151,25 @@ def _attempt() -> Function:
     f.branch(f.same(equal, "1", "i32"), "named", "miss")
 
     f.label("named")
-    inputs, number = f.word("%spec", INPUTS), f.word("%spec", OUTPUTS)
-    pointers = f.set(f"alloca ptr, i64 {f.word('%spec', POINTERS)}")
+    inputs, number = f.word("%spec", tables.INPUTS), f.word("%spec", tables.OUTPUTS)
+    pointers = f.set(f"alloca ptr, i64 {f.word('%spec', tables.POINTERS)}")
     values, held = f.set(f"alloca i64, i64 {inputs}"), f.set(f"alloca ptr, i64 {inputs}")
     results, error = f.set(f"alloca ptr, i64 {number}"), f.set("alloca i64")
     f.unless(
         f.call("i1", "check", "ptr %spec", "ptr %arguments", f"ptr {pointers}", f"ptr {values}", f"ptr {held}"), "miss"
     )
-    f.put(f.set(f"add i64 {f.word('%spec', HITS)}, 1"), "%spec", HITS)
-    with f.loop(inputs) as i:
-        f.call_void("Py_IncRef", f"ptr {f.word(held, i, 'ptr')}")
+    f.put(f.set(f"add i64 {f.word('%spec', tables.HITS)}, 1"), "%spec", tables.HITS)
     f.do(f"store i64 0, ptr {error}")
     f.unless(f.call("i1", "outputs", "ptr %spec", f"ptr {pointers}", f"ptr {results}"), "failed")
 
     # Scratch memory: ours alone during the call. Another call that is under way has the one that is kept, so this one
     # gets its own.
-    bytes = f.word("%spec", SCRATCH_BYTES)
+    bytes = f.word("%spec", tables.SCRATCH_BYTES)
     f.branch(f.same(bytes, "0", "i64"), "no.scratch", "scratch")
     f.label("scratch")
-    busy = f.address("i64", "%spec", str(SCRATCH_BUSY))
+    busy = f.address("i64", "%spec", str(tables.SCRATCH_BUSY))
     was = f.set(f"atomicrmw xchg ptr {busy}, i64 1 acquire")
-    kept = f.word("%spec", SCRATCH)
+    kept = f.word("%spec", tables.SCRATCH)
     f.branch(f.same(was, "0", "i64"), "scratched", "borrow")
     f.label("borrow")
     fresh = f.call("ptr", "PyMem_RawMalloc", f"i64 {f.set(f'add i64 {bytes}, 64')}")
@@ -178,15 +181,15 @@ def _attempt() -> Function:
     f.label("scratched")
     memory = f.set(f"phi i64 [{kept}, %scratch], [{borrowed}, %{from_borrow}]")
     own = f.set(f"phi ptr [null, %scratch], [{fresh}, %{from_borrow}]")
-    f.put(memory, pointers, f.set(f"sub i64 {f.word('%spec', POINTERS)}, 1"))
+    f.put(memory, pointers, f.set(f"sub i64 {f.word('%spec', tables.POINTERS)}, 1"))
     f.jump("run")
     f.label("no.scratch")
     f.jump("run")
 
     f.label("run")
     to_free = f.set(f"phi ptr [{own}, %scratched], [null, %no.scratch]")
-    kernel = f.word("%spec", KERNEL, "ptr")
-    f.branch(f.same(f.word("%spec", RELEASE), "0", "i64"), "with.lock", "without.lock")
+    kernel = f.word("%spec", tables.KERNEL, "ptr")
+    f.branch(f.same(f.word("%spec", tables.RELEASE), "0", "i64"), "with.lock", "without.lock")
     f.label("with.lock")
     code_with = f.set(f"call i64 {kernel}(ptr {pointers})")
     f.jump("ran")
@@ -201,7 +204,7 @@ def _attempt() -> Function:
     f.label("give.back")
     f.branch(f.same(to_free, "null"), "give.kept", "give.own")
     f.label("give.kept")
-    f.do(f"store atomic i64 0, ptr {f.address('i64', '%spec', str(SCRATCH_BUSY))} release, align 8")
+    f.do(f"store atomic i64 0, ptr {f.address('i64', '%spec', str(tables.SCRATCH_BUSY))} release, align 8")
     f.jump("given.back")
     f.label("give.own")
     f.call_void("PyMem_RawFree", f"ptr {to_free}")
@@ -212,11 +215,11 @@ def _attempt() -> Function:
     f.unless(f.call("i1", "wrap", "ptr %spec", "ptr %arguments", f"ptr {results}"), "failed")
 
     # The result: None, one object, or a tuple.
-    f.branch(f.same(f.word("%spec", AS_TUPLE), "0", "i64"), "single", "tuple")
+    f.branch(f.same(f.word("%spec", tables.AS_TUPLE), "0", "i64"), "single", "tuple")
     f.label("single")
     f.branch(f.same(number, "0", "i64"), "nothing", "one")
     f.label("nothing")
-    none = f.word("%spec", NONE, "ptr")
+    none = f.word("%spec", tables.NONE, "ptr")
     f.call_void("Py_IncRef", f"ptr {none}")
     f.jump("done")
     f.label("one")
@@ -243,7 +246,7 @@ def _attempt() -> Function:
         f.label("kept")
     f.branch(f.same(f.call("ptr", "PyErr_Occurred"), "null"), "unexplained", "explained")
     f.label("unexplained")
-    said, message = f.word("%spec", ERROR, "ptr"), f.word("%spec", MESSAGE, "ptr")
+    said, message = f.word("%spec", tables.ERROR, "ptr"), f.word("%spec", tables.MESSAGE, "ptr")
     f.set(f"call ptr (ptr, ptr, ...) @PyErr_Format(ptr {said}, ptr {message}, i64 {f.set(f'load i64, ptr {error}')})")
     f.jump("explained")
     f.label("explained")
@@ -264,7 +267,7 @@ def _call() -> Function:
     """ptr call(self, arguments, positional, keywords): the builtin."""
     f = TableFunction("call", "ptr %self, ptr %arguments, i64 %positional, ptr %keywords", "ptr")
     table = f.at("%self", layout.DATA)
-    rows, count = f.word(table, SPECIALISATIONS, "ptr"), f.word(table, COUNT)
+    rows, count = f.word(table, tables.SPECIALISATIONS, "ptr"), f.word(table, tables.COUNT)
     with f.loop(count) as i:
         spec = f.word(rows, i, "ptr")
         result = f.call("ptr", "attempt", f"ptr {spec}", "ptr %arguments", "i64 %positional", "ptr %keywords")
@@ -272,7 +275,7 @@ def _call() -> Function:
         f.label("answer")
         f.returns(f"ptr {result}")
         f.label("next")
-    fallback = f.word(table, FALLBACK, "ptr")
+    fallback = f.word(table, tables.FALLBACK, "ptr")
     f.branch(f.same(fallback, "null"), "sentinel", "fallback")
     f.label("fallback")
     answer = f.call(
@@ -280,7 +283,7 @@ def _call() -> Function:
     )
     f.returns(f"ptr {answer}")
     f.label("sentinel")
-    sentinel = f.word(table, SENTINEL, "ptr")
+    sentinel = f.word(table, tables.SENTINEL, "ptr")
     f.call_void("Py_IncRef", f"ptr {sentinel}")
     f.returns(f"ptr {sentinel}")
     return f

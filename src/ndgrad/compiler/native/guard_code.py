@@ -1,14 +1,14 @@
 """The guards of a call as native code: a loop over rows, each a place and what must be found there.
 
-ndgrad.compiler.native.guards says what the rows mean. Nothing here keeps a reference: what is found is held by the
-arguments, the objects and the context where it was found, and nobody else runs before the guards are done.
+ndgrad.compiler.native.guards says what the rows mean. What is found is held by the place where it was found, until
+Python runs again; so whatever gives a pointer to the kernel is held from then on, and let go if a later guard misses.
 """
 
 from __future__ import annotations
 
-from ndgrad.compiler.native import guards, layout
+from ndgrad.compiler.native import guards, layout, tables
 from ndgrad.compiler.native.ir import Function
-from ndgrad.compiler.native.tables import GUARD_ROWS, GUARDS, NDARRAY, TableFunction
+from ndgrad.compiler.native.tables import TableFunction
 
 
 def find() -> Function:
@@ -31,7 +31,7 @@ def find() -> Function:
     held = f.set(f"load ptr, ptr {slot}")
     f.unless(f.same(failed, "0", "i32"), "error")
     f.unless(f.set(f"icmp ne ptr {held}, null"), "missing")
-    f.call_void("Py_DecRef", f"ptr {held}")  # the context holds it, and nobody else runs before the guards are done
+    f.call_void("Py_DecRef", f"ptr {held}")  # the context holds it
     inside = f.block
     f.jump("walk")
 
@@ -74,7 +74,7 @@ def check() -> Function:
     )
     overflow, count = f.set("alloca i32"), f.set("alloca i64")  # how many pointers have been given
     f.do(f"store i64 0, ptr {count}")
-    rows, number = f.word("%spec", GUARD_ROWS, "ptr"), f.word("%spec", GUARDS)
+    rows, number = f.word("%spec", tables.GUARD_ROWS, "ptr"), f.word("%spec", tables.GUARDS)
     with f.loop(number) as i:
         row = f.row(rows, i, guards.WORDS)
         kind = f.word(row, 0)
@@ -113,8 +113,9 @@ def check() -> Function:
         f.branch(f.same(f.at(value, layout.FLOAT, "i64"), f.word(row, operand[1]), "i64"), "next", "miss")
 
         f.label("length")
+        f.is_class(value, f.word(row, operand[1], "ptr"), "miss")
         length = f.call("i64", "PyObject_Size", f"ptr {value}")
-        f.branch(f.same(length, f.word(row, operand[0]), "i64"), "next", "error")
+        f.branch(f.same(length, f.word(row, operand[0]), "i64"), "next", "miss")
 
         f.label("double")
         f.is_class(value, f.word(row, operand[0], "ptr"), "miss")
@@ -132,7 +133,7 @@ def check() -> Function:
         f.jump("give")
 
         f.label("array")
-        f.branch(f.same(f.at(value, layout.CLASS), f.word("%spec", NDARRAY, "ptr")), "ndarray", "scalar")
+        f.branch(f.same(f.at(value, layout.CLASS), f.word("%spec", tables.NDARRAY, "ptr")), "ndarray", "scalar")
         f.label("scalar")  # the class of a scalar is never 0, so 0 admits none
         f.is_class(value, f.word(row, operand[5], "ptr"), "miss")
         scalar = f.address("i8", value, str(layout.SCALAR))
@@ -163,6 +164,7 @@ def check() -> Function:
         pointer = f.set("phi ptr " + ", ".join(f"[{p}, %{block}]" for p, block in ways))
         given = f.set(f"load i64, ptr {count}")
         f.put(pointer, "%pointers", given, "ptr")
+        f.call_void("Py_IncRef", f"ptr {value}")
         f.put(value, "%held", given, "ptr")
         f.do(f"store i64 {f.set(f'add i64 {given}, 1')}, ptr {count}")
         f.jump("next")
@@ -172,5 +174,7 @@ def check() -> Function:
     f.call_void("PyErr_Clear")
     f.jump("miss")
     f.label("miss")
+    with f.loop(f.set(f"load i64, ptr {count}")) as i:
+        f.call_void("Py_DecRef", f"ptr {f.word('%held', i, 'ptr')}")
     f.returns("i1 false")
     return f

@@ -337,7 +337,7 @@ class Code:
         if missing:
             raise CompileError(
                 f"the module declares {', '.join('@' + name for name in missing)}, "
-                "which neither the process has nor `symbols` gives. Pass its address in `symbols`, or define it in the module."
+                "which neither the process has nor `symbols` gives. Pass its address in `symbols`, or define it."
             )
         library = llvm.JITLibraryBuilder().add_object_img(self.object).add_current_process()
         for name in outside & set(symbols):
