@@ -7,9 +7,9 @@ import contextvars
 import copy
 import ctypes
 import gc
+import mmap
 import os
 import pickle
-import resource
 import sys
 import threading
 import time
@@ -261,8 +261,12 @@ def test_lengths(fits: Callable[..., bool]):
     assert fits(guard)
     busy.add(1)
     assert not fits(guard)
-    assert not fits(Length(Place(argument=0), 0), 5)  # has none
-    assert fits(Length(Place(argument=0), 2), (1, 2))
+    assert not fits(Length(Place(argument=0), 0), [])
+    assert not fits(Length(Place(argument=0), 0), 5)
+    assert fits(Length(Place(argument=0), 2, tuple), (1, 2))
+    assert not fits(Length(Place(argument=0), 2, tuple), (1, 2, 3))
+    with pytest.raises(TypeError, match="not known without Python"):
+        Length(Place(argument=0), 2, np.ndarray)
 
 
 def test_memory_that_overlaps(fits: Callable[..., bool]):
@@ -338,6 +342,19 @@ def test_grad_mode_is_a_place(fits: Callable[..., bool]):
         assert not fits(idle)
 
 
+def test_a_leaf_is_told_from_a_constant_and_from_a_result(fits: Callable[..., bool]):
+    from ndgrad.autograd.variable import Meta
+
+    tensor = Place(argument=0)
+    constant = (Is(tensor.slot(Tensor, "_node"), None), Is(tensor.slot(Tensor, "_meta"), None))
+    leaf = (constant[0], Is(tensor.slot(Tensor, "_meta").slot(Meta, "requires_grad"), True))
+    x, w = ndgrad.zeros(3), ndgrad.zeros(3, requires_grad=True)
+    assert [fits(constant, t) for t in (x, w, w * 2)] == [True, False, False]
+    assert [fits(leaf, t) for t in (x, w, w * 2)] == [False, True, False]
+    w.requires_grad_(False)
+    assert not fits(leaf, w)
+
+
 def test_what_is_no_slot_is_refused():
     class Plain:
         def __init__(self) -> None:
@@ -393,7 +410,11 @@ def guard_lists(draw: st.DrawFn) -> tuple[int, tuple[Guard, ...]]:
         arrays = (ArrayAt(place, f64, shape, strides), ArrayAt(place, f64, (), scalar=True))
         numbers = (NumberAt(place, float), NumberAt(place, int), Equal(place, draw(st.sampled_from(VALUES[:-3]))))
         chosen.append(
-            draw(st.sampled_from((*arrays, *numbers, Is(place, None), Is(place, True, wanted=False), Length(place, 1))))
+            draw(
+                st.sampled_from(
+                    (*arrays, *numbers, Is(place, None), Is(place, True, wanted=False), Length(place, 1, list))
+                )
+            )
         )
     return count, tuple(chosen)
 
@@ -582,12 +603,12 @@ def test_outputs_for_which_there_is_no_memory(kernel: Callable[[str], int]):
 
 
 def _memory() -> int:
-    """The resident memory of the process in bytes, or its largest value so far where that is all there is."""
+    """The resident memory of the process in bytes, or 0 where the system does not say."""
     try:
         with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * resource.getpagesize()
+            return int(file.read().split()[1]) * mmap.PAGESIZE
     except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        return 0
 
 
 @native
@@ -637,17 +658,17 @@ def test_guards_that_miss_leave_no_references_and_no_errors(kernel: Callable[[st
     table = {"a": array}
     arrays = (
         ArrayAt(Place(context=variable).slot(Scope, "value"), f64, (3,)), ArrayAt(Place(object=table).item("a"), f64,
-        (3,)), ArrayAt(payload(0), f64, (3,)), Length(Place(object=table), 1), Equal(Place(argument=1), "word"),
+        (3,)), ArrayAt(payload(0), f64, (3,)), Length(Place(object=table), 1, dict), Equal(Place(argument=1), "word"),
     )  # fmt: skip
     entry = NativeEntry()
     entry.add(Specialisation(2, arrays, kernel("nothing")))
-    entry.add(Specialisation(2, (*arrays[:3], Length(Place(argument=1), 7)), kernel("nothing")))
+    entry.add(Specialisation(2, (*arrays[:3], NumberAt(Place(argument=1), float)), kernel("nothing")))
     word = "".join(["wo", "rd"])
     watched = [x, array, scope, table, word, variable]
     before = [sys.getrefcount(w) for w in watched]
     for _ in range(1000):
         assert entry.call(x, word) is None
-        assert entry.call(x, 5) is MISS  # has no length
+        assert entry.call(x, 5) is MISS  # after pointers have been given
     assert [sys.getrefcount(w) for w in watched] == before
 
 

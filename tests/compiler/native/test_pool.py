@@ -26,6 +26,7 @@ from ndgrad.compiler.native import pool_code, target
 #: runs `count` over ten chunks of its own.
 WORK = """
 declare void @ndgrad_run(ptr, ptr, i64, i64)
+declare void @ndgrad_rouse(i64)
 define void @count(ptr %a, i64 %chunk) {
   %p = getelementptr i64, ptr %a, i64 %chunk
   %old = atomicrmw add ptr %p, i64 1 monotonic
@@ -66,6 +67,10 @@ define void @nested(ptr %a, i64 %chunk) {
   call void @ndgrad_run(ptr @count, ptr %p, i64 10, i64 4)
   ret void
 }
+define void @rouse(i64 %threads) {
+  call void @ndgrad_rouse(i64 %threads)
+  ret void
+}
 define void @many(ptr %a, i64 %times, i64 %chunks, i64 %threads) {
 entry:
   br label %turn
@@ -86,7 +91,7 @@ class Work:
 
     def __init__(self, pool: pools.Pool) -> None:
         self.pool = pool
-        self.code = target.Code(WORK, symbols={"ndgrad_run": pool.address})
+        self.code = target.Code(WORK, symbols=pool.symbols)
 
     def run(self, name: str, a: np.ndarray, chunks: int, threads: int = 0) -> None:
         self.pool.run(self.code.address(name), a.ctypes.data, chunks, threads)
@@ -131,6 +136,19 @@ def test_runs_after_the_workers_fell_asleep(work: Work):
         work.run("slow", a, 40, 3)
         time.sleep(0.001)
     np.testing.assert_array_equal(a[:40], 30)
+
+
+@pytest.mark.parametrize("threads", [0, 1, 3])
+def test_workers_that_are_roused_find_nothing_to_do(work: Work, threads: int):
+    a = np.zeros(2000, np.int64)
+    rouse = work.code.function("rouse", None, c_int64)
+    rouse(threads)  # nobody is there
+    for _ in range(20):
+        work.run("slow", a, 40, 3)
+        time.sleep(0.001)
+        rouse(threads)
+        rouse(threads)
+    np.testing.assert_array_equal(a[:40], 20)
 
 
 def test_the_work_is_shared(work: Work):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import gc
+import mmap
 import os
 import subprocess
 import sys
@@ -127,6 +129,23 @@ def test_an_error_of_the_verifier_shows_the_line():
     )
     with pytest.raises(target.CompileError, match=r"does not dominate all uses(.|\n)*4 \|   %x = add i32 1, 2"):
         target.Code(text)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="no way to ask for the memory in use")
+def test_compiling_and_loading_leak_little():
+    def memory() -> int:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * mmap.PAGESIZE
+
+    text = "define i64 @f() {\n  ret i64 41\n}\n"
+    for _ in range(20):
+        target.Code(text, keep=False)
+    gc.collect()
+    before = memory()
+    for _ in range(60):
+        target.Code(text, keep=False)
+    gc.collect()
+    assert memory() - before < 60 * 30_000  # llvmlite keeps some 10 kB of every library that it has linked
 
 
 # ----- processors -----

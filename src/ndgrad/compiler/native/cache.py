@@ -59,7 +59,7 @@ def folder() -> Path | None:
     """Where entries are, or None if there is to be no cache."""
     chosen = os.environ.get("NDGRAD_CACHE_DIR")
     if chosen is not None:
-        return Path(chosen) / "native" if chosen else None
+        return Path(os.path.expanduser(chosen)) / "native" if chosen else None
     try:
         if sys.platform == "win32":
             base = Path(os.environ["LOCALAPPDATA"])

@@ -30,7 +30,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ndgrad.compiler.native import entry_code, layout
+from ndgrad.compiler.native import entry_code, layout, tables
 from ndgrad.compiler.native.guards import Apart, ArrayAt, Found, Guard, NumberAt
 
 _FASTCALL, _KEYWORDS = 0x80, 0x02
@@ -178,9 +178,9 @@ class NativeEntry:
 
     def __init__(self, fallback: Callable[..., Any] | None = None, name: str = "compiled") -> None:
         code = entry_code.code()
-        table = np.zeros(entry_code.TABLE, np.int64).view(_Table)
-        table[entry_code.FALLBACK] = 0 if fallback is None else id(fallback)
-        table[entry_code.SENTINEL] = id(MISS)
+        table = np.zeros(tables.TABLE, np.int64).view(_Table)
+        table[tables.FALLBACK] = 0 if fallback is None else id(fallback)
+        table[tables.SENTINEL] = id(MISS)
         method = _MethodDef(name.encode(), code.address("call"), _FASTCALL | _KEYWORDS, None)
         table.keeps = [code, method, fallback]
         new = layout.function("PyCFunction_NewEx")
@@ -199,13 +199,13 @@ class NativeEntry:
         # old rows.
         self._table.keeps += [*keeps, row, addresses]
         self._rows = rows
-        self._table[entry_code.SPECIALISATIONS] = _address(addresses)
-        self._table[entry_code.COUNT] = len(rows)
+        self._table[tables.SPECIALISATIONS] = _address(addresses)
+        self._table[tables.COUNT] = len(rows)
 
     @property
     def hits(self) -> list[int]:
         """How often each specialisation has been found to fit, in the order in which they are tried."""
-        return [int(row[entry_code.HITS]) for row in self._rows]
+        return [int(row[tables.HITS]) for row in self._rows]
 
 
 def _encode(spec: Specialisation, keeps: list[Any]) -> np.ndarray[Any, Any]:
@@ -215,23 +215,23 @@ def _encode(spec: Specialisation, keeps: list[Any]) -> np.ndarray[Any, Any]:
         encoded, held = guard.row()
         words[: len(encoded)] = encoded
         keeps.extend(held)
-    outputs = np.zeros((len(spec.outputs), entry_code.OUTPUT), np.int64)
+    outputs = np.zeros((len(spec.outputs), tables.OUTPUT), np.int64)
     for words, output in zip(outputs, spec.outputs):
         _encode_output(words, output, keeps)
     fixed = np.array(spec.fixed, np.int64)
     scratch = np.zeros(spec.scratch + 63 if spec.scratch else 0, np.uint8)
     keywords, message = spec.keywords or None, ctypes.create_string_buffer(_FAILED.encode())
     keeps += [guards, outputs, fixed, scratch, keywords, message]
-    row = np.zeros(entry_code.SPECIALISATION, np.int64)
+    row = np.zeros(tables.SPECIALISATION, np.int64)
     for word, value in {
-        entry_code.POSITIONAL: spec.arguments, entry_code.KEYWORDS: id(keywords) if keywords else 0,
-        entry_code.GUARDS: len(guards), entry_code.GUARD_ROWS: _address(guards), entry_code.POINTERS: spec.pointers,
-        entry_code.INPUTS: spec.inputs, entry_code.OUTPUTS: len(outputs), entry_code.OUTPUT_ROWS: _address(outputs),
-        entry_code.FIXED: len(fixed), entry_code.FIXED_ROWS: _address(fixed), entry_code.KERNEL: spec.kernel,
-        entry_code.SCRATCH: -(-_address(scratch) // 64) * 64, entry_code.SCRATCH_BYTES: spec.scratch,
-        entry_code.RELEASE: spec.release, entry_code.AS_TUPLE: spec.as_tuple, entry_code.NDARRAY: id(np.ndarray),
-        entry_code.NONE: id(None), entry_code.ERROR: id(RuntimeError),
-        entry_code.MESSAGE: ctypes.addressof(message),
+        tables.POSITIONAL: spec.arguments, tables.KEYWORDS: id(keywords) if keywords else 0,
+        tables.GUARDS: len(guards), tables.GUARD_ROWS: _address(guards), tables.POINTERS: spec.pointers,
+        tables.INPUTS: spec.inputs, tables.OUTPUTS: len(outputs), tables.OUTPUT_ROWS: _address(outputs),
+        tables.FIXED: len(fixed), tables.FIXED_ROWS: _address(fixed), tables.KERNEL: spec.kernel,
+        tables.SCRATCH: -(-_address(scratch) // 64) * 64, tables.SCRATCH_BYTES: spec.scratch,
+        tables.RELEASE: spec.release, tables.AS_TUPLE: spec.as_tuple, tables.NDARRAY: id(np.ndarray),
+        tables.NONE: id(None), tables.ERROR: id(RuntimeError),
+        tables.MESSAGE: ctypes.addressof(message),
     }.items():  # fmt: skip
         row[word] = value
     return row
@@ -239,24 +239,24 @@ def _encode(spec: Specialisation, keeps: list[Any]) -> np.ndarray[Any, Any]:
 
 def _encode_output(words: np.ndarray[Any, Any], output: Output, keeps: list[Any]) -> None:
     if isinstance(output, Same):
-        words[entry_code.KIND], words[entry_code.OBJECT], words[entry_code.ADDRESS] = (
-            entry_code.SAME,
+        words[tables.KIND], words[tables.OBJECT], words[tables.ADDRESS] = (
+            tables.SAME,
             id(output.value),
             output.address,
         )
     elif isinstance(output, Returned):
-        words[entry_code.KIND], words[entry_code.OBJECT] = entry_code.ARGUMENT, output.argument
+        words[tables.KIND], words[tables.OBJECT] = tables.ARGUMENT, output.argument
     else:
         dims = np.array(output.shape, np.int64)
-        words[entry_code.KIND], words[entry_code.DTYPE] = entry_code.FRESH, id(output.dtype)
-        words[entry_code.NDIM], words[entry_code.DIMS] = len(output.shape), _address(dims)
+        words[tables.KIND], words[tables.DTYPE] = tables.FRESH, id(output.dtype)
+        words[tables.NDIM], words[tables.DIMS] = len(output.shape), _address(dims)
         keeps += [dims, output]
         wrapping = output.wrapping
         if wrapping is not None:
             offsets = [layout.slot_offset(wrapping.cls, name) for name in wrapping.empty]
             empty = np.array([len(offsets), *offsets], np.int64)
-            words[entry_code.CLASS], words[entry_code.EMPTY_SLOTS] = id(wrapping.cls), _address(empty)
-            words[entry_code.PAYLOAD] = layout.slot_offset(wrapping.cls, wrapping.payload)
+            words[tables.CLASS], words[tables.EMPTY_SLOTS] = id(wrapping.cls), _address(empty)
+            words[tables.PAYLOAD] = layout.slot_offset(wrapping.cls, wrapping.payload)
             keeps.append(empty)
 
 

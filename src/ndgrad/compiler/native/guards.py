@@ -13,7 +13,7 @@ the globals of a module) or what a context variable holds, and slots or items fr
     Is(place, value)                this very object, or with `wanted=False` any other
     Equal(place, value)             a number or string of the same class and value; floats by their bits, so that nan
                                     is nan and -0.0 is not 0.0
-    Length(place, n)                len(...) == n
+    Length(place, n, set)           a set (dict, list, tuple) of n items
     Apart(i, j, bytes, bytes)       the memory of the i-th and j-th array does not overlap
 
 Each guard exists twice: `row` encodes it for native code (see ndgrad.compiler.native.calls), and `holds` says the same
@@ -24,9 +24,10 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from collections.abc import Sized
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -253,23 +254,27 @@ class Equal:
 
 @dataclass(frozen=True, eq=False)
 class Length:
-    """Something with so many items: `process.busy` is empty."""
+    """A container of exactly this class with so many items: `process.busy` is empty."""
 
     place: Place
     length: int
+    cls: type = set
 
     gives_pointer = False
 
+    def __post_init__(self) -> None:
+        if self.cls not in (set, frozenset, dict, list, tuple):
+            raise TypeError(
+                f"the length of a {self.cls.__name__} is not known without Python. Give one of Python's containers."
+            )
+
     def holds(self, arguments: tuple[Any, ...], found: list[Found]) -> bool:
-        value = self.place.find(arguments)
-        try:
-            return len(value) == self.length
-        except TypeError:
-            return False
+        value: Any = self.place.find(arguments)
+        return type(value) is self.cls and len(cast("Sized", value)) == self.length
 
     def row(self) -> tuple[list[int], list[Any]]:
         place, keeps = self.place.words()
-        return [LENGTH, *place, self.length], keeps
+        return [LENGTH, *place, self.length, id(self.cls)], keeps
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,8 @@ declared with two parameters: calling conventions let it ignore a third.
     call void @ndgrad_run(ptr @work, ptr %argument, i64 %chunks, i64 %threads)
                                                           # from native code, linked by Code(text, symbols=symbols())
 
-threads = 0 means as many as `ndgrad.set_num_threads` allows.
+threads = 0 means as many as `ndgrad.set_num_threads` allows. A worker that sleeps takes some 10 us to come; code that
+knows early that a run is near may say `call void @ndgrad_rouse(i64 %threads)`, which costs a few ns if nobody sleeps.
 
 Note [How a run goes]
 The state is a few words, each group in a cache line of its own.
@@ -75,8 +76,9 @@ class Pool:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))  # Note [Lives of the workers]
         self._use = self._code.function("use", None, ctypes.c_void_p)
         self._stop = self._code.function("stop", None, ctypes.c_void_p)
-        self.address = self._code.address("ndgrad_run")
-        self._run = _Run(self.address)
+        #: for code that calls the pool
+        self.symbols = {name: self._code.address(name) for name in ("ndgrad_run", "ndgrad_rouse")}
+        self._run = _Run(self.symbols["ndgrad_run"])
         self._spins = self._pauses_in(spin)
         self._states: list[ctypes.Array[ctypes.c_int64]] = []
         self.renew()
@@ -145,5 +147,5 @@ def run(function: int, argument: int | None, chunks: int, threads: int = 0) -> N
 
 
 def symbols() -> dict[str, int]:
-    """What code that calls `@ndgrad_run` is linked with."""
-    return {"ndgrad_run": pool().address}
+    """What code that calls `@ndgrad_run` or `@ndgrad_rouse` is linked with."""
+    return pool().symbols

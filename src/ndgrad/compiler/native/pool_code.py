@@ -367,6 +367,25 @@ done:
 }}
 declare i64 @llvm.smin.i64(i64, i64)
 
+define void @ndgrad_rouse(i64 %threads) {{
+  %state = load atomic ptr, ptr @state acquire, align 8
+  %sleepers = getelementptr i64, ptr %state, i64 {sleepers}
+  %asleep = load atomic i64, ptr %sleepers seq_cst, align 8
+  %anybody = icmp sgt i64 %asleep, 0
+  br i1 %anybody, label %rouse, label %done
+rouse:
+  %limit.at = getelementptr i64, ptr %state, i64 {limit}
+  %limit = load atomic i64, ptr %limit.at monotonic, align 8
+  %any = icmp sle i64 %threads, 0
+  %asked = select i1 %any, i64 %limit, i64 %threads
+  %others = sub i64 %asked, 1
+  %e = atomicrmw add ptr %state, i32 1 seq_cst
+  call void @wake(ptr %state, i64 %others)
+  br label %done
+done:
+  ret void
+}}
+
 define void @stop(ptr %state) {{
   %stop = getelementptr i64, ptr %state, i64 {stop}
   store atomic i64 1, ptr %stop seq_cst, align 8

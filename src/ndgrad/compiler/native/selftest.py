@@ -1,4 +1,4 @@
-"""Before a library of kernels is first used on a machine, it is held against NumPy: a kernel is right here, or it is not used.
+"""Before a library of kernels is first used on a machine, it is held against NumPy: it is right, or it is not used.
 
 Kernels are tested where they are written, on the processors that there are. On another one LLVM chooses other
 instructions, and a fault of a tile or of LLVM itself would be a wrong number without a word. So whoever offers a

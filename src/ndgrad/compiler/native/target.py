@@ -223,7 +223,11 @@ def _optimised(text: str, target: Target, level: int) -> tuple[Any, Any]:
         options.loop_vectorization = options.slp_vectorization = False
         options.loop_unrolling = level > 1
         builder = llvm.create_pass_builder(machine, options)
-        builder.getModulePassManager().run(module, builder)
+        passes = builder.getModulePassManager()
+        passes.run(module, builder)
+        if type(passes)._dispose is llvm.ffi.ObjectRef._dispose:  # llvmlite 0.50 forgets to free them, 44 kB each time
+            llvm.ffi.lib.LLVMPY_DisposeNewModulePassManger(passes)
+            passes.detach()
     return module, machine
 
 
@@ -333,7 +337,7 @@ class Code:
         if missing:
             raise CompileError(
                 f"the module declares {', '.join('@' + name for name in missing)}, "
-                "which neither the process has nor `symbols` gives. Pass its address in `symbols`, or define it in the module."
+                "which neither the process has nor `symbols` gives. Pass its address in `symbols`, or define it."
             )
         library = llvm.JITLibraryBuilder().add_object_img(self.object).add_current_process()
         for name in outside & set(symbols):
