@@ -18,7 +18,7 @@ TARGETS = {"host": host, "plain": lambda: processor("generic")}
 
 
 class Loops:
-    """Functions over arrays, `write(f, lanes, *values)` for each vector of elements; one module for all, since most of the time is LLVM's."""
+    """Functions over arrays, `write(f, lanes, *values)` for each vector of elements; one module for all, which LLVM does quickest."""
 
     def __init__(self, target: Target) -> None:
         self.target = target

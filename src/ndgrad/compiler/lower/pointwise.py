@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.compiler.kernels import maths, operations
+from ndgrad.compiler.kernels import operations
 from ndgrad.compiler.kernels.casts import cast
+from ndgrad.compiler.kernels.reductions import Reduction
 from ndgrad.compiler.native.ir import TYPES, Function, Vector, element_of
 from ndgrad.compiler.program import Instruction, Value
 
@@ -109,7 +110,7 @@ _EXTREMES = {"amax": "maximum", "max_all": "maximum", "amin": "minimum", "min_al
 def is_reduction(instruction: Instruction) -> bool:
     """Whether an instruction reduces dimensions of its argument by an op that is known here."""
     name = instruction.op.name
-    if name not in _SUMS and not (name in _EXTREMES and _EXTREMES[name] in maths.FORMULAS):
+    if name not in _SUMS and name not in _EXTREMES:
         return False
     values = list(instruction.values())
     dtype = instruction.result.dtype
@@ -134,52 +135,9 @@ def reduced_dims(instruction: Instruction) -> tuple[int, ...]:
     return tuple(sorted(d % source.ndim for d in dims))
 
 
-class Accumulator:
-    """A reduction in registers: of a sum, the total so far and what its additions have lost."""
+class Accumulator(Reduction):
+    """The reduction of one instruction, in registers."""
 
     def __init__(self, f: Function, value: Value, instruction: Instruction) -> None:
-        self.f = f
+        super().__init__(f, _EXTREMES.get(instruction.op.name, "sum"), value.dtype.name)
         self.value = value
-        self.kind = element_of(value.dtype)
-        self.is_sum = instruction.op.name in _SUMS
-        self.formula = _EXTREMES.get(instruction.op.name, "")
-
-    def identity(self, lanes: int) -> str:
-        number = 0.0 if self.is_sum else float("-inf") if self.formula == "maximum" else float("inf")
-        return Vector(self.kind, lanes).constant(number)
-
-    def start(self) -> list[str]:
-        return [self.identity(1)] * (2 if self.is_sum else 1)
-
-    def combined(self, a: str, b: str, lanes: int) -> str:
-        """Of two vectors, lane by lane."""
-        kind = Vector(self.kind, lanes)
-        return self.f.set(f"fadd {kind} {a}, {b}") if self.is_sum else maths.emit(self.f, self.formula, kind, a, b)
-
-    def across(self, vector: str, lanes: int) -> str:
-        """Of the lanes of a vector, in a tree."""
-        f = self.f
-        if lanes == 1:
-            return vector
-        parts = [f.set(f"extractelement {Vector(self.kind, lanes)} {vector}, i64 {k}") for k in range(lanes)]
-        while len(parts) > 1:
-            pairs = [self.combined(a, b, 1) for a, b in zip(parts[::2], parts[1::2], strict=False)]
-            parts = pairs + parts[len(pairs) * 2 :]
-        return parts[0]
-
-    def added(self, state: list[str], term: str) -> list[str]:
-        """The state with another term: of a sum, with the error of the addition kept; an infinite sum has none."""
-        if not self.is_sum:
-            return [self.combined(state[0], term, 1)]
-        f, kind = self.f, self.kind
-        total, error = state
-        new = f.set(f"fadd {kind} {total}, {term}")
-        part = f.set(f"fsub {kind} {new}, {total}")
-        left = f.set(f"fsub {kind} {total}, {f.set(f'fsub {kind} {new}, {part}')}")
-        lost = f.set(f"fadd {kind} {left}, {f.set(f'fsub {kind} {term}, {part}')}")
-        summed = f.set(f"fadd {kind} {error}, {lost}")
-        finite = f.set(f"fcmp ord {kind} {f.set(f'fsub {kind} {new}, {new}')}, {self.identity(1)}")
-        return [new, f.set(f"select i1 {finite}, {kind} {summed}, {kind} {self.identity(1)}")]
-
-    def finished(self, state: list[str]) -> str:
-        return self.f.set(f"fadd {self.kind} {state[0]}, {state[1]}") if self.is_sum else state[0]
