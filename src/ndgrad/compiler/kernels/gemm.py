@@ -33,6 +33,7 @@ Its work has chunks(M, N, K) pieces for each product, one product after the othe
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ndgrad.compiler.kernels.packing import pack_functions
 from ndgrad.compiler.kernels.thin import NARROW, thin_functions, thin_road
@@ -56,7 +57,7 @@ class Blocking:
         return SIZES[self.tile.type.element]
 
 
-def blocking(tile: TileShape, strip_bytes: int = 3 * 2**13, block_bytes: int = 2**18, columns: int = 2048) -> Blocking:
+def blocking(tile: TileShape, strip_bytes: int = 2**15, block_bytes: int = 2**18, columns: int = 2048) -> Blocking:
     """Blocks for a processor: a strip of B for half of the first-level cache, a block of A for a part of the second level's."""
     size = SIZES[tile.type.element]
     k = max(64, strip_bytes // (tile.columns * size) // 8 * 8)
@@ -132,55 +133,84 @@ def _block(prefix: str, plan: Blocking, tiles: int, finishes: bool) -> Function:
         depth = f.least(deep, left)
         again = f.choose(f.compare("sgt", block, 0), ACCUMULATE, "%accumulate")
         mode = f.set(f"or i64 {again}, {f.choose(f.compare('sle', left, depth), LAST, 0)}")
-        source_b = f.ahead("%B", f.mul(k, "%rsB"))
-        with f.when(f.negated(direct)):
-            f.call_void(f"{prefix}_pack_b", f"i64 {depth}", "i64 %N", f"ptr {source_b}", "i64 %rsB", "i64 %csB", f"ptr {buffer_b}")
-        with f.loop("%M", step=str(plan.rows)) as i:
-            high = f.least(plan.rows, f.sub("%M", i))
-            source_a = f.ahead(f.ahead("%A", f.mul(k, "%csA")), f.mul(i, "%rsA"))
-            with f.when(packs_a):
-                f.call_void(f"{prefix}_pack_a", f"i64 {depth}", f"i64 {high}", f"ptr {source_a}", "i64 %csA", "i64 %rsA", f"ptr {buffer_a}")
-            place = f.ahead("%C", f.mul(i, "%rsC"))
-            _strips(f, prefix, plan, tiles, direct, packs_a, source_a, buffer_a, source_b, buffer_b, place, i, high, depth, mode)
+        along_rows = f.compare("sle", f.mul(depth, "%N"), 2**14 // size)
+        # A single block of rows reads each strip once: pack a few at a time, which then are still in the cache.
+        few = f.both(f.compare("sle", "%M", plan.rows), f.negated(f.either(along_rows, direct)))
+        group = f.choose(few, 4 * tile.columns, f.most("%N", 1))
+        with f.loop("%N", step=group) as first:
+            wide = f.least(group, f.sub("%N", first))
+            source_b = f.ahead(f.ahead("%B", f.mul(k, "%rsB")), f.mul(first, "%csB"))
+            with f.when(f.negated(direct)):
+                f.call_void(f"{prefix}_pack_b", f"i64 {depth}", f"i64 {wide}", f"ptr {source_b}", "i64 %rsB", "i64 %csB", f"ptr {buffer_b}")
+            with f.loop("%M", step=str(plan.rows)) as i:
+                high = f.least(plan.rows, f.sub("%M", i))
+                source_a = f.ahead(f.ahead("%A", f.mul(k, "%csA")), f.mul(i, "%rsA"))
+                with f.when(f.both(packs_a, f.compare("eq", first, 0))):
+                    packed = [f"i64 {depth}", f"i64 {high}", f"ptr {source_a}", "i64 %csA", "i64 %rsA", f"ptr {buffer_a}"]
+                    f.call_void(f"{prefix}_pack_a", *packed)
+                strips = _Strips(
+                    direct, packs_a, along_rows, source_a, buffer_a, source_b, buffer_b, depth, mode, high, wide,
+                    c=f.ahead(f.ahead("%C", f.mul(i, "%rsC")), f.mul(first, size)), row=f.add("%row", i), column=f.add("%column", first),
+                )  # fmt: skip
+                _all_tiles(f, prefix, plan, tiles, strips)
     f.returns()
     return f
 
 
-def _strips(
-    f: Function, prefix: str, plan: Blocking, tiles: int, direct: str, packs_a: str, source_a: str, buffer_a: str, source_b: str,
-    buffer_b: str, c: str, i: str, high: str, depth: str, mode: str,
-) -> None:  # fmt: skip
+class _Strips(NamedTuple):
+    """The names of what the tiles of a block of rows are made from."""
+
+    direct: str
+    packs_a: str
+    along_rows: str
+    source_a: str
+    buffer_a: str
+    source_b: str
+    buffer_b: str
+    depth: str
+    mode: str
+    high: str
+    wide: str
+    c: str
+    row: str
+    column: str
+
+
+def _all_tiles(f: Function, prefix: str, plan: Blocking, tiles: int, strips: _Strips) -> None:
     """All tiles of a block of rows. Strip after strip of B, and within it from row to row; with few k, where B as a whole fits
     the first-level cache, row after row, so that C is written in the order of memory."""
     tile, size, lanes = plan.tile, plan.size, plan.tile.type.lanes
-    along_rows = f.compare("sle", f.mul(depth, "%N"), 2**14 // size)
+    direct, packs_a, along_rows, depth, high, wide = (
+        strips.direct, strips.packs_a, strips.along_rows, strips.depth, strips.high, strips.wide,
+    )  # fmt: skip
     row, column = f.carried("i64", "0"), f.carried("i64", "0")
     at, j = row.name, column.name
     with f.until([row, column]) as tiles_left:
         # Columns.
-        width = f.least(tile.columns, f.sub("%N", j))
+        width = f.least(tile.columns, f.sub(wide, j))
         vectors = f.div(f.add(width, lanes - 1), lanes)
         rest = f.sub(width, f.mul(f.sub(vectors, 1), lanes))
         kind = f.choose(f.compare("eq", width, tile.columns), 0, vectors)
-        b = f.choose(direct, f.ahead(source_b, f.mul(j, size)), f.ahead(buffer_b, f.mul(f.mul(j, depth), size)), "ptr")
+        b = f.choose(direct, f.ahead(strips.source_b, f.mul(j, size)), f.ahead(strips.buffer_b, f.mul(f.mul(j, depth), size)), "ptr")
         step_b = f.choose(direct, "%rsB", f.mul(vectors, lanes * size))
         # Rows. A last tile of one or two would wait for its few sums: share the last rows evenly instead. (Packed strips are cut already.)
         left = f.sub(high, at)
         uneven = f.both(f.compare("sgt", left, tile.rows), f.compare("slt", left, tile.rows + 3))
         uneven = f.both(uneven, f.negated(packs_a))
         rows = f.choose(uneven, f.div(f.add(left, 1), 2), f.least(tile.rows, left))
-        a = f.choose(packs_a, f.ahead(buffer_a, f.mul(f.mul(at, depth), size)), f.ahead(source_a, f.mul(at, "%rsA")), "ptr")
+        packed_a = f.ahead(strips.buffer_a, f.mul(f.mul(at, depth), size))
+        a = f.choose(packs_a, packed_a, f.ahead(strips.source_a, f.mul(at, "%rsA")), "ptr")
         number = f.add(f.mul(f.sub(rows, 1), tile.vectors + 1), kind)
         kernel = f.set(f"load ptr, ptr {f.set(f'getelementptr [{tiles} x ptr], ptr @{prefix}_tiles, i64 0, i64 {number}')}")
         values = {
             "K": depth, "A": a, "rsA": f.choose(packs_a, size, "%rsA"), "csA": f.choose(packs_a, f.mul(rows, size), "%csA"),
-            "B": b, "rsB": step_b, "C": f.ahead(f.ahead(c, f.mul(j, size)), f.mul(at, "%rsC")), "rsC": "%rsC", "rest": rest, "mode": mode,
-            "row": f.add(f.add("%row", i), at), "column": f.add("%column", j), "context": "%context",
+            "B": b, "rsB": step_b, "C": f.ahead(f.ahead(strips.c, f.mul(j, size)), f.mul(at, "%rsC")), "rsC": "%rsC", "rest": rest,
+            "mode": strips.mode, "row": f.add(strips.row, at), "column": f.add(strips.column, j), "context": "%context",
         }  # fmt: skip
         f.do(f"call void {kernel}({', '.join(f'{type} {values[name]}' for type, name in tile_signature())})")
         # The next tile: along the inner direction, or from the beginning of the next one.
         right, down = f.add(j, tile.columns), f.add(at, rows)
-        end_of_row, end_of_strip = f.compare("sge", right, "%N"), f.compare("sge", down, high)
+        end_of_row, end_of_strip = f.compare("sge", right, wide), f.compare("sge", down, high)
         column.next = f.choose(along_rows, f.choose(end_of_row, 0, right), f.choose(end_of_strip, right, j))
         row.next = f.choose(along_rows, f.choose(end_of_row, down, at), f.choose(end_of_strip, 0, down))
         tiles_left.stop = f.both(end_of_row, end_of_strip)

@@ -18,6 +18,9 @@ from collections.abc import Sequence
 
 from ndgrad.compiler.native.ir import SIZES, Function, Vector
 
+#: Bytes of a row that are read in one go.
+_PIECE_BYTES = 256
+
 _PARAMETERS = "i64 %K, i64 %W, ptr noalias %X, i64 %sk, i64 %sw, ptr noalias %P"
 
 
@@ -76,26 +79,33 @@ def _strip_width(f: Function, type: Vector, width: int, padded: bool, left: str)
 
 
 def _along(prefix: str, type: Vector, width: int, padded: bool) -> Function:
-    """X is contiguous along w: go through X row by row, so that it is read in the order of memory, and deal the rows out to the strips."""
+    """X is contiguous along w: a few strips at a time, so that X is read in pieces of some lines, and the places that are written to
+    do not compete for the same lines of the cache."""
     f = Function(f"{prefix}_along", _PARAMETERS, linkage="internal", attributes="nounwind")
     size = SIZES[type.element]
+    together = max(1, _PIECE_BYTES // (width * size))
     full = f.div("%W", width)
-    rest = f.sub("%W", f.mul(full, width))
+    grouped = f.mul(f.div(full, together), together)
     strip = f.mul("%K", width * size)
-    last = f.add(f.mul(full, strip), 0)
-    last_width = f.mul(_strip_width(f, type, width, padded, rest), size)
-    with f.loop("%K") as k:
-        source = f.ahead("%X", f.mul(k, "%sk"))
-        target = f.ahead("%P", f.mul(k, width * size))
-        with f.loop(full) as j:
-            a, b = f.ahead(source, f.mul(j, width * size)), f.ahead(target, f.mul(j, strip))
-            for offset, piece in pieces(type, width):
-                f.store(piece, f.load(piece, f.ahead(a, offset)), f.ahead(b, offset))
-        a = f.ahead(source, f.mul(full, width * size))
-        b = f.ahead("%P", f.add(last, f.mul(k, last_width)))
+    for count, start, stop in ((together, "0", grouped), (1, grouped, full)):
+        with f.loop(stop, start=start, step=str(count)) as j:
+            source, target = f.ahead("%X", f.mul(j, width * size)), f.ahead("%P", f.mul(j, strip))
+            targets = [f.ahead(target, f.mul(strip, n) if n else 0) for n in range(count)]
+            with f.loop("%K") as k:
+                row, offset = f.ahead(source, f.mul(k, "%sk")), f.mul(k, width * size)
+                for n, place in enumerate(targets):
+                    here = f.ahead(place, offset)
+                    for at, piece in pieces(type, width):
+                        f.store(piece, f.load(piece, f.ahead(row, n * width * size + at)), f.ahead(here, at))
+    # The last strip, of fewer columns, by masked vectors.
+    rest = f.sub("%W", f.mul(full, width))
+    step = f.mul(_strip_width(f, type, width, padded, rest), size)
+    source, target = f.ahead("%X", f.mul(full, width * size)), f.ahead("%P", f.mul(full, strip))
+    with f.when(f.compare("sgt", rest, 0)), f.loop("%K") as k:
+        row, here = f.ahead(source, f.mul(k, "%sk")), f.ahead(target, f.mul(k, step))
         with f.loop(rest, step=str(type.lanes)) as j:
             few = f.first_lanes(type, f.sub(rest, j))
-            f.store(type, f.load_masked(type, f.ahead(a, f.mul(j, size)), few), f.ahead(b, f.mul(j, size)))
+            f.store(type, f.load_masked(type, f.ahead(row, f.mul(j, size)), few), f.ahead(here, f.mul(j, size)))
     f.returns()
     return f
 
