@@ -25,7 +25,7 @@ Y = np.array([1.5, 0.25, -0.75])
 
 @pytest.fixture(autouse=True)
 def on_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NDGRAD_COMPILE_REPLAY", "1")
+    monkeypatch.setenv("NDGRAD_COMPILE_REPLAY", os.environ.get("NDGRAD_COMPILE_REPLAY", "1"))
 
 
 def tensor(values: Any = X, **options: Any) -> Any:

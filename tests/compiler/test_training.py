@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from ndgrad import nn, optim
 
 @pytest.fixture(autouse=True)
 def on_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NDGRAD_COMPILE_REPLAY", "1")
+    monkeypatch.setenv("NDGRAD_COMPILE_REPLAY", os.environ.get("NDGRAD_COMPILE_REPLAY", "1"))
 
 
 def batches() -> Any:
@@ -156,9 +157,9 @@ def test_state_that_is_put_in_the_place_of_other_state():
     c = ndgrad.compile(cells[0])
     for k in range(4):
         x = ndgrad.tensor([0.1 * k, 0.2])
-        assert c(x).item() == cells[1](x).item()
-        assert cells[0].h.tolist() == cells[1].h.tolist()
-        assert cells[0].seen.tolist() == cells[1].seen.tolist()
+        assert abs(c(x).item() - cells[1](x).item()) < 1e-6
+        np.testing.assert_allclose(cells[0].h, cells[1].h, rtol=1e-6)
+        np.testing.assert_allclose(cells[0].seen, cells[1].seen, rtol=1e-6)
     assert all(e.broken is None for e in c.compiled_forward.entries)
     assert c.compiled_forward.traces == 2
 

@@ -211,8 +211,9 @@ class Specialisation:
         self.kept_from = [(True, position[v]) if v in position else (False, made.index(v)) for v in halves.kept]
         halves.forward.outputs = [*values, *made]
         self.forward, self.backward = halves.forward, halves.backward
-        #: arrays of the program that may come out of it as they are
-        self.constants = [array for value, array in self.forward.constants.items() if value in self.forward.outputs]
+        #: of each result: whether the program gives it the memory of an input, of a constant or of another result
+        shared = [*self.forward.inputs, *self.forward.constants]
+        self.copied = [v in shared or v in values[:i] for i, v in enumerate(values)]
         self.run_forward = runner(self.forward)
         self.run_backward = runner(self.backward)
         scalar = len(cotangents) == 1 and not cotangents[0].shape and cotangents[0].dtype.kind == "f" and bool(gradients)
@@ -284,10 +285,8 @@ class Specialisation:
             raise Mispredicted
         values, kept = found[:new], found[rest:]
         for i, array in enumerate(values):
-            if array.__class__ is np.ndarray and (
-                array.base is not None or any(array is a for a in (*arrays, *self.constants, *values[:i]))
-            ):
-                values[i] = array.copy()  # memory of its own: what a program gives may be an input, a view or a constant
+            if array.__class__ is np.ndarray and (array.base is not None or self.copied[i]):
+                values[i] = array.copy()
         node = self._node(inputs, values, kept) if self.results.roots_count else None
         made = self.results.wrapped(values, node)
         if node is not None and at_once:
