@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import types
 from typing import Any
 
@@ -27,10 +28,11 @@ def tensor(values: Any = X, **options: Any) -> Any:
 
 
 def same(compiled: Any, f: Any, *args: Any, **kwargs: Any) -> None:
-    """The compiled function gives what the function gives, in every bit."""
+    """The compiled function gives what the function gives, on NumPy in every bit."""
     a, b = compiled(*args, **kwargs), f(*args, **kwargs)
-    assert a.dtype == b.dtype and a.requires_grad == b.requires_grad
-    np.testing.assert_array_equal(np.asarray(a.detach()), np.asarray(b.detach()))
+    assert a.dtype == b.dtype
+    assert a.requires_grad == b.requires_grad
+    np.testing.assert_allclose(np.asarray(a.detach()), np.asarray(b.detach()), rtol=0 if os.environ.get("NDGRAD_COMPILE_REPLAY") else 1e-6)
 
 
 def traced(compiled: Any) -> int:
@@ -40,7 +42,7 @@ def traced(compiled: Any) -> int:
 
 @pytest.fixture(autouse=True)
 def on_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NDGRAD_COMPILE_REPLAY", "1")
+    monkeypatch.setenv("NDGRAD_COMPILE_REPLAY", os.environ.get("NDGRAD_COMPILE_REPLAY", "1"))
 
 
 # ----- arguments ------------------------------------------------------------------------------------------------------
@@ -66,12 +68,14 @@ def test_numbers_are_kinds_by_type_and_by_value():
             g.reset()
         same(g, f, tensor(), k)
         same(g, f, tensor(), k)
-    assert np.signbit(g(tensor([0.0]), -0.0)._array).all() and not np.signbit(g(tensor([0.0]), 0.0)._array).any()
+    assert np.signbit(g(tensor([0.0]), -0.0)._array).all()
+    assert not np.signbit(g(tensor([0.0]), 0.0)._array).any()
 
 
 def test_nan_is_equal_to_itself_as_a_number():
     g = ndgrad.compile(lambda x, k: x * k)
-    assert np.isnan(g(tensor(), math.nan)._array).all() and np.isnan(g(tensor(), math.nan)._array).all()
+    assert np.isnan(g(tensor(), math.nan)._array).all()
+    assert np.isnan(g(tensor(), math.nan)._array).all()
     assert traced(g) == 1
 
 
@@ -270,7 +274,8 @@ def breaks(f: Any, *args: Any, reason: str) -> None:
         a, b = g(*args), f(*args)
         np.testing.assert_array_equal(np.asarray(a.detach()), np.asarray(b.detach()))
     found = ndgrad.compiler.explain(f, *args)
-    assert not found.compiled and reason in found.reason, found.reason
+    assert not found.compiled
+    assert reason in found.reason
     with pytest.raises(RuntimeError, match="compile: "):
         ndgrad.compile(f, fullgraph=True)(*args)
 
@@ -291,12 +296,25 @@ n0 = ndgrad.tensor(1)
 @pytest.mark.parametrize(
     "f",
     [
-        lambda x: x * w0[0].item(), lambda x: x * float(w0[0]), lambda x: x if w0.any() else -x, lambda x: x * w0.tolist()[0], lambda x: x * w0.numpy().sum(),
-        lambda x: x * np.asarray(w0).sum(), lambda x: x[int(n0)], lambda x: x[[0, 1, 2][n0]], lambda x: x * len(str(w0)), lambda x: x * (2.0 in w0),
-        lambda x: x * ndgrad.equal(w0, w0), lambda x: x * ndgrad.allclose(w0, w0), lambda x: x.reshape(n0, 3), lambda x: x * [k.item() for k in w0][0],
-        lambda x: x + ndgrad.arange(3) * int(w0.sum()), lambda x: x * w0.data_ptr() / w0.data_ptr(), lambda x: x + np.add(np.asarray(w0), 1.0),
+        lambda x: x * w0[0].item(),
+        lambda x: x * float(w0[0]),
+        lambda x: x if w0.any() else -x,
+        lambda x: x * w0.tolist()[0],
+        lambda x: x * w0.numpy().sum(),
+        lambda x: x * np.asarray(w0).sum(),
+        lambda x: x[int(n0)],
+        lambda x: x[[0, 1, 2][n0]],
+        lambda x: x * len(str(w0)),
+        lambda x: x * (2.0 in w0),
+        lambda x: x * ndgrad.equal(w0, w0),
+        lambda x: x * ndgrad.allclose(w0, w0),
+        lambda x: x.reshape(n0, 3),
+        lambda x: x * next(k.item() for k in w0),
+        lambda x: x + ndgrad.arange(3) * int(w0.sum()),
+        lambda x: x * w0.data_ptr() / w0.data_ptr(),
+        lambda x: x + np.add(np.asarray(w0), 1.0),
     ],
-)  # fmt: skip
+)
 def test_values_that_python_reads_of_other_tensors(f: Any):
     breaks(f, tensor(), reason="")
 
@@ -326,7 +344,8 @@ def test_prints_random_numbers_and_side_effects(capsys: pytest.CaptureFixture[st
     g = ndgrad.compile(logged)
     for _ in range(3):
         g(tensor())
-    assert len(log) == 3 and all(t._array.__class__ is np.ndarray for t in log)
+    assert len(log) == 3
+    assert all(t._array.__class__ is np.ndarray for t in log)
     for draw in (random.random, np.random.rand, lambda: ndgrad.rand(1), lambda: dnp.random.rand(1)):
         ndgrad.manual_seed(0), random.seed(0), np.random.seed(0)
         expected = [float((tensor() * draw())[0]) for _ in range(3)]
@@ -376,9 +395,12 @@ def test_errors_are_those_of_the_function_and_leave_it_usable():
 def test_specialisations_are_bounded_and_thrashing_is_told():
     f = lambda x, k: x * k
     g = ndgrad.compile(f)
+    for k in range(31):
+        same(g, f, tensor(), float(k))
     with pytest.warns(UserWarning, match="traced 32 times"):
-        for k in range(40):
-            same(g, f, tensor(), float(k))
+        same(g, f, tensor(), 31.0)
+    for k in range(32, 40):
+        same(g, f, tensor(), float(k))
     assert len(g.entries) == 8
     same(g, f, tensor(), 31.0)
 
@@ -387,10 +409,12 @@ def test_disable_reset_and_is_compiling():
     seen: list[bool] = []
 
     def f(x: Any) -> Any:
-        return x * (2.0 if ndgrad.compiler.is_compiling() else 2.0)
+        seen.append(ndgrad.compiler.is_compiling())
+        return x * 2
 
     g = ndgrad.compile(f)
     same(g, f, tensor())
+    assert not any(seen)  # what the trace has left behind was taken back
     ndgrad.compiler.reset()
     assert not g.entries
 
@@ -400,4 +424,5 @@ def test_disable_reset_and_is_compiling():
         return g(x)
 
     breaks(lambda x: plain(x) + 1, tensor(), reason="not to be compiled")
-    assert not any(seen) and not g.entries
+    assert not any(seen)
+    assert not g.entries

@@ -11,7 +11,7 @@ recorded, and the node of the op it was called for is made from its answer.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -29,15 +29,25 @@ class Observer(Protocol):
     def __call__(self, op: Any, arrays: list[Any], settings: dict[str, Any], run: Callable[[], Any]) -> Any: ...
 
 
+class Tracer(Protocol):
+    """An observer that wants the tensors of a call as well as their arrays."""
+
+    wants_tensors: bool
+
+    def __call__(
+        self, op: Any, tensors: Sequence[Any], arrays: Sequence[Any], settings: dict[str, Any], run: Callable[[], Any]
+    ) -> Any: ...
+
+
 @contextmanager
-def observing(observer: Observer) -> Iterator[None]:
+def observing(observer: Observer | Tracer) -> Iterator[None]:
     """Let `observer` see the ops of this thread for the duration of a block; the innermost observer sees them first."""
     with _Observing(observer):
         yield
 
 
 class _Observing(Block):
-    def __init__(self, observer: Observer) -> None:
+    def __init__(self, observer: Observer | Tracer) -> None:
         self.observer = observer
 
     def change(self, modes: Modes) -> None:

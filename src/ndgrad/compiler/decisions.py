@@ -1,9 +1,9 @@
 """Conditions on values that decide what a function does: a trace follows them for the values at hand, and a call checks them.
 
-Losses look at their targets: are they classes, are some to be ignored? A traced function has no values to look at. But the values of the call
-that is being traced are there, and the condition is a value of the program so far: so that is computed, the trace goes on as eager code
-would, and the condition becomes one more output of the program. A call whose conditions come out otherwise is none of this trace's: nothing
-has been written yet, and it is traced or run eagerly as the first one was.
+Losses look at their targets: are they classes, are some to be ignored? A traced function has no values to look at. But the values of
+the call that is being traced are there, and the condition is a value of the program so far: so that is computed, the trace goes on as
+eager code would, and the condition becomes one more output of the program. A call whose conditions come out otherwise is none of this
+trace's: nothing has been written yet, and it is traced or run eagerly as the first one was.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ class Checked:
     def __ge__(self, other: Any) -> Checked:
         return self._op("ge", other)
 
-    def __eq__(self, other: Any) -> Checked:  # type: ignore[override]  # as an array's
+    def __eq__(self, other: object) -> Checked:  # type: ignore[override]  # as an array's
         return self._op("eq", other)
 
-    def __ne__(self, other: Any) -> Checked:  # type: ignore[override]  # as an array's
+    def __ne__(self, other: object) -> Checked:  # type: ignore[override]  # as an array's
         return self._op("ne", other)
 
     __hash__ = None  # type: ignore[assignment]  # as an array's

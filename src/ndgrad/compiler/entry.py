@@ -34,8 +34,8 @@ def compile(
 
     It gives what `f` gives, with the same gradients, to any order, and writes what `f` writes. A call is traced anew where shapes, dtypes,
     layouts, requires_grad, Python values among the arguments or anything that `f` reaches otherwise (closures, globals, attributes) differ
-    from all calls that it has seen; eight kinds are remembered. What a program cannot hold (values read by Python, random numbers, prints, side effects)
-    makes that kind of call run eagerly; `ndgrad.compiler.explain(f, *args)` tells why, and with `fullgraph` it is an error.
+    from all calls that it has seen; eight kinds are remembered. What a program cannot hold (values read by Python, random numbers, prints,
+    side effects) makes that kind of call run eagerly; `ndgrad.compiler.explain(f, *args)` tells why, and with `fullgraph` it is an error.
 
     `strict` forbids reassociation and contraction of arithmetic, `threads` limits the threads of native code. `dynamic` is accepted; sizes
     are always specialised.
@@ -54,7 +54,9 @@ def compile(
     if isinstance(f, CompiledFunction):
         return f
     if not callable(f):
-        raise TypeError(f"compile() takes a function, a method or a module, and got {type(f).__name__}. Give it something that can be called.")
+        raise TypeError(
+            f"compile() takes a function, a method or a module, and got {type(f).__name__}. Give it something that can be called."
+        )
     options: dict[str, Any] = {"fullgraph": fullgraph, "dynamic": dynamic, "strict": strict, "threads": threads}
     module = sys.modules.get("ndgrad.nn.modules.module")
     if module is not None and isinstance(f, module.Module):
@@ -147,7 +149,9 @@ class Explanation:
         if not self.compiled:
             return f"runs eagerly: {self.reason}{f' ({self.where})' if self.where else ''}"
         head = f"compiled: {self.forward_ops} ops forward, {self.backward_ops} backward, {self.captured} tensors from outside, "
-        return head + f"{len(self.guards)} guards, {self.specialisations} specialisations\n" + "\n".join(f"  guard: {g}" for g in self.guards)
+        return (
+            head + f"{len(self.guards)} guards, {self.specialisations} specialisations\n" + "\n".join(f"  guard: {g}" for g in self.guards)
+        )
 
 
 def explain(f: Any, *args: Any, **kwargs: Any) -> Explanation:

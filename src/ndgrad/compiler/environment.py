@@ -1,14 +1,14 @@
 """What a function reaches beside its arguments, and whether that is still as it was.
 
 A traced function holds what it read from closures, globals, defaults, attributes and containers: numbers have become constants of its
-program, branches have been taken, tensors are inputs. So everything that its code can reach is looked at before it is traced (`Environment`),
-once more after that (what it has changed are its side effects), and before each call of the program. Only identities are compared as a rule,
-which costs some ten nanoseconds an entry.
+program, branches have been taken, tensors are inputs. So everything that its code can reach is looked at before it is traced
+(`Environment`), once more after that (what it has changed are its side effects), and before each call of the program. Only identities are
+compared as a rule, which costs some ten nanoseconds an entry.
 
-What is reached: of a Python function its cells, defaults and the globals that its code names, and so on through the functions that it calls;
-of an object its attributes, and of its class what the code names; of a container its items; of a module of the user's what the code
-names. Python's, NumPy's, SciPy's and ndgrad's own modules and classes are taken to stay as they are. A tensor may be replaced by another of
-the same kind (an optimizer's state, a gradient): the input of the program is then that one.
+What is reached: of a Python function its cells, defaults and the globals that its code names, and so on through the functions that it
+calls; of an object its attributes, and of its class what the code names; of a container its items; of a module of the user's what the
+code names. Python's, NumPy's, SciPy's and ndgrad's own modules and classes are taken to stay as they are. A tensor may be replaced by
+another of the same kind (an optimizer's state, a gradient): the input of the program is then that one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,16 @@ SMALL = 65_536
 _NUMBERS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.generic, np.dtype, range, type(NotImplemented))
 _FOREIGN = frozenset({"ndgrad", "numpy", "scipy", "llvmlite"}) | sys.stdlib_module_names
 #: Whose objects stay as they are, or change only inside (functions that are written when they are first called).
-_CLOSED = ("ndgrad.ops.", "ndgrad.autograd.", "ndgrad.arrays.", "ndgrad.api.", "ndgrad.devices", "ndgrad.dtypes", "ndgrad.numpy.", "ndgrad.lifting.")
+_CLOSED = (
+    "ndgrad.ops.",
+    "ndgrad.autograd.",
+    "ndgrad.arrays.",
+    "ndgrad.api.",
+    "ndgrad.devices",
+    "ndgrad.dtypes",
+    "ndgrad.numpy.",
+    "ndgrad.lifting.",
+)
 _MISSING: Any = type("Missing", (), {"__repr__": lambda self: "nothing"})()
 
 
@@ -154,7 +163,9 @@ class Environment:
         if _is_foreign(home) and getattr(sys.modules.get(f.__module__), f.__name__, None) is f:
             return  # a public function of a library's
         label = f"{getattr(f, '__qualname__', what)}: "
-        self._hold(Held(label, ["__code__", "__defaults__", "__kwdefaults__"], lambda: [f.__code__, f.__defaults__, f.__kwdefaults__], None))
+        self._hold(
+            Held(label, ["__code__", "__defaults__", "__kwdefaults__"], lambda: [f.__code__, f.__defaults__, f.__kwdefaults__], None)
+        )
         if f.__closure__:
             cells = f.__closure__
             self._hold(Held(label, f.__code__.co_freevars, lambda: [_content(c) for c in cells], functools.partial(_fill, cells)))
@@ -189,7 +200,14 @@ class Environment:
             self._hold(Held(what, (), lambda: [*d.keys(), *d.values()], functools.partial(_refill, d)))
             return
         labels = [f"[{k!r}]" if isinstance(k, (str, int)) else "[...]" for k in d]
-        self._hold(Held(what, ["", *[""] * (len(labels) - 1), *labels] if labels else (), lambda: [*d.keys(), *d.values()], functools.partial(_refill, d)))
+        self._hold(
+            Held(
+                what,
+                ["", *[""] * (len(labels) - 1), *labels] if labels else (),
+                lambda: [*d.keys(), *d.values()],
+                functools.partial(_refill, d),
+            )
+        )
 
     def _list(self, what: str, items: Any) -> None:
         self._hold(Held(what, [f"[{i}]" for i in range(len(items))], lambda: list(items), functools.partial(_relist, items)))
@@ -200,9 +218,7 @@ class Environment:
 
     def _array(self, what: str, array: Any) -> None:
         if array.nbytes > SMALL or array.dtype.hasobject:
-            raise GraphBreak(
-                f"{what} is a NumPy array of {array.nbytes} bytes, which may change unseen between calls: make it a tensor, or an argument that is one"
-            )
+            raise GraphBreak(f"{what} is a NumPy array of {array.nbytes} bytes, which may change unseen between calls: make it a tensor")
 
         def write(saved: list[Any]) -> None:
             array[...] = np.frombuffer(saved[0][2], array.dtype).reshape(array.shape)
@@ -226,7 +242,9 @@ class Environment:
             self._sources.append((value, _state(value)))
         elif hasattr(cls, "__next__"):
             raise GraphBreak(f"{what} is an iterator, which the function would advance")
-        elif cls.__module__.startswith(_CLOSED) or (cls.__module__.partition(".")[0] in sys.stdlib_module_names and cls is not types.SimpleNamespace):
+        elif cls.__module__.startswith(_CLOSED) or (
+            cls.__module__.partition(".")[0] in sys.stdlib_module_names and cls is not types.SimpleNamespace
+        ):
             pass
         else:
             self._class(cls)
@@ -237,7 +255,11 @@ class Environment:
                 self._hold_dict(f"{what}", own)
             slots = [n for c in cls.__mro__ for n in _slots(c)]
             if slots and not _is_foreign(cls.__module__):
-                self._hold(Held(f"{what}.", slots, lambda: [getattr(value, n, _MISSING) for n in slots], functools.partial(_set_slots, value, slots)))
+                self._hold(
+                    Held(
+                        f"{what}.", slots, lambda: [getattr(value, n, _MISSING) for n in slots], functools.partial(_set_slots, value, slots)
+                    )
+                )
 
     # ----- comparing -----------------------------------------------------------------------------------------------------
 
@@ -252,7 +274,7 @@ class Environment:
                 found += [(held, i, a) for i, (a, b) in enumerate(zip(now, then, strict=True)) if a is not b and not _same(a, b)]
         for source, state in self._sources:
             if not _same_state(_state(source), state):
-                found.append((Held("", (), list, lambda _, source=source, state=state: _set_state(source, state)), -2, source))
+                found.append((Held("", (), list, functools.partial(_put_back, source, state)), -2, source))
         return found
 
     def restore(self) -> None:
@@ -418,6 +440,10 @@ def _set_state(source: Any, state: Any) -> None:
         source.set_state(state[1])
 
 
+def _put_back(source: Any, state: Any, _: list[Any]) -> None:
+    _set_state(source, state)
+
+
 def _same(a: Any, b: Any) -> bool:
     """Whether two values that are not one object are equal, in every bit."""
     if a.__class__ is not b.__class__:
@@ -466,7 +492,9 @@ _REACH: dict[type, Callable[[Environment, str, Any], None]] = {
     types.BuiltinFunctionType: _nothing,
     types.CodeType: _nothing,
     types.MappingProxyType: _nothing,
-    types.CellType: lambda environment, what, cell: environment._hold(Held(what, ("",), lambda: [_content(cell)], functools.partial(_fill, [cell]))),
+    types.CellType: lambda environment, what, cell: environment._hold(
+        Held(what, ("",), lambda: [_content(cell)], functools.partial(_fill, [cell]))
+    ),
     slice: _nothing,
     np.ufunc: _nothing,
 }

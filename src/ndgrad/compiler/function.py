@@ -52,7 +52,12 @@ class CompiledFunction:
     disabled: ClassVar[ContextVar[bool]] = ContextVar("ndgrad_compile_disabled", default=False)
 
     def __init__(
-        self, function: Callable[..., Any], fullgraph: bool = False, dynamic: bool | None = None, strict: bool = False, threads: int | None = None
+        self,
+        function: Callable[..., Any],
+        fullgraph: bool = False,
+        dynamic: bool | None = None,
+        strict: bool = False,
+        threads: int | None = None,
     ) -> None:
         functools.update_wrapper(self, function, updated=())
         self.function = function
@@ -104,14 +109,17 @@ class CompiledFunction:
             return Entry(None, None, None, error if isinstance(error, GraphBreak) else GraphBreak(f"its arguments have no hash: {error}"))
         with self._lock:
             reason = "values that decide otherwise" if tried else "arguments of another kind"
-            for entry in reversed(self.entries):
+            # the newest first, and those that break last: they may do so because of their values
+            for entry in sorted(reversed(self.entries), key=lambda entry: entry.made is None):
                 if entry.key == key and entry not in tried:
                     mismatch = entry.mismatch(flat)
                     if mismatch is None:
                         return entry
                     reason = mismatch
             if self.traces >= THRASHING or len(tried) >= MOST:
-                return Entry(None, None, None, GraphBreak(f"it was traced {self.traces} times, most recently because of {self.last_reason}"))
+                return Entry(
+                    None, None, None, GraphBreak(f"it was traced {self.traces} times, most recently because of {self.last_reason}")
+                )
             return self._traced(key, flat, spec, reason)
 
     def _traced(self, key: Any, flat: list[Any], spec: Any, reason: str) -> Entry:
@@ -119,13 +127,16 @@ class CompiledFunction:
         self.last_reason = reason if self.entries else "the first call"
         if self.traces == THRASHING:
             warnings.warn(
-                f"{self!r} has been traced {THRASHING} times, most recently because of this: {reason}. It runs eagerly from now on, except for "
-                f"the kinds of calls it knows. Pass what changes as a tensor.",
+                f"{self!r} has been traced {THRASHING} times, most recently because of this: {reason}. It runs eagerly from now on, "
+                "except for the kinds of calls that it knows. Pass what changes as a tensor.",
                 stacklevel=5,
             )
         environment = None
         try:
-            roots = [("the function", self.function), *[(f"argument {i}", leaf) for i, leaf in enumerate(flat) if not isinstance(leaf, Variable)]]
+            roots = [
+                ("the function", self.function),
+                *[(f"argument {i}", leaf) for i, leaf in enumerate(flat) if not isinstance(leaf, Variable)],
+            ]
             environment = Environment(roots)
             made = Specialisation(self.function, flat, spec, getattr(self.function, "__name__", "program"), environment)
             entry = Entry(key, environment, made, None)
@@ -166,6 +177,8 @@ def kind_of(leaf: Any, position: int, flat: list[Any]) -> Any:
         return cls, *[kind_of(part, position, flat) for part in (leaf.start, leaf.stop, leaf.step)]
     if isinstance(leaf, np.ndarray):
         if leaf.nbytes > SMALL or leaf.dtype.hasobject:
-            raise GraphBreak(f"an argument is a NumPy array of {leaf.nbytes} bytes, whose values may be different at each call: pass a tensor")
+            raise GraphBreak(
+                f"an argument is a NumPy array of {leaf.nbytes} bytes, whose values may be different at each call: pass a tensor"
+            )
         return cls, leaf.shape, leaf.dtype, leaf.strides, leaf.tobytes()
     return cls, id(leaf)  # the environment keeps it alive, and knows what it holds

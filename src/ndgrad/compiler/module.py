@@ -35,7 +35,7 @@ class CompiledModule(Module):
             return getattr(self._orig_mod, name)
 
     def __len__(self) -> int:
-        return len(self._orig_mod)  # type: ignore[arg-type]  # a container, if anybody asks
+        return len(self._orig_mod)
 
     def __environment__(self) -> list[Any]:
         """What a function that calls this module depends on."""

@@ -76,7 +76,7 @@ class CompiledFunctionBackward(MultiNode):
         if self.made is _FREED:
             raise freed_error(self)
         spec = self.specialisation
-        if self.has_gradients:
+        if self.has_gradients and spec.whole is not None:
             found = spec.whole.scaled(self.made, grads)
         else:
             found = self._found(given)

@@ -53,7 +53,7 @@ class OutsideMeta(Meta):
         self.held = grad
 
     @property
-    def grad(self) -> Any:  # type: ignore[override]  # a property in place of the attribute
+    def grad(self) -> Any:
         self.asked = True
         return self.held
 
@@ -109,7 +109,7 @@ class Outside:
 
 
 def _of(t: Any, payload: Any) -> Outside | None:
-    """What the trace of this thread sees of a tensor from outside; None for a tensor that the trace has made, and where nothing is traced."""
+    """What the trace of this thread sees of a tensor from outside; None for one that the trace has made, and where nothing is traced."""
     if payload.__class__ is TracedArray or isinstance(payload, BareTensor):
         return None
     tracer = tracer_at_work()

@@ -5,14 +5,14 @@ is. Ops reach the tracer through the observer, which answers with further traced
 data, or would write without the tracer's knowledge, raises `GraphBreak`.
 
 Note [Memory of a trace]
-Writes are seen as ops, and a program has none. So the traced arrays that share memory share a `Memory`, which holds the value of the whole;
-each knows by which views it is reached from there. A write gives the memory another value, in which that part is replaced, and whoever reads
-another view of it afterwards takes it from that value. Whether an op's result shares memory follows from strides, as in NumPy.
+Writes are seen as ops, and a program has none. So the traced arrays that share memory share a `Memory`, which holds the value of the
+whole; each knows by which views it is reached from there. A write gives the memory another value, in which that part is replaced, and
+whoever reads another view of it afterwards takes it from that value. Whether an op's result shares memory follows from strides, as in NumPy.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
 
@@ -210,7 +210,7 @@ class TracedArray:
 
     __setitem__ = _bare
 
-    def __iadd__(self, other: Any) -> TracedArray:
+    def __iadd__(self, other: Any) -> Self:  # type: ignore[misc]  # there is no addition but this
         """Gradients are added where they lie, below all ops."""
         self.memory.tracer.add_into(self, other)
         return self

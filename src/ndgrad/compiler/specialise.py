@@ -102,7 +102,7 @@ class Specialisation:
             elif id(t) in gradients:
                 self.sources.append(("grad", gradients[id(t)]))
             else:
-                return "a tensor is used that is no argument, and that was not found in what the function reaches (closures, globals, attributes)"
+                return "a tensor is used that is neither an argument nor found in closures, globals, attributes and containers"
             meta = t._meta
             if meta is not None and meta.grad is not None:
                 gradients.setdefault(id(meta.grad), len(self.sources) - 1)
@@ -116,7 +116,9 @@ class Specialisation:
             with observing(tracer):
                 self._finish(tracer, returned, effects)
         #: what the gradients among the inputs must be like
-        self.gradient_facts = [facts(o.source) if kind == "grad" else None for (kind, _), o in zip(self.sources, tracer.inputs, strict=True)]
+        self.gradient_facts = [
+            facts(o.source) if kind == "grad" else None for (kind, _), o in zip(self.sources, tracer.inputs, strict=True)
+        ]
 
     def _outcome(self, tracer: Tracer, arguments: list[Any]) -> tuple[list[Any], list[tuple[Effect, Any]]]:
         """The leaves of what the function returns, and what else it leaves behind."""
@@ -209,8 +211,9 @@ class Specialisation:
         self.kept_from = [(True, position[v]) if v in position else (False, made.index(v)) for v in halves.kept]
         halves.forward.outputs = [*values, *made]
         self.forward, self.backward = halves.forward, halves.backward
-        #: arrays of the program that may come out of it as they are
-        self.constants = [array for value, array in self.forward.constants.items() if value in self.forward.outputs]
+        #: of each result: whether the program gives it the memory of an input, of a constant or of another result
+        shared = [*self.forward.inputs, *self.forward.constants]
+        self.copied = [v in shared or v in values[:i] for i, v in enumerate(values)]
         self.run_forward = Runner(self.forward)
         self.run_backward = Runner(self.backward)
         scalar = len(cotangents) == 1 and not cotangents[0].shape and cotangents[0].dtype.kind == "f" and bool(gradients)
@@ -282,11 +285,11 @@ class Specialisation:
             raise Mispredicted
         values, kept = found[:new], found[rest:]
         for i, array in enumerate(values):
-            if array.__class__ is np.ndarray and (array.base is not None or any(array is a for a in (*arrays, *self.constants, *values[:i]))):
-                values[i] = array.copy()  # memory of its own: what a program gives may be an input, a view or a constant
+            if array.__class__ is np.ndarray and (array.base is not None or self.copied[i]):
+                values[i] = array.copy()
         node = self._node(inputs, values, kept) if self.results.roots_count else None
         made = self.results.wrapped(values, node)
-        if at_once:
+        if node is not None and at_once:
             node.has_gradients = True
         elif node is not None and not self.is_freed:
             node.watch(made, values)
@@ -400,4 +403,3 @@ def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
 
 def _share(arrays: Sequence[Any], written: Sequence[int]) -> bool:
     return any(i != j and np.may_share_memory(arrays[i], other) for i in written for j, other in enumerate(arrays))
-

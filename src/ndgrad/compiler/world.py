@@ -80,7 +80,11 @@ def unchanged_world() -> Iterator[None]:
             _drawn("Python's random")
         if numpy is not None and legacy is not None:
             now = legacy._rand.get_state(legacy=False)
-            if now["gauss"] != numpy["gauss"] or now["state"]["pos"] != numpy["state"]["pos"] or (now["state"]["key"] != numpy["state"]["key"]).any():
+            if (
+                now["gauss"] != numpy["gauss"]
+                or now["state"]["pos"] != numpy["state"]["pos"]
+                or (now["state"]["key"] != numpy["state"]["key"]).any()
+            ):
                 legacy._rand.set_state(numpy)
                 _drawn("numpy.random")
         if default_generator.get_state()._array.tobytes() != own._array.tobytes():

@@ -4,8 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ndgrad.api.data import tensor
-from ndgrad.optim.optimizer import Group, Optimizer, State, as_state, checked, counted, decayed, fresh, move, number, root, running_mean, scalar
+from ndgrad.optim.optimizer import (
+    Group,
+    Optimizer,
+    State,
+    as_state,
+    checked,
+    counted,
+    decayed,
+    fresh,
+    move,
+    number,
+    root,
+    running_mean,
+    scalar,
+)
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
