@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from ndgrad.autograd.modes import process
 from ndgrad.dtypes import get_default_dtype, set_default_dtype
 from ndgrad.generator import manual_seed
 
@@ -29,10 +30,13 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True)
 def fresh_global_state() -> Iterator[None]:
-    """Each test draws the same random numbers whatever ran before, and leaves the default dtype as it was."""
+    """Each test draws the same random numbers whatever ran before, leaves the default dtype as it was, and no mode open."""
     random.seed(0)
     np.random.seed(0)
     manual_seed(0)
     dtype = get_default_dtype()
     yield
     set_default_dtype(dtype)
+    if process.busy:
+        gc.collect()  # a block that was interrupted holds itself, and a traceback the frames of blocks
+    assert not process.busy

@@ -23,6 +23,15 @@ def make_lock() -> threading.RLock:
     return lock
 
 
+def holds_any() -> bool:
+    """Whether this thread holds a lock of the package. Then it must not wait for another thread, which may ask for the same lock."""
+    while True:
+        try:
+            return any(lock._is_owned() for lock in list(_all))
+        except RuntimeError:  # another thread has made a lock meanwhile
+            continue
+
+
 def _renew() -> None:
     lock: Any
     for lock in list(_all):

@@ -9,8 +9,9 @@ from ndgrad.autograd.modes import process, thread
 
 @pytest.fixture(autouse=True)
 def nothing_is_left_behind():
-    open_before, transforms = set(process.busy), thread.transforms
+    assert not process.busy
     yield
-    assert not process.busy - open_before
-    assert thread.transforms == transforms
+    assert not process.busy
+    assert not process.open
+    assert thread.transforms == 0
     assert (thread.levels, thread.dual_levels, thread.dual_stack, thread.grad_enabled, thread.task) == ((), 0, (), True, None)

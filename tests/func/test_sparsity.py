@@ -22,6 +22,7 @@ from tests.op_programs import SAMPLES, differentiable, program_of
 
 pytest.importorskip("scipy")
 
+from ndgrad.func.sparsity import wide
 from ndgrad.func.sparsity.coloring import color_columns, color_symmetric, readable
 from ndgrad.func.sparsity.sets import DISCRETE, IndexSets
 from ndgrad.func.sparsity.trace import pattern_of, trace
@@ -413,7 +414,10 @@ def test_plain_programs_take_the_short_way_and_all_others_the_general_one(f, sho
     prepared = func.sparse_jacobian(f, x, mode="forward")
     before = x.clone()
     dense = jacfwd(f)(x).numpy()
+    assert wide.applies([x])  # no mode is open
     np.testing.assert_allclose(prepared(x).toarray(), dense.reshape(-1, N), rtol=1e-12, atol=1e-14)
+    if short and not prepared._takes_short_way:
+        prepared._numbers(prepared._checked_inputs((x,)), prepared._flat_function((x,), {}))  # which says why
     assert prepared._takes_short_way is short
     np.testing.assert_allclose(prepared(x).toarray(), dense.reshape(-1, N), rtol=1e-12, atol=1e-14)
     assert bool((x == before).all())

@@ -48,7 +48,7 @@ from ndgrad.autograd.node import FIRST, GENERAL, RULE, UNARY, Edge, Node, edge_n
 from ndgrad.autograd.parts import SMALL, add_to_part, may_write
 from ndgrad.autograd.references import calibrated
 from ndgrad.autograd.roots import choose_lane, gradient_edge
-from ndgrad.autograd.threads import on_a_fresh_stack, stack_is_deep
+from ndgrad.autograd.threads import needs_fresh_stack, on_a_fresh_stack
 from ndgrad.autograd.traversal import count_gradients, nodes_towards, oldest_of
 from ndgrad.autograd.variable import ESCAPED, AccumulateGrad, Variable, accumulator, innermost_array, meta_of, np_dtype, wrap
 from ndgrad.ops.vocabulary import owning_raw_ops, raw_ops, tensor_ops
@@ -625,7 +625,7 @@ def backward_from(
         former = [former_accumulators(t) for t in inputs]
         task.wanted = {edge_node(e) for e in edges if e is not None}.union(*former)
         task.accumulate = accumulate
-    if running() is not None and stack_is_deep():
+    if running() is not None and needs_fresh_stack():
         on_a_fresh_stack(lambda: run_in_mode(task, roots))
     else:
         run_in_mode(task, roots)

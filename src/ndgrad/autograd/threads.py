@@ -14,19 +14,24 @@ import threading
 from collections.abc import Callable
 from contextvars import Context, copy_context
 
+from ndgrad._locks import holds_any
 from ndgrad.autograd.modes import Scope, restore, scope
 
 #: A stack of this many frames, or of half as many as are allowed, is deep.
 _DEEP = 500
 
 
-def stack_is_deep() -> bool:
-    """Whether so many frames are in use that a nested pass should not be started on top of them."""
+def needs_fresh_stack() -> bool:
+    """Whether so many frames are in use that a nested pass should not be started on top of them, and it can be started elsewhere.
+
+    It cannot while this thread holds a lock: a signal handler or a finalizer has come between, and the pass in the new thread would wait
+    for a lock (of the leaf that was being accumulated into, say) that this one does not give back before the pass is over.
+    """
     try:
         sys._getframe(min(_DEEP, sys.getrecursionlimit() // 2))
     except ValueError:
         return False
-    return True
+    return not holds_any()
 
 
 class _Worker(threading.Thread):
