@@ -59,10 +59,10 @@ def test_a_part_added_to_a_whole() -> None:
   %3: float64[2,3] = add(%0, %2)
   return %3
 """,
-        """program p(%0: float64[2,3], %1: float64[3])
-  %2: float64[2,3] = pieces(%0, %1, shape=(2, 3), index=((slice(0, 2, 1), slice(0, 3, 1)), (1, slice(0, 3, 1))), common=(slice(1, 2, 1), slice(0, 3, 1)))
-  return %2
-""",
+        "program p(%0: float64[2,3], %1: float64[3])\n"
+        "  %2: float64[2,3] = pieces(%0, %1, shape=(2, 3), index=((slice(0, 2, 1), slice(0, 3, 1)), (1, slice(0, 3, 1))), "
+        "common=(slice(1, 2, 1), slice(0, 3, 1)))\n"
+        "  return %2\n",
     )
 
 

@@ -15,8 +15,8 @@ operand of round t being
 Rounds at either end that do not follow the rules stay as they are. What the rest of the program reads of a round's values comes out of the
 loop: the last round's as it is, those of all rounds as an array with a row for each.
 
-Exact: every instruction is run on the same values as before, in the same order. Loops inside loops are found by doing it again: a loop is an
-instruction of the block around it.
+Exact: every instruction is run on the same values as before, in the same order. Loops inside loops are found by doing it again: a loop is
+an instruction of the block around it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.compiler.ops import loop, op_named
-from ndgrad.compiler.passes.basic_index import written
+from ndgrad.compiler.passes.basic_index import Place, written
 from ndgrad.compiler.passes.cse import frozen
 from ndgrad.compiler.passes.order import with_views_in_place
 from ndgrad.compiler.passes.periods import periods, runs
@@ -216,7 +216,7 @@ class _Roller:
         return None
 
     def _reading(self, numbers: Any, middle: int) -> tuple[str, Any, Any] | None:
-        """How an operand that is another value in each round is a row of what an earlier loop has made: what, which, and in which rounds."""
+        """How an operand that is another value in each round is a row of what an earlier loop has made: what, which, in which rounds."""
         here = next((made for made in self.loops if made.contains(int(numbers[middle]))), None)
         if here is None or len(numbers) < 3:
             return None
@@ -383,7 +383,7 @@ class _Roller:
             return here.last[place]
         if number not in self.parts:
             stack = here.stacks["stack", place]
-            index = (round_, *[(0, n, 1) for n in stack.shape[1:]])
+            index: tuple[Place, ...] = (round_, *[(0, n, 1) for n in stack.shape[1:]])
             self.parts[number] = self._emit("getitem", stack, index=written(index))
         return self.parts[number]
 
@@ -405,21 +405,20 @@ class _Roller:
             reads.append((first, step))
         body, inner = self._body(made, starts, fixed, sequences)
         following: list[Value] = []
-        for place, first in slots:
-            chain = inner["carried", (place, first)]
+        for place, starting in slots:
+            chain = inner["carried", (place, starting)]
             following += [inner["place", place], *chain[:-1]]
         wanted_last = [place for place in made.last if not any(place == p for p, _ in slots)]
         stacked = [inner["place", which] if kind == "stack" else inner["carried", which][-1] for kind, which in made.stacks]
         body.outputs = [*following, *[inner["place", place] for place in wanted_last], *stacked]
         results: list[Value] = []
-        for place, first in slots:
+        for place, starting in slots:
             final = made.last.get(place)
             results.append(Value(*_type(starts[len(results)])) if final is None or final in results else final)
-            results += [Value(*_type(v)) for v in starts[len(results) : len(results) + len(first) - 1]]
+            results += [Value(*_type(v)) for v in starts[len(results) : len(results) + len(starting) - 1]]
         results += [*[made.last[place] for place in wanted_last], *made.stacks.values()]
-        settings = {
-            "body": body, "count": made.count, "carried": len(starts), "invariant": len(fixed), "reads": tuple(reads), "last": len(wanted_last),
-        }  # fmt: skip
+        counts = {"count": made.count, "carried": len(starts), "invariant": len(fixed), "reads": tuple(reads), "last": len(wanted_last)}
+        settings = {"body": body, **counts}
         where = self.instructions[made.start].where
         self.out.append(Instruction(loop, (*starts, *fixed, *sequences), settings, tuple(results), where))
 
