@@ -1,5 +1,7 @@
 """The compiler's own ops, which stand for several of the table's: no user calls them, and no rule differentiates them.
 
+    pieces      a sum of arrays of which each is a part somewhere and zero elsewhere
+    overlaid    an array of which parts are written over, one after another
     loop        a program that is run again and again
 
 They are in no table; `op_named` finds them beside those that are.
@@ -37,6 +39,33 @@ class CompilerOp:
         return f"<op {self.name} of the compiler>"
 
 
+# ----- parts -----------------------------------------------------------------------------------------------------------------
+
+
+def _pieces(*parts: Any, shape: tuple[int, ...], index: tuple[Any, ...], common: tuple[Any, ...] | None) -> Any:
+    out = np.zeros(shape, parts[0].dtype)
+    if common is not None and out.dtype.kind == "f":
+        out[common] = -0.0
+    for part, place in zip(parts, index, strict=True):
+        out[place] += part
+    return out
+
+
+#: The sum of embed(part, shape, index) over parts, in their order. `common` is the index of what all parts cover: a sum of negative zeros
+#: is one there, and 0. wherever some part adds zeros. So elements start at -0. there, and at 0. elsewhere.
+pieces = CompilerOp("pieces", _pieces)
+
+
+def _overlaid(x: Any, *parts: Any, index: tuple[Any, ...]) -> Any:
+    out = np.array(x)
+    for part, place in zip(parts, index, strict=True):
+        out[place] = part
+    return out
+
+
+#: x with parts written over it, in their order.
+overlaid = CompilerOp("overlaid", _overlaid)
+
 # ----- loop ------------------------------------------------------------------------------------------------------------------
 
 
@@ -66,12 +95,12 @@ def _loop(
     return (*state, *out[carried : carried + last], *stacks)
 
 
-#: Run `body` `count` times. Arguments: `carried` values that it starts with, `invariant` values that stay, and arrays of which iteration t is
+#: Run `body` `count` times. Arguments: `carried` values that it starts with, `invariant` values that stay, and arrays of which round t is
 #: given row start + step * t, as `reads` says for each. The body takes as many; it gives the next of what is carried, then `last` values of
-#: which the last iteration's are wanted, then values of which all are, one behind the other. Results: the same, in this order.
+#: which the last round's are wanted, then values of which every round's is, in an array with a row for each. Results: these, in this order.
 loop = CompilerOp("loop", _loop, VARIABLE)
 
-OPS = {op.name: op for op in (loop,)}
+OPS = {op.name: op for op in (pieces, overlaid, loop)}
 
 
 @functools.cache

@@ -184,7 +184,7 @@ class Tracer:
         if isinstance(op, InPlaceForm):
             return self._write(op.op, tensors, arrays, settings)
         if isinstance(op, Factory):
-            return self._made(op)
+            return self._filled(op)
         if op.batch is RANDOM:
             raise GraphBreak(f"{op.name} draws random numbers")
         if op.name in _CHECKS:
@@ -210,7 +210,7 @@ class Tracer:
         shown.version = source.memory.version
         return shown
 
-    def _made(self, factory: Factory) -> TracedArray:
+    def _filled(self, factory: Factory) -> TracedArray:
         """A new tensor of zeros, ones or another number is a constant of the program."""
         value = Value(tuple(factory.array.shape), factory.array.dtype)
         self.program.constants[value] = factory.array.copy()

@@ -19,7 +19,8 @@ from ndgrad.compiler.lower.places import Place
 from ndgrad.compiler.lower.plan import planned
 from ndgrad.compiler.native.ir import Function
 from ndgrad.compiler.native.target import Code, host
-from ndgrad.compiler.passes.decompose import decomposed
+from ndgrad.compiler.passes import simplified
+from ndgrad.compiler.passes.decompose import decompose
 from ndgrad.compiler.program import Program, Value
 from ndgrad.compiler.replay import Replay, forward_of
 
@@ -32,9 +33,10 @@ class NativeProgram:
     def __init__(self, program: Program) -> None:
         #: the program as it was, which runs where a check fails: what it then says is the op's own error
         self.original = program
-        simple, checks = decomposed(program)
+        simple, checks = decompose(program)
         self.checks = len(checks)
-        self.program = Program(simple.inputs, [*simple.outputs, *checks], simple.instructions, simple.constants, simple.name)
+        # what forward and backward of a composite op have in common is computed once
+        self.program = simplified(Program(simple.inputs, [*simple.outputs, *checks], simple.instructions, simple.constants, simple.name))
         groups = self.groups = grouped(self.program)
         for step in groups.steps:
             if isinstance(step, Loop):

@@ -4,7 +4,9 @@
     views        one form for each kind of view                        parts       parts read back from where they were put
     clean        arithmetic that does nothing                          broadcast   expanded values as they were
     fold         constants                                             cse         the same once
-    dead         what nobody reads
+    piecewise    arrays put together of parts, at once                 dead        what nobody reads
+    reroll       repeated blocks as loops                              periods     where a list repeats itself
+    order        views where they are used                             decompose   composite ops in terms of simpler ones
 
 A pass is exact, unless its file says that it reassociates sums.
 """
@@ -17,6 +19,8 @@ from ndgrad.compiler.passes.cse import without_repetition
 from ndgrad.compiler.passes.dead import without_dead
 from ndgrad.compiler.passes.fold import folding, splat_constants
 from ndgrad.compiler.passes.parts import read_parts
+from ndgrad.compiler.passes.piecewise import put_together
+from ndgrad.compiler.passes.reroll import rolled
 from ndgrad.compiler.passes.rewrite import Rules
 from ndgrad.compiler.passes.views import canonical_views
 from ndgrad.compiler.program import Program
@@ -35,4 +39,10 @@ def simplified(program: Program) -> Program:
         program = without_dead(without_repetition(_RULES(program)))
         if len(program.instructions) == before:
             break
-    return program
+    return without_dead(put_together(program))
+
+
+def with_loops(program: Program) -> Program:
+    """A simplified program with its repeated blocks as loops."""
+    found = rolled(program)
+    return found if found is program else without_dead(_RULES(found))

@@ -8,6 +8,7 @@ dimensions (None) are no part of them: a reshape follows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 #: One dimension: a number, or (start, count, step).
@@ -124,3 +125,26 @@ def _meet(a: range, b: range) -> bool:
     if abs(a.step) == 1 and abs(b.step) == 1:
         return True
     return any(k in many for k in few)
+
+
+def common(indices: Sequence[tuple[Place, ...]]) -> tuple[Place, ...] | None:
+    """The index of the elements that all indices show; None if there are none, or no index shows them."""
+    found: list[Place] = []
+    for items in zip(*indices, strict=True):
+        low = max(min(_numbers(item), default=0) for item in items)
+        high = min(max(_numbers(item), default=-1) for item in items)
+        if low > high:
+            return None
+        inside = [k for k in range(low, high + 1) if all(k in _numbers(item) for item in items)] if _uneven(items) else None
+        if inside is None:
+            found.append((low, high - low + 1, 1))
+        elif not inside:
+            return None
+        else:
+            step = inside[1] - inside[0] if len(inside) > 1 else 1  # where two ranges meet is a range
+            found.append((inside[0], len(inside), step))
+    return tuple(found)
+
+
+def _uneven(items: Sequence[Place]) -> bool:
+    return any(not isinstance(item, int) and abs(item[2]) != 1 for item in items)

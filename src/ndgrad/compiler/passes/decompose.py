@@ -1,7 +1,14 @@
-"""Composite ops in terms of those that have kernels: rows of softmax and of normalisations, losses, linear layers, means.
+"""Composite ops in terms of those that have kernels, which can be joined with what stands before and behind them.
 
-NumPy's forms of these ops are quicker as they stand, so only a program that becomes native code is decomposed. Each formula is that of the
-op's own forward function: shifted by the largest element, in two passes where that has two.
+    softmax(x)   ->   t = exp(x - amax(x)); t / sum(t)
+
+`decompose(program)` does it for all that are known here, `decompose(program, ["softmax"])` for some. On NumPy the composite ops are
+quicker, so this is for native code alone.
+
+It reassociates: sums may be added in another order, and where an op has a short cut of its own for arrays of moderate size, the general
+formula stands here. No result is less accurate than the op's: what is largest is subtracted before exponentials are taken, variances are
+sums of squared deviations, and means are quotients. Only single and double precision; half precision and complex numbers stay as they are.
+Forwards are written in the words of the ops' reverse rules, so that what both need is computed once.
 
 Along a row, the element that an index names is found by comparing the index with all positions: in a kernel that goes through the row
 anyway this costs next to nothing. An index outside the row would go unseen, so whether there is one is a further result, a *check*: a number
@@ -11,199 +18,318 @@ that must be zero.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from ndgrad.compiler.program import Instruction, Program, Value, rewritten
-from ndgrad.compiler.trace import infer
-from ndgrad.ops.vocabulary import find
+from ndgrad.compiler.passes.rewrite import Rewritten, Rules, Walk
+from ndgrad.compiler.program import Instruction, Program, Value
+
+composites = Rules()
+rule = composites.rule
 
 #: The longest row in which an index is looked for position by position.
 _LONGEST = 4096
+#: A mask for causal attention of more elements than this is no constant of a program.
+_LARGEST_MASK = 1 << 20
 
 
-class Expansion:
-    """Instructions that stand for one."""
+class _Expansion(Walk):
+    """A walk that notes what has to be checked."""
 
-    def __init__(self, program: Program, where: str | None, checks: list[Value]) -> None:
-        self.instructions: list[Instruction] = []
-        self.checks = checks
-        self._constants = program.constants
-        self._where = where
-
-    def __call__(self, name: str, *arguments: Any, **settings: Any) -> Value:
-        """The result of another instruction."""
-        op = find(name)
-        settings = {**op.settings, **settings}
-        _, ((shape, dtype),) = infer(op, arguments, settings)
-        result = Value(shape, dtype)
-        self.instructions.append(Instruction(op, arguments, settings, (result,), self._where))
-        return result
-
-    def constant(self, array: Any) -> Value:
-        value = Value(tuple(array.shape), array.dtype)
-        self._constants[value] = array
-        return value
-
-    def sum(self, x: Value, dim: tuple[int, ...]) -> Value:
-        """The sum over dimensions, which are kept."""
-        return self("sum", x, dim=dim, keepdim=True)
-
-    def at(self, index: Value, shape: tuple[int, ...], dim: int) -> Value:
-        """Where positions along a dimension are those that an index, of length 1 there, names."""
-        places = np.arange(shape[dim], dtype=index.dtype).reshape([-1 if d == dim else 1 for d in range(len(shape))])
-        outside = self("logical_or", self("lt", index, 0), self("ge", index, shape[dim]))
-        self.checks.append(self("sum_all", self("cast", outside, dtype=np.dtype(np.float64))))
-        return self("eq", self.constant(places), index)
+    def __init__(self, program: Program, rules: Rules) -> None:
+        super().__init__(program, rules)
+        self.checks: list[Value] = []
 
 
-def decomposed(program: Program) -> tuple[Program, list[Value]]:
-    """A program of ops that have kernels, as far as that can be, and its checks."""
-    replaced: dict[Value, Value] = {}
-    checks: list[Value] = []
-    program = Program(program.inputs, program.outputs, program.instructions, dict(program.constants), program.name)
-
-    def rewrite(instruction: Instruction) -> list[Instruction] | None:
-        rule = _RULES.get(instruction.op.name)
-        if rule is None or not _is_float(instruction):
-            return None
-        expansion = Expansion(program, instruction.where, checks)
-        made = rule(expansion, *instruction.arguments, **instruction.settings)
-        if made is None:
-            return None
-        if made.shape != instruction.result.shape:
-            made = expansion("reshape", made, shape=instruction.result.shape)
-        if made.dtype != instruction.result.dtype:
-            made = expansion("cast", made, dtype=instruction.result.dtype)
-        replaced[instruction.result] = made
-        return expansion.instructions
-
-    out = rewritten(program, rewrite, replaced)
-    return Program(out.inputs, out.outputs, out.instructions, {**out.constants, **program.constants}, out.name), checks
+def decompose(program: Program, names: Iterable[str] | None = None) -> tuple[Program, list[Value]]:
+    """The program without composite ops, or without those of some names; and the values that must be zero, or an index is out of range."""
+    rules = composites
+    if names is not None:
+        rules = Rules()
+        rules.by_name = {name: composites.by_name[name] for name in names}
+    walk = _Expansion(program, rules)
+    return walk.run(), walk.checks
 
 
-def _is_float(instruction: Instruction) -> bool:
-    """Whether an instruction is one of single or double precision, with one result that is not empty."""
-    if len(instruction.results) != 1 or instruction.result.dtype not in (np.float32, np.float64):
-        return False
-    return all(v.size and v.dtype.kind in "fiub" and v.dtype != np.float16 for v in instruction.values())
+def is_plain(value: Any) -> bool:
+    """Whether a value is of single or double precision, and has elements."""
+    return value is None or (value.__class__ is Value and value.dtype.char in "fd" and value.size > 0)
+
+
+def _all_plain(instruction: Instruction) -> bool:
+    dtypes = {a.dtype for a in instruction.values()}
+    return all(is_plain(a) for a in instruction.arguments) and len(dtypes) == 1
+
+
+# ----- reductions ----------------------------------------------------------------------------------------------------------
+
+
+@rule("mean")
+def _mean(walk: Walk, instruction: Instruction) -> Rewritten:
+    (x,) = instruction.arguments
+    dim, keepdim, dtype = (instruction.settings[k] for k in ("dim", "keepdim", "dtype"))
+    if not is_plain(x) or dtype is not None or not dim:
+        return None
+    return walk.emit("div", _sum(walk, x, dim, keepdim), math.prod([x.shape[d] for d in dim]))
+
+
+@rule("mean_all")
+def _mean_all(walk: Walk, instruction: Instruction) -> Rewritten:
+    (x,) = instruction.arguments
+    if not is_plain(x) or instruction.settings["dtype"] is not None:
+        return None
+    return walk.emit("div", walk.emit("sum_all", x, dtype=None), x.size)
+
+
+@rule("line_dot")
+def _line_dot(walk: Walk, instruction: Instruction) -> Rewritten:
+    x, y = instruction.arguments
+    if not _all_plain(instruction):
+        return None
+    return _sum(walk, walk.emit("mul", x, y), (instruction.settings["dim"],), True)
+
+
+def _sum(walk: Walk, x: Value, dim: tuple[int, ...], keepdim: bool) -> Value:
+    return walk.emit("sum", x, dim=dim, keepdim=keepdim, dtype=None)
+
+
+def _average(walk: Walk, x: Value, dim: tuple[int, ...]) -> Value:
+    return walk.emit("div", _sum(walk, x, dim, True), math.prod([x.shape[d] for d in dim]))
+
+
+def _largest(walk: Walk, x: Value, dim: tuple[int, ...]) -> Value:
+    return walk.emit("amax", x, dim=dim, keepdim=True)
+
+
+@rule("var")
+def _var(walk: Walk, instruction: Instruction) -> Rewritten:
+    """With the numbers counted from the first of them where they deviate by no more than their mean is rounded (see the op)."""
+    (x,) = instruction.arguments
+    dim, correction = instruction.settings["dim"], instruction.settings["correction"]
+    if not is_plain(x) or not dim:
+        return None
+    n = math.prod([x.shape[d] for d in dim])
+    emit = walk.emit
+    mean = _average(walk, x, dim)
+    squares = _squares(walk, emit("sub", x, mean), dim)
+    rounding = emit("mul", emit("abs", mean), n * float(np.finfo(x.dtype).eps))
+    near = emit("le", squares, emit("mul", emit("mul", rounding, rounding), n))
+    first = emit("getitem", x, index=tuple([slice(0, 1 if d in dim else size, 1) for d, size in enumerate(x.shape)]))
+    away = emit("sub", x, first)
+    squares = emit("where", near, _squares(walk, emit("sub", away, _average(walk, away, dim)), dim), squares)
+    left = n - correction
+    out = emit("div", squares, left if left > 0 else 0.0)
+    return walk.reshaped(out, instruction.result.shape)
+
+
+def _squares(walk: Walk, deviation: Value, dim: tuple[int, ...]) -> Value:
+    return _sum(walk, walk.emit("mul", deviation, deviation), dim, True)
 
 
 # ----- sums of exponentials ------------------------------------------------------------------------------------------------
 
 
-def _shifted(e: Expansion, x: Value, dim: tuple[int, ...]) -> Value:
-    return e("sub", x, e("amax", x, dim=dim, keepdim=True))
-
-
-def _softmax(e: Expansion, x: Value, dim: int) -> Value:
-    out = e("exp", _shifted(e, x, (dim,)))
-    return e("div", out, e.sum(out, (dim,)))
-
-
-def _log_softmax(e: Expansion, x: Value, dim: int) -> Value:
-    shifted = _shifted(e, x, (dim,))
-    return e("sub", shifted, e("log", e.sum(e("exp", shifted), (dim,))))
-
-
-def _logsumexp(e: Expansion, x: Value, dim: tuple[int, ...], keepdim: bool) -> Value | None:
-    if not dim:
+@rule("softmax")
+def _softmax(walk: Walk, instruction: Instruction) -> Rewritten:
+    (x,) = instruction.arguments
+    dim = (instruction.settings["dim"],)
+    if not is_plain(x) or not x.shape:
         return None
-    top = e("amax", x, dim=dim, keepdim=True)
-    top = e("where", e("isfinite", top), top, 0.0)
-    return e("add", e("log", e.sum(e("exp", e("sub", x, top)), dim)), top)
+    weights = walk.emit("exp", walk.emit("sub", x, _largest(walk, x, dim)))
+    return walk.emit("div", weights, _sum(walk, weights, dim, True))
 
 
-def _cross_entropy(e: Expansion, x: Value, target: Value, dim: int) -> Value | None:
-    if x.shape[dim] > _LONGEST or target.dtype.kind not in "iu":
+@rule("log_softmax")
+def _log_softmax(walk: Walk, instruction: Instruction) -> Rewritten:
+    (x,) = instruction.arguments
+    dim = (instruction.settings["dim"],)
+    if not is_plain(x) or not x.shape:
         return None
-    index = e("reshape", target, shape=(*x.shape[:dim], 1, *x.shape[dim + 1 :]))
-    shifted = _shifted(e, x, (dim,))
-    there = e.sum(e("where", e.at(index, x.shape, dim), shifted, 0.0), (dim,))
-    return e("sub", e("log", e.sum(e("exp", shifted), (dim,))), there)
+    shifted = walk.emit("sub", x, _largest(walk, x, dim))
+    return walk.emit("sub", shifted, walk.emit("log", _sum(walk, walk.emit("exp", shifted), dim, True)))
+
+
+@rule("logsumexp")
+def _logsumexp(walk: Walk, instruction: Instruction) -> Rewritten:
+    """An infinite element is not subtracted: log 0 = -inf, and the sum of inf is inf."""
+    (x,) = instruction.arguments
+    dim = instruction.settings["dim"]
+    if not is_plain(x) or not dim:
+        return None
+    emit = walk.emit
+    top = _largest(walk, x, dim)
+    top = emit("where", emit("isfinite", top), top, 0.0)
+    total = _sum(walk, emit("exp", emit("sub", x, top)), dim, True)
+    return walk.reshaped(emit("add", emit("log", total), top), instruction.result.shape)
+
+
+@rule("softmax_cross_entropy")
+def _cross_entropy(walk: Walk, instruction: Instruction) -> Rewritten:
+    x, target = instruction.arguments
+    dim = instruction.settings["dim"]
+    if not is_plain(x) or target.__class__ is not Value:
+        return None
+    emit = walk.emit
+    index = walk.reshaped(target, (*target.shape[:dim], 1, *target.shape[dim:]))
+    if not _names_one_of_each_row(index, x.shape, dim):
+        return None
+    shifted = emit("sub", x, _largest(walk, x, (dim,)))
+    at = _sum(walk, emit("where", _places(walk, index, x.shape, dim), shifted, 0.0), (dim,), True)
+    total = _sum(walk, emit("exp", shifted), (dim,), True)
+    return walk.reshaped(emit("sub", emit("log", total), at), instruction.result.shape)
 
 
 # ----- one element of each row ---------------------------------------------------------------------------------------------
 
 
-def _is_one_of_a_row(index: Value, shape: tuple[int, ...], dim: int) -> bool:
-    expected = tuple(1 if d == dim else n for d, n in enumerate(shape))
+def _names_one_of_each_row(index: Value, shape: tuple[int, ...], dim: int) -> bool:
+    expected = tuple([1 if d == dim else n for d, n in enumerate(shape)])
     return index.shape == expected and index.dtype.kind in "iu" and shape[dim] <= _LONGEST
 
 
-def _gather(e: Expansion, x: Value, index: Value, dim: int) -> Value | None:
-    if not _is_one_of_a_row(index, x.shape, dim):
+def _places(walk: Walk, index: Value, shape: tuple[int, ...], dim: int) -> Value:
+    """Where positions along a dimension are those that an index, of length 1 there, names."""
+    assert isinstance(walk, _Expansion)
+    emit = walk.emit
+    outside = emit("logical_or", emit("lt", index, 0), emit("ge", index, shape[dim]))
+    walk.checks.append(emit("sum_all", emit("cast", outside, dtype=np.dtype(np.float64)), dtype=None))
+    positions = np.arange(shape[dim]).reshape([-1 if d == dim else 1 for d in range(len(shape))])
+    return emit("eq", walk.constant(positions, index.dtype), index)
+
+
+@rule("gather")
+def _gather(walk: Walk, instruction: Instruction) -> Rewritten:
+    x, index = instruction.arguments
+    dim = instruction.settings["dim"]
+    if not is_plain(x) or index.__class__ is not Value or not _names_one_of_each_row(index, x.shape, dim):
         return None
-    return e.sum(e("where", e.at(index, x.shape, dim), x, 0.0), (dim,))
+    return _sum(walk, walk.emit("where", _places(walk, index, x.shape, dim), x, 0.0), (dim,), True)
 
 
-def _gather_backward(e: Expansion, g: Value, index: Value, dim: int, shape: tuple[int, ...], distinct: bool) -> Value | None:
-    if not _is_one_of_a_row(index, shape, dim):
+@rule("gather_backward")
+def _gather_backward(walk: Walk, instruction: Instruction) -> Rewritten:
+    g, index = instruction.arguments
+    dim, shape = instruction.settings["dim"], tuple(instruction.settings["shape"])
+    if not is_plain(g) or index.__class__ is not Value or not _names_one_of_each_row(index, shape, dim):
         return None
-    return e("where", e.at(index, shape, dim), g, 0.0)
+    return walk.emit("where", _places(walk, index, shape, dim), g, 0.0)
 
 
-# ----- means and normalisation -----------------------------------------------------------------------------------------------
+# ----- normalisation -------------------------------------------------------------------------------------------------------
 
 
-def _mean(e: Expansion, x: Value, dim: tuple[int, ...], keepdim: bool, dtype: Any) -> Value | None:
-    dims = dim or tuple(range(x.ndim))
-    total = e("sum", x, dim=dims, keepdim=True, dtype=dtype)
-    return e("div", total, math.prod(x.shape[d] for d in dims))
+def _inverse_root(walk: Walk, variance: Value, eps: float) -> Value:
+    """(variance + eps)^(-1/2), NaN where the variance has overflowed."""
+    emit = walk.emit
+    safe = emit("add", variance, eps)
+    return emit("where", emit("lt", safe, math.inf), emit("rsqrt", safe), math.nan)
 
 
-def _mean_all(e: Expansion, x: Value, dtype: Any) -> Value:
-    return e("div", e("sum_all", x, dtype=dtype), x.size)
+def _affine(walk: Walk, y: Value, w: Value | None, b: Value | None) -> Value:
+    y = y if w is None else walk.emit("mul", y, w)
+    return y if b is None else walk.emit("add", y, b)
 
 
-def _line_dot(e: Expansion, x: Value, y: Value, dim: int) -> Value:
-    return e.sum(e("mul", x, y), (dim,))
-
-
-def _layer_norm(e: Expansion, x: Value, w: Value | None, b: Value | None, dim: tuple[int, ...], eps: float) -> Value:
-    share = 1 / math.prod(x.shape[d] for d in dim)
-    centred = e("sub", x, e("mul", e.sum(x, dim), share))
-    variance = e("mul", e.sum(e("mul", centred, centred), dim), share)
-    # an infinite variance is no answer: its deviation is NaN, which 0 * inf makes
-    inverse = e("add", e("reciprocal", e("sqrt", e("add", variance, eps))), e("mul", variance, 0.0))
-    out = e("mul", centred, inverse)
-    out = out if w is None else e("mul", out, w)
-    return out if b is None else e("add", out, b)
-
-
-# ----- products ---------------------------------------------------------------------------------------------------------------
-
-
-def _linear(e: Expansion, x: Value, w: Value, b: Value | None) -> Value | None:
-    if w.ndim != 2:
+@rule("native_layer_norm")
+def _layer_norm(walk: Walk, instruction: Instruction) -> Rewritten:
+    x, w, b = instruction.arguments
+    dim, eps = instruction.settings["dim"], instruction.settings["eps"]
+    if not _all_plain(instruction) or not dim:
         return None
-    out = e("matmul", x, e("permute", w, dims=(1, 0)))
-    return out if b is None else e("add", out, b)
+    centred = walk.emit("sub", x, _average(walk, x, dim))
+    scale = _inverse_root(walk, _average(walk, walk.emit("mul", centred, centred), dim), eps)
+    return _affine(walk, walk.emit("mul", centred, scale), w, b)
 
 
-def _addmm(e: Expansion, a: Value, x: Value, y: Value, beta: Any, alpha: Any) -> Value | None:
+@rule("native_batch_norm")
+def _batch_norm(walk: Walk, instruction: Instruction) -> Rewritten:
+    x, w, b = instruction.arguments
+    dim, eps = instruction.settings["dim"], instruction.settings["eps"]
+    if not _all_plain(instruction) or not dim:
+        return None
+    mean = _average(walk, x, dim)
+    centred = walk.emit("sub", x, mean)
+    variance = _average(walk, walk.emit("mul", centred, centred), dim)
+    out = _affine(walk, walk.emit("mul", centred, _inverse_root(walk, variance, eps)), w, b)
+    _, first, second = instruction.results
+    return out, walk.reshaped(mean, first.shape), walk.reshaped(variance, second.shape)
+
+
+@rule("rms_norm")
+def _rms_norm(walk: Walk, instruction: Instruction) -> Rewritten:
+    x, w = instruction.arguments
+    dim, eps = instruction.settings["dim"], instruction.settings["eps"]
+    if not _all_plain(instruction) or not dim:
+        return None
+    scale = _inverse_root(walk, _average(walk, walk.emit("mul", x, x), dim), eps)
+    return _affine(walk, walk.emit("mul", x, scale), w, None)
+
+
+# ----- products ------------------------------------------------------------------------------------------------------------
+
+
+@rule("linear")
+def _linear(walk: Walk, instruction: Instruction) -> Rewritten:
+    x, w, b = instruction.arguments
+    if not _all_plain(instruction):
+        return None
+    rows = walk.reshaped(x, (math.prod(x.shape[:-1]), x.shape[-1]))
+    out = _affine(walk, walk.emit("matmul", rows, walk.emit("permute", w, dims=(1, 0))), None, b)
+    return walk.reshaped(out, instruction.result.shape)
+
+
+@rule("addmm", "addmv", "baddbmm")
+def _added_product(walk: Walk, instruction: Instruction) -> Rewritten:
+    x, a, b = instruction.arguments
+    beta, alpha = instruction.settings["beta"], instruction.settings["alpha"]
+    if not _all_plain(instruction) or not isinstance(beta, (int, float)) or not isinstance(alpha, (int, float)):
+        return None
+    out = walk.emit("matmul", a, b)
+    out = out if alpha == 1 else walk.emit("mul", out, alpha)
     if beta == 0:
+        return out if out.shape == instruction.result.shape else walk.emit("expand", out, shape=instruction.result.shape)
+    return walk.emit("add", out, x if beta == 1 else walk.emit("mul", x, beta))
+
+
+# ----- attention -----------------------------------------------------------------------------------------------------------
+
+
+@rule("attention")
+def _attention(walk: Walk, instruction: Instruction) -> Rewritten:
+    q, k, v, mask = instruction.arguments
+    found = _weights_and_sums(walk, q, k, mask, **instruction.settings) if is_plain(v) and v.dtype == q.dtype else None
+    return None if found is None else walk.emit("div", walk.emit("matmul", found[0], v), found[1])
+
+
+@rule("attention_weights")
+def _attention_weights(walk: Walk, instruction: Instruction) -> Rewritten:
+    q, k, mask = instruction.arguments
+    found = _weights_and_sums(walk, q, k, mask, **instruction.settings)
+    return None if found is None else walk.emit("div", *found)
+
+
+def _weights_and_sums(walk: Walk, q: Value, k: Value, mask: Value | None, is_causal: bool, scale: float) -> tuple[Value, Value] | None:
+    """The exponentials of the scores, and their sums. A line of which nothing may be looked at has zeros, and the sum one."""
+    queries, keys = q.shape[-2], k.shape[-2]
+    masked = mask is not None
+    if not is_plain(q) or not is_plain(k) or q.dtype != k.dtype or (is_causal and queries * keys > _LARGEST_MASK):
         return None
-    product = e("matmul", x, y)
-    product = product if alpha == 1 else e("mul", product, alpha)
-    return e("add", a if beta == 1 else e("mul", a, beta), product)
-
-
-_RULES: dict[str, Callable[..., Value | None]] = {
-    "softmax": _softmax,
-    "log_softmax": _log_softmax,
-    "logsumexp": _logsumexp,
-    "softmax_cross_entropy": _cross_entropy,
-    "gather": _gather,
-    "gather_backward": _gather_backward,
-    "mean": _mean,
-    "mean_all": _mean_all,
-    "line_dot": _line_dot,
-    "native_layer_norm": _layer_norm,
-    "linear": _linear,
-    "addmm": _addmm,
-    "baddbmm": _addmm,
-    "addmv": _addmm,
-}
+    if mask is not None and mask.dtype not in (q.dtype, np.dtype(bool)):
+        return None
+    emit = walk.emit
+    scores = emit("matmul", emit("mul", q, scale), emit("permute", k, dims=(*range(k.ndim - 2), k.ndim - 1, k.ndim - 2)))
+    if mask is not None and mask.dtype.kind == "b":
+        scores = emit("where", mask, scores, -math.inf)
+    elif mask is not None:
+        scores = emit("add", scores, mask)
+    if is_causal:
+        seen = walk.constant(np.arange(keys) <= np.arange(queries)[:, None], np.dtype(bool))
+        scores = emit("where", seen, scores, -math.inf)
+    dim = (scores.ndim - 1,)
+    top = _largest(walk, scores, dim)
+    top = emit("where", emit("eq", top, -math.inf), 0.0, top) if masked else top
+    weights = emit("exp", emit("sub", scores, top))
+    total = _sum(walk, weights, dim, True)
+    return weights, emit("where", emit("eq", total, 0.0), 1.0, total) if masked else total

@@ -3,6 +3,7 @@
     getitem(embed(x, i), j)              ->  a part of x where j lies within i, zeros where it lies outside
     getitem(slice_scatter(x, y, i), j)   ->  a part of y, or of x
     getitem(cat(x, y, ...), j)           ->  a part of one of them; stack likewise
+    stack(x[3], x[4], x[5], y)           ->  x[3:6], and what else there is behind it
     slice_scatter(slice_scatter(x, y, i), z, j)  ->  slice_scatter(x, z, j) where i lies within j
 
 No element is computed, so this is exact. It follows `canonical_views`, which brings indices into one form.
@@ -91,3 +92,49 @@ def _overwritten(walk: Walk, instruction: Instruction) -> Rewritten:
     if made is not None and is_written(made.settings["index"], x.shape) and within(stated(made.settings["index"], x.shape), place):
         return walk.emit("slice_scatter", made.arguments[0], y, index=index)
     return None
+
+
+@rule("stack")
+def _stack_of_rows(walk: Walk, instruction: Instruction) -> Rewritten:
+    """Rows of one array that follow one another are read at once."""
+    rows = [_row(walk, a) for a in instruction.arguments]
+    found: list[tuple[Value, int, int, int]] = []  # an array, its first row, the step, how many
+    begin = 0
+    while begin < len(rows):
+        first = rows[begin]
+        step, end = 1, begin + 1
+        if first is not None and end < len(rows) and _follows(rows[end], first, None):
+            step = rows[end][1] - first[1]  # type: ignore[index]
+            while end < len(rows) and _follows(rows[end], first, step * (end - begin)):
+                end += 1
+        found.append((*(first or (instruction.arguments[begin], -1)), step, end - begin))
+        begin = end
+    if len(found) > max(1, len(rows) // 4):
+        return None
+    parts = []
+    for array, at, step, count in found:
+        if at < 0:
+            parts.append(walk.reshaped(array, (1, *array.shape)))
+        else:
+            parts.append(read(walk, array, ((at, count, step), *[(0, n, 1) for n in array.shape[1:]])))
+    joined = parts[0] if len(parts) == 1 else walk.emit("cat", *parts, dim=0)
+    dim = instruction.settings["dim"]
+    return walk.emit("permute", joined, dims=(*range(1, dim + 1), 0, *range(dim + 1, joined.ndim))) if dim else joined
+
+
+def _row(walk: Walk, value: Value) -> tuple[Value, int] | None:
+    """The array of which a value is a row, and which."""
+    made = walk.made_by(value, "getitem")
+    if made is None:
+        return None
+    (x,) = made.arguments
+    if not is_written(made.settings["index"], x.shape):
+        return None
+    at, *rest = stated(made.settings["index"], x.shape)
+    return (x, at) if isinstance(at, int) and is_whole(tuple(rest), x.shape[1:]) else None
+
+
+def _follows(row: tuple[Value, int] | None, first: tuple[Value, int], distance: int | None) -> bool:
+    if row is None or row[0] is not first[0]:
+        return False
+    return abs(row[1] - first[1]) == 1 if distance is None else row[1] - first[1] == distance

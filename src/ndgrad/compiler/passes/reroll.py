@@ -15,8 +15,8 @@ operand of round t being
 Rounds at either end that do not follow the rules stay as they are. What the rest of the program reads of a round's values comes out of the
 loop: the last round's as it is, those of all rounds as an array with a row for each.
 
-Exact: every instruction is run on the same values as before, in the same order. Loops inside loops are found by doing it again: a loop is an
-instruction of the block around it.
+Exact: every instruction is run on the same values as before, in the same order. Loops inside loops are found by doing it again: a loop is
+an instruction of the block around it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.compiler.ops import loop, op_named
-from ndgrad.compiler.passes.basic_index import written
+from ndgrad.compiler.passes.basic_index import Place, written
 from ndgrad.compiler.passes.cse import frozen
 from ndgrad.compiler.passes.order import with_views_in_place
 from ndgrad.compiler.passes.periods import periods, runs
@@ -72,7 +72,8 @@ class _Loop:
     #: carried values: (place * _RESULTS + result, numbers of the values to start with, the farthest first) in the order of first use
     carried: dict[tuple[int, tuple[int, ...]], None] = field(default_factory=dict)
     invariants: dict[int, None] = field(default_factory=dict)
-    #: rows that are read: ("stack", loop, place, first, step), ("kept", loop, slot, first, step), ("index", number, index, dim, first, step)
+    #: rows that are read: ("stack", loop, place, first, step), ("kept", loop, slot, first, step), or of what a `getitem` reads:
+    #: ("index", the number of that, the place of the `getitem` in the program, dimension, first, step)
     rows: dict[tuple[Any, ...], None] = field(default_factory=dict)
     #: what comes out: places whose last value is read, and places (or slots) of which every round's is
     last: dict[int, Value] = field(default_factory=dict)
@@ -215,7 +216,7 @@ class _Roller:
         return None
 
     def _reading(self, numbers: Any, middle: int) -> tuple[str, Any, Any] | None:
-        """How an operand that is another value in each round is a row of what an earlier loop has made: what, which, and in which rounds."""
+        """How an operand that is another value in each round is a row of what an earlier loop has made: what, which, in which rounds."""
         here = next((made for made in self.loops if made.contains(int(numbers[middle]))), None)
         if here is None or len(numbers) < 3:
             return None
@@ -226,6 +227,9 @@ class _Roller:
         step = int(rows[middle + 1] - rows[middle]) if middle + 1 < len(rows) else int(rows[middle] - rows[middle - 1])
         expected = rows[middle] + step * (np.arange(len(rows)) - middle)
         follows = inside & (rows == expected)
+        if place // _RESULTS in here.running:
+            _, number, position, dim, first, by = here.running[place // _RESULTS]
+            return "index", ((number, position, dim), None, first + by * expected, by * step), follows
         best: tuple[str, Any, Any] = ("stack", (here, place, expected, step), follows)
         for slot in here.carried:
             if slot[0] != place or len(slot[1]) != 1:
@@ -262,7 +266,7 @@ class _Roller:
         for j in range(period):
             if j in running:
                 d, first, step, _ = running[j]
-                reading = ("index", int(block[low, j, 0]), j, d, first + step * low, step)
+                reading = ("index", int(block[low, j, 0]), made.start + j, d, first + step * low, step)
                 made.running[j] = reading
                 made.rows[reading] = None
                 continue
@@ -286,7 +290,7 @@ class _Roller:
                     made.roles[j, q] = "invariant", number
                 else:
                     kind, (here, which, rows, step), _ = readings[j, q]
-                    reading = (kind, here, which, int(rows[low]), step)
+                    reading = (kind, *(here if which is None else (here, which)), int(rows[low]), step)
                     made.rows[reading] = None
                     made.roles[j, q] = "row", reading
         return made
@@ -333,6 +337,11 @@ class _Roller:
                 else:
                     _, here, which, _, _ = reading
                     self._want_stack(here, reading[0], which)
+        for (
+            made
+        ) in self.loops:  # in one order, so that like loops are alike; where there are rows of all rounds, the last row is the last round's
+            made.stacks = {key: made.stacks[key] for key in sorted(made.stacks, key=str)}
+            made.last = {place: made.last[place] for place in sorted(made.last) if ("stack", place) not in made.stacks}
 
     def _want(self, numbers: Iterable[int]) -> None:
         for number in numbers:
@@ -340,7 +349,9 @@ class _Roller:
             if here is None:
                 continue
             place, round_ = self._split(here, number)
-            if round_ == here.count - 1:
+            if place // _RESULTS in here.running:
+                self._want([here.running[place // _RESULTS][1]])
+            elif round_ == here.count - 1:
                 value = self.value[number]
                 here.last.setdefault(place, Value(value.shape, value.dtype))
             else:
@@ -363,11 +374,16 @@ class _Roller:
         if here is None:
             return self.value[number]
         place, round_ = self._split(here, number)
-        if round_ == here.count - 1:
+        if place // _RESULTS in here.running:
+            if number not in self.parts:
+                source = self._outside(here.running[place // _RESULTS][1])
+                self.parts[number] = self._emit("getitem", source, **self.instructions[number // _RESULTS].settings)
+            return self.parts[number]
+        if place in here.last:
             return here.last[place]
         if number not in self.parts:
             stack = here.stacks["stack", place]
-            index = (round_, *[(0, n, 1) for n in stack.shape[1:]])
+            index: tuple[Place, ...] = (round_, *[(0, n, 1) for n in stack.shape[1:]])
             self.parts[number] = self._emit("getitem", stack, index=written(index))
         return self.parts[number]
 
@@ -384,37 +400,36 @@ class _Roller:
         fixed = [self._outside(n) for n in made.invariants]
         sequences, reads = [], []
         for reading in made.rows:
-            array, first, step = self._sequence(made, reading)
+            array, first, step = self._sequence(reading)
             sequences.append(array)
             reads.append((first, step))
         body, inner = self._body(made, starts, fixed, sequences)
         following: list[Value] = []
-        for place, first in slots:
-            chain = inner["carried", (place, first)]
+        for place, starting in slots:
+            chain = inner["carried", (place, starting)]
             following += [inner["place", place], *chain[:-1]]
         wanted_last = [place for place in made.last if not any(place == p for p, _ in slots)]
         stacked = [inner["place", which] if kind == "stack" else inner["carried", which][-1] for kind, which in made.stacks]
         body.outputs = [*following, *[inner["place", place] for place in wanted_last], *stacked]
         results: list[Value] = []
-        for place, first in slots:
-            final = made.last.setdefault(place, Value(*_type(starts[len(results)])))
-            results.append(final if final not in results else Value(final.shape, final.dtype))
-            results += [Value(*_type(v)) for v in starts[len(results) : len(results) + len(first) - 1]]
+        for place, starting in slots:
+            final = made.last.get(place)
+            results.append(Value(*_type(starts[len(results)])) if final is None or final in results else final)
+            results += [Value(*_type(v)) for v in starts[len(results) : len(results) + len(starting) - 1]]
         results += [*[made.last[place] for place in wanted_last], *made.stacks.values()]
-        settings = {
-            "body": body, "count": made.count, "carried": len(starts), "invariant": len(fixed), "reads": tuple(reads), "last": len(wanted_last),
-        }  # fmt: skip
+        counts = {"count": made.count, "carried": len(starts), "invariant": len(fixed), "reads": tuple(reads), "last": len(wanted_last)}
+        settings = {"body": body, **counts}
         where = self.instructions[made.start].where
         self.out.append(Instruction(loop, (*starts, *fixed, *sequences), settings, tuple(results), where))
 
-    def _sequence(self, made: _Loop, reading: tuple[Any, ...]) -> tuple[Value, int, int]:
+    def _sequence(self, reading: tuple[Any, ...]) -> tuple[Value, int, int]:
         """The array of which a loop reads rows, the first of them, and the step."""
         if reading[0] != "index":
             kind, here, which, first, step = reading
             return here.stacks[kind, which], first, step
-        _, number, j, dim, first, step = reading
+        _, number, position, dim, first, step = reading
         source = self._outside(number)
-        index = list(stated(self.instructions[made.start + j].settings["index"], source.shape))
+        index = list(stated(self.instructions[position].settings["index"], source.shape))
         index[dim] = (0, source.shape[dim], 1)
         if any(item != (0, n, 1) for item, n in zip(index, source.shape, strict=True)):
             source = self._emit("getitem", source, index=written(tuple(index)))
