@@ -114,9 +114,9 @@ def can_read(place: Place, is_row: bool) -> bool:
 
 def lowered_loop(instruction: Instruction, reads: list[Place], grouped: Any) -> Loop | None:
     """The loop of an instruction, its body lowered by `grouped`; None where the body needs what is not native."""
-    from ndgrad.compiler.passes.decompose import decomposed
+    from ndgrad.compiler.passes.decompose import decompose
 
-    body, checks = decomposed(instruction.settings["body"])
+    body, checks = decompose(instruction.settings["body"])
     if checks:
         return None
     body = with_results_of_its_own(body)
