@@ -131,8 +131,8 @@ class _Grouping:
             return
         if pointwise.is_pointwise(instruction) and instruction.result.size:
             self._join(instruction, instruction.result.shape)
-        elif pointwise.is_reduction(instruction) and next(instruction.values()).size:
-            self._reduce(instruction)
+        elif pointwise.is_reduction(instruction) and self._reduce(instruction):
+            pass
         elif op.name in ("reshape", "unsafe_view") and pointwise.is_type(instruction.result.dtype) and instruction.result.size:
             self._join(instruction, next(instruction.values()).shape)  # a copy
         elif (parts := parts_of(instruction)) is not None:
@@ -225,8 +225,8 @@ class _Grouping:
         self.steps.append(Kernel(shape))
         self._put(len(self.steps) - 1, Item(instruction, reads))
 
-    def _reduce(self, instruction: Instruction) -> None:
-        """Put a reduction into the kernel that computes its argument, or into a new one."""
+    def _reduce(self, instruction: Instruction) -> bool:
+        """Put a reduction into the kernel that computes its argument, or into a new one; False where neither can have it."""
         source = next(instruction.values())
         shape, dims = source.shape, pointwise.reduced_dims(instruction)
         kept = len(shape) - len(dims)
@@ -235,7 +235,7 @@ class _Grouping:
         if trailing:
             rows = (*shape[:kept], prod(shape[kept:]))
             read = place.reshaped(rows) if len(dims) != 1 else place
-            if read is not None and (rows[-1] <= _LONGEST_ROW or kept == 0):
+            if read is not None:
                 for number in range(self._earliest([place]), len(self.steps)):
                     kernel = self.steps[number]
                     if isinstance(kernel, Kernel) and kernel.rows in (None, kept) and _reshape(kernel, rows):
@@ -244,13 +244,15 @@ class _Grouping:
                             kernel.rows = kept
                             kernel.row_values.add(instruction.result)
                             self._put(number, item)
-                            return
+                            return True
                 self.steps.append(Kernel(rows, kept))
                 kernel = self.steps[-1]
                 assert isinstance(kernel, Kernel)
                 kernel.row_values.add(instruction.result)
                 self._put(len(self.steps) - 1, Item(instruction, [read]))
-                return
+                return True
+        if not pointwise.is_float_sum(instruction):
+            return False
         target = _target(instruction, shape, dims)
         for number in range(self._earliest([place]), len(self.steps)):
             kernel = self.steps[number]
@@ -259,9 +261,10 @@ class _Grouping:
                 if item is not None:
                     kernel.targets[instruction.result] = target
                     self._put(number, item)
-                    return
+                    return True
         self.steps.append(Kernel(shape, targets={instruction.result: target}))
         self._put(len(self.steps) - 1, Item(instruction, [place]))
+        return True
 
     def _earliest(self, reads: list[Place | None]) -> int:
         """The first step that could be joined by what reads these places: the one that computes them, or the next."""

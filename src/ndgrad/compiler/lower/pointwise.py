@@ -103,34 +103,35 @@ _CHEAP = frozenset(
 
 # ----- reductions ---------------------------------------------------------------------------------------------------------
 
-_SUMS = frozenset(["sum", "sum_all"])
-_EXTREMES = {"amax": "maximum", "max_all": "maximum", "amin": "minimum", "min_all": "minimum"}
+#: The reductions, by the names of their ops.
+_REDUCTIONS = {
+    "sum": "sum", "sum_all": "sum", "prod": "prod", "prod_all": "prod", "amax": "maximum", "max_all": "maximum", "amin": "minimum",
+    "min_all": "minimum", "any": "any", "all": "all",
+}  # fmt: skip
 
 
 def is_reduction(instruction: Instruction) -> bool:
     """Whether an instruction reduces dimensions of its argument by an op that is known here."""
-    name = instruction.op.name
-    if name not in _SUMS and name not in _EXTREMES:
+    name, values = instruction.op.name, list(instruction.values())
+    if name not in _REDUCTIONS or len(values) != 1 or not values[0].size:
         return False
-    values = list(instruction.values())
     dtype = instruction.result.dtype
-    if len(values) != 1 or not is_type(values[0].dtype) or dtype.kind != "f" or not is_type(dtype):
+    if not is_type(values[0].dtype) or not is_type(dtype) or (_REDUCTIONS[name] in ("any", "all")) != (dtype.kind == "b"):
         return False
-    return name in _SUMS or _is_row_wise(instruction)
+    return name.endswith("_all") or instruction.settings.get("dim") not in (None, ())
 
 
-def _is_row_wise(instruction: Instruction) -> bool:
-    """Whether a reduction takes trailing dimensions together: only sums are added up in memory."""
-    source, dims = next(instruction.values()), reduced_dims(instruction)
-    return all(d in dims or source.shape[d] == 1 for d in range(min(dims, default=0), source.ndim))
+def is_float_sum(instruction: Instruction) -> bool:
+    """Whether a reduction may be added up in memory, row by row."""
+    return _REDUCTIONS[instruction.op.name] == "sum" and instruction.result.dtype.kind == "f"
 
 
 def reduced_dims(instruction: Instruction) -> tuple[int, ...]:
     """The dimensions that a reduction takes together."""
     source = next(instruction.values())
-    dims = instruction.settings.get("dim")
-    if instruction.op.name.endswith("_all") or dims is None or dims == ():
+    if instruction.op.name.endswith("_all"):
         return tuple(range(source.ndim))
+    dims = instruction.settings["dim"]
     dims = dims if isinstance(dims, tuple) else (dims,)
     return tuple(sorted(d % source.ndim for d in dims))
 
@@ -139,5 +140,5 @@ class Accumulator(Reduction):
     """The reduction of one instruction, in registers."""
 
     def __init__(self, f: Function, value: Value, instruction: Instruction) -> None:
-        super().__init__(f, _EXTREMES.get(instruction.op.name, "sum"), value.dtype.name)
+        super().__init__(f, _REDUCTIONS[instruction.op.name], value.dtype.name)
         self.value = value
