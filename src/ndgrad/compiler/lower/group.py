@@ -448,6 +448,10 @@ def _reshape(kernel: Kernel, shape: tuple[int, ...]) -> bool:
                     return False
             reads.append(place)
         moved.append(reads)
+    puts = [(value, place.reshaped(shape)) for value, place in kernel.puts]
+    if any(place is None for _, place in puts):
+        return False
+    kernel.puts = puts  # type: ignore[assignment]  # none is None
     for item, reads in zip(kernel.items, moved, strict=True):
         item.reads = reads
     kernel.shape = shape

@@ -163,6 +163,7 @@ class _Frame:
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         program = self.program
         for value, array in zip(program.program.inputs, inputs, strict=True):
+            array = np.asarray(array)  # of a NumPy scalar, which has no memory that stays
             self.put(value, array if array.flags.c_contiguous else array.copy())
         for value in program.fresh:
             self.put(value, np.empty(value.shape, value.dtype))

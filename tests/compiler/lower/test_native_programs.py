@@ -1,0 +1,240 @@
+"""Programs as native code: what they give is what NumPy gives, and they are cut into as few kernels as they should be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ndgrad
+from ndgrad import Tensor
+from ndgrad.nn import functional as F
+
+pytest.importorskip("llvmlite")
+
+from ndgrad.compiler.function import CompiledFunction
+from ndgrad.compiler.lower.group import Call, Kernel, grouped
+from ndgrad.compiler.lower.loops import Loop
+from ndgrad.compiler.lower.native_program import NativeProgram
+from ndgrad.compiler.lower.products import Product
+from ndgrad.compiler.passes import simplified
+from ndgrad.compiler.passes.reroll import rolled
+from ndgrad.compiler.program import Program
+from tests.compiler.traced import arrays_for, random_function, run, traced
+
+RNG = np.random.default_rng(5)
+
+
+@pytest.fixture(autouse=True)
+def failures_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NDGRAD_COMPILE_RAISE", "1")
+    monkeypatch.delenv("NDGRAD_COMPILE_REPLAY", raising=False)
+
+
+def assert_close(found: list[Any], expected: list[Any], ulps: int = 200) -> None:
+    for a, b in zip(found, expected, strict=True):
+        assert a.shape == b.shape
+        assert a.dtype == b.dtype
+        if a.dtype.kind != "f":
+            assert (a == b).all()
+            continue
+        scale = float(np.abs(b[np.isfinite(b)]).max(initial=np.finfo(b.dtype).tiny))
+        np.testing.assert_allclose(a, b, rtol=0, atol=ulps * float(np.finfo(b.dtype).eps) * scale)
+
+
+def native(function: Callable[..., Any], *arrays: Any, gradients: bool = True) -> tuple[NativeProgram, Program]:
+    """The native program of a function, which gives what NumPy gives."""
+    program = traced(function, list(arrays), gradients)
+    made = NativeProgram(simplified(program))
+    given = arrays_for(program, list(arrays))
+    assert_close(made(given), run(program, given))
+    return made, program
+
+
+def kinds(made: NativeProgram) -> list[str]:
+    return [type(step).__name__ if not isinstance(step, Call) else step.instruction.op.name for step in made.groups.steps]
+
+
+def floats(*shape: int, dtype: Any = np.float64) -> Any:
+    return RNG.standard_normal(shape).astype(dtype)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_random_programs(seed: int) -> None:
+    function, arrays = random_function(seed)
+    program = traced(function, arrays)
+    made = NativeProgram(simplified(program))
+    given = arrays_for(program, arrays)
+    with np.errstate(all="ignore"):
+        found = made(given)
+    for a, b in zip(found, run(program, given), strict=True):
+        assert a.dtype == b.dtype
+        finite = np.isfinite(b) if b.dtype.kind in "fc" else np.ones(b.shape, bool)
+        scale = float(np.abs(b[finite]).max(initial=1.0)) if b.dtype.kind in "fc" else 1.0
+        np.testing.assert_allclose(a[finite], b[finite], rtol=1e-9, atol=1e-11 * scale)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(), (1,), (2,), (3,), (7,), (8,), (33,), (3, 5), (2, 1, 17), (40, 3), (1000,)])
+def test_a_chain_of_elementwise_ops_is_one_kernel(shape: tuple[int, ...], dtype: Any) -> None:
+    def f(x: Tensor, y: Tensor) -> Tensor:
+        z = x * 2.0 + y.sin()
+        return (z.exp() - x / (1.0 + y * y)).sum()
+
+    arrays = floats(*shape, dtype=dtype), floats(*shape, dtype=dtype)
+    assert kinds(native(f, *arrays, gradients=False)[0]) == ["Kernel"]
+    assert len(native(f, *arrays)[0].groups.steps) <= 3  # and one for what is a number, one for what depends on that
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x.t(),
+        lambda x: x[1:, ::2],
+        lambda x: x[2],
+        lambda x: x.t()[1:-1],
+        lambda x: x.t().reshape(-1),
+        lambda x: x.reshape(2, 3, 5).permute(2, 0, 1),
+        lambda x: x[:, None, :].expand(6, 4, 5),
+        lambda x: x.flip(0)[::2],
+        lambda x: x.unfold(1, 2, 1),
+        lambda x: x.diagonal(),
+    ],
+)
+def test_views_are_read_where_they_lie(view: Callable[[Tensor], Tensor]) -> None:
+    native(lambda x: (view(x) * view(x * 3.0).tanh()).sum(), floats(6, 5))
+
+
+def test_rows_are_gone_through_in_one_kernel() -> None:
+    x = floats(6, 9)
+    assert kinds(native(lambda x: x.softmax(1), x, gradients=False)[0]) == ["Kernel"]
+    assert kinds(native(lambda x: F.layer_norm(x, (9,)) * 2.0, x, gradients=False)[0]) == ["Kernel"]
+    made, _ = native(lambda x: (x.softmax(1) * x.log_softmax(1)).sum(), x)
+    assert set(kinds(made)) == {"Kernel"}
+    assert len(made.groups.steps) <= 3
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2, (0, 1), (1, 2), (0, 2), (0, 1, 2)])
+@pytest.mark.parametrize("shape", [(3, 4, 5), (1, 7, 2), (2, 1, 40), (5, 33, 1)])
+def test_sums_over_any_dimensions(dim: Any, shape: tuple[int, ...]) -> None:
+    native(lambda x: (x.sin().sum(dim) * 2.0, x.sum(dim, keepdim=True) * x, x.amax(dim)), floats(*shape))
+
+
+def test_integers_and_booleans() -> None:
+    i, j = RNG.integers(-9, 9, (4, 7)), RNG.integers(1, 5, (4, 7))
+
+    def f(i: Tensor, j: Tensor) -> Any:
+        small = i < j
+        return i * j - 3, small.any(1), small.all(), (i // j).sum(1), i.amax(), ndgrad.where(small, i, j), (i % j).to(ndgrad.float32)
+
+    made, _ = native(f, i, j)
+    assert "any" not in kinds(made)
+
+
+def test_parts_are_put_together_in_place() -> None:
+    x, y = floats(3, 4), floats(2, 4)
+    made, _ = native(lambda x, y: ndgrad.cat([x.exp(), y * 2.0, x[:1]]), x, y, gradients=False)
+    assert set(kinds(made)) == {"Kernel"}
+    native(lambda x, y: (ndgrad.cat([x, y]) * ndgrad.stack([x[0], y[1], x[2], y[0], x[1]])).sum(), x, y)
+
+    def writes(x: Tensor, y: Tensor) -> Tensor:
+        z = x.clone()
+        z[1:] = y * 3.0
+        z[:, 2] += 1.0
+        return z * z
+
+    native(writes, x, y)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shapes", [((5, 7), (7, 3)), ((4, 5, 7), (7, 3)), ((4, 5, 7), (4, 7, 3)), ((2, 1, 3, 4), (5, 4, 2)), ((7,), (7, 3)), ((5, 7), (7,)), ((7,), (7,))])
+def test_products(shapes: Any, dtype: Any) -> None:
+    made, _ = native(lambda a, b: ((a @ b) * 2.0).tanh().sum(), *[floats(*s, dtype=dtype) for s in shapes])
+    assert {k for k in kinds(made) if k not in ("Kernel", "Product")} <= {"contract"}  # outer products, in gradients of vectors
+    assert any(isinstance(step, Product) for step in made.groups.steps)
+
+
+def test_large_arrays_are_shared_among_workers() -> None:
+    x = floats(300_001)
+    made, _ = native(lambda x: (x.sin() * x.exp()).sum() + x.amax(), x)
+    assert "ndgrad_run" in made.text
+    native(lambda a, b: (a @ b).relu().sum(), floats(200, 150), floats(150, 170))
+    native(lambda x: x.softmax(1) * 2.0, floats(700, 90))
+
+
+@pytest.mark.parametrize("n", [1, 2, 15, 16, 17, 63, 64, 65, 255, 1000, 4097, 70_000])
+def test_sums_are_no_less_accurate_than_numpys(n: int) -> None:
+    x = (RNG.standard_normal(n) * np.exp(RNG.uniform(-8, 8, n))).astype(np.float32)
+    program = traced(lambda t: t.sum(), [x], gradients=False)
+    found = float(NativeProgram(program)([x])[0])
+    exact = math.fsum(map(float, x))
+    assert abs(found - exact) <= max(abs(float(x.sum()) - exact), 2 * float(np.abs(x).sum()) * 2.0**-24)
+
+
+def test_a_sum_of_infinities_and_nans() -> None:
+    for values in ([1.0, math.inf], [math.inf, -math.inf], [1.0, math.nan], [-math.inf] * 40, [1e308] * 20):
+        x = np.array(values)
+        program = traced(lambda t: (t.sum(), t.amax(), t.amin()), [x], gradients=False)
+        with np.errstate(all="ignore"):
+            np.testing.assert_equal([float(a) for a in NativeProgram(program)([x])], [x.sum(), x.max(), x.min()])
+
+
+def test_repeated_blocks_run_as_native_loops() -> None:
+    def descent(x: Tensor, w: Tensor) -> Tensor:
+        for _ in range(30):
+            x = x - 0.1 * (x * w).sin() + 0.01 * x @ w
+        return (x * x).sum()
+
+    x, w = floats(4), floats(4, 4)
+    program = traced(descent, [x, w])
+    made = NativeProgram(rolled(simplified(program)))
+    assert any(isinstance(step, Loop) for step in made.groups.steps)
+    given = arrays_for(program, [x, w])
+    assert_close(made(given), run(program, given), ulps=4000)
+
+
+def test_an_index_out_of_range_is_the_ops_own_error() -> None:
+    loss = CompiledFunction(lambda x, y: F.cross_entropy(x, y))
+    x, y = ndgrad.tensor(floats(4, 3), requires_grad=True), ndgrad.tensor([0, 1, 2, 1])
+    expected = F.cross_entropy(x, y)
+    assert loss(x, y).item() == pytest.approx(expected.item(), rel=1e-14)
+    bad = ndgrad.tensor([0, 3, 2, 1])
+    with pytest.raises(Exception) as eager:
+        F.cross_entropy(x, bad)
+    with pytest.raises(type(eager.value)):
+        loss(x, bad)
+    assert loss(x, y).item() == pytest.approx(expected.item(), rel=1e-14)
+
+
+def test_calls_from_two_threads_have_memory_of_their_own() -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    program = traced(lambda a: (a @ a).tanh() @ a, [floats(40, 40)], gradients=False)
+    made = NativeProgram(program)
+    arrays = [floats(40, 40) for _ in range(8)]
+    expected = [run(program, [a])[0] for a in arrays]
+    with ThreadPoolExecutor(4) as executor:
+        for _ in range(5):
+            for found, want in zip(executor.map(lambda a: made([a])[0], arrays), expected, strict=True):
+                np.testing.assert_allclose(found, want, rtol=1e-10, atol=1e-10)
+
+
+def test_results_are_memory_of_their_own() -> None:
+    program = traced(lambda a: (a * 2.0, (a + 1.0).t()), [floats(3, 4)], gradients=False)
+    made = NativeProgram(program)
+    a, b = floats(3, 4), floats(3, 4)
+    first = [r.copy() for r in made([a])]
+    kept = made([a])
+    made([b])
+    for x, y in zip(kept, first, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+def test_a_kernel_may_be_joined_by_what_comes_later() -> None:
+    """A value that only a later instruction reads does not break a kernel apart."""
+    program = simplified(traced(lambda x, w: ((x @ w).sum(), x.sin() + x.cos()), [floats(4, 4), floats(4, 4)], gradients=False))
+    steps = grouped(program).steps
+    assert sum(isinstance(s, Kernel) for s in steps) <= 2
