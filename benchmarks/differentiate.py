@@ -14,6 +14,17 @@ from benchmarks.libraries import Functional
 from benchmarks.registry import Step
 
 
+class Compiler:
+    """What a column does to a function before it is timed: nothing, or `compile` of its library."""
+
+    compile: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function as the column at hand runs it."""
+    return function if Compiler.compile is None else Compiler.compile(function)
+
+
 def leaf(torch: Any, array: np.ndarray) -> Any:
     """A leaf tensor that requires grad, of the array's own dtype."""
     return torch.tensor(array, requires_grad=True)
@@ -26,6 +37,7 @@ def leaves(torch: Any, arrays: Sequence[np.ndarray]) -> list[Any]:
 
 def backward_step(loss: Callable[[], Any], parameters: Sequence[Any]) -> Step:
     """A step that clears the gradients, computes `loss()` and calls `backward()` on it."""
+    loss = compiled(loss)
 
     def step() -> Sequence[Any]:
         for parameter in parameters:

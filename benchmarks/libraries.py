@@ -93,6 +93,15 @@ def _load_ndgrad() -> Any:
     return namespace
 
 
+def _load_compiled(package: str) -> Any:
+    """The same with functions compiled."""
+    from benchmarks.differentiate import Compiler  # which is made of this file
+
+    namespace = _load_ndgrad() if package == "ndgrad" else _load_torch_dialect(package)
+    Compiler.compile = namespace.compile
+    return namespace
+
+
 # ----- the functional dialect -----------------------------------------------------------------------------
 
 
@@ -185,6 +194,8 @@ LIBRARIES: dict[str, Library] = {
     for library in (
         Library("torch", "torch eager", "torch", lambda: _load_torch_dialect("torch")),
         Library("ndgrad", "ndgrad", "ndgrad", _load_ndgrad),
+        Library("ndgrad-compiled", "ndgrad, compiled", "ndgrad", lambda: _load_compiled("ndgrad")),
+        Library("torch-compiled", "torch.compile", "torch", lambda: _load_compiled("torch")),
         Library("jax", "jax, op by op", "jax", lambda: _load_jax(jit=False)),
         Library("jax-jit", "jax, jit", "jax", lambda: _load_jax(jit=True)),
         Library("autograd", "HIPS autograd", "autograd", _load_autograd),
