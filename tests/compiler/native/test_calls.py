@@ -691,6 +691,34 @@ def test_what_an_entry_holds_goes_with_its_builtin(kernel: Callable[[str], int])
         assert all(ref() is None for ref in alive)  # without the collector
 
 
+def test_what_a_specialisation_holds_goes_when_it_is_removed(kernel: Callable[[str], int]):
+    class Thing:
+        pass
+
+    for kind in (NativeEntry, PythonEntry) if layout.problem() is None else (PythonEntry,):
+        entry, specs, alive = kind(), [], []
+        for number in range(3):
+            thing = Thing()
+            alive.append(weakref.ref(thing))
+            specs.append(
+                Specialisation(
+                    1, (Equal(Place(argument=0), number),), kernel("nothing"), (Returned(0),), keeps=(thing,)
+                )
+            )
+            entry.add(specs[-1])
+            del thing
+        assert [entry.call(number) for number in range(4)] == [0, 1, 2, MISS]
+        entry.remove(specs.pop(1))
+        assert [ref() is None for ref in alive] == [False, True, False]
+        assert [entry.call(number) for number in range(4)] == [0, MISS, 2, MISS]
+        assert entry.hits == [2, 2]
+        entry.remove(specs.pop())
+        entry.remove(specs.pop())
+        assert all(ref() is None for ref in alive)
+        assert [entry.call(number) for number in range(3)] == [MISS, MISS, MISS]
+        assert entry.hits == []
+
+
 # ----- threads and processes -----
 
 
@@ -760,6 +788,31 @@ def test_specialisations_are_added_while_calls_run(kernel: Callable[[str], int])
     assert entry.call(100) == "missed"
     thread.join()
     assert sorted(entry.hits)[-2:] == [1, 1]
+
+
+@native
+def test_a_specialisation_that_is_removed_during_a_call_stays_until_the_call_ends(kernel: Callable[[str], int]):
+    kept = np.zeros(1)
+    alive = weakref.ref(kept)
+    entry = NativeEntry()
+    spec = Specialisation(
+        0, (), kernel("sleep"), (Fresh(f64, (2,), WRAPPING), Same(None, 0)), keeps=(kept,), as_tuple=True
+    )
+    entry.add(spec)
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(entry.call()))
+    thread.start()
+    while not entry.hits[0]:
+        time.sleep(0.001)
+    entry.remove(spec)
+    del spec, kept
+    assert entry.call() is MISS
+    assert alive() is not None
+    thread.join()
+    assert results[0][0].shape == (2,)
+    entry.add(Specialisation(0, (), kernel("nothing")))
+    assert alive() is None
+    assert entry.call() is None
 
 
 @native
