@@ -286,7 +286,16 @@ class Scope:
     __slots__ = ("__dict__", "inner", "value")
 
 
-def test_places_along_slots_items_cells_and_contexts(fits: Callable[..., bool]):
+class Layer:
+    def __init__(self) -> None:
+        self.parameters: Any = {"weight": 5}
+
+
+class Bare:
+    __slots__ = ()
+
+
+def test_places_along_slots_items_attributes_cells_and_contexts(fits: Callable[..., bool]):
     outer, inner = Scope(), Scope()
     outer.inner, inner.value = inner, True
     path = Place(object=outer).slot(Scope, "inner").slot(Scope, "value")
@@ -303,6 +312,21 @@ def test_places_along_slots_items_cells_and_contexts(fits: Callable[..., bool]):
     assert fits(Equal(Place(object=table).item("scale"), 2.0))
     assert fits(Equal(Place(object=table).item("mean"), 1))
     assert not fits(Equal(Place(object=table).item("other"), 2.0))
+
+    layer = Layer()
+    weight = Place(object=layer).attributes(Layer).item("parameters").item("weight")
+    assert fits(Equal(weight, 5))
+    layer.parameters["weight"] = 6
+    assert not fits(Equal(weight, 5))
+    layer.__dict__ = {"parameters": {"weight": 5}}  # another dictionary altogether
+    assert fits(Equal(weight, 5))
+    layer.parameters = None
+    assert not fits(Equal(weight, 5))
+    del layer.parameters
+    assert not fits(Equal(weight, 5))
+    assert not fits(Equal(Place(object=outer).attributes(Layer).item("parameters"), 5))
+    assert not fits(Length(Place(object=outer).attributes(Scope), 1, dict))
+    assert not fits(Length(Place(object=Bare()).attributes(Bare), 0, dict))  # has none
 
     captured: Any = 3
     cell = (lambda: captured).__closure__[0]  # type: ignore[index]
@@ -664,7 +688,11 @@ def test_guards_that_miss_leave_no_references_and_no_errors(kernel: Callable[[st
     entry.add(Specialisation(2, arrays, kernel("nothing")))
     entry.add(Specialisation(2, (*arrays[:3], NumberAt(Place(argument=1), float)), kernel("nothing")))
     word = "".join(["wo", "rd"])
-    watched = [x, array, scope, table, word, variable]
+    layer = Layer()
+    entry.add(
+        Specialisation(2, (Is(Place(object=layer).attributes(Layer).item("parameters"), None),), kernel("nothing"))
+    )
+    watched = [x, array, scope, table, word, variable, layer, layer.__dict__]
     before = [sys.getrefcount(w) for w in watched]
     for _ in range(1000):
         assert entry.call(x, word) is None
