@@ -286,7 +286,16 @@ class Scope:
     __slots__ = ("__dict__", "inner", "value")
 
 
-def test_places_along_slots_items_cells_and_contexts(fits: Callable[..., bool]):
+class Layer:
+    def __init__(self) -> None:
+        self.parameters: Any = {"weight": 5}
+
+
+class Bare:
+    __slots__ = ()
+
+
+def test_places_along_slots_items_attributes_cells_and_contexts(fits: Callable[..., bool]):
     outer, inner = Scope(), Scope()
     outer.inner, inner.value = inner, True
     path = Place(object=outer).slot(Scope, "inner").slot(Scope, "value")
@@ -303,6 +312,21 @@ def test_places_along_slots_items_cells_and_contexts(fits: Callable[..., bool]):
     assert fits(Equal(Place(object=table).item("scale"), 2.0))
     assert fits(Equal(Place(object=table).item("mean"), 1))
     assert not fits(Equal(Place(object=table).item("other"), 2.0))
+
+    layer = Layer()
+    weight = Place(object=layer).attributes(Layer).item("parameters").item("weight")
+    assert fits(Equal(weight, 5))
+    layer.parameters["weight"] = 6
+    assert not fits(Equal(weight, 5))
+    layer.__dict__ = {"parameters": {"weight": 5}}  # another dictionary altogether
+    assert fits(Equal(weight, 5))
+    layer.parameters = None
+    assert not fits(Equal(weight, 5))
+    del layer.parameters
+    assert not fits(Equal(weight, 5))
+    assert not fits(Equal(Place(object=outer).attributes(Layer).item("parameters"), 5))
+    assert not fits(Length(Place(object=outer).attributes(Scope), 1, dict))
+    assert not fits(Length(Place(object=Bare()).attributes(Bare), 0, dict))  # has none
 
     captured: Any = 3
     cell = (lambda: captured).__closure__[0]  # type: ignore[index]
@@ -664,7 +688,11 @@ def test_guards_that_miss_leave_no_references_and_no_errors(kernel: Callable[[st
     entry.add(Specialisation(2, arrays, kernel("nothing")))
     entry.add(Specialisation(2, (*arrays[:3], NumberAt(Place(argument=1), float)), kernel("nothing")))
     word = "".join(["wo", "rd"])
-    watched = [x, array, scope, table, word, variable]
+    layer = Layer()
+    entry.add(
+        Specialisation(2, (Is(Place(object=layer).attributes(Layer).item("parameters"), None),), kernel("nothing"))
+    )
+    watched = [x, array, scope, table, word, variable, layer, layer.__dict__]
     before = [sys.getrefcount(w) for w in watched]
     for _ in range(1000):
         assert entry.call(x, word) is None
@@ -689,6 +717,34 @@ def test_what_an_entry_holds_goes_with_its_builtin(kernel: Callable[[str], int])
         assert call(1) is None
         del call
         assert all(ref() is None for ref in alive)  # without the collector
+
+
+def test_what_a_specialisation_holds_goes_when_it_is_removed(kernel: Callable[[str], int]):
+    class Thing:
+        pass
+
+    for kind in (NativeEntry, PythonEntry) if layout.problem() is None else (PythonEntry,):
+        entry, specs, alive = kind(), [], []
+        for number in range(3):
+            thing = Thing()
+            alive.append(weakref.ref(thing))
+            specs.append(
+                Specialisation(
+                    1, (Equal(Place(argument=0), number),), kernel("nothing"), (Returned(0),), keeps=(thing,)
+                )
+            )
+            entry.add(specs[-1])
+            del thing
+        assert [entry.call(number) for number in range(4)] == [0, 1, 2, MISS]
+        entry.remove(specs.pop(1))
+        assert [ref() is None for ref in alive] == [False, True, False]
+        assert [entry.call(number) for number in range(4)] == [0, MISS, 2, MISS]
+        assert entry.hits == [2, 2]
+        entry.remove(specs.pop())
+        entry.remove(specs.pop())
+        assert all(ref() is None for ref in alive)
+        assert [entry.call(number) for number in range(3)] == [MISS, MISS, MISS]
+        assert entry.hits == []
 
 
 # ----- threads and processes -----
@@ -760,6 +816,31 @@ def test_specialisations_are_added_while_calls_run(kernel: Callable[[str], int])
     assert entry.call(100) == "missed"
     thread.join()
     assert sorted(entry.hits)[-2:] == [1, 1]
+
+
+@native
+def test_a_specialisation_that_is_removed_during_a_call_stays_until_the_call_ends(kernel: Callable[[str], int]):
+    kept = np.zeros(1)
+    alive = weakref.ref(kept)
+    entry = NativeEntry()
+    spec = Specialisation(
+        0, (), kernel("sleep"), (Fresh(f64, (2,), WRAPPING), Same(None, 0)), keeps=(kept,), as_tuple=True
+    )
+    entry.add(spec)
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(entry.call()))
+    thread.start()
+    while not entry.hits[0]:
+        time.sleep(0.001)
+    entry.remove(spec)
+    del spec, kept
+    assert entry.call() is MISS
+    assert alive() is not None
+    thread.join()
+    assert results[0][0].shape == (2,)
+    entry.add(Specialisation(0, (), kernel("nothing")))
+    assert alive() is None
+    assert entry.call() is None
 
 
 @native

@@ -159,9 +159,20 @@ def make_entry(
 
 class _Table(np.ndarray[Any, Any]):
     """The words behind a builtin's `self`, which native code finds at the array's data pointer, and all that they point
-    at."""
+    at: always, in the rows that are tried, and in those that are not any more while a call may be inside them."""
 
-    keeps: list[Any]
+    keeps: tuple[Any, ...]
+    rows: list[_Row]
+    retired: list[Any]
+
+
+class _Row:
+    """A specialisation, its words and what they point at."""
+
+    def __init__(self, specialisation: Specialisation) -> None:
+        self.specialisation = specialisation
+        self.keeps: list[Any] = []
+        self.words = _encode(specialisation, self.keeps)
 
 
 class _MethodDef(ctypes.Structure):
@@ -182,30 +193,45 @@ class NativeEntry:
         table[tables.FALLBACK] = 0 if fallback is None else id(fallback)
         table[tables.SENTINEL] = id(MISS)
         method = _MethodDef(name.encode(), code.address("call"), _FASTCALL | _KEYWORDS, None)
-        table.keeps = [code, method, fallback]
+        table.keeps, table.rows, table.retired = (code, method, fallback), [], []
         new = layout.function("PyCFunction_NewEx")
         make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(new)
         self.call: Callable[..., Any] = make(ctypes.addressof(method), table, None)
         self._table = table
-        self._rows: list[np.ndarray[Any, Any]] = []
+        self._addresses = np.zeros(0, np.int64)
 
     def add(self, specialisation: Specialisation, first: bool = False) -> None:
         """Another specialisation, tried after those that are there, or before."""
-        keeps: list[Any] = [specialisation]
-        row = _encode(specialisation, keeps)
-        rows = [row, *self._rows] if first else [*self._rows, row]
-        addresses = np.array([_address(r) for r in rows], np.int64)
-        # Nothing is let go while the builtin lives: a call that has let go of the interpreter lock may be inside the
-        # old rows.
-        self._table.keeps += [*keeps, row, addresses]
-        self._rows = rows
-        self._table[tables.SPECIALISATIONS] = _address(addresses)
-        self._table[tables.COUNT] = len(rows)
+        row = _Row(specialisation)
+        self._put([row, *self._table.rows] if first else [*self._table.rows, row])
+
+    def remove(self, specialisation: Specialisation) -> None:
+        """Try a specialisation no more. What it holds goes, at the latest with the next change after the last call
+        inside."""
+        gone = [row for row in self._table.rows if row.specialisation is specialisation]
+        self._put([row for row in self._table.rows if row.specialisation is not specialisation])
+        self._table.retired += gone
+        del gone
+        self._free()
 
     @property
     def hits(self) -> list[int]:
         """How often each specialisation has been found to fit, in the order in which they are tried."""
-        return [int(row[tables.HITS]) for row in self._rows]
+        return [int(row.words[tables.HITS]) for row in self._table.rows]
+
+    def _put(self, rows: list[_Row]) -> None:
+        table, addresses = self._table, np.array([_address(row.words) for row in rows], np.int64)
+        table.retired.append(self._addresses)
+        # A call in another thread between two of these lines finds fewer rows than there are, never more.
+        table[tables.COUNT] = min(len(rows), len(table.rows))
+        table[tables.SPECIALISATIONS] = _address(addresses)
+        table[tables.COUNT] = len(rows)
+        table.rows, self._addresses = rows, addresses
+        self._free()
+
+    def _free(self) -> None:
+        if not self._table[tables.INSIDE]:  # calls let go of the interpreter lock while they are inside a row
+            self._table.retired = []
 
 
 def _encode(spec: Specialisation, keeps: list[Any]) -> np.ndarray[Any, Any]:
@@ -277,23 +303,35 @@ class PythonEntry:
     def __init__(self, fallback: Callable[..., Any] | None = None, name: str = "compiled") -> None:
         self.__name__ = name
         self._fallback = fallback
-        self._specialisations: list[Specialisation] = []
-        self.hits: list[int] = []
+        self._rows: tuple[_Tried, ...] = ()  # replaced as a whole, since a call may be going through it
 
     def add(self, specialisation: Specialisation, first: bool = False) -> None:
-        place = 0 if first else len(self._specialisations)
-        self._specialisations.insert(place, specialisation)
-        self.hits.insert(place, 0)
+        row = _Tried(specialisation)
+        self._rows = (row, *self._rows) if first else (*self._rows, row)
+
+    def remove(self, specialisation: Specialisation) -> None:
+        self._rows = tuple(row for row in self._rows if row.specialisation is not specialisation)
+
+    @property
+    def hits(self) -> list[int]:
+        return [row.hits for row in self._rows]
 
     def call(self, *arguments: Any, **keywords: Any) -> Any:
         whole = (*arguments, *keywords.values())
-        for number, spec in enumerate(self._specialisations):
+        for row in self._rows:
+            spec = row.specialisation
             if len(arguments) == spec.arguments and tuple(keywords) == spec.keywords:
                 found = _check(spec, whole)
                 if found is not None:
-                    self.hits[number] += 1
+                    row.hits += 1
                     return _run(spec, whole, found)
         return MISS if self._fallback is None else self._fallback(*arguments, **keywords)
+
+
+@dataclass(eq=False, slots=True)
+class _Tried:
+    specialisation: Specialisation
+    hits: int = 0
 
 
 def _check(spec: Specialisation, arguments: tuple[Any, ...]) -> list[Found] | None:

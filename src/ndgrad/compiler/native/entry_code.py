@@ -30,6 +30,7 @@ declare i32 @PyObject_RichCompareBool(ptr, ptr, i32)
 declare i64 @PyObject_Size(ptr)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
 declare ptr @PyDict_GetItemWithError(ptr, ptr)
+declare ptr @PyObject_GenericGetDict(ptr, ptr)
 declare i32 @PyContextVar_Get(ptr, ptr, ptr)
 declare i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)
 declare ptr @PyEval_SaveThread()
@@ -268,13 +269,21 @@ def _call() -> Function:
     f = TableFunction("call", "ptr %self, ptr %arguments, i64 %positional, ptr %keywords", "ptr")
     table = f.at("%self", layout.DATA)
     rows, count = f.word(table, tables.SPECIALISATIONS, "ptr"), f.word(table, tables.COUNT)
+
+    def inside(change: int) -> None:
+        """Count the calls that may be looking at rows, so that Python knows when it may free those it has replaced."""
+        f.put(f.set(f"add i64 {f.word(table, tables.INSIDE)}, {change}"), table, tables.INSIDE)
+
+    inside(1)
     with f.loop(count) as i:
         spec = f.word(rows, i, "ptr")
         result = f.call("ptr", "attempt", f"ptr {spec}", "ptr %arguments", "i64 %positional", "ptr %keywords")
         f.branch(f.same(result, _MISS), "next", "answer")
         f.label("answer")
+        inside(-1)
         f.returns(f"ptr {result}")
         f.label("next")
+    inside(-1)
     fallback = f.word(table, tables.FALLBACK, "ptr")
     f.branch(f.same(fallback, "null"), "sentinel", "fallback")
     f.label("fallback")

@@ -51,12 +51,22 @@ def find() -> Function:
         f.jump("stepped")
         f.label("slot")
         f.is_class(str(value), cls, "missing")
+        f.branch(f.same(offset, "-1", "i64"), "attributes", "content")
+        f.label("attributes")
+        dictionary = f.call("ptr", "PyObject_GenericGetDict", f"ptr {value}", "ptr null")
+        f.unless(f.set(f"icmp ne ptr {dictionary}, null"), "error")
+        f.call_void("Py_DecRef", f"ptr {dictionary}")  # the object holds it
+        from_attributes = f.block
+        f.jump("stepped")
+        f.label("content")
         content = f.at(str(value), offset)
         f.unless(f.set(f"icmp ne ptr {content}, null"), "missing")
         from_slot = f.block
         f.jump("stepped")
         f.label("stepped")
-        value.next = f.set(f"phi ptr [{item}, %{from_item}], [{content}, %{from_slot}]")
+        value.next = f.set(
+            f"phi ptr [{item}, %{from_item}], [{dictionary}, %{from_attributes}], [{content}, %{from_slot}]"
+        )
     f.returns(f"ptr {value}")
     f.label("error")
     f.call_void("PyErr_Clear")

@@ -7,6 +7,7 @@ the globals of a module) or what a context variable holds, and slots or items fr
     Place(object=process).slot(Process, "busy")
     Place(context=modes).slot(Scope, "modes").slot(Modes, "grad_enabled")
     Place(object=function.__globals__).item("scale")
+    Place(object=layer).attributes(Linear).item("_parameters").item("weight")
 
     ArrayAt(place, dtype, shape)    an ndarray of this class, dtype, shape and layout; its pointer goes to the kernel
     NumberAt(place, float)          a Python float (or int of 64 bits) of any value; a pointer to it goes to the kernel
@@ -50,7 +51,7 @@ class Place:
     argument: int | None = None
     object: Any = None
     context: ContextVar[Any] | None = None
-    path: tuple[tuple[type | None, Any], ...] = ()  # (class, slot) or (None, key)
+    path: tuple[tuple[type | None, Any], ...] = ()  # (class, slot), (class, None) for attributes, or (None, key)
 
     def slot(self, cls: type, name: str) -> Place:
         """The slot `name` of what is here, if that is of exactly the class `cls`."""
@@ -59,6 +60,11 @@ class Place:
     def item(self, key: Any) -> Place:
         """What the dictionary that is here has under a key."""
         return self._step(None, key)
+
+    def attributes(self, cls: type) -> Place:
+        """The dictionary of attributes of what is here, if that is of exactly the class `cls`. Not the same as a place
+        that begins with `object.__dict__`, for which another may be set."""
+        return self._step(cls, None)
 
     def _step(self, cls: type | None, name: Any) -> Place:
         if len(self.path) == 3:
@@ -72,10 +78,10 @@ class Place:
             if value is _MISSING or (cls is not None and type(value) is not cls):
                 return _MISSING
             if cls is None:
-                value = dict.get(value, name, _MISSING)
+                value = dict.get(value, name, _MISSING) if isinstance(value, dict) else _MISSING
             else:
                 try:
-                    value = getattr(value, name)
+                    value = getattr(value, "__dict__" if name is None else name)
                 except (AttributeError, ValueError):  # an empty slot, an empty cell
                     return _MISSING
         return value
@@ -99,7 +105,7 @@ class Place:
             row = [OBJECT if self.context is None else CONTEXT, id(root)]
         row.append(len(self.path))
         for cls, name in self.path:
-            row += [0, id(name)] if cls is None else [id(cls), layout.slot_offset(cls, name)]
+            row += [0, id(name)] if cls is None else [id(cls), -1 if name is None else layout.slot_offset(cls, name)]
         keeps = [root, *(part for step in self.path for part in step)]
         return row + [0] * (OPERANDS - 1 - len(row)), keeps
 

@@ -39,7 +39,7 @@ PYTHON = (
     "PyDict_GetItemWithError", "PyContextVar_Get", "PyLong_AsLongLongAndOverflow", "PyEval_SaveThread",
     "PyEval_RestoreThread", "PyTuple_New", "PyTuple_SetItem",
     "PyErr_Occurred", "PyErr_Clear", "PyErr_NoMemory", "PyErr_Format", "PyMem_RawMalloc", "PyMem_RawFree",
-    "PyType_GenericAlloc",
+    "PyObject_GenericGetDict", "PyType_GenericAlloc",
 )  # fmt: skip
 
 

@@ -9,8 +9,8 @@ from ndgrad.compiler.native import layout
 from ndgrad.compiler.native.ir import Function
 
 #: Words of the table behind `self`.
-COUNT, SPECIALISATIONS, FALLBACK, SENTINEL = range(4)
-TABLE = 4
+COUNT, SPECIALISATIONS, FALLBACK, SENTINEL, INSIDE = range(5)
+TABLE = 5
 
 #: Words of a specialisation.
 (
