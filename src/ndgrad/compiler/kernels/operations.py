@@ -24,7 +24,7 @@ from ndgrad.compiler.kernels import integers
 from ndgrad.compiler.kernels.activations import call
 from ndgrad.compiler.kernels.integers import Whole, boolean, choose, truth
 from ndgrad.compiler.kernels.maths import rounding
-from ndgrad.compiler.kernels.maths.library import FORMULAS
+from ndgrad.compiler.kernels.maths.functions import FORMULAS
 from ndgrad.compiler.kernels.maths.values import Mask, Real, Writer, absolute, copysign, sqrt
 from ndgrad.compiler.native.ir import TYPES, Function, Vector
 
