@@ -128,7 +128,7 @@ OPERATIONS: dict[str, Operation] = {
     "lerp": Operation(3, _F, formulas.lerp),
     "deg2rad": Operation(1, _F, lambda x: x * (math.pi / 180)),
     "rad2deg": Operation(1, _F, lambda x: x * (180 / math.pi)),
-    "conj": Operation(1, _ALL, lambda x: x),
+    "conj": Operation(1, _N, lambda x: x),
     "copy": Operation(2, _ALL, lambda x, y: y),
     "clone": Operation(1, _ALL, lambda x: x),
     # rounding and signs; integers stay as they are

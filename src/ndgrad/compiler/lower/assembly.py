@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from ndgrad.arrays import threads as allowed
 from ndgrad.compiler.kernels import maths
-from ndgrad.compiler.lower import pointwise
 from ndgrad.compiler.lower.group import Call, Groups, Step
 from ndgrad.compiler.lower.loops import Loop
 from ndgrad.compiler.lower.nests import Nest
