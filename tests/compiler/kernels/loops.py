@@ -36,7 +36,7 @@ class Loops:
         self.signatures[name] = (takes, gives, lanes)
 
     def compiled(self, level: int = 1) -> Loops:
-        needed = {n for f in self.functions for n in f.needed}
+        needed = [n for f in self.functions for n in f.needed]
         self.code = Code(module([*self.functions, *maths.library(needed, self.target)]), self.target, level)
         return self
 

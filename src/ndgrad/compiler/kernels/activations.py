@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ndgrad.compiler.kernels.maths.library import emit
+from ndgrad.compiler.kernels.maths.functions import emit
 from ndgrad.compiler.kernels.maths.rounding import maximum, minimum
 from ndgrad.compiler.kernels.maths.values import Real, absolute, sqrt
 

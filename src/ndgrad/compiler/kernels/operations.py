@@ -24,7 +24,7 @@ from ndgrad.compiler.kernels import integers
 from ndgrad.compiler.kernels.activations import call
 from ndgrad.compiler.kernels.integers import Whole, boolean, choose, truth
 from ndgrad.compiler.kernels.maths import rounding
-from ndgrad.compiler.kernels.maths.library import FORMULAS
+from ndgrad.compiler.kernels.maths.functions import FORMULAS
 from ndgrad.compiler.kernels.maths.values import Mask, Real, Writer, absolute, copysign, sqrt
 from ndgrad.compiler.native.ir import TYPES, Function, Vector
 
@@ -128,7 +128,7 @@ OPERATIONS: dict[str, Operation] = {
     "lerp": Operation(3, _F, formulas.lerp),
     "deg2rad": Operation(1, _F, lambda x: x * (math.pi / 180)),
     "rad2deg": Operation(1, _F, lambda x: x * (180 / math.pi)),
-    "conj": Operation(1, _ALL, lambda x: x),
+    "conj": Operation(1, _N, lambda x: x),
     "copy": Operation(2, _ALL, lambda x, y: y),
     "clone": Operation(1, _ALL, lambda x: x),
     # rounding and signs; integers stay as they are

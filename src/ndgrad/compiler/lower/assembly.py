@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from ndgrad.arrays import threads as allowed
 from ndgrad.compiler.kernels import maths
-from ndgrad.compiler.lower import pointwise
 from ndgrad.compiler.lower.group import Call, Groups, Step
 from ndgrad.compiler.lower.loops import Loop
 from ndgrad.compiler.lower.nests import Nest
@@ -22,8 +21,6 @@ from ndgrad.compiler.program import Value
 #: The threads that a program may use, and the floating-point operations of a matrix product from which on it uses them.
 _THREADS = allowed.max_threads
 _SHARED_FLOPS = 500_000
-#: So many exponentials and the like are written where they are used; from more, compiling would take long.
-_INLINED = 40
 
 Slots = dict[Value, int]
 
@@ -44,9 +41,8 @@ class Assembly:
 
     def text(self) -> str:
         """The text of the module."""
-        needed = {pair for f in self.functions if isinstance(f, Function) for pair in f.needed}
-        costly = sum(pointwise.cost(i.instruction) > 4 for nest in self.kernels for i in nest.kernel.items)
-        return module([*self.functions, *maths.library(needed, self.target, inline=costly <= _INLINED)])
+        needed = [pair for f in self.functions if isinstance(f, Function) for pair in f.needed]
+        return module([*self.functions, *maths.library(needed, self.target)])
 
     def function(self, name: str) -> Function:
         """A new function void name(ptr table)."""

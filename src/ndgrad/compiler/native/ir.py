@@ -85,7 +85,7 @@ class Vector:
     def constant(self, value: float) -> str:
         """A number in all lanes, exactly."""
         text = number(self.element, value)
-        return text if self.lanes == 1 else "<" + ", ".join([f"{self.element} {text}"] * self.lanes) + ">"
+        return text if self.lanes == 1 else f"splat ({self.element} {text})"
 
 
 def number(element: str, value: float) -> str:
@@ -103,8 +103,8 @@ class Function:
     def __init__(self, name: str, parameters: str, returns: str = "void", attributes: str = "", linkage: str = "") -> None:
         self.name = name
         self.declared: dict[str, str] = {}
-        #: Functions of the maths library that are called here, by name and type: `maths.library` has their definitions.
-        self.needed: set[tuple[str, Vector]] = set()
+        #: Calls of functions of the maths library here, by name and type: `maths.library` has their definitions.
+        self.needed: list[tuple[str, Vector]] = []
         self._head = " ".join(f"define {linkage} {returns} @{name}({parameters}) {attributes} {{".split())
         self._lines = ["entry:"]
         self._count = 0

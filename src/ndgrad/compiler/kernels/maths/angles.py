@@ -55,7 +55,7 @@ def _beyond(x: Real, n: Real, r: Pair) -> tuple[Real, Pair]:
     before, far, after = f.block, f.fresh("far"), f.fresh("after")
     f.branch(w.any(large), far, after)
     f.label(far)
-    f.needed.add(("large_angle", type))
+    f.needed.append(("large_angle", type))
     triple = f"{{{type}, {type}, {type}}}"
     found = f.set(f"call {triple} @{symbol('large_angle', type)}({type} {x})")
     parts = [Real(w, f.set(f"extractvalue {triple} {found}, {i}")) for i in range(3)]
@@ -72,24 +72,26 @@ def _beyond(x: Real, n: Real, r: Pair) -> tuple[Real, Pair]:
 def large_angle(type: Vector, fma: bool) -> Function:
     """n, r.hi and r.lo of every lane, one after the other."""
     triple = f"{{{type}, {type}, {type}}}"
-    f = Function(symbol("large_angle", type), f"{type} %x", triple, "noinline nounwind", "internal")
+    f = Function(symbol("large_angle", type), f"{type} %x", triple, "cold noinline optnone nounwind", "internal")
     if type == Vector("double"):
         parts = _payne_hanek(f, fma)
     else:
-        scalar = Vector("double")
-        f.needed.add(("large_angle", scalar))
-        parts = ["poison"] * 3
-        for lane in range(type.lanes):
-            x = f.set(f"extractelement {type} %x, i64 {lane}") if type.lanes > 1 else "%x"
+        scalar, element = Vector("double"), Vector(type.element)
+        f.needed.append(("large_angle", scalar))
+        places = [f.set(f"alloca {type}") for _ in range(3)]
+        f.store(type, "%x", places[0])
+        with f.loop(str(type.lanes)) as lane:
+            addresses = [f.address(type.element, place, lane) for place in places]
+            x = f.load(element, addresses[0])
             if type.element == "float":
                 x = f.set(f"fpext float {x} to double")
             found = f.set(f"call {{double, double, double}} @{symbol('large_angle', scalar)}(double {x})")
             values = [f.set(f"extractvalue {{double, double, double}} {found}, {i}") for i in range(3)]
             if type.element == "float":
                 values = _narrowed(f, values)
-            if type.lanes > 1:
-                values = [f.set(f"insertelement {type} {p}, {type.element} {v}, i64 {lane}") for p, v in zip(parts, values)]
-            parts = values
+            for value, address in zip(values, addresses):
+                f.store(element, value, address)
+        parts = [f.load(type, place) for place in places]
     whole = "poison"
     for i, part in enumerate(parts):
         whole = f.set(f"insertvalue {triple} {whole}, {type} {part}, {i}")

@@ -42,7 +42,7 @@ def fmod(x: Real, y: Real) -> Real:
     before, far, after = f.block, f.fresh("far"), f.fresh("after")
     f.branch(w.any(long), far, after)
     f.label(far)
-    f.needed.add(("long_remainder", type))
+    f.needed.append(("long_remainder", type))
     found = Real(w, f.set(f"call {type} @{symbol('long_remainder', type)}({type} {a}, {type} {b})"))
     chosen = long.choose(found, left)
     f.jump(after)
@@ -72,18 +72,20 @@ def floor_divide(x: Real, y: Real) -> Real:
 
 def long_remainder(type: Vector, fma: bool) -> Function:
     """fmod of finite a >= 0 and b > 0 in every lane, one after the other."""
-    f = Function(symbol("long_remainder", type), f"{type} %a, {type} %b", str(type), "noinline nounwind", "internal")
+    f = Function(symbol("long_remainder", type), f"{type} %a, {type} %b", str(type), "cold noinline optnone nounwind", "internal")
     scalar = Vector("double")
     if type == scalar:
         _by_hand(f, fma)
         return f
-    f.needed.add(("long_remainder", scalar))
-    result = "poison"
-    for lane in range(type.lanes):
-        a, b = (f.set(f"extractelement {type} %{name}, i64 {lane}") for name in "ab")
-        value = f.set(f"call double @{symbol('long_remainder', scalar)}(double {a}, double {b})")
-        result = f.set(f"insertelement {type} {result}, double {value}, i64 {lane}")
-    f.returns(f"{type} {result}")
+    f.needed.append(("long_remainder", scalar))
+    places = [f.set(f"alloca {type}") for _ in range(2)]
+    for name, place in zip("ab", places):
+        f.store(type, f"%{name}", place)
+    with f.loop(str(type.lanes)) as lane:
+        addresses = [f.address("double", place, lane) for place in places]
+        a, b = (f.load(scalar, address) for address in addresses)
+        f.store(scalar, f.set(f"call double @{symbol('long_remainder', scalar)}(double {a}, double {b})"), addresses[0])
+    f.returns(f"{type} {f.load(type, places[0])}")
     return f
 
 

@@ -3,13 +3,15 @@
     y = maths.emit(f, "exp", Vector("double", 4), x)      # in a function being written
     text = module([f, *maths.library(f.needed, target)])  # the definitions of what was called, for this processor
 
-A function that is an instruction or two (sqrt, floor, minimum) is written in place. The others are internal functions
-of the module, one for each vector type in use; LLVM puts them into the caller's loop (`alwaysinline`) except for the
-longest, which are compiled once and called.
+A function that is an instruction or two (sqrt, minimum) is written in place. The others are internal functions of the
+module, one for each vector type in use. LLVM puts them into the caller's loop, which is up to a tenth quicker, unless
+they are called so often that compiling them again and again would take longer than that is worth.
 """
 
 from __future__ import annotations
 
+import functools
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -39,7 +41,7 @@ class Formula:
     arity: int
     write: Callable[..., Real]
     ulp: float
-    place: str = "inline"  # "here": written where it is called; "inline": a function that LLVM inlines; "call": one that it calls
+    here: bool = False  # written where it is called
 
 
 FORMULAS: dict[str, Formula] = {
@@ -53,8 +55,8 @@ FORMULAS: dict[str, Formula] = {
     "log1p": Formula(1, logarithm.log1p, 0.9),
     # powers
     "pow": Formula(2, power.pow, 0.9),
-    "sqrt": Formula(1, values.sqrt, 0.5, "here"),
-    "rsqrt": Formula(1, power.rsqrt, 1.5, "here"),
+    "sqrt": Formula(1, values.sqrt, 0.5, here=True),
+    "rsqrt": Formula(1, power.rsqrt, 1.5, here=True),
     "cbrt": Formula(1, power.cbrt, 0.6),
     "hypot": Formula(2, power.hypot, 0.8),
     # trigonometric and hyperbolic
@@ -80,18 +82,18 @@ FORMULAS: dict[str, Formula] = {
     "ceil": Formula(1, rounding.ceil, 0.0),
     "trunc": Formula(1, rounding.trunc, 0.0),
     "rint": Formula(1, rounding.rint, 0.0),
-    "abs": Formula(1, values.absolute, 0.0, "here"),
-    "copysign": Formula(2, values.copysign, 0.0, "here"),
+    "abs": Formula(1, values.absolute, 0.0, here=True),
+    "copysign": Formula(2, values.copysign, 0.0, here=True),
     "nextafter": Formula(2, rounding.nextafter, 0.0),
     "fmod": Formula(2, division.fmod, 0.0),
     "remainder": Formula(2, division.remainder, 0.5),
     "floor_divide": Formula(2, division.floor_divide, 0.0),
     # choices: with NumPy's minimum and maximum a NaN wins, with fmin and fmax it loses
-    "sign": Formula(1, rounding.sign, 0.0, "here"),
-    "minimum": Formula(2, rounding.minimum, 0.0, "here"),
-    "maximum": Formula(2, rounding.maximum, 0.0, "here"),
-    "fmin": Formula(2, rounding.fmin, 0.0, "here"),
-    "fmax": Formula(2, rounding.fmax, 0.0, "here"),
+    "sign": Formula(1, rounding.sign, 0.0, here=True),
+    "minimum": Formula(2, rounding.minimum, 0.0, here=True),
+    "maximum": Formula(2, rounding.maximum, 0.0, here=True),
+    "fmin": Formula(2, rounding.fmin, 0.0, here=True),
+    "fmax": Formula(2, rounding.fmax, 0.0, here=True),
 }
 
 #: Functions that others call, with results of their own kind, and what they refer to.
@@ -101,23 +103,24 @@ _PARTS: dict[str, Callable[[Vector, bool], Function]] = {
 }
 _TABLES: dict[str, Callable[[], str]] = {"large_angle": angles.table}
 
-_ATTRIBUTES = {"inline": "alwaysinline nounwind", "call": "noinline nounwind"}
+#: So many lines are worth their time in LLVM (20 us each) to have a function in every place where it is called.
+_MOST_LINES = 120
 
 
 def emit(f: Function, name: str, type: Vector, *values: str) -> str:
     """Write a call of a function of floats; the name of its result."""
     formula = FORMULAS[name]
-    if formula.place == "here":
+    if formula.here:
         w = Writer(f, type, fma=True)
         return formula.write(*(w.real(v) for v in values)).name
-    f.needed.add((name, type))
+    f.needed.append((name, type))
     return f.set(f"call {type} @{symbol(name, type)}({', '.join(f'{type} {v}' for v in values)})")
 
 
-def library(needed: Iterable[tuple[str, Vector]], target: Target, inline: bool = True) -> list[Function | str]:
-    """The definitions of functions that were called, and of what they call in turn. Without `inline`, all are called: a caller that calls
-    hundreds would take LLVM many seconds."""
-    waiting = sorted(needed, key=str)
+def library(needed: Iterable[tuple[str, Vector]], target: Target) -> list[Function | str]:
+    """The definitions of functions that were called, so often as they were, and of what they call in turn."""
+    calls = Counter(needed)
+    waiting = sorted(calls, key=str)
     known: set[tuple[str, Vector]] = set()
     functions: list[Function] = []
     while waiting:
@@ -125,20 +128,24 @@ def library(needed: Iterable[tuple[str, Vector]], target: Target, inline: bool =
         if (name, type) in known:
             continue
         known.add((name, type))
-        definition = define(name, type, target.fma, inline)
+        definition = define(name, type, target.fma, inline=True)
+        if (calls[name, type] - 1) * len(definition.text().splitlines()) > _MOST_LINES:
+            definition = define(name, type, target.fma, inline=False)
         functions.append(definition)
         waiting += sorted(definition.needed, key=str)
     tables = [table() for name, table in _TABLES.items() if any(name == n for n, _ in known)]
     return [*tables, *functions]
 
 
+@functools.cache
 def define(name: str, type: Vector, fma: bool, inline: bool = True) -> Function:
-    """One function of the library."""
+    """One function of the library; written once in a process."""
     if name in _PARTS:
         return _PARTS[name](type, fma)
     formula = FORMULAS[name]
     names = [f"%x{i}" for i in range(formula.arity)]
-    f = Function(symbol(name, type), ", ".join(f"{type} {n}" for n in names), str(type), _ATTRIBUTES[formula.place if inline else "call"], "internal")
+    attributes = "alwaysinline nounwind" if inline else "noinline nounwind"
+    f = Function(symbol(name, type), ", ".join(f"{type} {n}" for n in names), str(type), attributes, "internal")
     w = Writer(f, type, fma)
     result = formula.write(*(w.real(n) for n in names))
     f.returns(f"{type} {result}")
