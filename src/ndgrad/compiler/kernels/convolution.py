@@ -25,10 +25,14 @@ from ndgrad.compiler.kernels.layout import gather_function, transpose_function
 from ndgrad.compiler.kernels.packing import transposed
 from ndgrad.compiler.kernels.tiles import ACCUMULATE, LAST, Epilogue, TileShape, tile_kernel, tile_name, tile_shape
 from ndgrad.compiler.kernels.walk import LEVELS, WALK, call_walk, walk_function
-from ndgrad.compiler.kernels.weight_gradient import weight_gradient_function, weight_sum_function
+from ndgrad.compiler.kernels.weight_gradient import WEIGHT_GRADIENT, weight_gradient_function, weight_sum_function
 from ndgrad.compiler.kernels.windows import ENTRY, HEADER
+from ndgrad.compiler.kernels.work import work_function
 from ndgrad.compiler.native.ir import SIZES, Function, Vector
 from ndgrad.compiler.native.target import Target
+
+WEIGHTS = "ptr %table, ptr %W, ptr %packed, i64 %begin, i64 %end"
+CORRELATE = "ptr %table, ptr %X, ptr %packed, ptr %Y, ptr %context, ptr %buffer, i64 %begin, i64 %end"
 
 
 def library(prefix: str, element: str, target: Target, epilogue: Epilogue | None = None) -> list[Function | str]:
@@ -47,12 +51,15 @@ def library(prefix: str, element: str, target: Target, epilogue: Epilogue | None
         _correlate(prefix, tile),
         weight_gradient_function(prefix, tile),
         weight_sum_function(prefix, tile),
+        work_function(f"{prefix}_weights", WEIGHTS),
+        work_function(f"{prefix}_correlate", CORRELATE),
+        work_function(f"{prefix}_weight_gradient", WEIGHT_GRADIENT),
     ]
 
 
 def _weights(prefix: str, tile: TileShape) -> Function:
     """W into strips: packed[entry][group][strip][taps z, y, x][channel][columns of the strip]."""
-    f = Function(f"{prefix}_weights", "ptr %table, ptr noalias %W, ptr noalias %packed, i64 %begin, i64 %end", attributes="nounwind")
+    f = Function(f"{prefix}_weights", WEIGHTS, attributes="nounwind")
     t = Fields(f, "%table", HEADER)
     size, lanes = SIZES[tile.type.element], tile.type.lanes
     padded = f.mul(f.div(f.add(t["columns"], lanes - 1), lanes), lanes)
@@ -110,11 +117,7 @@ def _columns_by_element(f: Function, tile: TileShape, t: Fields, e: Fields, stri
 
 
 def _correlate(prefix: str, tile: TileShape) -> Function:
-    f = Function(
-        f"{prefix}_correlate",
-        "ptr %table, ptr %X, ptr %packed, ptr %Y, ptr %context, ptr %buffer, i64 %begin, i64 %end",
-        attributes="nounwind",
-    )
+    f = Function(f"{prefix}_correlate", CORRELATE, attributes="nounwind")
     t = Fields(f, "%table", HEADER)
     walk = f.set(f"alloca [{len(WALK)} x i64]")
     size, lanes = SIZES[tile.type.element], tile.type.lanes

@@ -20,12 +20,12 @@ from ndgrad.compiler.kernels.walk import WALK, call_walk
 from ndgrad.compiler.kernels.windows import ENTRY, HEADER
 from ndgrad.compiler.native.ir import SIZES, Function, Vector, number
 
+WEIGHT_GRADIENT = "ptr %table, ptr %X, ptr %G, ptr %parts, ptr %buffer, i64 %begin, i64 %end"
+
 
 def weight_gradient_function(prefix: str, tile: TileShape) -> Function:
     """Chunk = (part, slice of the columns): the part's images, a few at a time, added to parts[part][group][taps][channel][column]."""
-    f = Function(
-        f"{prefix}_weight_gradient", "ptr %table, ptr %X, ptr %G, ptr %parts, ptr %buffer, i64 %begin, i64 %end", attributes="nounwind"
-    )
+    f = Function(f"{prefix}_weight_gradient", WEIGHT_GRADIENT, attributes="nounwind")
     t = Fields(f, "%table", HEADER)
     e = Fields(f, f.ahead("%table", 8 * len(HEADER)), ENTRY)
     walk = f.set(f"alloca [{len(WALK)} x i64]")
