@@ -79,6 +79,13 @@ def test_random_convolutions(dtype: str, dims: int) -> None:
         compare(kernels(dtype), r, problem(r, dims), int(r.integers(1, 4)), groups, c, o, bool(r.integers(2)))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_depthwise_convolutions(dtype: str) -> None:
+    r = np.random.default_rng(29)
+    for turn in range(24):
+        compare(kernels(dtype), r, problem(r, 1 + turn % 3), int(r.integers(1, 4)), int(r.integers(2, 23)), 1, 1, bool(turn % 2))
+
+
 def test_random_convolutions_with_plain_vectors() -> None:
     r = np.random.default_rng(24)
     for _ in range(12):
@@ -132,7 +139,7 @@ def _bias_relu(tile: Tile) -> None:
 def test_epilogue_adds_a_bias_to_finished_sums() -> None:
     r = np.random.default_rng(28)
     run = Convolution("float32", epilogue=_bias_relu)
-    for groups, c, o, size in [(1, 3, 32, 12), (2, 4, 9, 7), (1, 200, 10, 4)]:
+    for groups, c, o, size in [(1, 3, 32, 12), (2, 4, 9, 7), (1, 200, 10, 4), (11, 1, 1, 9)]:
         settings = ((size, size), (3, 3), (1, 1), (1, 1), (1, 1))
         x, w = r.standard_normal((3, groups * c, size, size)).astype("f"), r.standard_normal((groups * o, c, 3, 3)).astype("f")
         bias = r.standard_normal(groups * o).astype("f")

@@ -20,15 +20,20 @@ The gradient of the weight is another sum: weight_gradient.py.
 
 from __future__ import annotations
 
+from ndgrad.compiler.kernels.depthwise import depthwise_functions
 from ndgrad.compiler.kernels.fields import Fields
 from ndgrad.compiler.kernels.layout import gather_function, transpose_function
 from ndgrad.compiler.kernels.packing import transposed
 from ndgrad.compiler.kernels.tiles import ACCUMULATE, LAST, Epilogue, TileShape, tile_kernel, tile_name, tile_shape
 from ndgrad.compiler.kernels.walk import LEVELS, WALK, call_walk, walk_function
-from ndgrad.compiler.kernels.weight_gradient import weight_gradient_function, weight_sum_function
+from ndgrad.compiler.kernels.weight_gradient import WEIGHT_GRADIENT, weight_gradient_function, weight_sum_function
 from ndgrad.compiler.kernels.windows import ENTRY, HEADER
+from ndgrad.compiler.kernels.work import work_function
 from ndgrad.compiler.native.ir import SIZES, Function, Vector
 from ndgrad.compiler.native.target import Target
+
+WEIGHTS = "ptr %table, ptr %W, ptr %packed, i64 %begin, i64 %end"
+CORRELATE = "ptr %table, ptr %X, ptr %packed, ptr %Y, ptr %context, ptr %buffer, i64 %begin, i64 %end"
 
 
 def library(prefix: str, element: str, target: Target, epilogue: Epilogue | None = None) -> list[Function | str]:
@@ -43,20 +48,27 @@ def library(prefix: str, element: str, target: Target, epilogue: Epilogue | None
         transpose_function(f"{prefix}_transpose", tile.type, narrow=(3, tile.rows)),
         gather_function(f"{prefix}_gather", prefix, tile.type),
         walk_function(prefix, tile),
+        *depthwise_functions(prefix, tile.type, epilogue),
         _weights(prefix, tile),
         _correlate(prefix, tile),
         weight_gradient_function(prefix, tile),
         weight_sum_function(prefix, tile),
+        work_function(f"{prefix}_weights", WEIGHTS),
+        work_function(f"{prefix}_correlate", CORRELATE),
+        work_function(f"{prefix}_weight_gradient", WEIGHT_GRADIENT),
     ]
 
 
 def _weights(prefix: str, tile: TileShape) -> Function:
     """W into strips: packed[entry][group][strip][taps z, y, x][channel][columns of the strip]."""
-    f = Function(f"{prefix}_weights", "ptr %table, ptr noalias %W, ptr noalias %packed, i64 %begin, i64 %end", attributes="nounwind")
+    f = Function(f"{prefix}_weights", WEIGHTS, attributes="nounwind")
     t = Fields(f, "%table", HEADER)
     size, lanes = SIZES[tile.type.element], tile.type.lanes
     padded = f.mul(f.div(f.add(t["columns"], lanes - 1), lanes), lanes)
-    with f.loop(t["entries"]) as entry, f.loop(t["groups"]) as group:
+    depthwise = f.compare("ne", t["depthwise"], 0)
+    with f.when(depthwise):
+        _filters(f, tile, t)
+    with f.loop(t["entries"]) as entry, f.loop(f.choose(depthwise, 0, t["groups"])) as group:
         e = Fields(f, f.ahead("%table", f.add(8 * len(HEADER), f.mul(entry, 8 * len(ENTRY)))), ENTRY)
         base = f.add(e["packed"], f.mul(f.mul(group, e["depth"]), padded))
         # A column of the forward pass lies in one piece, [channel][taps]; those of its adjoint, whose taps descend, do not.
@@ -73,6 +85,21 @@ def _weights(prefix: str, tile: TileShape) -> Function:
                 _columns_by_element(f, tile, t, e, strip, column, width, across)
     f.returns()
     return f
+
+
+def _filters(f: Function, tile: TileShape, t: Fields) -> None:
+    """The filters of a depthwise convolution: packed[entry][taps z, y, x][channel]."""
+    size, lanes, one = SIZES[tile.type.element], tile.type.lanes, Vector(tile.type.element)
+    padded = f.mul(f.div(f.add(t["groups"], lanes - 1), lanes), lanes)
+    with f.loop(t["entries"]) as entry:
+        e = Fields(f, f.ahead("%table", f.add(8 * len(HEADER), f.mul(entry, 8 * len(ENTRY)))), ENTRY)
+        with f.loop(e["taps_z"]) as z, f.loop(e["taps_y"]) as y, f.loop(e["taps_x"]) as x, f.loop(t["groups"]) as g:
+            tap = f.add(f.mul(f.add(f.mul(z, e["taps_y"]), y), e["taps_x"]), x)
+            place = f.mul(g, t["weight_group"])
+            for a, index in zip("zyx", (z, y, x)):
+                place = f.add(place, f.add(e[f"tap_first_{a}"], f.mul(index, e[f"tap_step_{a}"])))
+            value = f.load(one, f.ahead("%W", f.mul(place, size)))
+            f.store(one, value, f.ahead("%packed", f.mul(f.add(f.add(e["packed"], f.mul(tap, padded)), g), size)))
 
 
 def _columns_in_one_piece(f: Function, tile: TileShape, t: Fields, e: Fields, strip: str, column: str, width: str, across: str) -> None:
@@ -110,11 +137,7 @@ def _columns_by_element(f: Function, tile: TileShape, t: Fields, e: Fields, stri
 
 
 def _correlate(prefix: str, tile: TileShape) -> Function:
-    f = Function(
-        f"{prefix}_correlate",
-        "ptr %table, ptr %X, ptr %packed, ptr %Y, ptr %context, ptr %buffer, i64 %begin, i64 %end",
-        attributes="nounwind",
-    )
+    f = Function(f"{prefix}_correlate", CORRELATE, attributes="nounwind")
     t = Fields(f, "%table", HEADER)
     walk = f.set(f"alloca [{len(WALK)} x i64]")
     size, lanes = SIZES[tile.type.element], tile.type.lanes
@@ -126,6 +149,8 @@ def _correlate(prefix: str, tile: TileShape) -> Function:
     image = f.mul(f.mul(f.mul(f.mul(t["in_z"], t["in_y"]), t["in_x"]), channels), size)
     padded = f.mul(f.div(f.add(t["columns"], lanes - 1), lanes), lanes)
     last = f.compare("ne", t["out_last"], 0)
+    depthwise = f.compare("ne", t["depthwise"], 0)
+    groups = f.choose(depthwise, 0, t["groups"])
     held = f.mul(t["extent_z"], plane)
     staging = f.ahead("%buffer", f.mul(t["together"], held))
     with f.loop("%end", start="%begin") as chunk:
@@ -155,14 +180,30 @@ def _correlate(prefix: str, tile: TileShape) -> Function:
                 f.both(f.compare("eq", t["groups"], 1), f.compare("eq", e["spread_x"], 1)),
                 f.compare("eq", t["channel_block"], t["channels"]),
             )
-            with f.loop(t["groups"]) as g, f.loop(t["channels"], step=t["channel_block"]) as k:
+            with f.when(depthwise):
+                call_walk(
+                    f, f"{prefix}_depthwise", walk,
+                    {
+                        "n": together, "an": held, "cn": f.mul(t["out_z"], out_plane), "row_n": f.mul(t["out_z"], positions),
+                        "z": count, "y": e["count_y"], "x": e["count_x"],
+                        "az": f.mul(t["in_step_z"], plane), "ay": f.mul(t["in_step_y"], row), "ax": f.mul(t["in_step_x"], pixel),
+                        "cz": f.mul(step, out_plane), "cy": f.mul(t["out_step_y"], out_row), "cx": f.mul(t["out_step_x"], out_pixel),
+                        "N": t["groups"], "K1": e["taps_x"], "K2": e["taps_y"], "K3": e["taps_z"],
+                        "a1": f.mul(e["spread_x"], pixel), "a2": f.mul(e["spread_y"], row), "a3": f.mul(e["spread_z"], plane),
+                        "row_b": f.mul(f.mul(f.div(f.add(t["groups"], lanes - 1), lanes), lanes), size),
+                        "row0": row0, "row_z": f.mul(step, positions), "row_y": f.mul(t["out_step_y"], t["out_x"]),
+                        "row_x": t["out_step_x"],
+                    },
+                    a, f.ahead("%packed", f.mul(e["packed"], size)), c, "%context",
+                )  # fmt: skip
+            with f.loop(groups) as g, f.loop(t["channels"], step=t["channel_block"]) as k:
                 left = f.sub(t["channels"], k)
                 deep = f.least(t["channel_block"], left)
                 mode = f.choose(f.compare("sgt", k, 0), ACCUMULATE, 0)
                 mode = f.set(f"or i64 {mode}, {f.choose(f.compare('sle', left, t['channel_block']), LAST, 0)}")
                 whole = f.mul(e["taps_x"], deep)
                 call_walk(
-                    f, prefix, walk,
+                    f, f"{prefix}_walk", walk,
                     {
                         "n": together, "an": held, "cn": f.mul(t["out_z"], out_plane), "row_n": f.mul(t["out_z"], positions),
                         "z": count, "y": e["count_y"], "x": e["count_x"],

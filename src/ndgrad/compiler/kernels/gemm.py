@@ -24,7 +24,7 @@ Interface in native code, for an element type float or double (`f32`, `f64`) and
 rs and cs are strides of rows and columns in elements, of either sign or zero; C has unit stride along its columns and rsC between
 rows, and must not overlap A or B. `accumulate` is 0 or 1. `context` goes to the epilogue. The work is cut into `chunks` pieces that
 write different parts of C; a call does those from `begin` to `end`, and threads may run different pieces at once, each with a `buffer` of
-its own of `bytes` bytes (64-byte aligned).
+its own of `bytes` bytes (64-byte aligned). `{prefix}_work` and `{prefix}_batch_work` are the same for the pool of threads (work.py).
 
 A batch has `dims` dimensions, each a line of the table: i64 length, and the strides of A, B and C (in elements; 0 repeats a matrix).
 Its work has chunks(M, N, K) pieces for each product, one product after the other. The epilogue sees rows counted through the whole batch.
@@ -38,6 +38,7 @@ from typing import NamedTuple
 from ndgrad.compiler.kernels.packing import pack_functions
 from ndgrad.compiler.kernels.thin import NARROW, thin_functions, thin_road
 from ndgrad.compiler.kernels.tiles import ACCUMULATE, LAST, Epilogue, TileShape, tile_kernel, tile_name, tile_shape, tile_signature
+from ndgrad.compiler.kernels.work import work_function
 from ndgrad.compiler.native.ir import SIZES, Function
 from ndgrad.compiler.native.target import Target
 
@@ -88,6 +89,8 @@ def library(
         _part(prefix, plan),
         _product(prefix),
         _batch(prefix, plan),
+        work_function(prefix, PRODUCT),
+        work_function(f"{prefix}_batch", BATCH),
     ]
 
 
@@ -277,19 +280,21 @@ def _bytes(prefix: str, plan: Blocking) -> Function:
     return f
 
 
-_CALL = f"{_OPERANDS}, i64 %accumulate, ptr %context, ptr %buffer, i64 %begin, i64 %end"
+#: The parameters of a product, and of a batch of them.
+PRODUCT = f"{_OPERANDS}, i64 %accumulate, ptr %context, ptr %buffer, i64 %begin, i64 %end"
+BATCH = f"i64 %dims, ptr %table, {PRODUCT}"
 
 
 def _product(prefix: str) -> Function:
-    f = Function(prefix, _CALL, attributes="nounwind")
-    f.call_void(f"{prefix}_part", *_arguments(_CALL), "i64 0")
+    f = Function(prefix, PRODUCT, attributes="nounwind")
+    f.call_void(f"{prefix}_part", *_arguments(PRODUCT), "i64 0")
     f.returns()
     return f
 
 
 def _batch(prefix: str, plan: Blocking) -> Function:
     """Products over all indices of the batch: the last dimension runs fastest; of each product as many chunks as there are."""
-    f = Function(f"{prefix}_batch", f"i64 %dims, ptr %table, {_CALL}", attributes="nounwind")
+    f = Function(f"{prefix}_batch", BATCH, attributes="nounwind")
     each = f.most(1, f.call("i64", f"{prefix}_chunks", "i64 %M", "i64 %N", "i64 %K"))
     chunk = f.carried("i64", "%begin")
     with f.when(f.compare("slt", "%begin", "%end")), f.until([chunk]) as chunks_left:
@@ -307,7 +312,7 @@ def _batch(prefix: str, plan: Blocking) -> Function:
                 offset.next = f.add(offset.name, f.mul(place, stride))
         moved = {f"%{m}": f.ahead(f"%{m}", f.mul(offset.name, plan.size)) for m, offset in zip("ABC", offsets)}
         moved |= {"%begin": first, "%end": last}
-        f.call_void(f"{prefix}_part", *_arguments(_CALL, moved), f"i64 {f.mul(index, '%M')}")
+        f.call_void(f"{prefix}_part", *_arguments(PRODUCT, moved), f"i64 {f.mul(index, '%M')}")
         chunk.next = f.add(chunk.name, f.sub(last, first))
         chunks_left.stop = f.compare("sge", chunk.next, "%end")
     f.returns()
@@ -322,7 +327,7 @@ def _arguments(parameters: str, changed: dict[str, str] | None = None) -> list[s
 
 def _part(prefix: str, plan: Blocking) -> Function:
     """Chunks of one product, whose rows are counted from `%row0` on."""
-    f = Function(f"{prefix}_part", f"{_CALL}, i64 %row0", linkage="internal", attributes="nounwind")
+    f = Function(f"{prefix}_part", f"{PRODUCT}, i64 %row0", linkage="internal", attributes="nounwind")
     size = plan.size
     strides = {name: f.mul(f"%{name}", size) for name in ("rsA", "csA", "rsB", "csB", "rsC")}
     with f.when(_is_small(f, plan)):

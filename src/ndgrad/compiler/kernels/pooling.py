@@ -25,9 +25,16 @@ from numpy.typing import NDArray
 from ndgrad.compiler.kernels.fields import Fields
 from ndgrad.compiler.kernels.packing import shuffled
 from ndgrad.compiler.kernels.windows import Axis, three
+from ndgrad.compiler.kernels.work import work_function
 from ndgrad.compiler.native.ir import SIZES, Carried, Function, Vector
 from ndgrad.compiler.native.target import Target
 
+PARAMETERS = {
+    "max": "ptr %table, ptr %X, ptr %Y, ptr %I, i64 %begin, i64 %end",
+    "max_gradient": "ptr %table, ptr %G, ptr %I, ptr %X, i64 %begin, i64 %end",
+    "average": "ptr %table, ptr %counts, ptr %X, ptr %Y, i64 %begin, i64 %end",
+    "average_gradient": "ptr %table, ptr %counts, ptr %G, ptr %X, i64 %begin, i64 %end",
+}
 TABLE = [f"{what}_{a}" for what in ("in", "out", "taps", "stride", "dilation", "before") for a in "zyx"]
 
 
@@ -57,6 +64,7 @@ def library(prefix: str, element: str, target: Target) -> list[Function | str]:
         *(_planes(prefix, kind, type) for kind in ("max", "average")),
         _max_gradient(prefix, type),
         _average_gradient(prefix, type),
+        *(work_function(f"{prefix}_{kind}", parameters) for kind, parameters in PARAMETERS.items()),
     ]
 
 
@@ -174,8 +182,7 @@ def _strided(f: Function, type: Vector, pointer: str, step: int, stride: str) ->
 
 def _planes(prefix: str, kind: str, type: Vector) -> Function:
     """All rows of planes begin..end; of each row the outputs at the left edge, those inside, and those at the right edge."""
-    parameters = ["ptr %table", "ptr %X", "ptr %Y", "ptr %I"] if kind == "max" else ["ptr %table", "ptr %counts", "ptr %X", "ptr %Y"]
-    f = Function(f"{prefix}_{kind}", ", ".join([*parameters, "i64 %begin", "i64 %end"]), attributes="nounwind")
+    f = Function(f"{prefix}_{kind}", PARAMETERS[kind], attributes="nounwind")
     t = Fields(f, "%table", TABLE)
     size = SIZES[type.element]
     in_plane, out_plane = (f.mul(f.mul(t[f"{w}_z"], t[f"{w}_y"]), t[f"{w}_x"]) for w in ("in", "out"))
@@ -213,7 +220,7 @@ def _planes(prefix: str, kind: str, type: Vector) -> Function:
 
 def _max_gradient(prefix: str, type: Vector) -> Function:
     """Each element of g is added at its place."""
-    f = Function(f"{prefix}_max_gradient", "ptr %table, ptr %G, ptr %I, ptr %X, i64 %begin, i64 %end", attributes="nounwind")
+    f = Function(f"{prefix}_max_gradient", PARAMETERS["max_gradient"], attributes="nounwind")
     t = Fields(f, "%table", TABLE)
     size, one = SIZES[type.element], Vector(type.element)
     in_plane, out_plane = (f.mul(f.mul(t[f"{w}_z"], t[f"{w}_y"]), t[f"{w}_x"]) for w in ("in", "out"))
@@ -231,7 +238,7 @@ def _max_gradient(prefix: str, type: Vector) -> Function:
 
 def _average_gradient(prefix: str, type: Vector) -> Function:
     """Each element of g, divided, is added to all inputs of its window."""
-    f = Function(f"{prefix}_average_gradient", "ptr %table, ptr %counts, ptr %G, ptr %X, i64 %begin, i64 %end", attributes="nounwind")
+    f = Function(f"{prefix}_average_gradient", PARAMETERS["average_gradient"], attributes="nounwind")
     t = Fields(f, "%table", TABLE)
     size, one = SIZES[type.element], Vector(type.element)
     in_plane, out_plane = (f.mul(f.mul(t[f"{w}_z"], t[f"{w}_y"]), t[f"{w}_x"]) for w in ("in", "out"))

@@ -13,36 +13,10 @@ from ndgrad.compiler.native.ir import SIZES, Function
 LEVELS = 4
 
 #: What a walk over tiles is told; all steps are in bytes, `rows1`... in rows of B.
-WALK = [
-    *(
-        "n",
-        "an",
-        "cn",
-        "row_n",
-        "z",
-        "y",
-        "x",
-        "az",
-        "ay",
-        "ax",
-        "cz",
-        "cy",
-        "cx",
-        "N",
-        "K",
-        "K1",
-        "K2",
-        "K3",
-        "csA",
-        "a1",
-        "a2",
-        "a3",
-        "rows1",
-        "rows2",
-        "rows3",
-    ),
-    *("column_b", "row_b", "first_b", "image_b", "row0", "row_z", "row_y", "row_x", "column0", "mode"),
-]
+WALK = (
+    "n an cn row_n z y x az ay ax cz cy cx N K K1 K2 K3 csA a1 a2 a3 rows1 rows2 rows3 "
+    "column_b row_b first_b image_b row0 row_z row_y row_x column0 mode"
+).split()
 
 
 def walk_function(prefix: str, tile: TileShape) -> Function:
@@ -89,8 +63,9 @@ def walk_function(prefix: str, tile: TileShape) -> Function:
     return f
 
 
-def call_walk(f: Function, prefix: str, walk: str, fields: dict[str, str | int], a: str, b: str, c: str, context: str) -> None:
-    assert set(fields) == set(WALK)
+def call_walk(f: Function, name_of: str, walk: str, fields: dict[str, str | int], a: str, b: str, c: str, context: str) -> None:
+    """Call a walk; what is not given is 0."""
+    assert set(fields) <= set(WALK)
     for n, name in enumerate(WALK):
-        f.do(f"store i64 {fields[name]}, ptr {f.ahead(walk, 8 * n)}")
-    f.call_void(f"{prefix}_walk", f"ptr {walk}", f"ptr {a}", f"ptr {b}", f"ptr {c}", f"ptr {context}")
+        f.do(f"store i64 {fields.get(name, 0)}, ptr {f.ahead(walk, 8 * n)}")
+    f.call_void(name_of, f"ptr {walk}", f"ptr {a}", f"ptr {b}", f"ptr {c}", f"ptr {context}")

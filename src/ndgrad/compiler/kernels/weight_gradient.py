@@ -20,12 +20,12 @@ from ndgrad.compiler.kernels.walk import WALK, call_walk
 from ndgrad.compiler.kernels.windows import ENTRY, HEADER
 from ndgrad.compiler.native.ir import SIZES, Function, Vector, number
 
+WEIGHT_GRADIENT = "ptr %table, ptr %X, ptr %G, ptr %parts, ptr %buffer, i64 %begin, i64 %end"
+
 
 def weight_gradient_function(prefix: str, tile: TileShape) -> Function:
     """Chunk = (part, slice of the columns): the part's images, a few at a time, added to parts[part][group][taps][channel][column]."""
-    f = Function(
-        f"{prefix}_weight_gradient", "ptr %table, ptr %X, ptr %G, ptr %parts, ptr %buffer, i64 %begin, i64 %end", attributes="nounwind"
-    )
+    f = Function(f"{prefix}_weight_gradient", WEIGHT_GRADIENT, attributes="nounwind")
     t = Fields(f, "%table", HEADER)
     e = Fields(f, f.ahead("%table", 8 * len(HEADER)), ENTRY)
     walk = f.set(f"alloca [{len(WALK)} x i64]")
@@ -44,6 +44,7 @@ def weight_gradient_function(prefix: str, tile: TileShape) -> Function:
     image = f.mul(f.mul(f.mul(f.mul(t["in_z"], t["in_y"]), t["in_x"]), channels), size)
     staging = f.ahead("%buffer", f.mul(t["together"], held))
     last = f.compare("ne", t["out_last"], 0)
+    depthwise = f.compare("ne", t["depthwise"], 0)
     group_size = f.mul(e["depth"], t["columns"])
     part_bytes = f.mul(f.mul(t["groups"], group_size), size)
     units = f.mul(f.div(f.add(t["images"], f.sub(t["together"], 1)), t["together"]), t["blocks"])
@@ -70,7 +71,11 @@ def weight_gradient_function(prefix: str, tile: TileShape) -> Function:
                 source, target = f.ahead("%X", f.mul(f.add(n, i), image)), f.ahead("%buffer", f.mul(i, held))
                 f.call_void(f"{prefix}_gather", "ptr %table", f"ptr {source}", f"ptr {target}", f"i64 {first}")
                 # g in strips as wide as a tile: [image][group][strip][pixel][column].
-                with f.when(f.negated(last)), f.loop(t["groups"]) as g, f.loop(t["columns"], step=str(tile.columns)) as j:
+                with (
+                    f.when(f.negated(f.either(last, depthwise))),
+                    f.loop(t["groups"]) as g,
+                    f.loop(t["columns"], step=str(tile.columns)) as j,
+                ):
                     wide = f.least(tile.columns, f.sub(t["columns"], j))
                     across = f.mul(f.div(f.add(wide, lanes - 1), lanes), lanes)
                     place = f.mul(f.add(f.mul(f.add(n, i), columns), f.add(f.mul(g, t["columns"]), j)), channel)
@@ -80,16 +85,43 @@ def weight_gradient_function(prefix: str, tile: TileShape) -> Function:
                         f"ptr {f.ahead('%G', f.mul(f.add(place, f.mul(z0, positions)), size))}", f"i64 {f.mul(channel, size)}",
                         f"ptr {f.ahead(staging, stage)}", f"i64 {f.mul(across, size)}",
                     )  # fmt: skip
+                # Of a depthwise convolution, channels last: [image][pixel][channel].
+                with f.when(f.both(depthwise, f.negated(last))):
+                    place = f.add(f.mul(f.mul(f.add(n, i), columns), channel), f.mul(z0, positions))
+                    f.call_void(
+                        f"{prefix}_transpose", f"i64 {columns}", f"i64 {pixels}",
+                        f"ptr {f.ahead('%G', f.mul(place, size))}", f"i64 {f.mul(channel, size)}",
+                        f"ptr {f.ahead(staging, f.mul(f.mul(i, pixels), out_pixel))}", f"i64 {out_pixel}",
+                    )  # fmt: skip
+                with f.when(f.both(depthwise, last)):
+                    source = f.ahead("%G", f.mul(f.add(f.mul(f.add(n, i), channel), f.mul(z0, positions)), out_pixel))
+                    count = f.mul(pixels, out_pixel)
+                    place = f.ahead(staging, f.mul(i, count))
+                    f.call_void("llvm.memcpy.p0.p0.i64", f"ptr {place}", f"ptr {source}", f"i64 {count}", "i1 false")
             g_place = f.ahead("%G", f.mul(f.add(f.mul(n, channel), f.mul(z0, positions)), out_pixel))
             gradient = f.choose(last, g_place, staging, "ptr")
             mode = f.choose(f.compare("sgt", unit, begin), ACCUMULATE, 0)
             column_b = f.choose(last, size, f.mul(pixels, size))
-            with f.loop(t["groups"]) as g, f.loop(e["taps_z"]) as tap_z, f.loop(t["channels"], step=t["strip"]) as k:
+            with f.when(depthwise):
+                call_walk(
+                    f, f"{prefix}_depthwise_gradient", walk,
+                    {
+                        "z": e["taps_z"], "y": e["taps_y"], "x": e["taps_x"],
+                        "az": f.mul(e["spread_z"], plane), "ay": f.mul(e["spread_y"], row), "ax": f.mul(e["spread_x"], pixel),
+                        "cn": f.mul(e["depth"], size), "cz": f.mul(f.mul(e["taps_y"], e["taps_x"]), size),
+                        "cy": f.mul(e["taps_x"], size), "cx": size, "N": t["groups"],
+                        "K": t["out_x"], "K1": t["out_y"], "K2": planes, "K3": together, "csA": f.mul(t["in_step_x"], pixel),
+                        "a1": f.mul(t["in_step_y"], row), "a2": f.mul(t["in_step_z"], plane), "a3": held, "row_b": out_pixel, "mode": mode,
+                    },
+                    "%buffer", staging, base, "null",
+                )  # fmt: skip
+            groups = f.choose(depthwise, 0, t["groups"])
+            with f.loop(groups) as g, f.loop(e["taps_z"]) as tap_z, f.loop(t["channels"], step=t["strip"]) as k:
                 here = f.least(t["strip"], f.sub(t["channels"], k))
                 rows = f.mul(t["channels"], t["columns"])  # elements of the result for one tap
                 c = f.add(f.mul(g, group_size), f.mul(f.mul(f.mul(tap_z, e["taps_y"]), e["taps_x"]), rows))
                 call_walk(
-                    f, prefix, walk,
+                    f, f"{prefix}_walk", walk,
                     {
                         "n": 1, "an": 0, "cn": 0, "row_n": 0, "z": e["taps_y"], "y": f.choose(joined, 1, e["taps_x"]),
                         "x": f.choose(joined, f.mul(e["taps_x"], t["channels"]), here),

@@ -94,6 +94,11 @@ class Correlation:
         counts = [-(-block // self.out_steps[0]), *(max(e[a].positions for e in self.entries) for a in (1, 2))]
         return [(max(n, 1) - 1) * step + span for n, step, span in zip(counts, self.in_steps, self.spans)]
 
+    @property
+    def depthwise(self) -> bool:
+        """Whether each channel has its own filter."""
+        return self.channels == self.columns == 1 and self.groups > 1
+
     def depth(self, entry: Sequence[Taps]) -> int:
         """The number of k of an entry."""
         return prod(t.taps for t in entry) * self.channels
@@ -140,7 +145,7 @@ HEADER = [
     "images", "groups", "channels", "columns",
     *(f"{what}_{a}" for what in ("in", "out", "in_step", "out_step", "low", "extent") for a in _AXES),
     "block", "blocks", "together", "parts", "slices", "entries",
-    "weight_column", "weight_channel", "weight_group", "channel_block", "strip", "padded", "in_last", "out_last",
+    "weight_column", "weight_channel", "weight_group", "channel_block", "strip", "depthwise", "padded", "in_last", "out_last",
 ]  # fmt: skip
 ENTRY = [
     *(f"{what}_{a}" for what in ("count", "place", "taps", "spread", "offset", "tap_first", "tap_step") for a in _AXES),
@@ -197,7 +202,7 @@ def table(
         images=c.images, groups=c.groups, channels=c.channels, columns=c.columns, block=block, blocks=blocks, together=together,
         parts=parts, slices=slices, entries=len(c.entries),
         weight_column=c.weight[0], weight_channel=c.weight[1], weight_group=c.weight[2], channel_block=channel_block,
-        strip=strip, padded=int(padded),
+        strip=strip, depthwise=int(c.depthwise), padded=int(padded),
         in_last=int(in_last), out_last=int(out_last),
     )  # fmt: skip
     for a, letter in enumerate(_AXES):
@@ -221,7 +226,7 @@ def table(
             }
         packed += c.groups * fields["depth"] * -(-c.columns // lanes) * lanes
         words += [fields[name] for name in ENTRY]
-    scratch = together * (held + (0 if out_last else staged)) + 4 * lanes
+    scratch = together * (held + (0 if out_last and not c.depthwise else staged)) + 4 * lanes
     return Table(
         np.array(words, np.int64), chunks, parts * weight_elements if of_weight else packed, scratch, -(-c.columns // tile_columns)
     )

@@ -1,0 +1,259 @@
+"""The kernels on NumPy arrays: products, convolutions and pooling on the threads of the pool.
+
+Arrays are float32 or float64, all of one dtype and contiguous (but for products, which take any strides); outputs are new. Each
+function means what its namesake in ndgrad.arrays does, and expects settings that were checked there. `available(dtype)` says whether
+they can be used here: llvmlite is there, and what the kernels compute agrees with NumPy on this machine.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import threading
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndgrad.arrays import threads as allowed
+from ndgrad.compiler.kernels import convolution, gemm, pooling, windows
+from ndgrad.compiler.kernels.tiles import TileShape, tile_shape
+from ndgrad.compiler.native import pool, target
+from ndgrad.compiler.native.ir import TYPES, module
+from ndgrad.compiler.native.selftest import difference, problem
+
+Array = NDArray[Any]
+
+_LIBRARIES = {"product": gemm.library, "conv": convolution.library, "pool": pooling.library}
+
+
+@functools.cache
+def code(kind: str, element: str) -> target.Code:
+    """The compiled library of one kind of kernels ("product", "conv", "pool") for an LLVM type."""
+    return target.Code(module(_LIBRARIES[kind](kind, element, target.host())), level=0)
+
+
+@functools.cache
+def _address(kind: str, element: str, name: str) -> int:
+    return code(kind, element).address(name)
+
+
+@functools.cache
+def _tile(element: str) -> TileShape:
+    return tile_shape(target.host(), element)
+
+
+@functools.cache
+def available(dtype: np.dtype[Any]) -> bool:
+    """Whether the kernels can be used for a dtype on this machine."""
+    if not target.available() or dtype not in (np.float32, np.float64) or not dtype.isnative:
+        return False
+    element = TYPES[dtype.name]
+    checks = {"product": _check_products, "conv": _check_convolutions}
+    return all(problem(kind, code(kind, element), functools.partial(check, dtype)) is None for kind, check in checks.items())
+
+
+# ----- memory and threads -----
+
+_own = threading.local()
+
+
+def _scratch(name: str, count: int) -> int:
+    """The address of `count` bytes, aligned to a cache line, that this thread keeps: fresh memory costs more than a small product."""
+    held: Array | None = getattr(_own, name, None)
+    if held is None or held.size < count + 64:
+        held = np.empty(count + 64, np.uint8)
+        setattr(_own, name, held)
+    at = held.ctypes.data
+    return int(at + -at % 64)
+
+
+def _run(kind: str, element: str, name: str, words: Sequence[int], chunks: int, scratch: int = -1) -> None:
+    """Chunks of a kernel on the pool; with `scratch` bytes for each worker, whose address goes before the last word."""
+    if chunks <= 0:
+        return
+    threads = 1 if chunks == 1 else max(1, min(chunks, allowed.max_threads))
+    if scratch >= 0:
+        step = -(-scratch // 128) * 128
+        words = [*words, _scratch("buffer", threads * step), step]
+    argument = (ctypes.c_int64 * len(words))(*words)
+    pool.run(_address(kind, element, f"{name}_work"), ctypes.addressof(argument), chunks, threads)
+
+
+# ----- products -----
+
+
+@functools.lru_cache(maxsize=4096)
+def _product_sizes(element: str, m: int, n: int, k: int) -> tuple[int, int]:
+    """(chunks, bytes of a buffer)."""
+    ask = [code("product", element).function(f"product_{what}", ctypes.c_int64, *[ctypes.c_int64] * 3) for what in ("chunks", "bytes")]
+    return ask[0](m, n, k), ask[1](m, n, k)
+
+
+def matmul(a: Array, b: Array, out: Array | None = None, accumulate: bool = False) -> Array:
+    """The product of matrices (..., M, K) and (..., K, N), as np.matmul's; `out` has contiguous rows."""
+    (m, k), n = a.shape[-2:], b.shape[-1]
+    if b.shape[-2] != k or a.dtype != b.dtype:
+        raise ValueError(
+            f"the product of matrices {a.shape} {a.dtype} and {b.shape} {b.dtype}: the inner sizes or the dtypes differ. "
+            "Transpose or convert one of them first."
+        )
+    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    if out is None:
+        out = np.empty((*lead, m, n), a.dtype)
+    a, b = np.broadcast_to(a, (*lead, m, k)), np.broadcast_to(b, (*lead, k, n))
+    element, size = TYPES[a.dtype.name], a.itemsize
+    chunks, scratch = _product_sizes(element, m, n, k)
+    (ra, ca), (rb, cb) = (tuple(s // size for s in x.strides[-2:]) for x in (a, b))
+    words = [m, n, k, a.ctypes.data, ra, ca, b.ctypes.data, rb, cb, out.ctypes.data, out.strides[-2] // size, int(accumulate), 0]
+    if not lead:
+        _run("product", element, "product", words, chunks, scratch)
+        return out
+    lines = [[length, *(x.strides[d] // size for x in (a, b, out))] for d, length in enumerate(lead)]
+    table = np.array(lines, np.int64)
+    _run("product", element, "product_batch", [len(lead), table.ctypes.data, *words], chunks * prod(lead), scratch)
+    return out
+
+
+# ----- convolutions -----
+
+
+@functools.lru_cache(maxsize=1024)
+def _table(what: str, sizes: tuple[int, int, int, int], axes: tuple[windows.Axis, ...], element: str, size: int) -> windows.Table:
+    tile = _tile(element)
+    make = windows.input_gradient if what == "input gradient" else windows.forward
+    return windows.table(make(*sizes, axes), tile.type.lanes, tile.columns, size, of_weight=tile.rows if what == "weight gradient" else 0)
+
+
+def _sizes(x_shape: Sequence[int], w_shape: Sequence[int], groups: int) -> tuple[int, int, int, int]:
+    return (x_shape[0], groups, w_shape[1], w_shape[0] // groups)
+
+
+def _axes(
+    x: Sequence[int], w: Sequence[int], stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int]
+) -> tuple[windows.Axis, ...]:
+    settings = zip(x[2:], w[2:], stride, padding, dilation, strict=True)
+    return tuple(windows.Axis(n, k, s, d, p, (n + 2 * p - d * (k - 1) - 1) // s + 1) for n, k, s, p, d in settings)
+
+
+def conv(x: Array, w: Array, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int = 1) -> Array:
+    """x (N, C, *S) with w (M, C / groups, *K), giving (N, M, *O)."""
+    axes = _axes(x.shape, w.shape, stride, padding, dilation)
+    out = np.empty((x.shape[0], w.shape[0], *(a.out for a in axes)), x.dtype)
+    return _correlated(x, w, out, _table("forward", _sizes(x.shape, w.shape, groups), axes, TYPES[x.dtype.name], x.itemsize))
+
+
+def conv_input_grad(
+    g: Array, w: Array, x_shape: Sequence[int], stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int = 1
+) -> Array:
+    """The adjoint of `conv` in x: g (N, M, *O) and w give (N, C, *S)."""
+    axes = _axes(x_shape, w.shape, stride, padding, dilation)
+    out = np.empty(tuple(x_shape), g.dtype)
+    return _correlated(g, w, out, _table("input gradient", _sizes(x_shape, w.shape, groups), axes, TYPES[g.dtype.name], g.itemsize))
+
+
+def _correlated(x: Array, w: Array, out: Array, table: windows.Table) -> Array:
+    element, words = TYPES[x.dtype.name], table.words.ctypes.data
+    packed = _scratch("packed", table.packed * x.itemsize)
+    _run("conv", element, "conv_weights", [words, w.ctypes.data, packed], table.strips)
+    scratch = table.scratch * x.itemsize
+    _run("conv", element, "conv_correlate", [words, x.ctypes.data, packed, out.ctypes.data, 0], table.chunks, scratch)
+    return out
+
+
+def conv_weight_grad(
+    g: Array, x: Array, w_shape: Sequence[int], stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int = 1
+) -> Array:
+    """The adjoint of `conv` in w: g (N, M, *O) and x (N, C, *S) give (M, C / groups, *K)."""
+    axes, element = _axes(x.shape, w_shape, stride, padding, dilation), TYPES[x.dtype.name]
+    table = _table("weight gradient", _sizes(x.shape, w_shape, groups), axes, element, x.itemsize)
+    parts, words = _scratch("packed", table.packed * x.itemsize), table.words.ctypes.data
+    scratch = table.scratch * x.itemsize
+    _run("conv", element, "conv_weight_gradient", [words, x.ctypes.data, g.ctypes.data, parts], table.chunks, scratch)
+    out = np.empty(tuple(w_shape), x.dtype)
+    code("conv", element).function("conv_weight_sum", None, *[ctypes.c_void_p] * 3)(words, parts, out.ctypes.data)
+    return out
+
+
+# ----- pooling -----
+
+
+@functools.lru_cache(maxsize=1024)
+def _pooling_table(axes: tuple[windows.Axis, ...]) -> NDArray[np.int64]:
+    return pooling.pooling_table(axes)
+
+
+def max_pool(x: Array, axes: Sequence[windows.Axis]) -> tuple[Array, NDArray[np.int64]]:
+    """The maxima of x (N, C, *S) over windows, and their places in the planes."""
+    shape = (*x.shape[:2], *(a.out for a in axes))
+    out, places = np.empty(shape, x.dtype), np.empty(shape, np.int64)
+    words = [_pooling_table(tuple(axes)).ctypes.data, x.ctypes.data, out.ctypes.data, places.ctypes.data]
+    _run("pool", TYPES[x.dtype.name], "pool_max", words, prod(x.shape[:2]) if out.size else 0)
+    return out, places
+
+
+def max_pool_grad(g: Array, places: NDArray[np.int64], axes: Sequence[windows.Axis]) -> Array:
+    """Add each g (N, C, *O) at its place, giving (N, C, *S)."""
+    out = np.empty((*g.shape[:2], *(a.size for a in axes)), g.dtype)
+    words = [_pooling_table(tuple(axes)).ctypes.data, g.ctypes.data, places.ctypes.data, out.ctypes.data]
+    _run("pool", TYPES[g.dtype.name], "pool_max_gradient", words, prod(g.shape[:2]) if out.size else 0)
+    return out
+
+
+def avg_pool(x: Array, axes: Sequence[windows.Axis], counts: NDArray[np.int64]) -> Array:
+    """The means of x (N, C, *S) over windows, with the divisors of pooling.average_counts."""
+    out = np.empty((*x.shape[:2], *(a.out for a in axes)), x.dtype)
+    words = [_pooling_table(tuple(axes)).ctypes.data, counts.ctypes.data, x.ctypes.data, out.ctypes.data]
+    _run("pool", TYPES[x.dtype.name], "pool_average", words, prod(x.shape[:2]) if out.size else 0)
+    return out
+
+
+def avg_pool_grad(g: Array, axes: Sequence[windows.Axis], counts: NDArray[np.int64]) -> Array:
+    """The adjoint of `avg_pool`: g (N, C, *O) gives (N, C, *S)."""
+    out = np.empty((*g.shape[:2], *(a.size for a in axes)), g.dtype)
+    words = [_pooling_table(tuple(axes)).ctypes.data, counts.ctypes.data, g.ctypes.data, out.ctypes.data]
+    _run("pool", TYPES[g.dtype.name], "pool_average_gradient", words, prod(g.shape[:2]) if out.size else 0)
+    return out
+
+
+# ----- what is checked before the first use -----
+
+
+def _check_products(dtype: np.dtype[Any], library: target.Code) -> str | None:
+    r = np.random.default_rng(0)
+    for m, n, k in [(1, 1, 1), (13, 37, 50), (61, 1, 90), (2, 300, 40), (150, 70, 600), (7, 9, 0)]:
+        a, b = r.standard_normal((m, k)).astype(dtype), r.standard_normal((n, k)).astype(dtype).T
+        for left, right in ((a, b), (np.asfortranarray(a), np.ascontiguousarray(b))):
+            expected = (left.astype(np.float64) @ right).astype(dtype)
+            wrong = difference(f"a product of {m} x {k} and {k} x {n}", matmul(left, right), expected, _tolerance(dtype, k))
+            if wrong is not None:
+                return wrong
+    return None
+
+
+def _check_convolutions(dtype: np.dtype[Any], library: target.Code) -> str | None:
+    r = np.random.default_rng(0)
+    x, w = r.standard_normal((2, 5, 9, 11)).astype(dtype), r.standard_normal((7, 5, 3, 2)).astype(dtype)
+    settings = ((2, 1), (1, 1), (1, 2))
+    padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1)))
+    patches = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))[:, :, ::2, :, :, ::2]
+    expected = np.einsum("ncyxij,ocij->noyx", patches, w)
+    g = r.standard_normal(expected.shape).astype(dtype)
+    # The adjoint in x: <conv(x, w), g> = <x, input_gradient(g, w)>.
+    adjoint = np.sum(conv_input_grad(g, w, x.shape, *settings).astype(np.float64) * x)
+    results = {
+        "convolution": (conv(x, w, *settings), expected),
+        "gradient of a convolution's weight": (conv_weight_grad(g, x, w.shape, *settings), np.einsum("ncyxij,noyx->ocij", patches, g)),
+        "gradient of a convolution's input": (adjoint[None], np.sum(expected * g)[None]),
+    }
+    for name, (found, wanted) in results.items():
+        wrong = difference(f"a {name}", found, wanted.astype(found.dtype), _tolerance(dtype, 300))
+        if wrong is not None:
+            return wrong
+    return None
+
+
+def _tolerance(dtype: np.dtype[Any], terms: int) -> float:
+    return float(8 * np.finfo(dtype).eps * (terms + 8))
