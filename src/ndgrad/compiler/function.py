@@ -17,6 +17,7 @@ from ndgrad.compiler.decisions import Mispredicted
 from ndgrad.compiler.environment import SMALL, Environment, facts
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.specialise import Specialisation
+from ndgrad.devices import get_default_device
 from ndgrad.dtypes import get_default_dtype
 from ndgrad.pytree import tree_flatten
 
@@ -103,7 +104,7 @@ class CompiledFunction:
     def entry_for(self, flat: list[Any], spec: Any, recording: bool, tried: Sequence[Entry] = ()) -> Entry:
         """The entry for arguments and for the environment as it is now, made if need be; none of those that were tried."""
         try:
-            key = (spec, recording, get_default_dtype(), *[kind_of(leaf, i, flat) for i, leaf in enumerate(flat)])
+            key = (spec, recording, get_default_dtype(), get_default_device(), *[kind_of(leaf, i, flat) for i, leaf in enumerate(flat)])
             hash(key)
         except (GraphBreak, TypeError) as error:
             return Entry(None, None, None, error if isinstance(error, GraphBreak) else GraphBreak(f"its arguments have no hash: {error}"))

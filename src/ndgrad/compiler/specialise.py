@@ -113,8 +113,11 @@ class Specialisation:
         self.grad_enabled = thread.grad_enabled
         with tracing(tracer, self.environment):
             returned, effects = self._outcome(tracer, arguments)
+            left = [(held, number, id(now)) for held, number, now in self.environment.changes()]
             with observing(tracer):
                 self._finish(tracer, returned, effects)
+            if left != [(held, number, id(now)) for held, number, now in self.environment.changes()]:
+                raise GraphBreak("a backward function or hook inside changes something outside")
         #: what the gradients among the inputs must be like
         self.gradient_facts = [
             facts(o.source) if kind == "grad" else None for (kind, _), o in zip(self.sources, tracer.inputs, strict=True)
@@ -137,6 +140,10 @@ class Specialisation:
         if spec != self.spec or any(a is not b for a, b in zip(before, after, strict=True)):
             raise GraphBreak("a container among the arguments is changed")
         return returned
+
+    def known_objects(self) -> set[int]:
+        """The identities of objects that the function was given or reaches."""
+        return {*self.environment.reached, *map(id, self.plain)}
 
     def _given(self, tensors: Sequence[Any]) -> Any:
         """The arguments of a call, with these tensors in the place of its own."""
@@ -166,7 +173,7 @@ class Specialisation:
         memories = [o._array.memory for o in tracer.inputs]
         tracer.check_lent()
         self.effects = [effect for effect, _ in effects]
-        self.results = Results(tracer, [*returned, *[t for _, t in effects]], inputs, memories)
+        self.results = Results(tracer, [*returned, *[t for _, t in effects]], inputs, memories, self.known_objects())
         self.writes = [i for i, memory in enumerate(memories) if memory.written and self.has_effects]
         self._check_writes(inputs)
         roots = self.results.roots
@@ -344,6 +351,7 @@ class Derivative(Specialisation):
         self.name = f"{parent.name}_gradients"
         self.environment = parent.environment
         self._derivatives = {}
+        self.plain = parent.plain
         own = [which[0] if kind == "environment" else t for (kind, which), t in zip(parent.sources, tensors, strict=True)]
         outside = scope()
         try:
@@ -370,7 +378,8 @@ class Derivative(Specialisation):
             restore(outside)
             del outside
         with observing(tracer):
-            found = Results(tracer, [*returned, *[t for _, t in effects]], inputs, [o._array.memory for o in tracer.inputs[:count]])
+            memories = [o._array.memory for o in tracer.inputs[:count]]
+            found = Results(tracer, [*returned, *[t for _, t in effects]], inputs, memories, self.parent.known_objects())
             roots = [r for r, given in zip(found.roots, self.given, strict=True) if given]
             wanted = [i for i, t in enumerate(inputs) if requires_grad(t)]
             gradients = grad(roots, [inputs[i] for i in wanted], cotangents, create_graph=True, allow_unused=True)
