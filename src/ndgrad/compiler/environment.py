@@ -33,6 +33,7 @@ from ndgrad.compiler.holding import (
     NUMBERS,
     Held,
     assign,
+    clear,
     content,
     fill,
     put_back,
@@ -284,7 +285,7 @@ class Environment:
                 found += [(held, i, a) for i, (a, b) in enumerate(zip(now, then, strict=True)) if a is not b and not same(a, b)]
         for function, misses in self._caches:
             if function.cache_info().misses != misses:  # what the trace has put there is none of the real thing
-                found.append((Held("a cache", (), list, lambda _, function=function: function.cache_clear()), -1, function))
+                found.append((Held("a cache", (), list, functools.partial(clear, function)), -1, function))
         for source, state in self._sources:
             if not same_state(state_of(source), state):
                 found.append((Held("", (), list, functools.partial(put_back, source, state)), -2, source))

@@ -77,6 +77,11 @@ class CompiledFunction:
         """What another function that calls this one depends on."""
         return [self.function]
 
+    def __transformed__(self, transform: Callable[[Any], Any]) -> CompiledFunction:
+        """What a function transform makes of this function: a compiled function, too. It may run eagerly, as any function inside an eager
+        transform does."""
+        return CompiledFunction(transform(self.function), False, self.dynamic, self.strict, self.threads)
+
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 

@@ -135,6 +135,11 @@ def set_state(source: Any, state: Any) -> None:
         source.set_state(state[1])
 
 
+def clear(function: Any, _: list[Any]) -> None:
+    """Let a function forget the results that it remembers."""
+    function.cache_clear()
+
+
 def put_back(source: Any, state: Any, _: list[Any]) -> None:
     set_state(source, state)
 

@@ -29,8 +29,9 @@ from ndgrad.autograd.op_observers import observing
 from ndgrad.autograd.variable import Variable, edge, requires_grad, wrap
 from ndgrad.compiler.backend import Runner
 from ndgrad.compiler.decisions import Mispredicted
-from ndgrad.compiler.environment import Environment, Held, facts
+from ndgrad.compiler.environment import Environment, facts
 from ndgrad.compiler.graph_break import GraphBreak, current_tracer
+from ndgrad.compiler.holding import Held
 from ndgrad.compiler.node import CompiledFunctionBackward
 from ndgrad.compiler.outside import hidden, payload_of
 from ndgrad.compiler.partition import split
