@@ -68,8 +68,18 @@ class Specialisation:
     #: how conditions on values come out, where that is known
     given_outcomes: list[bool] | None = None
 
-    def __init__(self, function: Callable[..., Any], flat: Sequence[Any], spec: TreeSpec, name: str, environment: Environment) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        flat: Sequence[Any],
+        spec: TreeSpec,
+        name: str,
+        environment: Environment,
+        strict: bool = False,
+    ) -> None:
         self.function = function
+        #: whether sums and products keep the order that the function gives them
+        self.strict = strict
         self.spec = spec
         self.name = name
         self.environment = environment
@@ -194,6 +204,8 @@ class Specialisation:
         #: the inputs whose gradient the function looks at or sets, and whether they have one
         self.gradients_asked = [(i, o.grad_before is not None) for i, o in enumerate(tracer.inputs) if o._meta.asked and not o.is_result]
         self.outcomes = [outcome for _, outcome in tracer.conditions]
+        #: under which names a node keeps them
+        self.input_names = [f"input{i}" for i in range(len(inputs))]
         values = [*self.results.values, *[memories[i].value for i in self.writes], *[value for value, _ in tracer.conditions]]
         #: the inputs that get a gradient
         self.gradients_of = [i for i, g in zip(wanted, gradients, strict=False) if g is not None]
@@ -224,7 +236,9 @@ class Specialisation:
         self.copied = [v in shared or v in values[:i] for i, v in enumerate(values)]
         self.run_forward = Runner(self.forward)
         self.run_backward = Runner(self.backward)
-        scalar = len(cotangents) == 1 and not cotangents[0].shape and cotangents[0].dtype.kind == "f" and bool(gradients)
+        scalar = (
+            not self.strict and len(cotangents) == 1 and not cotangents[0].shape and cotangents[0].dtype.kind == "f" and bool(gradients)
+        )
         #: the whole in one program, for a function of one scalar (see ndgrad.compiler.whole)
         self.whole = Whole(self.program, cotangents[0], self.backward) if scalar else None
 
@@ -349,6 +363,7 @@ class Derivative(Specialisation):
         self.parent = parent
         self.given = given
         self.given_outcomes = parent.outcomes
+        self.strict = parent.strict
         self.name = f"{parent.name}_gradients"
         self.environment = parent.environment
         self._derivatives = {}
