@@ -100,6 +100,17 @@ def test_compile_of_a_transform_of_compile(outer: str):
     equal(compiled(g(compiled(smooth)))(tensor(), tensor(Y)), g(smooth)(tensor(), tensor(Y)))
 
 
+@pytest.mark.parametrize("name", ["grad", "value_and_grad", "hessian", "jacfwd"])
+def test_a_transform_of_a_compiled_function_is_compiled(name: str):
+    made = TRANSFORMS[name](compiled(smooth))
+    equal(made(tensor(), tensor(Y)), TRANSFORMS[name](smooth)(tensor(), tensor(Y)))
+    assert [e.broken for e in made.entries] == [None]
+    mapped = func.vmap(func.grad(compiled(smooth)))
+    pair = ndgrad.stack([tensor(), tensor(Y)])
+    equal(mapped(pair, pair), func.vmap(func.grad(smooth))(pair, pair))
+    assert [e.broken for e in mapped.entries] == [None]
+
+
 def test_dual_numbers_and_derivatives_of_third_order():
     c = compiled(smooth)
     with forward_ad.dual_level():

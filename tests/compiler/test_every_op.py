@@ -36,6 +36,8 @@ EAGER = {
     "solve_toeplitz": "refuses the zeros by which shapes are found",
     "sparse_solve": "refuses the zeros by which shapes are found",
     "matrix_log": "SciPy draws random numbers",
+    "refuse_phase": "is there for the error that it raises",
+    "eig": "its gradient asks refuse_phase",
 }
 
 

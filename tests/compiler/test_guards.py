@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
+import logging
 import math
 import os
+import time
 import types
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -19,6 +23,7 @@ X = [0.5, -1.5, 2.0]
 scale = 2.0
 table = {"a": [1.0, 2.0]}
 weights = np.array([1.0, 2.0, 3.0])
+logger = logging.getLogger(__name__)
 config = types.ModuleType("config")
 config.rate = 0.5  # type: ignore[attr-defined]
 
@@ -426,3 +431,90 @@ def test_disable_reset_and_is_compiling():
     breaks(lambda x: plain(x) + 1, tensor(), reason="not to be compiled")
     assert not any(seen)
     assert not g.entries
+
+
+def test_hooks_on_all_modules_are_noticed():
+    from ndgrad.nn.modules.module import register_module_forward_hook
+
+    model = nn.Linear(3, 2)
+    compiled = ndgrad.compile(model)
+    x = ndgrad.ones(1, 3)
+    same(compiled, model, x)
+    with register_module_forward_hook(lambda module, args, out: out * 10):
+        same(compiled, model, x)
+    same(compiled, model, x)
+
+
+def test_the_clock_files_and_logs():
+    breaks(lambda x: x * (time.perf_counter() > 0), tensor(), reason="perf_counter")
+    breaks(lambda x: x * (perf_counter() > 0), tensor(), reason="perf_counter")
+    breaks(lambda x: x * (datetime.datetime.now().year > 0), tensor(), reason="datetime")
+    breaks(lambda x: x * len(open(os.devnull).read()), tensor(), reason="open")  # noqa: SIM115  # the function is what is tried
+    breaks(lambda x: logger.info("called") or x * 2, tensor(), reason="log")
+
+
+def test_objects_that_are_returned():
+    c = ndgrad.compile(lambda x: types.SimpleNamespace(y=x * 2))
+    first, second = c(tensor()), c(tensor())
+    assert first is not second
+    np.testing.assert_array_equal(second.y, 2 * np.array(X))
+    kept = [1, 2]
+    c = ndgrad.compile(lambda x: (x * 2, kept, "text", ndgrad.float32, np.float64(1.0)), fullgraph=True)
+    assert c(tensor())[1:] == ([1, 2], "text", ndgrad.float32, 1.0)
+    c = ndgrad.compile(lambda x: np.ones(2))
+    c(tensor())[0] = 5
+    assert c(tensor())[0] == 1
+
+
+def test_functions_that_remember_their_results():
+    @functools.cache
+    def table_of(n: int) -> Any:
+        return ndgrad.arange(n) * 2.0
+
+    f = lambda x: x * table_of(3)
+    g = ndgrad.compile(f)
+    for _ in range(3):
+        same(g, f, tensor())
+    assert table_of(3).tolist() == [0.0, 2.0, 4.0]
+
+
+def test_class_attributes_that_a_function_changes():
+    class Counter:
+        calls = 0
+
+    def f(x: Any) -> Any:
+        Counter.calls += 1
+        return x * 2
+
+    g = ndgrad.compile(f)
+    for _ in range(3):
+        g(tensor())
+    assert Counter.calls == 3
+
+
+def test_side_effects_of_a_custom_backward():
+    log: list[int] = []
+
+    class Logged(ndgrad.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            log.append(1)
+            return g * 2
+
+    g = ndgrad.compile(lambda x: Logged.apply(x).sum())
+    for _ in range(3):
+        g(tensor(requires_grad=True)).backward()
+    assert len(log) == 3
+
+
+def test_default_device():
+    f = lambda x: ndgrad.zeros(3)
+    g = ndgrad.compile(f)
+    assert g(tensor()).device.type == "cpu"
+    with ndgrad.device("meta"):
+        assert g(tensor()).device.type == "meta"
+    assert g(tensor()).device.type == "cpu"

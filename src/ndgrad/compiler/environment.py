@@ -26,15 +26,33 @@ import numpy as np
 
 from ndgrad.autograd.variable import Variable, requires_grad
 from ndgrad.autograd.versions import InferenceStorage
+from ndgrad.compiler.foreign import check_pure, is_foreign
 from ndgrad.compiler.graph_break import GraphBreak
+from ndgrad.compiler.holding import (
+    MISSING,
+    NUMBERS,
+    Held,
+    assign,
+    clear,
+    content,
+    fill,
+    put_back,
+    refill,
+    relist,
+    reset,
+    same,
+    same_state,
+    set_attributes,
+    set_slots,
+    slots_of,
+    state_of,
+)
 from ndgrad.generator import Generator
 
 #: How many objects a function may reach, and how many bytes of an array are compared at each call.
 MOST = 20_000
 SMALL = 65_536
 
-_NUMBERS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.generic, np.dtype, range, type(NotImplemented))
-_FOREIGN = frozenset({"ndgrad", "numpy", "scipy", "llvmlite"}) | sys.stdlib_module_names
 #: Whose objects stay as they are, or change only inside (functions that are written when they are first called).
 _CLOSED = (
     "ndgrad.ops.",
@@ -46,24 +64,6 @@ _CLOSED = (
     "ndgrad.numpy.",
     "ndgrad.lifting.",
 )
-_MISSING: Any = type("Missing", (), {"__repr__": lambda self: "nothing"})()
-
-
-class Held:
-    """Some places that hold objects: how they are read, what they held, how they are written."""
-
-    __slots__ = ("labels", "read", "then", "what", "write")
-
-    def __init__(self, what: str, labels: Iterable[Any], read: Callable[[], list[Any]], write: Callable[[list[Any]], None] | None) -> None:
-        self.what = what
-        self.labels = list(labels)
-        self.read = read
-        self.then = read()
-        self.write = write
-
-    def label(self, place: int) -> str:
-        """The name of one of the places."""
-        return f"{self.what}{self.labels[place]}" if place < len(self.labels) else self.what
 
 
 def facts(t: Any) -> tuple[Any, ...]:
@@ -83,10 +83,13 @@ class Environment:
         self.tensors: dict[int, list[Any]] = {}
         #: generators of random numbers
         self._sources: list[tuple[Any, Any]] = []
+        #: functions that remember their results (functools.cache), and how often they had none
+        self._caches: list[tuple[Any, int]] = []
         self._seen: dict[int, Any] = {}
         self._names: set[str] = set()
         self._named: list[tuple[Any, set[str], str]] = []
         self._pending: list[tuple[str, Any]] = list(roots)
+        self._pending += [("a hook on all modules or optimizers", hooks) for hooks in _global_hooks()]
         self._walk()
         del self._pending
 
@@ -102,7 +105,7 @@ class Environment:
                 new = (self._names & holder.__dict__.keys()) - done
                 done |= new
                 if new:
-                    self._hold_named(what, holder.__dict__, sorted(new))
+                    self._hold_named(what, holder, holder.__dict__, sorted(new))
             if not self._pending:
                 return
 
@@ -111,7 +114,7 @@ class Environment:
         for place, value in enumerate(held.then):
             if isinstance(value, Variable):
                 self._count(held.label(place), value)
-            elif not isinstance(value, _NUMBERS) and value is not _MISSING:
+            elif not isinstance(value, NUMBERS) and value is not MISSING:
                 self._pending.append((held.label(place), value))
 
     def _count(self, label: str, t: Any) -> None:
@@ -127,7 +130,7 @@ class Environment:
         if isinstance(value, Variable):
             self._count(what, value)
             return
-        if isinstance(value, _NUMBERS) or id(value) in self._seen:
+        if isinstance(value, NUMBERS) or id(value) in self._seen:
             return
         self._seen[id(value)] = value
         reach = _REACH.get(value.__class__)
@@ -145,22 +148,26 @@ class Environment:
             for i, item in enumerate(value):  # it stays as it is; what it holds may change
                 self._reach_item(f"{what}[{i}]", item)
         elif isinstance(value, types.ModuleType):
-            if not _is_foreign(value.__name__):
+            if not is_foreign(value.__name__):
                 self._named.append((value, set(), f"{value.__name__}."))
         elif isinstance(value, type):
             self._class(value)
         else:
             self._object(what, value)
+            return
+        if isinstance(value, (list, dict, set, collections.deque)) and hasattr(value, "__dict__"):  # of a class of the user's
+            self._class(type(value))
+            self._hold_dict(what, value.__dict__)
 
     def _reach_item(self, what: str, value: Any) -> None:
         if isinstance(value, Variable):
             self._count(what, value)
-        elif not isinstance(value, _NUMBERS):
+        elif not isinstance(value, NUMBERS):
             self._pending.append((what, value))
 
     def _function(self, what: str, f: Any) -> None:
         home = f.__globals__.get("__name__", "")
-        if _is_foreign(home) and getattr(sys.modules.get(f.__module__), f.__name__, None) is f:
+        if is_foreign(home) and getattr(sys.modules.get(f.__module__), f.__name__, None) is f:
             return  # a public function of a library's
         label = f"{getattr(f, '__qualname__', what)}: "
         self._hold(
@@ -168,14 +175,15 @@ class Environment:
         )
         if f.__closure__:
             cells = f.__closure__
-            self._hold(Held(label, f.__code__.co_freevars, lambda: [_content(c) for c in cells], functools.partial(_fill, cells)))
+            self._hold(Held(label, f.__code__.co_freevars, lambda: [content(c) for c in cells], functools.partial(fill, cells)))
         if f.__dict__:
             self._hold_dict(label, f.__dict__)
-        if not _is_foreign(home):
+        if not is_foreign(home):
             names = _names_of(f.__code__)
             self._names |= names
             space = f.__globals__
-            self._hold_named("global ", space, sorted(n for n in names if n in space or n not in _builtins(space)))
+            check_pure(space, names, f.__qualname__)
+            self._hold_named("global ", None, space, sorted(n for n in names if n in space or n not in _builtins(space)))
 
     def _method(self, what: str, method: Any) -> None:
         self._pending += [(what, method.__self__), (what, method.__func__)]
@@ -186,18 +194,23 @@ class Environment:
     def _property(self, what: str, value: Any) -> None:
         self._pending += [(what, f) for f in (value.fget, value.fset) if f is not None]
 
+    def _cache(self, what: str, value: Any) -> None:
+        self._caches.append((value, value.cache_info().misses))
+        self._pending.append((what, value.__wrapped__))
+
     def _wrapping(self, what: str, value: Any) -> None:
         self._pending.append((what, value.__func__ if hasattr(value, "__func__") else value.__wrapped__))
 
-    def _hold_named(self, what: str, space: Any, names: list[str]) -> None:
+    def _hold_named(self, what: str, holder: Any, space: Any, names: list[str]) -> None:
         def read() -> list[Any]:
-            return [space.get(n, _MISSING) for n in names]
+            return [space.get(n, MISSING) for n in names]
 
-        self._hold(Held(what, names, read, functools.partial(_assign, space, names) if isinstance(space, dict) else None))
+        write = functools.partial(assign, space, names) if isinstance(space, dict) else functools.partial(set_attributes, holder, names)
+        self._hold(Held(what, names, read, write))
 
     def _hold_dict(self, what: str, d: Any) -> None:
         if not d and d.__class__ is dict:
-            self._hold(Held(what, (), lambda: [*d.keys(), *d.values()], functools.partial(_refill, d)))
+            self._hold(Held(what, (), lambda: [*d.keys(), *d.values()], functools.partial(refill, d)))
             return
         labels = [f"[{k!r}]" if isinstance(k, (str, int)) else "[...]" for k in d]
         self._hold(
@@ -205,15 +218,15 @@ class Environment:
                 what,
                 ["", *[""] * (len(labels) - 1), *labels] if labels else (),
                 lambda: [*d.keys(), *d.values()],
-                functools.partial(_refill, d),
+                functools.partial(refill, d),
             )
         )
 
     def _list(self, what: str, items: Any) -> None:
-        self._hold(Held(what, [f"[{i}]" for i in range(len(items))], lambda: list(items), functools.partial(_relist, items)))
+        self._hold(Held(what, [f"[{i}]" for i in range(len(items))], lambda: list(items), functools.partial(relist, items)))
 
     def _set(self, what: str, items: Any) -> None:
-        write = functools.partial(_reset, items) if isinstance(items, set) else None
+        write = functools.partial(reset, items) if isinstance(items, set) else None
         self._hold(Held(what, (), lambda: sorted(items, key=id), write))
 
     def _array(self, what: str, array: Any) -> None:
@@ -226,12 +239,12 @@ class Environment:
         self._hold(Held(what, (), lambda: [(array.shape, array.dtype.str, array.tobytes())], write if array.flags.writeable else None))
 
     def _class(self, cls: type) -> None:
-        if _is_foreign(cls.__module__):
+        if is_foreign(cls.__module__):
             return
         for c in cls.__mro__:
-            if not _is_foreign(c.__module__) and not any(holder is c for holder, _, _ in self._named):
+            if not is_foreign(c.__module__) and not any(holder is c for holder, _, _ in self._named):
                 # what Python calls by itself, and of a class that is derived from one of ndgrad's or another's, what that may call
-                derived = any(_is_foreign(b.__module__) and b is not object for b in c.__mro__)
+                derived = any(is_foreign(b.__module__) and b is not object for b in c.__mro__)
                 functions = (types.FunctionType, staticmethod, classmethod, property)
                 self._names |= {n for n, v in vars(c).items() if (derived or n.startswith("__")) and isinstance(v, functions)}
                 self._named.append((c, set(), f"{c.__qualname__}."))
@@ -239,11 +252,11 @@ class Environment:
     def _object(self, what: str, value: Any) -> None:
         cls = type(value)
         if isinstance(value, (random.Random, np.random.Generator, np.random.RandomState, Generator)):
-            self._sources.append((value, _state(value)))
+            self._sources.append((value, state_of(value)))
         elif hasattr(cls, "__next__"):
             raise GraphBreak(f"{what} is an iterator, which the function would advance")
         elif cls.__module__.startswith(_CLOSED) or (
-            cls.__module__.partition(".")[0] in sys.stdlib_module_names and cls is not types.SimpleNamespace
+            is_foreign(cls.__module__) and cls.__module__.partition(".")[0] in sys.stdlib_module_names and cls is not types.SimpleNamespace
         ):
             pass
         else:
@@ -253,12 +266,10 @@ class Environment:
                 self._pending += [(what, v) for v in value.__environment__()]
             elif isinstance(own, dict):
                 self._hold_dict(f"{what}", own)
-            slots = [n for c in cls.__mro__ for n in _slots(c)]
-            if slots and not _is_foreign(cls.__module__):
+            slots = [n for c in cls.__mro__ for n in slots_of(c)]
+            if slots and not is_foreign(cls.__module__):
                 self._hold(
-                    Held(
-                        f"{what}.", slots, lambda: [getattr(value, n, _MISSING) for n in slots], functools.partial(_set_slots, value, slots)
-                    )
+                    Held(f"{what}.", slots, lambda: [getattr(value, n, MISSING) for n in slots], functools.partial(set_slots, value, slots))
                 )
 
     # ----- comparing -----------------------------------------------------------------------------------------------------
@@ -271,10 +282,13 @@ class Environment:
             if len(now) != len(then):
                 found.append((held, -1, now))
             elif not all(map(is_, now, then)):
-                found += [(held, i, a) for i, (a, b) in enumerate(zip(now, then, strict=True)) if a is not b and not _same(a, b)]
+                found += [(held, i, a) for i, (a, b) in enumerate(zip(now, then, strict=True)) if a is not b and not same(a, b)]
+        for function, misses in self._caches:
+            if function.cache_info().misses != misses:  # what the trace has put there is none of the real thing
+                found.append((Held("a cache", (), list, functools.partial(clear, function)), -1, function))
         for source, state in self._sources:
-            if not _same_state(_state(source), state):
-                found.append((Held("", (), list, functools.partial(_put_back, source, state)), -2, source))
+            if not same_state(state_of(source), state):
+                found.append((Held("", (), list, functools.partial(put_back, source, state)), -2, source))
         return found
 
     def restore(self) -> None:
@@ -295,7 +309,7 @@ class Environment:
             if len(now) != len(then):
                 return f"{held.what} has other items"
             for i, (a, b) in enumerate(zip(now, then, strict=True)):
-                if a is b or _same(a, b):
+                if a is b or same(a, b):
                     continue
                 if not (isinstance(a, Variable) and isinstance(b, Variable)):
                     return f"{held.label(i)} has changed"
@@ -340,126 +354,20 @@ class Environment:
             self.tensors[id(value)] = known
             held.then[number] = value
 
+    @property
+    def reached(self) -> Iterable[int]:
+        """The identities of all objects that are reached."""
+        return self._seen.keys()
+
     def entry(self, t: Any) -> list[Any] | None:
         """What is known of a tensor, if it is reached: a list whose first item is the tensor that stands in its place now."""
         return self.tensors.get(id(t))
 
 
-# ----- reading and writing places ------------------------------------------------------------------------------------------
-
-
-def _content(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return _MISSING
-
-
-def _fill(cells: Any, values: list[Any]) -> None:
-    for cell, value in zip(cells, values, strict=True):
-        if value is not _MISSING:
-            cell.cell_contents = value
-        elif _content(cell) is not _MISSING:
-            del cell.cell_contents
-
-
-def _assign(space: dict[str, Any], names: list[str], values: list[Any]) -> None:
-    for name, value in zip(names, values, strict=True):
-        if value is _MISSING:
-            space.pop(name, None)
-        else:
-            space[name] = value
-
-
-def _refill(d: Any, items: list[Any]) -> None:
-    half = len(items) // 2
-    if len(d) == half and all(map(is_, d, items[:half])):
-        for key, value in zip(items[:half], items[half:], strict=True):
-            if d[key] is not value:
-                d[key] = value
-        return
-    d.clear()
-    d.update(zip(items[:half], items[half:], strict=True))
-
-
-def _relist(items: Any, values: list[Any]) -> None:
-    if isinstance(items, list):
-        items[:] = values
-    else:
-        items.clear()
-        items.extend(values)
-
-
-def _reset(items: set[Any], values: list[Any]) -> None:
-    items.clear()
-    items.update(values)
-
-
-def _set_slots(value: Any, slots: list[str], values: list[Any]) -> None:
-    for name, v in zip(slots, values, strict=True):
-        if v is not _MISSING:
-            object.__setattr__(value, name, v)
-
-
-def _slots(cls: type) -> list[str]:
-    names = cls.__dict__.get("__slots__", ())
-    names = (names,) if isinstance(names, str) else names
-    return [n for n in names if n not in ("__dict__", "__weakref__") and not n.startswith("__")]
-
-
-def _state(source: Any) -> Any:
-    if isinstance(source, random.Random):
-        return source.getstate()
-    if isinstance(source, np.random.Generator):
-        return source.bit_generator.state
-    if isinstance(source, np.random.RandomState):
-        return source.get_state(legacy=False)
-    return source.get_state()._array.tobytes(), source.get_state()
-
-
-def _same_state(a: Any, b: Any) -> bool:
-    if isinstance(a, tuple) and len(a) == 2 and isinstance(a[0], bytes):
-        return bool(a[0] == b[0])
-    return repr(a) == repr(b) if not isinstance(a, dict) else _text(a) == _text(b)
-
-
-def _text(state: Any) -> Any:
-    if isinstance(state, dict):
-        return [(k, _text(v)) for k, v in state.items()]
-    return state.tobytes() if isinstance(state, np.ndarray) else state
-
-
-def _set_state(source: Any, state: Any) -> None:
-    if isinstance(source, random.Random):
-        source.setstate(state)
-    elif isinstance(source, np.random.Generator):
-        source.bit_generator.state = state
-    elif isinstance(source, np.random.RandomState):
-        source.set_state(state)
-    else:
-        source.set_state(state[1])
-
-
-def _put_back(source: Any, state: Any, _: list[Any]) -> None:
-    _set_state(source, state)
-
-
-def _same(a: Any, b: Any) -> bool:
-    """Whether two values that are not one object are equal, in every bit."""
-    if a.__class__ is not b.__class__:
-        return False
-    if isinstance(a, (float, complex, np.generic)):
-        return bool(np.asarray(a).tobytes() == np.asarray(b).tobytes())
-    if isinstance(a, _NUMBERS):
-        return bool(a == b)
-    if isinstance(a, tuple) and a.__class__ is tuple:
-        return len(a) == len(b) and all(x is y or _same(x, y) for x, y in zip(a, b, strict=True))
-    # a bound method is made anew each time that it is looked up
-    return isinstance(a, types.MethodType) and a.__self__ is b.__self__ and a.__func__ is b.__func__
-
-
-def _is_foreign(module: Any) -> bool:
-    return not isinstance(module, str) or module.partition(".")[0] in _FOREIGN
+def _global_hooks() -> list[Any]:
+    """What is called beside every module and every step of an optimizer."""
+    modules, optimizers = sys.modules.get("ndgrad.nn.modules.hooks"), sys.modules.get("ndgrad.optim.optimizer")
+    return [*([modules.of_all] if modules else []), *([optimizers._STEP_HOOKS] if optimizers else [])]
 
 
 def _builtins(space: dict[str, Any]) -> Any:
@@ -485,6 +393,7 @@ _REACH: dict[type, Callable[[Environment, str, Any], None]] = {
     types.FunctionType: Environment._function,
     types.MethodType: Environment._method,
     functools.partial: Environment._partial,
+    functools._lru_cache_wrapper: Environment._cache,
     property: Environment._property,
     functools.cached_property: _nothing,
     staticmethod: Environment._wrapping,
@@ -493,7 +402,7 @@ _REACH: dict[type, Callable[[Environment, str, Any], None]] = {
     types.CodeType: _nothing,
     types.MappingProxyType: _nothing,
     types.CellType: lambda environment, what, cell: environment._hold(
-        Held(what, ("",), lambda: [_content(cell)], functools.partial(_fill, [cell]))
+        Held(what, ("",), lambda: [content(cell)], functools.partial(fill, [cell]))
     ),
     slice: _nothing,
     np.ufunc: _nothing,

@@ -6,7 +6,7 @@ import functools
 import warnings
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from ndgrad.compiler.decisions import Mispredicted
 from ndgrad.compiler.environment import SMALL, Environment, facts
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.specialise import Specialisation
+from ndgrad.devices import get_default_device
 from ndgrad.dtypes import get_default_dtype
 from ndgrad.pytree import tree_flatten
 
@@ -45,6 +46,31 @@ class Entry:
         return None if self.environment is None else self.environment.check()
 
 
+class Last(NamedTuple):
+    """A kind of call whose arguments are tensors, each another one: what they were like, and what runs."""
+
+    facts: tuple[Any, ...]
+    recording: bool
+    defaults: tuple[Any, Any]
+    made: Specialisation
+
+    @staticmethod
+    def of(entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Last | None:
+        """The kind of a call; None if it is no simple one."""
+        if kwargs or entry.made is None or not all(isinstance(a, Variable) for a in args) or len({*map(id, args)}) != len(args):
+            return None
+        return Last(tuple([facts(a) for a in args]), modes().grad_enabled, (get_default_dtype(), get_default_device()), entry.made)
+
+    def fits(self, args: tuple[Any, ...], recording: bool) -> bool:
+        """Whether a call without keywords is of this kind."""
+        if len(args) != len(self.facts) or recording is not self.recording:
+            return False
+        for a, known in zip(args, self.facts, strict=True):
+            if a.__class__ is not known[0] or facts(a) != known:
+                return False
+        return (len(args) < 2 or len({*map(id, args)}) == len(args)) and self.defaults == (get_default_dtype(), get_default_device())
+
+
 class CompiledFunction:
     """A function with its specialisations: one for each kind of arguments that it has met."""
 
@@ -70,11 +96,18 @@ class CompiledFunction:
         self.traces = 0
         self.last_reason: str | None = None
         self._last_break: str | None = None
+        #: the last kind of call, where that was a simple one
+        self._last: Last | None = None
         self._lock = make_lock()
 
     def __environment__(self) -> list[Any]:
         """What another function that calls this one depends on."""
         return [self.function]
+
+    def __transformed__(self, transform: Callable[[Any], Any]) -> CompiledFunction:
+        """What a function transform makes of this function: a compiled function, too. It may run eagerly, as any function inside an eager
+        transform does."""
+        return CompiledFunction(transform(self.function), False, self.dynamic, self.strict, self.threads)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -84,8 +117,17 @@ class CompiledFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         state = modes()
-        if state.entered or process.shared or process.dispatching or self.disabled.get():
+        if state.entered or process.shared or self.disabled.get():
             return self.function(*args, **kwargs)
+        known = self._last
+        if known is not None and not kwargs and known.fits(args, state.grad_enabled):
+            with self._lock:
+                mismatch = known.made.mismatch(args)
+            if mismatch is None:
+                try:
+                    return known.made(args)
+                except Mispredicted:
+                    pass
         flat, spec = tree_flatten((args, kwargs))
         tried: list[Entry] = []
         while True:
@@ -93,9 +135,12 @@ class CompiledFunction:
             if entry.made is None:
                 break
             try:
-                return entry.made(flat)
+                found = entry.made(flat)
             except Mispredicted:
                 tried.append(entry)
+            else:
+                self._last = Last.of(entry, args, kwargs)
+                return found
         if self.fullgraph and entry.broken is not None:
             raise entry.broken.again()
         return self.function(*args, **kwargs)
@@ -103,14 +148,14 @@ class CompiledFunction:
     def entry_for(self, flat: list[Any], spec: Any, recording: bool, tried: Sequence[Entry] = ()) -> Entry:
         """The entry for arguments and for the environment as it is now, made if need be; none of those that were tried."""
         try:
-            key = (spec, recording, get_default_dtype(), *[kind_of(leaf, i, flat) for i, leaf in enumerate(flat)])
+            key = (spec, recording, get_default_dtype(), get_default_device(), *[kind_of(leaf, i, flat) for i, leaf in enumerate(flat)])
             hash(key)
         except (GraphBreak, TypeError) as error:
             return Entry(None, None, None, error if isinstance(error, GraphBreak) else GraphBreak(f"its arguments have no hash: {error}"))
         with self._lock:
             reason = "values that decide otherwise" if tried else "arguments of another kind"
             # the newest first, and those that break last: they may do so because of their values
-            for entry in sorted(reversed(self.entries), key=lambda entry: entry.made is None):
+            for entry in sorted(self.entries[::-1], key=lambda entry: entry.made is None):
                 if entry.key == key and entry not in tried:
                     mismatch = entry.mismatch(flat)
                     if mismatch is None:
@@ -138,7 +183,7 @@ class CompiledFunction:
                 *[(f"argument {i}", leaf) for i, leaf in enumerate(flat) if not isinstance(leaf, Variable)],
             ]
             environment = Environment(roots)
-            made = Specialisation(self.function, flat, spec, getattr(self.function, "__name__", "program"), environment)
+            made = Specialisation(self.function, flat, spec, getattr(self.function, "__name__", "program"), environment, self.strict)
             entry = Entry(key, environment, made, None)
         except GraphBreak as broken:
             entry = Entry(key, environment, None, broken.bare())
@@ -155,6 +200,7 @@ class CompiledFunction:
         with self._lock:
             self.entries.clear()
             self.traces = 0
+            self._last = None
 
 
 def kind_of(leaf: Any, position: int, flat: list[Any]) -> Any:

@@ -44,8 +44,8 @@ class CompiledFunctionBackward(MultiNode):
 
     def save(self, tensors: list[Any]) -> None:
         """Keep the inputs of the program."""
-        for position, t in enumerate(tensors):
-            save_input(self, f"input{position}", t)
+        for name, t in zip(self.specialisation.input_names, tensors, strict=True):
+            save_input(self, name, t)
 
     def watch(self, tensors: list[Any], arrays: list[Any]) -> None:
         """Notice later writes to results that backward needs."""

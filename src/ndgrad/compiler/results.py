@@ -6,15 +6,19 @@ value. New memory comes out of the program; views are taken by their ops, eagerl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import types
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ndgrad.autograd.variable import Variable, meta_of, requires_grad, wrap
 from ndgrad.compiler.graph_break import GraphBreak
+from ndgrad.compiler.holding import NUMBERS
 from ndgrad.compiler.payload import Memory, Step, TracedArray
 from ndgrad.compiler.program import Value
 from ndgrad.compiler.trace import Tracer
+from ndgrad.devices import device
+from ndgrad.dtypes import dtype
 
 
 @dataclass(slots=True)
@@ -39,12 +43,18 @@ class Leaf:
 
 NEW, INPUT, PLAIN = range(3)
 
+#: Objects that nobody can change.
+_STAYING = (*NUMBERS, types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType, slice, dtype, device)
+
 
 class Results:
     """How the leaves of what a function returned come about, from a trace of it."""
 
-    def __init__(self, tracer: Tracer, returned: Sequence[Any], inputs: Sequence[Any], memories: Sequence[Memory]) -> None:
-        """`inputs`: the tensors and arrays of the trace that stand for the program's inputs, and `memories` what they have of it."""
+    def __init__(
+        self, tracer: Tracer, returned: Sequence[Any], inputs: Sequence[Any], memories: Sequence[Memory], known: Container[int]
+    ) -> None:
+        """`inputs`: the tensors from outside that are the program's inputs, `memories` what they have of it, and `known` the identities of
+        objects that were there before."""
         self.leaves: list[Leaf] = []
         self.new: list[New] = []
         #: the values of new memory, and the tensors of the trace over it, of which those with a history are differentiated
@@ -59,6 +69,8 @@ class Results:
         numbers: dict[int, int] = {}
         for t in returned:
             if not isinstance(t, Variable):
+                if not isinstance(t, _STAYING) and id(t) not in known:
+                    raise GraphBreak(f"an object of class {type(t).__name__} is returned, which is another one at each call")
                 self.leaves.append(Leaf(PLAIN, value=t))
                 continue
             payload = t._array

@@ -29,8 +29,9 @@ from ndgrad.autograd.op_observers import observing
 from ndgrad.autograd.variable import Variable, edge, requires_grad, wrap
 from ndgrad.compiler.backend import Runner
 from ndgrad.compiler.decisions import Mispredicted
-from ndgrad.compiler.environment import Environment, Held, facts
+from ndgrad.compiler.environment import Environment, facts
 from ndgrad.compiler.graph_break import GraphBreak, current_tracer
+from ndgrad.compiler.holding import Held
 from ndgrad.compiler.node import CompiledFunctionBackward
 from ndgrad.compiler.outside import hidden, payload_of
 from ndgrad.compiler.partition import split
@@ -67,8 +68,18 @@ class Specialisation:
     #: how conditions on values come out, where that is known
     given_outcomes: list[bool] | None = None
 
-    def __init__(self, function: Callable[..., Any], flat: Sequence[Any], spec: TreeSpec, name: str, environment: Environment) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        flat: Sequence[Any],
+        spec: TreeSpec,
+        name: str,
+        environment: Environment,
+        strict: bool = False,
+    ) -> None:
         self.function = function
+        #: whether sums and products keep the order that the function gives them
+        self.strict = strict
         self.spec = spec
         self.name = name
         self.environment = environment
@@ -113,8 +124,11 @@ class Specialisation:
         self.grad_enabled = thread.grad_enabled
         with tracing(tracer, self.environment):
             returned, effects = self._outcome(tracer, arguments)
+            left = [(held, number, id(now)) for held, number, now in self.environment.changes()]
             with observing(tracer):
                 self._finish(tracer, returned, effects)
+            if left != [(held, number, id(now)) for held, number, now in self.environment.changes()]:
+                raise GraphBreak("a backward function or hook inside changes something outside")
         #: what the gradients among the inputs must be like
         self.gradient_facts = [
             facts(o.source) if kind == "grad" else None for (kind, _), o in zip(self.sources, tracer.inputs, strict=True)
@@ -137,6 +151,10 @@ class Specialisation:
         if spec != self.spec or any(a is not b for a, b in zip(before, after, strict=True)):
             raise GraphBreak("a container among the arguments is changed")
         return returned
+
+    def known_objects(self) -> set[int]:
+        """The identities of objects that the function was given or reaches."""
+        return {*self.environment.reached, *map(id, self.plain)}
 
     def _given(self, tensors: Sequence[Any]) -> Any:
         """The arguments of a call, with these tensors in the place of its own."""
@@ -166,7 +184,7 @@ class Specialisation:
         memories = [o._array.memory for o in tracer.inputs]
         tracer.check_lent()
         self.effects = [effect for effect, _ in effects]
-        self.results = Results(tracer, [*returned, *[t for _, t in effects]], inputs, memories)
+        self.results = Results(tracer, [*returned, *[t for _, t in effects]], inputs, memories, self.known_objects())
         self.writes = [i for i, memory in enumerate(memories) if memory.written and self.has_effects]
         self._check_writes(inputs)
         roots = self.results.roots
@@ -186,6 +204,8 @@ class Specialisation:
         #: the inputs whose gradient the function looks at or sets, and whether they have one
         self.gradients_asked = [(i, o.grad_before is not None) for i, o in enumerate(tracer.inputs) if o._meta.asked and not o.is_result]
         self.outcomes = [outcome for _, outcome in tracer.conditions]
+        #: under which names a node keeps them
+        self.input_names = [f"input{i}" for i in range(len(inputs))]
         values = [*self.results.values, *[memories[i].value for i in self.writes], *[value for value, _ in tracer.conditions]]
         #: the inputs that get a gradient
         self.gradients_of = [i for i, g in zip(wanted, gradients, strict=False) if g is not None]
@@ -216,7 +236,9 @@ class Specialisation:
         self.copied = [v in shared or v in values[:i] for i, v in enumerate(values)]
         self.run_forward = Runner(self.forward)
         self.run_backward = Runner(self.backward)
-        scalar = len(cotangents) == 1 and not cotangents[0].shape and cotangents[0].dtype.kind == "f" and bool(gradients)
+        scalar = (
+            not self.strict and len(cotangents) == 1 and not cotangents[0].shape and cotangents[0].dtype.kind == "f" and bool(gradients)
+        )
         #: the whole in one program, for a function of one scalar (see ndgrad.compiler.whole)
         self.whole = Whole(self.program, cotangents[0], self.backward) if scalar else None
 
@@ -341,9 +363,11 @@ class Derivative(Specialisation):
         self.parent = parent
         self.given = given
         self.given_outcomes = parent.outcomes
+        self.strict = parent.strict
         self.name = f"{parent.name}_gradients"
         self.environment = parent.environment
         self._derivatives = {}
+        self.plain = parent.plain
         own = [which[0] if kind == "environment" else t for (kind, which), t in zip(parent.sources, tensors, strict=True)]
         outside = scope()
         try:
@@ -370,7 +394,8 @@ class Derivative(Specialisation):
             restore(outside)
             del outside
         with observing(tracer):
-            found = Results(tracer, [*returned, *[t for _, t in effects]], inputs, [o._array.memory for o in tracer.inputs[:count]])
+            memories = [o._array.memory for o in tracer.inputs[:count]]
+            found = Results(tracer, [*returned, *[t for _, t in effects]], inputs, memories, self.parent.known_objects())
             roots = [r for r, given in zip(found.roots, self.given, strict=True) if given]
             wanted = [i for i, t in enumerate(inputs) if requires_grad(t)]
             gradients = grad(roots, [inputs[i] for i in wanted], cotangents, create_graph=True, allow_unused=True)

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from ndgrad.arrays.library import library_of
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.variable import Variable, innermost_array, np_dtype, shape_of, wrap
-from ndgrad.func.transforms import Argnums, _check_differentiable, _primals_and_tangents, _select, _substitute, grad, jvp, vjp, vmap
+from ndgrad.func.transforms import (
+    Argnums,
+    _check_differentiable,
+    _primals_and_tangents,
+    _select,
+    _substitute,
+    grad,
+    jvp,
+    keeps_compiled,
+    vjp,
+    vmap,
+)
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
@@ -45,6 +56,7 @@ def jacrev(
 ) -> Callable[P, Any]: ...
 
 
+@keeps_compiled
 def jacrev(
     func: Callable[..., Any],
     argnums: Argnums = 0,
@@ -136,6 +148,7 @@ def jacfwd(
 ) -> Callable[P, Any]: ...
 
 
+@keeps_compiled
 def jacfwd(
     func: Callable[..., Any],
     argnums: Argnums = 0,
@@ -198,6 +211,7 @@ def hessian(func: Differentiable[T, P], argnums: Literal[0] = 0) -> Derivative[T
 def hessian(func: Callable[P, Any], argnums: Argnums = 0) -> Callable[P, Any]: ...
 
 
+@keeps_compiled
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """The Hessian of a scalar function, forward over reverse.
 

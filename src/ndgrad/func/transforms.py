@@ -34,6 +34,17 @@ P = ParamSpec("P")
 Ts = TypeVarTuple("Ts")
 
 
+def keeps_compiled(transform: F) -> F:
+    """Decorates a transform: what it makes of a compiled function (ndgrad.compile) is a compiled function, of the transformed one."""
+
+    @functools.wraps(transform)
+    def run(func: Any, *args: Any, **kwargs: Any) -> Any:
+        compiled = getattr(func, "__transformed__", None)
+        return transform(func, *args, **kwargs) if compiled is None else compiled(lambda f: transform(f, *args, **kwargs))
+
+    return run  # type: ignore[return-value]  # a decorator gives back what it was given
+
+
 class _Nothing:
     """What no function returns."""
 
@@ -142,6 +153,7 @@ def grad_and_value(
 ) -> Callable[P, tuple[Any, Any]]: ...
 
 
+@keeps_compiled
 def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
     """A function that returns (gradient, value) of a scalar function; with `has_aux`, (gradient, (value, aux)).
 
@@ -179,6 +191,7 @@ def grad(func: Callable[P, tuple[Any, Aux]], argnums: Argnums = 0, *, has_aux: L
 def grad(func: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[P, Any]: ...
 
 
+@keeps_compiled
 def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
     """A function that returns the gradient of a scalar function; with `has_aux`, (gradient, aux).
 
@@ -378,6 +391,7 @@ def _primals_and_tangents(name: str, primals: Any, tangents: Any) -> tuple[list[
 # ----- vmap --------------------------------------------------------------------------------------------------------------
 
 
+@keeps_compiled
 def vmap(
     func: F,
     in_dims: Any = 0,

@@ -1,0 +1,158 @@
+"""Places that hold objects: how they are read, what they held, how they are put back."""
+
+from __future__ import annotations
+
+import random
+import types
+from collections.abc import Callable, Iterable
+from operator import is_
+from typing import Any
+
+import numpy as np
+
+MISSING: Any = type("Missing", (), {"__repr__": lambda self: "nothing"})()
+
+#: What is compared by its value.
+NUMBERS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.generic, np.dtype, range, type(NotImplemented))
+
+
+class Held:
+    """Some places that hold objects: how they are read, what they held, how they are written."""
+
+    __slots__ = ("labels", "read", "then", "what", "write")
+
+    def __init__(self, what: str, labels: Iterable[Any], read: Callable[[], list[Any]], write: Callable[[list[Any]], None] | None) -> None:
+        self.what = what
+        self.labels = list(labels)
+        self.read = read
+        self.then = read()
+        self.write = write
+
+    def label(self, place: int) -> str:
+        """The name of one of the places."""
+        return f"{self.what}{self.labels[place]}" if place < len(self.labels) else self.what
+
+
+def content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return MISSING
+
+
+def fill(cells: Any, values: list[Any]) -> None:
+    for cell, value in zip(cells, values, strict=True):
+        if value is not MISSING:
+            cell.cell_contents = value
+        elif content(cell) is not MISSING:
+            del cell.cell_contents
+
+
+def assign(space: dict[str, Any], names: list[str], values: list[Any]) -> None:
+    for name, value in zip(names, values, strict=True):
+        if value is MISSING:
+            space.pop(name, None)
+        else:
+            space[name] = value
+
+
+def refill(d: Any, items: list[Any]) -> None:
+    half = len(items) // 2
+    if len(d) == half and all(map(is_, d, items[:half])):
+        for key, value in zip(items[:half], items[half:], strict=True):
+            if d[key] is not value:
+                d[key] = value
+        return
+    d.clear()
+    d.update(zip(items[:half], items[half:], strict=True))
+
+
+def relist(items: Any, values: list[Any]) -> None:
+    if isinstance(items, list):
+        items[:] = values
+    else:
+        items.clear()
+        items.extend(values)
+
+
+def reset(items: set[Any], values: list[Any]) -> None:
+    items.clear()
+    items.update(values)
+
+
+def set_slots(value: Any, slots: list[str], values: list[Any]) -> None:
+    for name, v in zip(slots, values, strict=True):
+        if v is not MISSING:
+            object.__setattr__(value, name, v)
+
+
+def set_attributes(holder: Any, names: list[str], values: list[Any]) -> None:
+    """Of a class, whose names cannot be written but as attributes."""
+    for name, value in zip(names, values, strict=True):
+        if value is not MISSING:
+            if holder.__dict__.get(name, MISSING) is not value:
+                setattr(holder, name, value)
+        elif name in holder.__dict__:
+            delattr(holder, name)
+
+
+def slots_of(cls: type) -> list[str]:
+    names = cls.__dict__.get("__slots__", ())
+    names = (names,) if isinstance(names, str) else names
+    return [n for n in names if n not in ("__dict__", "__weakref__") and not n.startswith("__")]
+
+
+def state_of(source: Any) -> Any:
+    if isinstance(source, random.Random):
+        return source.getstate()
+    if isinstance(source, np.random.Generator):
+        return source.bit_generator.state
+    if isinstance(source, np.random.RandomState):
+        return source.get_state(legacy=False)
+    return source.get_state()._array.tobytes(), source.get_state()
+
+
+def same_state(a: Any, b: Any) -> bool:
+    if isinstance(a, tuple) and len(a) == 2 and isinstance(a[0], bytes):
+        return bool(a[0] == b[0])
+    return repr(a) == repr(b) if not isinstance(a, dict) else _text(a) == _text(b)
+
+
+def _text(state: Any) -> Any:
+    if isinstance(state, dict):
+        return [(k, _text(v)) for k, v in state.items()]
+    return state.tobytes() if isinstance(state, np.ndarray) else state
+
+
+def set_state(source: Any, state: Any) -> None:
+    if isinstance(source, random.Random):
+        source.setstate(state)
+    elif isinstance(source, np.random.Generator):
+        source.bit_generator.state = state
+    elif isinstance(source, np.random.RandomState):
+        source.set_state(state)
+    else:
+        source.set_state(state[1])
+
+
+def clear(function: Any, _: list[Any]) -> None:
+    """Let a function forget the results that it remembers."""
+    function.cache_clear()
+
+
+def put_back(source: Any, state: Any, _: list[Any]) -> None:
+    set_state(source, state)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values that are not one object are equal, in every bit."""
+    if a.__class__ is not b.__class__:
+        return False
+    if isinstance(a, (float, complex, np.generic)):
+        return bool(np.asarray(a).tobytes() == np.asarray(b).tobytes())
+    if isinstance(a, NUMBERS):
+        return bool(a == b)
+    if isinstance(a, tuple) and a.__class__ is tuple:
+        return len(a) == len(b) and all(x is y or same(x, y) for x, y in zip(a, b, strict=True))
+    # a bound method is made anew each time that it is looked up
+    return isinstance(a, types.MethodType) and a.__self__ is b.__self__ and a.__func__ is b.__func__
