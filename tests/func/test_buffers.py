@@ -368,7 +368,7 @@ DECOMPOSITIONS: dict[str, Callable[[Any], Any]] = {
     "qr": lambda a: np.linalg.qr(a),
     "svd": lambda a: np.linalg.svd(a)[:2],
     "eigh": lambda a: np.linalg.eigh(a @ a.T),
-    "slogdet": lambda a: (np.linalg.inv(a), np.linalg.cholesky(a @ a.T + np.eye(2))),
+    "inv and cholesky": lambda a: (np.linalg.inv(a), np.linalg.cholesky(a @ a.T + np.eye(2))),
 }
 
 

@@ -22,7 +22,7 @@ from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.precision import is_number
 from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.lent import over
-from ndgrad.autograd.modes import Modes, joined, modes, process, restore, scope, thread
+from ndgrad.autograd.modes import Modes, joined, modes, process, restore, scope, silenced, thread
 from ndgrad.autograd.plain_arrays import checked
 from ndgrad.autograd.record import record
 from ndgrad.autograd.subclass import ask_classes, overriding_types, subclass_op
@@ -69,7 +69,8 @@ def dispatch_as(state: Modes, face: type[Any], op: Any, args: tuple[Any, ...], s
                 return dispatch_as(modes(), face, op, args, settings, False)
         if level is not None:
             level = level.in_charge_of(op, args, number)
-            if state.grad_enabled and (silent := silenced(levels, max(dual, 0 if level is None else level.number))) is not None:
+            silent = silenced(state, level, dual)
+            if silent is not None:
                 return _run_under(silent, face, op, args, settings)
     if dual and (level is None or dual > level.number):
         return registry.dual_op(op, args, settings, dual, state, plain)
@@ -78,19 +79,14 @@ def dispatch_as(state: Modes, face: type[Any], op: Any, args: tuple[Any, ...], s
     if not plain:
         return record(op, args, settings, face)
     out = op.plain(*args, **settings)
-    if levels:
-        for r in (out,) if op.outputs == 1 else out:
-            meta_of(r).born = levels[-1].number
+    return _born(op, out, levels[-1].number) if levels else out
+
+
+def _born(op: Any, out: Any, number: int) -> Any:
+    """The result(s) of an op, which know inside which transform they were made."""
+    for r in (out,) if op.outputs == 1 else out:
+        meta_of(r).born = number
     return out
-
-
-def silenced(levels: tuple[Any, ...], number: int) -> Any:
-    """The outermost grad transform inside level (or dual level) `number` that was opened under no_grad, None if there is none. It records
-    for itself; what concerns none of its tensors is computed as it would be around it."""
-    for level in levels:
-        if level.number > number and level.kind == "grad" and not level.grad_enabled_before:
-            return level
-    return None
 
 
 def _run_under(level: Any, face: type[Any], op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
@@ -102,9 +98,7 @@ def _run_under(level: Any, face: type[Any], op: Any, args: tuple[Any, ...], sett
     finally:
         restore(outside)
         del outside
-    for r in (out,) if op.outputs == 1 else out:
-        meta_of(r).born = modes().levels[-1].number
-    return out
+    return _born(op, out, modes().levels[-1].number)
 
 
 def _innermost(args: tuple[Any, ...]) -> tuple[int | None, int]:

@@ -27,7 +27,7 @@ from ndgrad.autograd.modes import modes, process, restore, scope, thread
 from ndgrad.autograd.op_failures import after_failure
 from ndgrad.autograd.record import node_of, own_edge, payload_dtype, save_output, together
 from ndgrad.autograd.saved import KeptMeta, with_history
-from ndgrad.autograd.stake import TANGENT, first_at_stake, stake_of, with_numbers
+from ndgrad.autograd.stake import TANGENT, first_at_stake, refuse_loss_in_lent, stake_of, with_numbers
 from ndgrad.autograd.subclass import has_dispatch, note_wrappers
 from ndgrad.autograd.variable import ESCAPED, Variable, edge, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, is_inference, kept_storage, storage_of
@@ -226,19 +226,6 @@ def write_part(base: Any, op: Any, settings: dict[str, Any], value: Any, watched
         from ndgrad._registry import note_write  # by ndgrad.debug, where the mode is switched on
 
         note_write("copy_", base, (value,), recorded, whole=False)
-
-
-def refuse_loss_in_lent(name: str, target: Any, values: tuple[Any, ...]) -> None:
-    """Raise if a constant Array over the memory of a plain ndarray is about to take a value that has a derivative. The ndarray would take
-    it too, without the derivative, and whoever reads it there would lose that unseen. The argument of a transform, which is no constant,
-    may be written; and of a tensor made by from_numpy, torch's users know it."""
-    lost = first_at_stake(*values) if target.keeps_saved and stake_of(target) is None else None
-    if lost is not None:
-        raise RuntimeError(
-            f"{name}: what is written {stake_of(lost)} (shape {tuple(lost.shape)}), and the Array that it is written to (shape "
-            f"{tuple(target.shape)}) lies in the memory of a plain numpy.ndarray, of which asarray() makes no copy: read there, the value "
-            "would have lost its derivative. Make the Array by array(), which copies, or detach() what is written."
-        )
 
 
 def check_part(part: Any, source: Any) -> None:

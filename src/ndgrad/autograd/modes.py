@@ -465,6 +465,17 @@ def note_open(number: int, state: Modes) -> None:
         process.youngest = number
 
 
+def silenced(state: Modes, level: Level | None, dual: int = 0) -> Level | None:
+    """The outermost grad transform inside a level and a dual level that was opened under no_grad, None if there is none. It records for
+    itself; what concerns none of its tensors is computed as it would be around it."""
+    if state.grad_enabled:
+        number = dual if level is None or dual > level.number else level.number
+        for inner in state.levels:
+            if inner.number > number and inner.kind == "grad" and not inner.grad_enabled_before:
+                return inner
+    return None
+
+
 class joined:
     """This thread inside a transform that another one has opened.
 

@@ -15,15 +15,16 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad.autograd.batching import apply_batch_rule
-from ndgrad.autograd.dispatch import dispatch, innermost_dual, open_elsewhere, silenced
+from ndgrad.autograd.dispatch import dispatch, innermost_dual, open_elsewhere
 from ndgrad.autograd.forward_ad import hidden_tangents, interpreters, strip, tangent_of, zero_tangent
 from ndgrad.autograd.generate import save_plan
-from ndgrad.autograd.inplace import check_memory, check_writable, inplace_node, refuse_loss_in_lent, set_history, write, write_level
+from ndgrad.autograd.inplace import check_memory, check_writable, inplace_node, set_history, write, write_level
 from ndgrad.autograd.layout import Order, copy_in_order, order_of
 from ndgrad.autograd.lent import Lent
 from ndgrad.autograd.levels import GradLevel, Level, as_below, below, find_level, level_number, lower, top_level
-from ndgrad.autograd.modes import joined, thread
+from ndgrad.autograd.modes import joined, modes, silenced, thread
 from ndgrad.autograd.record import own_edge
+from ndgrad.autograd.stake import refuse_loss_in_lent
 from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.autograd.versions import storage_of
 from ndgrad.autograd.view import follow_pick, replay, tangents_of
@@ -56,14 +57,21 @@ def _write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]
         with joined(elsewhere):
             _write(op, target, args, settings)
         return
-    tangents = thread.dual_levels and any(isinstance(a, Variable) and tangents_of(a) for a in everything)
+    tangents = bool(thread.dual_levels) and any(isinstance(a, Variable) and tangents_of(a) for a in everything)
     level = _level_of(target, everything) if thread.levels else None
-    innermost = max(innermost_dual(everything) if tangents else 0, 0 if level is None else level.number)
-    silent = silenced(thread.levels, innermost) if thread.grad_enabled else None
-    if silent is not None:
-        with below(silent):
-            _write(op, target, args, settings)
+    silent = silenced(modes(), level, innermost_dual(everything) if tangents else 0)
+    if silent is None:
+        _write_inside(op, target, args, settings, level, tangents)
         return
+    with below(silent):
+        _write(op, target, args, settings)
+
+
+def _write_inside(
+    op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: Level | None, tangents: bool
+) -> None:
+    """The write inside a level, if it belongs to one; `tangents`: something that takes part has one."""
+    everything = (target, *args)
     if not tangents and level is None:
         write_level(op, target, args, settings, 0, thread.grad_enabled)
         return

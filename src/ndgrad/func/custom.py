@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 from ndgrad._registry import register
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.batching import BatchLevel, batch_tensor
-from ndgrad.autograd.dispatch import innermost_dual, open_elsewhere, silenced
+from ndgrad.autograd.dispatch import innermost_dual, open_elsewhere
 from ndgrad.autograd.forward_ad import interpreters, kept_tangent, saved_tangents, tangent_of, with_tangent
 from ndgrad.autograd.function import Context, Function, FunctionNode, attach, run_function, separate_setup
 from ndgrad.autograd.levels import GradLevel, Level, as_below, below, level_number, lower, top_level
-from ndgrad.autograd.modes import birth, joined, restore, scope, thread
+from ndgrad.autograd.modes import birth, joined, modes, restore, scope, silenced, thread
 from ndgrad.autograd.node import make_node
 from ndgrad.autograd.transform_writes import bring_to, was_made_inside
 from ndgrad.autograd.variable import Variable, edge, meta_of, np_dtype, wrap
@@ -51,7 +51,7 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
     functional = _innermost_functional(args)
     level = top_level(args) if thread.levels else None
     number, dual = 0 if level is None else level.number, innermost_dual(args) if thread.dual_levels else 0
-    silent = silenced(thread.levels, max(number, dual, 0 if functional is None else functional.number)) if thread.grad_enabled else None
+    silent = silenced(modes(), level if functional is None or functional.number < number else functional, dual)
     if silent is not None:
         with below(silent):
             return apply_in_transforms(cls, args, kwargs)
