@@ -36,6 +36,8 @@ EAGER = {
     "solve_toeplitz": "refuses the zeros by which shapes are found",
     "sparse_solve": "refuses the zeros by which shapes are found",
     "matrix_log": "SciPy draws random numbers",
+    "eig": "its derivative refuses losses that depend on phases, by an op that nobody reads",
+    "refuse_phase": "nobody reads it",
 }
 
 
