@@ -16,7 +16,7 @@ from ndgrad.compiler.passes.cse import without_repetition
 from ndgrad.compiler.passes.dead import without_dead
 from ndgrad.compiler.passes.fold import folding, splat_constants
 from ndgrad.compiler.passes.parts import read_parts
-from ndgrad.compiler.passes.rewrite import Rules
+from ndgrad.compiler.passes.rewrite import Rules, Walk
 from ndgrad.compiler.passes.views import canonical_views
 from ndgrad.compiler.text import parse_program
 from ndgrad.ops.table import table
@@ -83,3 +83,13 @@ def test_a_gradient_of_a_matrix_product_keeps_only_what_it_computes() -> None:
     assert [i.op.name for i in simplified(program).instructions] == [
         "matmul", "relu", "mul", "sum_all", "add", "mul", "keep", "permute", "matmul", "permute", "matmul",
     ]  # fmt: skip
+
+
+def test_ordinary_arithmetic_is_none_that_a_rule_would_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(30):
+        function, arrays = random_function(seed, 25)
+        program = traced(function, arrays)
+        short = str(simplified(program))
+        with monkeypatch.context() as patched:
+            patched.setattr(Walk, "_is_ordinary", lambda self, instruction: False)
+            assert str(simplified(program)) == short

@@ -28,10 +28,10 @@ _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 def _unexpanded(walk: Walk, instruction: Instruction) -> Rewritten:
     if instruction.op.name == "pow":  # NumPy raises to a number in other ways than to an array of it
         return None
+    if all(walk.made_by(a, "expand") is None for a in instruction.arguments):
+        return None
     shape = instruction.result.shape
     sources: list[Argument] = [_source(walk, a) for a in instruction.arguments]
-    if all(s is a for s, a in zip(sources, instruction.arguments, strict=True)):
-        return None
     inner = np.broadcast_shapes(*[s.shape for s in sources if s.__class__ is Value])
     if inner == shape:
         return walk.emit(instruction.op, *sources, **instruction.settings)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ndgrad.compiler.program import Program
+from ndgrad.compiler.program import Program, Value
 
 
 def without_dead(program: Program) -> Program:
@@ -10,8 +10,10 @@ def without_dead(program: Program) -> Program:
     needed = set(program.outputs)
     kept = []
     for instruction in reversed(program.instructions):
-        if any(v in needed for v in instruction.results):
-            kept.append(instruction)
-            needed.update(instruction.values())
+        for value in instruction.results:
+            if value in needed:
+                kept.append(instruction)
+                needed.update([a for a in instruction.arguments if a.__class__ is Value])
+                break
     constants = {v: a for v, a in program.constants.items() if v in needed}
     return Program(program.inputs, program.outputs, kept[::-1], constants, program.name)

@@ -31,6 +31,9 @@ Rule = Callable[["Walk", Instruction], Rewritten]
 
 _NONE: list[Rule] = []
 
+_ARITHMETIC = frozenset(["add", "sub", "mul", "div"])
+_TELLING = frozenset(["neg", "expand"])
+
 
 class Rules:
     """Rules of one pass, by the names of the ops that they look at. The pass itself: a call walks through a program."""
@@ -91,15 +94,31 @@ class Walk:
 
     def _add(self, instruction: Instruction) -> tuple[Value, ...]:
         op = instruction.op
+        if op.name in _ARITHMETIC and self._is_ordinary(instruction):
+            return self._append(instruction)
         rules = self._rules.get(op.name, _NONE)
         for rule in rules if not op.elementwise else [*rules, *self._rules.get(ELEMENTWISE, _NONE)]:
             found = rule(self, instruction)
             if found is not None:
                 return (found,) if found.__class__ is Value else found  # type: ignore[return-value]
+        return self._append(instruction)
+
+    def _append(self, instruction: Instruction) -> tuple[Value, ...]:
         self.instructions.append(instruction)
         for value in instruction.results:
             self._defined[value] = instruction
         return instruction.results
+
+    def _is_ordinary(self, instruction: Instruction) -> bool:
+        """Whether arguments are none of those that rules for arithmetic look for: numbers, constants, negated and expanded values. Long
+        programs are arithmetic for the most part."""
+        for argument in instruction.arguments:
+            if argument.__class__ is not Value or argument in self.constants:
+                return False
+            made = self._defined.get(argument)
+            if made is not None and made.op.name in _TELLING:
+                return False
+        return True
 
     # ----- what rules ask ------------------------------------------------------------------------------------------------
 
