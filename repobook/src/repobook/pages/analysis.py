@@ -123,7 +123,7 @@ def _class(context: Context, links: Links, symbol: Symbol, anchored: set[str]) -
         f"{code(symbol.qualified)}\n\n{_line(context, links, symbol.line)}"
     )
     parts = [head]
-    bases = [use for use in context.from_near.get(symbol.id, ()) if use.kind == INHERITS]
+    bases = context.uses_of(symbol.id, INHERITS)
     if bases:
         parts[0] += " · bases: " + ", ".join(symbol_link(context, links, use) for use in bases)
     elif symbol.bases:
@@ -226,11 +226,7 @@ def _edges(context: Context, links: Links, symbol: Symbol) -> list[str]:
             )
             + "\n"
         )
-    callees = [
-        use
-        for use in context.from_near.get(symbol.id, ())
-        if use.kind == CALLS and use.certainty > 1 and use.far != symbol.id
-    ]
+    callees = [use for use in context.uses_of(symbol.id, CALLS) if use.far != symbol.id]
     if callees:
         # Overloads, and the branches of an #if that define one macro, are one name to a reader.
         named = {(use.file, context.book.named(use.far).qualified): use for use in reversed(callees)}

@@ -27,9 +27,7 @@ _INVARIANT = re.compile(
     re.I,
 )
 # One of these stands in whatever the pattern matches; most comments have none.
-_INVARIANT_WORDS = (
-    "invariant", "condition", "must ", "guaranteed", "thread", "null", "owns the", "ownership", "requires that",
-)  # fmt: skip
+_INVARIANT_WORDS = re.compile("must |thread|null|invariant|condition|guaranteed|owns the|ownership|requires that")
 _DIRECTIVE = re.compile(
     r"^(?:noqa|type:|pylint|mypy:|pyre|ruff|fmt:|clang-format|NOLINT|lint|isort|flake8|eslint|pragma)", re.I
 )
@@ -80,7 +78,15 @@ def read_comments(comments: list[Span], source: bytes, lines: list[int], scopes:
 
 
 def clean(text: str) -> str:
-    return _TAIL.sub("", _MARKS.sub("", text)).rstrip()
+    """A line of a comment without its marks."""
+    bare = text.lstrip()
+    if bare.startswith("# "):
+        bare = bare[2:]
+    elif bare.startswith("// "):
+        bare = bare[3:]
+    else:
+        bare = _MARKS.sub("", text)
+    return _TAIL.sub("", bare).rstrip() if "*/" in bare else bare.rstrip()
 
 
 def _purpose(blocks: list[Block]) -> str:
@@ -103,14 +109,14 @@ def _remarks(block: Block, lines: list[int], scopes: Scopes, facts: Facts) -> No
     if "[" in text and ("note" in lower or "]\n" in text):
         local = scopes.at(lines[block.first - 1])
         _notes(block, text, local, facts)
-    if any(mark in text for mark in ("TODO", "FIXME", "XXX", "HACK", "BUG")):
+    if "TODO" in text or "FIXME" in text or "XXX" in text or "HACK" in text or "BUG" in text:
         local = scopes.at(lines[block.first - 1]) if local < 0 else local
         for offset, line in enumerate(block.texts):
             match = _TODO.search(line)
             if match:
                 title = match.group(1) + (match.group(2) or "").replace(" ", "")
                 facts.remarks.append(Remark(block.first + offset, "todo", title, match.group(3).strip(), local))
-    if len(text) > 20 and any(word in lower for word in _INVARIANT_WORDS) and _INVARIANT.search(text):
+    if len(text) > 20 and _INVARIANT_WORDS.search(lower) and _INVARIANT.search(text):
         local = scopes.at(lines[block.first - 1]) if local < 0 else local
         for offset, sentence in _sentences(block.texts):
             if _INVARIANT.search(sentence) and not _LICENSE.search(sentence):

@@ -56,7 +56,7 @@ def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
     lines = engine.line_starts(source)
     comments = engine.spans(found.get("comment", []))
     captures = Captures(
-        references=engine.names_outside(source, sorted(engine.spans(found.get("hole", [])) + comments)),
+        references=engine.names_outside(source, engine.spans(found.get("hole", [])) + comments),
         comments=comments,
         loops=engine.spans(found.get("loop", [])),
     )
