@@ -139,7 +139,7 @@ def _indexes(table: str) -> list[str]:
 
 
 def make_indexes(db: sqlite3.Connection, table: str = "") -> None:
-    """The indexes of one table, or of all."""
+    """The indexes of one table, or of all; `refs(name)` is one index of a table."""
     for line in _indexes(table):
         db.execute(line)
 

@@ -4,6 +4,7 @@ import math
 import sqlite3
 from dataclasses import dataclass, field
 from functools import cached_property
+from heapq import nlargest
 from typing import NamedTuple
 
 from repobook.model import store
@@ -73,6 +74,7 @@ class File(NamedTuple):
 
 
 MOST_USED = 30
+MOST_SORTED = 20 * MOST_USED
 # Kinds that stand for what they hold, not for themselves: every `std::` would count as a use of one.
 SPACES = ("file", "namespace", "module", "package")
 
@@ -117,10 +119,10 @@ class Book:
         for file in self.files.values():
             if file.cycle:
                 self._cycles.setdefault(file.cycle, []).append(file.id)
-        self._complete: set[str] = set()
+        self._most_used: dict[str, list[Keyword]] = {}
         self._named: dict[int, Named] = {}
         self.rank = {file: at for at, file in enumerate(self.files)}  # by path
-        self.callers = Callers(db, preload=False)
+        self.callers = Callers(db)
         self._folders: dict[str, list[File]] = {}
         for file in self.files.values():
             self._folders.setdefault(file.folder, []).append(file)
@@ -186,51 +188,37 @@ class Book:
         return store.records(Keyword, rows)
 
     @cached_property
-    def _used(self) -> dict[int, list[Keyword]]:
-        """The identifiers of each file that other files use."""
-        found: dict[int, list[Keyword]] = {}
+    def _used(self) -> dict[int, list[tuple[Keyword, int]]]:
+        """The identifiers of each file that other files use, with the definition where it stands elsewhere."""
+        found: dict[int, list[tuple[Keyword, int]]] = {}
         rows = self.db.execute(
-            f"SELECT id, qualified, kind, uses FROM symbols WHERE uses>0 AND twin IS NULL AND kind NOT IN {SPACES} "
-            "UNION ALL SELECT s.id, s.qualified, s.kind, t.uses FROM symbols s JOIN symbols t ON t.id=s.twin "
+            f"SELECT id, qualified, kind, uses, 0 FROM symbols WHERE uses>0 AND twin IS NULL AND kind NOT IN {SPACES} "
+            "UNION ALL SELECT s.id, s.qualified, s.kind, t.uses, t.id FROM symbols s JOIN symbols t ON t.id=s.twin "
             f"WHERE s.twin IS NOT NULL AND t.uses>0 AND s.kind NOT IN {SPACES}"
         )
-        for keyword in store.records(Keyword, rows):
-            found.setdefault(keyword.id >> FILE_SHIFT, []).append(keyword)
-        return found
-
-    @cached_property
-    def _most_used(self) -> dict[str, list[Keyword]]:
-        """Per folder, the symbols at or below it that other files use most, from the most used of the tree."""
-        found: dict[str, list[Keyword]] = {}
-        rows = self.db.execute(
-            f"SELECT id, qualified, kind, uses FROM symbols WHERE uses>0 AND kind NOT IN {SPACES} ORDER BY uses DESC, "
-            "qualified LIMIT 20000"
-        )
-        seen: set[tuple[int, str]] = set()
-        for keyword in sorted(store.records(Keyword, rows), key=self.by_uses):
-            folder = self.files[keyword.id >> FILE_SHIFT].folder
-            if not _new(keyword, seen):
-                continue
-            while True:
-                known = found.setdefault(folder, [])
-                if len(known) < MOST_USED:
-                    known.append(keyword)
-                if not folder:
-                    break
-                folder = folder.rpartition("/")[0]
+        for *row, twin in rows:
+            found.setdefault(row[0] >> FILE_SHIFT, []).append((Keyword(*row), twin))
         return found
 
     def most_used(self, folder: str) -> list[Keyword]:
-        """The symbols of a folder and the folders below it that other files use most."""
-        known = self._most_used.get(folder, [])
-        if len(known) >= MOST_USED or folder in self._complete:
-            return known
-        rows = [row for file in self.below(folder) for row in self._used.get(file.id, ())]
-        seen: set[tuple[int, str]] = set()
-        rows = [row for row in sorted(rows, key=self.by_uses) if _new(row, seen)]
-        self._complete.add(folder)
-        self._most_used[folder] = rows[:MOST_USED]
-        return self._most_used[folder]
+        """The symbols of a folder and the folders below it that other files use most; a declaration where the
+        definition is not among them."""
+        found = self._most_used.get(folder)
+        if found is None:
+            files = self.below(folder)
+            inside = {file.id for file in files}
+            rows = [
+                keyword
+                for file in files
+                for keyword, twin in self._used.get(file.id, ())
+                if twin >> FILE_SHIFT not in inside
+            ]
+            # Overloads are one name: of the names that come first, a few more than are shown suffice.
+            least = nlargest(MOST_SORTED, [row.uses for row in rows])[-1] if len(rows) > MOST_SORTED else 0
+            seen: set[tuple[int, str]] = set()
+            rows = sorted([row for row in rows if row.uses >= least], key=self.by_uses)
+            found = self._most_used[folder] = [row for row in rows if _new(row, seen)][:MOST_USED]
+        return found
 
     def by_uses(self, row: Keyword) -> tuple[int, str, int, int]:
         """Most used first; ids differ between builds of the same tree, so places decide between equals."""

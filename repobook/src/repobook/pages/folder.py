@@ -138,12 +138,11 @@ def _readme(book: Book, folder: str) -> File | None:
 def _traffic(book: Book, files: list[File]) -> tuple[Counter[str], Counter[str]]:
     """The folders that a folder imports from and is imported by."""
     ids = {file.id for file in files}
-    outward: Counter[str] = Counter()
-    inward: Counter[str] = Counter()
-    for file in files:
-        outward.update(book.files[target].folder for target in book.imports_of(file.id) if target not in ids)
-        inward.update(book.files[source].folder for source in book.importers_of(file.id) if source not in ids)
-    return outward, inward
+    if len(ids) == len(book.files):
+        return Counter(), Counter()
+    outward = [target for file in files for target in book.imports_of(file.id) if target not in ids]
+    inward = [source for file in files for source in book.importers_of(file.id) if source not in ids]
+    return Counter([book.files[file].folder for file in outward]), Counter([book.files[file].folder for file in inward])
 
 
 def keyword_index(book: Book, folder: str, links: Links) -> str:

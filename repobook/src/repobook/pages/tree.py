@@ -24,7 +24,8 @@ def group_page(group: str) -> str:
 def top_index(book: Book, title: str, links: Links) -> str:
     files = len(book.files)
     paged = sum(book.has_page(file) for file in book.files)
-    symbols = book.db.execute("SELECT COUNT(*) FROM symbols WHERE kind<>'file'").fetchone()[0]
+    read = sum(file.status == "ok" for file in book.files.values())
+    symbols = book.db.execute("SELECT COUNT(*) FROM symbols").fetchone()[0] - read  # each has a symbol for itself
     head = (
         f"# {escape(title)}\n\n{files:,} {plural('file', files)}, {paged:,} with a page, {symbols:,} "
         f"{plural('symbol', symbols)}.\n\n"
