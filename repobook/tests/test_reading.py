@@ -179,6 +179,49 @@ def test_method_tables_and_pybind_register_names() -> None:
     assert [unpack(place)[1] for place in found.references["helper", ""]] == [sub], "the lambda is the caller"
 
 
+def test_a_table_names_functions_behind_casts_and_templates() -> None:
+    found = facts(
+        "cpp",
+        "static PyMethodDef methods[] = {\n"
+        '  {(char*)"name", THP_name, METH_NOARGS, nullptr},\n'
+        '  {"fast", castPyCFunctionFast(THP_fast), METH_FASTCALL, nullptr},\n'
+        "};\n"
+        'static PyGetSetDef properties[] = {{"kept", getObject<&THP::kept>, setObject<&THP::kept>, nullptr, nullptr}};\n',
+    )
+    assert [(b.exposed, b.target) for b in found.bindings] == [
+        ("name", "THP_name"), ("fast", "THP_fast"), ("kept", "getObject"), ("kept", "setObject"),
+    ]  # fmt: skip
+
+
+def test_marked_documentation_holds_over_a_blank_line_and_signatures_end_before_initialisers() -> None:
+    found = facts(
+        "cpp",
+        "/// What A is.\n\nstruct A {\n  A(\n      int x) : x_(x) {}\n  int x_;\n};\n// A heading.\n\nstruct B {};\n",
+    )
+    by_name = {(symbol.kind, symbol.name): symbol for symbol in found.symbols}
+    assert by_name["struct", "A"].doc == "What A is."
+    assert by_name["struct", "B"].doc == ""
+    assert by_name["method", "A"].signature == "A(int x)"
+
+
+def test_words_of_a_message_are_no_functions() -> None:
+    found = facts("objc", "void f() { [d setObject:x forKey:k]; switch (x) { case Kind: g(); } }\n")
+    assert {name for name, _ in found.references} >= {"d", "x", "k", "Kind", "g"}
+    assert not {"setObject", "forKey"} & {name for name, _ in found.references}
+
+
+def test_a_concept_is_a_phrase_of_words_and_has_the_line_where_it_stands() -> None:
+    lines = [
+        "# The unpack step.",
+        "x = 1",
+        "# a pack_hook and pack_hook/unpack_hook again",
+        "# a tensor hook, a tensor",
+        "# the tensor hook",
+    ]
+    found = facts("python", "\n".join([*lines, "# tensor hook", "# and so on with ordinary words"]) + "\n")
+    assert found.words == {"tensor hook": (3, 4)}
+
+
 def test_titled_notes_todo_and_invariants() -> None:
     found = facts(
         "cpp",

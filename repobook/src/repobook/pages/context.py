@@ -418,6 +418,8 @@ class Context:
     def concepts(self) -> list[tuple[str, int, int]]:
         """(term, places, first line) of the terms that stand out in its comments against the rest of the tree."""
         total = max(len(self.book.files), 2)
+        # A class that comments speak of stands under the identifiers.
+        names = {symbol.name.lower() for symbol in self.symbols[1:]}
         ranked = []
         for term, count, line, files in self.book.db.execute(
             "SELECT w.term, w.count, w.line, COALESCE(t.files, 1) FROM words w LEFT JOIN terms t ON t.term=w.term "
@@ -425,7 +427,7 @@ class Context:
             (self.file.id,),
         ):
             share = files / total
-            if share > 0.2 and total > 20:
+            if (share > 0.2 and total > 20) or term in names:
                 continue
             ranked.append((-count * math.log(1 / max(share, 1 / total)), term, count, line))
         ranked.sort()

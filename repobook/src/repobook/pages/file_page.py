@@ -143,10 +143,12 @@ def overview(context: Context, links: Links) -> str:
 def _role(context: Context, links: Links) -> str:
     inside = {row[5] for row in context.imports if row[5]}
     outside = {row[2] for row in context.imports if not row[5] and row[1] in ("import", "from", "include", "require")}
+    # What stands at the top, whatever namespaces are around it, and classes anywhere.
     kinds = Counter(
         symbol.kind
         for symbol in context.symbols[1:]
-        if symbol.parent & 0xFFFFF == 0 or symbol.kind in ("class", "struct")
+        if symbol.kind not in SPACES
+        and (context.symbols[symbol.parent & 0xFFFFF].kind in SPACES or symbol.kind in ("class", "struct"))
     )
     defines = ", ".join(f"{count} {plural(kind, count)}" for kind, count in kinds.most_common(5))
     sentences = []

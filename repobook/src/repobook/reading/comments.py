@@ -11,6 +11,7 @@ from repobook.reading.terms import terms
 DOC_LIMIT = 4000
 
 _MARKS = re.compile(r"^\s*(?:/\*+!?<?|\*+/|\*+(?!\*)|//+[!<]*|#+!?|--+|;+|%+)?\s?")
+_DOCUMENTS = (b"///", b"/**", b"//!", b"/*!")
 _TAIL = re.compile(r"\s*\*+/\s*$")
 _NOTE = re.compile(r"(?:^|\s)Note\s*:?\s*\[\s*([^\]\n]{2,120}?)\s*\]\s*[:.]?", re.I)
 _NOTE_REFERENCE = re.compile(
@@ -39,10 +40,11 @@ _WORD = re.compile(r"[A-Za-z][A-Za-z'-]+")
 class Block:
     """Adjacent comment lines read as one text."""
 
-    __slots__ = ("first", "last", "texts", "trailing")
+    __slots__ = ("first", "last", "marked", "texts", "trailing")
 
-    def __init__(self, first: int, last: int, texts: list[str], trailing: bool) -> None:
+    def __init__(self, first: int, last: int, texts: list[str], trailing: bool, marked: bool) -> None:
         self.first, self.last, self.texts, self.trailing = first, last, texts, trailing
+        self.marked = marked  # `///` or `/**`: it says itself that it documents
 
 
 def read_comments(comments: list[Span], source: bytes, lines: list[int], scopes: Scopes, facts: Facts) -> list[Block]:
@@ -62,7 +64,7 @@ def read_comments(comments: list[Span], source: bytes, lines: list[int], scopes:
             above.texts += texts
             above.last = last
         else:
-            blocks.append(Block(first, last, texts, not alone))
+            blocks.append(Block(first, last, texts, not alone, source.startswith(_DOCUMENTS, start)))
     facts.lines = len(lines) if lines[-1] < len(source) else len(lines) - 1
     blank = source.count(b"\n\n") + source.startswith(b"\n")
     facts.comment = comment_lines - code_shared
@@ -175,14 +177,23 @@ def _sentences(texts: list[str]) -> list[tuple[int, str]]:
     return found
 
 
-def attach_docs(blocks: list[Block], facts: Facts) -> None:
-    """A comment that ends on the line above a definition, or follows it on its line, documents it."""
+def attach_docs(blocks: list[Block], source: bytes, lines: list[int], facts: Facts) -> None:
+    """A comment that ends on the line above a definition, or follows it on its line, documents it; one that is marked
+    as documentation does so over a blank line too."""
+
+    def _blank(line: int) -> bool:
+        return not source[lines[line - 1] : lines[line]].strip()
+
     above = {block.last: block for block in blocks if not block.trailing}
     beside = {block.first: block for block in blocks if block.trailing}
     for symbol in facts.symbols[1:]:
         if symbol.doc:
             continue
-        block = above.get(symbol.start_line - 1) if symbol.start_line > 1 else None
+        block = above.get(symbol.start_line - 1)
+        if block is None:
+            block = above.get(symbol.start_line - 2)
+            if block is not None and (not block.marked or not _blank(symbol.start_line - 1)):
+                block = None
         if block is None and symbol.kind in ("field", "enumerator", "variable", "macro"):
             block = beside.get(symbol.line)
         if block is not None:

@@ -120,7 +120,7 @@ class Reading:
 
 def signature_text(source: bytes, start: int, stop: int) -> str:
     text = " ".join(source[start : min(stop, start + 4 * _SIGNATURE_LIMIT)].decode("utf-8", "replace").split())
-    text = text.rstrip("{ :;=")
+    text = text.rstrip("{ :;=").replace("( ", "(")
     return text if len(text) <= _SIGNATURE_LIMIT else text[:_SIGNATURE_LIMIT] + " …"
 
 

@@ -9,7 +9,8 @@ from functools import cache
 from importlib.resources import files
 from itertools import pairwise
 
-_WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*|[.;:!?()\[\]{}`\"|=<>]+")
+# A word, a name (`pack_hook` is one, and no phrase), or what ends a phrase.
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*(?!\w)|\w+|[.,;:!?()\[\]{}`\"|=<>/\\]+")
 _SKIP = re.compile(r"copyright|licen[sc]e|https?://|redistribut")
 _MOST = 24
 
@@ -50,13 +51,11 @@ def terms(texts: list[tuple[int, str]]) -> dict[str, tuple[int, int]]:
 
 
 def _first(term: str, texts: list[tuple[int, str]]) -> int:
+    """The line where a term stands first, as its words were counted."""
+    words = term.split(" ")
+    pattern = re.compile(r"(?<!\w)(?<!\w-)" + r"[^\w.,;:!?()\[\]{}`\"|=<>/\\]+".join(words) + r"(?![\w-])")
     for line, text in texts:
-        at = text.find(term)
-        if at >= 0:
-            return line + text.count("\n", 0, at)
-    one = term.partition(" ")[0]
-    for line, text in texts:
-        at = text.find(one)
-        if at >= 0:
-            return line + text.count("\n", 0, at)
-    return texts[0][0] if texts else 1
+        match = pattern.search(text) if words[0] in text else None
+        if match is not None:
+            return line + text.count("\n", 0, match.start())
+    return texts[0][0]
