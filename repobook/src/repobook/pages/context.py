@@ -103,11 +103,12 @@ def _new(keyword: Keyword, seen: set[tuple[int, str]]) -> bool:
 class Book:
     """What all pages of one build share: paths and kinds of the files, settings."""
 
-    def __init__(self, db: sqlite3.Connection, to_source: str, source_url: str, embed: int) -> None:
+    def __init__(self, db: sqlite3.Connection, to_source: str, source_url: str, embed: int, parsed: int) -> None:
         self.db = db
         self.to_source = to_source
         self.source_url = source_url
         self.embed = embed  # bytes of source that a page holds; 0 for links only
+        self.parsed = parsed  # bytes of source above which a file is not parsed
         self.files: dict[int, File] = {
             file.id: file for file in store.records(File, db.execute(f"SELECT {_FILE} FROM files ORDER BY path"))
         }

@@ -24,7 +24,7 @@ def group_page(group: str) -> str:
 def top_index(book: Book, title: str, links: Links) -> str:
     files = len(book.files)
     paged = sum(book.has_page(file) for file in book.files)
-    read = sum(file.status == "ok" for file in book.files.values())
+    read = sum(file.status in ("ok", "large") for file in book.files.values())
     symbols = book.db.execute("SELECT COUNT(*) FROM symbols").fetchone()[0] - read  # each has a symbol for itself
     head = (
         f"# {escape(title)}\n\n{files:,} {plural('file', files)}, {paged:,} with a page, {symbols:,} "

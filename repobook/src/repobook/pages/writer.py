@@ -49,7 +49,7 @@ _desk: _Desk
 
 def open_book(db: sqlite3.Connection, root: Path, output: Path, config: Config) -> Book:
     embed = config.embed_limit if config.source == "embed" else 0
-    return Book(db, os.path.relpath(root, output), config.source_url, embed)
+    return Book(db, os.path.relpath(root, output), config.source_url, embed, config.max_file_size)
 
 
 def write_atomically(path: str, data: bytes) -> None:
