@@ -1,13 +1,18 @@
-"""Measure repobook on a tree: time and memory of builds, time of questions, symbols beside universal-ctags, links.
+"""Measure repobook on a tree: time and memory of builds, time of questions, symbols beside universal-ctags, links,
+and whether what the keyword pages name stands where they say.
 
-    python benchmarks/measure.py PATH [-o BOOK] [-j JOBS]
+    python benchmarks/measure.py PATH -o BOOK [-j JOBS] [--change FILE] [--keep]
 
-Times are CPU seconds of all processes, and wall time beside them: on a shared machine only the first compares.
+Times are CPU seconds of all processes, and wall time beside them: on a shared machine only the first compares. Each
+build is a process of its own, as a user runs it.
 """
 
 import argparse
+import bisect
 import json
 import os
+import random
+import re
 import resource
 import shutil
 import sqlite3
@@ -18,11 +23,13 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from pygments.lexers import get_lexer_for_filename
+from pygments.token import Comment, String
+from pygments.util import ClassNotFound
+
 from repobook import ask, check
-from repobook.build import build_model, database, silent
-from repobook.config import Config
+from repobook.build import database
 from repobook.model import store
-from repobook.pages.writer import write_pages
 
 
 def cpu() -> float:
@@ -32,20 +39,34 @@ def cpu() -> float:
     )
 
 
-def build(root: Path, output: Path, jobs: int) -> dict[str, float]:
-    wall, start = time.monotonic(), cpu()
-    config = Config.load(root)
-    db, outcome = build_model(root, output, config, jobs)
-    model = cpu() - start
-    write_pages(db, root, output, config, jobs, outcome, silent)
-    db.close()
-    return {
-        "model_cpu": model,
-        "cpu": cpu() - start,
-        "wall": time.monotonic() - wall,
-        "read": outcome.read,
-        "written": outcome.written,
-    }
+_BUILD = """
+import gc, json, resource, sys, time
+from pathlib import Path
+start = time.monotonic()
+from repobook.build import build_model, silent
+from repobook.config import Config
+from repobook.pages.writer import write_pages
+def cpu():
+    return sum(usage.ru_utime + usage.ru_stime for usage in map(resource.getrusage, (0, -1)))
+root, output, jobs = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+gc.disable()  # as the command does
+config = Config.load(root)
+db, outcome = build_model(root, output, config, jobs)
+model, model_wall = cpu(), time.monotonic() - start
+write_pages(db, root, output, config, jobs, outcome, silent)
+db.close()
+peaks = [resource.getrusage(who).ru_maxrss // 1024 for who in (0, -1)]
+print(json.dumps({
+    "cpu": cpu(), "wall": time.monotonic() - start, "model_cpu": model, "model_wall": model_wall,
+    "read": outcome.read, "written": outcome.written, "peak MB of the process and its largest worker": peaks,
+}))
+"""
+
+
+def build(root: Path, output: Path, jobs: int) -> dict[str, object]:
+    command = [sys.executable, "-c", _BUILD, str(root), str(output), str(jobs)]
+    found: dict[str, object] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return found
 
 
 def ctags_recall(root: Path, db: sqlite3.Connection) -> dict[str, float]:
@@ -70,9 +91,11 @@ def ctags_recall(root: Path, db: sqlite3.Connection) -> dict[str, float]:
         # ctags names `TEST(Suite, name)` after its macro; what counts is that the place has an entry.
         have.update(((paths[symbol >> 20], name.replace(" ", "")), (paths[symbol >> 20], f"line:{line}")))
     total, missing = Counter[str](), Counter[str]()
+    tagged: set[tuple[str, str]] = set()
     for line in done.stdout.splitlines():
         name, path, _, kind, *rest = line.split("\t")
         python = "language:Python" in rest
+        tagged.add((path.removeprefix("./"), name.replace(" ", "")))
         if (python and kind not in ("class", "function", "member", "variable")) or name.startswith(
             ("__anon", "anonFunc")
         ):
@@ -82,11 +105,96 @@ def ctags_recall(root: Path, db: sqlite3.Connection) -> dict[str, float]:
         where = path.removeprefix("./")
         at = next((part for part in rest if part.startswith("line:")), "")
         missing[language] += (where, name.replace(" ", "")) not in have and (where, at) not in have
+    ours = [
+        (paths[symbol >> 20], name.replace(" ", ""))
+        for symbol, name in db.execute(
+            "SELECT s.id, s.name FROM symbols s JOIN files f ON f.id=s.id>>20 WHERE s.declaration=0 AND s.kind IN "
+            "('class', 'struct', 'enum', 'function', 'method', 'macro') AND f.language IN "
+            "('c', 'cpp', 'cuda', 'python')"
+        )
+    ]
     return {
         "ctags_cpu": took,
+        "our_definitions": len(ours),
+        "our_definitions_in_ctags": sum(one in tagged for one in ours) / max(len(ours), 1),
         **{f"{k}_symbols": n for k, n in total.items()},
         **{f"{k}_recall": 1 - missing[k] / n for k, n in total.items()},
     }
+
+
+# ----- whether entries are real -----------------------------------------------------------------------------
+
+_ENTRY = re.compile(r"- \[?(`+) ?(.*?) ?\1")
+_PLACE = re.compile(r"#L(\d+)\)")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_OPERATOR = re.compile(r"^operator\b")
+# What these name is text: modules, options, keys of data, names that a string registers.
+_TEXT = ("Imports", "Flags", "Environment variables", "Keys", "Bindings", "Targets", "Rules", "Sections", "Labels")
+
+
+class Source:
+    """The lines of a file, and its names outside comments and strings, by a lexer that finds no name for repobook."""
+
+    def __init__(self, path: Path) -> None:
+        text = path.read_bytes().decode("utf-8", "replace")
+        self.lines = text.split("\n")
+        self.names: dict[int, set[str]] = {}
+        try:
+            lexer = get_lexer_for_filename(path.name.removesuffix(".in"), stripnl=False, ensurenl=False)
+        except ClassNotFound:
+            for number, line in enumerate(self.lines, 1):
+                self.names[number] = set(_NAME.findall(line))
+            return
+        starts = [0]
+        for line in self.lines:
+            starts.append(starts[-1] + len(line) + 1)
+        if "\r" in text:
+            text = text.replace("\r\n", " \n").replace("\r", " ")
+        for at, kind, value in lexer.get_tokens_unprocessed(text):
+            if (kind in Comment and kind not in Comment.Preproc and kind not in Comment.PreprocFile) or kind in String:
+                continue
+            for match in _NAME.finditer(value):
+                line_number = bisect.bisect_right(starts, at + match.start())
+                self.names.setdefault(line_number, set()).add(match.group())
+
+
+def entries(page: str) -> list[tuple[str, str, int]]:
+    """(kind, name, line) of what a keyword page lists under Identifiers."""
+    found = []
+    kind = ""
+    for row in page.partition("## Identifiers")[2].partition("\n## Concepts")[0].split("\n"):
+        if row.startswith("### "):
+            kind = row[4:]
+        entry, place = _ENTRY.match(row), _PLACE.search(row)
+        if entry and place:
+            found.append((kind, entry.group(2), int(place.group(1))))
+    return found
+
+
+def real(kind: str, name: str, line: int, source: Source) -> bool:
+    """Whether a name stands at its line: as code, or for names of modules and options as text."""
+    if kind in _TEXT:
+        # `from m import (` stands above the names that it imports.
+        *modules, last = name.split() or [""]
+        above = "\n".join(source.lines[max(0, line - 100) : line])
+        return line <= len(source.lines) and last in source.lines[line - 1] and all(one in above for one in modules)
+    return all(part in source.names.get(line, ()) for part in _NAME.findall(_OPERATOR.sub("", name)))
+
+
+def identifiers(root: Path, output: Path, db: sqlite3.Connection, files: int = 300) -> dict[str, object]:
+    """Of a random sample of files, the share of entries under Identifiers that stand in the file at the named line."""
+    paths = [
+        row[0] for row in db.execute("SELECT path FROM files WHERE status='ok' AND language<>'text' ORDER BY path")
+    ]
+    total, wrong, examples = 0, 0, []
+    for path in random.Random(14).sample(paths, min(files, len(paths))):
+        source = Source(root / path)
+        for kind, name, line in entries((output / f"{path}_kw.md").read_text(encoding="utf-8")):
+            total += 1
+            if not real(kind, name, line, source):
+                wrong += 1
+                examples.append(f"{path}:{line} {kind} {name}")
+    return {"files": min(files, len(paths)), "entries": total, "real": 1 - wrong / max(total, 1), "not": examples[:20]}
 
 
 def questions(db: sqlite3.Connection) -> dict[str, float]:
@@ -138,15 +246,12 @@ def main() -> None:
         for table in ("files", "symbols", "refs", "edges", "pages")
     }
     results["questions"] = questions(db)
+    results["identifiers"] = identifiers(root, output, db)
     if shutil.which("ctags"):
         results["ctags"] = ctags_recall(root, db)
     start = time.monotonic()
     results["dead links"] = sum(1 for _ in check.dead_links(output))
     results["link check wall"] = time.monotonic() - start
-    results["peak MB"] = {
-        "this process": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-        "largest worker": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024,
-    }
     json.dump(results, sys.stdout, indent=2)
 
 

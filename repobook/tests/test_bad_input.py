@@ -1,6 +1,7 @@
 """Hostile and broken input: escaped, reported in one line each, and the build goes on."""
 
 import os
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,15 +25,31 @@ def test_files_that_are_not_utf8(make_repository: Make) -> None:
 
 
 def test_binary_empty_and_large_files(make_repository: Make) -> None:
-    repository = make_repository({"b.bin": b"\0\1\2", "empty.py": b"", "big.py": "x = 1\n" * 2000, "ok.py": "y = 2\n"})
+    big = '"""What it is for."""\n\n' + "x = 1\n" * 2000
+    repository = make_repository({"b.bin": b"\0\1\2", "empty.py": b"", "big.py": big, "ok.py": "y = 2\n"})
     repository.config.max_file_size = 5000
     outcome = repository.build()
     assert any("big.py" in line and "larger" in line for line in outcome.problems)
     index = repository.page("index.md")
     assert "b.bin" in index and "(binary" in index and "(empty" in index
-    assert "larger than the limit" in repository.page("big.py_docs.md")
+    page = repository.page("big.py_docs.md")
+    assert "larger than the 5,000 bytes up to which this book parses; read by its text alone" in page
+    assert "2,002 (1 blank)" in page and "What it is for." in page and "Not looked for" in page
+    assert "1 symbol." in index
     assert not (repository.output / "b.bin_docs.md").exists()
     assert list(check.dead_links(repository.output)) == []
+
+
+def test_a_file_too_large_to_parse_is_read_in_little_memory(tmp_path: Path) -> None:
+    path = tmp_path / "data.txt"
+    path.write_bytes((b"a line of text\n\n" * 1000 + b"x") * 100)
+    with open(path, "rb") as file:
+        tracemalloc.start()
+        found = worker.by_text(file.read(5000), file)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert found == (worker.content_digest(path.read_bytes()), 200_001, 100_001)
+    assert peak < 500_000
 
 
 def test_symlinks_are_not_followed(make_repository: Make) -> None:
@@ -169,8 +186,8 @@ def test_more_symbols_than_an_id_can_tell_apart(make_repository: Make, monkeypat
     many = "".join(f"name_{n} = {n}\n" for n in range(60))
     repository = make_repository({"many.py": many, "next.py": "name_55 = 1\ndef after(): ...\n"})
     outcome = repository.build()
-    assert outcome.problems == ["many.py: more than 50 symbols or lines: described, not parsed"]
-    assert "larger than the limit of this book" in repository.page("many.py_docs.md")
+    assert outcome.problems == ["many.py: more than 50 symbols or lines: read by its text, not parsed"]
+    assert "more symbols or lines than this book can number" in repository.page("many.py_docs.md")
     assert [found.path for found in ask.find(repository.db, "name_55")] == ["next.py"]
 
 

@@ -51,6 +51,19 @@ def test_words_of_comments_and_strings_are_no_references() -> None:
     assert {name for name, _ in found.references} == {"f", "x"}
 
 
+def test_a_name_of_the_global_scope_keeps_its_scopes() -> None:
+    found = facts("cpp", "int f() { return ::c10::detail::g() + A<int>::b() + 1.f + (x?y:z); }\n")
+    scoped = {key for key in found.references if key[0] in ("c10", "detail", "g", "b", "y")}
+    assert scoped == {("c10", ""), ("detail", "c10"), ("g", "c10::detail"), ("b", ""), ("y", "")}
+
+
+def test_code_in_strings_is_read_and_slices_are_no_scopes() -> None:
+    found = facts(
+        "python", """def f(n):\n    return f"text {g(x):>{width}} {f'{inner}'!r} {{plain}}" + a[::n] + a[0::m]\n"""
+    )
+    assert {name for name, _ in found.references} == {"g", "x", "inner", "a", "m"}
+
+
 def test_receivers_of_known_type_are_named() -> None:
     found = facts(
         "python",
@@ -164,6 +177,49 @@ def test_method_tables_and_pybind_register_names() -> None:
     }  # fmt: skip
     sub = next(index for index, s in enumerate(found.symbols) if s.name == "sub")
     assert [unpack(place)[1] for place in found.references["helper", ""]] == [sub], "the lambda is the caller"
+
+
+def test_a_table_names_functions_behind_casts_and_templates() -> None:
+    found = facts(
+        "cpp",
+        "static PyMethodDef methods[] = {\n"
+        '  {(char*)"name", THP_name, METH_NOARGS, nullptr},\n'
+        '  {"fast", castPyCFunctionFast(THP_fast), METH_FASTCALL, nullptr},\n'
+        "};\n"
+        'static PyGetSetDef properties[] = {{"kept", getObject<&THP::kept>, setObject<&THP::kept>, nullptr, nullptr}};\n',
+    )
+    assert [(b.exposed, b.target) for b in found.bindings] == [
+        ("name", "THP_name"), ("fast", "THP_fast"), ("kept", "getObject"), ("kept", "setObject"),
+    ]  # fmt: skip
+
+
+def test_marked_documentation_holds_over_a_blank_line_and_signatures_end_before_initialisers() -> None:
+    found = facts(
+        "cpp",
+        "/// What A is.\n\nstruct A {\n  A(\n      int x) : x_(x) {}\n  int x_;\n};\n// A heading.\n\nstruct B {};\n",
+    )
+    by_name = {(symbol.kind, symbol.name): symbol for symbol in found.symbols}
+    assert by_name["struct", "A"].doc == "What A is."
+    assert by_name["struct", "B"].doc == ""
+    assert by_name["method", "A"].signature == "A(int x)"
+
+
+def test_words_of_a_message_are_no_functions() -> None:
+    found = facts("objc", "void f() { [d setObject:x forKey:k]; switch (x) { case Kind: g(); } }\n")
+    assert {name for name, _ in found.references} >= {"d", "x", "k", "Kind", "g"}
+    assert not {"setObject", "forKey"} & {name for name, _ in found.references}
+
+
+def test_a_concept_is_a_phrase_of_words_and_has_the_line_where_it_stands() -> None:
+    lines = [
+        "# The unpack step.",
+        "x = 1",
+        "# a pack_hook and pack_hook/unpack_hook again",
+        "# a tensor hook, a tensor",
+        "# the tensor hook",
+    ]
+    found = facts("python", "\n".join([*lines, "# tensor hook", "# and so on with ordinary words"]) + "\n")
+    assert found.words == {"tensor hook": (3, 4)}
 
 
 def test_titled_notes_todo_and_invariants() -> None:

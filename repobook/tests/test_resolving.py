@@ -225,6 +225,17 @@ def test_a_scope_outside_the_tree_is_no_receiver(make_repository: Make) -> None:
     assert users(repository, "has_attr") == {"b.cpp:g"}
 
 
+def test_a_type_outside_the_tree_has_no_members_of_the_tree(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "a.h": "struct Guard { void disarm(); };\n",
+            "b.cpp": '#include "a.h"\nvoid f(lib::release& r) { r.disarm(); }\nvoid g(T& r) { r.disarm(); }\n',
+        }
+    )
+    repository.build()
+    assert users(repository, "disarm") == {"b.cpp:g"}
+
+
 def test_members_in_languages_without_rules_of_their_own(make_repository: Make) -> None:
     repository = make_repository(
         {

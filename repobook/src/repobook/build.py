@@ -179,12 +179,20 @@ def _with_macros(db: sqlite3.Connection, tasks: list[Task], setting: Setting, jo
     if not sources and before:
         setting.macros = Macros(frozenset(before.split()), definers)
         return tasks
-    db.executemany("DELETE FROM macros WHERE file=?", [(task.file,) for task in sources])
+    differs = not before
     for file, found in workers.run(macros_task, sources, jobs, start, (setting,), 64):
-        db.executemany("INSERT INTO macros VALUES(?,?,?,?)", [(file, *row) for row in found])
-    rows = db.execute("SELECT name, parameters, body FROM macros")
+        rows = [(file, *row) for row in found]
+        if before and db.execute("SELECT * FROM macros WHERE file=? ORDER BY rowid", (file,)).fetchall() == rows:
+            continue
+        differs = True
+        db.execute("DELETE FROM macros WHERE file=?", (file,))
+        db.executemany("INSERT INTO macros VALUES(?,?,?,?)", rows)
+    if not differs:
+        setting.macros = Macros(frozenset(before.split()), definers)
+        return tasks
+    defined = db.execute("SELECT name, parameters, body FROM macros")
     chosen = attribute_macros(
-        ((name.encode(), None if parameters is None else b"()", body.encode()) for name, parameters, body in rows),
+        ((name.encode(), None if parameters is None else b"()", body.encode()) for name, parameters, body in defined),
         setting.config.blank_macros,
     )
     setting.macros = Macros(chosen, definers)

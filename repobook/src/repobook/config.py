@@ -16,7 +16,7 @@ class Config:
     exclude: tuple[str, ...] = ()
     source: str = "embed"  # or "link": whether a page holds the file's text
     embed_limit: int = 200_000  # bytes; larger files are linked
-    max_file_size: int = 5_000_000  # bytes; larger files are described but not parsed
+    max_file_size: int = 5_000_000  # bytes; larger files are read by their text, not parsed
     blank_macros: tuple[str, ...] = ()  # export macros that are defined outside the tree
     definers: tuple[str, ...] = ()  # macros that define by their arguments: "MY_TEST=test", "MY_LIBRARY=registration"
     test_patterns: tuple[str, ...] = ("test", "tests", "testing", "__tests__", "spec")  # folders of tests

@@ -2,7 +2,6 @@
 
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,11 +44,13 @@ def discover(root: Path, config: Config, output: Path | None) -> Listing:
     listing = Listing()
     exclude = [compile_pattern(p) for p in config.exclude]
     include = [compile_pattern(p) for p in config.include]
-    avoid = os.path.realpath(output) if output is not None else None
-    for entry in _walk(str(root), "", [], listing, exclude, avoid):
-        if include and not any(p.match(entry.path) for p in include):
-            continue
-        listing.entries.append(entry)
+    # No link is followed on the way down, so the book is where its path relative to the root says.
+    above = os.path.realpath(root).rstrip(os.sep) + os.sep
+    book = os.path.realpath(output) if output is not None else ""
+    avoid = book.removeprefix(above).replace(os.sep, "/") if book.startswith(above) else ""
+    _walk(str(root), "", [], listing, exclude, avoid)
+    if include:
+        listing.entries = [entry for entry in listing.entries if any(p.match(entry.path) for p in include)]
     listing.entries.sort(key=lambda entry: entry.path)
     return listing
 
@@ -60,8 +61,8 @@ def _walk(
     ignores: list[Ignore],
     listing: Listing,
     exclude: list[re.Pattern[str]],
-    avoid: str | None,
-) -> Iterator[Entry]:
+    avoid: str,
+) -> None:
     try:
         with os.scandir(absolute) as scan:
             children = list(scan)
@@ -94,12 +95,11 @@ def _walk(
             if _ignored(path, folder, ignores) or any(p.match(path + "/" if folder else path) for p in exclude):
                 continue
             if folder:
-                if avoid is not None and os.path.realpath(child.path) == avoid:
-                    continue
-                yield from _walk(child.path, path + "/", ignores, listing, exclude, avoid)
+                if path != avoid:
+                    _walk(child.path, path + "/", ignores, listing, exclude, avoid)
             else:
                 status = child.stat(follow_symlinks=False)
-                yield Entry(path, status.st_size, status.st_mtime_ns)
+                listing.entries.append(Entry(path, status.st_size, status.st_mtime_ns))
         except OSError as error:
             listing.problems.append(f"{path}: not read: {error.strerror}")
 

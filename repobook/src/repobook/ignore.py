@@ -3,6 +3,7 @@
 import re
 
 _ANYWHERE = "(?:.*/)?"
+_WILD = re.compile(r"[*?\[\\]")
 
 
 def _anchored(pattern: str) -> bool:
@@ -54,8 +55,11 @@ class Ignore:
     def __init__(self, text: str, base: str = "") -> None:
         self.base = base
         self.rules: list[tuple[re.Pattern[str], bool]] = []
-        names: list[str] = []
-        paths: list[str] = []
+        # Nearly every path is mentioned by no rule. Most rules are a name, a path or an ending: those are looked up,
+        # and the others are one pattern.
+        literal: set[str] = set()
+        endings: set[str] = set()
+        patterns: list[str] = []
         for raw in text.splitlines():
             line = raw if raw.endswith("\\ ") else raw.rstrip()
             if not line or line.startswith("#"):
@@ -67,18 +71,24 @@ class Ignore:
             except re.error:
                 continue
             self.rules.append((rule, negated))
-            (paths if _anchored(text_of_rule) else names).append(rule.pattern)
-        # Nearly every path is mentioned by no rule: one pattern of all of them says so at once.
-        self._names = re.compile("|".join(name.removeprefix(_ANYWHERE) for name in names) or "(?!)", re.S)
-        self._paths = re.compile("|".join(paths) or "(?!)", re.S)
+            bare = text_of_rule.removeprefix("**/").strip("/")
+            if not _WILD.search(bare):
+                literal.add(bare)
+            elif bare.startswith("*") and not _WILD.search(bare[1:]) and "/" not in bare:
+                endings.add(bare[1:])
+            else:
+                patterns.append(rule.pattern)
+        self._literal, self._endings = frozenset(literal), tuple(endings)
+        self._patterns = re.compile("|".join(patterns) or "(?!)", re.S)
 
     def decide(self, path: str, folder: bool) -> bool | None:
         """True: ignored; False: kept by a negated pattern; None: not mentioned."""
         relative = path[len(self.base) :] if self.base else path
+        name = relative.rpartition("/")[2]
+        known = name in self._literal or relative in self._literal or name.endswith(self._endings)
         if folder:
             relative += "/"
-        name = relative[relative.rfind("/", 0, len(relative) - 1) + 1 :]
-        if not self._names.match(name) and not self._paths.match(relative):
+        if not known and not self._patterns.match(relative):
             return None
         for pattern, negated in reversed(self.rules):
             if pattern.match(relative):

@@ -22,26 +22,18 @@ class Reach:
 
 
 class Callers:
-    """Who uses a symbol, from memory for a whole book or from the database for a few pages."""
+    """Who uses a symbol; what was asked once is remembered."""
 
-    def __init__(self, db: sqlite3.Connection, preload: bool) -> None:
+    def __init__(self, db: sqlite3.Connection) -> None:
         self.db = db
-        self._known: dict[int, list[int]] | None = None
-        if preload:
-            known: dict[int, list[int]] = {}
-            for dst, src in db.execute("SELECT dst, src FROM edges WHERE certainty>1 ORDER BY dst, src"):
-                found = known.get(dst)
-                if found is None:
-                    known[dst] = [src]
-                else:
-                    found.append(src)
-            self._known = known
+        self._known: dict[int, list[int]] = {}
 
     def of(self, symbol: int) -> list[int]:
-        if self._known is not None:
-            return self._known.get(symbol, [])
-        rows = self.db.execute("SELECT src FROM edges WHERE dst=? AND certainty>1 ORDER BY src", (symbol,))
-        return [row[0] for row in rows]
+        found = self._known.get(symbol)
+        if found is None:
+            rows = self.db.execute("SELECT src FROM edges WHERE dst=? AND certainty>1 ORDER BY src", (symbol,))
+            found = self._known[symbol] = [row[0] for row in rows]
+        return found
 
 
 def tests_of(symbols: list[int], callers: Callers, tests: set[int], place: Callable[[int], tuple[int, int]]) -> Reach:

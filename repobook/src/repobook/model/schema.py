@@ -4,7 +4,7 @@ A symbol's id is `file << 20 | local index`, so its file needs no join and the s
 primary key. Local index 0 is the file itself.
 """
 
-VERSION = "9"
+VERSION = "12"
 FILE_SHIFT = 20
 
 TABLES = """
@@ -39,8 +39,8 @@ CREATE TABLE IF NOT EXISTS pending(page TEXT PRIMARY KEY) WITHOUT ROWID;
 # Made after the rows of a cold build, because sorting once is quicker than inserting in order of the key.
 INDEXES = """
 CREATE INDEX IF NOT EXISTS symbols_name ON symbols(name);
-CREATE INDEX IF NOT EXISTS symbols_twin ON symbols(twin) WHERE twin IS NOT NULL;
-CREATE INDEX IF NOT EXISTS symbols_uses ON symbols(uses) WHERE uses>0;
+CREATE INDEX IF NOT EXISTS symbols_twin ON symbols(twin, kind, qualified) WHERE twin IS NOT NULL;
+CREATE INDEX IF NOT EXISTS symbols_uses ON symbols(uses, kind, qualified, twin) WHERE uses>0;
 CREATE INDEX IF NOT EXISTS refs_name ON refs(name);
 CREATE INDEX IF NOT EXISTS refs_file ON refs(file);
 CREATE INDEX IF NOT EXISTS imports_file ON imports(file);

@@ -3,7 +3,10 @@
 import json
 import sqlite3
 from array import array
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 from repobook.model.schema import FILE_SHIFT, INDEXES, TABLES
 from repobook.naming import parts_of
@@ -12,6 +15,7 @@ from repobook.reading.facts import Facts
 Row = tuple[object, ...]
 # What a worker sends back for one file: rows per table, ready to insert.
 Rows = dict[str, list[Row]]
+_Record = TypeVar("_Record", bound=tuple[Any, ...])
 
 _PER_FILE = ("refs", "imports", "findings", "remarks", "bindings", "words")
 _INSERT = {
@@ -135,7 +139,7 @@ def _indexes(table: str) -> list[str]:
 
 
 def make_indexes(db: sqlite3.Connection, table: str = "") -> None:
-    """The indexes of one table, or of all."""
+    """The indexes of one table, or of all; `refs(name)` is one index of a table."""
     for line in _indexes(table):
         db.execute(line)
 
@@ -143,6 +147,11 @@ def make_indexes(db: sqlite3.Connection, table: str = "") -> None:
 def drop_indexes(db: sqlite3.Connection, table: str = "") -> None:
     for line in _indexes(table):
         db.execute("DROP INDEX IF EXISTS " + line.split()[5])
+
+
+def records(kind: type[_Record], rows: Iterable[tuple[Any, ...]]) -> list[_Record]:
+    """Rows as named tuples; millions of them, and `_make` would be a call of Python code for each."""
+    return list(map(partial(tuple.__new__, kind), rows))
 
 
 def get_meta(db: sqlite3.Connection, key: str, default: str = "") -> str:

@@ -5,6 +5,7 @@ import re
 from repobook.model.schema import BINDS, CALLS, FILE_SHIFT, INHERITS
 from repobook.pages.context import Context, Symbol, Use
 from repobook.pages.markdown import Links, code, escape, fenced, link, slug
+from repobook.reading.comments import DOC_LIMIT
 
 _CLASSES = ("class", "struct", "union", "interface", "trait", "enum", "object")
 _FUNCTIONS = ("function", "method", "test", "registration", "binding")
@@ -24,7 +25,7 @@ def detailed_analysis(context: Context, links: Links) -> str:
             "### Namespaces\n\n"
             + "\n".join(
                 f"- {_anchor(s, anchored)}{code(s.qualified)} ({_line(context, links, s.line)})"
-                for s in sorted(rows.values(), key=lambda s: s.line)
+                for s in sorted(rows.values(), key=lambda s: (s.line, s.qualified))
             )
             + "\n"
         )
@@ -101,12 +102,12 @@ def place_link(context: Context, links: Links, use: Use) -> str:
     return link(f"{escape(path.rpartition('/')[2])}:{line}", links.source(path, line))
 
 
-def _doc(text: str) -> str:
+def _doc(text: str, most: int = _DOC) -> str:
     text = text.strip()
     if not text:
         return ""
-    if len(text) > _DOC:
-        text = text[:_DOC].rsplit("\n", 1)[0] + "\n…"
+    if len(text) > most:
+        text = text[:most].rsplit("\n", 1)[0] + "\n…"
     return fenced(text, "text") + "\n"
 
 
@@ -123,7 +124,7 @@ def _class(context: Context, links: Links, symbol: Symbol, anchored: set[str]) -
         f"{code(symbol.qualified)}\n\n{_line(context, links, symbol.line)}"
     )
     parts = [head]
-    bases = [use for use in context.from_near.get(symbol.id, ()) if use.kind == INHERITS]
+    bases = context.uses_of(symbol.id, INHERITS)
     if bases:
         parts[0] += " · bases: " + ", ".join(symbol_link(context, links, use) for use in bases)
     elif symbol.bases:
@@ -226,14 +227,10 @@ def _edges(context: Context, links: Links, symbol: Symbol) -> list[str]:
             )
             + "\n"
         )
-    callees = [
-        use
-        for use in context.from_near.get(symbol.id, ())
-        if use.kind == CALLS and use.certainty > 1 and use.far != symbol.id
-    ]
+    callees = [use for use in context.uses_of(symbol.id, CALLS) if use.far != symbol.id]
     if callees:
         # Overloads, and the branches of an #if that define one macro, are one name to a reader.
-        named = {(use.file, context.book.named(use.far).qualified): use for use in reversed(callees)}
+        named = {context.book.named(use.far).qualified: use for use in reversed(callees)}
         shown = ", ".join(symbol_link(context, links, use) for use in list(named.values())[:-13:-1])
         more = f" and {len(named) - 12} more" if len(named) > 12 else ""
         found.append(f"Calls {shown}{more}\n")
@@ -264,7 +261,7 @@ def _remarks(context: Context, links: Links) -> list[str]:
         for line, _, title, text, _ in notes:
             parts.append(
                 f"#### {escape('Note [ ' + title + ' ]')}\n\n{_line(context, links, line)}"
-                f"{_referring(context, links, title)}\n\n{_doc(text)}"
+                f"{_referring(context, links, title)}\n\n{_doc(text, DOC_LIMIT)}"
             )
     references = [row for row in context.remarks if row[1] == "note-reference"]
     if references:
@@ -306,9 +303,13 @@ def _referring(context: Context, links: Links, title: str) -> str:
 
 
 def _bindings(context: Context, links: Links) -> str:
-    rows = []
+    # The getter and the setter of a property are one row of its table.
+    behind: dict[tuple[int, str, str, str], list[str]] = {}
     for line, kind, exposed, target, owner, _ in context.bindings:
-        where = f" in {code(owner)}" if owner else ""
-        behind = code(target) if target else "a lambda"
-        rows.append(f"- {_line(context, links, line)}: {code(exposed)} → {behind} ({kind}{where})")
+        behind.setdefault((line, kind, exposed, owner), []).append(code(target) if target else "a lambda")
+    rows = [
+        f"- {_line(context, links, line)}: {code(exposed)} → {', '.join(targets)} ({kind}"
+        + (f" in {code(owner)})" if owner else ")")
+        for (line, kind, exposed, owner), targets in behind.items()
+    ]
     return "### Names registered for other languages\n\n" + "\n".join(rows) + "\n"

@@ -1,6 +1,6 @@
 """Architecture, dependencies and related files: the place of a file in the graph of imports and uses."""
 
-from collections import Counter
+from itertools import chain
 
 from repobook.model.schema import INHERITS
 from repobook.pages.context import Context
@@ -87,12 +87,10 @@ def dependencies(context: Context, links: Links) -> str:
         first.setdefault(target, line)
     first.pop(context.file.id, None)
     if first:
-        used: Counter[int] = Counter()
-        for use in context.outgoing:
-            used[use.file] += use.times
+        used = context.references_to
         rows = [
             f"- {file_name(context, links, target)} ({link(f'line {line}', links.source(context.file.path, line))}"
-            + (f", {used[target]} {'reference' if used[target] == 1 else 'references'}" if used[target] else "")
+            + (f", {used[target]} {'reference' if used[target] == 1 else 'references'}" if used.get(target) else "")
             + ")"
             for target, line in first.items()
         ]
@@ -124,13 +122,10 @@ def _capped(rows: list[str]) -> str:
 
 def related_files(context: Context, links: Links) -> str:
     """Files bound to this one most: by references both ways, by name, by importing the same."""
-    weight: Counter[int] = Counter()
-    for use in context.outgoing:
-        if use.certainty > 1:
-            weight[use.file] += use.times
-    for use in context.incoming:
-        if use.certainty > 1:
-            weight[use.file] += use.times
+    weight: dict[int, int] = {}
+    for _, _, _, certainty, _, times, file_id in chain(context.outgoing, context.incoming):
+        if certainty > 1:
+            weight[file_id] = weight.get(file_id, 0) + times
     weight.pop(context.file.id, None)
     stem = context.file.path.rpartition("/")[2].partition(".")[0]
     siblings = [

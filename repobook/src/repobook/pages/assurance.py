@@ -68,12 +68,12 @@ def _reaching(context: Context, wanted: Callable[[int], bool]) -> list[Use]:
     return [use for uses in context.sure_uses.values() for use in uses if use.kind != BINDS and wanted(use.file)]
 
 
-def _places(context: Context, links: Links, uses: list[Use]) -> str:
+def _places(context: Context, links: Links, uses: list[Use], most: int = _SHOWN + 8) -> str:
     best: dict[int, Use] = {}
     for use in uses:
         best.setdefault(use.far, use)
     rows = []
-    for use in sorted(best.values(), key=context.place)[: _SHOWN + 8]:
+    for use in sorted(best.values(), key=context.place)[:most]:
         near = context.symbols[use.near & 0xFFFFF]
         rows.append(
             f"- {symbol_link(context, links, use)} ({place_link(context, links, use)}) → {code(near.qualified)}"
@@ -97,7 +97,7 @@ def testing(context: Context, links: Links) -> str:
             parts += _reached(context, links)
         if tests:
             title = f"**Tests that use it** ({len({use.far for use in tests})}):\n\n"
-            parts.append(title + _places(context, links, tests))
+            parts.append(title + (_places(context, links, tests) if direct else _places(context, links, tests, 5)))
     examples = [use for use in uses if use.file in context.book.examples]
     if examples:
         parts.append("**Examples**:\n\n" + _places(context, links, examples))

@@ -4,9 +4,11 @@ import math
 import sqlite3
 from dataclasses import dataclass, field
 from functools import cached_property
+from heapq import nlargest
 from typing import NamedTuple
 
-from repobook.model.schema import FILE_SHIFT
+from repobook.model import store
+from repobook.model.schema import FILE_SHIFT, INHERITS
 from repobook.reach import Callers
 
 
@@ -72,6 +74,7 @@ class File(NamedTuple):
 
 
 MOST_USED = 30
+MOST_SORTED = 20 * MOST_USED
 # Kinds that stand for what they hold, not for themselves: every `std::` would count as a use of one.
 SPACES = ("file", "namespace", "module", "package")
 
@@ -100,13 +103,14 @@ def _new(keyword: Keyword, seen: set[tuple[int, str]]) -> bool:
 class Book:
     """What all pages of one build share: paths and kinds of the files, settings."""
 
-    def __init__(self, db: sqlite3.Connection, to_source: str, source_url: str, embed: int) -> None:
+    def __init__(self, db: sqlite3.Connection, to_source: str, source_url: str, embed: int, parsed: int) -> None:
         self.db = db
         self.to_source = to_source
         self.source_url = source_url
         self.embed = embed  # bytes of source that a page holds; 0 for links only
+        self.parsed = parsed  # bytes of source above which a file is not parsed
         self.files: dict[int, File] = {
-            row[0]: File._make(row) for row in db.execute(f"SELECT {_FILE} FROM files ORDER BY path")
+            file.id: file for file in store.records(File, db.execute(f"SELECT {_FILE} FROM files ORDER BY path"))
         }
         self.by_path = {file.path: file for file in self.files.values()}
         self.tests = {file.id for file in self.files.values() if file.test}
@@ -116,10 +120,10 @@ class Book:
         for file in self.files.values():
             if file.cycle:
                 self._cycles.setdefault(file.cycle, []).append(file.id)
-        self._complete: set[str] = set()
+        self._most_used: dict[str, list[Keyword]] = {}
         self._named: dict[int, Named] = {}
         self.rank = {file: at for at, file in enumerate(self.files)}  # by path
-        self.callers = Callers(db, preload=False)
+        self.callers = Callers(db)
         self._folders: dict[str, list[File]] = {}
         for file in self.files.values():
             self._folders.setdefault(file.folder, []).append(file)
@@ -140,7 +144,7 @@ class Book:
         found = self._named.get(symbol)
         if found is None:
             row = self.db.execute("SELECT qualified, kind, line FROM symbols WHERE id=?", (symbol,)).fetchone()
-            found = self._named[symbol] = Named._make(row or ("", "", 0))
+            found = self._named[symbol] = Named(*(row or ("", "", 0)))
         return found
 
     def qualified(self, symbol: int) -> str:
@@ -182,42 +186,40 @@ class Book:
             "WHERE s.id>? AND s.id<? ORDER BY s.id",
             (file << FILE_SHIFT, (file + 1) << FILE_SHIFT),
         )
-        return [Keyword._make(row) for row in rows]
+        return store.records(Keyword, rows)
 
     @cached_property
-    def _most_used(self) -> dict[str, list[Keyword]]:
-        """Per folder, the symbols at or below it that other files use most, from the most used of the tree."""
-        found: dict[str, list[Keyword]] = {}
+    def _used(self) -> dict[int, list[tuple[Keyword, int]]]:
+        """The identifiers of each file that other files use, with the definition where it stands elsewhere."""
+        found: dict[int, list[tuple[Keyword, int]]] = {}
         rows = self.db.execute(
-            f"SELECT id, qualified, kind, uses FROM symbols WHERE uses>0 AND kind NOT IN {SPACES} ORDER BY uses DESC, "
-            "qualified LIMIT 20000"
+            f"SELECT id, qualified, kind, uses, 0 FROM symbols WHERE uses>0 AND twin IS NULL AND kind NOT IN {SPACES} "
+            "UNION ALL SELECT s.id, s.qualified, s.kind, t.uses, t.id FROM symbols s JOIN symbols t ON t.id=s.twin "
+            f"WHERE s.twin IS NOT NULL AND t.uses>0 AND s.kind NOT IN {SPACES}"
         )
-        seen: set[tuple[int, str]] = set()
-        for keyword in sorted(map(Keyword._make, rows), key=self.by_uses):
-            folder = self.files[keyword.id >> FILE_SHIFT].folder
-            if not _new(keyword, seen):
-                continue
-            while True:
-                known = found.setdefault(folder, [])
-                if len(known) < MOST_USED:
-                    known.append(keyword)
-                if not folder:
-                    break
-                folder = folder.rpartition("/")[0]
+        for *row, twin in rows:
+            found.setdefault(row[0] >> FILE_SHIFT, []).append((Keyword(*row), twin))
         return found
 
     def most_used(self, folder: str) -> list[Keyword]:
-        """The symbols of a folder and the folders below it that other files use most."""
-        known = self._most_used.get(folder, [])
-        if len(known) >= MOST_USED or folder in self._complete:
-            return known
-        below = (row for file in self.below(folder) for row in self.keywords_of(file.id))
-        rows = [row for row in below if row.uses and row.kind not in SPACES]
-        seen: set[tuple[int, str]] = set()
-        rows = [row for row in sorted(rows, key=self.by_uses) if _new(row, seen)]
-        self._complete.add(folder)
-        self._most_used[folder] = rows[:MOST_USED]
-        return self._most_used[folder]
+        """The symbols of a folder and the folders below it that other files use most; a declaration where the
+        definition is not among them."""
+        found = self._most_used.get(folder)
+        if found is None:
+            files = self.below(folder)
+            inside = {file.id for file in files}
+            rows = [
+                keyword
+                for file in files
+                for keyword, twin in self._used.get(file.id, ())
+                if twin >> FILE_SHIFT not in inside
+            ]
+            # Overloads are one name: of the names that come first, a few more than are shown suffice.
+            least = nlargest(MOST_SORTED, [row.uses for row in rows])[-1] if len(rows) > MOST_SORTED else 0
+            seen: set[tuple[int, str]] = set()
+            rows = sorted([row for row in rows if row.uses >= least], key=self.by_uses)
+            found = self._most_used[folder] = [row for row in rows if _new(row, seen)][:MOST_USED]
+        return found
 
     def by_uses(self, row: Keyword) -> tuple[int, str, int, int]:
         """Most used first; ids differ between builds of the same tree, so places decide between equals."""
@@ -268,7 +270,7 @@ class Context:
     def __post_init__(self) -> None:
         low, high = self.range
         rows = self.book.db.execute("SELECT * FROM symbols WHERE id>=? AND id<? ORDER BY id", (low, high))
-        self.symbols = [Symbol._make(row) for row in rows]
+        self.symbols = store.records(Symbol, rows)
 
     @property
     def range(self) -> tuple[int, int]:
@@ -292,24 +294,54 @@ class Context:
         for symbol in self.symbols:
             if symbol.twin:
                 found += db.execute(f"SELECT ?, src, {_IN} FROM edges WHERE dst=?", (symbol.id, symbol.twin))
-        return list(map(Use._make, found))
+        return store.records(Use, found)
 
     @cached_property
     def outgoing(self) -> list[Use]:
-        rows = self.book.db.execute(f"SELECT src, dst, {_OUT} FROM edges WHERE src>=? AND src<?", self.range)
-        return list(map(Use._make, rows))
+        """What the symbols of this file use, certainly or likely."""
+        rows = self.book.db.execute(
+            f"SELECT src, dst, {_OUT} FROM edges WHERE src>=? AND src<? AND (certainty>1 OR kind={INHERITS})",
+            self.range,
+        )
+        return store.records(Use, rows)
+
+    @cached_property
+    def references_to(self) -> dict[int, int]:
+        """How many references of this file lead to each other file, candidates too."""
+        rows = self.book.db.execute(
+            f"SELECT dst>>{FILE_SHIFT}, SUM(count) FROM edges WHERE src>=? AND src<? GROUP BY 1", self.range
+        )
+        return dict(rows.fetchall())
 
     def place(self, use: Use) -> int:
         """Uses by path, line, enclosing symbol: equal models give equal pages whatever the order of their rows."""
         return self.book.rank[use.file] << 60 | use.line << 40 | (use.far & 0xFFFFF) << 20 | use.near & 0xFFFFF
 
     @cached_property
+    def _ordered(self) -> tuple[list[Use], list[Use]]:
+        """Uses from other files and from this one, in order of place."""
+        own = self.file.id
+        rank = self.book.rank
+        outside: list[tuple[int, Use]] = []
+        inside: list[tuple[int, Use]] = []
+        for use in self.incoming:
+            near, far, _, _, line, _, file = use
+            place = rank[file] << 60 | line << 40 | (far & 0xFFFFF) << 20 | near & 0xFFFFF
+            (inside if file == own else outside).append((place, use))
+        outside.sort()
+        inside.sort()
+        return [use for _, use in outside], [use for _, use in inside]
+
+    @cached_property
     def outside_uses(self) -> dict[int, list[Use]]:
         """Uses from other files by symbol of this file."""
-        own = self.file.id
         found: dict[int, list[Use]] = {}
-        for use in sorted([use for use in self.incoming if use.file != own], key=self.place):
-            found.setdefault(use.near, []).append(use)
+        for use in self._ordered[0]:
+            known = found.get(use[0])
+            if known is None:
+                found[use[0]] = [use]
+            else:
+                known.append(use)
         return found
 
     @cached_property
@@ -325,22 +357,28 @@ class Context:
     @cached_property
     def by_near(self) -> dict[int, list[Use]]:
         """Incoming edges by symbol of this file, those from elsewhere first."""
-        own = self.file.id
         found = {near: list(uses) for near, uses in self.outside_uses.items()}
-        for use in sorted([use for use in self.incoming if use.file == own], key=self.place):
-            found.setdefault(use.near, []).append(use)
+        for use in self._ordered[1]:
+            found.setdefault(use[0], []).append(use)
         return found
 
     @cached_property
-    def from_near(self) -> dict[int, list[Use]]:
-        """Outgoing edges by symbol of this file, in order of line."""
+    def _from_near(self) -> dict[int, list[Use]]:
         found: dict[int, list[Use]] = {}
         for use in self.outgoing:
-            found.setdefault(use.near, []).append(use)
+            known = found.get(use[0])
+            if known is None:
+                found[use[0]] = [use]
+            else:
+                known.append(use)
+        return found
+
+    def uses_of(self, symbol: int, kind: int) -> list[Use]:
+        """The outgoing edges of one kind of a symbol of this file, in order of line."""
         rank = self.book.rank
-        for uses in found.values():
-            if len(uses) > 1:
-                uses.sort(key=lambda use: use.line << 60 | rank[use.file] << 20 | use.far & 0xFFFFF)
+        found = [use for use in self._from_near.get(symbol, ()) if use.kind == kind]
+        if len(found) > 1:
+            found.sort(key=lambda use: use.line << 60 | rank[use.file] << 20 | use.far & 0xFFFFF)
         return found
 
     @cached_property
@@ -381,6 +419,8 @@ class Context:
     def concepts(self) -> list[tuple[str, int, int]]:
         """(term, places, first line) of the terms that stand out in its comments against the rest of the tree."""
         total = max(len(self.book.files), 2)
+        # A class that comments speak of stands under the identifiers.
+        names = {symbol.name.lower() for symbol in self.symbols[1:]}
         ranked = []
         for term, count, line, files in self.book.db.execute(
             "SELECT w.term, w.count, w.line, COALESCE(t.files, 1) FROM words w LEFT JOIN terms t ON t.term=w.term "
@@ -388,7 +428,7 @@ class Context:
             (self.file.id,),
         ):
             share = files / total
-            if share > 0.2 and total > 20:
+            if (share > 0.2 and total > 20) or term in names:
                 continue
             ranked.append((-count * math.log(1 / max(share, 1 / total)), term, count, line))
         ranked.sort()

@@ -27,6 +27,7 @@ _FENCE = {
 def file_page(context: Context, links: Links, source: str | None) -> str:
     """The whole page. `source` is the file's text where the page holds it."""
     file = context.file
+    unknown = "" if file.status == "ok" else "Not looked for: the file is not parsed.\n"
     parts = [
         f"# {code(file.path)}\n",
         f"{link('Keywords', links.at(file.path + '_kw.md'))} · "
@@ -39,15 +40,15 @@ def file_page(context: Context, links: Links, source: str | None) -> str:
         "## High-level overview\n",
         overview(context, links),
         "## Detailed analysis\n",
-        detailed_analysis(context, links),
+        unknown or detailed_analysis(context, links),
         "## Architecture & design\n",
         architecture(context, links),
         "## Dependencies\n",
         dependencies(context, links),
         "## Performance considerations\n",
-        performance(context, links),
+        unknown or performance(context, links),
         "## Security & safety\n",
-        safety(context, links),
+        unknown or safety(context, links),
         "## Testing & usage\n",
         testing(context, links),
         "## Related files\n",
@@ -67,6 +68,8 @@ def metadata(context: Context, links: Links) -> str:
         f"- **Language**: {escape(title_of(file.language))}" + (" (test)" if file.test else ""),
         f"- **Size**: {file.size:,} bytes",
     ]
+    if file.status == "large":
+        lines.append(f"- **Lines**: {file.lines:,} ({file.lines - file.code:,} blank)")
     if file.status == "ok":
         lines.append(f"- **Lines**: {file.lines:,} ({file.code:,} code, {file.comment:,} comment)")
         if file.errors:
@@ -76,7 +79,7 @@ def metadata(context: Context, links: Links) -> str:
                 f"may be missing"
             )
     else:
-        lines.append(f"- **Not parsed**: {_STATUS.get(file.status, file.status)}")
+        lines.append(f"- **Not parsed**: {_unparsed(context)}")
     history = context.history
     if history is not None:
         commits, first, last, author, authors, companions = history
@@ -96,7 +99,12 @@ def metadata(context: Context, links: Links) -> str:
     return "\n".join(lines) + "\n"
 
 
-_STATUS = {"large": "larger than the limit of this book", "unparsed": "nested too deep"}
+def _unparsed(context: Context) -> str:
+    if context.file.status != "large":
+        return "nested too deep" if context.file.status == "unparsed" else context.file.status
+    if context.file.size > context.book.parsed:
+        return f"larger than the {context.book.parsed:,} bytes up to which this book parses; read by its text alone"
+    return "more symbols or lines than this book can number; read by its text alone"
 
 
 def _day(seconds: int) -> str:
@@ -143,10 +151,12 @@ def overview(context: Context, links: Links) -> str:
 def _role(context: Context, links: Links) -> str:
     inside = {row[5] for row in context.imports if row[5]}
     outside = {row[2] for row in context.imports if not row[5] and row[1] in ("import", "from", "include", "require")}
+    # What stands at the top, whatever namespaces are around it, and classes anywhere.
     kinds = Counter(
         symbol.kind
         for symbol in context.symbols[1:]
-        if symbol.parent & 0xFFFFF == 0 or symbol.kind in ("class", "struct")
+        if symbol.kind not in SPACES
+        and (context.symbols[symbol.parent & 0xFFFFF].kind in SPACES or symbol.kind in ("class", "struct"))
     )
     defines = ", ".join(f"{count} {plural(kind, count)}" for kind, count in kinds.most_common(5))
     sentences = []

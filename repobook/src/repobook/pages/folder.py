@@ -138,35 +138,36 @@ def _readme(book: Book, folder: str) -> File | None:
 def _traffic(book: Book, files: list[File]) -> tuple[Counter[str], Counter[str]]:
     """The folders that a folder imports from and is imported by."""
     ids = {file.id for file in files}
-    outward: Counter[str] = Counter()
-    inward: Counter[str] = Counter()
-    for file in files:
-        outward.update(book.files[target].folder for target in book.imports_of(file.id) if target not in ids)
-        inward.update(book.files[source].folder for source in book.importers_of(file.id) if source not in ids)
-    return outward, inward
+    if len(ids) == len(book.files):
+        return Counter(), Counter()
+    outward = [target for file in files for target in book.imports_of(file.id) if target not in ids]
+    inward = [source for file in files for source in book.importers_of(file.id) if source not in ids]
+    return Counter([book.files[file].folder for file in outward]), Counter([book.files[file].folder for file in inward])
 
 
 def keyword_index(book: Book, folder: str, links: Links) -> str:
     """sub.md: the names of the folder's files merged by definition; each subfolder by its most used names."""
     parts = [f"# Keywords of {_title(folder)}\n", _navigation(folder, links, "sub.md")]
-    merged: dict[tuple[str, str], list[tuple[File, int]]] = {}
+    merged: dict[tuple[str, str], list[tuple[str, str, int]]] = {}  # to names of files, their paths, uses
     for file in book.in_folder(folder):
-        for row in book.keywords_of(file.id):
-            merged.setdefault((row.qualified, row.kind), []).append((file, row.uses))
+        name = escape(file.path.rpartition("/")[2])
+        for _, qualified, kind, uses in book.keywords_of(file.id):
+            merged.setdefault((qualified, kind), []).append((name, file.path, uses))
     if merged:
         parts.append("## In this folder\n")
         letter = ""
-        for (qualified, kind), places in sorted(merged.items(), key=lambda row: (last_name(row[0][0]).lower(), row[0])):
-            first = initial(qualified)
+        ordered = sorted((last_name(key[0]).lower(), key, places) for key, places in merged.items())
+        for last, (qualified, kind), places in ordered:
+            first = initial(last)
             if first != letter:
                 letter = first
                 parts.append(f"\n### {letter}\n")
-            where = ", ".join(
-                link(escape(file.path.rpartition("/")[2]), links.page(file.path, slug(qualified)))
-                for file, _ in places[:4]
-            )
+            anchor = slug(qualified)
+            where = ", ".join([
+                link(name, links.page(path, anchor)) for name, path, _ in places[:4]
+            ])  # fmt: skip
             more = f" and {len(places) - 4} more" if len(places) > 4 else ""
-            uses = sum(count for _, count in places)
+            uses = sum([count for _, _, count in places])
             parts.append(
                 f"- {code(qualified)} ({kind}): {where}{more}" + (f", {uses} {plural('use', uses)}" if uses else "")
             )
@@ -192,6 +193,6 @@ def last_name(qualified: str) -> str:
     return qualified.rpartition("::")[2].rpartition(".")[2] or qualified
 
 
-def initial(qualified: str) -> str:
-    first = last_name(qualified)[:1].upper()
+def initial(name: str) -> str:
+    first = name[:1].upper()
     return first if first.isascii() and first.isalpha() else "#"

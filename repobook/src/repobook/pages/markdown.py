@@ -1,6 +1,5 @@
 """Safe Markdown: whatever a tree contains, it cannot break out of the place where a page puts it."""
 
-import posixpath
 import re
 from functools import lru_cache
 from urllib.parse import quote
@@ -9,14 +8,14 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>|~#{}!&])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 _SLUG = re.compile(r"[^A-Za-z0-9_.~-]+")
-_PLAIN = re.compile(r"[A-Za-z0-9 ,.;:()/'\"=+$%@?-]*\Z")
+_PLAIN = re.compile(r"[A-Za-z0-9 ,.;:()/'\"=+$%@?_-]*\Z")
 
 
 def escape(text: str) -> str:
     """Text as text: no markup, no HTML, no second line."""
     text = " ".join(_CONTROL.sub("\ufffd", text).split()) if not text.isprintable() or "  " in text else text
     if _PLAIN.match(text):
-        return text
+        return text.replace("_", "\\_")
     return _SPECIAL.sub(lambda match: _ENTITIES.get(match.group(1)) or "\\" + match.group(1), text)
 
 
@@ -25,7 +24,7 @@ def code(text: str) -> str:
     if not text.isprintable():
         text = " ".join(_CONTROL.sub("\ufffd", text).split())
     if "`" not in text:
-        return f"`{text}`" if text.strip() else "` `"
+        return f"`{text}`" if text and not text.isspace() else "` `"
     fence = "`" * (max(map(len, re.findall(r"`+", text))) + 1)
     return f"{fence} {text} {fence}"
 
@@ -85,14 +84,22 @@ class Links:
             return "./" + url(name) if ":" in name else url(name)
         to_folder = self._folders.get(folder)
         if to_folder is None:
-            relative = posixpath.relpath(folder or ".", self.folder or ".")
-            to_folder = self._folders[folder] = url(relative) + "/"
+            to_folder = self._folders[folder] = url(_way(self.folder, folder)) + "/"
         return to_folder + url(name)
 
     def source(self, path: str, line: int = 0) -> str:
         if self.source_url:
             return self.source_url.replace("{path}", url(path)).replace("{line}", str(line or 1))
         return self.to_root + url(path) + (f"#L{line}" if line else "")
+
+
+def _way(start: str, goal: str) -> str:
+    """From one folder of the tree to another, which differs from it."""
+    above, below = start.split("/") if start else [], goal.split("/") if goal else []
+    shared = 0
+    while shared < min(len(above), len(below)) and above[shared] == below[shared]:
+        shared += 1
+    return "/".join([".."] * (len(above) - shared) + below[shared:])
 
 
 def link(text: str, target: str) -> str:

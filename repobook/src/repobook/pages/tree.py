@@ -7,6 +7,7 @@ and a change rewrites only the groups of the names that it touches.
 from collections import Counter
 
 from repobook.languages import title_of
+from repobook.model import store
 from repobook.model.schema import FILE_SHIFT
 from repobook.naming import group_of
 from repobook.pages.context import SPACES, Book, Keyword
@@ -23,7 +24,8 @@ def group_page(group: str) -> str:
 def top_index(book: Book, title: str, links: Links) -> str:
     files = len(book.files)
     paged = sum(book.has_page(file) for file in book.files)
-    symbols = book.db.execute("SELECT COUNT(*) FROM symbols WHERE kind<>'file'").fetchone()[0]
+    read = sum(file.status in ("ok", "large") for file in book.files.values())
+    symbols = book.db.execute("SELECT COUNT(*) FROM symbols").fetchone()[0] - read  # each has a symbol for itself
     head = (
         f"# {escape(title)}\n\n{files:,} {plural('file', files)}, {paged:,} with a page, {symbols:,} "
         f"{plural('symbol', symbols)}.\n\n"
@@ -49,7 +51,7 @@ def keyword_page(counts: Counter[str], book: Book, links: Links) -> str:
         f"SELECT id, qualified, kind, uses FROM symbols WHERE uses>0 AND kind NOT IN {SPACES} "
         "ORDER BY uses DESC, qualified LIMIT 800"
     )
-    for row in map(Keyword._make, rows):
+    for row in store.records(Keyword, rows):
         first = group_of(last_name(row.qualified))[0].upper()
         most.setdefault(first if first.isalpha() else "#", []).append(row)
     for letter in sorted(letters):
@@ -82,7 +84,7 @@ def group_text(book: Book, group: str, names: list[str], links: Links) -> str:
         some = names[start : start + 500]
         query = f"SELECT name, id, qualified, kind, uses FROM symbols WHERE name IN ({','.join('?' * len(some))})"
         for name, *row in book.db.execute(query + " AND kind<>'file'", some):
-            rows.setdefault(name, []).append(Keyword._make(row))
+            rows.setdefault(name, []).append(Keyword(*row))
     merged: dict[tuple[str, str], tuple[list[int], int]] = {}
     for name in names:
         for row in sorted(rows.get(name, ()), key=lambda row: (row.qualified, *book.place(row.id))):

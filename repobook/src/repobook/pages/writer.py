@@ -18,7 +18,6 @@ from repobook.pages.context import Book, Context
 from repobook.pages.file_page import file_page
 from repobook.pages.keywords import keyword_page
 from repobook.pages.markdown import Links
-from repobook.reach import Callers
 
 Progress = Callable[[str, int, int], None]
 Written = tuple[str, bytes, bool]  # page, digest, whether it was written
@@ -50,7 +49,7 @@ _desk: _Desk
 
 def open_book(db: sqlite3.Connection, root: Path, output: Path, config: Config) -> Book:
     embed = config.embed_limit if config.source == "embed" else 0
-    return Book(db, os.path.relpath(root, output), config.source_url, embed)
+    return Book(db, os.path.relpath(root, output), config.source_url, embed, config.max_file_size)
 
 
 def write_atomically(path: str, data: bytes) -> None:
@@ -135,20 +134,27 @@ def write_pages(
     """Write the pages that the last change of the model touched, and whatever an interrupted build left."""
     global _desk
     book = open_book(db, root, output, config)
-    names = tree_pages.names_by_group(book) if outcome.everything else {}
-    _mark_pending(db, book, outcome, set(names))
+    _mark_pending(db, book, outcome)
     db.commit()
     tasks = [row[0] for row in db.execute("SELECT page FROM pending ORDER BY page DESC")]
     if not tasks:
         return
     # Without a name that changed or a file that came or went, the lists of names and pages are as they were.
     listed = outcome.everything or outcome.deleted > 0 or any(task.startswith("k:") for task in tasks)
-    names = names or (tree_pages.names_by_group(book) if listed else {})
+    names: dict[str, list[str]] = {}
     _desk = _Desk(str(root), str(output), book, dict(db.execute("SELECT path, digest FROM pages")), names)
-    tasks = [task for task in tasks if _exists(task, book, names)]
-    book.callers = Callers(db, preload=len(tasks) > 500)
+
+    def meanwhile() -> None:
+        if listed:
+            names.update(tree_pages.names_by_group(book))
+
     try:
-        _write_all(db, tasks, jobs, outcome, progress)
+        groups = {task[2:] for task in tasks if task.startswith("k:")}
+        tasks = [task for task in tasks if task[0] == "d" or (task[0] == "f" and book.has_page(int(task[2:])))]
+        _write_all(db, tasks, jobs, outcome, progress, meanwhile)
+        if ALL_GROUPS in groups:
+            groups = set(names)
+        _write_all(db, [f"k:{group}" for group in sorted(groups & set(names))], jobs, outcome, progress)
         title = config.title or root.resolve().name
         _write_tops(db, book, title, names, outcome)
         if listed:
@@ -160,9 +166,16 @@ def write_pages(
         raise
 
 
-def _write_all(db: sqlite3.Connection, tasks: list[str], jobs: int, outcome: Outcome, progress: Progress) -> None:
+def _write_all(
+    db: sqlite3.Connection,
+    tasks: list[str],
+    jobs: int,
+    outcome: Outcome,
+    progress: Progress,
+    meanwhile: Callable[[], None] | None = None,
+) -> None:
     start = (str(database(Path(_desk.output))), os.getpid())
-    for done, pages in enumerate(workers.run(_write_task, tasks, jobs, _reopen, start, 8), 1):
+    for done, pages in enumerate(workers.run(_write_task, tasks, jobs, _reopen, start, 8, meanwhile), 1):
         outcome.written += sum(row[2] for row in pages)
         db.executemany("INSERT OR REPLACE INTO pages VALUES(?, NULL, ?)", [row[:2] for row in pages])
         if done % 50 == 0 or done == len(tasks):
@@ -184,20 +197,17 @@ def _write_tops(db: sqlite3.Connection, book: Book, title: str, names: dict[str,
         db.execute("INSERT OR REPLACE INTO pages VALUES(?, NULL, ?)", row[:2])
 
 
-def _exists(task: str, book: Book, names: dict[str, list[str]]) -> bool:
-    kind, _, name = task.partition(":")
-    if kind == "f":
-        return book.has_page(int(name))
-    return kind == "d" or name in names
+# The pending page that stands for the pages of all groups of keywords.
+ALL_GROUPS = ""
 
 
-def _mark_pending(db: sqlite3.Connection, book: Book, outcome: Outcome, all_groups: set[str]) -> None:
+def _mark_pending(db: sqlite3.Connection, book: Book, outcome: Outcome) -> None:
     """List the pages that this build has to look at; committed with the model."""
     folders = set(outcome.folders)
     groups = set(outcome.groups)
     if outcome.everything:
         folders = set(book.folders())
-        groups = all_groups
+        groups = {ALL_GROUPS}
     for folder in list(folders):
         while folder:
             folder = folder.rpartition("/")[0]

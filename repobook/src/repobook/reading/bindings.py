@@ -8,6 +8,7 @@ from repobook.reading import engine
 from repobook.reading.engine import Captures, Definition, Scopes
 from repobook.reading.facts import Binding, Facts
 
+_ARGUMENTS = re.compile(r"(?<=\w)<(?:[^<>]|<[^<>]*>)*>(?!\s*\()")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*")
 _TABLES = {"PyMethodDef": "method table", "PyGetSetDef": "getset table", "PyMemberDef": "member table"}
 # Identifiers of a table's row that are never the function behind it.
@@ -26,6 +27,7 @@ _NOISE = frozenset(
         "PyCFunctionWithKeywords",
         "PyObject",
         "castPyCFunctionWithKeywords",
+        "castPyCFunctionFast",
         "METH_VARARGS",
         "METH_KEYWORDS",
         "METH_NOARGS",
@@ -61,8 +63,9 @@ def read_bindings(found: dict[str, list[Node]], source: bytes, scopes: Scopes, f
         kind = next((title for word, title in _TABLES.items() if word in table.signature), None)
         if kind is None:
             continue
-        parts = row.named_children
-        exposed = _string(parts[0], source)
+        parts = [part for part in row.named_children if part.type != "comment"]
+        # `(char*)"name"`: the string behind the cast.
+        exposed = _string(parts[0].child_by_field_name("value") or parts[0], source)
         targets = [name for part in parts[1:] for name in _targets(part, source)]
         if not exposed:
             continue
@@ -102,4 +105,5 @@ def _targets(node: Node, source: bytes) -> list[str]:
     text = source[node.start_byte : node.end_byte].decode("utf-8", "replace")
     if text.startswith('"'):
         return []
-    return [name for name in _IDENTIFIER.findall(text) if name not in _NOISE]
+    # `getter<&A::x>` is the function getter, not what it is made for.
+    return [name for name in _IDENTIFIER.findall(_ARGUMENTS.sub("", text)) if name not in _NOISE]

@@ -11,6 +11,7 @@ from repobook.reading.terms import terms
 DOC_LIMIT = 4000
 
 _MARKS = re.compile(r"^\s*(?:/\*+!?<?|\*+/|\*+(?!\*)|//+[!<]*|#+!?|--+|;+|%+)?\s?")
+_DOCUMENTS = (b"///", b"/**", b"//!", b"/*!")
 _TAIL = re.compile(r"\s*\*+/\s*$")
 _NOTE = re.compile(r"(?:^|\s)Note\s*:?\s*\[\s*([^\]\n]{2,120}?)\s*\]\s*[:.]?", re.I)
 _NOTE_REFERENCE = re.compile(
@@ -27,9 +28,7 @@ _INVARIANT = re.compile(
     re.I,
 )
 # One of these stands in whatever the pattern matches; most comments have none.
-_INVARIANT_WORDS = (
-    "invariant", "condition", "must ", "guaranteed", "thread", "null", "owns the", "ownership", "requires that",
-)  # fmt: skip
+_INVARIANT_WORDS = re.compile("must |thread|null|invariant|condition|guaranteed|owns the|ownership|requires that")
 _DIRECTIVE = re.compile(
     r"^(?:noqa|type:|pylint|mypy:|pyre|ruff|fmt:|clang-format|NOLINT|lint|isort|flake8|eslint|pragma)", re.I
 )
@@ -41,10 +40,11 @@ _WORD = re.compile(r"[A-Za-z][A-Za-z'-]+")
 class Block:
     """Adjacent comment lines read as one text."""
 
-    __slots__ = ("first", "last", "texts", "trailing")
+    __slots__ = ("first", "last", "marked", "texts", "trailing")
 
-    def __init__(self, first: int, last: int, texts: list[str], trailing: bool) -> None:
+    def __init__(self, first: int, last: int, texts: list[str], trailing: bool, marked: bool) -> None:
         self.first, self.last, self.texts, self.trailing = first, last, texts, trailing
+        self.marked = marked  # `///` or `/**`: it says itself that it documents
 
 
 def read_comments(comments: list[Span], source: bytes, lines: list[int], scopes: Scopes, facts: Facts) -> list[Block]:
@@ -64,7 +64,7 @@ def read_comments(comments: list[Span], source: bytes, lines: list[int], scopes:
             above.texts += texts
             above.last = last
         else:
-            blocks.append(Block(first, last, texts, not alone))
+            blocks.append(Block(first, last, texts, not alone, source.startswith(_DOCUMENTS, start)))
     facts.lines = len(lines) if lines[-1] < len(source) else len(lines) - 1
     blank = source.count(b"\n\n") + source.startswith(b"\n")
     facts.comment = comment_lines - code_shared
@@ -80,7 +80,15 @@ def read_comments(comments: list[Span], source: bytes, lines: list[int], scopes:
 
 
 def clean(text: str) -> str:
-    return _TAIL.sub("", _MARKS.sub("", text)).rstrip()
+    """A line of a comment without its marks."""
+    bare = text.lstrip()
+    if bare.startswith("# "):
+        bare = bare[2:]
+    elif bare.startswith("// "):
+        bare = bare[3:]
+    else:
+        bare = _MARKS.sub("", text)
+    return _TAIL.sub("", bare).rstrip() if "*/" in bare else bare.rstrip()
 
 
 def _purpose(blocks: list[Block]) -> str:
@@ -103,14 +111,14 @@ def _remarks(block: Block, lines: list[int], scopes: Scopes, facts: Facts) -> No
     if "[" in text and ("note" in lower or "]\n" in text):
         local = scopes.at(lines[block.first - 1])
         _notes(block, text, local, facts)
-    if any(mark in text for mark in ("TODO", "FIXME", "XXX", "HACK", "BUG")):
+    if "TODO" in text or "FIXME" in text or "XXX" in text or "HACK" in text or "BUG" in text:
         local = scopes.at(lines[block.first - 1]) if local < 0 else local
         for offset, line in enumerate(block.texts):
             match = _TODO.search(line)
             if match:
                 title = match.group(1) + (match.group(2) or "").replace(" ", "")
                 facts.remarks.append(Remark(block.first + offset, "todo", title, match.group(3).strip(), local))
-    if len(text) > 20 and any(word in lower for word in _INVARIANT_WORDS) and _INVARIANT.search(text):
+    if len(text) > 20 and _INVARIANT_WORDS.search(lower) and _INVARIANT.search(text):
         local = scopes.at(lines[block.first - 1]) if local < 0 else local
         for offset, sentence in _sentences(block.texts):
             if _INVARIANT.search(sentence) and not _LICENSE.search(sentence):
@@ -169,14 +177,23 @@ def _sentences(texts: list[str]) -> list[tuple[int, str]]:
     return found
 
 
-def attach_docs(blocks: list[Block], facts: Facts) -> None:
-    """A comment that ends on the line above a definition, or follows it on its line, documents it."""
+def attach_docs(blocks: list[Block], source: bytes, lines: list[int], facts: Facts) -> None:
+    """A comment that ends on the line above a definition, or follows it on its line, documents it; one that is marked
+    as documentation does so over a blank line too."""
+
+    def _blank(line: int) -> bool:
+        return not source[lines[line - 1] : lines[line]].strip()
+
     above = {block.last: block for block in blocks if not block.trailing}
     beside = {block.first: block for block in blocks if block.trailing}
     for symbol in facts.symbols[1:]:
         if symbol.doc:
             continue
-        block = above.get(symbol.start_line - 1) if symbol.start_line > 1 else None
+        block = above.get(symbol.start_line - 1)
+        if block is None:
+            block = above.get(symbol.start_line - 2)
+            if block is not None and (not block.marked or not _blank(symbol.start_line - 1)):
+                block = None
         if block is None and symbol.kind in ("field", "enumerator", "variable", "macro"):
             block = beside.get(symbol.line)
         if block is not None:

@@ -3,6 +3,7 @@
 Macros that stand for attributes (`class TORCH_API Tensor`) are blanked before the parse; see `macros`.
 """
 
+import re
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cache
@@ -55,8 +56,11 @@ def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
     facts = Facts(symbols=[Symbol(path, "file", 1, 1)], errors=engine.first_error(root))
     lines = engine.line_starts(source)
     comments = engine.spans(found.get("comment", []))
+    holes = engine.spans(found.get("hole", [])) + comments
+    if language == "objc":
+        holes += [match.span(1) for match in _SELECTOR.finditer(source)]
     captures = Captures(
-        references=engine.names_outside(source, sorted(engine.spans(found.get("hole", [])) + comments)),
+        references=engine.names_outside(source, holes),
         comments=comments,
         loops=engine.spans(found.get("loop", [])),
     )
@@ -86,7 +90,7 @@ def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
     native_locks(source, lines, scopes, facts)
     native_exceptions(found, source, scopes, facts)
     blocks = read_comments(captures.comments, source, lines, scopes, facts)
-    attach_docs(blocks, facts)
+    attach_docs(blocks, source, lines, facts)
     for at, binding in bindings:
         binding.local = scopes.at(at)
         facts.bindings.append(binding)
@@ -104,6 +108,8 @@ def _no_loop(position: int) -> int:
 
 
 _OBJECTIVE = (b"@interface", b"@implementation", b"@protocol")
+# `[d setObject:x forKey:k]`: words of a message, which name no function of C++.
+_SELECTOR = re.compile(rb"(?<=[\w\])\"]\s)(?<!case\s)([A-Za-z_]\w*):(?!:)")
 
 
 @cache
@@ -304,6 +310,9 @@ def _function(match: dict[str, list[Node]], source: bytes, captures: Captures, m
         return
     at = found.name.start_byte if found.name is not None else match["declarator"][0].start_byte
     body = match["body"][0].start_byte if "body" in match else node.end_byte
+    before = match["body"][0].prev_named_sibling if "body" in match else None
+    if before is not None and before.type == "field_initializer_list":
+        body = before.start_byte
     start = node.start_byte
     outer = node.parent
     if outer is not None and outer.type == "template_declaration":

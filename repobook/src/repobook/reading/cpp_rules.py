@@ -22,21 +22,10 @@ RULES.add(when_called("safety", "unchecked conversion", "text to number without 
 RULES.add(always("safety", "cast", "reinterprets memory as another type"), "reinterpret_cast")
 RULES.add(always("safety", "cast", "removes const"), "const_cast")
 RULES.add(when_called("safety", "shell command", "passes text to a shell"), "system", "popen")
-RULES.add(
-    always("safety", "manual reference count", "raw reference count"),
-    "Py_INCREF",
-    "Py_XINCREF",
-    "Py_DECREF",
-    "Py_XDECREF",
-    "Py_CLEAR",
-    "Py_NewRef",
-)
-RULES.add(
-    always("safety", "exception boundary", "C++ exceptions end at this line"),
-    "HANDLE_TH_ERRORS",
-    "END_HANDLE_TH_ERRORS",
-)
-RULES.add(always("safety", "thread-shared state", "state per thread"), "thread_local")
+for _name in ("Py_INCREF", "Py_XINCREF", "Py_DECREF", "Py_XDECREF", "Py_CLEAR", "Py_NewRef"):
+    RULES.add(always("safety", "manual reference count", f"{_name}: a reference is counted by hand"), _name)
+RULES.add(always("safety", "exception boundary", "C++ exceptions end here and become Python's"), "END_HANDLE_TH_ERRORS")
+RULES.add(always("safety", "thread-shared state", "one per thread"), "thread_local")
 RULES.add(always("safety", "thread-shared state", "atomic state"), "atomic", "atomic_flag", "atomic_bool")
 RULES.add(
     either(
@@ -57,12 +46,7 @@ RULES.add(
     when_called("performance", "parallel construct", "splits the range over threads"), "parallel_for", "parallel_reduce"
 )
 RULES.add(always("performance", "vectorised construct", "SIMD vectors"), "Vectorized", "vectorized_loop_pipe")
-RULES.add(
-    in_loop("performance", "allocation in a loop", "allocates inside a loop"),
-    "malloc_in_loop",
-    "make_shared",
-    "make_unique",
-)
+RULES.add(in_loop("performance", "allocation in a loop", "allocates inside a loop"), "make_shared", "make_unique")
 RULES.add(
     in_loop("performance", "allocation in a loop", "grows a container inside a loop"), "push_back", "emplace_back"
 )

@@ -7,7 +7,9 @@ and walked once in order, because a Python object per node is what makes such to
 
 import re
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from tree_sitter import Language, Node, Parser, Query, QueryCursor
 
@@ -20,7 +22,7 @@ FUNCTIONS = frozenset({"function", "method", "test", "binding", "registration"})
 CLASSES = frozenset({"class", "struct", "union", "interface", "trait", "enum", "object"})
 _SIGNATURE_LIMIT = 600
 _DIGITS = frozenset(b"0123456789")
-_DOT, _QUESTION, _GREATER, _DASH, _COLON, _TILDE, _OPEN, _SPACE = b".?>-:~( "
+_DOT, _GREATER, _DASH, _COLON, _TILDE, _OPEN, _CLOSE, _SPACE = b".>-:~() "
 
 
 @dataclass(slots=True)
@@ -63,35 +65,28 @@ class Scopes:
 
 
 def line_starts(source: bytes) -> list[int]:
-    starts = [0]
-    find = source.find
-    at = find(b"\n")
-    while at >= 0:
-        starts.append(at + 1)
-        at = find(b"\n", at + 1)
-    return starts
+    return list(accumulate([len(line) + 1 for line in source.split(b"\n")[:-1]], initial=0))
 
 
 _NAME = re.compile(rb"\b[A-Za-z_]\w*")
 
 
-def names_outside(source: bytes, holes: list[Span]) -> list[Span]:
+def names_outside(source: bytes, holes: list[Span], windows: Sequence[Span] = ()) -> list[Span]:
     """The words of the source that stand in none of the holes (comments, strings, import statements).
 
-    A node object for every identifier of a large tree costs more than its parse; words cost a tenth of it. What is a
-    keyword and no name is told by the word.
+    A window is code inside a hole: what stands in the braces of an f-string. A node object for every identifier of a
+    large tree costs more than its parse; words cost a tenth of it. What is a keyword and no name is told by the word.
     """
-    pieces: list[bytes] = []
-    at = 0
-    for start, end in holes:
-        if end > at:
-            if start > at:
-                pieces.append(source[at:start])
-                at = start
-            pieces.append(b" " * (end - at))
-            at = end
-    pieces.append(source[at:])
-    return [match.span() for match in _NAME.finditer(b"".join(pieces))]
+    code = bytearray(source)
+    if windows:
+        # Outer spans first, so that each is painted over what it stands in.
+        spans = sorted([(start, -end, False) for start, end in holes] + [(start, -end, True) for start, end in windows])
+        for start, end, window in spans:
+            code[start:-end] = source[start:-end] if window else b" " * (-end - start)
+    else:
+        for start, end in holes:
+            code[start:end] = b" " * (end - start)
+    return [match.span() for match in _NAME.finditer(code)]
 
 
 Matches = list[tuple[int, dict[str, list[Node]]]]
@@ -125,7 +120,7 @@ class Reading:
 
 def signature_text(source: bytes, start: int, stop: int) -> str:
     text = " ".join(source[start : min(stop, start + 4 * _SIGNATURE_LIMIT)].decode("utf-8", "replace").split())
-    text = text.rstrip("{ :;=")
+    text = text.rstrip("{ :;=").replace("( ", "(")
     return text if len(text) <= _SIGNATURE_LIMIT else text[:_SIGNATURE_LIMIT] + " …"
 
 
@@ -228,8 +223,11 @@ def collect_references(
     rules: Rules,
     self_names: frozenset[bytes],
     reserved: frozenset[bytes] = frozenset(),
+    scoped: bool = True,
 ) -> None:
-    """Walk all names in order of position; group them by (name, receiver); apply the rules that names trigger."""
+    """Walk all names in order of position; group them by (name, receiver); apply the rules that names trigger.
+
+    `scoped`: the language has `a::b` and `a->b`; where it has not, `::` can stand in a slice."""
     symbols = facts.symbols
     visible, types = _visible_locals(captures, source, scopes, symbols)
     owner_class = _owner_classes(symbols)
@@ -261,28 +259,33 @@ def collect_references(
         name = source[start:end]
         before = padded[start - 1]
         flags = 0
-        if before in (_DOT, _QUESTION):
+        if before == _DOT:
             flags = MEMBER
             joint = start - 1
-        elif before == _GREATER and padded[start - 2] == _DASH:
-            flags = MEMBER
-            joint = start - 2
-        elif before == _COLON and padded[start - 2] == _COLON:
-            flags = SCOPED
-            joint = start - 2
+        elif scoped:
+            if before == _GREATER and padded[start - 2] == _DASH:
+                flags = MEMBER
+                joint = start - 2
+            elif before == _COLON and padded[start - 2] == _COLON:
+                flags = SCOPED
+                joint = start - 2
         if flags:
             if previous_end == joint and chain_flags >= 0:
                 text = source[chain_start:joint].decode("utf-8", "replace")
                 if flags == MEMBER:
                     text = _receiver(text, owner, types, visible, owner_class, self_names)
-            else:
-                if padded[joint - 1] in _DIGITS:
+            elif flags == MEMBER:
+                if before == _DOT and padded[joint - 1] in _DIGITS and previous_end != joint:
                     continue  # the ending of a number: `1.f`
                 # A chain may be broken over lines (`a\n  .b`); what is not adjacent counts as an expression.
-                text = OPAQUE if flags == MEMBER else ("" if previous_end < joint else OPAQUE)
-                if chain_flags < 0 or previous_end != joint:
-                    chain_start = start
-                    chain_flags = -1
+                text = OPAQUE
+                chain_start = start
+                chain_flags = -1
+            else:
+                text = "" if previous_end < joint else OPAQUE
+                # `::a::b` is a name of the global scope, `A<T>::b::c` one of a scope that is not known.
+                chain_flags = -1 if previous_end == joint or padded[joint - 1] in (_GREATER, _CLOSE) else 0
+                chain_start = start
         else:
             chain_start = start
             chain_flags = 0

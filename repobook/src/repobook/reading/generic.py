@@ -91,7 +91,7 @@ def read(source: bytes, path: str, language: str) -> Facts:
                 scopes.at(node.start_byte),
             )
         )
-    attach_docs(read_comments(captures.comments, source, lines, scopes, facts), facts)
+    attach_docs(read_comments(captures.comments, source, lines, scopes, facts), source, lines, facts)
     if language not in _DATA:
         read_settings(source, lines, scopes, facts)
         read_patterns(facts)

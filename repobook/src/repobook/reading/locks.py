@@ -12,7 +12,8 @@ from repobook.reading.facts import Facts, Finding, Symbol
 _NATIVE = re.compile(
     rb"\b(?:lock_guard|unique_lock|scoped_lock|shared_lock)\b\s*(?:<[^;{}()]*>)?\s*\w+\s*[({]\s*([^;{}]*?)\s*[)}]\s*;"
 )
-_PYTHON = re.compile(rb"^([ \t]*)(?:async[ \t]+)?with[ \t]+([\w.]*(?:lock|mutex)\w*)[ \t]*:", re.M | re.I)
+_PYTHON = re.compile(rb"with[ \t]+([\w.]*(?i:lock|mutex)\w*)[ \t]*:")
+_BEFORE_WITH = re.compile(rb"([ \t]*)(?:async[ \t]+)?")
 _BRACE = re.compile(rb"[{}]")
 _LAMBDA = re.compile(rb"\](?:\s*\([^()]*\))?\s*(?:mutable\s*)?(?:->[\w:<>&*\s]+)?\Z")
 _BLANK_END = re.compile(rb"\n[ \t]*(?=[^\s#])")
@@ -33,10 +34,13 @@ def native_locks(source: bytes, lines: list[int], scopes: Scopes, facts: Facts) 
 def python_locks(source: bytes, lines: list[int], scopes: Scopes, facts: Facts) -> None:
     taken: list[_Held] = []
     margin: dict[int, int] = {}
-    for match in _PYTHON.finditer(source) if b"with" in source else ():
-        at = match.start(2)
-        taken.append((at, _function(scopes.at(at), facts.symbols), match.group(2).decode("utf-8", "replace")))
-        margin[at] = len(match.group(1))
+    for match in _PYTHON.finditer(source):
+        head = _BEFORE_WITH.fullmatch(source, source.rfind(b"\n", 0, match.start()) + 1, match.start())
+        if head is None:
+            continue
+        at = match.start(1)
+        taken.append((at, _function(scopes.at(at), facts.symbols), match.group(1).decode("utf-8", "replace")))
+        margin[at] = len(head.group(1))
     nested = [
         (one, two)
         for one, two in _pairs(taken)

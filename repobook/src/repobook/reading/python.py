@@ -42,14 +42,14 @@ def read(source: bytes, path: str) -> Facts:
     captures.branches = engine.spans(found.get("branch", [])) + captures.loops
     imported = [_import(node, source, facts) for node in engine.in_order(found.get("import", []))]
     holes = engine.spans(found.get("hole", [])) + engine.spans(found.get("keyword", [])) + captures.comments + imported
-    captures.references = engine.names_outside(source, sorted(holes))
+    captures.references = engine.names_outside(source, holes, engine.spans(found.get("window", [])))
     members = _definitions(definitions, source, captures)
     _declared_types(engine.in_order(found.get("typed", [])), source, captures)
     scopes = engine.nest(captures, source, lines, facts, ".")
     _fields(members, source, lines, scopes, facts, captures)
     for one in facts.imports:
         one.local = scopes.at(lines[one.line - 1])
-    engine.collect_references(captures, source, lines, scopes, facts, RULES, _SELF, _RESERVED)
+    engine.collect_references(captures, source, lines, scopes, facts, RULES, _SELF, _RESERVED, scoped=False)
     engine.measure(captures, scopes, facts)
     facts.purpose = facts.symbols[0].doc = _docstring(root, source)
     read_comments(captures.comments, source, lines, scopes, facts)

@@ -9,8 +9,9 @@ from functools import cache
 from importlib.resources import files
 from itertools import pairwise
 
-_WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*|[.;:!?()\[\]{}`\"|=<>]+")
-_SKIP = ("copyright", "license", "licence", "http://", "https://", "redistribut")
+# A word, a name (`pack_hook` is one, and no phrase), or what ends a phrase.
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*(?!\w)|\w+|[.,;:!?()\[\]{}`\"|=<>/\\]+")
+_SKIP = re.compile(r"copyright|licen[sc]e|https?://|redistribut")
 _MOST = 24
 
 
@@ -23,39 +24,38 @@ def background() -> frozenset[str]:
 def terms(texts: list[tuple[int, str]]) -> dict[str, tuple[int, int]]:
     """term -> (count, first line) for (line, text) pieces."""
     lowered = [(line, text.lower()) for line, text in texts]
-    kept = [(line, text) for line, text in lowered if not any(word in text for word in _SKIP)]
+    kept = [row for row in lowered if not _SKIP.search(row[1])]
     # A stop between two pieces keeps phrases from running over their border.
     words = _WORD.findall(" . ".join([text for _, text in kept]))
     if len(words) < 8:
         return {}
     ordinary = background()
-    known = {word for word in set(words) if len(word) > 2 and word not in ordinary and word[0].isalpha()}
-    plain = [word if word in known else "" for word in words]
-    pairs = Counter(pairwise(plain))
-    singles = Counter(plain)
-    found: dict[str, int] = {
-        f"{one} {two}": count for (one, two), count in pairs.items() if count > 1 and one and two and one != two
+    # What is repeated consists of words that are.
+    known = {
+        word: count
+        for word, count in Counter(words).items()
+        if count > 1 and len(word) > 2 and word not in ordinary and word[0].isalpha()
     }
+    pairs = Counter([pair for pair in pairwise(words) if pair[0] in known and pair[1] in known])
+    found: dict[str, int] = {f"{one} {two}": count for (one, two), count in pairs.items() if count > 1 and one != two}
     in_pairs = Counter[str]()
     for (one, two), count in pairs.items():
-        if count > 1 and one and two:
+        if count > 1:
             in_pairs[one] += count
             in_pairs[two] += count
-    for word, count in singles.items():
-        if word and count - in_pairs[word] > 2:
+    for word, count in known.items():
+        if count - in_pairs[word] > 2:
             found[word] = count
     best = sorted(found.items(), key=lambda row: (-row[1] * (1 + (" " in row[0])), row[0]))[:_MOST]
     return {term: (count, _first(term, kept)) for term, count in best}
 
 
 def _first(term: str, texts: list[tuple[int, str]]) -> int:
+    """The line where a term stands first, as its words were counted."""
+    words = term.split(" ")
+    pattern = re.compile(r"(?<!\w)(?<!\w-)" + r"[^\w.,;:!?()\[\]{}`\"|=<>/\\]+".join(words) + r"(?![\w-])")
     for line, text in texts:
-        at = text.find(term)
-        if at >= 0:
-            return line + text.count("\n", 0, at)
-    one = term.partition(" ")[0]
-    for line, text in texts:
-        at = text.find(one)
-        if at >= 0:
-            return line + text.count("\n", 0, at)
-    return texts[0][0] if texts else 1
+        match = pattern.search(text) if words[0] in text else None
+        if match is not None:
+            return line + text.count("\n", 0, match.start())
+    return texts[0][0]

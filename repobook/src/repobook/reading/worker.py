@@ -2,13 +2,15 @@
 
 import hashlib
 import os
+import re
 from dataclasses import dataclass
+from typing import IO, NamedTuple
 
 from repobook.config import Config
 from repobook.languages import language_of
 from repobook.model import store
 from repobook.reading import macros as macro_reader
-from repobook.reading.facts import LINE_MASK, Facts
+from repobook.reading.facts import LINE_MASK, Facts, Symbol
 from repobook.reading.macros import Macros
 from repobook.reading.reader import is_binary, read
 
@@ -30,6 +32,8 @@ class Setting:
 
 # Symbols and lines of one file that the model can tell apart.
 MOST = LINE_MASK
+_HEAD = 1 << 16
+_FILLED = re.compile(rb"[^\s][^\n]*")
 
 _setting: Setting
 
@@ -46,13 +50,14 @@ def read_task(task: Task) -> tuple[store.Row, store.Rows, str]:
     try:
         with open(os.path.join(setting.root, task.path), "rb") as file:
             source = file.read(config.max_file_size + 1)
+            text = by_text(source, file) if len(source) > config.max_file_size else None
     except OSError as error:
         row = store.file_row(
             task.file, task.path, language_of(task.path), task.size, task.mtime, b"", "unreadable", test, None
         )
         return row, {}, f"{task.path}: not read: {error.strerror}"
     language = language_of(task.path, source[:200])
-    digest = content_digest(source)
+    digest = content_digest(source) if text is None else text.digest
     problem = ""
     facts: Facts | None = None
     status = "ok"
@@ -60,9 +65,9 @@ def read_task(task: Task) -> tuple[store.Row, store.Rows, str]:
         status = "empty"
     elif is_binary(source):
         status = "binary"
-    elif len(source) > config.max_file_size:
+    elif text is not None:
         status = "large"
-        problem = f"{task.path}: {task.size:,} bytes, larger than max_file_size: described, not parsed"
+        problem = f"{task.path}: {task.size:,} bytes, larger than max_file_size: read by its text, not parsed"
     else:
         try:
             source.decode("utf-8")
@@ -75,10 +80,38 @@ def read_task(task: Task) -> tuple[store.Row, store.Rows, str]:
             status = "unparsed"
         if facts is not None and max(len(facts.symbols), facts.lines) > MOST:
             # An id has twenty bits for a symbol of a file, an occurrence twenty for its line.
-            problem = f"{task.path}: more than {MOST:,} symbols or lines: described, not parsed"
-            status, facts = "large", None
+            problem = f"{task.path}: more than {MOST:,} symbols or lines: read by its text, not parsed"
+            status, text = "large", by_text(source, None)
+    if text is not None and status == "large":
+        facts = Facts(symbols=[Symbol(task.path, "file", 1, text.lines)], lines=text.lines, code=text.filled)
+        # What a file is for stands at its head.
+        facts.purpose = read(source[:_HEAD].rpartition(b"\n")[0], task.path, language, setting.macros).purpose
     row = store.file_row(task.file, task.path, language, task.size, task.mtime, digest, status, test, facts)
     return row, store.rows_of(task.file, facts) if facts is not None else {}, problem
+
+
+class Text(NamedTuple):
+    """What the bytes of a file say without a parse."""
+
+    digest: bytes
+    lines: int
+    filled: int  # lines that are not blank
+
+
+def by_text(begun: bytes, file: IO[bytes] | None) -> Text:
+    """The text of a file that is too large to parse, of which a part was read; however long, in little memory."""
+    digest = hashlib.blake2b(digest_size=16)
+    lines = filled = 0
+    rest = b""
+    piece = begun
+    while piece:
+        digest.update(piece)
+        lines += piece.count(b"\n")
+        whole, _, rest = (rest + piece).rpartition(b"\n")
+        filled += sum(1 for _ in _FILLED.finditer(whole))
+        piece = file.read(_HEAD) if file is not None else b""
+    filled += bool(rest.strip())
+    return Text(digest.digest(), lines + bool(rest), filled)
 
 
 def content_digest(source: bytes) -> bytes:

@@ -31,7 +31,10 @@ class NativeNames:
             symbols = tables.symbols(file)
             scope = symbols[local].qualified if local < len(symbols) else ""
             kind, *steps = qualifier[1:].split(STEP)
-            owner = self.names.follow(self.class_of(file, kind, scope), steps)
+            declared = self.class_of(file, kind, scope)
+            if declared is None and self._outside(kind):
+                return NOTHING
+            owner = self.names.follow(declared, steps)
             if owner is not None:
                 found = self.names.member(owner, name)
                 if found:
@@ -79,6 +82,11 @@ class NativeNames:
         if free is None:
             free = self._free[name] = [sym for sym in found if sym.kind in ("macro", "enumerator")]
         return self._decide(f"#{name}", free, file) if free else NOTHING
+
+    def _outside(self, kind: str) -> bool:
+        """Whether a type that is written with its namespace (`std::vector`) is none of the tree's."""
+        space, _, last = kind.rpartition("::")
+        return bool(space) and not any(sym.kind in CLASSES or sym.kind == "type" for sym in self.tables.native(last))
 
     def _in_file(self, file: int) -> dict[str, list[Sym]]:
         """The symbols of a file outside its classes, by name; files are resolved one after the other."""

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from repobook.languages import C_FAMILY
+from repobook.model import store
 from repobook.model.schema import FILE_SHIFT
 
 
@@ -69,8 +70,7 @@ class Tables:
 
     def load_all(self) -> None:
         named, symbols = self._named, self._symbols
-        for row in self.db.execute(f"SELECT {_COLUMNS} FROM symbols ORDER BY id"):
-            sym = Sym._make(row)
+        for sym in store.records(Sym, self.db.execute(f"SELECT {_COLUMNS} FROM symbols ORDER BY id")):
             if sym.kind == "file":
                 symbols[sym.id >> FILE_SHIFT] = [sym]
                 continue
@@ -96,7 +96,7 @@ class Tables:
             if self.loaded:
                 return []
             rows = self.db.execute(f"SELECT {_COLUMNS} FROM symbols WHERE name=? AND kind<>'file' ORDER BY id", (name,))
-            found = self._named[name] = [Sym._make(row) for row in rows]
+            found = self._named[name] = store.records(Sym, rows)
         return found
 
     def native(self, name: str) -> list[Sym]:
@@ -135,7 +135,7 @@ class Tables:
         if found is None:
             low, high = file << FILE_SHIFT, (file + 1) << FILE_SHIFT
             rows = self.db.execute(f"SELECT {_COLUMNS} FROM symbols WHERE id>=? AND id<? ORDER BY id", (low, high))
-            found = self._symbols[file] = [Sym._make(row) for row in rows]
+            found = self._symbols[file] = store.records(Sym, rows)
         return found
 
     def symbols_by_file(self) -> dict[int, list[Sym]]:
@@ -148,7 +148,7 @@ class Tables:
             rows = self.db.execute(
                 "SELECT kind, module, name, alias, COALESCE(target, 0), rowid FROM imports WHERE file=?", (file,)
             )
-            found = self._imports[file] = [Imported._make(row) for row in rows]
+            found = self._imports[file] = store.records(Imported, rows)
         return found
 
     def exposed(self, name: str) -> list[tuple[int, str, int]]:

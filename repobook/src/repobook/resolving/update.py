@@ -139,10 +139,10 @@ class Touched:
     folders: set[int] = field(default_factory=set)  # files whose folders' pages can differ
 
 
-# The tables that resolving a whole tree reads by index, and those whose indexes can wait until the workers are busy.
-# `symbols` is read once from end to end, and `edges` and its columns are written: their indexes come last.
-_ASKED = ("refs", "bindings")
-_NOT_ASKED = ("imports", "findings", "remarks", "words", "macros")
+# The indexes that resolving a whole tree asks, and those that can wait until the workers are busy. `symbols` is read
+# once from end to end, and `edges` and its columns are written: their indexes come last.
+_ASKED = ("refs(file)", "bindings")
+_NOT_ASKED = ("refs(name)", "imports", "findings", "remarks", "words", "macros")
 
 
 # ----- the whole tree, or what changed ----------------------------------------------------------------------
@@ -174,6 +174,7 @@ def resolve_all(db: sqlite3.Connection, jobs: int, progress: Progress) -> set[in
         db.executemany("UPDATE symbols SET twin=? WHERE id=?", twins)
         if done % 50 == 0 or done == len(files):
             progress("resolving", done, len(files))
+    del _resolver  # the pages need the memory more
     progress("weighing", 0, 1)
     store.make_indexes(db, "edges")
     store.make_indexes(db, "symbols")
@@ -230,7 +231,8 @@ def resolve_changes(
             (title,),
         )
         touched.files.update(row[0] for row in rows)
-    touched.files |= _update_layers(db)
+    if paths_changed or {row[:2] for row in before.imported} != {row[:2] for row in after}:
+        touched.files |= _update_layers(db)
     touched.files -= before.deleted
     touched.folders -= before.deleted
     return touched

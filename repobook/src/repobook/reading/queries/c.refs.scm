@@ -4,5 +4,5 @@
 [(if_statement) (case_statement) (conditional_expression)] @branch
 (binary_expression operator: ["&&" "||"]) @branch
 [(for_statement) (while_statement) (do_statement)] @loop
-(initializer_list . (string_literal) @key) @row
+(initializer_list . [(string_literal) (cast_expression value: (string_literal))] @key) @row
 (cast_expression) @cast

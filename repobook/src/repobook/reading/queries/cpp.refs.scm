@@ -8,7 +8,7 @@
 [(if_statement) (case_statement) (conditional_expression) (catch_clause)] @branch
 (binary_expression operator: ["&&" "||"]) @branch
 [(for_statement) (while_statement) (do_statement) (for_range_loop)] @loop
-(initializer_list . (string_literal) @key) @row
+(initializer_list . [(string_literal) (cast_expression value: (string_literal))] @key) @row
 (new_expression) @new
 (delete_expression) @delete
 (cast_expression) @cast

@@ -1,4 +1,5 @@
-[(string_start) (string_content) (type_conversion) (format_specifier)] @hole
+[(string) (type_conversion) (format_specifier)] @hole
+(interpolation) @window
 (comment) @comment
 [(import_statement) (import_from_statement) (future_import_statement)] @import
 (parameters (identifier) @local)
