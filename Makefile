@@ -15,6 +15,8 @@ PYTEST := $(PY) -m pytest --numprocesses=$(WORKERS) --maxprocesses=8
 SUITE  := tests --ignore=tests/torch_parity
 
 .DEFAULT_GOAL := help
+# Workers and the interpreters that tests start read compiled files, whoever has set what.
+unexport PYTHONDONTWRITEBYTECODE
 # Targets share one environment, which two installers must not change at once.
 .NOTPARALLEL:
 .DELETE_ON_ERROR:

@@ -40,7 +40,7 @@ def _in_place(name: str, op: Op, shown: str = "") -> Callable[[Any, Any], Any]:
 
     def method(self: Any, other: Any) -> Any:
         if not (isinstance(other, (Variable, bool, int, float, complex)) or is_raw_array(other)):
-            if not (self.keeps_saved and isinstance(other, (list, tuple))):
+            if not (self.on_numpy_face and isinstance(other, (list, tuple))):
                 return NotImplemented
             other = registry.as_array(other)  # on NumPy's face a list is an array
         elif isinstance(other, np.ndarray) and (other.__class__ is not np.ndarray or not is_number(other.dtype)):

@@ -72,6 +72,8 @@ class Tensor(PythonProtocols, TensorMethods):
 
     #: Whether the class answers ops below autograd itself (see ndgrad.autograd.subclass).
     own_dispatch = False
+    #: Whether functions and methods mean what NumPy's do, or torch's.
+    on_numpy_face = False
     #: Whether saved values survive later writes (NumPy's face) or raise (torch's).
     keeps_saved = False
 
@@ -187,7 +189,7 @@ class Tensor(PythonProtocols, TensorMethods):
         >>> x.size(), x.size(-1)
         (ndgrad.Size([2, 3]), 3)
         """
-        if process.busy or self.__class__ not in FACES:
+        if process.overriding or self.__class__ not in FACES:
             other = answer(Tensor.size, (self,) if dim is None else (self, dim), {})
             if other is not UNASKED:
                 return other

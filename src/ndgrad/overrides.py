@@ -18,7 +18,7 @@ from typing import Any, Self, TypeVar
 from ndgrad._tensor import Tensor
 from ndgrad.api.families import methods, namespace
 from ndgrad.api.public import is_public
-from ndgrad.autograd.modes import Block, Modes, thread
+from ndgrad.autograd.modes import Block, Modes, process, thread
 from ndgrad.autograd.subclass import DisableFunctionSubclass, ask, disabled, overriding_types
 from ndgrad.autograd.variable import Variable
 
@@ -172,6 +172,7 @@ class FunctionMode(Block):
     names_itself = True
 
     def change(self, modes: Modes) -> None:
+        process.overriding = True
         modes.entered += 1
         modes.function_modes = (*modes.function_modes, self)
 

@@ -73,7 +73,7 @@ def locked(t: T) -> T:
     torch's `conj()` is a lazy view, and a write to it reaches the tensor. NumPy's memory has no lazy conjugate: the write would be lost.
     """
     array = innermost_array(t)
-    if not t.keeps_saved and isinstance(array, (np.ndarray, np.generic)):
+    if not t.on_numpy_face and isinstance(array, (np.ndarray, np.generic)):
         memory_of(t).flags.writeable = False
     return t
 

@@ -269,14 +269,12 @@ def value_and_derivatives(f):
     return y.detach().numpy(), first.detach().numpy(), second.numpy()
 
 
-WITH_SCIPY = {name: value_and_derivatives(f) for name, f in FUNCTIONS.items()}
-
-
 @pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.usefixtures("without_scipy")
-def test_values_and_two_derivatives_are_the_same_without_scipy(name):
+def test_values_and_two_derivatives_are_the_same_without_scipy(name, request):
     pytest.importorskip("scipy")
-    for got, want in zip(value_and_derivatives(FUNCTIONS[name]), WITH_SCIPY[name], strict=True):
+    with_scipy = value_and_derivatives(FUNCTIONS[name])
+    request.getfixturevalue("without_scipy")
+    for got, want in zip(value_and_derivatives(FUNCTIONS[name]), with_scipy, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-10)
 
 

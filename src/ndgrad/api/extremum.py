@@ -204,7 +204,7 @@ def _place(op: Op, input: Tensor, dim: int | None, keepdim: bool, out: Tensor | 
     name = op.name
     ndim = ndim_of(input, name)
     kind = np_dtype(input).kind
-    if kind == "c" or (kind == "b" and not input.keeps_saved):
+    if kind == "c" or (kind == "b" and not input.on_numpy_face):
         raise RuntimeError(f"{name}(): does not support {as_dtype(np_dtype(input))!r} input. Convert it to integers or floats first.")
     if dim is None:
         if math.prod(input.shape) == 0:

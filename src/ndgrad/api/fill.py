@@ -10,10 +10,9 @@ import numpy as np
 from ndgrad.api.arguments import as_shape
 from ndgrad.api.data import to_array
 from ndgrad.arrays.addresses import contiguous_strides, flat_bytes, owner_of, window
-from ndgrad.autograd.inplace import check_memory, check_writable, write
-from ndgrad.autograd.modes import process, thread
+from ndgrad.autograd.inplace import check_writable, write
 from ndgrad.autograd.stake import TANGENT, stake_of
-from ndgrad.autograd.variable import Variable, meta_of, np_dtype, requires_grad, wrap
+from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad.autograd.versions import storage_of
 from ndgrad.ops import fill as ops
 from ndgrad.storage import TypedStorage, UntypedStorage, batch_dims, memory_of, storage_offset
@@ -26,28 +25,6 @@ METHODS = ("copy_", "fill", "fill_", "resize_", "resize_as_", "set_", "zero_")
 
 
 # ----- values --------------------------------------------------------------------------------------------------------
-
-
-def _writes_directly(t: Tensor, source: Tensor | None = None) -> bool:
-    """Whether a write into `t` concerns its memory alone: no graph, no transform, no observer."""
-    if t._array.__class__ is not np.ndarray or (source is not None and source._array.__class__ is not np.ndarray):
-        return False
-    if process.busy:
-        if process.open or thread.levels or thread.observers or thread.copy_on_write:
-            return False
-        if thread.function_modes or thread.captures or thread.debug:
-            return False
-        if not thread.grad_enabled:
-            return True
-    return not requires_grad(t) and (source is None or not requires_grad(source))
-
-
-def _memory_to_write(t: Tensor, name: str) -> Payload:
-    """The array of a tensor that is about to be overwritten, checked, with what saves need set aside."""
-    check_writable(t, name)
-    check_memory(name, t._array)
-    storage_of(t).before_write(t._array)
-    return t._array
 
 
 def copy_(self: Tensor, src: TensorLike, non_blocking: bool = False) -> Tensor:
@@ -65,10 +42,6 @@ def copy_(self: Tensor, src: TensorLike, non_blocking: bool = False) -> Tensor:
             f"copy_: a source of shape {list(have)} does not broadcast to the tensor's shape {list(want)}. Give one that "
             "does."
         )
-    if _writes_directly(self, source):
-        np.copyto(_memory_to_write(self, "copy_"), source._array, casting="unsafe")
-        storage_of(self).bump("copy_")
-        return self
     return write(ops.copy, self, (source,), {})
 
 
@@ -87,10 +60,6 @@ def fill_(self: Tensor, value: TensorLike) -> Tensor:
             )
         return write(ops.fill_with, self, (value,), {})
     value = _fitting(value, np_dtype(self))
-    if _writes_directly(self):
-        _memory_to_write(self, "fill_").fill(value)
-        storage_of(self).bump("fill_")
-        return self
     return write(ops.fill, self, (), {"value": value})
 
 
@@ -122,10 +91,6 @@ def zero_(self: Tensor) -> Tensor:
     >>> ndgrad.ones(3).zero_()
     tensor([0., 0., 0.])
     """
-    if _writes_directly(self):
-        _memory_to_write(self, "zero_").fill(0)
-        storage_of(self).bump("zero_")
-        return self
     return write(ops.zero, self, (), {})
 
 

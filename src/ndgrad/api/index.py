@@ -17,10 +17,9 @@ from ndgrad import _registry as registry
 from ndgrad.api.public import UNASKED, answer, asks_itself
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.precision import is_floating
-from ndgrad.autograd.generate import FACES
-from ndgrad.autograd.inplace import write, write_part
+from ndgrad.autograd.inplace import write
 from ndgrad.autograd.lent import over
-from ndgrad.autograd.modes import process, thread
+from ndgrad.autograd.modes import process
 from ndgrad.autograd.subclass import KNOWN
 from ndgrad.autograd.variable import Variable, beside, innermost_array, meta_of, np_dtype, shape_of, wrap
 from ndgrad.autograd.view import Picked
@@ -111,7 +110,7 @@ def getitem(self: Tensor, index: Index) -> Tensor:
     >>> x[0], x[:, 1], x[x > 2]
     (tensor([1, 2]), tensor([2, 4]), tensor([3, 4]))
     """
-    if (process.busy or self.__class__ not in KNOWN) and (other := answer(getitem, (self, index), {})) is not UNASKED:
+    if (process.overriding or self.__class__ not in KNOWN) and (other := answer(getitem, (self, index), {})) is not UNASKED:
         return other
     if index.__class__ is int:
         return select(self, index)
@@ -157,10 +156,10 @@ def _by_items(self: Tensor, items: tuple[Any, ...]) -> Any:
         return part
     front, back = _orders(part, parsed)
     out = _permute(ops.index(_permute(part, front), *parsed.arrays), back)
-    if not self.keeps_saved and out.ndim > 1 and back != tuple(range(len(back))):
+    if not self.on_numpy_face and out.ndim > 1 and back != tuple(range(len(back))):
         # NumPy leaves the indexed dimensions first in memory; torch's result can be viewed in another shape
         return cast.clone_ordered(out, order=tuple(range(out.ndim)))
-    if self.keeps_saved and (out.ndim or any(i is Ellipsis for i in items)) and all(_is_basic(i) or _is_integer(i) for i in items):
+    if self.on_numpy_face and (out.ndim or any(i is Ellipsis for i in items)) and all(_is_basic(i) or _is_integer(i) for i in items):
         meta_of(out).picked = Picked(self, functools.partial(getitem, self, items), functools.partial(setitem, self, items))
     return out
 
@@ -204,7 +203,7 @@ def setitem(self: Tensor, index: Index, value: ArrayLike) -> None:
     >>> x
     tensor([0., 1., 2.])
     """
-    if process.busy or self.__class__ not in KNOWN or value.__class__ not in KNOWN:
+    if process.overriding or self.__class__ not in KNOWN or value.__class__ not in KNOWN:
         if answer(setitem, (self, index, value), {}) is not UNASKED:
             return
     given: Any = value
@@ -214,11 +213,9 @@ def setitem(self: Tensor, index: Index, value: ArrayLike) -> None:
     if basic is None and all(map(_is_basic, items)):
         basic = _basic(items)
     if basic is not None:
-        put = _drop_leading_ones(put, self, basic)
-        if process.open or thread.levels or thread.observers or self.__class__ not in FACES:
-            write(fill.copy, ops.getitem(self, index=basic), (put,), {})
-        else:
-            write_part(self, ops.getitem, {"index": basic}, put)
+        if np_dtype(put).kind == "c":
+            _refuse_complex(self, put)
+        write(fill.copy, self, (_drop_leading_ones(put, self, basic),), {}, part=(ops.getitem, {"index": basic}))
         return
     mask: Any = items[0] if len(items) == 1 else None
     one_by_mask = _is_mask(mask) and tuple(mask.shape) == tuple(self.shape) and _numel(put) == 1
@@ -261,7 +258,7 @@ def _items(t: Tensor, index: Any) -> tuple[Any, ...]:
     """The items of an index. On torch's face a short list that holds more than numbers counts as a tuple; NumPy's is an array."""
     if isinstance(index, tuple):
         return index
-    if isinstance(index, list) and not t.keeps_saved and len(index) < 32:
+    if isinstance(index, list) and not t.on_numpy_face and len(index) < 32:
         if any(i is None or i is Ellipsis or isinstance(i, (Variable, slice, list, tuple, range, np.ndarray)) for i in index):
             return tuple(index)
     return (index,)
@@ -270,7 +267,7 @@ def _items(t: Tensor, index: Any) -> tuple[Any, ...]:
 def parse(t: Tensor, items: tuple[Any, ...]) -> Parsed:
     """Take an index with arrays apart."""
     items = tuple(_normalise(t, item) for item in items)
-    ints_are_arrays = t.keeps_saved and any(isinstance(i, list) for i in items)
+    ints_are_arrays = t.on_numpy_face and any(isinstance(i, list) for i in items)
     # NumPy looks at the index as it is written: an Ellipsis between arrays separates them even where it stands for nothing
     places = [n for n, item in enumerate(items) if isinstance(item, list) or (ints_are_arrays and _is_int(item))]
     items = _expand_ellipsis(t, items)
@@ -289,7 +286,7 @@ def parse(t: Tensor, items: tuple[Any, ...]) -> Parsed:
         else:
             basic.append(item)
             dimension += not _is_int(item)
-    in_a_row = places if t.keeps_saved else positions
+    in_a_row = places if t.on_numpy_face else positions
     adjacent = not in_a_row or in_a_row[-1] - in_a_row[0] == len(in_a_row) - 1
     if all(isinstance(b, slice) and b == slice(None) for b in basic):
         basic = []
@@ -315,7 +312,7 @@ def _normalise(t: Tensor, item: Any) -> Any:
         return _basic((item,))[0]
     if not isinstance(item, Variable):
         item = _index_array(t, item)
-        if item.ndim == 0 and not t.keeps_saved:  # beside torch's face a 0-d array of NumPy's is a number too; in NumPy it copies
+        if item.ndim == 0 and not t.on_numpy_face:  # beside torch's face a 0-d array of NumPy's is a number too; in NumPy it copies
             item = _number(item)
             if item.__class__ is int:
                 return item
@@ -382,7 +379,7 @@ def _check_masks(t: Tensor, items: tuple[Any, ...]) -> None:
     """A mask must have the sizes of the dimensions it indexes."""
     at = 0
     for place, item in enumerate(items):
-        if isinstance(item, _Mask) and not _fits(tuple(t.shape[at : at + len(item.shape)]), item.shape, t.keeps_saved):
+        if isinstance(item, _Mask) and not _fits(tuple(t.shape[at : at + len(item.shape)]), item.shape, t.on_numpy_face):
             raise IndexError(
                 f"The shape of the mask {list(item.shape)} at index {place} does not match the shape of the indexed tensor "
                 f"{list(t.shape)} at index {at}. Give a mask of the sizes that it selects from."
@@ -472,21 +469,25 @@ def _lead(arrays: Tensors) -> tuple[int, ...]:
 def _converted(t: Tensor, value: Tensor, *, strict: bool) -> Tensor:
     """The value in the tensor's dtype. On torch's face a tensor must have it already."""
     dtype = np_dtype(t)
-    if strict and not t.keeps_saved:
+    if strict and not t.on_numpy_face:
         raise RuntimeError(
             f"Index put requires the source and destination dtypes match, got {dtype} for the destination and {np_dtype(value)} for the "
             "source. Convert the value with .to(), or assign to a slice, which converts."
         )
-    if np_dtype(value).kind == "c" and dtype.kind != "c":
-        raise RuntimeError(
-            f"a complex value cannot be assigned to a tensor of dtype {dtype}: the imaginary part would be lost. "
-            "Assign its .real, or make the tensor complex."
-        )
+    _refuse_complex(t, value)
     return cast.cast(value, dtype=dtype)
 
 
+def _refuse_complex(t: Tensor, value: Tensor) -> None:
+    if np_dtype(value).kind == "c" and np_dtype(t).kind != "c":
+        raise RuntimeError(
+            f"a complex value cannot be assigned to a tensor of dtype {np_dtype(t)}: the imaginary part would be lost. "
+            "Assign its .real, or make the tensor complex."
+        )
+
+
 def _as_value(t: Tensor, value: Any) -> Tensor:
-    if t.keeps_saved:
+    if t.on_numpy_face:
         return registry.as_array(value)
     if isinstance(value, (list, tuple)) and any(isinstance(v, Variable) for v in value):
         raise TypeError("can't assign a list of tensors to a tensor. Stack them first: ndgrad.stack([...]).")

@@ -42,15 +42,20 @@ def public(function: F, home: str = "ndgrad", name: str | None = None, shown: Ca
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if not kwargs:
-            if not process.busy:  # the shortest way
-                for value in args:
+        if kwargs and rename is not None:
+            kwargs = rename(kwargs)
+        if not process.overriding:  # the shortest way
+            for value in args:
+                if type(value) not in KNOWN:
+                    break
+            else:
+                if not kwargs:
+                    return function(*args)
+                for value in kwargs.values():
                     if type(value) not in KNOWN:
                         break
                 else:
-                    return function(*args)
-        elif rename is not None:
-            kwargs = rename(kwargs)
+                    return function(*args, **kwargs)
         if may_be_asked((*args, *kwargs.values())):
             other = answer(call if shown is None else shown(), args, kwargs)
             if other is not UNASKED:
@@ -87,7 +92,7 @@ def may_be_asked(values: tuple[Any, ...]) -> bool:
         cls = value.__class__
         if cls not in KNOWN and not ((cls is tuple or cls is list) and KNOWN.issuperset(map(type, value))):
             return True
-    return bool(process.busy and modes().function_modes)
+    return bool(process.overriding and modes().function_modes)
 
 
 def _shown(op: Op, settings: dict[str, Any]) -> dict[str, Any]:

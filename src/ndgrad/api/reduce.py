@@ -68,7 +68,7 @@ def sum_dtype(input: Tensor, dtype: Dtype) -> np.dtype[Any] | None:
     """The dtype of a sum or product: as NumPy's, except that torch adds unsigned integers up as int64."""
     if dtype is not None:
         return as_numpy_dtype(dtype)
-    return _INT64 if np_dtype(input).kind == "u" and not input.keeps_saved else None
+    return _INT64 if np_dtype(input).kind == "u" and not input.on_numpy_face else None
 
 
 def deliver(name: str, result: Result, out: Tensor | Tensors | None, *inputs: TensorLike | None) -> Result:
@@ -102,7 +102,7 @@ def along(op: Op, name: str, input: Tensor, dim: int, **settings: Any) -> Any:
 
 def require_inexact(name: str, input: Tensor, error: type[Exception] = RuntimeError) -> None:
     """Raise, as torch does, for a tensor of integers where the result is a fraction; NumPy's face computes in float64."""
-    if not is_inexact(np_dtype(input)) and not input.keeps_saved:
+    if not is_inexact(np_dtype(input)) and not input.on_numpy_face:
         raise error(
             f"{name}(): input must be of a floating point or complex dtype, and is {as_dtype(np_dtype(input))!r}. "
             "Convert it first: input.to(ndgrad.float64)."
@@ -214,7 +214,7 @@ def nanmean(
 def _truth(op: Op, input: Tensor, dim: Dims, keepdim: bool, out: Tensor | None) -> Tensor:
     ndim = ndim_of(input, op.name)
     result = op(input, dim=_EVERY[ndim] if dim is None else as_dims(dim, ndim), keepdim=keepdim)
-    if np_dtype(input) == np.uint8 and not input.keeps_saved:  # as in torch, where masks were uint8 before they were bool
+    if np_dtype(input) == np.uint8 and not input.on_numpy_face:  # as in torch, where masks were uint8 before they were bool
         result = cast.cast(result, dtype=np.dtype(np.uint8))
     return deliver(op.name, result, out)
 

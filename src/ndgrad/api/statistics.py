@@ -48,7 +48,7 @@ def _spread(op: Op, input: Tensor, dim: Dims, unbiased: bool | None, keepdim: bo
             raise TypeError(f"{name}(): got both unbiased={unbiased} and correction={correction}, which say the same. Give one.")
         correction = 1 if unbiased else 0
     ndim = ndim_of(input, name)
-    if not is_inexact(np_dtype(input)) and not input.keeps_saved:
+    if not is_inexact(np_dtype(input)) and not input.on_numpy_face:
         raise RuntimeError(
             f"{name}(): std and var only support floating point and complex dtypes, and the input is {as_dtype(np_dtype(input))!r}. "
             "Convert it first: input.to(ndgrad.float64)."

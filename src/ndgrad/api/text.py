@@ -6,7 +6,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from ndgrad import dtypes
-from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.autograd.variable import Variable, np_dtype, own_level
 from ndgrad.autograd.view import tangents_of
 from ndgrad.printing import format_tensor
 
@@ -22,12 +22,8 @@ def tensor_text(t: Tensor) -> str:
     'tensor([1., 2.], requires_grad=True)'
     """
     if isinstance(t._array, Variable):
-        meta = t._meta
-        if meta is not None and meta.batch_level:
-            head = f"BatchedTensor(lvl={meta.batch_level}, bdim=0, value="
-        else:
-            number = t._node.level if t._node is not None else 0 if meta is None else meta.level
-            head = f"GradTrackingTensor(lvl={number}, value="
+        batched = t._meta is not None and t._meta.batch_level
+        head = f"BatchedTensor(lvl={own_level(t)}, bdim=0, value=" if batched else f"GradTrackingTensor(lvl={own_level(t)}, value="
         return f"{head}\n{textwrap.indent(repr(t._array), '    ')}\n)"
     array = t._array
     if not hasattr(array, "flags"):

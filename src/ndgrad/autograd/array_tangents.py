@@ -58,7 +58,7 @@ def plain_dual(op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: 
     out = op.plain(*args, **settings)
     result = env["out"] = out._array
     if level is not None:
-        meta_of(out).born = level.number
+        meta_of(out).made_in = level.number
     if not isinstance(result, (np.ndarray, np.generic)) or is_half(result.dtype) or not (result.ndim < 2 or result.flags.c_contiguous):
         return out, None
     return out, _tangent(op, env, moving, out, result, level)
@@ -88,7 +88,7 @@ def plain_linear_dual(op: Op, a: Any, settings: dict[str, Any], number: int, lev
     meta = meta_of(out)
     meta.tangents = {number: made}
     if level is not None:
-        meta.born = meta_of(made).born = level.number  # a write inside the level may bring both of them to it
+        meta.made_in = meta_of(made).made_in = level.number  # a write inside the level may bring both of them to it
     return out
 
 
@@ -130,11 +130,11 @@ def _tangent(op: Op, env: dict[str, Any], moving: list[tuple[str, Any, bool]], o
     made = wrap(out.face, total)
     if not any_batched:
         if level is not None:
-            meta_of(made).born = level.number
+            meta_of(made).made_in = level.number
         return made
     batch = wrap(out.face, made)
     meta = batch._meta = Meta()
-    meta.batch_level = meta.born = level.number
+    meta.batch_level = meta.made_in = level.number
     return batch
 
 

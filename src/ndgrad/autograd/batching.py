@@ -25,7 +25,7 @@ def batch_tensor(level: Level, payload: Any) -> Any:
     meta = meta_of(t)
     meta.batch_level = level.number
     levels = modes().levels
-    meta.born = levels[-1].number if levels else level.number
+    meta.made_in = levels[-1].number if levels else level.number
     return t
 
 

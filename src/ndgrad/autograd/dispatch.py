@@ -26,7 +26,7 @@ from ndgrad.autograd.modes import Modes, joined, modes, process, restore, scope,
 from ndgrad.autograd.plain_arrays import checked
 from ndgrad.autograd.record import record
 from ndgrad.autograd.subclass import ask_classes, overriding_types, subclass_op
-from ndgrad.autograd.variable import ESCAPED, Variable, meta_of
+from ndgrad.autograd.variable import ESCAPED, Variable, meta_of, own_level
 from ndgrad.autograd.view import tangents_of
 from ndgrad.ops.table import RANDOM
 
@@ -85,7 +85,7 @@ def dispatch_as(state: Modes, face: type[Any], op: Any, args: tuple[Any, ...], s
 def _born(op: Any, out: Any, number: int) -> Any:
     """The result(s) of an op, which know inside which transform they were made."""
     for r in (out,) if op.outputs == 1 else out:
-        meta_of(r).born = number
+        meta_of(r).made_in = number
     return out
 
 
@@ -117,8 +117,7 @@ def _innermost(args: tuple[Any, ...]) -> tuple[int | None, int]:
                 number = node.level
             continue
         if meta.view is None and meta.picked is None:
-            node, held = a._node, meta.tangents
-            own = meta.batch_level or (meta.level if node is None else node.level)
+            own, held = own_level(a), meta.tangents
         else:
             own = registry.level_number(a)
             held = tangents_of(a)
@@ -162,7 +161,7 @@ def dispatch_operator(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) 
             if isinstance(a, np.ndarray) and (a.__class__ is not np.ndarray or not is_number(a.dtype)):
                 return _with_special_arrays(op, args, settings)
             continue
-        if isinstance(a, (list, tuple)) and any(getattr(b, "keeps_saved", False) for b in args):
+        if isinstance(a, (list, tuple)) and any(getattr(b, "on_numpy_face", False) for b in args):
             from ndgrad._registry import as_array  # by NumPy's face, on which a list is an array
 
             return dispatch_operator(op, tuple(as_array(b) if isinstance(b, (list, tuple)) else b for b in args), settings)
@@ -192,7 +191,7 @@ def face_of(op: Any, args: tuple[Any, ...]) -> type[Any] | None:
             if a is None or isinstance(a, _NUMBERS) or is_raw_array(a):
                 continue
             return None
-        if face is None or (found is not face and found.keeps_saved):
+        if face is None or (found is not face and found.on_numpy_face):
             face = found
     return face
 

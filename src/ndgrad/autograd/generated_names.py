@@ -8,11 +8,11 @@ other op's have more.
 
 from __future__ import annotations
 
-import ast
 import functools
 import importlib
 import keyword
 from collections.abc import Callable, Iterator
+from symtable import symtable
 from typing import Any
 
 from ndgrad.autograd.generate import make_eager, public_name, save_plan
@@ -107,5 +107,10 @@ def own_names(op: Op) -> tuple[frozenset[str], frozenset[str]]:
 
 def _variables(functions: list[Callable[..., Any]]) -> frozenset[str]:
     sources = [source for f in functions if (source := getattr(f, "__source__", None)) is not None]
-    nodes = [node for source in sources for node in ast.walk(ast.parse(source))]
-    return frozenset([n.id for n in nodes if isinstance(n, ast.Name)] + [n.arg for n in nodes if isinstance(n, ast.arg)])
+    scopes = [symtable(source, "<ndgrad generated>", "exec") for source in sources]
+    found: set[str] = set()
+    while scopes:
+        scope = scopes.pop()
+        found.update(scope.get_identifiers())
+        scopes += scope.get_children()
+    return frozenset(found)

@@ -11,28 +11,28 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ndgrad._registry import register
 from ndgrad.arrays.library import library_of, on_second_library
-from ndgrad.arrays.precision import fits, is_inexact, result_dtype
+from ndgrad.arrays.precision import INEXACT, fits, is_inexact, result_dtype
 from ndgrad.autograd.dispatch import dispatch
-from ndgrad.autograd.generate import save_plan
+from ndgrad.autograd.generate import FACES, save_plan
 from ndgrad.autograd.hooks import move_retained
 from ndgrad.autograd.lent import Lent
 from ndgrad.autograd.modes import modes, process, restore, scope, thread
 from ndgrad.autograd.op_failures import after_failure
-from ndgrad.autograd.record import node_of, own_edge, payload_dtype, save_output, together
+from ndgrad.autograd.record import node_of, own_edge, save_output, together
 from ndgrad.autograd.saved import KeptMeta, with_history
 from ndgrad.autograd.stake import TANGENT, first_at_stake, refuse_loss_in_lent, stake_of, with_numbers
 from ndgrad.autograd.subclass import has_dispatch, note_wrappers
 from ndgrad.autograd.variable import ESCAPED, Variable, edge, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, is_inference, kept_storage, storage_of
 from ndgrad.autograd.view import DEFAULT, rebase, write_error
-from ndgrad.ops.fill import copy
+from ndgrad.ops.fill import assign, copy
 
 #: Operators whose ufunc can write its result where the tensor lies, without a temporary.
 _UFUNCS = {
@@ -42,9 +42,6 @@ _UFUNCS = {
     operator.truediv: "true_divide",
     operator.neg: "negative",
 }
-
-#: Ops whose result does not depend on what was there before.
-
 
 def check_writable(t: Any, op_name: str, value_requires_grad: bool = False) -> None:
     """Raise, with the reason, if `t` may not be written in place now."""
@@ -87,70 +84,92 @@ def check_writable(t: Any, op_name: str, value_requires_grad: bool = False) -> N
             info.check_geometry(t)
 
 
-def write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], watched: bool = False) -> Any:
-    """`target` becomes op(target, *args), in place, and is returned."""
+#: The part of a tensor that a view op names: the op and its settings.
+Part = tuple[Any, dict[str, Any]]
+
+
+def write(
+    op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], watched: bool = False, part: Part | None = None
+) -> Any:
+    """`target` becomes op(target, *args), in place, and is returned. With `part`, that part of it does, by the op `copy`: the view is not
+    made where nobody would see it."""
     if settings:
         settings = with_numbers(op, settings)
+    if part is not None and (process.busy or process.dispatching or target.__class__ not in FACES) and _others_see(target, args):
+        view, named = part
+        target, part = view(target, **named), None
     if not process.busy:
-        return write_level(op, target, args, settings, 0, True)
+        return write_level(op, target, args, settings, 0, True) if part is None else _write_part(target, part, args[0], True)
     state = modes()
-    if state.only_no_grad():
+    if state.only_no_grad() and part is None:
         return write_level(op, target, args, settings, 0, False)
     if thread.watchers and not watched:
         from ndgrad._registry import watched_write  # by ndgrad.autograd.call_watchers, to which watchers are added
 
-        return watched_write(op, target, args, functools.partial(write, op, target, args, settings, True))
+        return watched_write(op, target, args, functools.partial(write, op, target, args, settings, True, part))
     if state.captures is not None:
         args = state.captures.see_write(target, args)
     if process.open or state.levels:
         from ndgrad.autograd.transform_writes import write_in_transforms  # which is made of the writes here
 
         return write_in_transforms(op, target, args, settings)
+    if part is not None:
+        return _write_part(target, part, args[0], state.grad_enabled)
     return write_level(op, target, args, settings, 0, state.grad_enabled)
+
+
+def _others_see(target: Any, args: tuple[Any, ...]) -> bool:
+    """Whether a transform, an observer or a class with a dispatch of its own deals with a write of `args` to a tensor."""
+    if process.open or thread.levels or thread.observers or target.__class__ not in FACES:
+        return True
+    return process.dispatching and any(has_dispatch(a.__class__) for a in args)
 
 
 def write_level(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: int, recording: bool) -> Any:
     """The write on a tensor whose payload is an array; `recording`, in the graph of `level`."""
     if not on_second_library:
         args = together(op, (target, *args))[1:]
-    edges = _edges(op, (target, *args), level) if recording and op.differentiable else None
-    recorded = edges is not None
-    if (recording and target._meta is not None) or target._storage.__class__ is InferenceStorage:
-        check_writable(target, op.name + "_", recorded)
-    if recorded and target._storage.__class__ is Lent:
+    name = op.name + "_"
+    has_graph = target._node is not None or target._meta is not None
+    others = []
+    for a in args:
+        if a.__class__ in FACES or isinstance(a, Variable):
+            others.append(a._array)
+            has_graph = has_graph or a._node is not None or a._meta is not None
+        else:
+            others.append(a)
+    edges = _edges(op, target, args, level) if has_graph and recording and op.differentiable else None
+    if target._storage.__class__ is InferenceStorage or (recording and target._meta is not None):
+        check_writable(target, name, edges is not None)
+    if edges is not None and target._storage.__class__ is Lent:
         refuse_loss_in_lent(op.name, target, args)
     storage = target._storage or storage_of(target)
     array = target._array
-    check_memory(op.name + "_", array)
+    check_memory(name, array)
     # Inputs are saved before the write: one that shares the target's memory must be seen to be overwritten by it.
     node = None if edges is None else inplace_node(op, target, args, settings, edges, level)
-    others = tuple([a._array if isinstance(a, Variable) else a for a in args])
     if process.dispatching or (process.busy and thread.observers):
         _observed(op, target, args, settings, node, functools.partial(perform, op, array, others, settings, storage))
     else:
         perform(op, array, others, settings, storage)
-        storage.bump(op.name + "_")
+        storage.bump(name)
         if node is not None:
-            save_outputs(node, target)
+            if node.plan.outs:
+                save_outputs(node, target)
             set_history(target, node)
-    if process.busy and thread.debug:
+    if thread.debug:
         from ndgrad._registry import note_write  # by ndgrad.debug, where the mode is switched on
 
-        note_write(op.name + "_", target, args, node is not None, op.kind == "overwrite")
+        note_write(name, target, args, node is not None, op.kind == "overwrite")
     return target
 
 
-def _edges(op: Any, arguments: tuple[Any, ...], level: int) -> tuple[Any, ...] | None:
+def _edges(op: Any, target: Any, args: tuple[Any, ...], level: int) -> tuple[Any, ...] | None:
     """The gradient edges of the differentiable arguments of a write; None if there is nothing to record."""
-    for a in arguments:
-        if isinstance(a, Variable) and (a._node is not None or a._meta is not None):
-            break
-    else:
+    if target._array.dtype.kind not in INEXACT:
         return None
-    if not is_inexact(payload_dtype(arguments[0]._array)):
-        return None
-    edges = tuple([own_edge(arguments[i], level) for i in op.differentiable_positions(len(arguments))])
-    return edges if any(e is not None for e in edges) else None
+    edges = tuple([own_edge(args[i - 1] if i else target, level) for i in op.differentiable_positions(len(args) + 1)])
+    return edges if edges.count(None) < len(edges) else None
 
 
 def _observed(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], node: Any, perform: Callable[[], None]) -> None:
@@ -180,71 +199,46 @@ def _observed(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, A
                 note_wrappers((target if info is None else info.base)._node, (target, *args))
 
 
-def write_part(base: Any, op: Any, settings: dict[str, Any], value: Any, watched: bool = False) -> None:
-    """`base[...] = value` for the part of `base` that the view op names, outside all transforms, without making the view."""
-    if thread.watchers and not watched:
-        from ndgrad._registry import watched_write  # by ndgrad.autograd.call_watchers, to which watchers are added
-
-        watched_write(copy, base, (value,), functools.partial(write_part, base, op, settings, value, True))
-        return
-    state = modes()
-    if state.captures is not None:
-        (value,) = state.captures.see_write(base, (value,))
+def _write_part(target: Any, part: Part, value: Any, recording: bool) -> Any:
+    """A part of `target` becomes `value`: what `write_level` would do with the view, which need not be made for it."""
     if not on_second_library:
-        _, value = together(copy, (base, value))
-    e_value = edge(value) if state.grad_enabled else None
-    recorded = state.grad_enabled and (e_value is not None or requires_grad(base)) and is_inexact(base._array.dtype)
-    check_writable(base, "copy_", recorded)
-    if recorded and base._storage.__class__ is Lent:
-        refuse_loss_in_lent("copy", base, (value,))
-    storage = storage_of(base)
-    array = base._array
+        _, value = together(copy, (target, value))
+    e_value = own_edge(value, 0) if recording else None
+    recorded = recording and (e_value is not None or requires_grad(target)) and target._array.dtype.kind in INEXACT
+    check_writable(target, "copy_", recorded)
+    if recorded and target._storage.__class__ is Lent:
+        refuse_loss_in_lent("copy", target, (value,))
+    storage = target._storage or storage_of(target)
+    array = target._array
     check_memory("copy_", array)
-    part = op.forward_for(library_of(array))(array, **settings)
-    if part.ndim == array.ndim and part.shape == array.shape and part.strides == array.strides:
-        write_level(copy, base, (value,), {}, 0, state.grad_enabled)  # all of it: no part to speak of
-        return
-    source = value._array
-    if source.shape != part.shape or source.dtype != part.dtype:
-        check_part(part, source)
-    storage.before_write(part)
-    part[...] = source
+    (view, named), library = part, library_of(array)
+    found = view.forward_for(library)(array, **named)
+    if found.ndim == array.ndim and found.shape == array.shape and found.strides == array.strides:  # all of it: no part to speak of
+        return write_level(copy, target, (value,), {}, 0, recording)
+    storage.before_write(found)
+    assign(library, found, value._array)
     storage.bump("copy_")
     if recorded:
-        info = None if base._meta is None else base._meta.view
-        root, parent = (base, None) if info is None else (info.base, info.path)
-        root_edge = edge(root)
-        inner = node_of(copy, {}, {}, (root_edge, e_value), part, 0)
+        info = None if target._meta is None else target._meta.view
+        base, path = (target, None) if info is None else (info.base, info.path)
+        base_edge = edge(base)
+        node = node_of(copy, {}, {}, (base_edge, e_value), found, 0)
         if thread.remembers:
             from ndgrad._registry import remember_call  # by ndgrad.debug, where the mode is switched on
 
-            remember_call(inner)
-        rebase(root, (parent, op, settings, 0), inner, root_edge)
+            remember_call(node)
+        rebase(base, (path, view, named, 0), node, base_edge)
         if info is not None:
             info.version = None
     if thread.debug:
         from ndgrad._registry import note_write  # by ndgrad.debug, where the mode is switched on
 
-        note_write("copy_", base, (value,), recorded, whole=False)
-
-
-def check_part(part: Any, source: Any) -> None:
-    """Whether a value can be assigned to a part of a tensor."""
-    have, want = tuple(source.shape), tuple(part.shape)
-    if len(have) > len(want) or not all(h in (1, w) for h, w in zip(have[::-1], want[::-1], strict=False)):
-        raise RuntimeError(
-            f"the value of shape {list(have)} cannot be broadcast to the part of shape {list(want)} that it is assigned to. "
-            "Give a value of the part's shape, or one that broadcasts to it."
-        )
-    if source.dtype.kind == "c" and part.dtype.kind != "c":
-        raise RuntimeError(
-            f"a complex value cannot be assigned to a tensor of dtype {part.dtype}: the imaginary part would be lost. "
-            "Assign its .real, or make the tensor complex."
-        )
+        note_write("copy_", target, (value,), recorded, whole=False)
+    return target
 
 
 def check_memory(name: str, array: Any) -> None:
-    if array.__class__ is np.ndarray and 0 not in array.strides and array.flags.writeable:  # the commonest case
+    if array.__class__ is np.ndarray and array.flags.carray:  # the commonest case: dense, and may be written
         return
     try:
         flags = array.flags
@@ -262,10 +256,10 @@ def check_memory(name: str, array: Any) -> None:
         )
 
 
-def perform(op: Any, array: Any, others: tuple[Any, ...], settings: dict[str, Any], storage: Any) -> None:
+def perform(op: Any, array: Any, others: Sequence[Any], settings: dict[str, Any], storage: Any) -> None:
     """Write op(array, *others) into `array`; raises before anything is changed if the result does not fit."""
     library = np if array.__class__ is np.ndarray else library_of(array)
-    if op.write_kernel is not None and not getattr(array, "is_meta", False):
+    if op.write_kernel is not None and (library is np or not getattr(array, "is_meta", False)):
         storage.before_write(array)
         op.write_kernel(library, array, *others, **settings)
         return
@@ -293,7 +287,7 @@ def _ufunc_of(op: Any) -> Any:
     return found if isinstance(found, np.ufunc) else None
 
 
-def _fit_as_they_are(array: Any, others: tuple[Any, ...]) -> bool:
+def _fit_as_they_are(array: Any, others: Sequence[Any]) -> bool:
     """Whether a ufunc of these has the shape and dtype of `array`."""
     dtype, shape = array.dtype, array.shape
     for o in others:
@@ -337,10 +331,11 @@ def _old_value(target: Any, self_edge: Any) -> Any:
 
 def inplace_node(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], edges: tuple[Any, ...], level: int) -> Any:
     """The node of a write that is about to happen, with its inputs saved."""
-    by_name = op.bind((target, *args))
-    own = op.args[0]
-    if own in save_plan(op).needed(edges)[0]:
-        by_name[own] = _old_value(target, own_edge(target, level))
+    by_name = {}
+    if (plan := save_plan(op)).keeps_inputs:
+        by_name, own = op.bind((target, *args)), op.args[0]
+        if own in plan.needed(edges)[0]:
+            by_name[own] = _old_value(target, own_edge(target, level))
     node = node_of(op, by_name, settings, edges, target._array, level)
     if thread.remembers:
         from ndgrad._registry import remember_call  # by ndgrad.debug, where the mode is switched on

@@ -27,8 +27,10 @@ def _own_strides(t: Any) -> tuple[int, ...]:
 
 def order_of(t: Any) -> Order:
     """The order of a tensor's own dimensions."""
+    if innermost_array(t).flags.c_contiguous:
+        return None
     ndim = len(t.shape)
-    if ndim < 2 or innermost_array(t).flags.c_contiguous:
+    if ndim < 2:
         return None
     strides = _own_strides(t)
     order = tuple(sorted(range(ndim), key=lambda d: -abs(strides[d])))

@@ -31,7 +31,7 @@ from ndgrad.autograd.modes import (
     scope,
 )
 from ndgrad.autograd.record import finish
-from ndgrad.autograd.variable import ESCAPED, Variable, meta_of, requires_grad, wrap
+from ndgrad.autograd.variable import ESCAPED, Variable, meta_of, own_level, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, storage_of
 from ndgrad.autograd.view import follow_pick, tangents_of
 from ndgrad.ops.table import RANDOM
@@ -145,14 +145,14 @@ class GradLevel(Level):
             made = op.in_level(*args, level=number, **settings)
             if made is not NotImplemented:
                 if made._node is None or state.levels[-1] is not self:
-                    meta_of(made).born = state.levels[-1].number
+                    meta_of(made).made_in = state.levels[-1].number
                 return made
         result = self._run_below(op, args, payloads, settings)
         if plain and op.differentiable and state.grad_enabled:
             made = op.in_level(*args, level=number, made=lower(result), **settings)
             if made is not NotImplemented:
                 made = result if made._node is None else made
-                meta_of(made).born = state.levels[-1].number
+                meta_of(made).made_in = state.levels[-1].number
                 return made
         return self._recorded(op, args, settings, face, result, state)
 
@@ -180,7 +180,7 @@ class GradLevel(Level):
             return out
         if not op.shares_storage:  # whose memory may be older than the level
             for r in results:
-                meta_of(r).born = state.levels[-1].number
+                meta_of(r).made_in = state.levels[-1].number
         made = tuple([w if w._node is not None else r for w, r in zip(wrapped, results, strict=True)])
         return made if several else made[0]
 
@@ -210,18 +210,14 @@ def level_number(t: Any) -> int:
     if not isinstance(t, Variable):
         return 0
     meta = t._meta
-    if meta is not None and meta.picked is not None:
+    if meta is None:
+        return 0 if t._node is None else t._node.level
+    if meta.picked is not None:
         follow_pick(t)
-        meta = t._meta
-    if meta is not None:
-        if meta.view is not None:
-            _follow(t)
-        if meta.batch_level:
-            return meta.batch_level
-        if meta.level and t._node is None:
-            return meta.level
-    node = t._node
-    return 0 if node is None else node.level
+        meta = meta_of(t)
+    if meta.view is not None:
+        _follow(t)
+    return own_level(t)
 
 
 def _follow(t: Any) -> None:
@@ -236,7 +232,7 @@ def _follow(t: Any) -> None:
             view = t._meta.view
             base = view.base
         number = level_number(base)
-    if number != view.level:
+    if number != view.base_level:
         from ndgrad.autograd.transform_writes import follow_base  # which is made of levels
 
         follow_base(t)
@@ -347,13 +343,6 @@ def unwrap(level: Level, t: Any) -> Any:
     if isinstance(t, Variable) and level_number(t) == level.number:
         return forward_ad.hand_down(t, _payload(t), lambda tangent: unwrap(level, tangent))
     return t
-
-
-def payload_of(level: Level, t: Any) -> Any:
-    """As `unwrap`, for a caller who only wants another tensor like it, and neither writes it nor keeps it."""
-    if level_number(t) != level.number:
-        return t
-    return t._array if isinstance(t._array, Variable) else wrap(t.face, t._array)
 
 
 register(level_number=level_number)

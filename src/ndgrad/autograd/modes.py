@@ -80,13 +80,15 @@ class Process:
     complete. Tokens need no lock: adding to a set is one step.
     """
 
-    __slots__ = ("busy", "crossed", "dispatching", "leaf_hooks", "lock", "open", "reopened", "shared", "youngest")
+    __slots__ = ("busy", "crossed", "dispatching", "leaf_hooks", "lock", "open", "overriding", "reopened", "shared", "youngest")
 
     def __init__(self) -> None:
         self.busy: set[object] = set()
         self.shared = 0
         #: whether a tensor class with a dispatch of its own has been defined
         self.dispatching = False
+        #: whether a mode that sees every public call has been entered, anywhere: until then the doors of public functions look for none
+        self.overriding = False
         #: whether a tensor in a graph has been moved to another device: one backward pass may meet arrays of several libraries
         self.crossed = False
         self.leaf_hooks: set[object] = set()
@@ -452,8 +454,8 @@ next_level_number = itertools.count(1).__next__
 
 
 def birth() -> int:
-    """What `Meta.born` is of a tensor that is made now: the innermost transform of this thread; in one that has opened none, the youngest
-    of all, since it may be at work for the thread that did (see Note [Threads inside transforms])."""
+    """What `Meta.made_in` is of a tensor that is made now: the innermost transform of this thread; in one that has opened none, the
+    youngest of all, since it may be at work for the thread that did (see Note [Threads inside transforms])."""
     levels = modes().levels
     return levels[-1].number if levels else process.youngest
 

@@ -23,7 +23,7 @@ from ndgrad.arrays.placement import CPU, device_of, moved
 from ndgrad.arrays.precision import FLOAT32, INEXACT, half_of, rounded
 from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.modes import Modes, birth, modes, process, thread
-from ndgrad.autograd.node import RULE, edge_node, make_node, sizes
+from ndgrad.autograd.node import RULE, Edge, make_node, sizes
 from ndgrad.autograd.op_failures import after_failure
 from ndgrad.autograd.saved import Packed, hooks_for, kept_in_level, kept_of_array, without_base
 from ndgrad.autograd.subclass import note_wrappers, unshared
@@ -124,7 +124,7 @@ def finish(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[
                 meta_of(r).output_nr = number
         _give_memory(r, op, args, settings, number, level, state)
         if process.open or state.levels:
-            meta_of(r).born = birth()
+            meta_of(r).made_in = birth()
     if node is not None:
         if process.dispatching:
             note_wrappers(node, (*args, *results))
@@ -199,10 +199,10 @@ def own_edge(a: Any, level: int) -> Any:
     """The edge of `a` in the graph of `level`, None if it has none there."""
     if not isinstance(a, Variable):
         return None
-    found = edge(a)
+    found: Any = a._node if a._meta is None else edge(a)
     if found is None:
         return None
-    number = edge_node(found).level
+    number = (found.node if found.__class__ is Edge else found).level
     if number > level:
         raise RuntimeError(ESCAPED)
     return found if number == level else None
@@ -211,7 +211,8 @@ def own_edge(a: Any, level: int) -> Any:
 def node_of(op: Any, by_name: dict[str, Any], settings: dict[str, Any], edges: tuple[Any, ...], like: Any, level: int) -> Any:
     """The node of a call whose (first) result is, or will be, like the payload `like`, with its inputs saved."""
     cls = op.level_node_class if level else op.node_class
-    node = make_node(cls, edges, tuple(like.shape), payload_dtype(like), level)
+    shape, dtype = (tuple(like.shape), payload_dtype(like)) if isinstance(like, Variable) else (like.shape, like.dtype)
+    node = make_node(cls, edges, shape, dtype, level)
     if cls.reads and not level and op.outputs == 1 and _size(by_name[op.args[0]]) < sizes.small_read:
         node.route = RULE
     if cls.plan.keeps_inputs:

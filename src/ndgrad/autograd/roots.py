@@ -70,7 +70,7 @@ def root_gradients(tensors: list[Any], grads: list[Any]) -> list[Any]:
     out = []
     for t, g in zip(tensors, grads, strict=True):
         if g is None:
-            out.append(_implicit_gradient(t))
+            out.append(implicit_gradient(t))
             continue
         if not isinstance(g, Variable):
             raise TypeError(f"gradients must be tensors or None, and one is {type(g).__name__}. Wrap it with ndgrad.as_tensor(...).")
@@ -90,7 +90,7 @@ def root_gradients(tensors: list[Any], grads: list[Any]) -> list[Any]:
     return out
 
 
-def _implicit_gradient(t: Any) -> Any:
+def implicit_gradient(t: Any) -> Any:
     """The gradient of a real scalar with respect to itself; nothing else has one that goes without saying."""
     face: Any = FACES.get(t.__class__)
     if face is not None and t._meta is None:  # the usual case, for which backward() should cost nothing but itself

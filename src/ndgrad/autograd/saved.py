@@ -174,7 +174,7 @@ def unbased(t: Any) -> Any:
         return t
     view = meta.view
     if view is None:  # one that a write may bring to another level, whose payloads it then has, is kept as it is now
-        return _kept(t, meta) if meta.born and t.keeps_saved else t
+        return _kept(t, meta) if meta.made_in and t.keeps_saved else t
     kept = view.kept
     if kept is None or kept._node is not t._node or kept._array is not t._array:
         kept = view.kept = _kept(t, meta)

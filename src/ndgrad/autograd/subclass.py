@@ -229,7 +229,7 @@ def subclass_op(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any
             f"{op.name}: {names} are classes of tensors of which none is a subclass of the others, so the class of the result is not "
             "known. Define __ndgrad_function__ in one of them, or convert with as_subclass(Tensor) first."
         )
-    face = max((face_of_class(type(a)) for a in args if isinstance(a, Variable)), key=lambda f: f.keeps_saved)
+    face = max((face_of_class(type(a)) for a in args if isinstance(a, Variable)), key=lambda f: f.on_numpy_face)
     out = registry.dispatch_as(modes(), face, op, args, settings, plain=False)
     if thread.functions_disabled or any(map(has_dispatch, types)):
         return out

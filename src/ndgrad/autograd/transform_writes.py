@@ -116,7 +116,7 @@ def was_made_inside(level: Level, t: Any) -> bool:
     """Whether a tensor, or the one that it is a view of, was made while a level was open."""
     info = None if t._meta is None else t._meta.view
     meta = t._meta if info is None else info.base._meta
-    return meta is not None and bool(meta.born >= level.number)
+    return meta is not None and bool(meta.made_in >= level.number)
 
 
 def _unaliased(op: Any, target: Any, args: tuple[Any, ...], level: Level | None) -> tuple[Any, ...]:
@@ -165,7 +165,7 @@ def _give_tangent(target: Any, number: int) -> None:
     if tangent_of(base, number) is None:
         zero = zero_tangent(base, number)
         meta = meta_of(base)
-        meta_of(zero).born = max(meta.born, level_number(base))  # a result of a level does not say so twice
+        meta_of(zero).made_in = max(meta.made_in, level_number(base))  # a result of a level does not say so twice
         meta.tangents = {**(meta.tangents or {}), number: zero}
     if info is not None:
         meta = meta_of(target)
@@ -333,7 +333,7 @@ def _lift_payload(level: GradLevel, target: Any) -> None:
     base = target if info is None else info.base
     if not isinstance(base._array, Variable):
         base._array = wrap(base.face, base._array)
-        meta_of(base._array).born = 0 if base._meta is None else base._meta.born
+        meta_of(base._array).made_in = 0 if base._meta is None else base._meta.made_in
     if info is not None:
         follow_payload(target)
 
@@ -373,7 +373,7 @@ def bring_to(level: Level, target: Any) -> None:
             outside = wrap(base.face, base._array)
             outside._node, outside._storage = base._node, base._storage
             meta = meta_of(outside)
-            meta.batch_level, meta.level, meta.born = base._meta.batch_level, base._meta.level, base._meta.born
+            meta.batch_level, meta.level, meta.made_in = base._meta.batch_level, base._meta.level, base._meta.made_in
             meta.output_nr, base._meta.output_nr = base._meta.output_nr, 0
             meta.lent = base._meta.lent
     base._meta.tangents = {n: t for n, t in tangents.items() if n > level.number} or None
@@ -404,7 +404,7 @@ def _put_outside(t: Any) -> Any:
     outside, own = wrap(t.face, t._array), t._meta
     outside._node, outside._storage, t._storage = t._node, t._storage, None
     meta = meta_of(outside)
-    meta.batch_level, meta.level, meta.born, meta.output_nr = own.batch_level, own.level, own.born, own.output_nr
+    meta.batch_level, meta.level, meta.made_in, meta.output_nr = own.batch_level, own.level, own.made_in, own.output_nr
     own.output_nr = 0
     if own.requires_grad:
         meta.requires_grad, meta.accumulator, own.requires_grad, own.accumulator = True, own.accumulator, False, None

@@ -44,7 +44,7 @@ class Meta:
     #: of a leaf: those changes in order, each with the accumulator (weakly) of the shape before, if there was one, the op and its settings
     reshapes: tuple[tuple[weakref.ref[Node] | None, Any, dict[str, Any]], ...] = ()
     #: the innermost transform level that was open when the tensor was made
-    born = 0
+    made_in = 0
     #: of a leaf stripped of its tangents: the accumulator of the leaf itself, kept alive for it
     leaf_accumulator: Any = None
     #: of a tensor that stands for a view and does not know the base: how the view was taken from it
@@ -64,7 +64,7 @@ class Meta:
         self.output_nr = 0
         self.view: ViewInfo | None = None
         self.tangents: dict[int, Any] | None = None
-        self.level = 0  # of a leaf of a grad transform; a result has its node's level
+        self.level = 0  # of a tensor of a transform without a node: a leaf, a constant view, a value of functionalize
         self.batch_level = 0  # of a tensor batched by vmap: the payload's dimension 0 is the batch
 
 
@@ -116,6 +116,18 @@ def meta_of(t: Any) -> Meta:
     if meta is None:
         meta = t._meta = Meta()
     return meta
+
+
+def own_level(t: Any) -> int:
+    """The number of the transform level that a tensor belongs to, 0 for an ordinary one; of a view, the level it had when last somebody
+    looked (`level_number` of ndgrad.autograd.levels looks)."""
+    meta, node = t._meta, t._node
+    if meta is not None:
+        if meta.batch_level:
+            return int(meta.batch_level)
+        if node is None:
+            return int(meta.level)
+    return 0 if node is None else node.level
 
 
 def requires_grad(t: Any) -> bool:

@@ -17,7 +17,7 @@ from ndgrad.autograd.layout import Order, copy_in_order, in_order, is_in_order, 
 from ndgrad.autograd.modes import process, restore, scope, thread
 from ndgrad.autograd.node import Node, extra_of, make_node
 from ndgrad.autograd.saved_errors import freed_error
-from ndgrad.autograd.variable import edge, meta_of, np_dtype
+from ndgrad.autograd.variable import edge, meta_of, np_dtype, shape_of
 from ndgrad.autograd.versions import InferenceStorage, storage_of
 from ndgrad.ops.fill import copy, zeros_like
 from ndgrad.ops.vocabulary import owning_raw_ops
@@ -48,7 +48,7 @@ class ViewInfo:
     __slots__ = ("base", "creation", "geometry", "kept", "path", "version")
 
     #: the number of the transform level that the base belonged to when the view was taken
-    level = 0
+    base_level = 0
 
     def __init__(self, base: Any, path: Path, creation: str, version: int, geometry: int = 0) -> None:
         self.base = base
@@ -104,7 +104,7 @@ class ViewInfo:
 class ViewInLevel(ViewInfo):
     """What makes a tensor of a transform a view. Its base may be brought to another level by a write, and then it must follow."""
 
-    __slots__ = ("level",)
+    __slots__ = ("base_level",)
 
 
 def _move_retained(t: Any, node: Node, number: int) -> None:
@@ -207,7 +207,7 @@ def make_view(out: Any, source: Any, op: Any, settings: dict[str, Any], number: 
         meta_of(out).view = ViewInfo(base, path, creation, storage.version.number, geometry)
         return
     meta_of(out).view = in_level = ViewInLevel(base, path, creation, storage.version.number, geometry)
-    in_level.level = level
+    in_level.base_level = level
 
 
 # ----- parts that are no views --------------------------------------------------------------------------------------------
@@ -317,7 +317,7 @@ class CopySlices(Node):
 
 def rebase(base: Any, path: Path, inner: Node, base_edge: Any) -> None:
     """Give `base` the history of a write, through the view at `path`, that `inner` describes."""
-    node = make_node(CopySlices, (base_edge, *inner.next[1:]), tuple(base.shape), np_dtype(base))
+    node = make_node(CopySlices, (base_edge, *inner.next[1:]), shape_of(base), np_dtype(base))
     node.inner = inner
     node.level = inner.level
     node.order = order_of(base)

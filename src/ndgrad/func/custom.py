@@ -43,7 +43,7 @@ def apply_in_transforms(cls: type[Function], args: tuple[Any, ...], kwargs: dict
     result = _apply(cls, args, kwargs)
     for o in _as_tuple(result):
         if isinstance(o, Variable) and not any(o is a for a in args):
-            meta_of(o).born = birth()
+            meta_of(o).made_in = birth()
     return result
 
 

@@ -117,7 +117,7 @@ class FunctionalLevel(Level):
         t = wrap(value.face, value)
         meta = meta_of(t)
         meta.level = self.number
-        meta.born = birth()
+        meta.made_in = birth()
         return t
 
     def value(self, t: Any) -> Any:

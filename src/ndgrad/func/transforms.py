@@ -11,9 +11,9 @@ from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd import forward_ad
 from ndgrad.autograd.batching import BatchLevel, batch_tensor
 from ndgrad.autograd.engine import backward_from
-from ndgrad.autograd.levels import GradLevel, Level, level_number, make_leaf, payload_of, settle, unwrap
+from ndgrad.autograd.levels import GradLevel, Level, level_number, make_leaf, settle, unwrap
 from ndgrad.autograd.modes import section
-from ndgrad.autograd.roots import is_constant
+from ndgrad.autograd.roots import implicit_gradient, is_constant
 from ndgrad.autograd.variable import Variable, np_dtype, requires_grad, wrap
 from ndgrad.generator import default_generator
 from ndgrad.ops.vocabulary import tensor_ops
@@ -164,17 +164,23 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        numbers, primals = _select(argnums, args)
-        run = _Recorded("grad", primals, lambda leaves: func(*_substitute(args, numbers, leaves), **kwargs))
-        out, aux = _split_aux("grad_and_value", run.result, has_aux)
-        _check_scalar(out)
-        one = tensor_ops.fill(tensor_ops.zeros_like(payload_of(run.level, out)), value=1)
-        grads = run.pull_back([out], [one], keep=False)
-        result = grads[0] if isinstance(argnums, int) else grads
-        value = run.unwrapped(out)
+        run, result, value, aux = _gradient(func, argnums, has_aux, args, kwargs)
+        value = run.unwrapped(value)
         return (result, (value, run.unwrapped(aux))) if has_aux else (result, value)
 
     return wrapper
+
+
+def _gradient(
+    func: Callable[..., Any], argnums: Argnums, has_aux: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[_Recorded, Any, Any, Any]:
+    """The run of a scalar function, its gradient, and the value and what is beside it, both still of the run's level."""
+    numbers, primals = _select(argnums, args)
+    run = _Recorded("grad", primals, lambda leaves: func(*_substitute(args, numbers, leaves), **kwargs))
+    out, aux = _split_aux("grad_and_value", run.result, has_aux)
+    _check_scalar(out)
+    grads = run.pull_back([out], [implicit_gradient(out)], keep=False)
+    return run, grads[0] if isinstance(argnums, int) else grads, out, aux
 
 
 @overload
@@ -202,12 +208,11 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
     >>> ndgrad.func.grad(lambda x: (x**2).sum())(ndgrad.tensor([1.0, 2.0]))
     tensor([2., 4.])
     """
-    both = grad_and_value(func, argnums, has_aux)
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        result, value = both(*args, **kwargs)
-        return (result, value[1]) if has_aux else result
+        run, result, _, aux = _gradient(func, argnums, has_aux, args, kwargs)
+        return (result, run.unwrapped(aux)) if has_aux else result
 
     return wrapper
 

@@ -120,7 +120,7 @@ def face_of_tree(*trees: PyTree) -> type[Any]:
     found: type[Any] = Tensor
     for tree in trees:
         for leaf in tree_flatten(tree)[0]:
-            if isinstance(leaf, Variable) and leaf.face.keeps_saved:
+            if isinstance(leaf, Variable) and leaf.face.on_numpy_face:
                 found = leaf.face
     return found
 

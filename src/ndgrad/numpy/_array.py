@@ -79,7 +79,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
 
     __slots__ = ()
     __module__ = "ndgrad.numpy"
-    keeps_saved = True
+    on_numpy_face = keeps_saved = True
 
     # ----- attributes ----------------------------------------------------------------------------------------------------
 
@@ -151,15 +151,16 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
     def __getitem__(self, index: Index) -> Array:
         kind = index.__class__
         if kind is int:
-            if self.ndim == 1 and -(size := self.shape[0]) <= index < size:  # type: ignore[operator]  # an int
-                return index_ops.element(self, index=(index,))
+            shape = self.shape
+            if len(shape) == 1 and -shape[0] <= index < shape[0]:  # type: ignore[operator]  # an int
+                return cast("Array", index_ops.element.eager(self, index=(index,)))
         elif kind is not slice:
             if kind is not tuple or not _WRITTEN.issuperset(map(type, index)):  # type: ignore[arg-type]  # a tuple
                 index = index_api.with_numbers(index)
             ints = index if index.__class__ is tuple else (index,)
             if len(ints) == self.ndim and _INTS.issuperset(map(type, ints)):
                 try:
-                    return index_ops.element(self, index=ints)
+                    return cast("Array", index_ops.element.eager(self, index=ints))
                 except IndexError:
                     pass  # the next line says it better
             if not self.ndim and None in ints:

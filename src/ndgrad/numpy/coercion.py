@@ -54,7 +54,7 @@ def as_array(x: ArrayLike) -> Array:
     if isinstance(x, np.ndarray):
         t = over(Array, checked(x))
         if thread.levels:
-            meta_of(t).born = thread.levels[-1].number
+            meta_of(t).made_in = thread.levels[-1].number
         return t
     if isinstance(x, (list, tuple)) and holds_tensors(x):
         return stacked(x)
@@ -65,7 +65,7 @@ def constant(values: Any) -> Array:
     """An Array over a NumPy array, outside every graph."""
     t = wrap(Array, values)
     if process.open or thread.levels:
-        meta_of(t).born = birth()
+        meta_of(t).made_in = birth()
     return t
 
 

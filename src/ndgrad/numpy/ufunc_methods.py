@@ -133,26 +133,25 @@ def reduce_along(
         t = selection.where(mask, broadcast(t, np.broadcast_shapes(t.shape, mask.shape)), with_dtype(as_array(start), np_dtype(t)))
         if not _absorbs(ufunc):
             return deliver(ufunc.__name__, _fold_masked(ufunc, t, mask, dims, keepdims, start), out)
-    if math.prod(t.shape[d] for d in dims) == 0 and start is not None:
-        result = with_dtype(broadcast(as_array(start), reduced_shape(t, dims, keepdims)), np_dtype(t))
-    elif not dims and (quick is None or t.ndim):
-        result = (
-            call(ufunc, start, t)
-            if initial is not NO_VALUE and initial is not None
-            else call(np.positive, t)
-            if np_dtype(t).kind != "b"
-            else t
-        )
-        return deliver(ufunc.__name__, result, out)
-    elif quick is not None:
-        if math.prod(t.shape[d] for d in dims) == 0:
-            raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
-        result = quick(t, dims, keepdims)
-        if initial is not NO_VALUE and initial is not None:
-            result = call(ufunc, initial, result)
-    else:
-        result = _fold(ufunc, t, dims, keepdims, None if initial is NO_VALUE else initial)
-    return deliver(ufunc.__name__, result, out)
+    return deliver(ufunc.__name__, _reduced(ufunc, t, dims, keepdims, start, None if initial is NO_VALUE else initial), out)
+
+
+def _reduced(ufunc: np.ufunc, t: Array, dims: tuple[int, ...], keepdims: bool, start: Any, initial: Any) -> Array:
+    """The reduction of all elements of `t`; `start` is what comes of none of them, `initial` what the caller begins with."""
+    quick = _REDUCTIONS.get(ufunc)
+    is_empty = math.prod(t.shape[d] for d in dims) == 0
+    if is_empty and start is not None:
+        return with_dtype(broadcast(as_array(start), reduced_shape(t, dims, keepdims)), np_dtype(t))
+    if not dims and (quick is None or t.ndim):  # along no axis: every element by itself
+        if initial is not None:
+            return call(ufunc, start, t)
+        return t if np_dtype(t).kind == "b" else call(np.positive, t)
+    if quick is None:
+        return _fold(ufunc, t, dims, keepdims, initial)
+    if is_empty:
+        raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
+    result = quick(t, dims, keepdims)
+    return result if initial is None else call(ufunc, initial, result)
 
 
 def reduction_dtype(ufunc: np.ufunc, have: np.dtype[Any], dtype: Dtype) -> np.dtype[Any]:

@@ -15,6 +15,17 @@ def _copy(np: Library, x: Payload, y: Payload) -> Payload:
     return np.broadcast_to(np.asarray(y).astype(x.dtype, copy=False), x.shape)
 
 
+def assign(np: Library, target: Payload, source: Payload) -> None:
+    """`target[...] = source`, if the source broadcasts to the target."""
+    have, want = source.shape, target.shape
+    if have != want and (len(have) > len(want) or any(h not in (1, w) for h, w in zip(have[::-1], want[::-1], strict=False))):
+        raise RuntimeError(
+            f"the value of shape {list(have)} cannot be broadcast to the shape {list(want)} of what it is assigned to. "
+            "Give a value of that shape, or one that broadcasts to it."
+        )
+    target[...] = source
+
+
 def _copy_batch(x: Payload, y: Payload, ops: Vocabulary) -> Payload:
     """The source lines up with the target behind the batch; the target is expanded, so it takes a batch that only y has."""
     missing = len(x.shape) - len(y.shape) if hasattr(y, "shape") else 0
@@ -30,6 +41,7 @@ copy = op(
     batch=_copy_batch,
     elementwise=True,
     backward_name="CopyBackwards",
+    write_kernel=assign,
     kind="overwrite",
 )  # fmt: skip
 

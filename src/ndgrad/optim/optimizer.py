@@ -102,6 +102,31 @@ class Required:
 required = Required()
 
 
+def _parameters(params: Any) -> tuple[list[Any], list[str] | None]:
+    """The parameters that a group is given, and their names if it is given pairs."""
+    if isinstance(params, Variable):
+        return [params], None
+    if isinstance(params, (set, frozenset)):
+        raise TypeError("the parameters of a group need an order that is the same in every run, and a set has none. Give a list.")
+    given = list(params)
+    if given and all(isinstance(p, tuple) for p in given):
+        return [p for _, p in given], [name for name, _ in given]
+    if any(isinstance(p, tuple) for p in given):
+        raise ValueError("some parameters of a group have names and some have not. Name all of them, or none.")
+    return given, None
+
+
+def _check_parameter(p: Any, may_be_computed: bool) -> None:
+    """Raise if an optimizer cannot update a parameter."""
+    if not isinstance(p, Variable):
+        raise TypeError(f"an optimizer takes tensors, and one of the parameters is {type(p).__name__}.")
+    if not (may_be_computed or p.is_leaf or p.retains_grad):
+        raise ValueError(
+            f"can't optimize a non-leaf Tensor: one of shape {tuple(p.shape)} was computed by {p.grad_fn}. Optimize the leaves it "
+            "was computed from, or detach() it."
+        )
+
+
 class Optimizer:
     """The base of all optimizers: a subclass defines `step`.
 
@@ -180,30 +205,14 @@ class Optimizer:
         """
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}.")
-        params = param_group["params"]
-        given: list[Any]
-        if isinstance(params, Variable):
-            given = [params]
-        elif isinstance(params, (set, frozenset)):
-            raise TypeError("the parameters of a group need an order that is the same in every run, and a set has none. Give a list.")
-        else:
-            given = list(params)
         group = dict(param_group)
-        if given and all(isinstance(p, tuple) for p in given):
-            group["param_names"] = [name for name, _ in given]
-            given = [p for _, p in given]
-        elif any(isinstance(p, tuple) for p in given):
-            raise ValueError("some parameters of a group have names and some have not. Name all of them, or none.")
+        given, names = _parameters(param_group["params"])
+        if names is not None:
+            group["param_names"] = names
         if self.param_groups and ("param_names" in group) != ("param_names" in self.param_groups[0]):
             raise ValueError("some groups have names of parameters and some have not. Name all of them, or none.")
         for p in given:
-            if not isinstance(p, Variable):
-                raise TypeError(f"an optimizer takes tensors, and one of the parameters is {type(p).__name__}.")
-            if not (self.defaults.get("differentiable") or p.is_leaf or p.retains_grad):
-                raise ValueError(
-                    f"can't optimize a non-leaf Tensor: one of shape {tuple(p.shape)} was computed by {p.grad_fn}. Optimize the leaves it "
-                    "was computed from, or detach() it."
-                )
+            _check_parameter(p, may_be_computed=bool(self.defaults.get("differentiable")))
         group["params"] = given
         for name, default in self.defaults.items():
             if isinstance(default, Required) and name not in group:

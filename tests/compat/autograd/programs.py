@@ -436,10 +436,10 @@ def an_ordinary_differential_equation(A):
     def lotka(y, t, a, b):
         return A.np.array([a * y[0] - b * y[0] * y[1], -y[1] + b * y[0] * y[1]])
 
-    t = onp.linspace(0.0, 2.0, 5)
+    t = onp.linspace(0.0, 1.0, 3)
 
     def loss(y0, a, b):
-        return A.np.sum(A.scipy.integrate.odeint(lotka, y0, t, A.tuple((a, b)), rtol=1e-10, atol=1e-10) ** 2)
+        return A.np.sum(A.scipy.integrate.odeint(lotka, y0, t, A.tuple((a, b)), rtol=1e-8, atol=1e-9) ** 2)
 
     return A.grad(loss, (0, 1, 2))(onp.array([1.0, 0.5]), 1.1, 0.4)
 

@@ -150,7 +150,7 @@ class _Pushing:
         values, wide = [], []
         for a in args:
             if isinstance(a, Variable):
-                if face is None or a.keeps_saved:
+                if face is None or a.on_numpy_face:
                     face = a.__class__
                 values.append(a._array)
                 wide.append(self.wide_of(a))

@@ -379,7 +379,7 @@ def matmul_beside_tensors(left: Any, right: Any) -> Tensor:
     """A product of which one operand is SciPy's sparse array and the other a tensor; the result has the tensor's face."""
     tensor = left if isinstance(left, Variable) else right
     made = product(as_sparse(left), right) if is_scipys(left) else product_from_left(left, as_sparse(right))
-    return made if tensor.keeps_saved else made.tensor()
+    return made if tensor.on_numpy_face else made.tensor()
 
 
 register(matmul_beside_tensors=matmul_beside_tensors)
