@@ -18,8 +18,7 @@ from ndgrad.compiler.native.ir import Function, Vector, element_of, module
 from ndgrad.compiler.native.target import Target
 from ndgrad.compiler.program import Value
 
-#: The threads that a program may use, and the floating-point operations of a matrix product from which on it uses them.
-_THREADS = allowed.max_threads
+#: The floating-point operations of a matrix product from which on it is shared among threads.
 _SHARED_FLOPS = 500_000
 
 Slots = dict[Value, int]
@@ -30,6 +29,8 @@ class Assembly:
 
     def __init__(self, target: Target) -> None:
         self.target = target
+        #: the threads that the program may use
+        self.threads = allowed.max_threads
         self.functions: list[Function | str] = []
         self.kernels: list[Nest] = []
         self.products: list[Product] = []
@@ -100,7 +101,7 @@ class Assembly:
         self.outside.update(symbols(step.element))
         alone = step.chunks == 1 or step.flops < _SHARED_FLOPS
         self.functions += step.functions(name, slots, alone)
-        self.buffer = max(self.buffer, step.buffer_bytes * _THREADS)
+        self.buffer = max(self.buffer, step.buffer_bytes * self.threads)
         if alone:
             f.call_void(name, "ptr %table", "i64 0", "i64 0")
         else:
@@ -119,7 +120,7 @@ class Assembly:
     def _share(self, f: Function, work: str, pieces: int) -> None:
         """Let the workers do pieces of work."""
         self.outside.update(pool.symbols())
-        f.call_outside("ndgrad_run", f"ptr @{work}", "ptr %table", f"i64 {pieces}", f"i64 {_THREADS}")
+        f.call_outside("ndgrad_run", f"ptr @{work}", "ptr %table", f"i64 {pieces}", f"i64 {self.threads}")
 
     def _clear(self, f: Function, slot: int, value: Value) -> None:
         """Let memory begin as zeros."""

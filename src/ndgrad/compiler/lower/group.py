@@ -279,7 +279,8 @@ class _Grouping:
         """An instruction over all indices of a kernel, if it can be one."""
         if kernel.size != prod(shape):
             return None
-        stage, placed = 0, []
+        stage = 0
+        placed: list[Place | None] = []
         for place in reads:
             if place is None:
                 placed.append(None)
@@ -320,7 +321,8 @@ class _Grouping:
         values = list(instruction.values())
         if not any(self.places[v].root in kernel.row_values for v in values):
             return None
-        stage, placed = 0, []
+        stage = 0
+        placed: list[Place | None] = []
         for argument in instruction.arguments:
             if argument.__class__ is not Value:
                 placed.append(None)

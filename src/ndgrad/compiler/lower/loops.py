@@ -86,10 +86,10 @@ class Loop:
                     f.do(f"store ptr {here[k]}, ptr {slot(program.inputs[k])}")
                 f.do(f"store ptr {now}, ptr {slot(program.outputs[k])}")
                 here[k].next, now.next, following.next = now.name, following.name, now.name
-            reads = zip(program.inputs[carried + invariant :], settings["reads"], self.reads[carried + invariant :], strict=True)
-            for (value, (start, step), place), base in zip(reads, places[carried + invariant :], strict=True):
+            for k, (start, step) in enumerate(settings["reads"], start=carried + invariant):
+                value, read, base = program.inputs[k], self.reads[k], places[k]
                 if value in self.slots:
-                    row = f.mul(f.add(f.mul(t, step), start), place.strides[0] * place.root.dtype.itemsize)
+                    row = f.mul(f.add(f.mul(t, step), start), read.strides[0] * read.root.dtype.itemsize)
                     f.do(f"store ptr {f.ahead(base, row)}, ptr {slot(value)}")
             for value, base in zip(program.outputs[carried + last :], stacks, strict=True):
                 f.do(f"store ptr {f.ahead(base, f.mul(t, value.nbytes))}, ptr {slot(value)}")

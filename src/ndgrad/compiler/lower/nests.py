@@ -58,6 +58,8 @@ class Nest:
         self.kernel = kernel
         self.name = name
         self.slots = slots
+        #: the numbers per row that are known so far
+        self.row: dict[Value, str] = {}
         self.loads: dict[tuple[Value, int, tuple[int, ...]], Access] = {}
         self.stores: dict[Value, Access] = {}
         self.targets = {value: _access(place) for value, place in kernel.targets.items()}
@@ -210,7 +212,7 @@ class Nest:
         kernel = self.kernel
         chunked = len(self.shape) == 1 and (kernel.rows is None or self.splits_row)
         start, stop = ("%begin", "%end") if chunked else ("0", str(self.shape[-1] if self.shape else 1))
-        self.row: dict[Value, str] = {}
+        self.row = {}
         for stage in range(kernel.stages):
             turn = _Turn(self, bases, [i for i in kernel.items if i.stage == stage and not i.per_row])
             sums = [i.instruction.result for i in turn.items if i.instruction.result in kernel.row_values]
@@ -251,55 +253,66 @@ class Nest:
 
     def _pass(self, turn: _Turn, start: str, stop: str, sums: Sequence[Value]) -> None:
         """One way through a row."""
-        f = self.f
-        if not sums:
-            if start == "0" and stop == str(self.lanes):
-                turn.write("0", self.lanes)
-                return
-            rest = self.shape[-1]
-            for width in dict.fromkeys([self.lanes * self.abreast, self.lanes, 1]):
-                if rest >= width:  # pieces of a row are whole vectors, but for the last
-                    rest %= width
-                    end = _whole_vectors(f, start, stop, width) if rest else stop
-                    with f.loop(end, start, str(width)) as i:
-                        turn.write(i, width)
-                    start = end
-            return
-        accumulators = [pointwise.Accumulator(f, v, next(i.instruction for i in turn.items if i.instruction.result is v)) for v in sums]
-        if start == "0" and stop == str(self.lanes):
-            found = turn.write("0", self.lanes)
-            for a in accumulators:
-                self.row[a.value] = a.finished(a.added(a.start(), a.across(found[a.value], self.lanes)))
-            return
-        lanes = self.lanes * self.abreast
-        vectors = start
+        at_once = start == "0" and stop == str(self.lanes)  # a short row is one vector
+        if sums:
+            items = {i.instruction.result: i.instruction for i in turn.items}
+            accumulators = [pointwise.Accumulator(self.f, v, items[v]) for v in sums]
+            if at_once:
+                found = turn.write("0", self.lanes)
+                for a in accumulators:
+                    self.row[a.value] = a.finished(a.added(a.start(), a.across(found[a.value], self.lanes)))
+            else:
+                self._summing_pass(turn, start, stop, accumulators)
+        elif at_once:
+            turn.write("0", self.lanes)
+        else:
+            self._plain_pass(turn, start, stop)
+
+    def _plain_pass(self, turn: _Turn, start: str, stop: str) -> None:
+        """A loop over several vectors side by side, one over the vectors that are left, and one over the elements."""
+        f, rest = self.f, self.shape[-1]
+        for width in dict.fromkeys([self.lanes * self.abreast, self.lanes, 1]):
+            if rest >= width:  # pieces of a row are whole vectors, but for the last
+                rest %= width
+                end = _whole_vectors(f, start, stop, width) if rest else stop
+                with f.loop(end, start, str(width)) as i:
+                    turn.write(i, width)
+                start = end
+
+    def _summing_pass(self, turn: _Turn, start: str, stop: str, accumulators: list[pointwise.Accumulator]) -> None:
+        """A loop over blocks of vectors, and one over the elements that are left; the states of the sums go from one to the other."""
+        f, lanes = self.f, self.lanes * self.abreast
         states = {a: a.start() for a in accumulators}
+        vectors = start
         if lanes > 1:
             vectors = _whole_vectors(f, start, stop, lanes) if self.shape[-1] % lanes else stop
-            carried = {a: [f.carried(element_of(a.value.dtype), s) for s in states[a]] for a in accumulators}
+            carried = self._carried(states)
             with f.loop(vectors, start, str(lanes * _BLOCK), _flat(carried.values())) as i:
                 limit = f.call("i64", "llvm.smin.i64", f"i64 {f.add(i, lanes * _BLOCK)}", f"i64 {vectors}")
-                partial = {a: f.carried(Vector(element_of(a.value.dtype), lanes), a.identity(lanes)) for a in accumulators}
+                partial = {a: f.carried(Vector(a.kind, lanes), a.identity(lanes)) for a in accumulators}
                 with f.loop(limit, i, str(lanes), list(partial.values())) as j:
                     found = turn.write(j, lanes)
                     for a, c in partial.items():
                         c.next = a.combined(c.name, found[a.value], lanes)
-                for a, c in partial.items():
-                    for state, new in zip(carried[a], a.added([s.name for s in carried[a]], a.across(c.name, lanes)), strict=True):
-                        state.next = new
+                self._add_to(carried, {a: a.across(c.name, lanes) for a, c in partial.items()})
             states = {a: [s.name for s in carried[a]] for a in accumulators}
-        if vectors == stop:
-            for a in accumulators:
-                self.row[a.value] = a.finished(states[a])
-            return
-        carried = {a: [f.carried(element_of(a.value.dtype), s) for s in states[a]] for a in accumulators}
-        with f.loop(stop, vectors, "1", _flat(carried.values())) as i:
-            found = turn.write(i, 1)
-            for a in accumulators:
-                for state, new in zip(carried[a], a.added([s.name for s in carried[a]], found[a.value]), strict=True):
-                    state.next = new
+        if vectors != stop:
+            carried = self._carried(states)
+            with f.loop(stop, vectors, "1", _flat(carried.values())) as i:
+                found = turn.write(i, 1)
+                self._add_to(carried, {a: found[a.value] for a in accumulators})
+            states = {a: [s.name for s in carried[a]] for a in accumulators}
         for a in accumulators:
-            self.row[a.value] = a.finished([s.name for s in carried[a]])
+            self.row[a.value] = a.finished(states[a])
+
+    def _carried(self, states: dict[pointwise.Accumulator, list[str]]) -> dict[pointwise.Accumulator, list[Carried]]:
+        return {a: [self.f.carried(a.kind, s) for s in state] for a, state in states.items()}
+
+    def _add_to(self, carried: dict[pointwise.Accumulator, list[Carried]], terms: dict[pointwise.Accumulator, str]) -> None:
+        """Let the states that a loop carries go on with further terms."""
+        for a, states in carried.items():
+            for state, new in zip(states, a.added([s.name for s in states], terms[a]), strict=True):
+                state.next = new
 
 
 class _Turn:
@@ -376,7 +389,7 @@ class _Turn:
         step = access.strides[-1] if access.strides else 0
         if step == 0:
             return f.splat(f.load(Vector(element), base), Vector(element, lanes))
-        start = f.address(element, base, _times(f, self.index, step))
+        start = f.address(element, base, str(_times(f, self.index, step)))
         if step == 1 or lanes == 1:
             return f.load(Vector(element, lanes), start)
         gathered = "poison"
@@ -389,7 +402,7 @@ class _Turn:
         f, base, lanes = self.f, self.bases[access], self.lanes
         element = element_of(access.root.dtype)
         step = access.strides[-1] if access.strides else 0
-        start = f.address(element, base, _times(f, self.index, step)) if step else base
+        start = f.address(element, base, str(_times(f, self.index, step))) if step else base
         if step == 1 or lanes == 1:
             f.store(Vector(element, lanes), register, start)
             return
