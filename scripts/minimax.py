@@ -50,6 +50,17 @@ def _scaled_erfc(t: Any) -> Any:
     return mp.exp(x * x) * mp.erfc(x) * (1 + 2 * x) - mp.mpf("1.28125")
 
 
+_DIGAMMA_ROOT = mp.findroot(mp.digamma, mp.mpf("1.4616321449683623"))
+
+
+def _stirling(y: Any) -> Any:
+    return (mp.loggamma(y) - (y - mp.mpf("0.5")) * mp.log(y) + y - mp.log(2 * mp.pi) / 2) * y
+
+
+def _digamma_tail(y: Any) -> Any:
+    return (mp.log(y) - 1 / (2 * y) - mp.digamma(y)) * y * y
+
+
 FITS = {
     "exponential": Fit("(exp(r) - 1 - r) / r^2", lambda r: (mp.exp(r) - 1 - r) / r**2, (-0.3475, 0.3475), lambda r: abs(r), 10, 5, 6),
     "logarithm": Fit("(log((1 + s) / (1 - s)) - 2 s) / s^3, z = s^2",
@@ -68,6 +79,16 @@ FITS = {
     "error_function": Fit("erf(x) / x - 1, z = x^2", _root(lambda x: mp.erf(x) / x - 1), (_TINY, 1.0), lambda z: 1, 12, 6, 7),
     "scaled_erfc": Fit("erfc(x) exp(x^2) (1 + 2 x) - 1.28125, t = (x - 2) / (x + 2)",
         _scaled_erfc, (-0.61, 0.873), lambda t: 1, 24, 11, 13),
+    "stirling": Fit("(lgamma(y) - (y - 1/2) log(y) + y - log(2 pi) / 2) y, z = 1 / y^2",
+        lambda z: _stirling(1 / mp.sqrt(z)), (_TINY, 1 / mp.mpf(63)), lambda z: mp.mpf("0.02"), 7, 3, 4),
+    "digamma_tail": Fit("(log(y) - 1 / (2 y) - digamma(y)) / z, z = 1 / y^2",
+        lambda z: _digamma_tail(1 / mp.sqrt(z)), (_TINY, 1 / mp.mpf(63)), lambda z: z, 7, 3, 4),
+    "lgamma_at_one": Fit("(lgamma(1 + t) + gamma t) / t^2",
+        lambda t: (mp.loggamma(1 + t) + mp.euler * t) / t**2, (-0.04, 0.04), lambda t: abs(t), 9, 4, 5),
+    "lgamma_at_two": Fit("(lgamma(2 + t) - (1 - gamma) t) / t^2",
+        lambda t: (mp.loggamma(2 + t) - (1 - mp.euler) * t) / t**2, (-0.04, 0.04), lambda t: abs(t), 8, 3, 4),
+    "digamma_at_root": Fit("digamma(x0 + t) / t, digamma(x0) = 0",
+        lambda t: mp.digamma(_DIGAMMA_ROOT + t) / t, (-0.04, 0.04), lambda t: 1, 10, 5, 6),
     "cube_root": Fit("cbrt(m)", mp.cbrt, (0.353, 2.83), lambda m: 1 / mp.cbrt(m), 4, 4, 4),
 }  # fmt: skip
 
@@ -123,7 +144,8 @@ def _parts(value: Any, widths: tuple[int, ...], single: bool = False) -> tuple[f
 def constants() -> dict[str, tuple[float, ...]]:
     numbers = {
         "ln2": mp.log(2), "inverse_ln2": 1 / mp.log(2), "log10_2": mp.log10(2), "inverse_ln10": 1 / mp.log(10), "half_pi": mp.pi / 2,
-        "three_quarters_pi": mp.pi * 3 / 4,
+        "three_quarters_pi": mp.pi * 3 / 4, "pi": mp.pi, "log_pi": mp.log(mp.pi), "half_log_two_pi": mp.log(2 * mp.pi) / 2,
+        "euler_gamma": +mp.euler, "digamma_root": _DIGAMMA_ROOT,
     }
     found = {}
     for name, value in numbers.items():

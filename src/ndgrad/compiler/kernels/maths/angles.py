@@ -51,19 +51,15 @@ def _beyond(x: Real, n: Real, r: Pair) -> tuple[Real, Pair]:
     """Replace n and r where x is large."""
     w = x.w
     f, type = w.f, w.type
-    large = absolute(x) > _NEAR[w.precision]
-    before, far, after = f.block, f.fresh("far"), f.fresh("after")
-    f.branch(w.any(large), far, after)
-    f.label(far)
-    f.needed.append(("large_angle", type))
-    triple = f"{{{type}, {type}, {type}}}"
-    found = f.set(f"call {triple} @{symbol('large_angle', type)}({type} {x})")
-    parts = [Real(w, f.set(f"extractvalue {triple} {found}, {i}")) for i in range(3)]
-    chosen = [large.choose(new, old) for new, old in zip(parts, (n, r.hi, r.lo))]
-    f.jump(after)
-    f.label(after)
-    joined = [Real(w, f.set(f"phi {type} [{old}, %{before}], [{new}, %{far}]")) for old, new in zip((n, r.hi, r.lo), chosen)]
-    return joined[0], Pair(joined[1], joined[2])
+
+    def far() -> list[Real]:
+        f.needed.append(("large_angle", type))
+        triple = f"{{{type}, {type}, {type}}}"
+        found = f.set(f"call {triple} @{symbol('large_angle', type)}({type} {x})")
+        return [Real(w, f.set(f"extractvalue {triple} {found}, {i}")) for i in range(3)]
+
+    n, high, low = w.rarely(absolute(x) > _NEAR[w.precision], (n, r.hi, r.lo), far)
+    return n, Pair(high, low)
 
 
 # ----- large angles --------------------------------------------------------------------------------------------------------

@@ -39,16 +39,12 @@ def fmod(x: Real, y: Real) -> Real:
     if w.degrees != "wide" and not w.fma:
         long = long | ((a >= b) & (b > 0.0) & ((b < 2.0**-900) | (a > 2.0**900)) & (a < float("inf")))
     f, type = w.f, w.type
-    before, far, after = f.block, f.fresh("far"), f.fresh("after")
-    f.branch(w.any(long), far, after)
-    f.label(far)
-    f.needed.append(("long_remainder", type))
-    found = Real(w, f.set(f"call {type} @{symbol('long_remainder', type)}({type} {a}, {type} {b})"))
-    chosen = long.choose(found, left)
-    f.jump(after)
-    f.label(after)
-    joined = Real(w, f.set(f"phi {type} [{left}, %{before}], [{chosen}, %{far}]"))
-    return copysign(joined, x)
+
+    def by_hand() -> list[Real]:
+        f.needed.append(("long_remainder", type))
+        return [Real(w, f.set(f"call {type} @{symbol('long_remainder', type)}({type} {a}, {type} {b})"))]
+
+    return copysign(w.rarely(long, [left], by_hand)[0], x)
 
 
 def remainder(x: Real, y: Real) -> Real:

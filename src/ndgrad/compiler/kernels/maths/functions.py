@@ -20,6 +20,7 @@ from ndgrad.compiler.kernels.maths import (
     division,
     error_function,
     exponential,
+    gamma,
     hyperbolic,
     inverse_trigonometric,
     logarithm,
@@ -77,6 +78,9 @@ FORMULAS: dict[str, Formula] = {
     # the error function
     "erf": Formula(1, error_function.erf, 1.4),
     "erfc": Formula(1, error_function.erfc, 1.3),
+    # the gamma function; below 0 the error is small beside the terms of the reflection
+    "lgamma": Formula(1, gamma.lgamma, 1.5),
+    "digamma": Formula(1, gamma.digamma, 2.0),
     # exact
     "floor": Formula(1, rounding.floor, 0.0),
     "ceil": Formula(1, rounding.ceil, 0.0),

@@ -41,7 +41,7 @@ def _power(a: Real, y: Real) -> Real:
     w = a.w
     # beyond, any other a than 1 overflows or underflows
     y = bounded(y, -(2.0**70), 2.0**70)
-    logarithm = _log(a) if w.degrees != "wide" else _short_log(a)
+    logarithm = log_pair(a) if w.degrees != "wide" else _short_log(a)
     top = a.equals(0.0).choose(w.real(-math.inf), a.equals(math.inf).choose(math.inf, logarithm.hi))
     product = top * y
     if w.degrees == "wide":
@@ -57,7 +57,8 @@ def _short_log(a: Real) -> Pair:
     return Pair(muladd(parts.e, math.log(2), near.f - (near.half - near.rest)), a)
 
 
-def _log(a: Real) -> Pair:
+def log_pair(a: Real) -> Pair:
+    """log(a), positive and finite, with some 65 right bits."""
     w = a.w
     parts = Split(a)
     f, bottom = parts.m - 1.0, two_sum(w.real(1.0), parts.m)

@@ -15,12 +15,14 @@ from ndgrad.compiler.kernels.maths.pairs import Pair, quick_two_sum, two_product
 from ndgrad.compiler.kernels.maths.values import Bits, Mask, Real, absolute, muladd, polynomial, with_sign
 
 
-def _sine(r: Pair, z: Real) -> Pair:
+def sine(r: Pair, z: Real) -> Pair:
+    """sin(r) as a sum of two, for r between -pi/4 and pi/4; z is r.hi squared."""
     tail = muladd(polynomial(z, POLYNOMIALS["sine"][z.w.degrees]) * z, r.hi, muladd(z * r.lo, -0.5, r.lo))
     return Pair(r.hi, tail)
 
 
-def _cosine(r: Pair, z: Real) -> Pair:
+def cosine(r: Pair, z: Real) -> Pair:
+    """cos(r) likewise."""
     half = z * 0.5
     first = quick_two_sum(z.w.real(1.0), -half)
     tail = muladd(polynomial(z, POLYNOMIALS["cosine"][z.w.degrees]), z * z, first.lo - r.hi * r.lo)
@@ -42,7 +44,7 @@ def _of_quadrant(x: Real, ahead: int) -> Real:
     n, r = reduced(x)
     z = r.hi * r.hi
     quadrant = x.w.shifted(n) + ahead if ahead else x.w.shifted(n)
-    value = _odd(quadrant).choose(_cosine(r, z).value(), _sine(r, z).value())
+    value = _odd(quadrant).choose(cosine(r, z).value(), sine(r, z).value())
     return with_sign(value, _sign(quadrant))
 
 
@@ -63,12 +65,12 @@ def tan(x: Real) -> Real:
         return tan(x.wide()).narrow()
     n, r = reduced(x)
     z = r.hi * r.hi
-    sine, cosine = _sine(r, z), _cosine(r, z)
-    sine, cosine = quick_two_sum(sine.hi, sine.lo), quick_two_sum(cosine.hi, cosine.lo)
+    s, c = sine(r, z), cosine(r, z)
+    s, c = quick_two_sum(s.hi, s.lo), quick_two_sum(c.hi, c.lo)
     quadrant = x.w.shifted(n)
     odd = _odd(quadrant)
-    top = Pair(odd.choose(cosine.hi, sine.hi), odd.choose(cosine.lo, sine.lo))
-    bottom = Pair(odd.choose(sine.hi, cosine.hi), odd.choose(sine.lo, cosine.lo))
+    top = Pair(odd.choose(c.hi, s.hi), odd.choose(c.lo, s.lo))
+    bottom = Pair(odd.choose(s.hi, c.hi), odd.choose(s.lo, c.lo))
     inverse = 1.0 / bottom.hi
     first = top.hi * inverse
     taken = two_product(first, bottom.hi)

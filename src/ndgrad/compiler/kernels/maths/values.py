@@ -16,7 +16,7 @@ where it has not, so a formula that is right for both uses it where the differen
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import overload
 
 from ndgrad.compiler.native.ir import SIZES, Function, Vector
@@ -76,6 +76,18 @@ class Writer:
     def wide(self) -> Writer:
         """The same lanes in double precision."""
         return Writer(self.f, Vector("double", self.type.lanes), self.fma, wide=True)
+
+    def rarely(self, mask: Mask, common: Sequence[Real], rare: Callable[[], Sequence[Real]]) -> list[Real]:
+        """Values that are `common` where the mask is false and `rare` where it is true; the latter run only if some lane is."""
+        f = self.f
+        before, there, after = f.block, f.fresh("rare"), f.fresh("after")
+        f.branch(self.any(mask), there, after)
+        f.label(there)
+        chosen = [mask.choose(new, old) for new, old in zip(rare(), common)]
+        there = f.block
+        f.jump(after)
+        f.label(after)
+        return [Real(self, f.set(f"phi {self.type} [{old}, %{before}], [{new}, %{there}]")) for old, new in zip(common, chosen)]
 
     def any(self, mask: Mask) -> str:
         """An i1: whether some lane is true."""
