@@ -37,7 +37,17 @@ from typing import NamedTuple
 
 from ndgrad.compiler.kernels.packing import pack_functions
 from ndgrad.compiler.kernels.thin import NARROW, thin_functions, thin_road
-from ndgrad.compiler.kernels.tiles import ACCUMULATE, LAST, Epilogue, TileShape, tile_kernel, tile_name, tile_shape, tile_signature
+from ndgrad.compiler.kernels.tiles import (
+    ACCUMULATE,
+    LAST,
+    Epilogue,
+    TileShape,
+    handed_on,
+    tile_kernel,
+    tile_name,
+    tile_shape,
+    tile_signature,
+)
 from ndgrad.compiler.kernels.work import work_function
 from ndgrad.compiler.native.ir import SIZES, Function
 from ndgrad.compiler.native.target import Target
@@ -113,13 +123,13 @@ def _block(prefix: str, plan: Blocking, tiles: int, finishes: bool) -> Function:
     """Rows and columns of C by one thread; strides in bytes; `%row` and `%column` are the block's place in the whole C."""
     f = Function(f"{prefix}_block", _BLOCK, linkage="internal", attributes="nounwind")
     tile, size = plan.tile, plan.size
-    thin = f.call("i1", f"{prefix}_thin", *_arguments(_BLOCK))
+    thin = f.call("i1", f"{prefix}_thin", *handed_on(_BLOCK))
     done, onward = f.fresh("done"), f.fresh("onward")
     f.branch(thin, done, onward)
     f.label(done)
     if finishes:
         # The sums stand in C: a product without k that adds to C runs the epilogue over it.
-        f.call_void(f"{prefix}_block", *_arguments(_BLOCK, {"%K": "0", "%accumulate": "1"}))
+        f.call_void(f"{prefix}_block", *handed_on(_BLOCK, {"%K": "0", "%accumulate": "1"}))
     f.returns()
     f.label(onward)
     # Equal blocks of k, a whole number of vectors each.
@@ -287,7 +297,7 @@ BATCH = f"i64 %dims, ptr %table, {PRODUCT}"
 
 def _product(prefix: str) -> Function:
     f = Function(prefix, PRODUCT, attributes="nounwind")
-    f.call_void(f"{prefix}_part", *_arguments(PRODUCT), "i64 0")
+    f.call_void(f"{prefix}_part", *handed_on(PRODUCT), "i64 0")
     f.returns()
     return f
 
@@ -312,17 +322,11 @@ def _batch(prefix: str, plan: Blocking) -> Function:
                 offset.next = f.add(offset.name, f.mul(place, stride))
         moved = {f"%{m}": f.ahead(f"%{m}", f.mul(offset.name, plan.size)) for m, offset in zip("ABC", offsets)}
         moved |= {"%begin": first, "%end": last}
-        f.call_void(f"{prefix}_part", *_arguments(PRODUCT, moved), f"i64 {f.mul(index, '%M')}")
+        f.call_void(f"{prefix}_part", *handed_on(PRODUCT, moved), f"i64 {f.mul(index, '%M')}")
         chunk.next = f.add(chunk.name, f.sub(last, first))
         chunks_left.stop = f.compare("sge", chunk.next, "%end")
     f.returns()
     return f
-
-
-def _arguments(parameters: str, changed: dict[str, str] | None = None) -> list[str]:
-    """The parameters of a function, handed on, some of them changed."""
-    pairs = [word.split() for word in parameters.split(", ")]
-    return [f"{type} {(changed or {}).get(name, name)}" for type, name in pairs]
 
 
 def _part(prefix: str, plan: Blocking) -> Function:
@@ -333,7 +337,7 @@ def _part(prefix: str, plan: Blocking) -> Function:
     with f.when(_is_small(f, plan)):
         with f.when(f.compare("slt", "%begin", "%end")):
             same = {f"%{name}": value for name, value in strides.items()} | {"%row": "%row0", "%column": "0"}
-            f.call_void(f"{prefix}_block", *_arguments(_BLOCK, same))
+            f.call_void(f"{prefix}_block", *handed_on(_BLOCK, same))
         f.returns()
         f.label(f.fresh("never"))
     high, wide, down, _ = _chunk_sizes(f, prefix)

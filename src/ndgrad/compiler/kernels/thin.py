@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ndgrad.compiler.kernels.tiles import multiply_add
+from ndgrad.compiler.kernels.tiles import handed_on, multiply_add
 from ndgrad.compiler.native.ir import SIZES, Function, Vector, number
 
 #: Narrow means up to so many rows or columns.
@@ -21,10 +21,9 @@ NARROW = 3
 
 def thin_functions(prefix: str, type: Vector) -> list[Function]:
     """`{prefix}_dots` and `{prefix}_sums`, each for any narrow operand."""
-    parts = [_dots_store(prefix, type)]
+    parts = [_dots_store(prefix, type), _dots(prefix, type, 1, 1), _sums(prefix, type, 1, 1)]
     for narrow in range(1, NARROW + 1):
-        parts += [_dots(prefix, type, rows, narrow) for rows in (4, 1)]
-        parts += [_sums(prefix, type, deep, narrow) for deep in (_depth(narrow), 1)]
+        parts += [_dots(prefix, type, 4, narrow), _sums(prefix, type, _depth(narrow), narrow)]
     return [*parts, _all_dots(prefix), _all_sums(prefix)]
 
 
@@ -105,17 +104,18 @@ def lanes_sum(f: Function, type: Vector, value: str) -> str:
 
 
 def _all_dots(prefix: str) -> Function:
-    """All rows of X: four at a time, then one."""
+    """All rows of X: four at a time, then what is left one by one."""
     f = Function(f"{prefix}_dots", f"i64 %rows, i64 %narrow, {_DOTS}", linkage="internal", attributes="nounwind")
-    names = ["K", "X", "rsX", "Y", "rsY", "O", "rsO", "csO", "accumulate"]
     fours = f.mul(f.div("%rows", 4), 4)
-    for narrow in range(1, NARROW + 1):
-        with f.when(f.compare("eq", "%narrow", narrow)):
-            for rows, start, stop in ((4, "0", fours), (1, fours, "%rows")):
-                with f.loop(stop, start=start, step=str(rows)) as i:
-                    changed = {"X": f.ahead("%X", f.mul(i, "%rsX")), "O": f.ahead("%O", f.mul(i, "%rsO"))}
-                    arguments = [f"{'ptr' if n in 'XYO' else 'i64'} {changed.get(n, f'%{n}')}" for n in names]
-                    f.call_void(f"{prefix}_dots_{rows}x{narrow}", *arguments)
+    with f.loop(fours, step="4") as i:
+        x, out = f.ahead("%X", f.mul(i, "%rsX")), f.ahead("%O", f.mul(i, "%rsO"))
+        for narrow in range(1, NARROW + 1):
+            with f.when(f.compare("eq", "%narrow", narrow)):
+                f.call_void(f"{prefix}_dots_4x{narrow}", *handed_on(_DOTS, {"%X": x, "%O": out}))
+    with f.loop("%rows", start=fours) as i, f.loop("%narrow") as n:
+        places = {"%X": f.ahead("%X", f.mul(i, "%rsX")), "%Y": f.ahead("%Y", f.mul(n, "%rsY"))}
+        places["%O"] = f.ahead(f.ahead("%O", f.mul(i, "%rsO")), f.mul(n, "%csO"))
+        f.call_void(f"{prefix}_dots_1x1", *handed_on(_DOTS, places))
     f.returns()
     return f
 
@@ -173,20 +173,22 @@ def _sums(prefix: str, type: Vector, deep: int, narrow: int) -> Function:
 def _all_sums(prefix: str) -> Function:
     """All k: several rows of X at a time, then one; from the second turn on, what is there is added to."""
     f = Function(f"{prefix}_sums", f"i64 %K, i64 %narrow, {_SUMS}", linkage="internal", attributes="nounwind")
-    names = ["N", "X", "rsX", "Y", "rsY", "csY", "O", "rsO", "accumulate"]
-    for narrow in range(1, NARROW + 1):
-        with f.when(f.compare("eq", "%narrow", narrow)):
-            deep = _depth(narrow)
-            whole = f.mul(f.div("%K", deep), deep)
-            for step, start, stop in ((deep, "0", whole), (1, whole, "%K")):
-                with f.loop(stop, start=start, step=str(step)) as k:
-                    changed = {
-                        "X": f.ahead("%X", f.mul(k, "%rsX")),
-                        "Y": f.ahead("%Y", f.mul(k, "%csY")),
-                        "accumulate": f.choose(f.compare("sgt", k, 0), 1, "%accumulate"),
-                    }
-                    arguments = [f"{'ptr' if n in 'XYO' else 'i64'} {changed.get(n, f'%{n}')}" for n in names]
-                    f.call_void(f"{prefix}_sums_{step}x{narrow}", *arguments)
+    deep = f.choose(f.compare("eq", "%narrow", 1), _depth(1), _depth(2))
+    whole = f.mul(f.div("%K", deep), deep)
+
+    def places(k: str) -> dict[str, str]:
+        again = f.choose(f.compare("sgt", k, 0), 1, "%accumulate")
+        return {"%X": f.ahead("%X", f.mul(k, "%rsX")), "%Y": f.ahead("%Y", f.mul(k, "%csY")), "%accumulate": again}
+
+    with f.loop(whole, step=deep) as k:
+        here = places(k)
+        for narrow in range(1, NARROW + 1):
+            with f.when(f.compare("eq", "%narrow", narrow)):
+                f.call_void(f"{prefix}_sums_{_depth(narrow)}x{narrow}", *handed_on(_SUMS, here))
+    with f.loop("%K", start=whole) as k, f.loop("%narrow") as n:
+        here = places(k)
+        here |= {"%Y": f.ahead(here["%Y"], f.mul(n, "%rsY")), "%O": f.ahead("%O", f.mul(n, "%rsO"))}
+        f.call_void(f"{prefix}_sums_1x1", *handed_on(_SUMS, here))
     f.returns()
     return f
 

@@ -146,6 +146,12 @@ def tile_kernel(
     return f
 
 
+def handed_on(parameters: str, changed: dict[str, str] | None = None) -> list[str]:
+    """The parameters of a function as the arguments of another, some of them changed."""
+    pairs = [(word.split()[0], word.split()[-1]) for word in parameters.split(", ")]
+    return [f"{type} {(changed or {}).get(name, name)}" for type, name in pairs]
+
+
 def multiply_add(f: Function, type: Vector, a: str, b: str, c: str) -> str:
     """a * b + c, in one rounding where the processor has that instruction."""
     return f.call(type, f"llvm.fmuladd.{type.suffix}", f"{type} {a}", f"{type} {b}", f"{type} {c}")
