@@ -14,6 +14,7 @@ from typing import Any
 from ndgrad._locks import make_lock
 from ndgrad.compiler.lower.native_program import NativeProgram
 from ndgrad.compiler.native.target import available
+from ndgrad.compiler.passes.hoist import hoisting
 from ndgrad.compiler.passes.reroll import rolled
 from ndgrad.compiler.program import Program
 from ndgrad.compiler.replay import Replay
@@ -40,7 +41,7 @@ class Runner:
         if os.environ.get("NDGRAD_COMPILE_REPLAY") or not available():
             return Replay(self.program)
         try:
-            return NativeProgram(rolled(self.program))
+            return NativeProgram(hoisting(rolled(self.program)))
         except Exception as error:
             if os.environ.get("NDGRAD_COMPILE_RAISE"):
                 raise

@@ -12,6 +12,7 @@ whoever reads another view of it afterwards takes it from that value. Whether an
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
@@ -49,6 +50,7 @@ class Memory:
         self.values_at: dict[Any, Value] = {}
 
 
+@functools.lru_cache(maxsize=4096)
 def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     """The strides of an array in C order."""
     step, out = itemsize, []

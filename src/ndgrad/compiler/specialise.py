@@ -35,7 +35,7 @@ from ndgrad.compiler.holding import Held
 from ndgrad.compiler.node import CompiledFunctionBackward
 from ndgrad.compiler.outside import hidden, payload_of
 from ndgrad.compiler.partition import split
-from ndgrad.compiler.passes import simplified
+from ndgrad.compiler.passes import simplified, with_loops
 from ndgrad.compiler.program import Program, Value
 from ndgrad.compiler.results import Results
 from ndgrad.compiler.trace import Tracer, line_of
@@ -221,8 +221,8 @@ class Specialisation:
     def _split(self, program: Program, values: list[Value], cotangents: list[Value], gradients: list[Value]) -> None:
         program.outputs = [*values, *gradients]
         program.check()
-        #: forward and backward in one
-        self.program = simplified(program)
+        #: forward and backward in one, with loops before they are split: what a round's backward needs of it is then a row of an array
+        self.program = with_loops(simplified(program))
         values, gradients = self.program.outputs[: len(values)], self.program.outputs[len(values) :]
         halves = split(self.program, values, cotangents, gradients)
         position = {v: i for i, v in enumerate(self.program.inputs)}

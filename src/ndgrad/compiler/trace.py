@@ -7,6 +7,7 @@ data, once for each combination.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -376,8 +377,15 @@ def _is_users(file: str) -> bool:
 def where() -> str | None:
     """The line outside ndgrad that is at work."""
     frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame is not None and _name_outside(frame.f_code.co_filename) is None:
         frame = frame.f_back  # type: ignore[assignment]
-    if frame is None or frame.f_code.co_filename.startswith("<"):
+    name = None if frame is None else _name_outside(frame.f_code.co_filename)
+    return f"{name}:{frame.f_lineno}" if name else None
+
+
+@functools.cache
+def _name_outside(file: str) -> str | None:
+    """The name of a file, empty for what is none; None for those of ndgrad."""
+    if file.startswith(_PACKAGE):
         return None
-    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+    return "" if file.startswith("<") else Path(file).name

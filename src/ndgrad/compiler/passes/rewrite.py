@@ -95,15 +95,16 @@ class Walk:
     def _add(self, instruction: Instruction) -> tuple[Value, ...]:
         op = instruction.op
         if op.name in _ARITHMETIC and self._is_ordinary(instruction):
-            return self._append(instruction)
+            return self.append(instruction)
         rules = self._rules.get(op.name, _NONE)
         for rule in rules if not op.elementwise else [*rules, *self._rules.get(ELEMENTWISE, _NONE)]:
             found = rule(self, instruction)
             if found is not None:
                 return (found,) if found.__class__ is Value else found  # type: ignore[return-value]
-        return self._append(instruction)
+        return self.append(instruction)
 
-    def _append(self, instruction: Instruction) -> tuple[Value, ...]:
+    def append(self, instruction: Instruction) -> tuple[Value, ...]:
+        """Add an instruction that no rule shall look at."""
         self.instructions.append(instruction)
         for value in instruction.results:
             self._defined[value] = instruction
