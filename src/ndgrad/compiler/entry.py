@@ -159,7 +159,7 @@ def explain(f: Any, *args: Any, **kwargs: Any) -> Explanation:
 
     >>> import ndgrad
     >>> print(ndgrad.compiler.explain(lambda x: x if x.sum() > 0 else -x, ndgrad.ones(2)))
-    runs eagerly: the function asks for the values of a tensor of shape () (bool) (...)
+    runs eagerly: the function asks for the values of a tensor of shape () (bool)...
     >>> ndgrad.compiler.explain(lambda x: x * 2, ndgrad.ones(2)).forward_ops
     1
     """
