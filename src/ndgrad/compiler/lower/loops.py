@@ -19,6 +19,7 @@ import numpy as np
 from ndgrad.compiler.lower.places import Place, is_contiguous
 from ndgrad.compiler.lower.plan import planned
 from ndgrad.compiler.native.ir import Function
+from ndgrad.compiler.passes.decompose import decompose
 from ndgrad.compiler.program import Instruction, Program, Value
 from ndgrad.ops.vocabulary import find
 
@@ -114,8 +115,6 @@ def can_read(place: Place, is_row: bool) -> bool:
 
 def lowered_loop(instruction: Instruction, reads: list[Place], grouped: Any) -> Loop | None:
     """The loop of an instruction, its body lowered by `grouped`; None where the body needs what is not native."""
-    from ndgrad.compiler.passes.decompose import decompose
-
     body, checks = decompose(instruction.settings["body"])
     if checks:
         return None
