@@ -68,10 +68,10 @@ class Blocking:
         return SIZES[self.tile.type.element]
 
 
-def blocking(tile: TileShape, strip_bytes: int = 2**15, block_bytes: int = 2**18, columns: int = 2048) -> Blocking:
+def blocking(tile: TileShape, strip_bytes: int = 3 * 2**13, block_bytes: int = 2**18, columns: int = 2048) -> Blocking:
     """Blocks for a processor: a strip of B for half of the first-level cache, a block of A for a part of the second level's."""
     size = SIZES[tile.type.element]
-    k = max(64, strip_bytes // (tile.columns * size) // 8 * 8)
+    k = max(256, strip_bytes // (tile.columns * size) // 8 * 8)
     rows = max(1, block_bytes // (k * size) // tile.rows) * tile.rows
     columns = max(1, 4 * columns // size // tile.columns) * tile.columns
     return Blocking(tile, k, rows, columns)
@@ -114,6 +114,9 @@ _OPERANDS = "i64 %M, i64 %N, i64 %K, ptr %A, i64 %rsA, i64 %csA, ptr %B, i64 %rs
 
 
 # ----- one block of C -----
+
+#: Bytes of a line of the cache.
+_LINE = 64
 
 
 _BLOCK = f"{_OPERANDS}, i64 %accumulate, ptr %context, ptr %buffer, i64 %row, i64 %column"
@@ -196,6 +199,10 @@ def _all_tiles(f: Function, prefix: str, plan: Blocking, tiles: int, strips: _St
     direct, packs_a, along_rows, depth, high, wide = (
         strips.direct, strips.packs_a, strips.along_rows, strips.depth, strips.high, strips.wide,
     )  # fmt: skip
+    # While a strip of B is used, each tile fetches its share of the next one: with many columns they come from far.
+    strip = f.mul(depth, tile.columns * size)
+    share = f.div(f.add(strip, f.sub(high, 1)), high)
+    far = f.both(f.compare("sgt", f.mul(depth, wide), 2**18 // size), f.negated(direct))
     row, column = f.carried("i64", "0"), f.carried("i64", "0")
     at, j = row.name, column.name
     with f.until([row, column]) as tiles_left:
@@ -213,6 +220,10 @@ def _all_tiles(f: Function, prefix: str, plan: Blocking, tiles: int, strips: _St
         rows = f.choose(uneven, f.div(f.add(left, 1), 2), f.least(tile.rows, left))
         packed_a = f.ahead(strips.buffer_a, f.mul(f.mul(at, depth), size))
         a = f.choose(packs_a, packed_a, f.ahead(strips.source_a, f.mul(at, "%rsA")), "ptr")
+        with f.when(far):
+            following, begin = f.ahead(b, strip), f.mul(at, share)
+            with f.loop(f.least(strip, f.add(begin, f.mul(rows, share))), start=begin, step=str(_LINE)) as offset:
+                f.call_void("llvm.prefetch.p0", f"ptr {f.ahead(following, offset)}", "i32 0", "i32 2", "i32 1")
         number = f.add(f.mul(f.sub(rows, 1), tile.vectors + 1), kind)
         kernel = f.set(f"load ptr, ptr {f.set(f'getelementptr [{tiles} x ptr], ptr @{prefix}_tiles, i64 0, i64 {number}')}")
         values = {
