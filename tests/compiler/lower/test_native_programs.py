@@ -238,3 +238,11 @@ def test_a_kernel_may_be_joined_by_what_comes_later() -> None:
     program = simplified(traced(lambda x, w: ((x @ w).sum(), x.sin() + x.cos()), [floats(4, 4), floats(4, 4)], gradients=False))
     steps = grouped(program).steps
     assert sum(isinstance(s, Kernel) for s in steps) <= 2
+
+
+@pytest.mark.parametrize("settings", [{}, {"stride": 2, "padding": 1}, {"dilation": 2, "padding": (2, 1)}, {"groups": 2, "padding": 1}])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_convolutions(settings: dict[str, Any], dtype: Any) -> None:
+    x, b = floats(2, 4, 9, 8, dtype=dtype), floats(6, dtype=dtype)
+    w = floats(6, 4 // settings.get("groups", 1), 3, 3, dtype=dtype)
+    native(lambda x, w, b: F.conv2d(x, w, b, **settings).tanh().sum(), x, w, b)
