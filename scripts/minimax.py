@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,8 +31,8 @@ class Fit(NamedTuple):
     interval: tuple[Any, Any]
     weight: Callable[[Any], Any]
     float64: int
-    float32: int  # computed in float32
-    wide: int  # for float32 results computed in float64
+    float32: int | None = None  # computed in float32
+    wide: int | None = None  # for float32 results computed in float64
 
 
 def _root(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -53,6 +54,11 @@ def _scaled_erfc(t: Any) -> Any:
 _DIGAMMA_ROOT = mp.findroot(mp.digamma, mp.mpf("1.4616321449683623"))
 
 
+def _inverse_error(w: Any) -> Any:
+    x = mp.sqrt(-mp.expm1(-w))
+    return mp.erfinv(x) / x
+
+
 def _stirling(y: Any) -> Any:
     return (mp.loggamma(y) - (y - mp.mpf("0.5")) * mp.log(y) + y - mp.log(2 * mp.pi) / 2) * y
 
@@ -66,30 +72,33 @@ FITS = {
     "logarithm": Fit("(log((1 + s) / (1 - s)) - 2 s) / s^3, z = s^2",
         _root(lambda s: (2 * mp.atanh(s) - 2 * s) / s**3), (_TINY, 0.02945), lambda z: z, 6, 2, 3),
     "logarithm_tail": Fit("(log((1 + s) / (1 - s)) - 2 s - 2/3 s^3) / s^5, z = s^2",
-        _root(lambda s: (2 * mp.atanh(s) - 2 * s - s**3 * 2 / 3) / s**5), (_TINY, 0.02945), lambda z: z * z, 6, 2, 3),
+        _root(lambda s: (2 * mp.atanh(s) - 2 * s - s**3 * 2 / 3) / s**5), (_TINY, 0.02945), lambda z: z * z, 6),
     "sine": Fit("(sin(r) - r) / r^3, z = r^2", _root(lambda r: (mp.sin(r) - r) / r**3), (_TINY, _QUARTER), lambda z: z, 5, 2, 3),
     "cosine": Fit("(cos(r) - 1 + z / 2) / z^2, z = r^2",
         _root(lambda r: (mp.cos(r) - 1 + r * r / 2) / r**4), (_TINY, _QUARTER), lambda z: z * z, 5, 2, 2),
-    "arctangent": Fit("(atan(t) - t) / t^3, z = t^2", _root(lambda t: (mp.atan(t) - t) / t**3), (_TINY, 0.17158), lambda z: z, 10, 4, 5),
-    "arcsine": Fit("(asin(x) - x) / x^3, z = x^2", _root(lambda x: (mp.asin(x) - x) / x**3), (_TINY, 0.2501), lambda z: z, 12, 5, 6),
+    "arctangent": Fit("(atan(t) - t) / t^3, z = t^2", _root(lambda t: (mp.atan(t) - t) / t**3), (_TINY, 0.17158), lambda z: z, 10, None, 5),
+    "arcsine": Fit("(asin(x) - x) / x^3, z = x^2", _root(lambda x: (mp.asin(x) - x) / x**3), (_TINY, 0.2501), lambda z: z, 12, None, 6),
     "hyperbolic_sine": Fit("(sinh(x) - x) / x^3, z = x^2",
-        _root(lambda x: (mp.sinh(x) - x) / x**3), (_TINY, 1.0), lambda z: z, 6, 3, 3),
+        _root(lambda x: (mp.sinh(x) - x) / x**3), (_TINY, 1.0), lambda z: z, 6, 3),
     "hyperbolic_tangent": Fit("(tanh(x) - x) / x^3, z = x^2",
-        _root(lambda x: (mp.tanh(x) - x) / x**3), (_TINY, 0.4226), lambda z: z, 11, 5, 6),
+        _root(lambda x: (mp.tanh(x) - x) / x**3), (_TINY, 0.4226), lambda z: z, 11, 5),
     "error_function": Fit("erf(x) / x - 1, z = x^2", _root(lambda x: mp.erf(x) / x - 1), (_TINY, 1.0), lambda z: 1, 12, 6, 7),
     "scaled_erfc": Fit("erfc(x) exp(x^2) (1 + 2 x) - 1.28125, t = (x - 2) / (x + 2)",
         _scaled_erfc, (-0.61, 0.873), lambda t: 1, 24, 11, 13),
+    "inverse_error_center": Fit("erfinv(x) / x, w = -log(1 - x^2)", _inverse_error, (_TINY, 5.05), lambda w: 1, 9, None, 12),
+    "inverse_error_tail": Fit("erfinv(x) / x, s = sqrt(-log(1 - x^2))",
+        lambda s: _inverse_error(s * s), (2.2, 6.1), lambda s: 1, 13, None, 16),
     "stirling": Fit("(lgamma(y) - (y - 1/2) log(y) + y - log(2 pi) / 2) y, z = 1 / y^2",
-        lambda z: _stirling(1 / mp.sqrt(z)), (_TINY, 1 / mp.mpf(63)), lambda z: mp.mpf("0.02"), 7, 3, 4),
+        lambda z: _stirling(1 / mp.sqrt(z)), (_TINY, 1 / mp.mpf(63)), lambda z: mp.mpf("0.02"), 7, None, 4),
     "digamma_tail": Fit("(log(y) - 1 / (2 y) - digamma(y)) / z, z = 1 / y^2",
-        lambda z: _digamma_tail(1 / mp.sqrt(z)), (_TINY, 1 / mp.mpf(63)), lambda z: z, 7, 3, 4),
+        lambda z: _digamma_tail(1 / mp.sqrt(z)), (_TINY, 1 / mp.mpf(63)), lambda z: z, 7, None, 4),
     "lgamma_at_one": Fit("(lgamma(1 + t) + gamma t) / t^2",
-        lambda t: (mp.loggamma(1 + t) + mp.euler * t) / t**2, (-0.04, 0.04), lambda t: abs(t), 9, 4, 5),
+        lambda t: (mp.loggamma(1 + t) + mp.euler * t) / t**2, (-0.04, 0.04), lambda t: abs(t), 9, None, 5),
     "lgamma_at_two": Fit("(lgamma(2 + t) - (1 - gamma) t) / t^2",
-        lambda t: (mp.loggamma(2 + t) - (1 - mp.euler) * t) / t**2, (-0.04, 0.04), lambda t: abs(t), 8, 3, 4),
+        lambda t: (mp.loggamma(2 + t) - (1 - mp.euler) * t) / t**2, (-0.04, 0.04), lambda t: abs(t), 8, None, 4),
     "digamma_at_root": Fit("digamma(x0 + t) / t, digamma(x0) = 0",
-        lambda t: mp.digamma(_DIGAMMA_ROOT + t) / t, (-0.04, 0.04), lambda t: 1, 10, 5, 6),
-    "cube_root": Fit("cbrt(m)", mp.cbrt, (0.353, 2.83), lambda m: 1 / mp.cbrt(m), 4, 4, 4),
+        lambda t: mp.digamma(_DIGAMMA_ROOT + t) / t, (-0.04, 0.04), lambda t: 1, 10, None, 6),
+    "cube_root": Fit("cbrt(m)", mp.cbrt, (0.353, 2.83), lambda m: 1 / mp.cbrt(m), 4, None, 4),
 }  # fmt: skip
 
 # ----- fitting ------------------------------------------------------------------------------------------------------------
@@ -177,6 +186,12 @@ from __future__ import annotations
 '''
 
 
+def _lines(items: list[str], indent: int) -> list[str]:
+    """Items with commas, as many to a line as fit."""
+    margin = " " * indent
+    return textwrap.wrap(", ".join(items) + ",", 120, initial_indent=margin, subsequent_indent=margin)
+
+
 def main(wanted: list[str]) -> None:
     text = [_HEAD + "POLYNOMIALS: dict[str, dict[str, tuple[float, ...]]] = {"]
     for name, fit in FITS.items():
@@ -185,20 +200,21 @@ def main(wanted: list[str]) -> None:
         text.append(f"    # {fit.formula} on [{float(fit.interval[0]):.4g}, {float(fit.interval[1]):.4g}]")
         text.append(f'    "{name}": {{')
         for precision in ("float64", "float32", "wide"):
-            found, error = coefficients(fit, getattr(fit, precision), precision == "float32")
+            degree = getattr(fit, precision)
+            if degree is None:
+                continue
+            found, error = coefficients(fit, degree, precision == "float32")
             print(name, precision, f"2^{error:.1f}", flush=True)
             text.append(f'        "{precision}": (  # 2^{error:.1f}')
-            text += [f"            {c!r}," for c in found]
+            text += _lines([repr(c) for c in found], 12)
             text.append("        ),")
         text.append("    },")
     text += ["}", "", "#: Numbers as sums of floats; those of short ones can be multiplied by whole numbers exactly.", "CONSTANTS = {"]
     for name, parts in constants().items():
-        text.append(f'    "{name}": (')
-        text += [f"        {part!r}," for part in parts]
-        text.append("    ),")
+        text.append(f'    "{name}": ({", ".join(map(repr, parts))}),')
     text += ["}", "", "#: The bits of 2/pi after two words of zeros.", "TWO_OVER_PI = ("]
     with mp.workprec(2000):
-        text += [f"    0x{word:016X}," for word in two_over_pi(23)]
+        text += _lines([f"0x{word:016X}" for word in two_over_pi(23)], 4)
     text.append(")")
     if not wanted:
         TARGET.write_text("\n".join(text) + "\n")

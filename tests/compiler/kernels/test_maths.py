@@ -56,6 +56,10 @@ def around(center: float, signs: bool = True) -> Points:
     return points
 
 
+def below_one(r: np.random.Generator, n: int, dtype: str) -> Any:
+    return 1 - np.exp2(r.uniform(-24 if dtype == "float32" else -53, -1, n))
+
+
 def multiples(of: float, up_to: float) -> Points:
     """What lies next to the multiples of a number."""
     return lambda r, n, dtype: np.round(np.exp2(r.uniform(0, up_to, n))) * of
@@ -108,14 +112,15 @@ CASES: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "tanh": (mp.tanh, [flat(-1, 1), flat(-20, 20), every_size(-60, 3), ANY]),
     "asinh": (mp.asinh, [flat(-1, 1), flat(-20, 20), ANY]),
     "acosh": (mp.acosh, [flat(1, 3), around(1, False), positive(every_size(0, 1024))]),
-    "atanh": (mp.atanh, [flat(-1, 1), every_size(-1074, 0), lambda r, n, d: 1 - np.exp2(r.uniform(-24 if d == "float32" else -53, -1, n))]),
+    "atanh": (mp.atanh, [flat(-1, 1), every_size(-1074, 0), below_one]),
     "sigmoid": (lambda x: mp.mpf(1) / (1 + mp.exp(-x)), [flat(-4, 4), flat(-104, 30), flat(-745, 40), every_size(-60, 3)]),
     "erf": (mp.erf, [flat(-1.2, 1.2), flat(-6, 6), every_size(-60, 2), SMALL]),
     "erfc": (mp.erfc, [flat(-1, 1), flat(-6, 10), flat(0, 27.3), every_size(-60, 2)]),
+    "erfinv": (mp.erfinv, [flat(-1, 1), every_size(-1074, 0), below_one, around(0.53)]),
     "lgamma": (mp.loggamma, [flat(0, 12), around(1), around(2), positive(ANY)]),
     "digamma": (mp.digamma, [flat(0, 12), around(1.4616321449683623), positive(every_size(-1021, 1024))]),
 }  # fmt: skip
-SLOW = ("erf", "erfc", "lgamma", "digamma")  # in mpmath
+SLOW = ("erf", "erfc", "erfinv", "lgamma", "digamma")  # in mpmath
 
 
 def drawn(name: str, dtype: str, count: int) -> list[Any]:
@@ -220,13 +225,13 @@ NUMPY: dict[str, Callable[..., Any]] = {
     **DOUBLES, "pow": np.power, "hypot": np.hypot, "atan2": np.arctan2,
     "sigmoid": lambda x: np.where(x < 0, np.exp(np.minimum(x, 0)) / (1 + np.exp(np.minimum(x, 0))), 1 / (1 + np.exp(-x))),
     "erf": np.vectorize(math.erf), "erfc": np.vectorize(math.erfc),
-    "lgamma": lambda x: table["lgamma"].forward(np, x), "digamma": lambda x: table["digamma"].forward(np, x),
+    **{name: lambda x, name=name: table[name].forward(np, x) for name in ("erfinv", "lgamma", "digamma")},
     "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint, "abs": np.abs, "copysign": np.copysign,
     "nextafter": np.nextafter, "fmod": np.fmod, "remainder": np.remainder, "floor_divide": np.floor_divide, "sign": np.sign,
     "minimum": np.minimum, "maximum": np.maximum, "fmin": np.fmin, "fmax": np.fmax,
 }  # fmt: skip
-#: Which of two equal zeros of different signs is returned is nobody's business.
-NO_SIGN_OF_ZERO = {"minimum", "maximum", "fmin", "fmax"}
+#: Which of two equal zeros of different signs is returned is nobody's business; SciPy's erfinv loses the sign.
+NO_SIGN_OF_ZERO = {"minimum", "maximum", "fmin", "fmax", "erfinv"}
 
 
 def compare(name: str, dtype: str, got: Any, columns: list[Any]) -> None:

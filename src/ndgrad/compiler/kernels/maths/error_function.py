@@ -1,4 +1,4 @@
-"""erf and erfc.
+"""erf, erfc and erfinv.
 
     erf(x) = x + x E(x^2)                                             for |x| < 1,
     erfc(x) = exp(-x^2) (1.28125 + G(t)) / (1 + 2x),  t = (x - 2) / (x + 2),   for x > 1/2,
@@ -10,10 +10,13 @@ since erfc is small where it is used. Single precision: erf as it stands, erfc i
 
 from __future__ import annotations
 
+import math
+
 from ndgrad.compiler.kernels.maths.coefficients import POLYNOMIALS
 from ndgrad.compiler.kernels.maths.exponential import excess, reduced, scaled
+from ndgrad.compiler.kernels.maths.logarithm import log
 from ndgrad.compiler.kernels.maths.pairs import quick_two_sum, two_product, two_sum
-from ndgrad.compiler.kernels.maths.values import Real, absolute, copysign, lesser, muladd, polynomial
+from ndgrad.compiler.kernels.maths.values import Real, absolute, bounded, copysign, lesser, muladd, polynomial, sqrt
 
 
 def _near(a: Real) -> Real:
@@ -72,3 +75,28 @@ def _wide_tail(x: Real) -> Real:
     g = polynomial(t, POLYNOMIALS["scaled_erfc"][x.w.degrees]) + 1.28125
     parts = reduced(-(x * x))
     return scaled(excess(parts.r) + 1.0, parts.shifted, x > 26.5) * (g / muladd(x, 2.0, 1.0))
+
+
+# ----- the inverse ---------------------------------------------------------------------------------------------------------
+
+
+def erfinv(x: Real) -> Real:
+    """x times a polynomial in w = -log(1 - x^2), or beyond w = 5 in its root; in double precision corrected by one step of Halley's,
+    t - d / (1 + t d) with d = (erf(t) - x) / erf'(t), where near 1 it is erfc(t) that is compared with 1 - x."""
+    if x.w.single:
+        return erfinv(x.wide()).narrow()
+    a = absolute(x)
+    inside = lesser(a, 1.0 - 2.0**-53)
+    w = -log((1.0 - inside) * (1.0 + inside))
+    center = polynomial(lesser(w, 5.05), POLYNOMIALS["inverse_error_center"][x.w.degrees])
+    tail = polynomial(bounded(sqrt(w), 2.2, 6.1), POLYNOMIALS["inverse_error_tail"][x.w.degrees])
+    t = inside * (w > 5.0).choose(tail, center)
+    if x.w.degrees != "wide":
+        near = muladd(_near(t), t, t) - inside
+        far = (1.0 - inside) - _tail(t)
+        parts = reduced(t * t)
+        growth = (excess(parts.r) + 1.0) * parts.shifted.scale()
+        step = (inside > 0.53).choose(far, near) * growth * (math.sqrt(math.pi) / 2)
+        t = t - step / muladd(t, step, 1.0)
+    t = (a < 2.0**-30).choose(a * (math.sqrt(math.pi) / 2), t)
+    return (a < 1.0).choose(copysign(t, x), a.equals(1.0).choose(copysign(math.inf, x), math.nan))

@@ -78,6 +78,7 @@ FORMULAS: dict[str, Formula] = {
     # the error function
     "erf": Formula(1, error_function.erf, 1.4),
     "erfc": Formula(1, error_function.erfc, 1.3),
+    "erfinv": Formula(1, error_function.erfinv, 2.0),
     # the gamma function; below 0 the error is small beside the terms of the reflection
     "lgamma": Formula(1, gamma.lgamma, 1.5),
     "digamma": Formula(1, gamma.digamma, 2.0),
