@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from tests.compiler.kernels.loops import TARGETS, library
 
 from ndgrad.compiler.kernels import maths
 from ndgrad.compiler.kernels.maths import FORMULAS
+from ndgrad.compiler.kernels.maths.coefficients import CONSTANTS, POLYNOMIALS
 from ndgrad.compiler.native.ir import Function, Vector, module
 from ndgrad.compiler.native.target import assembly, processor
 from ndgrad.ops import vocabulary
@@ -301,3 +304,25 @@ def test_compiles_for_other_processors_without_calls_of_the_c_library(name: str)
     called = {line.split()[-1].removesuffix("@PLT") for line in text.splitlines() if line.split()[:1] in (["callq"], ["call"], ["bl"])}
     assert called
     assert all(name.lstrip("_").startswith("maths.") for name in called), called
+
+
+# ----- the polynomials --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["exponential", "sine", pytest.param("", marks=pytest.mark.slow)])
+def test_coefficients_are_what_the_script_computes(name: str) -> None:
+    path = Path(__file__).parents[3] / "scripts" / "minimax.py"
+    spec = importlib.util.spec_from_file_location("minimax", path)
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    before = mp.prec
+    try:
+        spec.loader.exec_module(script)
+        for fitted in [name] if name else script.FITS:
+            for precision, kept in POLYNOMIALS[fitted].items():
+                found, _ = script.coefficients(script.FITS[fitted], getattr(script.FITS[fitted], precision), precision == "float32")
+                assert tuple(found) == kept
+        assert script.constants() == CONSTANTS
+    finally:
+        mp.prec = before

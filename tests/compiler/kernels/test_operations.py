@@ -100,7 +100,9 @@ def eager(name: str, columns: list[Any], settings: dict[str, Any]) -> Any:
         return np.asarray(forward(*([np] if takes_library else []), *columns, **{**op.settings, **settings}))
 
 
-CASES = [(name, dtype) for name in operations.OPERATIONS for dtype in TYPES if operations.supports(name, dtype)]
+#: One of each width and sign is enough.
+DTYPES = ["bool", "int8", "uint8", "uint16", "int32", "int64", "uint64", *FLOATS]
+CASES = [(name, dtype) for name in operations.OPERATIONS for dtype in DTYPES if operations.supports(name, dtype)]
 
 
 @pytest.mark.parametrize(("name", "dtype"), CASES)
@@ -174,8 +176,7 @@ def casts(where: str, lanes: int) -> Loops:
     return loops.compiled()
 
 
-@pytest.mark.parametrize("lanes", [1, 8])
-@pytest.mark.parametrize("where", TARGETS)
+@pytest.mark.parametrize(("where", "lanes"), [("host", 8), ("plain", 1)])
 def test_casts_are_numpys(where: str, lanes: int) -> None:
     r = np.random.default_rng(0)
     for source in TYPES:
@@ -209,4 +210,4 @@ def test_floats_that_do_not_fit_have_one_value_each() -> None:
     }
     for where in TARGETS:
         for target, values in expected.items():
-            assert casts(where, 8)(f"float64.{target}", x).tolist() == values, (where, target)
+            assert casts(where, 8 if where == "host" else 1)(f"float64.{target}", x).tolist() == values, (where, target)
