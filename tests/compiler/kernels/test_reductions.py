@@ -97,7 +97,7 @@ def test_sums_of_many_are_as_accurate_as_pairwise_ones(dtype: str) -> None:
         size = math.fsum(np.abs(x).tolist())
         ours, numpys = abs(float(run("sum", x, 8)) - exact), abs(float(x.sum()) - exact)
         eps = float(np.finfo(dtype).eps)
-        assert ours <= max(numpys, eps * size)
+        assert ours <= max(numpys, 2 * eps * size)  # of sixteen equal terms all roundings may go one way
 
 
 @pytest.mark.parametrize("lanes", LANES)
