@@ -59,6 +59,16 @@ def test_convolution_and_gradients_on_threads(thread_count: int) -> None:
     )
 
 
+@pytest.mark.parametrize(("x", "w"), [((0, 2, 5), (3, 2, 3)), ((2, 0, 5), (3, 0, 3)), ((2, 2, 5), (0, 2, 3))])
+def test_convolutions_of_nothing_are_zeros_or_empty(x: tuple[int, ...], w: tuple[int, ...]) -> None:
+    settings = ((1,), (0,), (1,))
+    a, b = np.ones(x), np.ones(w)
+    out = arrays.conv(a, b, *settings)
+    np.testing.assert_array_equal(out, eager.conv(a, b, *settings))
+    np.testing.assert_array_equal(arrays.conv_input_grad(out, b, x, *settings), eager.conv_input_grad(out, b, x, *settings))
+    np.testing.assert_array_equal(arrays.conv_weight_grad(out, a, w, *settings), eager.conv_weight_grad(out, a, w, *settings))
+
+
 def test_pooling_on_threads(thread_count: int) -> None:
     r = np.random.default_rng(42)
     x, (kernel, stride, padding, dilation) = r.standard_normal((3, 4, 17, 19)), ((3, 2), (2, 1), (1, 1), (1, 1))

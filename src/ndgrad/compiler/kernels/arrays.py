@@ -142,6 +142,8 @@ def conv(x: Array, w: Array, stride: Sequence[int], padding: Sequence[int], dila
     """x (N, C, *S) with w (M, C / groups, *K), giving (N, M, *O)."""
     axes = _axes(x.shape, w.shape, stride, padding, dilation)
     out = np.empty((x.shape[0], w.shape[0], *(a.out for a in axes)), x.dtype)
+    if not (x.size and w.size and out.size):
+        return np.zeros_like(out)
     return _correlated(x, w, out, _table("forward", _sizes(x.shape, w.shape, groups), axes, TYPES[x.dtype.name], x.itemsize))
 
 
@@ -151,6 +153,8 @@ def conv_input_grad(
     """The adjoint of `conv` in x: g (N, M, *O) and w give (N, C, *S)."""
     axes = _axes(x_shape, w.shape, stride, padding, dilation)
     out = np.empty(tuple(x_shape), g.dtype)
+    if not (g.size and w.size and out.size):
+        return np.zeros_like(out)
     return _correlated(g, w, out, _table("input gradient", _sizes(x_shape, w.shape, groups), axes, TYPES[g.dtype.name], g.itemsize))
 
 
@@ -167,6 +171,8 @@ def conv_weight_grad(
     g: Array, x: Array, w_shape: Sequence[int], stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int = 1
 ) -> Array:
     """The adjoint of `conv` in w: g (N, M, *O) and x (N, C, *S) give (M, C / groups, *K)."""
+    if not (x.size and g.size and prod(w_shape)):
+        return np.zeros(tuple(w_shape), x.dtype)
     axes, element = _axes(x.shape, w_shape, stride, padding, dilation), TYPES[x.dtype.name]
     table = _table("weight gradient", _sizes(x.shape, w_shape, groups), axes, element, x.itemsize)
     parts, words = _scratch("packed", table.packed * x.itemsize), table.words.ctypes.data

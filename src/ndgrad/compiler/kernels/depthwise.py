@@ -13,8 +13,8 @@ from ndgrad.compiler.kernels.tiles import Epilogue, Tile, multiply_add
 from ndgrad.compiler.kernels.walk import WALK
 from ndgrad.compiler.native.ir import SIZES, Function, Vector
 
-#: Pixels at a time.
-_PIXELS = 8
+#: Pixels at a time, as many as there are; and sums over pixels.
+_PIXELS, _SUMS = (8, 4, 2, 1), 4
 
 _KERNEL = ", ".join([
     *(f"i64 %{name}" for name in ("K1", "K2", "K3", "a1", "a2", "a3")),
@@ -24,7 +24,7 @@ _KERNEL = ", ".join([
 
 def depthwise_functions(prefix: str, type: Vector, epilogue: Epilogue | None) -> list[Function]:
     """`{prefix}_depthwise(walk, A, B, C, context)`: a walk (walk.py) whose columns are channels of A as well as of C."""
-    kernels = [_kernel(prefix, type, pixels, masked, epilogue) for pixels in (_PIXELS, 1) for masked in (False, True)]
+    kernels = [_kernel(prefix, type, pixels, masked, epilogue) for pixels in _PIXELS for masked in (False, True)]
     return [*kernels, _walk(prefix, type), _gradient(prefix, type)]
 
 
@@ -63,7 +63,7 @@ def _walk(prefix: str, type: Vector) -> Function:
     f = Function(f"{prefix}_depthwise", "ptr %walk, ptr %A, ptr %B, ptr %C, ptr %context", linkage="internal", attributes="nounwind")
     w = Fields(f, "%walk", WALK)
     size, lanes = SIZES[type.element], type.lanes
-    many = f.mul(f.div(w["x"], _PIXELS), _PIXELS)
+    ends = ["0", *(f.mul(f.div(w["x"], pixels), pixels) for pixels in _PIXELS)]
     with f.loop(w["N"], step=str(lanes)) as j:
         rest = f.sub(w["N"], j)
         b, offset, column = f.ahead("%B", f.mul(j, size)), f.mul(j, size), f.add(w["column0"], j)
@@ -72,7 +72,7 @@ def _walk(prefix: str, type: Vector) -> Function:
             a = f.ahead(f.ahead(f.ahead(f.ahead("%A", offset), f.mul(n, w["an"])), f.mul(z, w["az"])), f.mul(y, w["ay"]))
             c = f.ahead(f.ahead(f.ahead(f.ahead("%C", offset), f.mul(n, w["cn"])), f.mul(z, w["cz"])), f.mul(y, w["cy"]))
             row = f.add(f.add(w["row0"], f.mul(n, w["row_n"])), f.add(f.mul(z, w["row_z"]), f.mul(y, w["row_y"])))
-            for pixels, start, stop in ((_PIXELS, "0", many), (1, many, w["x"])):
+            for pixels, start, stop in zip(_PIXELS, ends, ends[1:]):
                 with f.loop(stop, start=start, step=str(pixels)) as x:
                     taps = [f"i64 {w[name]}" for name in ("K1", "K2", "K3", "a1", "a2", "a3")]
                     operands = [f"ptr {f.ahead(a, f.mul(x, w['ax']))}", f"i64 {w['ax']}", f"ptr {b}", f"i64 {w['row_b']}"]
@@ -99,28 +99,39 @@ def _gradient(prefix: str, type: Vector) -> Function:
     with f.loop(w["N"], step=str(lanes)) as j, f.loop(w["z"]) as z, f.loop(w["y"]) as y, f.loop(w["x"]) as x:
         rest, offset = f.sub(w["N"], j), f.mul(j, size)
         a = f.ahead(f.ahead(f.ahead(f.ahead("%A", offset), f.mul(z, w["az"])), f.mul(y, w["ay"])), f.mul(x, w["ax"]))
-        counts = ["K", "K1", "K2", "K3"]
-        steps = ["csA", "a1", "a2", "a3"]
-
-        def nest(level: int, a: str, b: str, value: str) -> tuple[str, str]:
-            total, at_b = f.carried(type, value), f.carried("ptr", b)
-            with f.loop(w[counts[level]], carried=[total, at_b]) as n:
-                here = f.ahead(a, f.mul(n, w[steps[level]]))
-                if level:
-                    at_b.next, total.next = nest(level - 1, here, at_b.name, total.name)
-                else:
-                    total.next = multiply_add(f, type, f.load(type, here), f.load(type, at_b.name), total.name)
-                    at_b.next = f.ahead(at_b.name, w["row_b"])
-            return at_b.name, total.name
-
-        _, total = nest(3, a, f.ahead("%B", offset), "zeroinitializer")
+        total = _over_pixels(f, type, w, 3, a, f.ahead("%B", offset), ["zeroinitializer"] * _SUMS)[1]
+        while len(total) > 1:
+            total = [f.set(f"fadd {type} {one_half}, {other}") for one_half, other in zip(total[::2], total[1::2])]
         tap = f.ahead(f.ahead(f.ahead("%C", f.mul(z, w["cz"])), f.mul(y, w["cy"])), f.mul(x, w["cx"]))
         for lane in range(lanes):
             with f.when(f.compare("sgt", rest, lane)):
                 place = f.ahead(tap, f.mul(f.add(j, lane), w["cn"]))
                 with f.when(f.negated(adds)):
                     f.store(one, one.constant(0.0), place)
-                value = f.set(f"extractelement {type} {total}, i64 {lane}")
+                value = f.set(f"extractelement {type} {total[0]}, i64 {lane}")
                 f.store(one, f.set(f"fadd {one} {f.load(one, place)}, {value}"), place)
     f.returns()
     return f
+
+
+def _over_pixels(f: Function, type: Vector, w: Fields, level: int, a: str, b: str, sums: list[str]) -> tuple[str, list[str]]:
+    """The loops over images and pixels along z, y and x: where B ends, and the sums. Along x, several sums take turns, so that none
+    waits for itself."""
+    count, step = (w["K"], w["csA"]) if level == 0 else (w[f"K{level}"], w[f"a{level}"])
+    if level:
+        carried, at_b = [f.carried(type, value) for value in sums], f.carried("ptr", b)
+        with f.loop(count, carried=[*carried, at_b]) as n:
+            here = f.ahead(a, f.mul(n, step))
+            at_b.next, new = _over_pixels(f, type, w, level - 1, here, at_b.name, [c.name for c in carried])
+            for c, value in zip(carried, new):
+                c.next = value
+        return at_b.name, [c.name for c in carried]
+    whole = f.mul(f.div(count, _SUMS), _SUMS)
+    for stride, start, stop in ((_SUMS, "0", whole), (1, whole, count)):
+        carried = [f.carried(type, value) for value in sums[:stride]]
+        with f.loop(stop, start=start, step=str(stride), carried=carried) as n:
+            for i, c in enumerate(carried):
+                place, other = (f.ahead(p, f.mul(f.add(n, i), s)) for p, s in ((a, step), (b, w["row_b"])))
+                c.next = multiply_add(f, type, f.load(type, place), f.load(type, other), c.name)
+        sums = [*(c.name for c in carried), *sums[stride:]]
+    return f.ahead(b, f.mul(count, w["row_b"])), sums
