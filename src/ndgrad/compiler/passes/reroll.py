@@ -36,7 +36,8 @@ from ndgrad.compiler.passes.views import stated
 from ndgrad.compiler.program import Instruction, Program, Value
 from ndgrad.compiler.trace import infer
 
-#: A loop has at least so many rounds, and so many instructions in all of them: what is shorter costs more as a loop.
+#: A loop has at least so many rounds, and so many instructions in all of them: what is shorter costs more as a loop. But one whose values
+#: another loop reads may be shorter.
 LEAST_ROUNDS = 6
 LEAST_INSTRUCTIONS = 32
 #: Over how many rounds a value is carried at most.
@@ -101,6 +102,8 @@ class _Roller:
                 self.number[value] = i * _RESULTS + r
         self.value = {number: value for value, number in self.number.items()}
         self.loops: list[_Loop] = []
+        #: values that a loop would have to read as rows, and that no loop makes
+        self.missed: set[int] = set()
 
     # ----- finding -------------------------------------------------------------------------------------------------------
 
@@ -109,21 +112,26 @@ class _Roller:
             return None
         self._look()
         taken = np.zeros(len(self.instructions), bool)
-        tried: set[tuple[int, int]] = set()
+        done: set[tuple[int, int]] = set()
         candidates = [(p, s, c) for p in periods(self.ids, LEAST_ROUNDS) for s, c in runs(self.ids, p, LEAST_ROUNDS)]
         again = True
-        while again:  # a backward loop needs the forward loop, which may have a longer period
+        while again:  # a backward loop needs the forward loop, which may have a longer period, or be a short one
+            missed = len(self.missed)
             again = False
             for period, start, count in candidates:
-                if (start, period) in tried or count * period < LEAST_INSTRUCTIONS or taken[start : start + period * count].any():
+                end = start + period * count
+                if (start, period) in done or taken[start:end].any():
+                    continue
+                if count * period < LEAST_INSTRUCTIONS and not any(start * _RESULTS <= n < end * _RESULTS for n in self.missed):
                     continue
                 made = self._checked(start, period, count)
                 if made is not None and not taken[made.start : made.end].any():
-                    tried.add((start, period))
+                    done.add((start, period))
                     taken[made.start : made.end] = True
                     self.loops.append(made)
                     self.loops.sort(key=lambda found: found.start)
                     again = True
+            again = again or len(self.missed) > missed
         return self._built() if self.loops else None
 
     def _look(self) -> None:
@@ -208,7 +216,7 @@ class _Roller:
         inside = invariants[invariants >= (start + low * period) * _RESULTS]
         if len(inside):  # made in a round before: the loop begins after it
             low = max(low, (int(inside.max()) // _RESULTS - start) // period + 1)
-        while high - low >= LEAST_ROUNDS and (high - low) * period >= LEAST_INSTRUCTIONS:
+        while high - low >= LEAST_ROUNDS:
             made = self._loop(start, period, low, high, block, local, distance, fixed, readings, running)
             if made is not None:
                 return made
@@ -218,7 +226,8 @@ class _Roller:
     def _reading(self, numbers: Any, middle: int) -> tuple[str, Any, Any] | None:
         """How an operand that is another value in each round is a row of what an earlier loop has made: what, which, in which rounds."""
         here = next((made for made in self.loops if made.contains(int(numbers[middle]))), None)
-        if here is None or len(numbers) < 3:
+        if here is None:
+            self.missed.add(int(numbers[middle]))
             return None
         size = here.period * _RESULTS
         place = (int(numbers[middle]) - here.start * _RESULTS) % size
