@@ -208,10 +208,22 @@ def test_matrix_products_and_reductions_in_rounds() -> None:
     assert len(loops(found)) == 2
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_numbers_that_differ_from_round_to_round_are_a_constant(dtype: Any) -> None:
+    def function(x: Any) -> Any:
+        for k in range(1, 21):
+            x = ndgrad.sin(x * (1.0 + k / 3)) - k
+        return x
+
+    found = check(function, [normal(3).astype(dtype)])
+    assert [count for count, _ in loops(found)] == [20, 20]
+    assert {array.dtype for array in found.constants.values()} == {np.dtype(dtype)}
+
+
 def test_rounds_that_differ_are_no_loop() -> None:
     def function(x: Any) -> Any:
         for k in range(20):
-            x = ndgrad.sin(x * (1.0 + k))
+            x = (ndgrad.sin(x), ndgrad.cos(x), ndgrad.tanh(x))[k * k % 7 % 3] * 2.0
         return x
 
     assert loops(check(function, [normal(3)], gradients=False)) == []

@@ -11,8 +11,8 @@ sums of squared deviations, and means are quotients. Only single and double prec
 Forwards are written in the words of the ops' reverse rules, so that what both need is computed once.
 
 Along a row, the element that an index names is found by comparing the index with all positions: in a kernel that goes through the row
-anyway this costs next to nothing. An index outside the row would go unseen, so whether there is one is a further result, a *check*: a number
-that must be zero.
+anyway this costs next to nothing. An index outside the row would go unseen, so whether there is one is a further result, a *check*: a
+number that must be zero.
 """
 
 from __future__ import annotations

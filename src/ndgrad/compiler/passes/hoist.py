@@ -192,7 +192,7 @@ class _Parts:
             "last": len(self.last),
         }
         arguments = (*self.starts.values(), *fixed.values(), *[array for array, _, _ in rows.values()])
-        results = tuple([*[r for _, r in self.next.values()], *[r for _, r in (*self.last, *stacks)]])
+        results = (*[r for _, r in self.next.values()], *[r for _, r in (*self.last, *stacks)])
         walk.append(Instruction(loop, arguments, settings, results, self.instruction.where))
         totals = {total.result: self._total(walk, total, stacked) for total in self.sums}
         for result, g, b in self.late:

@@ -11,6 +11,7 @@ operand of round t being
     row a + b t of something                                  a row of an array that the loop reads. The array is an invariant of which
                                                               `getitem` takes a running index, or what an earlier loop has made: a backward
                                                               loop reads what the forward loop has left, from the last round to the first.
+    a number, another in each round                           a row of a constant.
 
 Rounds at either end that do not follow the rules stay as they are. What the rest of the program reads of a round's values comes out of the
 loop: the last round's as it is, those of all rounds as an array with a row for each.
@@ -36,7 +37,8 @@ from ndgrad.compiler.passes.views import stated
 from ndgrad.compiler.program import Instruction, Program, Value
 from ndgrad.compiler.trace import infer
 
-#: A loop has at least so many rounds, and so many instructions in all of them: what is shorter costs more as a loop.
+#: A loop has at least so many rounds, and so many instructions in all of them: what is shorter costs more as a loop. But one whose values
+#: another loop reads may be shorter.
 LEAST_ROUNDS = 6
 LEAST_INSTRUCTIONS = 32
 #: Over how many rounds a value is carried at most.
@@ -73,7 +75,8 @@ class _Loop:
     carried: dict[tuple[int, tuple[int, ...]], None] = field(default_factory=dict)
     invariants: dict[int, None] = field(default_factory=dict)
     #: rows that are read: ("stack", loop, place, first, step), ("kept", loop, slot, first, step), or of what a `getitem` reads:
-    #: ("index", the number of that, the place of the `getitem` in the program, dimension, first, step)
+    #: ("index", the number of that, the place of the `getitem` in the program, dimension, first, step), or of a constant:
+    #: ("numbers", the place in the block)
     rows: dict[tuple[Any, ...], None] = field(default_factory=dict)
     #: what comes out: places whose last value is read, and places (or slots) of which every round's is
     last: dict[int, Value] = field(default_factory=dict)
@@ -101,6 +104,8 @@ class _Roller:
                 self.number[value] = i * _RESULTS + r
         self.value = {number: value for value, number in self.number.items()}
         self.loops: list[_Loop] = []
+        #: values that a loop would have to read as rows, and that no loop makes
+        self.missed: set[int] = set()
 
     # ----- finding -------------------------------------------------------------------------------------------------------
 
@@ -108,23 +113,32 @@ class _Roller:
         if len(self.instructions) < LEAST_INSTRUCTIONS:
             return None
         self._look()
-        taken = np.zeros(len(self.instructions), bool)
-        tried: set[tuple[int, int]] = set()
-        candidates = [(p, s, c) for p in periods(self.ids, LEAST_ROUNDS) for s, c in runs(self.ids, p, LEAST_ROUNDS)]
-        again = True
-        while again:  # a backward loop needs the forward loop, which may have a longer period
-            again = False
-            for period, start, count in candidates:
-                if (start, period) in tried or count * period < LEAST_INSTRUCTIONS or taken[start : start + period * count].any():
-                    continue
-                made = self._checked(start, period, count)
-                if made is not None and not taken[made.start : made.end].any():
-                    tried.add((start, period))
-                    taken[made.start : made.end] = True
-                    self.loops.append(made)
-                    self.loops.sort(key=lambda found: found.start)
-                    again = True
+        self.taken = np.zeros(len(self.instructions), bool)
+        found = periods(self.ids, LEAST_ROUNDS)
+        candidates: list[tuple[int, int, int]] = []
+        for times in range(1, 5):  # a round may be two or more blocks that are alike in kind
+            candidates += [(p * times, s, c) for p in found for s, c in runs(self.ids, p * times, LEAST_ROUNDS)]
+            while self._sweep(candidates):  # a backward loop needs the forward loop, which may have a longer period, or be a short one
+                pass
         return self._built() if self.loops else None
+
+    def _sweep(self, candidates: list[tuple[int, int, int]]) -> bool:
+        """Make a loop of the first candidate that is one; whether another sweep may make more. The first ones come first again each time:
+        what they lacked may be there now."""
+        missed = len(self.missed)
+        for period, start, count in candidates:
+            end = start + period * count
+            if self.taken[start:end].any():
+                continue
+            if count * period < LEAST_INSTRUCTIONS and not any(start * _RESULTS <= n < end * _RESULTS for n in self.missed):
+                continue
+            made = self._checked(start, period, count)
+            if made is not None:
+                self.taken[made.start : made.end] = True
+                self.loops.append(made)
+                self.loops.sort(key=lambda found: found.start)
+                return True
+        return len(self.missed) > missed
 
     def _look(self) -> None:
         """Number the kinds of instructions, and put operands and running indices into arrays."""
@@ -134,6 +148,7 @@ class _Roller:
         self.operands = np.full((n, _OPERANDS), _NONE, np.int64)
         depth = max((len(i.settings["index"]) for i in self.instructions if i.op.name == "getitem"), default=1) or 1
         self.index = np.full((n, depth), _NONE, np.int64)
+        self.numbers = np.full(n, np.nan)
         number = self.number
         for i, instruction in enumerate(self.instructions):
             key = self._kind(i, instruction)
@@ -148,7 +163,15 @@ class _Roller:
         op, settings = instruction.op, instruction.settings
         if len(instruction.arguments) > _OPERANDS or len(instruction.results) > _RESULTS:
             return i
-        arguments = tuple([(a.shape, a.dtype) if a.__class__ is Value else (None, frozen(a)) for a in instruction.arguments])
+        plain = _plain_number(instruction)
+        if plain is not None:
+            self.numbers[i] = plain
+        arguments = tuple(
+            [
+                (a.shape, a.dtype) if a.__class__ is Value else (None, None if plain is not None else frozen(a))
+                for a in instruction.arguments
+            ]
+        )
         if op.name == "getitem":
             index = settings["index"]
             for d, item in enumerate(index):
@@ -208,7 +231,7 @@ class _Roller:
         inside = invariants[invariants >= (start + low * period) * _RESULTS]
         if len(inside):  # made in a round before: the loop begins after it
             low = max(low, (int(inside.max()) // _RESULTS - start) // period + 1)
-        while high - low >= LEAST_ROUNDS and (high - low) * period >= LEAST_INSTRUCTIONS:
+        while high - low >= LEAST_ROUNDS:
             made = self._loop(start, period, low, high, block, local, distance, fixed, readings, running)
             if made is not None:
                 return made
@@ -218,7 +241,8 @@ class _Roller:
     def _reading(self, numbers: Any, middle: int) -> tuple[str, Any, Any] | None:
         """How an operand that is another value in each round is a row of what an earlier loop has made: what, which, in which rounds."""
         here = next((made for made in self.loops if made.contains(int(numbers[middle]))), None)
-        if here is None or len(numbers) < 3:
+        if here is None:
+            self.missed.add(int(numbers[middle]))
             return None
         size = here.period * _RESULTS
         place = (int(numbers[middle]) - here.start * _RESULTS) % size
@@ -270,6 +294,9 @@ class _Roller:
                 made.running[j] = reading
                 made.rows[reading] = None
                 continue
+            numbers = self.numbers[made.start + j : made.end : period]
+            if (numbers[1:] != numbers[:-1]).any() and not np.isnan(numbers).all():
+                made.rows["numbers", j] = None
             for q in range(_OPERANDS):
                 number = int(block[low, j, q])
                 if number == _NONE:
@@ -301,6 +328,7 @@ class _Roller:
         self._demand()
         program = self.program
         self.out: list[Instruction] = []
+        self.constants = dict(program.constants)
         self.parts: dict[int, Value] = {}
         at = {made.start: made for made in self.loops}
         i = 0
@@ -314,7 +342,7 @@ class _Roller:
             self.out.append(Instruction(instruction.op, arguments, instruction.settings, instruction.results, instruction.where))
             i += 1
         outputs = [self._outside(self.number[v]) for v in program.outputs]
-        return Program(program.inputs, outputs, self.out, program.constants, program.name)
+        return Program(program.inputs, outputs, self.out, self.constants, program.name)
 
     def _home(self, number: int) -> _Loop | None:
         """The loop that makes a value."""
@@ -334,7 +362,7 @@ class _Roller:
             for reading in made.rows:
                 if reading[0] == "index":
                     self._want([reading[1]])
-                else:
+                elif reading[0] != "numbers":
                     _, here, which, _, _ = reading
                     self._want_stack(here, reading[0], which)
         for (
@@ -400,7 +428,7 @@ class _Roller:
         fixed = [self._outside(n) for n in made.invariants]
         sequences, reads = [], []
         for reading in made.rows:
-            array, first, step = self._sequence(reading)
+            array, first, step = self._numbers(made, reading[1]) if reading[0] == "numbers" else self._sequence(reading)
             sequences.append(array)
             reads.append((first, step))
         body, inner = self._body(made, starts, fixed, sequences)
@@ -421,6 +449,13 @@ class _Roller:
         settings = {"body": body, **counts}
         where = self.instructions[made.start].where
         self.out.append(Instruction(loop, (*starts, *fixed, *sequences), settings, tuple(results), where))
+
+    def _numbers(self, made: _Loop, j: int) -> tuple[Value, int, int]:
+        """The numbers of all rounds as a constant."""
+        array = self.numbers[made.start + j : made.end : made.period].astype(self.instructions[made.start + j].result.dtype)
+        value = Value(array.shape, array.dtype)
+        self.constants[value] = array
+        return value, 0, 1
 
     def _sequence(self, reading: tuple[Any, ...]) -> tuple[Value, int, int]:
         """The array of which a loop reads rows, the first of them, and the step."""
@@ -464,6 +499,8 @@ class _Roller:
                     kind, which = made.roles[j, q]
                     a = inner["place", which] if kind == "local" else inner[kind, which]
                     a = a[-1] if kind == "carried" else a
+                elif ("numbers", j) in made.rows:
+                    a = inner["row", ("numbers", j)]
                 arguments.append(a)
             results = tuple([Value(v.shape, v.dtype) for v in instruction.results])
             inner.update({("place", j * _RESULTS + r): v for r, v in enumerate(results)})
@@ -473,3 +510,14 @@ class _Roller:
 
 def _type(value: Value) -> tuple[tuple[int, ...], np.dtype[Any]]:
     return value.shape, value.dtype
+
+
+def _plain_number(instruction: Instruction) -> float | None:
+    """The number in an addition or product with a floating-point value, whose dtype it takes on; None if there is none."""
+    if instruction.op.name not in ("add", "sub", "mul", "div"):
+        return None
+    x, y = instruction.arguments
+    number, value = (x, y) if y.__class__ is Value else (y, x)
+    if number.__class__ not in (int, float) or value.__class__ is not Value or value.dtype.char not in "fd":
+        return None
+    return float(number) if value.dtype == instruction.result.dtype and number == number and abs(number) <= 2**53 else None
