@@ -58,7 +58,7 @@ class Place:
         op, settings = instruction.op, instruction.settings
         if op.name in ("reshape", "unsafe_view"):
             return self.reshaped(settings["shape"])
-        if op.name in ("detach", "alias", "conj"):
+        if op.name in ("detach", "alias") or (op.name == "conj" and self.root.dtype.kind != "c"):
             return self
         if instruction.results[number].dtype != self.root.dtype:
             return None
