@@ -20,6 +20,7 @@ class PythonNames:
         self._bound: dict[int, dict[str, list[tuple[str, int, str]]]] = {}
         self._stars: dict[int, list[int]] = {}
         self._modules: dict[tuple[str, str], str | None] = {}
+        self._own: dict[int, dict[str, list[Sym]]] = {}
 
     def resolve(self, file: int, name: str, qualifier: str, local: int) -> Answer:
         tables = self.tables
@@ -184,15 +185,24 @@ class PythonNames:
         found = self._module("." + name, path)
         return self.tables.by_path[found] if found else 0
 
+    def _by_qualified(self, file: int) -> dict[str, list[Sym]]:
+        """The symbols of a file by qualified name."""
+        found = self._own.get(file)
+        if found is None:
+            found = self._own[file] = {}
+            for sym in self.tables.symbols(file)[1:]:
+                found.setdefault(sym.qualified, []).append(sym)
+        return found
+
     def class_of(self, file: int, text: str) -> Sym | None:
         parts = text.split(".")
         if len(parts) == 1:
             found = self.exported(file, text)
         else:
             # A class inside another scope of this file is named by its qualified name.
-            found = [s for s in self.tables.named(parts[-1]) if s.file == file and s.qualified == text]
+            found = self._by_qualified(file).get(text, [])
             if not found:
                 found = self._chain(file, parts)[0]
         if not found:
-            found = [s for s in self.tables.named(parts[-1]) if s.file == file and s.qualified == text]
+            found = self._by_qualified(file).get(text, [])
         return next((sym for sym in found if sym.kind in CLASSES), None)
