@@ -29,7 +29,12 @@ _SAMPLED = 128
 class Lent(Storage):
     """The storage of memory that the user's own arrays share."""
 
-    __slots__ = ()
+    __slots__ = ("known",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: Whether who reads the user's array finds the one tensor over it: then that may hold what has a derivative.
+        self.known = False
 
 
 def over(face: type[Any], array: Any) -> Any:
@@ -37,6 +42,13 @@ def over(face: type[Any], array: Any) -> Any:
     t = wrap(face, array)
     if array.__class__ is np.ndarray:
         t._storage = Lent()
+    return t
+
+
+def know(t: Any) -> Any:
+    """A tensor over an array of the user's, which stands for that array wherever it is read."""
+    if t._storage.__class__ is Lent:
+        t._storage.known = True
     return t
 
 

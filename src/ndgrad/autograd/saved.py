@@ -67,8 +67,8 @@ class Packed:
         self.storage: Any = None
         self.version: Version | None = None
         self.shape: tuple[int, ...] | None = None
-        #: The transform that the tensor belonged to: a write may bring it to another.
-        self.level = 0
+        #: The transform that the tensor belonged to, if the hook passed it on: a write may bring it to another.
+        self.level: int | None = None
         #: Whether it had a history, or a tangent, outside its transform, which cannot be given back as that of its own graph is.
         self.below = False
         #: Of a tensor of a level below the node's: its history and its tangents, which the unpacked one gets back.
@@ -81,7 +81,7 @@ class Packed:
         self.storage = kept_storage(value) if value.keeps_saved or thread.copy_on_write else storage_of(value)
         self.version = self.storage.version
         self.shape = tuple(value.shape)
-        self.level = registry.level_number(value) if process.open else 0
+        self.level = registry.level_number(value) if self.packed is value and process.open else None
         self.below = isinstance(value._array, Variable) and has_history(value._array)
         if level and not _is_of_level(value, level):
             self.edge, self.tangents = edge(value), tangents_now(value, copied=False)
@@ -135,7 +135,7 @@ def unpacked(node: Any, name: str, value: Packed) -> Any:
     made, storage = value.unpack(), value.storage
     if storage is not None and made._storage is storage and storage.version is not value.version:
         return wrap(made.face, _array_at(node, name, made, value.version))
-    if made is value.packed and storage is not None and made._storage is not storage and value.level != registry.level_number(made):
+    if value.level is not None and not value.is_output and made is value.packed and value.level != registry.level_number(made):
         raise overwritten_error(node, name, tuple(made.shape), value.version, storage_of(made).version)
     return made
 

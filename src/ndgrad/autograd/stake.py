@@ -57,6 +57,8 @@ def refuse_loss_in_lent(name: str, target: Any, values: tuple[Any, ...]) -> None
     """Raise if a constant Array over the memory of a plain ndarray is about to take a value that has a derivative. The ndarray would take
     it too, without the derivative, and whoever reads it there would lose that unseen. The argument of a transform, which is no constant,
     may be written; and of a tensor made by from_numpy, torch's users know it."""
+    if getattr(target._storage, "known", False):
+        return
     lost = first_at_stake(*values) if target.on_numpy_face and stake_of(target) is None else None
     if lost is not None:
         raise RuntimeError(

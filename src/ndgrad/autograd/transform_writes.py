@@ -367,7 +367,7 @@ def bring_to(level: Level, target: Any) -> None:
         elif level.kind == "functional":
             outside = _put_outside(base)
             if outside._storage.__class__ is Lent:  # tensors of this level are values, which NumPy must not change
-                base._meta.lent = outside._array
+                base._meta.lent = None if outside._storage.known else outside._array
                 outside._array, outside._storage = outside._array.copy(), None
         else:
             outside = wrap(base.face, base._array)

@@ -195,7 +195,7 @@ class Border:
             if (lost := stake_of(made)) is not None:
                 raise RuntimeError(
                     f"{name} wrote into an argument, a plain numpy.ndarray of shape {array.shape}, and what it wrote {lost}. The caller "
-                    "would see the values without their derivatives. Pass an Array (ndgrad.numpy.asarray(x)), or return the result instead."
+                    "would see the values without their derivatives. Pass an Array (ndgrad.numpy.array(x)), or return the result instead."
                 )
 
 

@@ -30,6 +30,7 @@ import numpy as np
 
 from ndgrad._locks import make_lock
 from ndgrad.arrays.precision import is_number
+from ndgrad.autograd.lent import know
 from ndgrad.autograd.variable import Variable
 from ndgrad.lifting import namespaces
 from ndgrad.lifting.namespaces import PURE_PYTHON, UNKNOWN, Namespace, known_object
@@ -191,7 +192,7 @@ class Program:
         known = self._arrays.get(id(v))
         if known is None:
             with self._lock:
-                known = self._arrays.setdefault(id(v), (v, as_array(v)))
+                known = self._arrays.setdefault(id(v), (v, know(as_array(v))))
         return known[1]
 
     def container(self, v: Any) -> Any:
