@@ -29,7 +29,7 @@ from ndgrad.autograd.record import node_of, own_edge, save_output, together
 from ndgrad.autograd.saved import KeptMeta, with_history
 from ndgrad.autograd.stake import TANGENT, first_at_stake, refuse_loss_in_lent, stake_of, with_numbers
 from ndgrad.autograd.subclass import has_dispatch, note_wrappers
-from ndgrad.autograd.variable import ESCAPED, Variable, edge, requires_grad, wrap
+from ndgrad.autograd.variable import ESCAPED, Variable, edge, np_dtype, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, is_inference, kept_storage, storage_of
 from ndgrad.autograd.view import DEFAULT, rebase, write_error
 from ndgrad.ops.fill import assign, copy
@@ -166,7 +166,7 @@ def write_level(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str,
 
 def _edges(op: Any, target: Any, args: tuple[Any, ...], level: int) -> tuple[Any, ...] | None:
     """The gradient edges of the differentiable arguments of a write; None if there is nothing to record."""
-    if target._array.dtype.kind not in INEXACT:
+    if np_dtype(target).kind not in INEXACT:  # of a tensor, too, that has outlived its transform
         return None
     edges = tuple([own_edge(args[i - 1] if i else target, level) for i in op.differentiable_positions(len(args) + 1)])
     return edges if edges.count(None) < len(edges) else None
@@ -204,7 +204,7 @@ def _write_part(target: Any, part: Part, value: Any, recording: bool) -> Any:
     if not on_second_library:
         _, value = together(copy, (target, value))
     e_value = own_edge(value, 0) if recording else None
-    recorded = recording and (e_value is not None or requires_grad(target)) and target._array.dtype.kind in INEXACT
+    recorded = recording and (e_value is not None or requires_grad(target)) and np_dtype(target).kind in INEXACT
     check_writable(target, "copy_", recorded)
     if recorded and target._storage.__class__ is Lent:
         refuse_loss_in_lent("copy", target, (value,))

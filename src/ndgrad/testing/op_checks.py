@@ -365,8 +365,8 @@ class _Case:
         if not which:
             return
         f = vmap(self.run, in_dims=self.in_dims(which))
-        few, many = ([wrap_array(a) for a in self.batched_args(which, size)] for size in (2, 64))
-        f(*few)  # what is made once is made
+        first, few, many = ([wrap_array(a) for a in self.batched_args(which, size)] for size in (2, 2, 64))
+        f(*first)  # what is made once is made
         counts = [count_calls(f, *args) for args in (few, many)]
         if counts[0] != counts[1]:
             raise Failure(f"{self.op.name}: vmap makes {counts[0]} calls for a batch of 2 and {counts[1]} for 64: there is a loop over it")
