@@ -9,7 +9,6 @@ import pytest
 
 from ndgrad.compiler.replay import Replay
 from ndgrad.compiler.text import parse_program
-from tests import op_programs as _  # which loads all ops
 
 pytest.importorskip("llvmlite")
 

@@ -7,7 +7,8 @@
     native       machine code through llvmlite, kept on disk, called and run by a pool of workers                (native/)
     replay       the same program on NumPy, where there is no llvmlite and for ops without a kernel              (replay.py)
 
-What users call (`ndgrad.compile`, and here `disable`, `explain`, `is_compiling`, `reset`) is in entry.py, loaded when first asked for.
+What users call (`ndgrad.compile`, and here `disable`, `explain`, `is_compiling`, `reset`) is in entry.py, loaded when
+first asked for.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Which way a program runs: as native code where there is llvmlite, else on NumPy.
 
-Code is made when a program first runs: a backward program that is never asked for costs nothing. Should making it fail, the program runs on
-NumPy, and a warning says why. NDGRAD_COMPILE_REPLAY=1 asks for NumPy; with NDGRAD_COMPILE_RAISE=1 a failure is an error (our tests).
+Code is made when a program first runs: a backward program that is never asked for costs nothing. Should making it
+fail, the program runs on NumPy, and a warning says why. NDGRAD_COMPILE_REPLAY=1 asks for NumPy; with
+NDGRAD_COMPILE_RAISE=1 a failure is an error (our tests).
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ class Runner:
             if os.environ.get("NDGRAD_COMPILE_RAISE"):
                 raise
             warnings.warn(
-                f"compile: no native code could be made for {self.program.name} ({type(error).__name__}: {error}). It runs on NumPy instead: "
-                "right, but slower. Please report this.",
+                f"compile: no native code could be made for {self.program.name} ({type(error).__name__}: {error}). It runs on NumPy "
+                "instead: right, but slower. Please report this.",
                 stacklevel=2,
             )
             return Replay(self.program)

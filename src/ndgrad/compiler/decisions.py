@@ -1,9 +1,11 @@
-"""Conditions on values that decide what a function does: a trace follows them for the values at hand, and a call checks them.
+"""Conditions on values that decide what a function does: a trace follows them for the values at hand, and a call checks
+them.
 
-Losses look at their targets: are they classes, are some to be ignored? A traced function has no values to look at. But the values of
-the call that is being traced are there, and the condition is a value of the program so far: so that is computed, the trace goes on as
-eager code would, and the condition becomes one more output of the program. A call whose conditions come out otherwise is none of this
-trace's: nothing has been written yet, and it is traced or run eagerly as the first one was.
+Losses look at their targets: are they classes, are some to be ignored? A traced function has no values to look at.
+But the values of the call that is being traced are there, and the condition is a value of the program so far: so that
+is computed, the trace goes on as eager code would, and the condition becomes one more output of the program. A call
+whose conditions come out otherwise is none of this trace's: nothing has been written yet, and it is traced or run
+eagerly as the first one was.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """What a function reaches beside its arguments, and whether that is still as it was.
 
-A traced function holds what it read from closures, globals, defaults, attributes and containers: numbers have become constants of its
-program, branches have been taken, tensors are inputs. So everything that its code can reach is looked at before it is traced
-(`Environment`), once more after that (what it has changed are its side effects), and before each call of the program. Only identities are
-compared as a rule, which costs some ten nanoseconds an entry.
+A traced function holds what it read from closures, globals, defaults, attributes and containers: numbers have become
+constants of its program, branches have been taken, tensors are inputs. So everything that its code can reach is
+looked at before it is traced (`Environment`), once more after that (what it has changed are its side effects), and
+before each call of the program. Only identities are compared as a rule, which costs some ten nanoseconds an entry.
 
-What is reached: of a Python function its cells, defaults and the globals that its code names, and so on through the functions that it
-calls; of an object its attributes, and of its class what the code names; of a container its items; of a module of the user's what the
-code names. Python's, NumPy's, SciPy's and ndgrad's own modules and classes are taken to stay as they are. A tensor may be replaced by
-another of the same kind (an optimizer's state, a gradient): the input of the program is then that one.
+What is reached: of a Python function its cells, defaults and the globals that its code names, and so on through the
+functions that it calls; of an object its attributes, and of its class what the code names; of a container its items;
+of a module of the user's what the code names. Python's, NumPy's, SciPy's and ndgrad's own modules and classes are
+taken to stay as they are. A tensor may be replaced by another of the same kind (an optimizer's state, a gradient):
+the input of the program is then that one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The minimum cut of a graph with capacities: which edges separate a source from a sink at the least sum.
 
-Dinic's algorithm: levels by breadth-first search, then flow along edges from one level to the next until none is left, and again. By the
-theorem of Ford and Fulkerson the edges from what the source still reaches to what it does not are a minimum cut.
+Dinic's algorithm: levels by breadth-first search, then flow along edges from one level to the next until none is
+left, and again. By the theorem of Ford and Fulkerson the edges from what the source still reaches to what it does not
+are a minimum cut.
 """
 
 from __future__ import annotations

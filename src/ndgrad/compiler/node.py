@@ -1,8 +1,9 @@
 """The node of a compiled call: its backward is the compiled backward program.
 
-It keeps what that program needs, under the same rules as every node: what is the caller's memory is checked for writes before it is used,
-and on NumPy's face restored. Where gradients are themselves to be differentiated, or only some of the results have one, the gradients
-are a compiled function of their own (see Note [Derivatives of a compiled call]).
+It keeps what that program needs, under the same rules as every node: what is the caller's memory is checked for
+writes before it is used, and on NumPy's face restored. Where gradients are themselves to be differentiated, or only
+some of the results have one, the gradients are a compiled function of their own (see Note [Derivatives of a compiled
+call]).
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ A function reaches tensors as arguments, in closures, globals and modules. While
 or set on it in the thread that traces, is read from and set on that. So nobody can read a value of it (the traced array refuses), no write,
 `.grad` or history of the trace reaches the tensor itself, and other threads notice nothing.
 
-For this, the four slots of a tensor are properties of the class `Tensor` for as long as some thread traces. Outside of traces, they are the
-bare slots and cost nothing.
+For this, the four slots of a tensor are properties of the class `Tensor` for as long as some thread traces. Outside
+of traces, they are the bare slots and cost nothing.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
 """From the program of a function and its gradients to two programs, and what the first keeps for the second.
 
-Everything up to the function's results is the forward program; what only gradients need is the backward program. Between them stands a cut:
-the values that are kept. Whatever lies behind the cut is computed again in the backward program, in the same kernels, out of registers.
+Everything up to the function's results is the forward program; what only gradients need is the backward program.
+Between them stands a cut: the values that are kept. Whatever lies behind the cut is computed again in the backward
+program, in the same kernels, out of registers.
 
 Note [Keep or compute again]
-Inputs are there anyway and cost nothing to keep. A view or an elementwise op can be computed again from its arguments; matrix products,
-reductions and ops without a kernel cannot, at a price that anybody would pay. So the question is which values, of those that gradients depend
-on, separate what cannot be computed again from the gradients at the fewest bytes: a minimum cut of a graph in which each value is an edge as
-wide as its bytes (`ndgrad.compiler.min_cut`).
+Inputs are there anyway and cost nothing to keep. A view or an elementwise op can be computed again from its
+arguments; matrix products, reductions and ops without a kernel cannot, at a price that anybody would pay. So the
+question is which values, of those that gradients depend on, separate what cannot be computed again from the gradients
+at the fewest bytes: a minimum cut of a graph in which each value is an edge as wide as its bytes
+(`ndgrad.compiler.min_cut`).
 """
 
 from __future__ import annotations

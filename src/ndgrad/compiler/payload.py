@@ -1,13 +1,15 @@
 """Arrays without data, of which a trace is made.
 
-A `TracedArray` is the payload of a tensor while a function is traced. It knows shape, dtype and strides, and which value of the program it
-is. Ops reach the tracer through the observer, which answers with further traced arrays, so nothing else may touch one: whatever would need
-data, or would write without the tracer's knowledge, raises `GraphBreak`.
+A `TracedArray` is the payload of a tensor while a function is traced. It knows shape, dtype and strides, and which
+value of the program it is. Ops reach the tracer through the observer, which answers with further traced arrays, so
+nothing else may touch one: whatever would need data, or would write without the tracer's knowledge, raises
+`GraphBreak`.
 
 Note [Memory of a trace]
-Writes are seen as ops, and a program has none. So the traced arrays that share memory share a `Memory`, which holds the value of the
-whole; each knows by which views it is reached from there. A write gives the memory another value, in which that part is replaced, and
-whoever reads another view of it afterwards takes it from that value. Whether an op's result shares memory follows from strides, as in NumPy.
+Writes are seen as ops, and a program has none. So the traced arrays that share memory share a `Memory`, which holds
+the value of the whole; each knows by which views it is reached from there. A write gives the memory another value, in
+which that part is replaced, and whoever reads another view of it afterwards takes it from that value. Whether an op's
+result shares memory follows from strides, as in NumPy.
 """
 
 from __future__ import annotations

@@ -5,11 +5,13 @@
       b: float64[] = sum(a, dim=(0,), keepdim=False)
       return b
 
-It is what the tracer writes, what every pass takes and gives, and what runs: on NumPy as it stands (`ndgrad.compiler.replay`), or as native
-code. There are no writes in it and no views: an op of the table that would show its argument's memory gives a value like any other, and
-whether that is a copy is decided when memory is planned. Forward and backward of a function stand in one program.
+It is what the tracer writes, what every pass takes and gives, and what runs: on NumPy as it stands
+(`ndgrad.compiler.replay`), or as native code. There are no writes in it and no views: an op of the table that would
+show its argument's memory gives a value like any other, and whether that is a copy is decided when memory is planned.
+Forward and backward of a function stand in one program.
 
-The ops are those of the table (`ndgrad.ops.table`), so a program has their meaning, and the compiler's own, which stand for several of them.
+The ops are those of the table (`ndgrad.ops.table`), so a program has their meaning, and the compiler's own, which
+stand for several of them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Running a program on NumPy, op by op.
 
-This is what a compiled function does where there is no llvmlite, and for ops that have no kernel; the meaning is the op table's own. What is
-left of eager's cost is NumPy's: no dispatch, no nodes, no wrappers. A value is dropped after its last use.
+This is what a compiled function does where there is no llvmlite, and for ops that have no kernel; the meaning is the
+op table's own. What is left of eager's cost is NumPy's: no dispatch, no nodes, no wrappers. A value is dropped after
+its last use.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What a compiled call returns, put together as eager code would have.
 
-Each leaf of the result is a new tensor, an argument itself, a view of an argument, a view of memory that several results share, or a plain
-value. New memory comes out of the program; views are taken by their ops, eagerly, so that later writes and gradients go through them.
+Each leaf of the result is a new tensor, an argument itself, a view of an argument, a view of memory that several
+results share, or a plain value. New memory comes out of the program; views are taken by their ops, eagerly, so that
+later writes and gradients go through them.
 """
 
 from __future__ import annotations

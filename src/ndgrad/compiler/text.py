@@ -6,10 +6,10 @@
       %4: float64[] = sum_all(%3)                     # model.py:12
       return %4
 
-The text is what `str(program)` shows, what the tests of the passes compare, and what `parse_program` reads back into an equal program.
-Settings are Python literals, with `float64` for a dtype and `1:5:2` written `slice(1, 5, 2)`. A constant of more than sixteen elements is
-written as its size alone; to read such a text back, its arrays are given in the order of the text. The body of a loop is a program of its
-own, which stands below the loop:
+The text is what `str(program)` shows, what the tests of the passes compare, and what `parse_program` reads back into
+an equal program. Settings are Python literals, with `float64` for a dtype and `1:5:2` written `slice(1, 5, 2)`. A
+constant of more than sixteen elements is written as its size alone; to read such a text back, its arrays are given in
+the order of the text. The body of a loop is a program of its own, which stands below the loop:
 
       %3: float64[] = loop(%0, %1, count=10, carried=1, invariant=1, reads=(), last=0)
         program body(%0: float64[], %1: float64[])

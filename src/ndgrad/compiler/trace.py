@@ -1,8 +1,8 @@
 """The tracer: an observer that writes down ops instead of running them.
 
-It stands below autograd, transforms, hooks and modes: these do with traced tensors what they do with others, so that gradients, batches and
-tangents are part of the program like everything else. What an op gives in shape and dtype is asked of the op itself, on arrays without
-data, once for each combination.
+It stands below autograd, transforms, hooks and modes: these do with traced tensors what they do with others, so that
+gradients, batches and tangents are part of the program like everything else. What an op gives in shape and dtype is
+asked of the op itself, on arrays without data, once for each combination.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Forward and backward of a scalar function in one program.
 
-The gradient of a scalar is a number times the gradients that belong to a gradient of one, and nearly always that number is one. So once the
-first calls of a function were each followed by its backward pass, forward computes the gradients as well: kernels then go from the inputs to
-the gradients without storing what lies between, and backward hands the gradients out. A function whose calls are no longer followed by
-backward passes goes back to two programs.
+The gradient of a scalar is a number times the gradients that belong to a gradient of one, and nearly always that
+number is one. So once the first calls of a function were each followed by its backward pass, forward computes the
+gradients as well: kernels then go from the inputs to the gradients without storing what lies between, and backward
+hands the gradients out. A function whose calls are no longer followed by backward passes goes back to two programs.
 
-Gradients for another number than one are multiplied by it at the end instead of at the beginning, which rounds differently; `strict`
-functions do without this.
+Gradients for another number than one are multiplied by it at the end instead of at the beginning, which rounds
+differently; `strict` functions do without this.
 """
 
 from __future__ import annotations

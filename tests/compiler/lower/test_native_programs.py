@@ -150,7 +150,12 @@ def test_parts_are_put_together_in_place() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("shapes", [((5, 7), (7, 3)), ((4, 5, 7), (7, 3)), ((4, 5, 7), (4, 7, 3)), ((2, 1, 3, 4), (5, 4, 2)), ((7,), (7, 3)), ((5, 7), (7,)), ((7,), (7,))])
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        ((5, 7), (7, 3)), ((4, 5, 7), (7, 3)), ((4, 5, 7), (4, 7, 3)), ((2, 1, 3, 4), (5, 4, 2)), ((7,), (7, 3)), ((5, 7), (7,)), ((7,), (7,))
+    ],
+)  # fmt: skip
 def test_products(shapes: Any, dtype: Any) -> None:
     made, _ = native(lambda a, b: ((a @ b) * 2.0).tanh().sum(), *[floats(*s, dtype=dtype) for s in shapes])
     assert {k for k in kinds(made) if k not in ("Kernel", "Product")} <= {"contract"}  # outer products, in gradients of vectors

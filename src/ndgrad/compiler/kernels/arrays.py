@@ -1,8 +1,9 @@
 """The kernels on NumPy arrays: products, convolutions and pooling on the threads of the pool.
 
-Arrays are float32 or float64, all of one dtype and contiguous (but for products, which take any strides); outputs are new. Each
-function means what its namesake in ndgrad.arrays does, and expects settings that were checked there. `available(dtype)` says whether
-they can be used here: llvmlite is there, and what the kernels compute agrees with NumPy on this machine.
+Arrays are float32 or float64, all of one dtype and contiguous (but for products, which take any strides); outputs are
+new. Each function means what its namesake in ndgrad.arrays does, and expects settings that were checked there.
+`available(dtype)` says whether they can be used here: llvmlite is there, and what the kernels compute agrees with
+NumPy on this machine.
 """
 
 from __future__ import annotations

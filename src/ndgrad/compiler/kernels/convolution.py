@@ -1,19 +1,22 @@
 """Convolutions over the tiles of matrix products, without a matrix of patches.
 
-Inside, channels come last. A pixel of the input is then a row of numbers, the next pixel lies a fixed step further, and so do the next
-tap along x, y and z: a tile of output pixels times output channels is a matrix product whose k runs through four nested loops,
+Inside, channels come last. A pixel of the input is then a row of numbers, the next pixel lies a fixed step further,
+and so do the next tap along x, y and z: a tile of output pixels times output channels is a matrix product whose k
+runs through four nested loops,
 
     out[x, :] = sum_z sum_y sum_x' sum_c   in[z, y, x * step + x', c] W[z, y, x', c, :]
 
-all with fixed steps in memory (tiles.py, `levels`). The input is copied once, image by image, into a buffer with its zeros around it and
-channels last; images come and go as (N, C, *S), or with channels last if asked. Everything is read from a table (windows.py).
+all with fixed steps in memory (tiles.py, `levels`). The input is copied once, image by image, into a buffer with its
+zeros around it and channels last; images come and go as (N, C, *S), or with channels last if asked. Everything is
+read from a table (windows.py).
 
     void {prefix}_weights(ptr table, ptr W, ptr packed, i64 begin, i64 end)              first: strips begin..end of the weight
     void {prefix}_correlate(ptr table, ptr X, ptr packed, ptr Y, ptr context, ptr buffer, i64 begin, i64 end)
                                                                                          chunks begin..end; a buffer for each thread
 
-The same function is the forward pass and the gradient of the input; the table says which. The epilogue sees `row` as the number of the
-output pixel in (N, *S) and `column` as the output channel; only the forward pass runs it on consecutive pixels.
+The same function is the forward pass and the gradient of the input; the table says which. The epilogue sees `row` as
+the number of the output pixel in (N, *S) and `column` as the output channel; only the forward pass runs it on
+consecutive pixels.
 
 The gradient of the weight is another sum: weight_gradient.py.
 """

@@ -1,9 +1,11 @@
-"""Depthwise convolutions: one filter for each channel, so that nothing is shared between channels and there is no matrix product.
+"""Depthwise convolutions: one filter for each channel, so that nothing is shared between channels and there is no matrix
+product.
 
     out[p, c] = sum over taps t   in[p * step + t, c] W[t, c]
 
-With channels last this is elementwise in c: vectors along channels, a few pixels at a time, whose sums stay in registers while the taps
-go by. The gradient of the weight is elementwise in c too,   dW[t, c] = sum over pixels p   in[p * step + t, c] g[p, c].
+With channels last this is elementwise in c: vectors along channels, a few pixels at a time, whose sums stay in
+registers while the taps go by. The gradient of the weight is elementwise in c too,   dW[t, c] = sum over pixels p
+in[p * step + t, c] g[p, c].
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Matrix products of any size and stride:   C[M, N] (+)= A[M, K] B[K, N].
 
-The order of loops is Goto's. A block of k and columns of B is packed into strips as wide as a tile; for each block of rows, strip
-after strip of B (which fits the first-level cache) meets all rows of the block of A (which fits the second level), tile by tile (tiles.py):
+The order of loops is Goto's. A block of k and columns of B is packed into strips as wide as a tile; for each block of
+rows, strip after strip of B (which fits the first-level cache) meets all rows of the block of A (which fits the
+second level), tile by tile (tiles.py):
 
     for columns in chunks:                  C's columns of one chunk, or of several whole ones
         for k in blocks:                    so that a strip of B stays in the first-level cache
@@ -21,13 +22,15 @@ Interface in native code, for an element type float or double (`f32`, `f64`) and
     i64  {prefix}_chunks(i64 M, i64 N, i64 K)
     i64  {prefix}_bytes(i64 M, i64 N, i64 K)
 
-rs and cs are strides of rows and columns in elements, of either sign or zero; C has unit stride along its columns and rsC between
-rows, and must not overlap A or B. `accumulate` is 0 or 1. `context` goes to the epilogue. The work is cut into `chunks` pieces that
-write different parts of C; a call does those from `begin` to `end`, and threads may run different pieces at once, each with a `buffer` of
-its own of `bytes` bytes (64-byte aligned). `{prefix}_work` and `{prefix}_batch_work` are the same for the pool of threads (work.py).
+rs and cs are strides of rows and columns in elements, of either sign or zero; C has unit stride along its columns and
+rsC between rows, and must not overlap A or B. `accumulate` is 0 or 1. `context` goes to the epilogue. The work is cut
+into `chunks` pieces that write different parts of C; a call does those from `begin` to `end`, and threads may run
+different pieces at once, each with a `buffer` of its own of `bytes` bytes (64-byte aligned). `{prefix}_work` and
+`{prefix}_batch_work` are the same for the pool of threads (work.py).
 
-A batch has `dims` dimensions, each a line of the table: i64 length, and the strides of A, B and C (in elements; 0 repeats a matrix).
-Its work has chunks(M, N, K) pieces for each product, one product after the other. The epilogue sees rows counted through the whole batch.
+A batch has `dims` dimensions, each a line of the table: i64 length, and the strides of A, B and C (in elements; 0
+repeats a matrix). Its work has chunks(M, N, K) pieces for each product, one product after the other. The epilogue
+sees rows counted through the whole batch.
 """
 
 from __future__ import annotations

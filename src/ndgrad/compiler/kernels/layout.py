@@ -1,5 +1,6 @@
-"""Changing the order of dimensions in memory: transposes of matrices, and images with channels first into images with channels last
-and zeros around them."""
+"""Changing the order of dimensions in memory: transposes of matrices, and images with channels first into images with
+channels last and zeros around them.
+"""
 
 from __future__ import annotations
 

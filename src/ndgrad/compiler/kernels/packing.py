@@ -1,15 +1,15 @@
 """Packing: copying a block of a matrix into strips that a micro-kernel reads from front to back.
 
-A strip holds `width` neighbours for each k:   strip[k][w] = X[k, first + w],   and strips follow each other, K * width elements apart.
-For B a strip is as wide as a tile, for A as high; so one set of functions packs both, X standing for B or for the transpose of A.
-Which function depends on the direction in which X is contiguous:
+A strip holds `width` neighbours for each k:   strip[k][w] = X[k, first + w],   and strips follow each other, K *
+width elements apart. For B a strip is as wide as a tile, for A as high; so one set of functions packs both, X
+standing for B or for the transpose of A. Which function depends on the direction in which X is contiguous:
 
     along w    rows of a strip are loaded and stored as they are
     along k    squares of lanes x lanes elements are transposed in registers
     neither    one element at a time
 
-Packing costs one pass over X, and pays as soon as the block is read several times: strips need no translation of far addresses, do not
-compete for the same lines of the cache, and are fetched ahead by the processor.
+Packing costs one pass over X, and pays as soon as the block is read several times: strips need no translation of far
+addresses, do not compete for the same lines of the cache, and are fetched ahead by the processor.
 """
 
 from __future__ import annotations

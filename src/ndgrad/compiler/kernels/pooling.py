@@ -1,11 +1,13 @@
-"""Max and average pooling over windows with stride, padding and dilation, with their gradients; planes are (z, y, x), as in windows.py.
+"""Max and average pooling over windows with stride, padding and dilation, with their gradients; planes are (z, y, x), as
+in windows.py.
 
-Along z and y the taps of a window that lie inside the plane are a range, found once per row of outputs. Along x, outputs whose windows
-lie wholly inside are done a vector at a time: with stride 1 a tap of neighbouring outputs is one load, with stride 2 two loads and a
-shuffle, else one load per lane. The outputs at the edges are done one by one.
+Along z and y the taps of a window that lie inside the plane are a range, found once per row of outputs. Along x,
+outputs whose windows lie wholly inside are done a vector at a time: with stride 1 a tap of neighbouring outputs is
+one load, with stride 2 two loads and a shuffle, else one load per lane. The outputs at the edges are done one by one.
 
-The maximum is the first of equal ones, and the last NaN, as everywhere in ndgrad; with it goes its place in the plane. An average divides
-by the number of taps inside, or inside the padding, or by a given number: the counts come from the caller, for each axis.
+The maximum is the first of equal ones, and the last NaN, as everywhere in ndgrad; with it goes its place in the
+plane. An average divides by the number of taps inside, or inside the padding, or by a given number: the counts come
+from the caller, for each axis.
 
     void {prefix}_max(ptr table, ptr X, ptr Y, ptr I, i64 begin, i64 end)       planes begin..end of X into Y, places (i64) into I
     void {prefix}_max_gradient(ptr table, ptr G, ptr I, ptr dX, i64 begin, i64 end)

@@ -1,6 +1,8 @@
-"""Products with one to three rows or columns: each number of the large matrix is used once or a few times, so reading it is the whole work.
+"""Products with one to three rows or columns: each number of the large matrix is used once or a few times, so reading it
+is the whole work.
 
-Two orders, according to the direction in which the large matrix X is contiguous; Y is the narrow one, of 1, 2 or 3 vectors of K numbers:
+Two orders, according to the direction in which the large matrix X is contiguous; Y is the narrow one, of 1, 2 or 3
+vectors of K numbers:
 
     dots   X is contiguous along k:     out[i, n] = sum_k X[i, k] Y[n, k],     vectors along k, four rows of X at a time
     sums   X is contiguous along i:     out[n, i] += X[k, i] Y[n, k]           vectors along i, several rows k of X at a time

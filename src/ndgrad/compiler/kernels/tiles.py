@@ -2,16 +2,16 @@
 
     C[i, j] (+)= sum_k A[i, k] B[k, j]        for `rows` rows i and `vectors` whole vectors of columns j
 
-Each turn of the loop loads `vectors` vectors of B and, row by row, one number of A that is spread over all lanes; rows * vectors
-multiply-adds follow. Two things decide its speed: enough accumulators to hide the latency of a multiply-add (4 cycles times 2 units
-= 8), and no more registers than there are: rows * vectors accumulators + vectors of B + one of A. Hence 6 x 2 vectors where there are
-16 registers, 8 x 3 where there are 32.
+Each turn of the loop loads `vectors` vectors of B and, row by row, one number of A that is spread over all lanes;
+rows * vectors multiply-adds follow. Two things decide its speed: enough accumulators to hide the latency of a
+multiply-add (4 cycles times 2 units = 8), and no more registers than there are: rows * vectors accumulators + vectors
+of B + one of A. Hence 6 x 2 vectors where there are 16 registers, 8 x 3 where there are 32.
 
-A has any strides (in bytes): a transposed or packed A needs no other kernel. B has unit stride along its columns. At the edges of C
-there are kernels with fewer rows and vectors, and with a mask over the last vector.
+A has any strides (in bytes): a transposed or packed A needs no other kernel. B has unit stride along its columns. At
+the edges of C there are kernels with fewer rows and vectors, and with a mask over the last vector.
 
-k may be a nest of up to three loops (`levels`), each with its own step in A and B: that is what makes a convolution a matrix product
-without the matrix of patches.
+k may be a nest of up to three loops (`levels`), each with its own step in A and B: that is what makes a convolution a
+matrix product without the matrix of patches.
 """
 
 from __future__ import annotations

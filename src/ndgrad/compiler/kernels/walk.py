@@ -1,6 +1,8 @@
-"""A walk over tiles: positions in up to four loops and columns in strips, each tile a product whose k runs through four nested loops.
+"""A walk over tiles: positions in up to four loops and columns in strips, each tile a product whose k runs through four
+nested loops.
 
-What makes a convolution a matrix product is only where its operands lie; this is told by a list of steps in memory (`WALK`).
+What makes a convolution a matrix product is only where its operands lie; this is told by a list of steps in memory
+(`WALK`).
 """
 
 from __future__ import annotations

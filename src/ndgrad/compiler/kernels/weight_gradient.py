@@ -7,8 +7,8 @@ It sums over images and pixels, so here those are k, and the rows of the product
     void {prefix}_weight_gradient(ptr table, ptr X, ptr G, ptr parts, ptr buffer, i64 begin, i64 end)
     void {prefix}_weight_sum(ptr table, ptr parts, ptr dW)
 
-Images are dealt into a fixed number of parts, each summed by itself into parts[part, t, c, o]; the last function adds the parts in their
-order, so the result does not depend on the number of threads.
+Images are dealt into a fixed number of parts, each summed by itself into parts[part, t, c, o]; the last function adds
+the parts in their order, so the result does not depend on the number of threads.
 """
 
 from __future__ import annotations

@@ -1,16 +1,18 @@
 """The geometry of convolutions as tables of integers, which the kernels of convolution.py read.
 
-A forward convolution and the gradient of its input are both lists of correlations ("entries") over an input with zeros around it:
+A forward convolution and the gradient of its input are both lists of correlations ("entries") over an input with
+zeros around it:
 
     out[place + out_step * m] = sum over taps t of   W[tap_first + tap_step * t] . in[in_step * m + low + spread * t]
 
-along each axis, for positions m. The forward pass is one entry: place 0, out_step 1, in_step the stride, spread the dilation, low minus
-the padding.
+along each axis, for positions m. The forward pass is one entry: place 0, out_step 1, in_step the stride, spread the
+dilation, low minus the padding.
 
-The gradient of the input reads g at o where o * s + k * d - p = q for an input position q and a tap k. Positions q = r + s m of one
-residue r modulo the stride s see the taps with k d = r + p (mod s): k = k0 + (s / e) j with e = gcd(s, d), and then
-o = m + (r + p - k0 d) / s - (d / e) j. So each residue is an entry with place r, out_step s, in_step 1 and spread d / e, its taps in
-descending order, since o falls as j grows. Nothing is multiplied by zeros between the elements of g, and each output is written once.
+The gradient of the input reads g at o where o * s + k * d - p = q for an input position q and a tap k. Positions q =
+r + s m of one residue r modulo the stride s see the taps with k d = r + p (mod s): k = k0 + (s / e) j with e = gcd(s,
+d), and then o = m + (r + p - k0 d) / s - (d / e) j. So each residue is an entry with place r, out_step s, in_step 1
+and spread d / e, its taps in descending order, since o falls as j grows. Nothing is multiplied by zeros between the
+elements of g, and each output is written once.
 
 There are always three axes: (z, y, x), those that a problem does not have of length one. The work is cut along z.
 """

@@ -1,7 +1,7 @@
 """Kernels as work for the pool of threads.
 
-A kernel takes many arguments and a range of chunks; the pool calls `void work(ptr argument, i64 chunk, i64 worker)`. Between them stands
-a function of a few instructions that reads the kernel's arguments from memory:
+A kernel takes many arguments and a range of chunks; the pool calls `void work(ptr argument, i64 chunk, i64 worker)`.
+Between them stands a function of a few instructions that reads the kernel's arguments from memory:
 
     argument = 8-byte words: the parameters of the kernel in their order, without `begin` and `end`, and at the end the bytes between
                the buffers of two workers, if there is a `buffer`

@@ -1,8 +1,8 @@
 """The functions of a program's steps, collected into one module.
 
-A step is written into a function that is given a table of addresses, `%table`: one for each value that has memory, by its slot, and behind
-them that of the buffer into which matrix products pack, and that of the sums of pieces of a row. Work that is large enough is handed to the
-pool's workers in pieces.
+A step is written into a function that is given a table of addresses, `%table`: one for each value that has memory, by
+its slot, and behind them that of the buffer into which matrix products pack, and that of the sums of pieces of a row.
+Work that is large enough is handed to the pool's workers in pieces.
 """
 
 from __future__ import annotations

@@ -1,16 +1,19 @@
 """Grouping: which instructions become one kernel.
 
-Instructions are taken in order. Views become places. An elementwise op joins a kernel over the same space of indices, if what it reads is
-a register of that kernel, element by element, or memory that an earlier step has finished; so a chain of elementwise ops is one kernel that
-reads its inputs once and writes its outputs once. Ops without a kernel are calls of NumPy's functions between kernels.
+Instructions are taken in order. Views become places. An elementwise op joins a kernel over the same space of indices,
+if what it reads is a register of that kernel, element by element, or memory that an earlier step has finished; so a
+chain of elementwise ops is one kernel that reads its inputs once and writes its outputs once. Ops without a kernel
+are calls of NumPy's functions between kernels.
 
 Note [Rows]
-A reduction of trailing dimensions cuts the space of a kernel into rows. Its result is a number per row, known when the row has been gone
-through; what depends on it, be it numbers per row or elements, can join the same kernel in a later *stage*: the row is gone through again
-while it is in the cache. So softmax, layer norm, cross entropy and their gradients are one kernel each. Elements that a later stage reads are
-kept in a scratch row. Other reductions are added up in memory, and complete when the kernel ends.
+A reduction of trailing dimensions cuts the space of a kernel into rows. Its result is a number per row, known when
+the row has been gone through; what depends on it, be it numbers per row or elements, can join the same kernel in a
+later *stage*: the row is gone through again while it is in the cache. So softmax, layer norm, cross entropy and their
+gradients are one kernel each. Elements that a later stage reads are kept in a scratch row. Other reductions are added
+up in memory, and complete when the kernel ends.
 
-Steps run in the order of the list. A kernel may be joined later, when other steps stand behind it: they cannot depend on what joins.
+Steps run in the order of the list. A kernel may be joined later, when other steps stand behind it: they cannot depend
+on what joins.
 """
 
 from __future__ import annotations

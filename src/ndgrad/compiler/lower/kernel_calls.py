@@ -1,4 +1,6 @@
-"""Ops between segments that our own kernels run on arrays, in the place of NumPy's functions: convolutions and their gradients."""
+"""Ops between segments that our own kernels run on arrays, in the place of NumPy's functions: convolutions and their
+gradients.
+"""
 
 from __future__ import annotations
 

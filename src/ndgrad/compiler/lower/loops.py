@@ -1,7 +1,7 @@
 """A loop of a program as a native loop.
 
-The body is a program of its own, lowered like any other, with a table of addresses of its own. A round of the loop sets the addresses that
-change from round to round, and runs the steps of the body:
+The body is a program of its own, lowered like any other, with a table of addresses of its own. A round of the loop
+sets the addresses that change from round to round, and runs the steps of the body:
 
     carried     what the round before has written; two pieces of memory take turns, so that the last round writes the loop's result
     rows        of arrays that the loop reads: start + step * t

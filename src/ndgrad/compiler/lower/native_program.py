@@ -1,7 +1,8 @@
 """A program as native code: segments of kernels, with calls of NumPy's functions between them where an op has no kernel.
 
-A segment is one native function. It gets a table of addresses, one for each value that has memory: the inputs and outputs of the call,
-constants, and places in an arena that is kept from call to call. Two calls at a time, from two threads, have an arena each.
+A segment is one native function. It gets a table of addresses, one for each value that has memory: the inputs and
+outputs of the call, constants, and places in an arena that is kept from call to call. Two calls at a time, from two
+threads, have an arena each.
 """
 
 from __future__ import annotations

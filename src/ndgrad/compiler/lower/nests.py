@@ -7,13 +7,13 @@
                     for j in 0 ... n, by vectors:   loads, the instructions of the stage, stores; then the rest of n one by one
                     numbers per row that the stage has made known
 
-A kernel without rows has one stage, and dimensions that all reads and writes step through alike are one (`_collapsed`), so one over
-contiguous arrays is a single loop. Along the innermost dimension an argument is read as a vector (stride 1), once and in all lanes (stride
-0), or lane by lane.
+A kernel without rows has one stage, and dimensions that all reads and writes step through alike are one
+(`_collapsed`), so one over contiguous arrays is a single loop. Along the innermost dimension an argument is read as a
+vector (stride 1), once and in all lanes (stride 0), or lane by lane.
 
-A sum over a row is taken in a register, block by block: sixteen vectors are added up lane by lane, the lanes are added in a tree, and the
-sums of the blocks with the error of each addition kept (Neumaier). So it is at least as accurate as NumPy's pairwise sum. One over leading
-dimensions is added up in memory, row by row, as NumPy does.
+A sum over a row is taken in a register, block by block: sixteen vectors are added up lane by lane, the lanes are
+added in a tree, and the sums of the blocks with the error of each addition kept (Neumaier). So it is at least as
+accurate as NumPy's pairwise sum. One over leading dimensions is added up in memory, row by row, as NumPy does.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Where a value lies: views of a program are ways to read memory, not work.
 
-Memory that a program computes is contiguous, so a value that a view op gives is a *place*: a root (a value that has memory, or is a register
-of the kernel that computes it), an offset and a stride per dimension, in elements. Reading it is reading the root at other addresses. Where a
-view cannot be written so (a reshape of a transposed array), the op is work after all.
+Memory that a program computes is contiguous, so a value that a view op gives is a *place*: a root (a value that has
+memory, or is a register of the kernel that computes it), an offset and a stride per dimension, in elements. Reading
+it is reading the root at other addresses. Where a view cannot be written so (a reshape of a transposed array), the op
+is work after all.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Where values lie in the memory that a program needs for itself: one arena, in which two values share bytes if no step needs both."""
+"""Where values lie in the memory that a program needs for itself: one arena, in which two values share bytes if no step
+needs both.
+"""
 
 from __future__ import annotations
 

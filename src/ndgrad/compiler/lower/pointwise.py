@@ -1,7 +1,8 @@
 """Which instructions are element by element, and the machine instructions of each.
 
-The formulas are those of `ndgrad.compiler.kernels.operations`. An op computes in the dtype of its result; a comparison, or another op whose
-answer is a bool, in that which its arguments have in common. Arguments are converted to it first, as NumPy does.
+The formulas are those of `ndgrad.compiler.kernels.operations`. An op computes in the dtype of its result; a
+comparison, or another op whose answer is a bool, in that which its arguments have in common. Arguments are converted
+to it first, as NumPy does.
 """
 
 from __future__ import annotations
@@ -97,7 +98,8 @@ def cost(instruction: Instruction) -> int:
 
 
 _CHEAP = frozenset(
-    "add sub mul neg square abs copy where keep masked_fill eq ne lt le gt ge minimum maximum relu cast expand clone reshape sum sum_all".split()
+    "add sub mul neg square abs copy where keep masked_fill eq ne lt le gt ge minimum maximum "
+    "relu cast expand clone reshape sum sum_all".split()
 )
 
 

@@ -1,7 +1,7 @@
 """Matrix products as steps: which instructions are one, and the calls of the kernel library that compute it.
 
-Leading dimensions are a batch. Where the second matrix is the same for all of a batch and the rows of the first follow one another, the whole
-is a single product of more rows; else it is a loop of products. Transposes are strides.
+Leading dimensions are a batch. Where the second matrix is the same for all of a batch and the rows of the first
+follow one another, the whole is a single product of more rows; else it is a loop of products. Transposes are strides.
 """
 
 from __future__ import annotations

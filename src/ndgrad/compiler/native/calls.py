@@ -11,10 +11,10 @@
     entry = make_entry([spec], fallback=trace_and_compile)
     entry.call(x, 0.5)
 
-The kernel is `i64 kernel(ptr pointers)`: pointers to the data of inputs in the order of the guards that give some, then
-of outputs (those that are `Returned` have none), then the `fixed` addresses, then scratch memory if the specialisation
-asks for any. It returns 0, or another number to fail: with a Python error that it has set, if it holds the interpreter
-lock, or else a RuntimeError that says the number.
+The kernel is `i64 kernel(ptr pointers)`: pointers to the data of inputs in the order of the guards that give some,
+then of outputs (those that are `Returned` have none), then the `fixed` addresses, then scratch memory if the
+specialisation asks for any. It returns 0, or another number to fail: with a Python error that it has set, if it holds
+the interpreter lock, or else a RuntimeError that says the number.
 
 `entry.call` is a builtin made in memory (PyCFunction_NewEx). It tries the specialisations in order. If none fits, it
 calls `fallback` with the same arguments; without one it returns `MISS`, so that the caller decides. Where native code

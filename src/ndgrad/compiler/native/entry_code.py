@@ -8,9 +8,9 @@ table names, or is answered by the table's sentinel.
 Since addresses and shapes stand in tables and not in the code, this module is compiled once per machine and kept in
 the cache; making an entry for another function compiles nothing.
 
-References: arguments are the caller's, and alive during the call. What a slot holds is not, once another Python thread
-may run, so the guards hold what they give to the kernel, and we let it go when the kernel is done. What is fresh
-belongs to us until it is handed out, and is let go on every way out.
+References: arguments are the caller's, and alive during the call. What a slot holds is not, once another Python
+thread may run, so the guards hold what they give to the kernel, and we let it go when the kernel is done. What is
+fresh belongs to us until it is handed out, and is let go on every way out.
 """
 
 from __future__ import annotations

@@ -17,8 +17,9 @@ the globals of a module) or what a context variable holds, and slots or items fr
     Length(place, n, set)           a set (dict, list, tuple) of n items
     Apart(i, j, bytes, bytes)       the memory of the i-th and j-th array does not overlap
 
-Each guard exists twice: `row` encodes it for native code (see ndgrad.compiler.native.calls), and `holds` says the same
-in Python, for interpreters in which native code may not look at objects. The tests hold the two against each other.
+Each guard exists twice: `row` encodes it for native code (see ndgrad.compiler.native.calls), and `holds` says the
+same in Python, for interpreters in which native code may not look at objects. The tests hold the two against each
+other.
 """
 
 from __future__ import annotations

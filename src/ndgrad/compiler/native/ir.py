@@ -1,7 +1,7 @@
 """Writing LLVM IR: types, constants, and one function at a time, line by line.
 
-IR is text here, as LLVM's manual shows it, so that what is generated can be printed, read and compared. A `Function` hands out names for
-results and writes loops; everything else is an instruction given as a string:
+IR is text here, as LLVM's manual shows it, so that what is generated can be printed, read and compared. A `Function`
+hands out names for results and writes loops; everything else is an instruction given as a string:
 
     f = Function("scale", "ptr %x, double %a, i64 %n")
     with f.loop("%n") as i:
@@ -11,7 +11,8 @@ results and writes loops; everything else is an instruction given as a string:
     f.returns()
     text = f.text()
 
-Vectors are written out by us (`<8 x double>`): LLVM's own loop vectoriser takes minutes for what takes milliseconds without it.
+Vectors are written out by us (`<8 x double>`): LLVM's own loop vectoriser takes minutes for what takes milliseconds
+without it.
 """
 
 from __future__ import annotations

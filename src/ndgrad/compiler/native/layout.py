@@ -1,9 +1,9 @@
 """Where CPython and NumPy keep what native code reads: offsets in their objects, and the addresses of their functions.
 
 A compiled function looks at its arguments without Python: it reads the class of an object, the slot of a tensor, the
-data pointer of an array. Where these lie is no public contract, though it has been the same for years. So nothing here
-is believed: `problem()` compares every offset with what Python says of live objects, once per process, and a sentence
-instead of None means that calls are to be checked in Python, which is slower and means the same.
+data pointer of an array. Where these lie is no public contract, though it has been the same for years. So nothing
+here is believed: `problem()` compares every offset with what Python says of live objects, once per process, and a
+sentence instead of None means that calls are to be checked in Python, which is slower and means the same.
 
 An object begins with its reference count and its class; then come an array's data pointer, number of dimensions,
 dimensions, strides, base, dtype and flags; a float's value; a NumPy scalar's value; a cell's content.

@@ -22,13 +22,14 @@ The state is a few words, each group in a cache line of its own.
     next      the next chunk, taken by an atomic addition
 
 A caller takes `busy`, writes the job, opens the gate with threads - 1 places, raises the epoch, wakes sleepers, and
-takes chunks like everybody else until there are none. Then it shuts the gate and waits for the workers that are inside.
-A worker enters with a compare and exchange, so only while the gate is open and has a place; a late one finds it shut
-and goes back. So nobody waits for a worker that has not begun, and no worker can see a job that is over: the job is not
-written again before those inside have left.
+takes chunks like everybody else until there are none. Then it shuts the gate and waits for the workers that are
+inside. A worker enters with a compare and exchange, so only while the gate is open and has a place; a late one finds
+it shut and goes back. So nobody waits for a worker that has not begun, and no worker can see a job that is over: the
+job is not written again before those inside have left.
 
-Sleeping: a worker counts itself among the sleepers, then sleeps if the epoch is still what it saw; a caller raises the
-epoch, then looks for sleepers. Both in one total order, so either the caller sees the sleeper or the sleeper the epoch.
+Sleeping: a worker counts itself among the sleepers, then sleeps if the epoch is still what it saw; a caller raises
+the epoch, then looks for sleepers. Both in one total order, so either the caller sees the sleeper or the sleeper the
+epoch.
 
 Where the system puts two threads on one core, the one that spins keeps the other from working. So whoever waits gives
 the core away (sched_yield) now and then: a worker every 64 pauses, the caller after about 2 us.

@@ -3,21 +3,21 @@
     text  --parse, passes-->  module  --code generator-->  object (bytes)  --linker of the JIT-->  addresses
 
 There is one road. What the code generator makes is an object file in memory, the same bytes that the cache on disk
-keeps; linking takes an object from either place. So a cached function and a fresh one are the same machine code, loaded
-by the same linker.
+keeps; linking takes an object from either place. So a cached function and a fresh one are the same machine code,
+loaded by the same linker.
 
     code = Code(text)                                  # for this machine, level 1, through the cache
     scale = code.function("scale", None, c_void_p, c_double, c_int64)
     print(code.assembly())
 
-Functions that the text declares and does not define come from `symbols` (name -> address) or from the C library of the
-process; one that is in neither is an error here and not a jump to nowhere later. Addresses hold as long as the `Code`
-lives.
+Functions that the text declares and does not define come from `symbols` (name -> address) or from the C library of
+the process; one that is in neither is an error here and not a jump to nowhere later. Addresses hold as long as the
+`Code` lives.
 
 LLVM can make code for processors that this machine is not (`processor("skylake-avx512")`): its assembly can be read,
 and nothing more. The environment variable NDGRAD_COMPILE_CPU names the processor to make code for instead of the one
-that is there: `generic` is the least that every machine of the architecture has (16-byte vectors), and a name that this
-machine cannot run is refused.
+that is there: `generic` is the least that every machine of the architecture has (16-byte vectors), and a name that
+this machine cannot run is refused.
 """
 
 from __future__ import annotations

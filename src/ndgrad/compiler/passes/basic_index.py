@@ -2,8 +2,8 @@
 
     x[1:, -1]   of a float64[5, 3]    ->   ((1, 4, 1), 2)
 
-In a program they are written with every dimension, all numbers from the front and nothing left out: `index=(slice(1, 5, 1), 2)`. New
-dimensions (None) are no part of them: a reshape follows.
+In a program they are written with every dimension, all numbers from the front and nothing left out: `index=(slice(1,
+5, 1), 2)`. New dimensions (None) are no part of them: a reshape follows.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     mul(expand(s, shape), expand(t, shape)) ->  expand(mul(s, t), shape)
     mul(x, c)  with a constant number c     ->  mul(x, 2.0)            where the dtype of the result is the other argument's own
 
-Exact: an element of the result is computed from the same elements. An op on expanded values alone is moved before the expansion only if
-NumPy computes it alike for one number and for many: arithmetic, comparisons, signs, square roots.
+Exact: an element of the result is computed from the same elements. An op on expanded values alone is moved before the
+expansion only if NumPy computes it alike for one number and for many: arithmetic, comparisons, signs, square roots.
 """
 
 from __future__ import annotations

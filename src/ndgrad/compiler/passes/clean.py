@@ -10,9 +10,9 @@
     x ** 2, square(x)                       ->  x * x
     keep(x, m) where m is true everywhere, or was kept by already  ->  x
 
-Each is exact by the rules of IEEE 754, but for the sign of a NaN, which carries nothing. What looks alike and is not: x + 0. is 0. at
-x = -0., x * 0. is NaN at infinity, and (-x) + (-y) is no -(x + y) where the sum is 0., so these stay. A product of complex numbers with 1
-is NaN at infinity, too.
+Each is exact by the rules of IEEE 754, but for the sign of a NaN, which carries nothing. What looks alike and is not:
+x + 0. is 0. at x = -0., x * 0. is NaN at infinity, and (-x) + (-y) is no -(x + y) where the sum is 0., so these stay.
+A product of complex numbers with 1 is NaN at infinity, too.
 """
 
 from __future__ import annotations

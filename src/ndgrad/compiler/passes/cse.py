@@ -1,7 +1,8 @@
 """Common subexpressions: an op on the same values with the same settings is computed once.
 
-Exact: ops of a program have no effects and draw no random numbers, so twice the same is the same. `add` and `mul` give the same bits with
-their arguments exchanged, so these are put in one order. Constants with the same elements are one.
+Exact: ops of a program have no effects and draw no random numbers, so twice the same is the same. `add` and `mul`
+give the same bits with their arguments exchanged, so these are put in one order. Constants with the same elements are
+one.
 """
 
 from __future__ import annotations

@@ -5,14 +5,15 @@
 `decompose(program)` does it for all that are known here, `decompose(program, ["softmax"])` for some. On NumPy the composite ops are
 quicker, so this is for native code alone.
 
-It reassociates: sums may be added in another order, and where an op has a short cut of its own for arrays of moderate size, the general
-formula stands here. No result is less accurate than the op's: what is largest is subtracted before exponentials are taken, variances are
-sums of squared deviations, and means are quotients. Only single and double precision; half precision and complex numbers stay as they are.
-Forwards are written in the words of the ops' reverse rules, so that what both need is computed once.
+It reassociates: sums may be added in another order, and where an op has a short cut of its own for arrays of moderate
+size, the general formula stands here. No result is less accurate than the op's: what is largest is subtracted before
+exponentials are taken, variances are sums of squared deviations, and means are quotients. Only single and double
+precision; half precision and complex numbers stay as they are. Forwards are written in the words of the ops' reverse
+rules, so that what both need is computed once.
 
-Along a row, the element that an index names is found by comparing the index with all positions: in a kernel that goes through the row
-anyway this costs next to nothing. An index outside the row would go unseen, so whether there is one is a further result, a *check*: a
-number that must be zero.
+Along a row, the element that an index names is found by comparing the index with all positions: in a kernel that goes
+through the row anyway this costs next to nothing. An index outside the row would go unseen, so whether there is one
+is a further result, a *check*: a number that must be zero.
 """
 
 from __future__ import annotations

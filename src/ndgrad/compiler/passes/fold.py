@@ -4,8 +4,8 @@
     zeros_like(x), zero(x), fill(x, 3.)        ->  expand of a number
     add(%0, %1) of constants                   ->  a constant, if it is small
 
-Exact: the op's own forward computes them. Arrays of one number are written as that number expanded, so that what follows sees the number.
-An op that fails, or warns, is left where it is: it does so when the program runs.
+Exact: the op's own forward computes them. Arrays of one number are written as that number expanded, so that what
+follows sees the number. An op that fails, or warns, is left where it is: it does so when the program runs.
 """
 
 from __future__ import annotations

@@ -5,11 +5,12 @@
     in each round     s = add(s, sum(g, dim=(0,)))        ->   after the loop, s + sum of all g, where these are stored anyway
     of every round    y = matmul(g, w)                    ->   after the loop, matmul of all g, one below the other, with w
 
-A recurrent network takes its inputs through its weights one step at a time, and adds up the gradients of its weights step by step: small
-products, and a carried sum as large as the weights. One large product does the same work several times as fast.
+A recurrent network takes its inputs through its weights one step at a time, and adds up the gradients of its weights
+step by step: small products, and a carried sum as large as the weights. One large product does the same work several
+times as fast.
 
-It reassociates: sums over rounds are added in another order than one round after the other, and products of many rows may be added up in
-another order than products of few.
+It reassociates: sums over rounds are added in another order than one round after the other, and products of many rows
+may be added up in another order than products of few.
 """
 
 from __future__ import annotations

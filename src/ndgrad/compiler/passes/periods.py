@@ -2,9 +2,10 @@
 
     0 7 1 2 3 1 2 3 1 2 3 9    ->   from 2 on, the block 1 2 3 comes 3 times: (2, 3, 3)
 
-Periods to try are the distances from a window of numbers to the last one like it, found by sorting the windows' hashes: a block of length p
-that repeats gives that distance again and again. For each period that occurs often enough, the runs are read off a comparison of the list
-with itself, p further on. All in NumPy; O(n log n) for the windows and O(n) for each period tried.
+Periods to try are the distances from a window of numbers to the last one like it, found by sorting the windows'
+hashes: a block of length p that repeats gives that distance again and again. For each period that occurs often
+enough, the runs are read off a comparison of the list with itself, p further on. All in NumPy; O(n log n) for the
+windows and O(n) for each period tried.
 """
 
 from __future__ import annotations

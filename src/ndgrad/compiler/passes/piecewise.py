@@ -5,12 +5,12 @@
     slice_scatter(slice_scatter(x, a, i), b, j)                                ->  overlaid(x, a, b, index=(i, j))
     either of rows, or of ranges, one behind the other along one dimension     ->  stack or cat, which are plain arrays
 
-Reading n parts of an array gives a gradient of n arrays full of zeros, each added to the next: n times the work of the parts. Here the
-array is made once.
+Reading n parts of an array gives a gradient of n arrays full of zeros, each added to the next: n times the work of
+the parts. Here the array is made once.
 
-Exact: at each place the same numbers are added in the same order. Zeros in between change nothing but a -0., which they make 0.; so a place
-that not all parts cover starts at 0., and one that all of them cover at -0., which changes nothing at all (see `pieces`). A sum in which no
-two parts meet is the parts themselves plus 0.
+Exact: at each place the same numbers are added in the same order. Zeros in between change nothing but a -0., which
+they make 0.; so a place that not all parts cover starts at 0., and one that all of them cover at -0., which changes
+nothing at all (see `pieces`). A sum in which no two parts meet is the parts themselves plus 0.
 """
 
 from __future__ import annotations

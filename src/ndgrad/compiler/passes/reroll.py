@@ -2,8 +2,8 @@
 
     a1 = mul(a0, w); b1 = sin(a1); a2 = mul(b1, w); b2 = sin(a2); ...   ->   loop(a0, w) of a body { sin(mul(a, w)) }, a thousand times
 
-A block of instructions that comes again and again (`periods`) is a loop if each operand of it follows a rule from round to round. With the
-operand of round t being
+A block of instructions that comes again and again (`periods`) is a loop if each operand of it follows a rule from
+round to round. With the operand of round t being
 
     made in the same round, at the same place of the block    it is local to the body;
     made d rounds before, at the same place                   it is carried from round to round; the first d are what the loop starts with;
@@ -13,11 +13,11 @@ operand of round t being
                                                               loop reads what the forward loop has left, from the last round to the first.
     a number, another in each round                           a row of a constant.
 
-Rounds at either end that do not follow the rules stay as they are. What the rest of the program reads of a round's values comes out of the
-loop: the last round's as it is, those of all rounds as an array with a row for each.
+Rounds at either end that do not follow the rules stay as they are. What the rest of the program reads of a round's
+values comes out of the loop: the last round's as it is, those of all rounds as an array with a row for each.
 
-Exact: every instruction is run on the same values as before, in the same order. Loops inside loops are found by doing it again: a loop is
-an instruction of the block around it.
+Exact: every instruction is run on the same values as before, in the same order. Loops inside loops are found by doing
+it again: a loop is an instruction of the block around it.
 """
 
 from __future__ import annotations

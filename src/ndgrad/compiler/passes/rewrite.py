@@ -7,8 +7,9 @@ A rule looks at one instruction, whose arguments are rewritten already, and says
         inner = walk.made_by(instruction.arguments[0], "neg")
         return None if inner is None else inner.arguments[0]
 
-None means that the rule has nothing to say. What a rule emits on its way is rewritten too, so one walk from the inputs to the outputs goes
-through a whole chain. That a value is replaced only by one of the same shape and dtype is checked.
+None means that the rule has nothing to say. What a rule emits on its way is rewritten too, so one walk from the
+inputs to the outputs goes through a whole chain. That a value is replaced only by one of the same shape and dtype is
+checked.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@
     select_backward, slice_backward            ->  embed, likewise
     alias, detach, clone, conj of real numbers ->  nothing: a program has no memory that could be shared
 
-A view of a view of the same kind is one view. All of this is exact: no element is computed. What changes is at most where NumPy keeps the
-elements, and so the order in which a later sum adds them.
+A view of a view of the same kind is one view. All of this is exact: no element is computed. What changes is at most
+where NumPy keeps the elements, and so the order in which a later sum adds them.
 """
 
 from __future__ import annotations
