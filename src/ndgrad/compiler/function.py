@@ -155,7 +155,8 @@ class CompiledFunction:
         with self._lock:
             reason = "values that decide otherwise" if tried else "arguments of another kind"
             # the newest first, and those that break last: they may do so because of their values
-            for entry in sorted(reversed(self.entries), key=lambda entry: entry.made is None):
+            newest = self.entries[::-1]
+            for entry in sorted(newest, key=lambda entry: entry.made is None):
                 if entry.key == key and entry not in tried:
                     mismatch = entry.mismatch(flat)
                     if mismatch is None:
