@@ -146,6 +146,13 @@ def test_names_and_settings_are_the_op_tables() -> None:
         assert all(set(given) <= set(table[name].settings) for given in settings)
 
 
+def test_errors_are_stated_for_ops_that_are_one_function() -> None:
+    assert operations.error("exp") == 1.0
+    assert operations.error("add") == 0.5
+    assert operations.error("lt") == operations.error("where") == 0.0
+    assert operations.error("gelu") is None
+
+
 def test_an_op_without_native_code_is_refused() -> None:
     f = Function("f", "")
     assert not operations.supports("i0", "float64")

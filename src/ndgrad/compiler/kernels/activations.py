@@ -1,5 +1,4 @@
-"""The elementwise ops of networks and losses, and others that are formulas of several functions: what their forwards
-in ndgrad.ops say.
+"""Elementwise ops that are formulas of several functions, most of them of networks: what their forwards in ops say.
 
 Values are `Real`; each formula has the operations of the eager one in the same order, so that results differ by the
 errors of the functions called alone, and choices (`where`, `clip`) are made on the same conditions, also for NaN and

@@ -7,8 +7,8 @@
 
 Names and settings are those of the op table (ndgrad.ops), and so is the meaning. `dtype` is the dtype in which the op
 computes: operands of other dtypes are cast first (`casts.cast`), as NumPy does. Booleans are bytes, 0 or 1. A number
-may stand for an operand that is the same everywhere. Error bounds are in units in the last place, for the functions
-of the maths library by themselves; a formula of several has theirs together.
+may stand for an operand that is the same everywhere. `error` is the bound on the error, in units in the last place,
+where an op is one function; a formula of several has theirs together.
 """
 
 from __future__ import annotations
@@ -235,6 +235,15 @@ def supports(op: str, dtype: str, **settings: Any) -> bool:
     return all(settings.get(name, values[0]) in values for name, values in (operation.only or {}).items())
 
 
+def error(op: str) -> float | None:
+    """The largest error of an op in floats, in units in the last place; None for a formula of several functions."""
+    if op in FORMULAS:
+        return FORMULAS[op].ulp
+    if op in ("add", "sub", "mul", "div", "reciprocal", "square"):
+        return 0.5
+    return 0.0 if op in _EXACT or result(op, "float64") == "bool" else None
+
+
 def result(op: str, dtype: str) -> str:
     """The dtype of an op's result, when it computes in `dtype`."""
     return "bool" if op in _ANSWERS else dtype
@@ -261,6 +270,9 @@ def _operand(f: Function, operation: Operation, place: int, value: str | float, 
         return float(value)
     return Writer(f, Vector(TYPES[dtype], lanes), fma=False).real(value)
 
+
+#: Ops that change nothing but signs, or choose.
+_EXACT = frozenset("neg conj copy clone sgn where keep masked_fill clamp clamp_min clamp_max relu heaviside".split())
 
 #: Ops whose results are booleans.
 _ANSWERS = frozenset(

@@ -6,9 +6,9 @@ lanes in a tree,
     (a0 a1 a2 a3) -> (a0 + a2, a1 + a3) -> a0 + a2 + a1 + a3,
 
 and what the block gives is added to the state of the reduction. The state of a sum of floats is the total and the
-error of its additions so far (Neumaier): whatever the length of the stream, the error is that of a block, so a sum is
-at least as accurate as NumPy's, which goes by pairs of blocks of 128. A NaN anywhere makes a sum, a product, a
-maximum and a minimum NaN. Integers wrap around.
+error of its additions so far (Neumaier): whatever the length of the stream, the bound on the error is that of a block,
+which NumPy's sum by pairs of blocks of 128 has too, and adds that of the pairs. A NaN anywhere makes a sum, a product,
+a maximum and a minimum NaN. Integers wrap around.
 
     total = Reduction(f, "sum", "float64")
     f.store(Vector("double"), stream(f, total, "%x", "%n", 4), "%out")
