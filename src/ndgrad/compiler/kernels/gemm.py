@@ -90,7 +90,7 @@ def library(
     table = f"@{prefix}_tiles = internal constant [{len(names)} x ptr] [{', '.join(f'ptr @{n}' for n in names)}]"
     return [
         table,
-        *(tile_kernel(f"{prefix}_tile", tile.type, *sizes, epilogue=epilogue) for sizes in _tile_sizes(tile)),
+        *(tile_kernel(f"{prefix}_tile", tile.type, r, v, m, epilogue, near=n) for r, v, m, n in dict.fromkeys(_tile_sizes(tile))),
         *pack_functions(f"{prefix}_pack_b", tile.type, tile.columns, padded=True),
         *pack_functions(f"{prefix}_pack_a", tile.type, tile.rows, padded=False),
         *thin_functions(prefix, tile.type),
@@ -107,10 +107,13 @@ def library(
     ]
 
 
-def _tile_sizes(tile: TileShape) -> list[tuple[int, int, bool]]:
+def _tile_sizes(tile: TileShape) -> list[tuple[int, int, bool, str]]:
     """All tiles down to one row and a part of a vector, in the order of the table: only full ones go without a mask, to have fewer."""
     kinds = [(tile.vectors, False), *((v, True) for v in range(1, tile.vectors + 1))]
-    return [(r, v, m) for r in range(1, tile.rows + 1) for v, m in kinds]
+    sizes = [(r, v, m, "") for r in range(1, tile.rows + 1) for v, m in kinds]
+    whole = (tile.rows, tile.vectors, False)
+    # With many registers LLVM loads several k of A at once, and then has none left for them.
+    return [*sizes, (*whole, "p"), (*whole, "k" if tile.rows * tile.vectors <= 12 else "")]
 
 
 _OPERANDS = "i64 %M, i64 %N, i64 %K, ptr %A, i64 %rsA, i64 %csA, ptr %B, i64 %rsB, i64 %csB, ptr %C, i64 %rsC"
@@ -206,6 +209,8 @@ def _all_tiles(f: Function, prefix: str, plan: Blocking, tiles: int, strips: _St
     strip = f.mul(depth, tile.columns * size)
     share = f.div(f.add(strip, f.sub(high, 1)), high)
     far = f.both(f.compare("sgt", f.mul(depth, wide), 2**18 // size), f.negated(direct))
+    # Whole tiles of near operands have kernels of their own, the last two of the table.
+    near = f.both(f.negated(direct), f.either(packs_a, f.compare("eq", "%csA", size)))
     row, column = f.carried("i64", "0"), f.carried("i64", "0")
     at, j = row.name, column.name
     with f.until([row, column]) as tiles_left:
@@ -228,6 +233,8 @@ def _all_tiles(f: Function, prefix: str, plan: Blocking, tiles: int, strips: _St
             with f.loop(f.least(strip, f.add(begin, f.mul(rows, share))), start=begin, step=str(_LINE)) as offset:
                 f.call_void("llvm.prefetch.p0", f"ptr {f.ahead(following, offset)}", "i32 0", "i32 2", "i32 1")
         number = f.add(f.mul(f.sub(rows, 1), tile.vectors + 1), kind)
+        quick = f.both(f.both(f.compare("eq", rows, tile.rows), f.compare("eq", kind, 0)), near)
+        number = f.choose(quick, f.choose(packs_a, tiles - 2, tiles - 1), number)
         kernel = f.set(f"load ptr, ptr {f.set(f'getelementptr [{tiles} x ptr], ptr @{prefix}_tiles, i64 0, i64 {number}')}")
         values = {
             "K": depth, "A": a, "rsA": f.choose(packs_a, size, "%rsA"), "csA": f.choose(packs_a, f.mul(rows, size), "%csA"),

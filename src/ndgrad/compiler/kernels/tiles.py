@@ -80,8 +80,8 @@ class Tile:
 Epilogue = Callable[[Tile], None]
 
 
-def tile_name(prefix: str, rows: int, vectors: int, masked: bool) -> str:
-    return f"{prefix}_{rows}x{vectors}{'m' if masked else ''}"
+def tile_name(prefix: str, rows: int, vectors: int, masked: bool, near: str = "") -> str:
+    return f"{prefix}_{rows}x{vectors}{'m' if masked else ''}{near}"
 
 
 def tile_signature(levels: int = 1) -> list[tuple[str, str]]:
@@ -97,15 +97,20 @@ def parameters(signature: list[tuple[str, str]]) -> str:
     return ", ".join(f"{type}{' noalias' if name in 'ABC' else ''} %{name}" for type, name in signature)
 
 
+#: How many k an unrolled loop does at a time.
+_TURNS = 4
+
 Place = tuple[int, int]
 Values = dict[Place, str]
 
 
 def tile_kernel(
-    prefix: str, type: Vector, rows: int, vectors: int, masked: bool, epilogue: Epilogue | None = None, levels: int = 1
+    prefix: str, type: Vector, rows: int, vectors: int, masked: bool, epilogue: Epilogue | None = None, levels: int = 1, near: str = ""
 ) -> Function:
-    """The micro-kernel of one size of tile."""
-    f = Function(tile_name(prefix, rows, vectors, masked), parameters(tile_signature(levels)), linkage="internal", attributes="nounwind")
+    """The micro-kernel of one size of tile. `near` promises something of the operands: see `_unrolled`."""
+    f = Function(
+        tile_name(prefix, rows, vectors, masked, near), parameters(tile_signature(levels)), linkage="internal", attributes="nounwind"
+    )
     mask = f.first_lanes(type, "%rest") if masked else None
     tile = Tile(f, type, rows, vectors, "%row", "%column", "%context", mask)
     row_offsets = ["0", *(f.mul("%rsA", i) for i in range(1, rows))]
@@ -141,9 +146,42 @@ def tile_kernel(
     some = f.compare("sgt", "%K", 0)
     for level in range(1, levels):
         some = f.both(some, f.compare("sgt", f"%K{level}", 0))
-    tile.values = _only_if(f, type, some, zeros, lambda: nest(levels - 1, "%A", "%B", zeros))
+    if near:
+        tile.values = _unrolled(tile, near, row_offsets, zeros)
+    else:
+        tile.values = _only_if(f, type, some, zeros, lambda: nest(levels - 1, "%A", "%B", zeros))
     _finish(tile, rows_c, epilogue)
     return f
+
+
+def _unrolled(tile: Tile, near: str, row_offsets: list[str], values: Values) -> Values:
+    """The loop over k, four at a time, where B is packed and A is near: packed ("p"), or contiguous along k ("k").
+
+    Places of operands are then constants beside a few pointers, and fewer instructions stand between the multiply-adds.
+    """
+    f, type, size = tile.f, tile.type, SIZES[tile.type.element]
+    columns = tile.vectors * type.bytes
+    starts = ["%A"] if near == "p" else [f.ahead("%A", offset) for offset in row_offsets]
+    b, whole = "%B", f.mul(f.div("%K", _TURNS), _TURNS)
+    for turns, start, stop in ((_TURNS, "0", whole), (1, whole, "%K")):
+        pointers, at_b = [f.carried("ptr", p) for p in starts], f.carried("ptr", b)
+        sums = {p: f.carried(type, value) for p, value in values.items()}
+        with f.loop(stop, start=start, step=str(turns), carried=[*pointers, at_b, *sums.values()]):
+            new = {p: s.name for p, s in sums.items()}
+            for u in range(turns):
+                row = [tile.load(f.ahead(at_b.name, u * columns), v) for v in range(tile.vectors)]
+                for i in range(tile.rows):
+                    place = (pointers[0].name, (u * tile.rows + i) * size) if near == "p" else (pointers[i].name, u * size)
+                    one = f.splat(f.load(Vector(type.element), f.ahead(*place)), type)
+                    for v in range(tile.vectors):
+                        new[i, v] = multiply_add(f, type, one, row[v], new[i, v])
+            for pointer in pointers:
+                pointer.next = f.ahead(pointer.name, turns * size * (tile.rows if near == "p" else 1))
+            at_b.next = f.ahead(at_b.name, turns * columns)
+            for p, s in sums.items():
+                s.next = new[p]
+        starts, b, values = [p.name for p in pointers], at_b.name, {p: s.name for p, s in sums.items()}
+    return values
 
 
 def handed_on(parameters: str, changed: dict[str, str] | None = None) -> list[str]:
