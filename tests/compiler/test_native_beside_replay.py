@@ -9,10 +9,10 @@ import pytest
 
 from ndgrad.compiler.replay import Replay
 from ndgrad.compiler.text import parse_program
-from tests import op_programs as _  # which loads all ops
 
 pytest.importorskip("llvmlite")
 
+import tests.op_programs  # noqa: F401  # which loads all ops
 from ndgrad.compiler.lower.native_program import NativeProgram
 
 

@@ -155,7 +155,7 @@ class CompiledFunction:
         with self._lock:
             reason = "values that decide otherwise" if tried else "arguments of another kind"
             # the newest first, and those that break last: they may do so because of their values
-            for entry in sorted(self.entries[::-1], key=lambda entry: entry.made is None):
+            for entry in sorted(self.entries, key=lambda entry: entry.made is not None)[::-1]:
                 if entry.key == key and entry not in tried:
                     mismatch = entry.mismatch(flat)
                     if mismatch is None:

@@ -7,7 +7,8 @@ data, or would write without the tracer's knowledge, raises `GraphBreak`.
 Note [Memory of a trace]
 Writes are seen as ops, and a program has none. So the traced arrays that share memory share a `Memory`, which holds the value of the
 whole; each knows by which views it is reached from there. A write gives the memory another value, in which that part is replaced, and
-whoever reads another view of it afterwards takes it from that value. Whether an op's result shares memory follows from strides, as in NumPy.
+whoever reads another view of it afterwards takes it from that value. Whether an op's result shares memory follows from strides, as in
+NumPy.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 
 from ndgrad.arrays import library as libraries
 from ndgrad.arrays.placement import CPU
+from ndgrad.autograd.versions import Unrecorded
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.program import Value
 
@@ -130,11 +132,11 @@ class TracedArray:
     def __repr__(self) -> str:
         return f"TracedArray(shape={self.shape}, dtype={self.dtype})"
 
-    def at_version(self, version: Any) -> TracedArray | None:
-        """A copy as it was at a version of the storage that autograd has saved; None if that is not known."""
+    def at_version(self, version: Any) -> TracedArray:
+        """A copy as it was at a version of the storage that autograd has saved."""
         value = self.memory.values_at.get(version)
         if value is None:
-            return None
+            raise Unrecorded(None if version.next is None else version.next.writer)
         tracer = self.memory.tracer
         for step in self.path:
             value = tracer.emit(step.op, (value,), step.settings)[step.number]
