@@ -589,6 +589,28 @@ def test_threads_trace_and_call_one_function():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*fork.*")
+def test_a_fork_while_another_thread_traces():
+    inside, done = threading.Event(), threading.Event()
+
+    def f(x: Any) -> Any:
+        inside.set()
+        done.wait(20)
+        return x * 2
+
+    thread = threading.Thread(target=lambda: ndgrad.compile(f)(tensor()))
+    thread.start()
+    inside.wait(20)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if "_array" not in vars(ndgrad.Tensor) and (tensor() * 2).sum().item() == 2.0 else 1)
+    done.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert "_array" not in vars(ndgrad.Tensor)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*")
 def test_a_fork_after_compiling():
     c = compiled(lambda x: (x * x).sum())
     expected = float(c(tensor()))

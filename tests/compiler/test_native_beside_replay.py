@@ -12,6 +12,7 @@ from ndgrad.compiler.text import parse_program
 
 pytest.importorskip("llvmlite")
 
+import tests.op_programs  # noqa: F401  # which loads all ops
 from ndgrad.compiler.lower.native_program import NativeProgram
 
 

@@ -91,12 +91,8 @@ class Storage:
 
         One at a time: threads that run backward over one graph share the cursor, and move it.
         """
-        traced = getattr(array, "at_version", None)  # of the compiler's arrays, whose old values are known by version
-        if traced is not None:
-            old = traced(version)
-            if old is None:
-                raise Unrecorded(None if version.next is None else version.next.writer)
-            return old
+        if hasattr(array, "at_version"):  # the compiler's, whose old values are known by version
+            return array.at_version(version)
         with restoring:
             return self._restore(array, version)
 

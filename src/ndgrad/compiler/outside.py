@@ -12,6 +12,7 @@ of traces, they are the bare slots and cost nothing.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from ndgrad.autograd.modes import modes
 from ndgrad.autograd.node import Node, make_node
 from ndgrad.autograd.variable import BareTensor, Meta, requires_grad
 from ndgrad.autograd.versions import InferenceStorage
-from ndgrad.compiler.graph_break import GraphBreak
+from ndgrad.compiler.graph_break import GraphBreak, current_tracer
 from ndgrad.compiler.payload import TracedArray
 
 _SLOTS = {name: BareTensor.__dict__[name] for name in ("_array", "_node", "_storage", "_meta")}
@@ -203,6 +204,19 @@ class hidden:
             if _at_work == 0:
                 for name in _PROPERTIES:
                     delattr(Tensor, name)
+
+
+def _after_fork() -> None:
+    """A child has only the thread that forked: nobody is left to end the traces of others."""
+    global _at_work
+    if _at_work and current_tracer.get() is None:
+        _at_work = 0
+        for name in _PROPERTIES:
+            delattr(Tensor, name)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def refused(t: Any) -> str | None:

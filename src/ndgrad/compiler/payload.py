@@ -21,6 +21,7 @@ import numpy as np
 
 from ndgrad.arrays import library as libraries
 from ndgrad.arrays.placement import CPU
+from ndgrad.autograd.versions import Unrecorded
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.program import Value
 
@@ -132,11 +133,11 @@ class TracedArray:
     def __repr__(self) -> str:
         return f"TracedArray(shape={self.shape}, dtype={self.dtype})"
 
-    def at_version(self, version: Any) -> TracedArray | None:
-        """A copy as it was at a version of the storage that autograd has saved; None if that is not known."""
+    def at_version(self, version: Any) -> TracedArray:
+        """A copy as it was at a version of the storage that autograd has saved."""
         value = self.memory.values_at.get(version)
         if value is None:
-            return None
+            raise Unrecorded(None if version.next is None else version.next.writer)
         tracer = self.memory.tracer
         for step in self.path:
             value = tracer.emit(step.op, (value,), step.settings)[step.number]
