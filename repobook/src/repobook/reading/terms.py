@@ -50,12 +50,23 @@ def terms(texts: list[tuple[int, str]]) -> dict[str, tuple[int, int]]:
     return {term: (count, _first(term, kept)) for term, count in best}
 
 
+_GAP = re.compile(r"[^\w.,;:!?()\[\]{}`\"|=<>/\\]+")
+_IN_A_WORD = re.compile(r"[\w-]")
+
+
 def _first(term: str, texts: list[tuple[int, str]]) -> int:
     """The line where a term stands first, as its words were counted."""
-    words = term.split(" ")
-    pattern = re.compile(r"(?<!\w)(?<!\w-)" + r"[^\w.,;:!?()\[\]{}`\"|=<>/\\]+".join(words) + r"(?![\w-])")
+    one, _, two = term.partition(" ")
     for line, text in texts:
-        match = pattern.search(text) if words[0] in text else None
-        if match is not None:
-            return line + text.count("\n", 0, match.start())
+        at = text.find(one)
+        while at >= 0:
+            end = at + len(one)
+            gap = _GAP.match(text, end) if two else None
+            if gap is not None and text.startswith(two, gap.end()):
+                end = gap.end() + len(two)
+            elif two:
+                end = 0
+            if end and not _IN_A_WORD.match(text, end) and not (at and _IN_A_WORD.match(text, at - 1)):
+                return line + text.count("\n", 0, at)
+            at = text.find(one, at + 1)
     return texts[0][0]
