@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ndgrad.autograd.inplace import write, write_out
+from ndgrad.autograd.inplace import write
+from ndgrad.autograd.out_argument import write_out
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.ops import comparison, fill
 from ndgrad.ops.table import table

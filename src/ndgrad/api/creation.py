@@ -22,8 +22,8 @@ from ndgrad.api.tensor_checks import channels_last_order
 from ndgrad.arrays.addresses import window
 from ndgrad.arrays.placement import CPU, library_for, moved
 from ndgrad.autograd.call_watchers import FACTORY, watched
-from ndgrad.autograd.inplace import copy_into
 from ndgrad.autograd.modes import birth, process, thread
+from ndgrad.autograd.out_argument import copy_into
 from ndgrad.autograd.saved import lift
 from ndgrad.autograd.stake import as_number, at_stake
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap

@@ -13,7 +13,8 @@ import numpy as np
 
 from ndgrad import dtypes
 from ndgrad.arrays.precision import is_floating, result_dtype
-from ndgrad.autograd.inplace import write, write_out
+from ndgrad.autograd.inplace import write
+from ndgrad.autograd.out_argument import write_out
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.ops import activation, arithmetic, bitwise, cast, error_function, exponential, fill, rounding, selection, trigonometric  # noqa: F401
 from ndgrad.ops import complex as complex_ops

@@ -11,7 +11,7 @@ from ndgrad._tensor import Tensor
 from ndgrad.api.arguments import as_dim, both_worlds, warn_user
 from ndgrad.api.shape import _tensors, atleast_1d, atleast_2d, atleast_3d, reshape
 from ndgrad.arrays.library import is_raw_array
-from ndgrad.autograd.inplace import write_out
+from ndgrad.autograd.out_argument import write_out
 from ndgrad.autograd.variable import Variable, np_dtype, shape_of, wrap
 from ndgrad.dtypes import get_default_dtype
 from ndgrad.ops import join as ops

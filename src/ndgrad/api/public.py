@@ -27,8 +27,9 @@ from typing import Any, TypeVar
 
 from ndgrad.autograd.dispatch import dispatch, dispatch_operator
 from ndgrad.autograd.generate import make_eager, public_name
-from ndgrad.autograd.inplace import write, write_out
+from ndgrad.autograd.inplace import write
 from ndgrad.autograd.modes import modes, process
+from ndgrad.autograd.out_argument import write_out
 from ndgrad.autograd.subclass import KNOWN, ask, overriding_types
 from ndgrad.ops.deferred import deferred
 from ndgrad.ops.table import Op

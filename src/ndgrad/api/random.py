@@ -17,8 +17,9 @@ from ndgrad.api.data import fresh
 from ndgrad.api.tensor_checks import as_leaf
 from ndgrad.arrays.placement import library_for
 from ndgrad.arrays.precision import finfo, is_floating, is_inexact
-from ndgrad.autograd.inplace import copy_into, write
+from ndgrad.autograd.inplace import write
 from ndgrad.autograd.modes import thread
+from ndgrad.autograd.out_argument import copy_into
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.generator import Generator, default_generator, initial_seed, manual_seed, seed
 from ndgrad.ops import fill

@@ -12,7 +12,7 @@ import numpy as np
 
 from ndgrad.api.arguments import as_dim, as_dims, both_worlds
 from ndgrad.arrays.precision import is_floating, is_inexact
-from ndgrad.autograd.inplace import copy_into, refuse_out
+from ndgrad.autograd.out_argument import copy_into, refuse_out
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.dtypes import as_dtype, as_numpy_dtype, get_default_dtype
 from ndgrad.ops import cast, shape

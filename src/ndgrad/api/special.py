@@ -11,7 +11,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ndgrad.api.arguments import as_integer
-from ndgrad.autograd.inplace import write, write_out
+from ndgrad.autograd.inplace import write
+from ndgrad.autograd.out_argument import write_out
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.ops import arithmetic, bessel, exponential, gamma, probability, trigonometric
 

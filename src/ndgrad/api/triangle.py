@@ -10,7 +10,8 @@ import numpy as np
 from ndgrad.api.arguments import as_dim
 from ndgrad.api.creation import Options
 from ndgrad.api.shape import flatten
-from ndgrad.autograd.inplace import write, write_out
+from ndgrad.autograd.inplace import write
+from ndgrad.autograd.out_argument import write_out
 from ndgrad.ops import cast
 from ndgrad.ops import triangle as ops
 

@@ -177,7 +177,7 @@ def make_eager(
     `dispatch` and of `write_out` (see ndgrad.api.public).
     """
     from ndgrad.autograd.dispatch import dispatch, dispatch_operator, record_any  # which calls what is generated here
-    from ndgrad.autograd.inplace import write_out  # which calls what is generated here
+    from ndgrad.autograd.out_argument import write_out  # which calls what is generated here
 
     if slow is None:
         slow = _refuse if level else dispatch_operator if operator else record_any if plain else dispatch

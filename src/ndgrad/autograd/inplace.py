@@ -19,7 +19,6 @@ import numpy as np
 from ndgrad._registry import register
 from ndgrad.arrays.library import library_of, on_second_library
 from ndgrad.arrays.precision import INEXACT, fits, is_inexact, result_dtype
-from ndgrad.autograd.dispatch import dispatch
 from ndgrad.autograd.generate import FACES, save_plan
 from ndgrad.autograd.hooks import move_retained
 from ndgrad.autograd.lent import Lent
@@ -27,7 +26,7 @@ from ndgrad.autograd.modes import modes, process, restore, scope, thread
 from ndgrad.autograd.op_failures import after_failure
 from ndgrad.autograd.record import node_of, own_edge, save_output, together
 from ndgrad.autograd.saved import KeptMeta, with_history
-from ndgrad.autograd.stake import TANGENT, first_at_stake, refuse_loss_in_lent, stake_of, with_numbers
+from ndgrad.autograd.stake import refuse_loss_in_lent, with_numbers
 from ndgrad.autograd.subclass import has_dispatch, note_wrappers
 from ndgrad.autograd.variable import ESCAPED, Variable, edge, np_dtype, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, is_inference, kept_storage, storage_of
@@ -365,46 +364,6 @@ def set_history(target: Any, node: Any) -> None:
         return
     rebase(info.base, info.path, node, edge(info.base))
     info.version = None  # the view's own history is replayed from the base when next asked for
-
-
-def write_out(op: Any, args: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Any:
-    """`op(..., out=out)`: the result is written into `out`, which is resized if it is empty, as in torch."""
-    refuse_out(op.name, args, out)
-    return copy_into(op.name, out, dispatch(op, args, settings))
-
-
-def refuse_out(name: str, *arguments: Any) -> None:
-    """Raise if an argument of a call with torch's `out=`, which writes bare values, has more than values."""
-    t = first_at_stake(*arguments)
-    if t is None:
-        return
-    kind, what = RuntimeError, "automatic differentiation"
-    if (lost := stake_of(t)) == TANGENT:
-        kind, what = NotImplementedError, "forward mode"
-    raise kind(
-        f"{name}(): functions with out=... arguments don't support {what}, but one of the arguments (shape {tuple(t.shape)}) {lost}. "
-        "Call it without out=, or on a detached tensor."
-    )
-
-
-def copy_into(name: str, out: Any, result: Any) -> Any:
-    """Put a result where `out=` says."""
-    if not isinstance(out, Variable):
-        raise TypeError(f"{name}(): out= must be a tensor, and is {type(out).__name__}.")
-    storage = storage_of(out)
-    library = library_of(out._array)
-    array = library.asarray(result._array)
-    if not np.can_cast(array.dtype, out._array.dtype, "same_kind"):
-        raise RuntimeError(
-            f"{name}(): result type {array.dtype} can't be cast to the desired output type {out._array.dtype} of out=. "
-            "Give an out= of a dtype that holds the result."
-        )
-    if out._array.shape != array.shape:
-        out._array = library.empty(array.shape, out._array.dtype)
-    storage.before_write(out._array)
-    out._array[...] = array
-    storage.bump(f"{name}(out=)")
-    return out
 
 
 register(write=write)

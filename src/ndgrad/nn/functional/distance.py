@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ndgrad.api.arguments import as_dim, both_worlds
-from ndgrad.autograd.inplace import copy_into
+from ndgrad.autograd.out_argument import copy_into
 from ndgrad.autograd.stake import as_number
 from ndgrad.nn.functional.reduction import read_reduction, reduced
 from ndgrad.ops.vocabulary import tensor_ops as ops

@@ -1,0 +1,53 @@
+"""torch's `out=`: a result that is written into a tensor which the caller gives, as bare values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ndgrad.arrays.library import library_of
+from ndgrad.autograd.dispatch import dispatch
+from ndgrad.autograd.stake import TANGENT, first_at_stake, stake_of
+from ndgrad.autograd.variable import Variable
+from ndgrad.autograd.versions import storage_of
+
+
+def write_out(op: Any, args: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Any:
+    """`op(..., out=out)`: the result is written into `out`, which is resized if it is empty, as in torch."""
+    refuse_out(op.name, args, out)
+    return copy_into(op.name, out, dispatch(op, args, settings))
+
+
+def refuse_out(name: str, *arguments: Any) -> None:
+    """Raise if an argument of a call with torch's `out=`, which writes bare values, has more than values."""
+    t = first_at_stake(*arguments)
+    if t is None:
+        return
+    kind, what = RuntimeError, "automatic differentiation"
+    if (lost := stake_of(t)) == TANGENT:
+        kind, what = NotImplementedError, "forward mode"
+    raise kind(
+        f"{name}(): functions with out=... arguments don't support {what}, but one of the arguments (shape {tuple(t.shape)}) {lost}. "
+        "Call it without out=, or on a detached tensor."
+    )
+
+
+def copy_into(name: str, out: Any, result: Any) -> Any:
+    """Put a result where `out=` says."""
+    if not isinstance(out, Variable):
+        raise TypeError(f"{name}(): out= must be a tensor, and is {type(out).__name__}.")
+    storage = storage_of(out)
+    library = library_of(out._array)
+    array = library.asarray(result._array)
+    if not np.can_cast(array.dtype, out._array.dtype, "same_kind"):
+        raise RuntimeError(
+            f"{name}(): result type {array.dtype} can't be cast to the desired output type {out._array.dtype} of out=. "
+            "Give an out= of a dtype that holds the result."
+        )
+    if out._array.shape != array.shape:
+        out._array = library.empty(array.shape, out._array.dtype)
+    storage.before_write(out._array)
+    out._array[...] = array
+    storage.bump(f"{name}(out=)")
+    return out
