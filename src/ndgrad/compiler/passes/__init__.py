@@ -6,7 +6,7 @@
     fold         constants                                             cse         the same once
     piecewise    arrays put together of parts, at once                 dead        what nobody reads
     reroll       repeated blocks as loops                              periods     where a list repeats itself
-    hoist        products of all rounds of a loop at once
+    hoist        products of all rounds of a loop at once              loop_building   what goes into loops, and what comes out
     order        views where they are used                             decompose   composite ops in terms of simpler ones
 
 A pass is exact, unless its file says that it reassociates sums.
