@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from ndgrad.arrays.library import on_second_library
 from ndgrad.autograd.modes import process
 from ndgrad.dtypes import get_default_dtype, set_default_dtype
 from ndgrad.generator import manual_seed
@@ -39,4 +40,5 @@ def fresh_global_state() -> Iterator[None]:
     set_default_dtype(dtype)
     if process.busy:
         gc.collect()  # a block that was interrupted holds itself, and a traceback the frames of blocks
-    assert not process.busy
+    # with arrays of a second library about (tests/gpu), every call takes the general lane for good
+    assert not (process.busy if on_second_library else process.busy - {"process"})

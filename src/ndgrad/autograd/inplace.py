@@ -119,9 +119,8 @@ def write(
 
 def _others_see(target: Any, args: tuple[Any, ...]) -> bool:
     """Whether a transform, an observer or a class with a dispatch of its own deals with a write of `args` to a tensor."""
-    if process.open or thread.levels or thread.observers or target.__class__ not in FACES:
-        return True
-    return process.dispatching and any(has_dispatch(a.__class__) for a in args)
+    anybody = process.open or thread.levels or thread.observers or target.__class__ not in FACES
+    return bool(anybody) or (process.dispatching and any(has_dispatch(a.__class__) for a in args))
 
 
 def write_level(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: int, recording: bool) -> Any:

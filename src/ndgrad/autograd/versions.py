@@ -274,23 +274,11 @@ def storage_of(t: Any) -> Storage:
 _making = make_lock()
 
 
-def _fresh_storage() -> Storage:
-    """`Storage()` without the calls of two constructors: on NumPy's face, all that is saved gets one."""
-    made, first = _new(Storage), _new(Version)
-    first.number = first.values = 0
-    first.next = first.undo = first.writer = first.place = None
-    made.version, made.cursor, made.keeps = first, None, False
-    return made
-
-
-_new = object.__new__
-
-
 def _make_storage(t: Any) -> Storage:
     payload = t._array
     if isinstance(payload, np.generic):
         t._array = np.asarray(payload)
-    made = PayloadStorage(storage_of(payload)) if isinstance(payload, Variable) else _fresh_storage()
+    made = PayloadStorage(storage_of(payload)) if isinstance(payload, Variable) else Storage()
     node = t._node
     announce = None if node is None else getattr(node, "announce_storage", None)
     return announce(t, made) if announce is not None else made
