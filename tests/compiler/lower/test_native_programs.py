@@ -252,3 +252,8 @@ def test_convolutions(settings: dict[str, Any], dtype: Any) -> None:
     x, b = floats(2, 4, 9, 8, dtype=dtype), floats(6, dtype=dtype)
     w = floats(6, 4 // settings.get("groups", 1), 3, 3, dtype=dtype)
     native(lambda x, w, b: F.conv2d(x, w, b, **settings).tanh().sum(), x, w, b)
+
+
+def test_formulas_of_mixed_dtypes_compute_as_numpy_does() -> None:
+    x, y, w = floats(3, 4, dtype=np.float32), floats(3, 4, dtype=np.float32), floats(3, 4)
+    native(lambda x, y, w: (ndgrad.lerp(x, y, w), x * w, ndgrad.where(x > 0, y, w), x < w), x, y, w)

@@ -45,9 +45,18 @@ def is_pointwise(instruction: Instruction) -> bool:
     if name not in operations.OPERATIONS:
         return False
     dtype = computing_dtype(instruction)
-    if dtype is None or not is_type(dtype) or not operations.supports(name, _name(dtype), **instruction.settings):
+    if dtype is None or not is_type(dtype) or not _converts_first(instruction, dtype) or not operations.supports(name, _name(dtype), **instruction.settings):
         return False
     return operations.result(name, _name(dtype)) == _name(instruction.result.dtype)
+
+
+def _converts_first(instruction: Instruction, dtype: np.dtype[Any]) -> bool:
+    """Whether an op on NumPy converts its arguments to one dtype before it computes: a ufunc does; a formula of several takes them as they
+    are, and computes part of it in a narrower dtype."""
+    if not hasattr(instruction.op.forward, "__code__"):
+        return True
+    conditions = operations.OPERATIONS[instruction.op.name].conditions
+    return all(a.__class__ is not Value or i in conditions or a.dtype == dtype for i, a in enumerate(instruction.arguments))
 
 
 def computing_dtype(instruction: Instruction) -> np.dtype[Any] | None:
