@@ -158,7 +158,7 @@ def test_parts_are_put_together_in_place() -> None:
     ],
 )  # fmt: skip
 def test_products(shapes: Any, dtype: Any) -> None:
-    made, _ = native(lambda a, b: ((a @ b) * 2.0).tanh().sum(), *[floats(*s, dtype=dtype) for s in shapes])
+    made, _ = native(lambda a, b: ((a @ b) * 0.2).sin().sum(), *[floats(*s, dtype=dtype) for s in shapes])
     assert {k for k in kinds(made) if k not in ("Kernel", "Product")} <= {"contract"}  # outer products, in gradients of vectors
     assert any(isinstance(step, Product) for step in made.groups.steps)
 

@@ -45,7 +45,9 @@ def is_pointwise(instruction: Instruction) -> bool:
     if name not in operations.OPERATIONS:
         return False
     dtype = computing_dtype(instruction)
-    if dtype is None or not is_type(dtype) or not _converts_first(instruction, dtype) or not operations.supports(name, _name(dtype), **instruction.settings):
+    if dtype is None or not is_type(dtype) or not _converts_first(instruction, dtype):
+        return False
+    if not operations.supports(name, _name(dtype), **instruction.settings):
         return False
     return operations.result(name, _name(dtype)) == _name(instruction.result.dtype)
 
