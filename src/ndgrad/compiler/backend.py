@@ -24,8 +24,11 @@ from ndgrad.compiler.replay import Replay
 class Runner:
     """A function from the arrays of a program's inputs to those of its outputs."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, strict: bool = False, threads: int | None = None) -> None:
+        """`strict`: on NumPy, op by op, as eager computes; `threads`: at most so many in native code."""
         self.program = program
+        self.strict = strict
+        self.threads = threads
         self._made: NativeProgram | Replay | None = None
         self._lock = make_lock()
 
@@ -39,10 +42,10 @@ class Runner:
         return self._made
 
     def _make(self) -> NativeProgram | Replay:
-        if os.environ.get("NDGRAD_COMPILE_REPLAY") or not available():
+        if self.strict or os.environ.get("NDGRAD_COMPILE_REPLAY") or not available():
             return Replay(self.program)
         try:
-            return NativeProgram(hoisting(rolled(self.program)))
+            return NativeProgram(hoisting(rolled(self.program)), self.threads)
         except Exception as error:
             if os.environ.get("NDGRAD_COMPILE_RAISE"):
                 raise

@@ -37,8 +37,8 @@ def compile(
     from all calls that it has seen; eight kinds are remembered. What a program cannot hold (values read by Python, random numbers, prints,
     side effects) makes that kind of call run eagerly; `ndgrad.compiler.explain(f, *args)` tells why, and with `fullgraph` it is an error.
 
-    `strict` forbids reassociation and contraction of arithmetic, `threads` limits the threads of native code. `dynamic` is accepted; sizes
-    are always specialised.
+    `strict` runs the program op by op on NumPy, so that nothing is added in another order than NumPy's; `threads` limits the threads of
+    native code. `dynamic` is accepted; sizes are always specialised.
 
     >>> import ndgrad
     >>> @ndgrad.compile

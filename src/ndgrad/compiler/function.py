@@ -184,7 +184,8 @@ class CompiledFunction:
                 *[(f"argument {i}", leaf) for i, leaf in enumerate(flat) if not isinstance(leaf, Variable)],
             ]
             environment = Environment(roots)
-            made = Specialisation(self.function, flat, spec, getattr(self.function, "__name__", "program"), environment, self.strict)
+            name = getattr(self.function, "__name__", "program")
+            made = Specialisation(self.function, flat, spec, name, environment, self.strict, self.threads)
             entry = Entry(key, environment, made, None)
         except GraphBreak as broken:
             entry = Entry(key, environment, None, broken.bare())

@@ -76,10 +76,12 @@ class Specialisation:
         name: str,
         environment: Environment,
         strict: bool = False,
+        threads: int | None = None,
     ) -> None:
         self.function = function
         #: whether sums and products keep the order that the function gives them
         self.strict = strict
+        self.threads = threads
         self.spec = spec
         self.name = name
         self.environment = environment
@@ -234,13 +236,13 @@ class Specialisation:
         #: of each result: whether the program gives it the memory of an input, of a constant or of another result
         shared = [*self.forward.inputs, *self.forward.constants]
         self.copied = [v in shared or v in values[:i] for i, v in enumerate(values)]
-        self.run_forward = Runner(self.forward)
-        self.run_backward = Runner(self.backward)
+        self.run_forward = Runner(self.forward, self.strict, self.threads)
+        self.run_backward = Runner(self.backward, self.strict, self.threads)
         scalar = (
             not self.strict and len(cotangents) == 1 and not cotangents[0].shape and cotangents[0].dtype.kind == "f" and bool(gradients)
         )
         #: the whole in one program, for a function of one scalar (see ndgrad.compiler.whole)
-        self.whole = Whole(self.program, cotangents[0], self.backward) if scalar else None
+        self.whole = Whole(self.program, cotangents[0], self.threads) if scalar else None
 
     # ----- calling -------------------------------------------------------------------------------------------------------
 
@@ -363,7 +365,7 @@ class Derivative(Specialisation):
         self.parent = parent
         self.given = given
         self.given_outcomes = parent.outcomes
-        self.strict = parent.strict
+        self.strict, self.threads = parent.strict, parent.threads
         self.name = f"{parent.name}_gradients"
         self.environment = parent.environment
         self._derivatives = {}

@@ -27,9 +27,10 @@ _WATCHED = 3
 class Whole:
     """The program of values and gradients for a gradient of one, made when it is found to pay."""
 
-    def __init__(self, program: Program, cotangent: Value, backward: Program) -> None:
+    def __init__(self, program: Program, cotangent: Value, threads: int | None = None) -> None:
         self._program = program
         self._cotangent = cotangent
+        self._threads = threads
         self._runner: Runner | None = None
         self._calls = 0  # that recorded and were not yet followed by a backward pass
         self._passes = 0
@@ -50,7 +51,8 @@ class Whole:
             p = self._program
             inputs = [v for v in p.inputs if v is not self._cotangent]
             one = {**p.constants, self._cotangent: np.ones((), self._cotangent.dtype)}
-            self._runner = Runner(simplified(Program(inputs, p.outputs, p.instructions, one, p.name)))
+            whole = simplified(Program(inputs, p.outputs, p.instructions, one, p.name))
+            self._runner = Runner(whole, threads=self._threads)
         return self._runner(arrays)
 
     def scaled(self, gradients: Sequence[Any], by: Any) -> Sequence[Any]:

@@ -257,3 +257,19 @@ def test_convolutions(settings: dict[str, Any], dtype: Any) -> None:
 def test_formulas_of_mixed_dtypes_compute_as_numpy_does() -> None:
     x, y, w = floats(3, 4, dtype=np.float32), floats(3, 4, dtype=np.float32), floats(3, 4)
     native(lambda x, y, w: (ndgrad.lerp(x, y, w), x * w, ndgrad.where(x > 0, y, w), x < w), x, y, w)
+
+
+def test_strict_and_threads() -> None:
+    x = ndgrad.tensor(floats(300_000), requires_grad=True)
+
+    def f(x: Tensor) -> Tensor:
+        return (x.sin() * x).sum()
+
+    strict = CompiledFunction(f, fullgraph=True, strict=True)
+    assert strict(x).item() == f(x).item()  # to the last bit
+    one = CompiledFunction(f, fullgraph=True, threads=1)
+    one(x)
+    made = one.entries[0].made
+    assert made is not None
+    assert "ndgrad_run" in made.run_forward.made.text
+    assert "i64 1)" in next(line for line in made.run_forward.made.text.splitlines() if "call void @ndgrad_run" in line)

@@ -27,10 +27,10 @@ Slots = dict[Value, int]
 class Assembly:
     """A module that is being written."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, threads: int | None = None) -> None:
         self.target = target
         #: the threads that the program may use
-        self.threads = allowed.max_threads
+        self.threads = allowed.max_threads if threads is None else min(threads, allowed.max_threads)
         self.functions: list[Function | str] = []
         self.kernels: list[Nest] = []
         self.products: list[Product] = []

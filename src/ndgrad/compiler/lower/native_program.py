@@ -32,7 +32,7 @@ _SEGMENT = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 class NativeProgram:
     """A compiled program: called with the arrays of its inputs, it gives those of its outputs."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, threads: int | None = None) -> None:
         #: the program as it was, which runs where a check fails: what it then says is the op's own error
         self.original = program
         simple, checks = decompose(program)
@@ -44,7 +44,7 @@ class NativeProgram:
             if isinstance(step, Loop):
                 self.program.constants.update(step.body.constants)
         self._slots(groups)
-        self._compile(groups)
+        self._compile(groups, threads)
         self._frames: list[_Frame] = []
 
     # ----- compiling -----------------------------------------------------------------------------------------------------
@@ -69,9 +69,9 @@ class NativeProgram:
         self.called = called
         self.offsets, self.arena = planned({v: s for v, s in spans.items() if v not in fresh and v not in given and v not in called})
 
-    def _compile(self, groups: Groups) -> None:
+    def _compile(self, groups: Groups, threads: int | None) -> None:
         """Write the segments and what they call, and compile all that."""
-        assembly = self.assembly = Assembly(host())
+        assembly = self.assembly = Assembly(host(), threads)
         self.steps: list[Any] = []
         segment: Function | None = None
         waiting = set(groups.cleared)
