@@ -7,6 +7,8 @@ import functools
 import logging
 import math
 import os
+import subprocess
+import sys
 import time
 import types
 from time import perf_counter
@@ -518,3 +520,18 @@ def test_default_device():
     with ndgrad.device("meta"):
         assert g(tensor()).device.type == "meta"
     assert g(tensor()).device.type == "cpu"
+
+
+def test_functions_whose_code_is_written_when_they_are_first_called_may_be_held() -> None:
+    """A fresh process: nothing has called these ops before."""
+    program = (
+        "import ndgrad\n"
+        "held = [ndgrad.asinh, ndgrad.Tensor.erfc, ndgrad.special.log_ndtr]\n"
+        "def f(x):\n"
+        "    for g in held:\n"
+        "        x = g(x)\n"
+        "    return x\n"
+        "x = ndgrad.ones(3)\n"
+        "assert ndgrad.compile(f, fullgraph=True)(x).tolist() == f(x).tolist()\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, "NDGRAD_COMPILE_REPLAY": "1"})

@@ -75,6 +75,14 @@ def facts(t: Any) -> tuple[Any, ...]:
     return t.__class__, array.shape, array.dtype, array.strides, t._storage.__class__ is InferenceStorage, requires_grad(t), names
 
 
+def _is_public(f: Any) -> bool:
+    """Whether a function is found under its name in its module, or in a class there."""
+    found: Any = sys.modules.get(f.__module__)
+    for name in f.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is f
+
+
 class Environment:
     """What functions and objects reach, as it was when this was made."""
 
@@ -167,9 +175,9 @@ class Environment:
             self._pending.append((what, value))
 
     def _function(self, what: str, f: Any) -> None:
-        home = f.__globals__.get("__name__", "")
-        if is_foreign(home) and getattr(sys.modules.get(f.__module__), f.__name__, None) is f:
-            return  # a public function of a library's
+        home = f.__globals__.get("__name__") or f.__module__ or ""  # generated code has no name there
+        if is_foreign(home) and _is_public(f):
+            return  # a function or method of a library's
         label = f"{getattr(f, '__qualname__', what)}: "
         self._hold(
             Held(label, ["__code__", "__defaults__", "__kwdefaults__"], lambda: [f.__code__, f.__defaults__, f.__kwdefaults__], None)
