@@ -128,7 +128,9 @@ class _Callback:
         results = self.instruction.results
         for value, array in zip(results, (out,) if self.instruction.op.outputs == 1 else out, strict=True):
             array = np.asarray(array)
-            frame.put(value, array if array.flags.c_contiguous else array.copy())
+            # a view of an argument would be memory that is used again
+            own = array.base is None and array.flags.c_contiguous and not any(array is a for a in arguments)
+            frame.put(value, array if own else array.copy())
 
 
 class _Frame:
@@ -162,6 +164,15 @@ class _Frame:
         size = root.itemsize
         return np.ndarray(place.shape, root.dtype, root, place.offset * size, tuple(s * size for s in place.strides))
 
+    def _outputs(self) -> list[Any]:
+        """The outputs, each in memory of its own: never that of an input, of a constant or of another output."""
+        own, found = {*self.program.fresh, *self.program.called}, []
+        for place in self.program.outputs:
+            array = self.array(place)
+            found.append(array if place.root in own else array.copy())
+            own.discard(place.root)
+        return found
+
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         program = self.program
         for value, array in zip(program.program.inputs, inputs, strict=True):
@@ -175,7 +186,7 @@ class _Frame:
                     step.run(self)
                 else:
                     step(self.address)
-            return [self.array(place) for place in program.outputs]
+            return self._outputs()
         finally:
             for value in (*program.program.inputs, *program.fresh, *program.called):  # only the arena and constants are kept
                 self.arrays.pop(value, None)
