@@ -137,9 +137,9 @@ def test_an_empty_variable_turns_the_cache_off(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize(
     ("system", "variables", "expected"),
     [
-        ("linux", {"XDG_CACHE_HOME": "/x/cache", "HOME": "/home/me"}, "/x/cache/ndgrad/native"),
-        ("linux", {"XDG_CACHE_HOME": "", "HOME": "/home/me"}, "/home/me/.cache/ndgrad/native"),
-        ("linux", {"XDG_CACHE_HOME": "relative", "HOME": "/home/me"}, "/home/me/.cache/ndgrad/native"),
+        ("linux", {"XDG_CACHE_HOME": "/x/cache", "HOME": "/somewhere/me"}, "/x/cache/ndgrad/native"),
+        ("linux", {"XDG_CACHE_HOME": "", "HOME": "/somewhere/me"}, "/somewhere/me/.cache/ndgrad/native"),
+        ("linux", {"XDG_CACHE_HOME": "relative", "HOME": "/somewhere/me"}, "/somewhere/me/.cache/ndgrad/native"),
         ("darwin", {"HOME": "/Users/me"}, "/Users/me/Library/Caches/ndgrad/native"),
         ("win32", {"LOCALAPPDATA": "/C/Local"}, "/C/Local/ndgrad/native"),
         ("win32", {}, None),
