@@ -47,13 +47,13 @@ def _tile(element: str) -> TileShape:
 
 
 @functools.cache
-def available(dtype: np.dtype[Any]) -> bool:
-    """Whether the kernels can be used for a dtype on this machine."""
+def available(dtype: np.dtype[Any], kinds: tuple[str, ...] = ("product", "conv")) -> bool:
+    """Whether the kernels of these kinds can be used for a dtype on this machine: what they compute there is compared with NumPy once."""
     if not target.available() or dtype not in (np.float32, np.float64) or not dtype.isnative:
         return False
     element = TYPES[dtype.name]
     checks = {"product": _check_products, "conv": _check_convolutions}
-    return all(problem(kind, code(kind, element), functools.partial(check, dtype)) is None for kind, check in checks.items())
+    return all(problem(kind, code(kind, element), functools.partial(checks[kind], dtype)) is None for kind in kinds)
 
 
 # ----- memory and threads -----

@@ -20,7 +20,7 @@ def kernel_call(instruction: Instruction) -> Callable[..., Any] | None:
         return None
     values = list(instruction.values())
     dtype = instruction.result.dtype
-    if any(v.dtype != dtype or not v.size for v in values) or not instruction.result.size or not arrays.available(dtype):
+    if any(v.dtype != dtype or not v.size for v in values) or not instruction.result.size or not arrays.available(dtype, ("conv",)):
         return None
     return made
 

@@ -13,35 +13,29 @@ from math import prod
 
 import numpy as np
 
-from ndgrad.compiler.kernels import gemm
+from ndgrad.compiler.kernels import arrays
 from ndgrad.compiler.lower.places import Place, contiguous
-from ndgrad.compiler.native.ir import Function, element_of, module
-from ndgrad.compiler.native.target import Code, host
+from ndgrad.compiler.native.ir import Function, element_of
 from ndgrad.compiler.program import Instruction, Value
 
 _INTEGER = ctypes.c_int64
 
 
-@functools.cache
-def product_library(element: str) -> Code:
-    """The functions of the matrix product of an element type, compiled once in a process."""
-    return Code(module(gemm.library(_prefix(element), element, host())), level=0)
-
-
-def _prefix(element: str) -> str:
-    return {"float": "gemm_f32", "double": "gemm_f64"}[element]
+def _name(element: str) -> str:
+    """What a segment calls the product of an element type; a program may have both."""
+    return {"float": "product_f32", "double": "product_f64"}[element]
 
 
 def symbols(element: str) -> dict[str, int]:
-    """The addresses of what a segment calls."""
-    names = [_prefix(element), f"{_prefix(element)}_batch"]
-    return {name: product_library(element).address(name) for name in names}
+    """The addresses of what a segment calls, in the library of the kernels."""
+    code = arrays.code("product", element)
+    return {_name(element): code.address("product"), f"{_name(element)}_batch": code.address("product_batch")}
 
 
 @functools.cache
 def _measured(element: str, what: str, m: int, n: int, k: int) -> int:
     """A number that the library gives for a product of this size."""
-    function = ctypes.CFUNCTYPE(_INTEGER, _INTEGER, _INTEGER, _INTEGER)(product_library(element).address(f"{_prefix(element)}_{what}"))
+    function = ctypes.CFUNCTYPE(_INTEGER, _INTEGER, _INTEGER, _INTEGER)(arrays.code("product", element).address(f"product_{what}"))
     return int(function(m, n, k))
 
 
@@ -51,7 +45,7 @@ def is_product(instruction: Instruction) -> bool:
         return False
     values = list(instruction.values())
     dtype = instruction.result.dtype
-    return len(values) == 2 and all(v.dtype == dtype and v.size for v in values) and dtype in (np.float32, np.float64) and dtype.isnative
+    return len(values) == 2 and all(v.dtype == dtype and v.size for v in values) and arrays.available(dtype, ("product",))
 
 
 @dataclass(eq=False, slots=True)
@@ -90,7 +84,7 @@ class Product:
 
     def functions(self, name: str, slots: dict[Value, int], at_once: bool) -> list[Function | str]:
         """void name(ptr table, i64 chunk, i64 worker): one piece of the work, or all of it at once."""
-        element, kernel = self.element, _prefix(self.element)
+        element, kernel = self.element, _name(self.element)
         f = Function(name, "ptr %table, i64 %chunk, i64 %worker")
         a, b, c, buffer = (f.set(f"load ptr, ptr {f.address('ptr', '%table', str(n))}") for n in (
             slots[self.a.root], slots[self.b.root], slots[self.result], len(slots)))  # fmt: skip
