@@ -490,6 +490,23 @@ def test_a_detached_intermediate_has_no_tangent_inside():
 # ----- transforms under no_grad ------------------------------------------------------------------------------------------------------
 
 
+def _writes_of_numpys_own(x):
+    plain = np.zeros(3)
+    t = dnp.asarray(plain)
+    part = t[1:]
+    before = part * x[1:]
+    plain[1] = 5.0
+    after = part * x[1:]
+    part[0] = 2.0
+    return before.sum() + 3 * after.sum() + plain[1] * x[0] + 10 * t.sum()
+
+
+def test_numpys_own_writes_to_memory_that_a_tensor_borrows_are_seen():
+    x = dnp.array([1.0, 2.0, 3.0])
+    assert _writes_of_numpys_own(x) == functionalize(_writes_of_numpys_own)(x) == 52.0
+    np.testing.assert_array_equal(grad(functionalize(_writes_of_numpys_own))(x), [2.0, 15.0, 0.0])
+
+
 class Grown(autograd.Function):
     """exp(0.3 x)."""
 

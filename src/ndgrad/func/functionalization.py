@@ -130,6 +130,7 @@ class FunctionalLevel(Level):
                 return t
             bring_to(self, t)
         info = meta_of(t).view
+        self._look_at_lent(t if info is None else info.base)
         if info is not None and info.is_stale(t):
             self._take_again(t, info)
         if not isinstance(t._array, Variable):
@@ -266,6 +267,18 @@ class FunctionalLevel(Level):
             return False
         return all(view is None or view is target for view in (ref() for ref in self.views.get(storage_of(base), [])))
 
+    def _look_at_lent(self, base: Any) -> None:
+        """Take up what NumPy has written to memory that a tensor only borrowed, and whose values it has here."""
+        lent = base._meta.lent
+        if lent is None or level_number(base) != self.number or _same_values(lent, innermost_array(base)):
+            return
+        if _is_differentiated(base._array):
+            raise _behind_the_history("a write of NumPy's", base)
+        base._array = lift(lent.copy(), base.face)
+        storage = storage_of(base)
+        storage.bump("a write of NumPy's")
+        self._take_views_again(storage)
+
     def _take_again(self, view: Any, info: Any) -> None:
         if _is_leaf(view._array):
             raise RuntimeError(
@@ -278,6 +291,11 @@ class FunctionalLevel(Level):
             taken = replay(base, info.path)
         view._array = self._taken(taken)
         info.version = view._storage.version.number
+
+
+def _same_values(a: Any, b: Any) -> bool:
+    """Whether two arrays of one shape hold the same values."""
+    return bool(np.all((a == b) | ((a != a) & (b != b))))
 
 
 def _requires_grad(t: Any) -> bool:
