@@ -2,10 +2,10 @@
 
 Note [What is saved]
 An input is saved as the tensor itself, together with the version its memory had: identity, Python attributes and graph
-come for free. Of a view, a tensor without its base is saved (`without_base`), which knows the view only weakly. An output is
-saved as its bare array, since the node must not hold the tensor that holds the node;
-the node is told of the output's storage when one is made (`announce_storage`), so later writes are noticed. With
-saved-tensor hooks active, either is a `Packed` that went through the pack hook.
+come for free. Of a view, a tensor without its base is saved (`without_base`), which knows the view only weakly. An
+output is saved as its bare array, since the node must not hold the tensor that holds the node; the node is told of the
+output's storage when one is made (`announce_storage`), so later writes are noticed. With saved-tensor hooks active,
+either is a `Packed` that went through the pack hook.
 
 On the way back, a value whose memory was written since raises on torch's face and is rebuilt on NumPy's
 (Note [Versions as a chain]).
@@ -52,32 +52,37 @@ class Packed:
     """A saved value that is not simply there: packed by hooks, watched (guard mode, Note [Lent memory]), or freed."""
 
     __slots__ = (
-        "below", "checksum", "edge", "is_output", "level", "measure", "packed", "shape", "storage", "tangents", "unpack_hook", "version",
+        "below", "checksum", "edge", "is_output", "level", "measure", "packed", "shape", "storage", "tangents",
+        "unpack_hook", "version",
     )  # fmt: skip
 
-    def __init__(self, packed: Any, unpack_hook: Any, is_output: bool = False, checksum: int | None = None, measure: Any = None) -> None:
+    def __init__(
+        self, packed: Any, unpack_hook: Any, is_output: bool = False, checksum: int | None = None, measure: Any = None
+    ) -> None:
         self.packed = packed
         self.unpack_hook = unpack_hook
         self.is_output = is_output
-        #: Of the memory when it was saved, in guard mode and of lent memory, with the function that gives it; `packed` is then the
-        #: value itself.
+        #: Of the memory when it was saved, in guard mode and of lent memory, with the function that gives it; `packed`
+        #: is then the value itself.
         self.checksum = checksum
         self.measure = measure
-        #: The memory that was packed and its version then: a hook that only passes the tensor on does not hide later writes.
+        #: The memory that was packed and its version then: a hook that only passes the tensor on
+        #: does not hide later writes.
         self.storage: Any = None
         self.version: Version | None = None
         self.shape: tuple[int, ...] | None = None
         #: The transform that the tensor belonged to, if the hook passed it on: a write may bring it to another.
         self.level: int | None = None
-        #: Whether it had a history, or a tangent, outside its transform, which cannot be given back as that of its own graph is.
+        #: Whether it had a history, or a tangent, outside its transform, which cannot be given back as
+        #: that of its own graph is.
         self.below = False
         #: Of a tensor of a level below the node's: its history and its tangents, which the unpacked one gets back.
         self.edge: Any = None
         self.tangents: dict[int, Any] | None = None
 
     def watch(self, value: Any, level: int) -> None:
-        """Remember what the hook may hide of the tensor that a node of `level` saves: the version of its memory, which may still be what
-        the hook returned, and the history that it has outside the node's graph."""
+        """Remember what the hook may hide of the tensor that a node of `level` saves: the version of its memory, which
+        may still be what the hook returned, and the history that it has outside the node's graph."""
         self.storage = kept_storage(value) if value.keeps_saved or thread.copy_on_write else storage_of(value)
         self.version = self.storage.version
         self.shape = tuple(value.shape)
@@ -87,7 +92,8 @@ class Packed:
             self.edge, self.tangents = edge(value), tangents_now(value, copied=False)
 
     def unpack(self) -> Any:
-        """What the hook makes of it, in the pass's grad mode, which the lane on raw arrays does not set for the whole pass."""
+        """What the hook makes of it, in the pass's grad mode, which the lane on raw arrays does not
+        set for the whole pass."""
         task = thread.task
         outside = scope()
         try:
@@ -103,8 +109,8 @@ class Packed:
             )
         if self.shape is not None and tuple(value.shape) != self.shape:
             raise RuntimeError(
-                f"the unpack hook of saved_tensors_hooks returned a tensor of shape {tuple(value.shape)} for a saved one of shape "
-                f"{self.shape}. Return the tensor that was packed, or one equal to it."
+                f"the unpack hook of saved_tensors_hooks returned a tensor of shape {tuple(value.shape)} for a saved "
+                f"one of shape {self.shape}. Return the tensor that was packed, or one equal to it."
             )
         return value
 
@@ -135,7 +141,12 @@ def unpacked(node: Any, name: str, value: Packed) -> Any:
     made, storage = value.unpack(), value.storage
     if storage is not None and made._storage is storage and storage.version is not value.version:
         return wrap(made.face, _array_at(node, name, made, value.version))
-    if value.level is not None and not value.is_output and made is value.packed and value.level != registry.level_number(made):
+    if (
+        value.level is not None
+        and not value.is_output
+        and made is value.packed
+        and value.level != registry.level_number(made)
+    ):
         raise overwritten_error(node, name, tuple(made.shape), value.version, storage_of(made).version)
     return made
 
@@ -160,8 +171,9 @@ class KeptMeta(Meta):
 
 
 def without_base(t: Any) -> Any:
-    """What a graph keeps of a tensor: of a view, a tensor with its value and history that does not know its base. When that is written,
-    its new history may lead to this graph, and the two would keep each other alive. Of lent memory, see Note [Lent memory]."""
+    """What a graph keeps of a tensor: of a view, a tensor with its value and history that does not know its base. When
+    that is written, its new history may lead to this graph, and the two would keep each other alive. Of lent memory,
+    see Note [Lent memory]."""
     if t._storage.__class__ is Lent:
         return kept_of_lent(t, unbased(t))
     return t if t._meta is None else unbased(t)
@@ -182,9 +194,9 @@ def unbased(t: Any) -> Any:
 
 
 def kept_in_level(t: Any, level: int) -> Any:
-    """What the graph of a transform's level keeps of a tensor. Of a view, and of any tensor where writes after a save are allowed, it is
-    another one with the payload, the history and the tangents that it has now: a write leaves the memory to be rebuilt, and not these,
-    and may bring a view to another level."""
+    """What the graph of a transform's level keeps of a tensor. Of a view, and of any tensor where writes after a save
+    are allowed, it is another one with the payload, the history and the tangents that it has now: a write leaves the
+    memory to be rebuilt, and not these, and may bring a view to another level."""
     if t._storage.__class__ is Lent:
         return kept_of_lent(t, _kept_in_level(t, level))
     meta = t._meta
@@ -208,7 +220,8 @@ def _kept_in_level(t: Any, level: int) -> Any:
 
 
 def kept_of_lent(t: Any, kept: Any, hooked: bool = False) -> Any:
-    """What is saved of a tensor over lent memory, of which a graph keeps `kept`; `hooked`: what a pack hook is given."""
+    """What is saved of a tensor over lent memory, of which a graph keeps `kept`; `hooked`:
+    what a pack hook is given."""
     array = t._array
     if thread.guard or not may_change(array):
         return kept
@@ -245,7 +258,8 @@ def tangents_now(t: Any, copied: bool) -> dict[int, Any] | None:
 
 
 def copied_tangent(t: Any) -> Any:
-    """A copy of a tangent for who saves its primal, of the level of the tangent: inside functionalize, what is computed belongs to that."""
+    """A copy of a tangent for who saves its primal, of the level of the tangent: inside functionalize, what is
+    computed belongs to that."""
     number = registry.level_number(t) if thread.levels else 0
     for level in thread.levels:
         if level.kind == "functional" and level.number > number:
@@ -369,7 +383,8 @@ def unpack_tensor(node: Any, name: str, own_edge: Any = None) -> Any:
     if value.__class__ is tuple:
         versions = getattr(node, name + "_v")
         return tuple(
-            _input_tensor(node, name, v, version, e) for v, version, e in zip(value, versions, own_edge or [None] * len(value), strict=True)
+            _input_tensor(node, name, v, version, e)
+            for v, version, e in zip(value, versions, own_edge or [None] * len(value), strict=True)
         )
     is_output = name in node.plan.outs  # of which the payload was saved, a tensor where a level below cares
     if _went_through_hooks(value) or (isinstance(value, (Variable, Packed)) and not is_output):
@@ -404,7 +419,8 @@ def _input_tensor(node: Any, name: str, value: Any, version: Version | None, own
 
 
 def as_output(node: Any, name: str, out: Any) -> Any:
-    """Give the fresh tensor `out` the history of the node's own output: the node must not hold the tensor that holds it."""
+    """Give the fresh tensor `out` the history of the node's own output: the node must not hold
+    the tensor that holds it."""
     if is_differentiable_output(node, name):
         out._node = node
         if node.outputs != 1:
@@ -451,8 +467,9 @@ def lower_unpacked(node: Any, value: Packed, made: Any) -> Any:
     low = made._array if bare and isinstance(made._array, Variable) else lower_saved(node, made, made._array)
     if value.below and not has_history(low):
         raise RuntimeError(
-            f"{node.name()}: saved_tensors_hooks returned a tensor that has lost its history in an outer function transform, so second "
-            "derivatives would be wrong: hooks run without recording. Pack the tensor itself, or leave hooks out of nested transforms."
+            f"{node.name()}: saved_tensors_hooks returned a tensor that has lost its history in an outer "
+            "function transform, so second derivatives would be wrong: hooks run without recording. "
+            "Pack the tensor itself, or leave hooks out of nested transforms."
         )
     return low
 
@@ -474,7 +491,8 @@ def lower_saved(node: Any, value: Any, payload: Any, face: type[Any] | None = No
 
 
 def _is_of_level(t: Any, level: int) -> bool:
-    """Whether a saved tensor belongs to a level, which may have been closed since, so that no history can be made any more."""
+    """Whether a saved tensor belongs to a level, which may have been closed since, so that no
+    history can be made any more."""
     meta = t._meta
     if meta is not None and meta.batch_level:
         return bool(meta.batch_level == level)
@@ -541,8 +559,8 @@ class RuleNode(Node):
         return Tensor
 
     def announce_storage(self, out: Any, storage: Any) -> Any:
-        """The memory of an output that may be saved here is now shared or about to be written; returns the storage it has if it is
-        known already, through a tensor that was made of the saved value."""
+        """The memory of an output that may be saved here is now shared or about to be written; returns the storage it
+        has if it is known already, through a tensor that was made of the saved value."""
         number = 0 if out._meta is None else out._meta.output_nr
         name = "out" if self.outputs == 1 else f"out{number}"
         if name in self.plan.outs:
@@ -582,7 +600,9 @@ class RuleNode(Node):
         op = self.op
         if self.dtype.char in HALF:
             plan, ops = self.plan, env["ops"]
-            env.update((name, in_single(env[name], ops)) for name in plan.arrays + plan.outs + plan.facts if name in env)
+            env.update(
+                (name, in_single(env[name], ops)) for name in plan.arrays + plan.outs + plan.facts if name in env
+            )
             grads = in_single(grads, ops)
         conjugate = op.jvp == "elementwise" and self.dtype.kind == "c"
         if op.outputs == 1:
@@ -629,9 +649,14 @@ class RuleNode(Node):
     def apply_tensors(self, grads: Any, owned: bool = False) -> tuple[Any, ...]:
         env = self.environment(unpack_tensor, owning_tensor_ops if owned else tensor_ops)
         if process.open:
-            from ndgrad._registry import with_saved_tangents  # by ndgrad.autograd.forward_ad, which every open level has loaded
+            # by ndgrad.autograd.forward_ad, which every open level has loaded
+            from ndgrad._registry import with_saved_tangents
 
-            env.update((name, with_saved_tangents(self, name, env[name])) for name in self.plan.arrays + self.plan.outs if name in env)
+            env.update(
+                (name, with_saved_tangents(self, name, env[name]))
+                for name in self.plan.arrays + self.plan.outs
+                if name in env
+            )
         return self.run_rules(env, grads)
 
     def apply_payloads(self, grads: Any, owned: bool = False) -> tuple[Any, ...]:
