@@ -23,6 +23,7 @@ from ndgrad.arrays.precision import is_half, is_inexact
 from ndgrad.autograd.array_tangents import plain_dual, plain_linear_dual
 from ndgrad.autograd.dispatch import dispatch, innermost_dual
 from ndgrad.autograd.grad_mode import FieldSwitch, Mode
+from ndgrad.autograd.kept import copied_tangent
 from ndgrad.autograd.layout import in_layout_of, is_view_of
 from ndgrad.autograd.modes import (
     Modes,
@@ -37,7 +38,7 @@ from ndgrad.autograd.modes import (
     thread,
 )
 from ndgrad.autograd.record import fact
-from ndgrad.autograd.saved import copied_tangent, in_single, lift
+from ndgrad.autograd.saved import in_single, lift
 from ndgrad.autograd.variable import Variable, accumulator, meta_of, new, np_dtype, shape_of
 from ndgrad.autograd.versions import storage_of
 from ndgrad.autograd.view import tangents_of

@@ -23,23 +23,10 @@ from ndgrad.autograd.call_watchers import FUNCTION, watched
 from ndgrad.autograd.function_arguments import by_position
 from ndgrad.autograd.function_context import Context, FunctionCtx
 from ndgrad.autograd.inplace import check_writable, set_history
+from ndgrad.autograd.kept import FREED, Packed, kept_in_level, original, without_base
 from ndgrad.autograd.modes import process, restore, scope, thread
 from ndgrad.autograd.node import MultiNode, Node, edge_node, edge_number, make_node
-from ndgrad.autograd.saved import (
-    FREED,
-    Packed,
-    hooks_for,
-    input_array,
-    kept_in_level,
-    lift,
-    linked,
-    lower_saved,
-    lower_unpacked,
-    original,
-    unpacked,
-    verified,
-    without_base,
-)  # fmt: skip
+from ndgrad.autograd.saved import hooks_for, input_array, lift, linked, lower_saved, lower_unpacked, unpacked, verified
 from ndgrad.autograd.saved_errors import freed_error
 from ndgrad.autograd.subclass import note_wrappers
 from ndgrad.autograd.variable import Variable, edge, meta_of, np_dtype, requires_grad, twin, wrap

@@ -21,10 +21,10 @@ import numpy
 
 from ndgrad._registry import register
 from ndgrad.arrays.precision import HALF, INEXACT, has_half, in_single
+from ndgrad.autograd.kept import kept_in_level, without_base
 from ndgrad.autograd.modes import process
 from ndgrad.autograd.node import GENERAL, RULE, UNARY, edge_node, next_sequence_number, sizes
 from ndgrad.autograd.op_failures import after_failure
-from ndgrad.autograd.saved import kept_in_level, without_base
 from ndgrad.autograd.stake import as_number, with_numbers
 from ndgrad.autograd.variable import Meta, edge, new
 from ndgrad.autograd.versions import Storage, kept_storage, storage_of

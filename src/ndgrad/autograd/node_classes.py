@@ -25,8 +25,9 @@ from ndgrad.autograd.generate import (
     returns_parts,
     save_plan,
 )
+from ndgrad.autograd.kept import FREED, Packed
 from ndgrad.autograd.node import UNARY, MultiNode, Node
-from ndgrad.autograd.saved import FREED, Packed, RuleNode, unpack_raw
+from ndgrad.autograd.saved import RuleNode, unpack_raw
 from ndgrad.autograd.saved_access import show_saved
 from ndgrad.ops.table import VARIABLE, Op, parameter_names
 

@@ -23,10 +23,11 @@ from ndgrad.arrays.library import is_raw_array, library_of
 from ndgrad.arrays.placement import CPU, device_of, moved
 from ndgrad.arrays.precision import FLOAT32, INEXACT, half_of, rounded
 from ndgrad.autograd.generate import FACES
+from ndgrad.autograd.kept import Packed, kept_in_level, kept_of_array, without_base
 from ndgrad.autograd.modes import Modes, birth, modes, process, thread
 from ndgrad.autograd.node import RULE, Edge, make_node, sizes
 from ndgrad.autograd.op_failures import after_failure
-from ndgrad.autograd.saved import Packed, hooks_for, kept_in_level, kept_of_array, without_base
+from ndgrad.autograd.saved import hooks_for
 from ndgrad.autograd.subclass import note_wrappers, unshared
 from ndgrad.autograd.variable import ESCAPED, Variable, edge, meta_of, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, kept_storage, storage_of

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.autograd.saved import FREED, Packed, lift, unpack_tensor
+from ndgrad.autograd.kept import FREED, Packed
+from ndgrad.autograd.saved import lift, unpack_tensor
 from ndgrad.autograd.saved_errors import freed_error
 from ndgrad.autograd.variable import Variable, wrap
 from ndgrad.autograd.versions import storage_of

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from ndgrad import _registry as registry
 from ndgrad._registry import register
 from ndgrad.autograd.grad_mode import Mode
+from ndgrad.autograd.kept import Packed, kept_of_array, kept_of_lent
 from ndgrad.autograd.lent import Lent
 from ndgrad.autograd.modes import Block, Modes, SavedHooks, restore, scope, thread
-from ndgrad.autograd.saved import Packed, is_differentiable_output, kept_of_array, kept_of_lent
+from ndgrad.autograd.saved import is_differentiable_output
 from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.autograd.versions import version_number
 

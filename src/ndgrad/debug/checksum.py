@@ -18,8 +18,8 @@ import numpy as np
 from ndgrad import devices
 from ndgrad._registry import register
 from ndgrad.arrays.placement import device_of, moved
+from ndgrad.autograd.kept import Packed
 from ndgrad.autograd.modes import thread
-from ndgrad.autograd.saved import Packed
 from ndgrad.autograd.variable import Variable
 from ndgrad.debug.debug_mode import debug, set_debug
 

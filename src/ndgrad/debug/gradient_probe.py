@@ -13,8 +13,8 @@ import numpy as np
 
 from ndgrad.arrays.library import library_of
 from ndgrad.autograd.engine import GraphTask, materialize, send
+from ndgrad.autograd.kept import FREED
 from ndgrad.autograd.node import edge_node, edge_number
-from ndgrad.autograd.saved import FREED
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.autograd.view import CopySlices
 from ndgrad.debug.anomaly import saved_values

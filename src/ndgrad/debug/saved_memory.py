@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ndgrad.autograd.graph import walk
+from ndgrad.autograd.kept import FREED, Packed
 from ndgrad.autograd.node import Node
-from ndgrad.autograd.saved import FREED, Packed, RuleNode
+from ndgrad.autograd.saved import RuleNode
 from ndgrad.autograd.saved_access import shown_names, slot
 from ndgrad.autograd.variable import Variable, innermost_array
 from ndgrad.autograd.view import CopySlices

@@ -32,12 +32,13 @@ from ndgrad._locks import make_lock
 from ndgrad.autograd.forward_ad import forget_closed, tangent_of, with_tangent
 from ndgrad.autograd.function import FunctionNode
 from ndgrad.autograd.grad_mode import enable_grad
+from ndgrad.autograd.kept import tangents_now
 from ndgrad.autograd.lent import SMALL, Lent, may_change, sample
 from ndgrad.autograd.levels import level_number
 from ndgrad.autograd.modes import SavedHooks, noting_joins, reopened, restore, scope, section, thread
 from ndgrad.autograd.node import make_node
 from ndgrad.autograd.op_observers import observing
-from ndgrad.autograd.saved import old_payload, tangents_now
+from ndgrad.autograd.saved import old_payload
 from ndgrad.autograd.saved_hooks import saved_tensors_hooks
 from ndgrad.autograd.variable import Variable, edge, meta_of, twin
 from ndgrad.autograd.versions import kept_storage, storage_of
