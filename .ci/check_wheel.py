@@ -1,4 +1,5 @@
-"""Check what `make wheel` built: one typed pure-Python wheel below three megabytes, with every source and no stray files."""
+"""Check what `make wheel` built: one typed pure-Python wheel below three megabytes, with every
+source and no stray files."""
 
 from __future__ import annotations
 

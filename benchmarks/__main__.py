@@ -25,8 +25,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--libraries", nargs="+", choices=libraries, default=libraries, metavar="NAME")
     parser.add_argument("--rounds", type=int, help="samples of each library on each workload (15)")
     parser.add_argument("--quick", action="store_true", help="few short samples, for a first look")
-    parser.add_argument("--each-op", action="store_true", help="instead: single ops on small arrays, ndgrad beside torch")
-    parser.add_argument("--growth", action="store_true", help="instead: what reads and writes of parts cost as arrays grow")
+    parser.add_argument(
+        "--each-op", action="store_true", help="instead: single ops on small arrays, ndgrad beside torch"
+    )
+    parser.add_argument(
+        "--growth", action="store_true", help="instead: what reads and writes of parts cost as arrays grow"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of the chain of elementwise ops (1)")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results", metavar="FOLDER")
     return parser.parse_args()

@@ -49,7 +49,9 @@ def backward_step(loss: Callable[[], Any], parameters: Sequence[Any]) -> Step:
     return step
 
 
-def functional_step(dialect: Functional, loss: Callable[..., Any], parameters: Sequence[np.ndarray], *data: Any) -> Step:
+def functional_step(
+    dialect: Functional, loss: Callable[..., Any], parameters: Sequence[np.ndarray], *data: Any
+) -> Step:
     """A step that computes `loss(parameters, *data)` and its gradient with respect to the parameters."""
     value_and_grad = dialect.compile(dialect.value_and_grad(loss))
     inputs = [dialect.array(parameter) for parameter in parameters]

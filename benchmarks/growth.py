@@ -1,8 +1,8 @@
 """How the cost of one step grows with the array it touches a part of: it should not.
 
-A step reads or writes a part of an array of n elements. Its cost is the difference between a program of many steps and one of few,
-divided by their number, so that what is done once per array (zeros, the gradient of the whole) does not count. Programs that save a
-value which a later step overwrites run on NumPy's face alone: torch's rule refuses them.
+A step reads or writes a part of an array of n elements. Its cost is the difference between a program of many steps and
+one of few, divided by their number, so that what is done once per array (zeros, the gradient of the whole) does not
+count. Programs that save a value which a later step overwrites run on NumPy's face alone: torch's rule refuses them.
 """
 
 from __future__ import annotations
@@ -164,7 +164,11 @@ def measure(repetitions: int) -> Iterator[tuple[str, str, str, list[float]]]:
 def report(output: Path, repetitions: int) -> None:
     """Measure everything, print it row by row, and write it to `growth.md`."""
     head = ["mode", "face", "step", *(f"n = {size:,}" for size in SIZES), ""]
-    lines = ["# What one step costs, in microseconds, by the size of the array that it touches a part of", "", _row(head)]
+    lines = [
+        "# What one step costs, in microseconds, by the size of the array that it touches a part of",
+        "",
+        _row(head),
+    ]
     lines.append(_row(["---"] * len(head)))
     grown = 0
     for mode, face, name, costs in measure(repetitions):

@@ -87,7 +87,8 @@ def _load_torch_dialect(package: str) -> Any:
 
 
 def _load_ndgrad() -> Any:
-    """Most workloads are training steps without an optimizer, whose making would keep freed memory: so that is said here."""
+    """Most workloads are training steps without an optimizer, whose making would keep freed
+    memory: so that is said here."""
     namespace = _load_torch_dialect("ndgrad")
     namespace.set_retained_memory(256 << 20)
     return namespace

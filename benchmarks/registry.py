@@ -1,9 +1,9 @@
 """The list of workloads, each a program in torch's dialect and, where it can be said, one in the functional.
 
 torch and ndgrad must run the very same function, given only the module; jax and HIPS autograd differentiate
-functions of arrays instead, so they share a second one. A few workloads also have their gradient written out by hand in NumPy,
-which tells how much of the time is left for a library to lose. A program prepares its inputs and returns a step without
-arguments; what the step returns (loss and gradients) is compared across libraries before timing.
+functions of arrays instead, so they share a second one. A few workloads also have their gradient written out by hand in
+NumPy, which tells how much of the time is left for a library to lose. A program prepares its inputs and returns a step
+without arguments; what the step returns (loss and gradients) is compared across libraries before timing.
 
     @workload("mlp", title="MLP 784-256-256-10, batch 64", goal=0.8)
     def mlp(torch: Any) -> Step: ...

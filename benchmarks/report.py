@@ -76,7 +76,9 @@ class Report:
         dense, coloured = found.get("jacobian-dense"), found.get("jacobian-coloured")
         if dense and coloured and dense.seconds and coloured.seconds:
             slow, quick = dense.median(), coloured.median()
-            rows.append(["banded, n = 1000", _duration(slow), _duration(quick), f"{slow / quick:.0f}", f"≥ {COLOURING_GOAL}"])
+            rows.append(
+                ["banded, n = 1000", _duration(slow), _duration(quick), f"{slow / quick:.0f}", f"≥ {COLOURING_GOAL}"]
+            )
         return rows
 
     def _memory(self) -> list[list[str]]:
@@ -173,7 +175,11 @@ class OpTable:
     def ratios(self) -> dict[str, float]:
         """Of forward and backward together, by op."""
         found = {comparison.workload.title: comparison.ratio("ndgrad") for comparison in self.comparisons}
-        return {op: ratio[0] for op, ratio in sorted(found.items(), key=lambda pair: -(pair[1] or (0.0,))[0]) if ratio is not None}
+        return {
+            op: ratio[0]
+            for op, ratio in sorted(found.items(), key=lambda pair: -(pair[1] or (0.0,))[0])
+            if ratio is not None
+        }
 
     def rows(self) -> list[list[str]]:
         """Header first."""
@@ -189,8 +195,12 @@ class OpTable:
         ratios = list(self.ratios().values())
         below = sum(ratio < 1 for ratio in ratios)
         mean = statistics.geometric_mean(ratios) if ratios else float("nan")
-        problems = [f"{c.workload.title}: {t.problem}" for c in self.comparisons for t in c.timings.values() if t.problem]
-        line = f"Geometric mean of {len(ratios)} ops: {mean:.2f} of torch's time; {below} of them cost less than in torch."
+        problems = [
+            f"{c.workload.title}: {t.problem}" for c in self.comparisons for t in c.timings.values() if t.problem
+        ]
+        line = (
+            f"Geometric mean of {len(ratios)} ops: {mean:.2f} of torch's time; {below} of them cost less than in torch."
+        )
         return "\n".join([line, *problems])
 
     def text(self) -> str:

@@ -49,7 +49,9 @@ class Drawing:
 
     def text(self, x: float, y: float, content: str, style: str = "") -> None:
         """Words whose baseline starts (or, by style, ends or is centred) at a point."""
-        self._elements.append(f'<text class="{style}" x="{x:.1f}" y="{y:.1f}" xml:space="preserve">{escape(content)}</text>')
+        self._elements.append(
+            f'<text class="{style}" x="{x:.1f}" y="{y:.1f}" xml:space="preserve">{escape(content)}</text>'
+        )
 
     def line(self, x1: float, y1: float, x2: float, y2: float, style: str) -> None:
         """A straight line."""
@@ -70,8 +72,7 @@ class Drawing:
     def write(self, path: Path) -> None:
         """Save the drawing."""
         width, height = self._size
-        head = (
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" viewBox="0 0 {width:g} {height:g}">'
-        )
+        size = f'width="{width:g}" height="{height:g}" viewBox="0 0 {width:g} {height:g}"'
+        head = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>'
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n".join([head, *self._elements, "</svg>"]) + "\n", encoding="utf-8")

@@ -1,7 +1,7 @@
 """Attention written with einops, in both of its ways.
 
-`einops.array_api` works through the array API standard, and takes tensors as they are. The functions of einops itself need a backend, which
-`import ndgrad.compat.einops` gives them.
+`einops.array_api` works through the array API standard, and takes tensors as they are. The functions of einops itself
+need a backend, which `import ndgrad.compat.einops` gives them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ def attention(x: Any, weights: Any) -> Any:
 
 def pooled(x: Any) -> Any:
     """The same words through the array API standard."""
-    return einops.array_api.reduce(einops.array_api.rearrange(x, "b (t two) c -> b t two c", two=2), "b t two c -> b c", "mean")
+    return einops.array_api.reduce(
+        einops.array_api.rearrange(x, "b (t two) c -> b t two c", two=2), "b t two c -> b c", "mean"
+    )
 
 
 def main() -> float:

@@ -1,4 +1,5 @@
-"""One log density in plain NumPy: ndgrad finds its mode and curvature, and emcee draws from it, started where the two say."""
+"""One log density in plain NumPy: ndgrad finds its mode and curvature, and emcee draws from it,
+started where the two say."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ def main() -> float:
     away = float(np.max(np.abs(samples.mean(axis=0) - mode) / np.sqrt(np.diag(covariance))))
     ratio = samples.std(axis=0) / np.sqrt(np.diag(covariance))
     print(
-        f"mode {mode.round(3)}; the samples' means lie within {away:.2f} deviations of it, their spread is {ratio.round(2)} times Laplace's"
+        f"mode {mode.round(3)}; the samples' means lie within {away:.2f} deviations of it, "
+        f"their spread is {ratio.round(2)} times Laplace's"
     )
     return away
 

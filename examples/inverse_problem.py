@@ -1,4 +1,5 @@
-"""A simulator of somebody else's, fitted to data: `diffuse` knows nothing of ndgrad, and writes into its own buffers."""
+"""A simulator of somebody else's, fitted to data: `diffuse` knows nothing of ndgrad, and
+writes into its own buffers."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def main() -> float:
 
     model = ndgrad.lift(diffuse)
     theta = dnp.zeros(len(true)).requires_grad_()
-    optimizer = ndgrad.optim.LBFGS([theta], max_iter=150, line_search_fn="strong_wolfe", tolerance_grad=1e-12, tolerance_change=1e-14)
+    optimizer = ndgrad.optim.LBFGS(
+        [theta], max_iter=150, line_search_fn="strong_wolfe", tolerance_grad=1e-12, tolerance_change=1e-14
+    )
 
     def closure() -> Any:
         optimizer.zero_grad()

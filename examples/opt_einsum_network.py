@@ -1,6 +1,7 @@
 """The gradient of a tensor network: opt_einsum finds the path, ndgrad differentiates the contraction.
 
-opt_einsum looks for `tensordot`, `transpose` and `einsum` in the package that a tensor comes from, so there is nothing to set up.
+opt_einsum looks for `tensordot`, `transpose` and `einsum` in the package that a tensor comes from, so
+there is nothing to set up.
 """
 
 from __future__ import annotations

@@ -68,7 +68,10 @@ def main() -> float:
     problem = pymanopt.Problem(manifold, cost)
     found = pymanopt.optimizers.TrustRegions(verbosity=0).run(problem, initial_point=np.ones(8) / np.sqrt(8.0))
     error = abs(-found.cost - np.linalg.eigvalsh(A).max())
-    print(f"the largest eigenvalue to within {error:.1e}, in {found.iterations} iterations of trust regions with exact Hessians")
+    print(
+        f"the largest eigenvalue to within {error:.1e}, in {found.iterations} iterations of trust "
+        "regions with exact Hessians"
+    )
     return error
 
 

@@ -29,14 +29,19 @@ def main() -> tuple[float, float]:
         method="trust-ncg",
     )
     # The same, with derivatives supplied by themselves, for a nested structure.
-    nested = ndgrad.scipy.optimize.minimize(lambda p: rosenbrock(np.concatenate([p["a"], p["b"]])), {"a": np.zeros(3), "b": np.zeros(3)})
+    nested = ndgrad.scipy.optimize.minimize(
+        lambda p: rosenbrock(np.concatenate([p["a"], p["b"]])), {"a": np.zeros(3), "b": np.zeros(3)}
+    )
     apart = max(float(np.abs(by_hand.x - 1).max()), float(np.abs(nested.x["a"].numpy() - 1).max()))
 
     # What an optimizer finds is a differentiable function of its parameters: argmin_x of cosh(x) - a x is arcsinh(a).
     a = dnp.array(0.7).requires_grad_()
     ndgrad.scipy.optimize.minimize(lambda x: np.cosh(x) - a * x, dnp.array(0.0)).x.backward()
     wrong = abs(a.grad.item() - 1 / np.sqrt(1 + 0.7**2))
-    print(f"{by_hand.nhev} Hessian products by hand; minima within {apart:.1e}; the derivative of a minimum within {wrong:.1e}")
+    print(
+        f"{by_hand.nhev} Hessian products by hand; minima within {apart:.1e}; "
+        f"the derivative of a minimum within {wrong:.1e}"
+    )
     return apart, wrong
 
 

@@ -1,9 +1,10 @@
 """scikit-learn's estimators, differentiated in their data.
 
-With array_api_dispatch, the estimators that support the array API standard compute with the arrays that they are given. What they learn is
-then a differentiable function of the data. SciPy reads its own switch when it is imported, hence the first lines. Metrics end in
-`float(...)`, which would leave the graph, so they are lifted. (StandardScaler works too, but divides 0 by 0 on the way and throws the
-result away; the gradient of what is thrown away is NaN, so another scaler is used here.)
+With array_api_dispatch, the estimators that support the array API standard compute with the arrays that they are
+given. What they learn is then a differentiable function of the data. SciPy reads its own switch when it is imported,
+hence the first lines. Metrics end in `float(...)`, which would leave the graph, so they are lifted. (StandardScaler
+works too, but divides 0 by 0 on the way and throws the result away; the gradient of what is thrown away is NaN, so
+another scaler is used here.)
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ def main() -> float:
     found = float((data.grad * along_x).sum() + (target.grad * along_y).sum())
     error = abs((up - down) / (2 * h) - found)
     most = int(np.argmax(np.abs(target.grad.numpy())))
-    print(f"the prediction depends most on the target of point {most}; gradients differ from differences by {error:.1e}")
+    print(
+        f"the prediction depends most on the target of point {most}; gradients differ from differences by {error:.1e}"
+    )
     return error
 
 

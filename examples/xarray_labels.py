@@ -1,6 +1,7 @@
 """Labelled arrays: xarray over ndgrad's Arrays.
 
-xarray keeps any array that speaks NumPy's protocols, so a DataArray of an Array records what is done to it. `.data` is the Array.
+xarray keeps any array that speaks NumPy's protocols, so a DataArray of an Array records what is done to
+it. `.data` is the Array.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ import ndgrad.numpy as dnp
 
 
 def score(temperature: Any) -> Any:
-    """How far the anomalies of a field are from a mode of variability, and how much the north warms more than the south."""
-    field = xr.DataArray(temperature, dims=("time", "lat", "lon"), coords={"lat": [-45.0, 0.0, 45.0], "lon": [0.0, 90.0, 180.0, 270.0]})
+    """How far the anomalies of a field are from a mode of variability, and how much the north
+    warms more than the south."""
+    field = xr.DataArray(
+        temperature, dims=("time", "lat", "lon"), coords={"lat": [-45.0, 0.0, 45.0], "lon": [0.0, 90.0, 180.0, 270.0]}
+    )
     weights = np.cos(np.deg2rad(field["lat"]))
     anomalies = field - field.mean("time")
     index = (anomalies * weights).sel(lat=slice(-10, 60)).mean(("lat", "lon"))

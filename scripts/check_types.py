@@ -2,10 +2,11 @@
 
     python scripts/check_types.py [mypy | pyright]
 
-Programs must be accepted as they stand; in tests/typing/misspelt.py every line marked `# error` must be refused, and no other.
+Programs must be accepted as they stand; in tests/typing/misspelt.py every line marked `# error` must
+be refused, and no other.
 
-Programs of pages are put together from their blocks, one file per page. Like examples and demo they leave functions unannotated, as users
-do (pyproject.toml has the settings). A block after `<!-- untyped: reason -->` is left out.
+Programs of pages are put together from their blocks, one file per page. Like examples and demo they leave functions
+unannotated, as users do (pyproject.toml has the settings). A block after `<!-- untyped: reason -->` is left out.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Report(NamedTuple):
     message: str
 
 
-# ----- the programs ------------------------------------------------------------------------------------------------------
+# ----- the programs ---------------------------------------------------------------------------------------------------
 
 
 def program_of(page: Path) -> str:
@@ -73,12 +74,14 @@ def write_pages(folder: Path) -> dict[Path, Path]:
     return written
 
 
-# ----- the tools ---------------------------------------------------------------------------------------------------------
+# ----- the tools ------------------------------------------------------------------------------------------------------
 
 
 def _output(tool: str, *arguments: str, folder: Path) -> str:
     environment = {**os.environ, "MYPYPATH": os.pathsep.join((str(ROOT / "src"), str(folder.parent)))}
-    done = subprocess.run([sys.executable, "-m", tool, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", tool, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
     if done.returncode not in (0, 1):
         raise SystemExit(f"{tool} failed:\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -91,7 +94,9 @@ def mypy(files: list[str], folder: Path) -> list[Report]:
 
 
 def pyright(files: list[str], folder: Path) -> list[Report]:
-    out = _output("pyright", "--outputjson", "--pythonpath", sys.executable, "--project", str(TYPING), *files, folder=folder)
+    out = _output(
+        "pyright", "--outputjson", "--pythonpath", sys.executable, "--project", str(TYPING), *files, folder=folder
+    )
     found = [d for d in json.loads(out)["generalDiagnostics"] if d["severity"] == "error"]
     return [Report(Path(d["file"]).resolve(), d["range"]["start"]["line"] + 1, d["message"]) for d in found]
 
@@ -99,7 +104,7 @@ def pyright(files: list[str], folder: Path) -> list[Report]:
 TOOLS: dict[str, Callable[[list[str], Path], list[Report]]] = {"mypy": mypy, "pyright": pyright}
 
 
-# ----- the verdict -------------------------------------------------------------------------------------------------------
+# ----- the verdict ----------------------------------------------------------------------------------------------------
 
 
 def complaints(reports: list[Report], pages: dict[Path, Path]) -> list[str]:
@@ -121,7 +126,12 @@ def main() -> int:
         folder = Path(made).resolve() / "pages"
         folder.mkdir()
         pages = write_pages(folder)
-        files = [*map(str, sorted(TYPING.glob("*.py"))), *map(str, pages), *map(str, sorted((ROOT / "examples").glob("*.py"))), "demo"]
+        files = [
+            *map(str, sorted(TYPING.glob("*.py"))),
+            *map(str, pages),
+            *map(str, sorted((ROOT / "examples").glob("*.py"))),
+            "demo",
+        ]
         for tool in sys.argv[1:] or TOOLS:
             said = complaints(TOOLS[tool](files, folder), pages)
             verdict = f"{len(said)} errors" if said else f"{len(files)} programs as they should be"

@@ -19,12 +19,15 @@ from typing import Any, NamedTuple
 
 import mpmath as mp
 
-TARGET = Path(__file__).resolve().parent.parent / "src" / "ndgrad" / "compiler" / "kernels" / "maths" / "coefficients.py"
+TARGET = (
+    Path(__file__).resolve().parent.parent / "src" / "ndgrad" / "compiler" / "kernels" / "maths" / "coefficients.py"
+)
 mp.mp.prec = 320
 
 
 class Fit(NamedTuple):
-    """What is approximated: `function` on an interval, errors counted times `weight`, and the degrees for each precision."""
+    """What is approximated: `function` on an interval, errors counted times `weight`, and the
+    degrees for each precision."""
 
     formula: str
     function: Callable[[Any], Any]
@@ -68,24 +71,30 @@ def _digamma_tail(y: Any) -> Any:
 
 
 FITS = {
-    "exponential": Fit("(exp(r) - 1 - r) / r^2", lambda r: (mp.exp(r) - 1 - r) / r**2, (-0.3475, 0.3475), lambda r: abs(r), 10, 5, 6),
+    "exponential": Fit("(exp(r) - 1 - r) / r^2", lambda r: (mp.exp(r) - 1 - r) / r**2, (-0.3475, 0.3475),
+        lambda r: abs(r), 10, 5, 6),
     "logarithm": Fit("(log((1 + s) / (1 - s)) - 2 s) / s^3, z = s^2",
         _root(lambda s: (2 * mp.atanh(s) - 2 * s) / s**3), (_TINY, 0.02945), lambda z: z, 6, 2, 3),
     "logarithm_tail": Fit("(log((1 + s) / (1 - s)) - 2 s - 2/3 s^3) / s^5, z = s^2",
         _root(lambda s: (2 * mp.atanh(s) - 2 * s - s**3 * 2 / 3) / s**5), (_TINY, 0.02945), lambda z: z * z, 6),
-    "sine": Fit("(sin(r) - r) / r^3, z = r^2", _root(lambda r: (mp.sin(r) - r) / r**3), (_TINY, _QUARTER), lambda z: z, 5, 2, 3),
+    "sine": Fit("(sin(r) - r) / r^3, z = r^2", _root(lambda r: (mp.sin(r) - r) / r**3), (_TINY, _QUARTER), lambda z: z,
+        5, 2, 3),
     "cosine": Fit("(cos(r) - 1 + z / 2) / z^2, z = r^2",
         _root(lambda r: (mp.cos(r) - 1 + r * r / 2) / r**4), (_TINY, _QUARTER), lambda z: z * z, 5, 2, 2),
-    "arctangent": Fit("(atan(t) - t) / t^3, z = t^2", _root(lambda t: (mp.atan(t) - t) / t**3), (_TINY, 0.17158), lambda z: z, 10, None, 5),
-    "arcsine": Fit("(asin(x) - x) / x^3, z = x^2", _root(lambda x: (mp.asin(x) - x) / x**3), (_TINY, 0.2501), lambda z: z, 12, None, 6),
+    "arctangent": Fit("(atan(t) - t) / t^3, z = t^2", _root(lambda t: (mp.atan(t) - t) / t**3), (_TINY, 0.17158),
+        lambda z: z, 10, None, 5),
+    "arcsine": Fit("(asin(x) - x) / x^3, z = x^2", _root(lambda x: (mp.asin(x) - x) / x**3), (_TINY, 0.2501),
+        lambda z: z, 12, None, 6),
     "hyperbolic_sine": Fit("(sinh(x) - x) / x^3, z = x^2",
         _root(lambda x: (mp.sinh(x) - x) / x**3), (_TINY, 1.0), lambda z: z, 6, 3),
     "hyperbolic_tangent": Fit("(tanh(x) - x) / x^3, z = x^2",
         _root(lambda x: (mp.tanh(x) - x) / x**3), (_TINY, 0.4226), lambda z: z, 11, 5),
-    "error_function": Fit("erf(x) / x - 1, z = x^2", _root(lambda x: mp.erf(x) / x - 1), (_TINY, 1.0), lambda z: 1, 12, 6, 7),
+    "error_function": Fit("erf(x) / x - 1, z = x^2", _root(lambda x: mp.erf(x) / x - 1), (_TINY, 1.0), lambda z: 1, 12,
+        6, 7),
     "scaled_erfc": Fit("erfc(x) exp(x^2) (1 + 2 x) - 1.28125, t = (x - 2) / (x + 2)",
         _scaled_erfc, (-0.61, 0.873), lambda t: 1, 24, 11, 13),
-    "inverse_error_center": Fit("erfinv(x) / x, w = -log(1 - x^2)", _inverse_error, (_TINY, 5.05), lambda w: 1, 9, None, 12),
+    "inverse_error_center": Fit("erfinv(x) / x, w = -log(1 - x^2)", _inverse_error, (_TINY, 5.05), lambda w: 1, 9, None,
+        12),
     "inverse_error_tail": Fit("erfinv(x) / x, s = sqrt(-log(1 - x^2))",
         lambda s: _inverse_error(s * s), (2.2, 6.1), lambda s: 1, 13, None, 16),
     "stirling": Fit("(lgamma(y) - (y - 1/2) log(y) + y - log(2 pi) / 2) y, z = 1 / y^2",
@@ -101,7 +110,7 @@ FITS = {
     "cube_root": Fit("cbrt(m)", mp.cbrt, (0.353, 2.83), lambda m: 1 / mp.cbrt(m), 4, None, 4),
 }  # fmt: skip
 
-# ----- fitting ------------------------------------------------------------------------------------------------------------
+# ----- fitting --------------------------------------------------------------------------------------------------------
 
 
 def _fit(points: list[Any], values: list[Any], weights: list[Any], size: int) -> list[Any]:
@@ -129,18 +138,22 @@ def coefficients(fit: Fit, degree: int, single: bool) -> tuple[list[float], floa
     found: list[float] = []
     for k in range(degree + 1):
         found.append(_rounded(_fit(points, values, weights, degree + 1 - k)[0], single))
-        values = [(v - found[-1]) / x for v, x in zip(values, points)]  # what is left is x times the rest of the polynomial
+        # what is left is x times the rest of the polynomial
+        values = [(v - found[-1]) / x for v, x in zip(values, points)]
         weights = [w * abs(x) for w, x in zip(weights, points)]
     polynomial = [mp.mpf(c) for c in reversed(found)]
     places = [(low + high) / 2 - (high - low) / 2 * mp.cos(mp.pi * (i + mp.mpf("0.3")) / 300) for i in range(300)]
-    return found, float(mp.log(max(abs((fit.function(x) - mp.polyval(polynomial, x)) * fit.weight(x)) for x in places), 2))
+    return found, float(
+        mp.log(max(abs((fit.function(x) - mp.polyval(polynomial, x)) * fit.weight(x)) for x in places), 2)
+    )
 
 
-# ----- constants with more digits than a float has -------------------------------------------------------------------------
+# ----- constants with more digits than a float has --------------------------------------------------------------------
 
 
 def _parts(value: Any, widths: tuple[int, ...], single: bool = False) -> tuple[float, ...]:
-    """A number as a sum of floats, each rounded to so many bits: products of short ones with whole numbers are exact."""
+    """A number as a sum of floats, each rounded to so many bits: products of short ones with
+    whole numbers are exact."""
     parts = []
     for width in widths:
         exponent = int(mp.floor(mp.log(abs(value), 2))) + 1
@@ -152,9 +165,17 @@ def _parts(value: Any, widths: tuple[int, ...], single: bool = False) -> tuple[f
 
 def constants() -> dict[str, tuple[float, ...]]:
     numbers = {
-        "ln2": mp.log(2), "inverse_ln2": 1 / mp.log(2), "log10_2": mp.log10(2), "inverse_ln10": 1 / mp.log(10), "half_pi": mp.pi / 2,
-        "three_quarters_pi": mp.pi * 3 / 4, "pi": mp.pi, "log_pi": mp.log(mp.pi), "half_log_two_pi": mp.log(2 * mp.pi) / 2,
-        "euler_gamma": +mp.euler, "digamma_root": _DIGAMMA_ROOT,
+        "ln2": mp.log(2),
+        "inverse_ln2": 1 / mp.log(2),
+        "log10_2": mp.log10(2),
+        "inverse_ln10": 1 / mp.log(10),
+        "half_pi": mp.pi / 2,
+        "three_quarters_pi": mp.pi * 3 / 4,
+        "pi": mp.pi,
+        "log_pi": mp.log(mp.pi),
+        "half_log_two_pi": mp.log(2 * mp.pi) / 2,
+        "euler_gamma": +mp.euler,
+        "digamma_root": _DIGAMMA_ROOT,
     }
     found = {}
     for name, value in numbers.items():
@@ -173,7 +194,7 @@ def two_over_pi(words: int) -> list[int]:
     return [0, 0, *(bits >> (64 * (words - 3 - i)) & (2**64 - 1) for i in range(words - 2))]
 
 
-# ----- the file -------------------------------------------------------------------------------------------------------------
+# ----- the file -------------------------------------------------------------------------------------------------------
 
 _HEAD = '''"""Minimax polynomials, lowest coefficient first: written by scripts/minimax.py, which says of what; do not edit.
 
@@ -209,7 +230,12 @@ def main(wanted: list[str]) -> None:
             text += _lines([repr(c) for c in found], 12)
             text.append("        ),")
         text.append("    },")
-    text += ["}", "", "#: Numbers as sums of floats; those of short ones can be multiplied by whole numbers exactly.", "CONSTANTS = {"]
+    text += [
+        "}",
+        "",
+        "#: Numbers as sums of floats; those of short ones can be multiplied by whole numbers exactly.",
+        "CONSTANTS = {",
+    ]
     for name, parts in constants().items():
         text.append(f'    "{name}": ({", ".join(map(repr, parts))}),')
     text += ["}", "", "#: The bits of 2/pi after two words of zeros.", "TWO_OVER_PI = ("]

@@ -1,11 +1,12 @@
-"""Write the files that follow from the declarations of public functions: the stubs that type checkers and editors read, and the names of
-families that are loaded when first used.
+"""Write the files that follow from the declarations of public functions: the stubs that type checkers and editors read,
+and the names of families that are loaded when first used.
 
     python scripts/surface.py            write them
     python scripts/surface.py --check    say which would change (a test does this)
 
-A function's declaration is its `def` in a file of ndgrad.api (or ndgrad.numpy): parameters, types, docstring. Namespaces re-export it, so
-their stubs are lists of imports; methods have `self` in the place of the first parameter, so theirs are written out.
+A function's declaration is its `def` in a file of ndgrad.api (or ndgrad.numpy): parameters, types, docstring.
+Namespaces re-export it, so their stubs are lists of imports; methods have `self` in the place of the first parameter,
+so theirs are written out.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ NOTICE = "# Written by scripts/surface.py from the declarations of public functi
 WIDTH = 120
 
 
-# ----- declarations ------------------------------------------------------------------------------------------------------
+# ----- declarations ---------------------------------------------------------------------------------------------------
 
 
 def declaration(function: Any) -> Any:
@@ -60,7 +61,9 @@ def imports(module: str) -> dict[str, str]:
                 found[known] = f"from {node.module} import {a.name} as {known}"
         elif isinstance(node, ast.Import):
             for a in node.names:
-                found[a.asname or a.name.partition(".")[0]] = f"import {a.name}" + (f" as {a.asname}" if a.asname else "")
+                found[a.asname or a.name.partition(".")[0]] = f"import {a.name}" + (
+                    f" as {a.asname}" if a.asname else ""
+                )
     own = [n.name for n in _tree(module).body if isinstance(n, ast.ClassDef)]
     own += [t.id for n in _tree(module).body if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)]
     own += [n.target.id for n in _tree(module).body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)]
@@ -68,18 +71,27 @@ def imports(module: str) -> dict[str, str]:
 
 
 def numpy_forms(signature: inspect.Signature) -> list[inspect.Signature]:
-    """How a function of torch's names is called with NumPy's: `axis=` and `keepdims=`, or a dim by position and `keepdims=`."""
+    """How a function of torch's names is called with NumPy's: `axis=` and `keepdims=`, or a dim by
+    position and `keepdims=`."""
     parameters = list(signature.parameters.values())
     names = [p.name for p in parameters]
     forms = []
     for name, other in (("dim", "axis"), ("dims", "axis"), ("keepdim", "keepdims")):
         place = names.index(name) if name in names else 0
         # the first parameter is the tensor; *dims has no name; a tensor in the place of a dim is another's elements
-        if place and parameters[place].kind is not inspect.Parameter.VAR_POSITIONAL and parameters[place].annotation != "Tensor":
+        if (
+            place
+            and parameters[place].kind is not inspect.Parameter.VAR_POSITIONAL
+            and parameters[place].annotation != "Tensor"
+        ):
             made = [p.replace(name="keepdims") if p.name == "keepdim" else p for p in parameters]
-            after = [p.replace(kind=p.KEYWORD_ONLY) if p.kind is p.POSITIONAL_OR_KEYWORD else p for p in made[place + 1 :]]
+            after = [
+                p.replace(kind=p.KEYWORD_ONLY) if p.kind is p.POSITIONAL_OR_KEYWORD else p for p in made[place + 1 :]
+            ]
             made[place + 1 :] = after
-            made[place] = made[place].replace(name=other, kind=inspect.Parameter.KEYWORD_ONLY, default=inspect.Parameter.empty)
+            made[place] = made[place].replace(
+                name=other, kind=inspect.Parameter.KEYWORD_ONLY, default=inspect.Parameter.empty
+            )
             forms.append(signature.replace(parameters=made))
     return forms
 
@@ -129,9 +141,19 @@ class Stub:
         parts: list[str] = []
         kinds = [p.kind for p in signature.parameters.values()]
         if hasattr(function, "of"):  # an op in place: arrays by position, settings by keyword
-            self.imports |= {f"from ndgrad._typing import {name} as {name}" for name in ("Number", "Tensor", "TensorLike")}
-            settings = {p.name: p.replace(annotation="Number") for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY}
-            arrays = {p.name: p.replace(annotation="TensorLike") for p in signature.parameters.values() if p.name not in settings}
+            self.imports |= {
+                f"from ndgrad._typing import {name} as {name}" for name in ("Number", "Tensor", "TensorLike")
+            }
+            settings = {
+                p.name: p.replace(annotation="Number")
+                for p in signature.parameters.values()
+                if p.kind is p.KEYWORD_ONLY
+            }
+            arrays = {
+                p.name: p.replace(annotation="TensorLike")
+                for p in signature.parameters.values()
+                if p.name not in settings
+            }
             arrays["self"] = arrays["self"].replace(annotation="Tensor")
             signature = signature.replace(parameters=[*arrays.values(), *settings.values()], return_annotation="Tensor")
         for i, p in enumerate(signature.parameters.values()):
@@ -156,7 +178,9 @@ class Stub:
             self.imports.add("from typing import Any as Any")
         return f"({', '.join(parts)}) -> {result}"
 
-    def define(self, name: str, function: Any, indent: str = "", first: str | None = None, result: str | None = None) -> None:
+    def define(
+        self, name: str, function: Any, indent: str = "", first: str | None = None, result: str | None = None
+    ) -> None:
         """Write a function out, with its overloads."""
         overloads = typing.get_overloads(declaration(function))
         forms = [(f, inspect.signature(declaration(f))) for f in overloads or [function]]
@@ -179,7 +203,14 @@ class Stub:
                 line = f"from {match[1]} import {match[2]} as _{match[3].lstrip('_')}"
                 assigned.append(f"{match[3]} = _{match[3].lstrip('_')}")
             imported.add(line)
-        return NOTICE + "\n" + "\n".join(_sorted_imports(imported)) + "\n\n" + "\n".join([*sorted(assigned), *self.lines]) + "\n"
+        return (
+            NOTICE
+            + "\n"
+            + "\n".join(_sorted_imports(imported))
+            + "\n\n"
+            + "\n".join([*sorted(assigned), *self.lines])
+            + "\n"
+        )
 
 
 def _home(function: Any) -> str:
@@ -227,7 +258,7 @@ def _sorted_imports(lines: Iterable[str]) -> list[str]:
     return out
 
 
-# ----- the files ---------------------------------------------------------------------------------------------------------
+# ----- the files ------------------------------------------------------------------------------------------------------
 
 
 def later() -> str:
@@ -240,7 +271,10 @@ def later() -> str:
         "from __future__ import annotations",
         "",
     ]
-    for title, place, kind in (("Family -> its functions.", 0, "_FUNCTIONS"), ("Family -> its methods of tensors.", 1, "METHODS")):
+    for title, place, kind in (
+        ("Family -> its functions.", 0, "_FUNCTIONS"),
+        ("Family -> its methods of tensors.", 1, "METHODS"),
+    ):
         lines += [f"#: {title}", f"{kind} = {{"]
         for family in families.WHEN_FIRST_USED:
             names = textwrap.wrap(" ".join(sorted(families.load(family)[place])), WIDTH - 12)
@@ -252,7 +286,10 @@ def later() -> str:
                 rows = [f'        "{row} "' for row in names[:-1]] + [f'        "{names[-1]}"']
                 lines += [f'    "{family}": (', *rows, "    ),"]
         lines += ["}", ""]
-    lines += ["#: Function -> its family.", "FUNCTIONS = {name: family for family, names in _FUNCTIONS.items() for name in names.split()}"]
+    lines += [
+        "#: Function -> its family.",
+        "FUNCTIONS = {name: family for family, names in _FUNCTIONS.items() for name in names.split()}",
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -275,7 +312,10 @@ def methods() -> str:
 
     functions = dict(sorted(families.methods().items()))
     stub = Stub(shadowed=[*functions, "dtype", "device", "layout"])
-    stub.imports |= {"from typing import Self as Self", *(f"from ndgrad._typing import {n} as {n}" for n in ("Tensor", "TensorLike"))}
+    stub.imports |= {
+        "from typing import Self as Self",
+        *(f"from ndgrad._typing import {n} as {n}" for n in ("Tensor", "TensorLike")),
+    }
     stub.lines += ["class TensorMethods:"]
     _write_operators(stub, "TensorLike")
     for name, function in functions.items():
@@ -290,7 +330,10 @@ def _write_operators(stub: Stub, other: str) -> None:
             operand = "" if kind == "unary" else f", other: {other}"
             stub.lines.append(f"    def __{name}__(self{operand}) -> {'Self' if kind == 'in_place' else face}: ...")
     for name in ("eq", "ne"):
-        stub.lines.append(f"    def __{name}__(self, other: object) -> {face}: ...  # type: ignore[override]  # elementwise, as in NumPy")
+        stub.lines.append(
+            f"    def __{name}__(self, other: object) -> {face}: ...  # type: "
+            "ignore[override]  # elementwise, as in NumPy"
+        )
     stub.lines += [
         "    def __hash__(self) -> _int: ...",
         f"    def __divmod__(self, other: {other}) -> tuple[{face}, {face}]: ...",
@@ -310,7 +353,10 @@ def array_methods() -> str:
     functions = dict(sorted(families.methods().items()))
     stub = Stub(shadowed=[*functions, *METHODS, *vars(Array), "device", "layout"])
     stub.face = "Array"
-    stub.imports |= {"from typing import Self as Self", *(f"from ndgrad._typing import {n} as {n}" for n in ("Array", "ArrayLike"))}
+    stub.imports |= {
+        "from typing import Self as Self",
+        *(f"from ndgrad._typing import {n} as {n}" for n in ("Array", "ArrayLike")),
+    }
     stub.lines += ["class ArrayMethods:"]
     _write_operators(stub, "ArrayLike")
     for name, function in sorted(METHODS.items()):
@@ -441,7 +487,10 @@ FILES: dict[str, Callable[[], str]] = {
     "numpy/_methods.pyi": array_methods,
     "numpy/__init__.pyi": numpy_namespace,
     "array_api/__init__.pyi": array_api,
-    **{f"{name}/__init__.pyi": functools.partial(on_first_use, f"ndgrad.{name}") for name in ("autograd", "func", "implicit", "scipy")},
+    **{
+        f"{name}/__init__.pyi": functools.partial(on_first_use, f"ndgrad.{name}")
+        for name in ("autograd", "func", "implicit", "scipy")
+    },
 }
 
 

@@ -1,6 +1,7 @@
 """The Jacobian of a banded function: dense by `func.jacfwd`, and by colouring where a library has it.
 
-torch has no sparse Jacobians, so in the second workload it computes the dense one again: the ratio is what colouring saves.
+torch has no sparse Jacobians, so in the second workload it computes the dense one again: the
+ratio is what colouring saves.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ UNKNOWNS = 1000
 
 
 def _residual(x: Any) -> Any:
-    """A steady flow with a speed and a resistance that depend on the state, and a source: differences of fluxes between neighbours."""
+    """A steady flow with a speed and a resistance that depend on the state, and a source: differences of
+    fluxes between neighbours."""
     flow = x.tanh() * x
     flux = (flow[1:] - flow[:-1]) / (x[1:] ** 2 + 2.0)
     return flux[1:] - flux[:-1] + (0.1 * x[1:-1]).exp() / (x[1:-1] ** 2 + 1.0)

@@ -1,4 +1,5 @@
-"""Whole Hessians by `func.hessian`: many small ops under three transforms at once, then one large product under them."""
+"""Whole Hessians by `func.hessian`: many small ops under three transforms at once, then one
+large product under them."""
 
 from __future__ import annotations
 

@@ -85,7 +85,8 @@ def mlp_by_hand() -> Step:
         below = above @ w2.T
         below *= first > 0
         return [
-            loss, x.T @ below, below.sum(axis=0), first.T @ above, above.sum(axis=0), second.T @ scores, scores.sum(axis=0)
+            loss, x.T @ below, below.sum(axis=0), first.T @ above, above.sum(axis=0), second.T @ scores,
+            scores.sum(axis=0)
         ]  # fmt: skip
 
     return step

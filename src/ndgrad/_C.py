@@ -1,4 +1,5 @@
-"""The few names of torch's private `torch._C` that libraries use around autograd, so that their code runs as it stands."""
+"""The few names of torch's private `torch._C` that libraries use around autograd, so that their
+code runs as it stands."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
     import ndgrad as torch
 
-runs torch programs that stay within the surface. Functions come from ndgrad.api (see `families` there), dtypes and devices from their
-files; families and submodules that are not always needed are imported when first looked up. For type checkers and editors,
-`__init__.pyi` (written by scripts/surface.py) shows all names.
+runs torch programs that stay within the surface. Functions come from ndgrad.api (see `families` there), dtypes and
+devices from their files; families and submodules that are not always needed are imported when first looked up. For type
+checkers and editors, `__init__.pyi` (written by scripts/surface.py) shows all names.
 """
 
 from __future__ import annotations
@@ -36,9 +36,8 @@ from ndgrad.storage import TypedStorage, UntypedStorage
 __version__ = "0.1.0"
 
 _SUBMODULES = frozenset(
-    "array_api autograd compat compiler fft func implicit library linalg nn numpy ops optim overrides profiler random scipy special "
-    "testing "
-    "utils".split()
+    "array_api autograd compat compiler fft func implicit library linalg nn numpy ops optim overrides profiler random "
+    "scipy special testing utils".split()
 )
 #: Names of this namespace that are defined in a submodule: submodule -> names.
 _FROM = {
@@ -48,11 +47,14 @@ _FROM = {
     "lifting.entry": "lift",
     "serialization": "load save",
     # functions that torch has at its top level as well as in nn.functional
-    "nn.functional": "adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout avg_pool1d batch_norm bilinear "
-    "binary_cross_entropy_with_logits channel_shuffle conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d "
-    "cosine_embedding_loss cosine_similarity dropout embedding_bag feature_alpha_dropout group_norm hinge_embedding_loss "
-    "instance_norm kl_div layer_norm margin_ranking_loss max_pool1d max_pool2d max_pool3d pairwise_distance pixel_shuffle "
-    "pixel_unshuffle poisson_nll_loss prelu rms_norm rrelu triplet_margin_loss",
+    "nn.functional": (
+        "adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout avg_pool1d batch_norm bilinear "
+        "binary_cross_entropy_with_logits channel_shuffle conv1d conv2d conv3d conv_transpose1d conv_transpose2d "
+        "conv_transpose3d cosine_embedding_loss cosine_similarity dropout embedding_bag feature_alpha_dropout "
+        "group_norm hinge_embedding_loss instance_norm kl_div layer_norm margin_ranking_loss max_pool1d "
+        "max_pool2d max_pool3d pairwise_distance pixel_shuffle pixel_unshuffle poisson_nll_loss prelu rms_norm "
+        "rrelu triplet_margin_loss"
+    ),
 }
 _HOMES = {name: module for module, names in _FROM.items() for name in names.split()}
 
@@ -66,8 +68,8 @@ _CONSTANTS: dict[str, _Any] = {
     **{
         name: getattr(_devices, name)
         for name in (
-            "channels_last", "channels_last_3d", "contiguous_format", "jagged", "preserve_format", "sparse_bsc", "sparse_bsr",
-            "sparse_coo", "sparse_csc", "sparse_csr", "strided",
+            "channels_last", "channels_last_3d", "contiguous_format", "jagged", "preserve_format", "sparse_bsc",
+            "sparse_bsr", "sparse_coo", "sparse_csc", "sparse_csr", "strided",
         )
     },
     "inf": float("inf"),
@@ -95,8 +97,9 @@ def __getattr__(name: str) -> _Any:
 
 __all__ = [
     "Generator", "Size", "Tensor", "TypedStorage", "UntypedStorage", "default_generator", "device", "enable_grad",
-    "get_default_device", "get_retained_memory", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "layout",
-    "memory_format", "no_grad", "set_default_device", "set_default_tensor_type", "set_grad_enabled", "set_retained_memory",
+    "get_default_device", "get_retained_memory", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled",
+    "layout", "memory_format", "no_grad", "set_default_device", "set_default_tensor_type", "set_grad_enabled",
+    "set_retained_memory",
 ]  # fmt: skip
 __all__ += [name for family in _families.AT_ONCE for name in _families.load(family)[0] if not name.startswith("_")]
 __all__ += [*(name for name in _LATER if not name.startswith("_")), *_HOMES, *_CONSTANTS]

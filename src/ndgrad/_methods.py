@@ -1,7 +1,7 @@
 """The methods of tensors that are public functions, and Python's operators.
 
-Which functions are methods too is said beside them (METHODS of each file of ndgrad.api). For type checkers and editors, `_methods.pyi`
-(written by scripts/surface.py) shows all of them.
+Which functions are methods too is said beside them (METHODS of each file of ndgrad.api). For type checkers and editors,
+`_methods.pyi` (written by scripts/surface.py) shows all of them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def _binary(name: str, op: Op, shown: str = "") -> Any:
 
 
 def _reflected(name: str, op: Op, shown: str = "") -> Any:
-    """`2 - x`. Of `2 * x` and `2 + x` the graph is that of `x * 2` and `x + 2`, as in torch, and numbers second are the short way."""
+    """`2 - x`. Of `2 * x` and `2 + x` the graph is that of `x * 2` and `x + 2`, as in torch, and numbers
+    second are the short way."""
     method = f"__r{name}__"
     return operator(op, lambda: getattr(TensorMethods, shown or method), method, reflected=name not in ("add", "mul"))
 

@@ -1,9 +1,10 @@
 """What lower rooms call and higher rooms provide.
 
-The rooms of the package are a stack (CONTRIBUTING.md has the map), and no room imports one above it. Where a lower room must call
-upwards all the same, because a mode of debugging is on, a transform is open or a result needs its class, it calls a name of this
-module. The room above registers its function under that name when it is loaded, and it is loaded by then: either `import ndgrad`
-loads it, or it is the only one that can bring about the state in which the call is made.
+The rooms of the package are a stack (CONTRIBUTING.md has the map), and no room imports one above it. Where a
+lower room must call upwards all the same, because a mode of debugging is on, a transform is open or a result
+needs its class, it calls a name of this module. The room above registers its function under that name when it is
+loaded, and it is loaded by then: either `import ndgrad` loads it, or it is the only one that can bring about the
+state in which the call is made.
 """
 
 from __future__ import annotations
@@ -97,7 +98,10 @@ def register(**provided: Any) -> None:
     """Provide functions under their names here. Loading a module again replaces its own."""
     unknown = provided.keys() - _NAMES
     if unknown:
-        raise NameError(f"ndgrad._registry declares no {', '.join(sorted(unknown))}: declare it there, with who provides it and when.")
+        raise NameError(
+            f"ndgrad._registry declares no {', '.join(sorted(unknown))}: declare it there, "
+            "with who provides it and when."
+        )
     globals().update(provided)
 
 

@@ -1,7 +1,7 @@
 """`Tensor`: an array with autograd metadata, under torch's names.
 
-Only what belongs to the object itself stands here: its metadata, its memory, its place in the graph, Python's protocols.
-The functions that are also methods, and operators, come from `TensorMethods`.
+Only what belongs to the object itself stands here: its metadata, its memory, its place in the graph, Python's
+protocols. The functions that are also methods, and operators, come from `TensorMethods`.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 class Tensor(PythonProtocols, TensorMethods):
     """An n-dimensional array that remembers how it was computed.
 
-    Made by `ndgrad.tensor(data)` and the other factories. As a constructor it is torch's old one: sizes give uninitialised
-    memory, data is converted to the default dtype.
+    Made by `ndgrad.tensor(data)` and the other factories. As a constructor it is torch's old one: sizes give
+    uninitialised memory, data is converted to the default dtype.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
@@ -145,7 +145,8 @@ class Tensor(PythonProtocols, TensorMethods):
         dispatch_device: bool = False,
         dispatch_layout: bool = False,
     ) -> Any:
-        """A tensor of class `cls` that has a shape and no memory: its class computes, in `__ndgrad_dispatch__`, with what it keeps."""
+        """A tensor of class `cls` that has a shape and no memory: its class computes, in
+        `__ndgrad_dispatch__`, with what it keeps."""
         return make_wrapper(cls, size, dtype, device, requires_grad, strides)
 
     @property
@@ -461,7 +462,9 @@ class Tensor(PythonProtocols, TensorMethods):
         tensor([1., 1.], requires_grad=True)
         """
         if not isinstance(requires_grad, bool):
-            raise TypeError(f"requires_grad_(): the argument must be a bool, and is {requires_grad!r}. Pass True or False.")
+            raise TypeError(
+                f"requires_grad_(): the argument must be a bool, and is {requires_grad!r}. Pass True or False."
+            )
         if self.is_leaf:
             set_requires_grad(self, requires_grad)
         elif not requires_grad:
@@ -572,7 +575,9 @@ class Tensor(PythonProtocols, TensorMethods):
         ndgrad.float32
         """
         if not self.is_leaf:
-            raise RuntimeError(f"grad_dtype can only be accessed on leaf tensors, and this one was computed by {self._node}.")
+            raise RuntimeError(
+                f"grad_dtype can only be accessed on leaf tensors, and this one was computed by {self._node}."
+            )
         chosen = None if self._meta is None else self._meta.grad_dtype
         if chosen is None:
             return self.dtype
@@ -750,7 +755,9 @@ class Tensor(PythonProtocols, TensorMethods):
         tensor([3., 3.])
         """
         if batch_dims(self):
-            raise RuntimeError("accessing `data` under vmap transform is not allowed: it would miss the batch. Use detach().")
+            raise RuntimeError(
+                "accessing `data` under vmap transform is not allowed: it would miss the batch. Use detach()."
+            )
         alias = self.detach()
         alias._storage = None
         return alias
@@ -759,7 +766,8 @@ class Tensor(PythonProtocols, TensorMethods):
     def data(self, new: Tensor) -> None:
         if batch_dims(self):
             raise RuntimeError(
-                "mutating directly with `.data` under vmap transform is not allowed. Use copy_(), or the out-of-place op."
+                "mutating directly with `.data` under vmap transform is not allowed. Use copy_(), "
+                "or the out-of-place op."
             )
         if not isinstance(new, Tensor):
             raise TypeError(
@@ -767,8 +775,8 @@ class Tensor(PythonProtocols, TensorMethods):
             )
         if self.requires_grad and not is_inexact(np_dtype(new)):
             raise RuntimeError(
-                f"data set to a tensor that requires gradients must be floating point or complex dtype, and is {new.dtype}. "
-                "Convert it, or clear requires_grad first."
+                "data set to a tensor that requires gradients must be floating point or complex dtype, "
+                f"and is {new.dtype}. Convert it, or clear requires_grad first."
             )
         storage_of(new)
         storage, meta = storage_of(self), meta_of(self)
@@ -791,7 +799,8 @@ class Tensor(PythonProtocols, TensorMethods):
         """
         if self.is_inference():
             raise RuntimeError(
-                "Inference tensors do not track version counter. Make the tensor outside inference mode, or clone() it there."
+                "Inference tensors do not track version counter. Make the tensor outside inference "
+                "mode, or clone() it there."
             )
         return version_number(self)
 
@@ -817,7 +826,9 @@ class Tensor(PythonProtocols, TensorMethods):
 
     def _view_func(self, new_base: Tensor) -> Tensor | None:
         """What this view would be of another base; None if it is no view."""
-        return replay(new_base, self._meta.view.path) if self._meta is not None and self._meta.view is not None else None
+        return (
+            replay(new_base, self._meta.view.path) if self._meta is not None and self._meta.view is not None else None
+        )
 
     _view_func_unsafe = _view_func
 
@@ -920,8 +931,8 @@ class Tensor(PythonProtocols, TensorMethods):
         """
         if np_dtype(self).kind != "c":
             raise RuntimeError(
-                f"imag is not implemented for tensors with non-complex dtypes, and this one is {self.dtype}. It would be "
-                "zero."
+                f"imag is not implemented for tensors with non-complex dtypes, and this one is {self.dtype}. "
+                "It would be zero."
             )
         return complex_ops.imag(self)
 
@@ -951,7 +962,8 @@ class Tensor(PythonProtocols, TensorMethods):
         given = [n for n in names if n is not None]
         if len(names) != self.ndim or len(set(given)) != len(given):
             raise RuntimeError(
-                f"names {names} do not name the {self.ndim} dimensions once each. Give one name, or None, per dimension."
+                f"names {names} do not name the {self.ndim} dimensions once each. Give one name, "
+                "or None, per dimension."
             )
         meta_of(self).names = names
 

@@ -1,7 +1,8 @@
-"""Types by name, for annotations: those of arguments that many public functions share, and those of rooms above the one that names them.
+"""Types by name, for annotations: those of arguments that many public functions share, and those of rooms above the one
+that names them.
 
-What a function of torch's face takes is a `Tensor`; a number or a plain array is taken too wherever torch takes a number. What
-a function of NumPy's face takes is whatever NumPy makes an array of, and Arrays.
+What a function of torch's face takes is a `Tensor`; a number or a plain array is taken too wherever torch takes a
+number. What a function of NumPy's face takes is whatever NumPy makes an array of, and Arrays.
 
 A stub, since nothing of it is there at run time: naming the type of a higher room imports nothing.
 """
@@ -29,9 +30,10 @@ from ndgrad.numpy._array import Array as Array
 from ndgrad.ops.vocabulary import PlainOps, RawOps, TensorOps
 
 __all__ = [
-    "Array", "ArrayLike", "Axes", "Axis", "Device", "Dims", "Dtype", "FactoryOptions", "FunctionNode", "Generator", "GradientEdge",
-    "GradNode", "Index", "InputMetadata", "Layout", "Level", "Library", "MemoryFormat", "Number", "Out", "Payload", "RandomOptions", "RandomState", "SavePlan", "Shape",
-    "SizedOptions", "Sizes", "Storage", "Tensor", "TensorLike", "Tensors", "ViewInfo", "Vocabulary",
+    "Array", "ArrayLike", "Axes", "Axis", "Device", "Dims", "Dtype", "FactoryOptions", "FunctionNode", "Generator",
+    "GradientEdge", "GradNode", "Index", "InputMetadata", "Layout", "Level", "Library", "MemoryFormat", "Number", "Out",
+    "Payload", "RandomOptions", "RandomState", "SavePlan", "Shape", "SizedOptions", "Sizes", "Storage", "Tensor",
+    "TensorLike", "Tensors", "ViewInfo", "Vocabulary",
 ]  # fmt: skip
 
 #: A Python number.
@@ -63,7 +65,8 @@ ArrayLike: TypeAlias = Array | Tensor | npt.ArrayLike
 Axis: TypeAlias = int | None
 #: One axis or several; None means all.
 Axes: TypeAlias = int | Sequence[int] | None
-#: Where a result is written, if anywhere: into an Array with its history, into an ndarray only where no derivative would be lost.
+#: Where a result is written, if anywhere: into an Array with its history, into an ndarray only where no derivative
+#: would be lost.
 Out: TypeAlias = Array | npt.NDArray[Any] | tuple[Array | npt.NDArray[Any] | None, ...] | None
 #: What SciPy draws by: a seed, NumPy's generator or its older random state; None is NumPy's global state.
 RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
@@ -77,7 +80,8 @@ class Library(Protocol):
     def __getattr__(self, name: str) -> Any: ...
 
 class GradNode(Node):
-    """A node as programs see it: with the attributes of its op (`_saved_result`) or leaf (`variable`) beside those of all."""
+    """A node as programs see it: with the attributes of its op (`_saved_result`) or leaf (`variable`) beside those of
+    all."""
 
     @property
     def next_functions(self) -> tuple[tuple[GradNode | Any, int], ...]: ...  # Any stands for None, as in Tensor.grad_fn

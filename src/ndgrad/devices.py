@@ -133,7 +133,9 @@ def _parse(type: object, index: SupportsIndex | None) -> tuple[str, int | None]:
     if index is None:
         return name, None if number is None else int(number)
     if number is not None:
-        raise RuntimeError(f"device() got two indices, one in {type!r} and {index!r} beside it. Pass device({type!r}) alone.")
+        raise RuntimeError(
+            f"device() got two indices, one in {type!r} and {index!r} beside it. Pass device({type!r}) alone."
+        )
     try:
         index = operator.index(index)
     except TypeError:

@@ -486,7 +486,8 @@ tiny=1.17549e-38, dtype=float32)
         real = (_default_dtype if type is None else as_dtype(type)).to_real()
         if not real.is_floating_point:
             raise TypeError(f"{real!r} is not a floating-point type, as finfo() needs. Use ndgrad.iinfo for integers.")
-        limits = precision.finfo(real.numpy)  # which imports ml_dtypes, if need be, with an error that says how to get it
+        # which imports ml_dtypes, if need be, with an error that says how to get it
+        limits = precision.finfo(real.numpy)
         self.bits: int = 8 * real.itemsize
         self.dtype: str = real.name
         self.eps = float(limits.eps)
@@ -519,7 +520,9 @@ class iinfo:
     def __init__(self, type: DTypeLike) -> None:
         integer = as_dtype(type)
         if integer._category != _INTEGER:
-            raise TypeError(f"{integer!r} is not an integer type, as iinfo() needs. Use ndgrad.finfo for floating types.")
+            raise TypeError(
+                f"{integer!r} is not an integer type, as iinfo() needs. Use ndgrad.finfo for floating types."
+            )
         limits = np.iinfo(integer.numpy)
         self.bits: int = 8 * integer.itemsize
         self.dtype: str = integer.name

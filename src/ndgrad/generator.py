@@ -90,10 +90,13 @@ class Generator:
         True
         """
         if not isinstance(seed, (int, np.integer)):
-            raise RuntimeError(f"Generator.manual_seed() got the seed {seed!r}, of type {type(seed).__name__}. Pass an int.")
+            raise RuntimeError(
+                f"Generator.manual_seed() got the seed {seed!r}, of type {type(seed).__name__}. Pass an int."
+            )
         if not -(1 << 63) <= seed <= _WORD:
             raise ValueError(
-                f"Generator.manual_seed() got {seed}, which does not fit in 64 bits. Pass an integer from -2**63 to 2**64 - 1."
+                f"Generator.manual_seed() got {seed}, which does not fit in 64 bits. "
+                "Pass an integer from -2**63 to 2**64 - 1."
             )
         with self.lock:
             self._seed = int(seed) & _WORD

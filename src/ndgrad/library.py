@@ -1,9 +1,10 @@
 """Ops from outside the project: registered by name, complete by rule, tested by the project's own checks.
 
-A registered op is an op of the table (`ndgrad.ops.table` is the manual of its language): forward, reverse rule, forward-mode rule and
-batching rule stand side by side, and from them follow derivatives of any order, every transform, saved-tensor hooks,
-checkpointing, both faces and both devices. What this file adds is what a stranger needs: a namespace, so that two libraries do not meet; an
-early check that rules name only what there is; a place as a method; and samples, on which `check` tests everything that is promised.
+A registered op is an op of the table (`ndgrad.ops.table` is the manual of its language): forward, reverse rule,
+forward-mode rule and batching rule stand side by side, and from them follow derivatives of any order, every transform,
+saved-tensor hooks, checkpointing, both faces and both devices. What this file adds is what a stranger needs: a
+namespace, so that two libraries do not meet; an early check that rules name only what there is; a place as a method;
+and samples, on which `check` tests everything that is promised.
 
     ndgrad.library.elementwise("mylib::softer", forward, x=rule)
     ndgrad.library.op("mylib::moment", "x", forward, vjp=..., jvp=..., batch=...)
@@ -28,8 +29,8 @@ from ndgrad.testing.op_checks import Failure, check_op
 from ndgrad.testing.op_checks import checks as checks_of
 
 __all__ = [
-    "DATA_DEPENDENT", "NOT_DIFFERENTIABLE", "RANDOM", "VARIABLE", "Registered", "check", "checks", "elementwise", "op", "registered",
-    "remove",
+    "DATA_DEPENDENT", "NOT_DIFFERENTIABLE", "RANDOM", "VARIABLE", "Registered", "check", "checks", "elementwise", "op",
+    "registered", "remove",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -84,12 +85,14 @@ def elementwise(
 ) -> Callable[..., Tensor]:
     """Register an elementwise op from its partial derivatives times `t`, one keyword per argument.
 
-    Reverse mode, forward mode, batching and broadcasting follow. Where the function is not holomorphic on complex numbers, give `vjp` and
-    `jvp` instead; without any rule the op has no derivative. `method` puts it on tensors, with its in-place form.
+    Reverse mode, forward mode, batching and broadcasting follow. Where the function is not holomorphic on
+    complex numbers, give `vjp` and `jvp` instead; without any rule the op has no derivative. `method` puts it on
+    tensors, with its in-place form.
 
     >>> import numpy as np, ndgrad
     >>> softer = ndgrad.library.elementwise(
-    ...     "doc::softer", lambda np, x: x / (1 + np.abs(x)), x=lambda t, x, ops: t / (1.0 + ops.abs(x)) ** 2, method="softer"
+    ...     "doc::softer", lambda np, x: x / (1 + np.abs(x)),
+    ...     x=lambda t, x, ops: t / (1.0 + ops.abs(x)) ** 2, method="softer",
     ... )
     >>> x = ndgrad.tensor([1.0, -3.0], requires_grad=True)
     >>> softer(x).sum().backward()
@@ -102,16 +105,30 @@ def elementwise(
         if partials and given is not None:
             raise ValueError(f"{name}: rules are given by argument and as {what}. Give one or the other.")
     if (vjp is None) != (jvp is None):
-        raise ValueError(f"{name}: vjp and jvp come together. Give both, or one rule per argument, which serves as both.")
+        raise ValueError(
+            f"{name}: vjp and jvp come together. Give both, or one rule per argument, which serves as both."
+        )
     _check_forward(name, forward)
     names = args.split()
     known = _saved_names(names, settings or {}, 1)
     for arg, rule in {**partials, **(vjp or {}), **(jvp or {})}.items():
         if arg not in names:
-            raise ValueError(f"{name}: there is a rule for {arg!r}, and the arguments are {', '.join(names)}. Name the rule after one.")
+            raise ValueError(
+                f"{name}: there is a rule for {arg!r}, and the arguments are {', '.join(names)}. "
+                "Name the rule after one."
+            )
         _check_rule(name, arg, rule, known | {"t", "g"})
     made = _table.elementwise(
-        own, forward, args=args, settings=settings, vjp=vjp, jvp=jvp, backward_name=None, inplace=inplace, halves=None, **partials
+        own,
+        forward,
+        args=args,
+        settings=settings,
+        vjp=vjp,
+        jvp=jvp,
+        backward_name=None,
+        inplace=inplace,
+        halves=None,
+        **partials,
     )
     _check_names(name, made)
     return _publish(name, made, make_eager(made, public=True), method, samples)
@@ -164,7 +181,8 @@ def op(
         _check_rule(name, "batch", batch, set(names) | set(settings or {}) | {"ops", "batched"})
     elif batch not in ("elementwise", "leading", "dims", DATA_DEPENDENT, RANDOM):
         raise ValueError(
-            f"{name}: batch={batch!r} is no batching rule. Give 'elementwise', 'leading', 'dims', DATA_DEPENDENT or a function."
+            f"{name}: batch={batch!r} is no batching rule. Give 'elementwise', 'leading', 'dims', "
+            "DATA_DEPENDENT or a function."
         )
     made = _table.op(
         own, args, forward,
@@ -175,18 +193,24 @@ def op(
     return _publish(name, made, made.eager, method, samples)
 
 
-# ----- names and places --------------------------------------------------------------------------------------------------
+# ----- names and places -----------------------------------------------------------------------------------------------
 
 
 def _own_name(name: str) -> str:
     """The name in the table of an op called "library::name"."""
     library, separator, short = name.partition("::")
     if not separator or not library.isidentifier() or not short.isidentifier():
-        raise ValueError(f"an op is registered as 'library::name', so that libraries do not collide, and this one is {name!r}.")
+        raise ValueError(
+            f"an op is registered as 'library::name', so that libraries do not collide, and this one is {name!r}."
+        )
     if library in ("ndgrad", "aten") or library in _own_modules():
-        raise ValueError(f"{name!r}: ops of the namespace {library!r} are the project's own. Choose the name of your library.")
+        raise ValueError(
+            f"{name!r}: ops of the namespace {library!r} are the project's own. Choose the name of your library."
+        )
     if name in _registered:
-        raise ValueError(f"{name!r} is registered already. Call ndgrad.library.remove({name!r}) first, or choose another name.")
+        raise ValueError(
+            f"{name!r} is registered already. Call ndgrad.library.remove({name!r}) first, or choose another name."
+        )
     return f"{library}_{short}"
 
 
@@ -197,7 +221,9 @@ def _own_modules() -> frozenset[str]:
     return frozenset(module.name for module in pkgutil.iter_modules(ops.__path__))
 
 
-def _publish(name: str, made: Op, function: Callable[..., Any], method: str | None, samples: Sequence[Sample]) -> Callable[..., Any]:
+def _publish(
+    name: str, made: Op, function: Callable[..., Any], method: str | None, samples: Sequence[Sample]
+) -> Callable[..., Any]:
     if method is not None and (not method.isidentifier() or hasattr(Tensor, method)):
         del _table.table[made.name]
         raise ValueError(f"{name}: tensors have {method!r} already, or it is no name. Choose another for method=.")
@@ -239,7 +265,7 @@ def _check_names(name: str, made: Op) -> None:
         raise ValueError(f"{name}: {error}") from None
 
 
-# ----- what rules may name -----------------------------------------------------------------------------------------------
+# ----- what rules may name --------------------------------------------------------------------------------------------
 
 
 def _saved_names(args: Sequence[str], settings: Mapping[str, Any], outputs: int) -> set[str]:
@@ -251,9 +277,14 @@ def _saved_names(args: Sequence[str], settings: Mapping[str, Any], outputs: int)
 def _check_forward(name: str, forward: object) -> None:
     if isinstance(forward, str):
         if not hasattr(np, forward):
-            raise ValueError(f"{name}: forward={forward!r} names a function of the array library, and NumPy has none. Give a function.")
+            raise ValueError(
+                f"{name}: forward={forward!r} names a function of the array library, and NumPy has none. "
+                "Give a function."
+            )
     elif not callable(forward):
-        raise TypeError(f"{name}: forward is {type(forward).__name__}. Give a function of arrays, or the name of one of NumPy's.")
+        raise TypeError(
+            f"{name}: forward is {type(forward).__name__}. Give a function of arrays, or the name of one of NumPy's."
+        )
 
 
 def _check_rules(name: str, kind: str, rules: Rules, args: Sequence[str], single: set[str], joint: set[str]) -> None:
@@ -264,9 +295,12 @@ def _check_rules(name: str, kind: str, rules: Rules, args: Sequence[str], single
             _check_rule(name, f"{kind} of {arg}", rule, single)
     elif callable(rules):
         _check_rule(name, kind, rules, joint)
-    elif rules is not None and rules is not NOT_DIFFERENTIABLE and rules not in ("linear", "multilinear", "elementwise"):
+    elif (
+        rules is not None and rules is not NOT_DIFFERENTIABLE and rules not in ("linear", "multilinear", "elementwise")
+    ):
         raise ValueError(
-            f"{name}: {kind}={rules!r} is no rule. Give a dict of functions, a function, a word of the manual, or NOT_DIFFERENTIABLE."
+            f"{name}: {kind}={rules!r} is no rule. Give a dict of functions, a function, "
+            "a word of the manual, or NOT_DIFFERENTIABLE."
         )
 
 
@@ -276,7 +310,8 @@ def _check_rule(name: str, which: str, rule: Callable[..., Any], known: set[str]
         wanted = _table.parameter_names(rule)
     except AttributeError:
         raise TypeError(
-            f"{name}: the rule for {which} is {rule!r}. Give a Python function: the names of its parameters say what is saved."
+            f"{name}: the rule for {which} is {rule!r}. Give a Python function: "
+            "the names of its parameters say what is saved."
         ) from None
     unknown = [n for n in wanted if n not in known]
     if unknown:
@@ -286,7 +321,7 @@ def _check_rule(name: str, which: str, rule: Callable[..., Any], known: set[str]
         )
 
 
-# ----- checks ------------------------------------------------------------------------------------------------------------
+# ----- checks ---------------------------------------------------------------------------------------------------------
 
 
 def checks(name: str | None = None) -> Iterator[tuple[str, Callable[[], None]]]:
@@ -305,7 +340,8 @@ def checks(name: str | None = None) -> Iterator[tuple[str, Callable[[], None]]]:
 
 
 def check(function: str | Callable[..., Any], *samples: Sample) -> list[str]:
-    """Check everything that the table promises of a registered op, on the given samples or on its own; what ran is returned.
+    """Check everything that the table promises of a registered op, on the given samples or on its
+    own; what ran is returned.
 
     Values against the sample's reference, forward mode against differences, reverse mode as its transpose, second
     derivatives, batching against a loop.
@@ -318,11 +354,17 @@ def check(function: str | Callable[..., Any], *samples: Sample) -> list[str]:
     True
     >>> ndgrad.library.remove("doc::cube")
     """
-    name = function if isinstance(function, str) else next((n for n, e in _registered.items() if e.function is function), None)
+    name = (
+        function
+        if isinstance(function, str)
+        else next((n for n, e in _registered.items() if e.function is function), None)
+    )
     if name is None or name not in _registered:
         raise KeyError(f"{function!r} is no registered op; there are {', '.join(_registered) or 'none'}")
     entry = _registered[name]
     chosen = samples or entry.samples
     if not chosen:
-        raise Failure(f"{name}: there is no sample to check it on. Give some: check(f, Sample((array,), reference=...)).")
+        raise Failure(
+            f"{name}: there is no sample to check it on. Give some: check(f, Sample((array,), reference=...))."
+        )
     return [what for sample in chosen for what in check_op(entry.op, sample)]

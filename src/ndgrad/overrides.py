@@ -1,9 +1,9 @@
 """Overriding public functions: modes that see every call, and classes that handle a call themselves.
 
-Every public function looks at its arguments before it runs (see ndgrad.api.public): a class that it does not know may override functions.
-The order: the modes of this context, innermost first; then the classes of the arguments, subclasses before their bases. The first result
-that is not NotImplemented counts. A function that runs because a mode or a class passed the call on does not dispatch the
-functions that it calls itself.
+Every public function looks at its arguments before it runs (see ndgrad.api.public): a class that it does not know may
+override functions. The order: the modes of this context, innermost first; then the classes of the arguments, subclasses
+before their bases. The first result that is not NotImplemented counts. A function that runs because a mode or a class
+passed the call on does not dispatch the functions that it calls itself.
 
     ndgrad.overrides        this is torch.overrides
     __ndgrad_function__     the method to define; torch's __torch_function__ is accepted
@@ -23,9 +23,9 @@ from ndgrad.autograd.subclass import DisableFunctionSubclass, ask, disabled, ove
 from ndgrad.autograd.variable import Variable
 
 __all__ = [
-    "BaseTorchFunctionMode", "DisableTorchFunctionSubclass", "FunctionMode", "TorchFunctionMode", "get_overridable_functions",
-    "handle_torch_function", "has_torch_function", "has_torch_function_unary", "has_torch_function_variadic", "is_tensor_like",
-    "is_tensor_method_or_property", "resolve_name",
+    "BaseTorchFunctionMode", "DisableTorchFunctionSubclass", "FunctionMode", "TorchFunctionMode",
+    "get_overridable_functions", "handle_torch_function", "has_torch_function", "has_torch_function_unary",
+    "has_torch_function_variadic", "is_tensor_like", "is_tensor_method_or_property", "resolve_name",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -34,7 +34,7 @@ DisableTorchFunctionSubclass = DisableFunctionSubclass
 _disabled_torch_function_impl = disabled
 
 
-# ----- arguments that override -----------------------------------------------------------------------------------------
+# ----- arguments that override ----------------------------------------------------------------------------------------
 
 
 def has_torch_function(relevant_args: Iterable[object]) -> bool:
@@ -76,7 +76,11 @@ def is_tensor_like(value: object) -> bool:
     >>> ndgrad.overrides.is_tensor_like(ndgrad.ones(2)), ndgrad.overrides.is_tensor_like([1.0])
     (True, False)
     """
-    return isinstance(value, Variable) or hasattr(type(value), "__torch_function__") or hasattr(type(value), "__ndgrad_function__")
+    return (
+        isinstance(value, Variable)
+        or hasattr(type(value), "__torch_function__")
+        or hasattr(type(value), "__ndgrad_function__")
+    )
 
 
 def handle_torch_function(
@@ -139,7 +143,7 @@ def resolve_name(func: Callable[..., Any]) -> str | None:
     return f"{func.__module__}.{func.__qualname__}" if is_public(func) else None
 
 
-# ----- modes -------------------------------------------------------------------------------------------------------------
+# ----- modes ----------------------------------------------------------------------------------------------------------
 
 
 class FunctionMode(Block):
@@ -163,11 +167,17 @@ class FunctionMode(Block):
     def __init__(self) -> None:
         pass
 
-    def __ndgrad_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __ndgrad_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         return self.__torch_function__(func, types, args, kwargs)
 
-    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
-        raise NotImplementedError(f"{type(self).__name__} overrides neither __ndgrad_function__ nor __torch_function__.")
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        raise NotImplementedError(
+            f"{type(self).__name__} overrides neither __ndgrad_function__ nor __torch_function__."
+        )
 
     names_itself = True
 
@@ -199,7 +209,9 @@ class BaseTorchFunctionMode(FunctionMode):
     tensor(2.)
     """
 
-    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         return func(*args, **(kwargs or {}))
 
 

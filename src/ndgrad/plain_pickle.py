@@ -1,10 +1,10 @@
 """Pickles of plain values and tensors, read without running anything in them.
 
-A pickle is a program. Its GLOBAL fetches any object by name, REDUCE calls one, BUILD changes one, and the containers' opcodes call
-methods of whatever lies on the stack. So the reader here does less than Python's:
+A pickle is a program. Its GLOBAL fetches any object by name, REDUCE calls one, BUILD changes one, and the containers'
+opcodes call methods of whatever lies on the stack. So the reader here does less than Python's:
 
-* a name is one of a table, and what it stands for can be called only through the function that the table has for it, which checks its
-  arguments and asks for no more memory than they hold;
+* a name is one of a table, and what it stands for can be called only through the function that the table has for it,
+  which checks its arguments and asks for no more memory than they hold;
 * BUILD gives attributes to an instance of a few classes, and only such as hide nothing that the class has;
 * items go into lists, dicts and sets alone;
 * a key is a plain value, since hashing nested tuples that share their parts can take forever.
@@ -32,7 +32,8 @@ _PythonUnpickler: Any = vars(pickle)["_Unpickler"]
 
 
 class PlainUnpickler(_PythonUnpickler):  # type: ignore[misc]  # not in the stubs
-    """Reads a pickle whose names are those of a table: from "module.name" to a value, or to the `Callee` that REDUCE may call."""
+    """Reads a pickle whose names are those of a table: from "module.name" to a value, or to the
+    `Callee` that REDUCE may call."""
 
     def __init__(self, file: Any, known: Callable[[str, str], Any], fetch: Callable[[Any], Any]) -> None:
         super().__init__(file)
@@ -46,7 +47,9 @@ class PlainUnpickler(_PythonUnpickler):  # type: ignore[misc]  # not in the stub
         except (pickle.UnpicklingError, UsersError):
             raise
         except EOFError:
-            raise pickle.UnpicklingError("the pickle in the file ends too early. The file is damaged: save it again.") from None
+            raise pickle.UnpicklingError(
+                "the pickle in the file ends too early. The file is damaged: save it again."
+            ) from None
         except Exception as error:
             raise damaged(f"{type(error).__name__}: {error}") from error
 
@@ -54,8 +57,8 @@ class PlainUnpickler(_PythonUnpickler):  # type: ignore[misc]  # not in the stub
         found = self._containers.get(f"{module}.{name}") or self._known(module, name)
         if found is None:
             raise pickle.UnpicklingError(
-                f"Weights only load failed: the file wants {module}.{name}, which could run code of the file's author. If you trust where "
-                "the file comes from, pass weights_only=False."
+                f"Weights only load failed: the file wants {module}.{name}, which could run code of the file's author. "
+                "If you trust where the file comes from, pass weights_only=False."
             )
         return found
 
@@ -70,7 +73,10 @@ class PlainUnpickler(_PythonUnpickler):  # type: ignore[misc]  # not in the stub
 
     def _called(self, function: Any, args: Any) -> Any:
         if type(function) is not Callee:
-            raise damaged(f"it calls {_described(function)}, which is not among the functions that tensors and containers are made by")
+            raise damaged(
+                f"it calls {_described(function)}, which is not among the functions that tensors "
+                "and containers are made by"
+            )
         if type(args) is not tuple:
             raise damaged(f"it calls {function.name} with {_described(args)} for a tuple of arguments")
         return function.call(*args)
@@ -138,15 +144,18 @@ class PlainUnpickler(_PythonUnpickler):  # type: ignore[misc]  # not in the stub
         for opcode, handler in {
             pickle.REDUCE: _reduce, pickle.NEWOBJ: _reduce, pickle.BUILD: _build,
             pickle.APPEND: _append, pickle.APPENDS: _appends, pickle.SETITEM: _set_item, pickle.SETITEMS: _set_items,
-            pickle.DICT: _dict, pickle.ADDITEMS: _add_items, pickle.FROZENSET: _frozen_set, pickle.BYTEARRAY8: _byte_array,
-            pickle.INST: _refuse, pickle.OBJ: _refuse, pickle.NEWOBJ_EX: _refuse, pickle.EXT1: _refuse, pickle.EXT2: _refuse,
+            pickle.DICT: _dict, pickle.ADDITEMS: _add_items, pickle.FROZENSET: _frozen_set,
+            pickle.BYTEARRAY8: _byte_array,
+            pickle.INST: _refuse, pickle.OBJ: _refuse, pickle.NEWOBJ_EX: _refuse, pickle.EXT1: _refuse,
+            pickle.EXT2: _refuse,
             pickle.EXT4: _refuse, pickle.NEXT_BUFFER: _refuse, pickle.READONLY_BUFFER: _refuse,
         }.items()
     })  # fmt: skip
 
 
 class Callee:
-    """A function that a pickle may call, under the name it has there. It must check its arguments, and must hand out no class."""
+    """A function that a pickle may call, under the name it has there. It must check its arguments, and
+    must hand out no class."""
 
     __slots__ = ("call", "name")
 
@@ -158,7 +167,8 @@ class Callee:
 
 
 class _Keys:
-    """Checks what a file wants hashed, and has a budget for what hashes part by part: such hashes can also be made to collide."""
+    """Checks what a file wants hashed, and has a budget for what hashes part by part: such hashes can
+    also be made to collide."""
 
     def __init__(self) -> None:
         self.left = _COMPOUND_KEYS
@@ -167,7 +177,10 @@ class _Keys:
         if isinstance(key, (tuple, frozenset, complex)):
             self.left -= _weight(key, self.left)
             if self.left < 0:
-                raise damaged(f"the tuples that are keys of its dicts and items of its sets hold more than {_COMPOUND_KEYS:,} values")
+                raise damaged(
+                    "the tuples that are keys of its dicts and items of its sets hold more than "
+                    f"{_COMPOUND_KEYS:,} values"
+                )
         elif type(key) is int and key.bit_length() > 64:
             raise damaged(f"a key in it is an integer of {key.bit_length()} bits")
         return key
@@ -182,8 +195,8 @@ class UsersError(Exception):
 
 def damaged(what: str) -> pickle.UnpicklingError:
     return pickle.UnpicklingError(
-        f"Weights only load failed: {what}. The file is damaged, or somebody has tampered with it: save it again, and load what you do "
-        "not trust in no other way."
+        f"Weights only load failed: {what}. The file is damaged, or somebody has tampered with it: "
+        "save it again, and load what you do not trust in no other way."
     )
 
 
@@ -209,21 +222,27 @@ def _weight(key: Any, limit: int) -> int:
 def set_attributes(instance: Any, state: Any) -> None:
     """What a file may do to an object that it has made: give it attributes that hide nothing of its class."""
     if not (type(instance) is OrderedDict or isinstance(instance, Tensor)):
-        raise damaged(f"it sets attributes of {_described(instance)}, and only ordered dicts and tensors have any in a file")
+        raise damaged(
+            f"it sets attributes of {_described(instance)}, and only ordered dicts and tensors have any in a file"
+        )
     if type(state) not in (dict, OrderedDict):
         raise damaged(f"it sets attributes of a {type(instance).__name__} from {_described(state)}")
     for name in state:
         if type(name) is not str or not name.isidentifier() or (name.startswith("__") or hasattr(type(instance), name)):
             called = repr(name[:100]) if type(name) is str else _described(name)
-            raise damaged(f"it sets the attribute {called} of a {type(instance).__name__}, which would change what the object does")
+            raise damaged(
+                f"it sets the attribute {called} of a {type(instance).__name__}, which would "
+                "change what the object does"
+            )
     vars(instance).update(state)
 
 
-# ----- containers ----------------------------------------------------------------------------------------------------------
+# ----- containers -----------------------------------------------------------------------------------------------------
 
 
 def containers(key: Callable[[Any], Any]) -> Mapping[str, Callee]:
-    """The containers and numbers that pickles make by calling their classes; `key` checks what is going to be hashed."""
+    """The containers and numbers that pickles make by calling their classes; `key` checks what
+    is going to be hashed."""
 
     def listed(name: str, items: Any) -> Any:
         if type(items) not in (list, tuple, set, frozenset):
@@ -274,5 +293,7 @@ def containers(key: Callable[[Any], Any]) -> Mapping[str, Callee]:
         "_codecs.encode": encoded,
         "torch.Size": size,
     }
-    table |= {name.replace("builtins", "__builtin__"): made for name, made in table.items() if name.startswith("builtins.")}
+    table |= {
+        name.replace("builtins", "__builtin__"): made for name, made in table.items() if name.startswith("builtins.")
+    }
     return {name: Callee(name, made) for name, made in table.items()}

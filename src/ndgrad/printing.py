@@ -63,7 +63,8 @@ def _updated(
 ) -> _Options:
     if profile is not None and profile not in _PROFILES:
         raise ValueError(
-            f"unknown print profile {profile!r} given to set_printoptions(). Use one of {', '.join(map(repr, _PROFILES))}."
+            f"unknown print profile {profile!r} given to set_printoptions(). "
+            f"Use one of {', '.join(map(repr, _PROFILES))}."
         )
     base = _current() if profile is None else _PROFILES[profile]
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
@@ -220,7 +221,8 @@ def _nest(texts: list[str], shape: Sequence[int], cut: Sequence[bool], edge: int
         return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
     stride = len(texts) // shape[0]
     blocks = [
-        _nest(texts[i : i + stride], shape[1:], cut[1:], edge, indent + 1, per_line) for i in range(0, len(texts), stride)
+        _nest(texts[i : i + stride], shape[1:], cut[1:], edge, indent + 1, per_line)
+        for i in range(0, len(texts), stride)
     ]
     if cut[0]:
         blocks.insert(edge, "...")

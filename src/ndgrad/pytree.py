@@ -202,7 +202,9 @@ class TreeSpec:
     children_specs: list[TreeSpec]
     num_leaves: int
 
-    def __init__(self, type: Class, context: Context, children_specs: list[TreeSpec], kind: _Kind | None = None) -> None:
+    def __init__(
+        self, type: Class, context: Context, children_specs: list[TreeSpec], kind: _Kind | None = None
+    ) -> None:
         if kind is None:
             kind = _kind_of(type)
             if kind is None:

@@ -1,6 +1,7 @@
 """Named results of functions that return several tensors: `x.max(dim=0).values`.
 
-One class per function, as in torch, so that a result says where it came from when printed and a program can tell them apart.
+One class per function, as in torch, so that a result says where it came from when printed and a
+program can tell them apart.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`ndgrad.save` and `ndgrad.load`: tensors and what holds them, in files.
 
-The format is torch's: a zip archive with a pickle, in which tensors name their memory, and one record of raw bytes per memory. So
-each library reads what the other has written, tensors that share memory go on sharing it, and, since the pickle need name only
-a handful of functions, a file can be loaded without running code from it: that is the default.
+The format is torch's: a zip archive with a pickle, in which tensors name their memory, and one record of raw bytes per
+memory. So each library reads what the other has written, tensors that share memory go on sharing it, and, since the
+pickle need name only a handful of functions, a file can be loaded without running code from it: that is the default.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ MapLocation: TypeAlias = "Device | dict[str, Device] | Callable[[UntypedStorage,
 _ALIGNMENT = 64
 _STORAGE_OF = {
     "float64": "DoubleStorage", "float32": "FloatStorage", "float16": "HalfStorage", "bfloat16": "BFloat16Storage",
-    "int64": "LongStorage", "int32": "IntStorage", "int16": "ShortStorage", "int8": "CharStorage", "uint8": "ByteStorage",
+    "int64": "LongStorage", "int32": "IntStorage", "int16": "ShortStorage", "int8": "CharStorage",
+    "uint8": "ByteStorage",
     "bool": "BoolStorage", "complex128": "ComplexDoubleStorage", "complex64": "ComplexFloatStorage",
 }  # fmt: skip
 _DTYPE_OF = {storage: name for name, storage in _STORAGE_OF.items()}
@@ -73,7 +74,7 @@ def _torch(name: str) -> _Name:
     return _NAMES.setdefault(name, _Name("torch", name))
 
 
-# ----- writing -----------------------------------------------------------------------------------------------------------
+# ----- writing --------------------------------------------------------------------------------------------------------
 
 
 class _Memory:
@@ -124,7 +125,10 @@ class _Pickler(_PythonPickler):  # type: ignore[misc]  # not in the stubs
 
         if is_lazy(t):
             return t.__reduce_ex__(2)
-        kind, attributes = type(t), {k: v for k, v in t.__dict__.items() if k not in ("_is_buffer", "persistent", "_is_param")}
+        kind, attributes = (
+            type(t),
+            {k: v for k, v in t.__dict__.items() if k not in ("_is_buffer", "persistent", "_is_param")},
+        )
         if kind is Tensor or kind is _array_class():
             plain = self._plain(t)
             return (_FROM_TYPE, (plain[0], _TENSOR_TYPE, plain[1], attributes)) if attributes else plain
@@ -138,18 +142,27 @@ class _Pickler(_PythonPickler):  # type: ignore[misc]  # not in the stubs
     def _plain(self, t: Tensor) -> tuple[Any, ...]:
         if isinstance(t._array, Variable):
             raise RuntimeError(
-                "ndgrad.save: a tensor inside a function transform (grad, vmap) has no values of its own. Return it from the transformed "
-                "function first."
+                "ndgrad.save: a tensor inside a function transform (grad, vmap) has no values of its own. "
+                "Return it from the transformed function first."
             )
         array = memory_of(t)
         where = str(device_of(array))
         if where == "meta":
-            raise RuntimeError(f"ndgrad.save: a tensor of shape {tuple(t.shape)} on the meta device has no values to save.")
+            raise RuntimeError(
+                f"ndgrad.save: a tensor of shape {tuple(t.shape)} on the meta device has no values to save."
+            )
         name = dtypes.as_dtype(array.dtype).name
         if not isinstance(array, np.ndarray):
             array = moved(array, devices.device("cpu"))
         memory, offset, steps = self._memory(array, name, where)
-        args: tuple[Any, ...] = (memory, offset, tuple(array.shape), steps, bool(t.requires_grad) and t.is_leaf, OrderedDict())
+        args: tuple[Any, ...] = (
+            memory,
+            offset,
+            tuple(array.shape),
+            steps,
+            bool(t.requires_grad) and t.is_leaf,
+            OrderedDict(),
+        )
         flags = ({_IS_ARRAY: True},) if type(t) is _array_class() else ()
         if name in _STORAGE_OF:
             return _TENSOR, (*args, *flags)
@@ -159,7 +172,9 @@ class _Pickler(_PythonPickler):  # type: ignore[misc]  # not in the stubs
         size = array.itemsize
         owner = owner_of(array)
         distance = pointer(array) - pointer(owner) if array.size else 0
-        fits = distance % size == 0 and owner.nbytes % size == 0 and all(s >= 0 and s % size == 0 for s in array.strides)
+        fits = (
+            distance % size == 0 and owner.nbytes % size == 0 and all(s >= 0 and s % size == 0 for s in array.strides)
+        )
         try:
             raw = flat_bytes(owner) if fits else None
         except RuntimeError:
@@ -188,8 +203,8 @@ class _Plain:
 def save(obj: object, f: str | os.PathLike[str] | IO[bytes], pickle_protocol: int = 2) -> None:
     """Write an object (a tensor, a state dict, nested containers of them, a whole module) to a file.
 
-    Files of tensors and containers can be read by `torch.load`, for which an `Array` is a tensor like any other; other objects
-    are pickled and need `weights_only=False` to load.
+    Files of tensors and containers can be read by `torch.load`, for which an `Array` is a tensor like any other; other
+    objects are pickled and need `weights_only=False` to load.
 
     >>> import io, ndgrad
     >>> file = io.BytesIO()
@@ -214,7 +229,8 @@ def save(obj: object, f: str | os.PathLike[str] | IO[bytes], pickle_protocol: in
 
 
 def _write(archive: zipfile.ZipFile, name: str, data: bytes | memoryview) -> None:
-    """One record, padded so that its bytes begin at a multiple of the alignment: then a file can be mapped into memory."""
+    """One record, padded so that its bytes begin at a multiple of the alignment: then a file can
+    be mapped into memory."""
     info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
     info.file_size = len(data)
     assert archive.fp is not None
@@ -225,7 +241,7 @@ def _write(archive: zipfile.ZipFile, name: str, data: bytes | memoryview) -> Non
         record.write(data)
 
 
-# ----- reading -----------------------------------------------------------------------------------------------------------
+# ----- reading --------------------------------------------------------------------------------------------------------
 
 
 class _Bytes:
@@ -244,16 +260,21 @@ class _Memories:
         self.archive, self.map_location, self.mapped_from = archive, map_location, mapped_from
         self.swapped = archive.has("byteorder") and archive.read("byteorder") != sys.byteorder.encode()
         self.read: dict[str, NDArray[np.uint8]] = {}
-        # Memory in which a conjugation or a change of sign that torch had put off is carried out, by what was read and how.
+        # Memory in which a conjugation or a change of sign that torch had put off is carried out,
+        # by what was read and how.
         self.resolved: dict[tuple[int, str, bool, bool], NDArray[np.uint8]] = {}
 
     def fetch(self, identity: object) -> _Bytes:
         if type(identity) is not tuple or len(identity) < 4 or identity[0] != "storage" or type(identity[2]) is not str:
-            raise pickle.UnpicklingError("something in the file stands where memory should be named. The file is damaged.")
+            raise pickle.UnpicklingError(
+                "something in the file stands where memory should be named. The file is damaged."
+            )
         _, storage, key, where = identity[:4]
         name = storage if isinstance(storage, str) else None
         if (name is not None and name not in _STORAGE_OF) or type(where) is not str:
-            raise pickle.UnpicklingError(f"memory in the file is of type {name!r} on {where!r}, which do not exist. The file is damaged.")
+            raise pickle.UnpicklingError(
+                f"memory in the file is of type {name!r} on {where!r}, which do not exist. The file is damaged."
+            )
         if key not in self.read:
             raw = self._raw(key)
             if self.swapped and name is not None:
@@ -268,15 +289,27 @@ class _Memories:
         return np.frombuffer(bytearray(self.archive.read(record)), np.uint8)
 
     def tensor(
-        self, memory: object, offset: Any, size: Any, stride: Any, requires_grad: object = False, hooks: object = None, *rest: Any
+        self,
+        memory: object,
+        offset: Any,
+        size: Any,
+        stride: Any,
+        requires_grad: object = False,
+        hooks: object = None,
+        *rest: Any,
     ) -> Tensor:
-        """What torch's _rebuild_tensor does, in its second and third version: after the hooks, the third has a dtype, and either may
-        have a dict of flags."""
+        """What torch's _rebuild_tensor does, in its second and third version: after the hooks, the third has a dtype,
+        and either may have a dict of flags."""
         dims = (*size, *stride) if type(size) in _DIMS and type(stride) in _DIMS else (None,)
-        if not isinstance(memory, _Bytes) or not all(type(n) is int for n in (offset, *dims)) or type(requires_grad) is not bool:
+        if (
+            not isinstance(memory, _Bytes)
+            or not all(type(n) is int for n in (offset, *dims))
+            or type(requires_grad) is not bool
+        ):
             given = ", ".join(type(value).__name__ for value in (memory, offset, size, stride, requires_grad))
             raise pickle.UnpicklingError(
-                f"a tensor in the file has {given} for its memory, offset, size, stride and requires_grad. The file is damaged."
+                f"a tensor in the file has {given} for its memory, offset, size, stride and requires_grad. "
+                "The file is damaged."
             )
         name = rest[0].name if rest and isinstance(rest[0], dtypes.dtype) else memory.dtype
         flags = rest[-1] if rest and isinstance(rest[-1], dict) else {}
@@ -286,7 +319,9 @@ class _Memories:
         try:
             array = window(raw, dtypes.as_numpy_dtype(name), offset, tuple(size), tuple(stride))
         except (RuntimeError, ValueError) as error:
-            raise pickle.UnpicklingError(f"a tensor in the file does not fit its memory: {error} The file is damaged.") from None
+            raise pickle.UnpicklingError(
+                f"a tensor in the file does not fit its memory: {error} The file is damaged."
+            ) from None
         made = wrap(_array_class() if flags.get(_IS_ARRAY) is True else Tensor, array)
         made._storage = shared_storage(array)  # a write through one of several tensors is seen by all
         if memory.where is not None:
@@ -294,8 +329,9 @@ class _Memories:
         return _requiring(made, requires_grad)
 
     def _resolved(self, raw: NDArray[np.uint8], name: str, conj: bool, neg: bool) -> NDArray[np.uint8]:
-        """Memory with what torch puts off carried out, all of it at once: so tensors that shared it still do, and a tensor that repeats
-        its elements costs no more than they do. Tensors without the flag keep the memory as it was read."""
+        """Memory with what torch puts off carried out, all of it at once: so tensors that shared it still do,
+        and a tensor that repeats its elements costs no more than they do. Tensors without the flag keep the
+        memory as it was read."""
         if not (conj or neg):
             return raw
         dtype = dtypes.as_numpy_dtype(name)
@@ -324,7 +360,9 @@ def _array_class() -> type[Tensor]:
 def _requiring(made: Tensor, requires_grad: bool) -> Tensor:
     if requires_grad:
         if not (made.dtype.is_floating_point or made.dtype.is_complex):
-            raise pickle.UnpicklingError(f"a tensor of {made.dtype} in the file requires a gradient. The file is damaged.")
+            raise pickle.UnpicklingError(
+                f"a tensor of {made.dtype} in the file requires a gradient. The file is damaged."
+            )
         meta_of(made).requires_grad = True
     return made
 
@@ -352,8 +390,12 @@ def _rebuild_as(kind: object, data: object, requires_grad: object, attributes: o
 
 
 def _rebuild_class(give: _Give, kind: object, data: object, requires_grad: object, attributes: object) -> Tensor:
-    if not (isinstance(kind, type) and issubclass(kind, Tensor) and isinstance(data, Tensor) and type(requires_grad) is bool):
-        raise pickle.UnpicklingError(f"a tensor in the file is a {type(data).__name__} of a class that is none. The file is damaged.")
+    if not (
+        isinstance(kind, type) and issubclass(kind, Tensor) and isinstance(data, Tensor) and type(requires_grad) is bool
+    ):
+        raise pickle.UnpicklingError(
+            f"a tensor in the file is a {type(data).__name__} of a class that is none. The file is damaged."
+        )
     made = wrap(kind, data._array)
     made._storage = data._storage
     give(_requiring(made, requires_grad), attributes)
@@ -363,7 +405,9 @@ def _rebuild_class(give: _Give, kind: object, data: object, requires_grad: objec
 def _rebuild_from_type(give: _Give, function: Any, kind: object, args: object, state: object) -> Tensor:
     call = function.call if type(function) is Callee else function if give is _give_all else None
     if call is None or type(args) is not tuple:
-        raise pickle.UnpicklingError(f"a tensor in the file is made by a {type(function).__name__}. The file is damaged.")
+        raise pickle.UnpicklingError(
+            f"a tensor in the file is made by a {type(function).__name__}. The file is damaged."
+        )
     made = call(*args)
     give(made, state)
     return made
@@ -373,7 +417,9 @@ def _rebuild_uninitialized(kind: Any, requires_grad: object, device: Device, dty
     from ndgrad.nn import parameter  # modules lie above files of tensors
 
     if not any(kind is known for known in (parameter.UninitializedParameter, parameter.UninitializedBuffer)):
-        raise pickle.UnpicklingError("a parameter without a shape in the file is of a class that is none. The file is damaged.")
+        raise pickle.UnpicklingError(
+            "a parameter without a shape in the file is of a class that is none. The file is damaged."
+        )
     return parameter._rebuild_uninitialized(kind, requires_grad is True, device, dtype)
 
 
@@ -383,7 +429,8 @@ def _give_all(made: Any, attributes: Any) -> None:
 
 def _names(memories: _Memories, give: _Give) -> dict[str, Any]:
     """What the names in a file of tensors stand for, containers apart."""
-    from ndgrad.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter  # modules lie above files of tensors
+    # modules lie above files of tensors
+    from ndgrad.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
 
     functions: dict[str, Callable[..., Any]] = {
         "torch._utils._rebuild_tensor": memories.tensor,
@@ -439,12 +486,13 @@ def load(
 ) -> Any:
     """Read what `ndgrad.save` or `torch.save` has written.
 
-    `map_location` says where tensors go: a device, a dict from device to device, or a function of storage and device. Unless
-    `weights_only` is False, only tensors and plain containers are read, nothing in the file is run, and a small file cannot
-    claim much memory. With `mmap`, tensors stay in the file until they are used; writing into them does not change it.
+    `map_location` says where tensors go: a device, a dict from device to device, or a function of storage and
+    device. Unless `weights_only` is False, only tensors and plain containers are read, nothing in the file is run,
+    and a small file cannot claim much memory. With `mmap`, tensors stay in the file until they are used; writing
+    into them does not change it.
 
-    A file that is not there is a FileNotFoundError, one that is no archive a RuntimeError, and one that is damaged or holds
-    anything else a pickle.UnpicklingError.
+    A file that is not there is a FileNotFoundError, one that is no archive a RuntimeError, and one that is damaged or
+    holds anything else a pickle.UnpicklingError.
 
     >>> import os, tempfile, ndgrad
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -470,7 +518,9 @@ def _load(
     mapped_from: str | os.PathLike[str] | None,
 ) -> Any:
     if not zipfile.is_zipfile(file):
-        raise RuntimeError(f"ndgrad.load: {called} is not an archive that ndgrad.save or torch.save (1.6 or later) has written.")
+        raise RuntimeError(
+            f"ndgrad.load: {called} is not an archive that ndgrad.save or torch.save (1.6 or later) has written."
+        )
     archive = _Archive(file, called, limited=weights_only)
     pickled = io.BytesIO(archive.read("data.pkl"))
     memories = _Memories(archive, map_location, mapped_from)
@@ -484,10 +534,11 @@ def _load(
 
 
 class _Archive:
-    """The records of a zip archive: what is wrong with one is an UnpicklingError, and so is one that is much larger than the file.
+    """The records of a zip archive: what is wrong with one is an UnpicklingError, and so is one that is
+    much larger than the file.
 
-    A zip archive can hold a thousand times its own size, and more where records overlap. Neither library compresses what it writes, so the
-    limits leave room for those who do it afterwards.
+    A zip archive can hold a thousand times its own size, and more where records overlap. Neither library compresses
+    what it writes, so the limits leave room for those who do it afterwards.
     """
 
     def __init__(self, file: IO[bytes], called: str, limited: bool) -> None:
@@ -500,7 +551,9 @@ class _Archive:
             raise self._damaged("its directory", error) from error
         pickled = next((n for n in self.zip.namelist() if n == "data.pkl" or n.endswith("/data.pkl")), None)
         if pickled is None:
-            raise RuntimeError(f"ndgrad.load: {called} holds no data.pkl. It was not written by ndgrad.save or torch.save.")
+            raise RuntimeError(
+                f"ndgrad.load: {called} holds no data.pkl. It was not written by ndgrad.save or torch.save."
+            )
         self.root = pickled[: -len("data.pkl")]
         # Reading the smallest opcode takes some two hundred bytes, hence the smaller limit for the pickle.
         self.left = {"data.pkl": (1 << 20) + 10 * size, "": (64 << 20) + 100 * size} if limited else {}
@@ -510,7 +563,9 @@ class _Archive:
 
     def info(self, record: str) -> zipfile.ZipInfo:
         if not self.has(record):
-            raise pickle.UnpicklingError(f"ndgrad.load: {self.called} has no record {record!r:.200}. The file is damaged.")
+            raise pickle.UnpicklingError(
+                f"ndgrad.load: {self.called} has no record {record!r:.200}. The file is damaged."
+            )
         return self.zip.getinfo(self.root + record)
 
     def read(self, record: str) -> bytes:
@@ -519,8 +574,8 @@ class _Archive:
             self.left[kind] -= size
             if self.left[kind] < 0:
                 raise pickle.UnpicklingError(
-                    f"Weights only load failed: {self.called} holds much more than its own size, {size:,} bytes in {record!r} alone. "
-                    "If you trust where the file comes from, pass weights_only=False."
+                    f"Weights only load failed: {self.called} holds much more than its own size, {size:,} bytes "
+                    f"in {record!r} alone. If you trust where the file comes from, pass weights_only=False."
                 )
         try:
             return self.zip.read(self.root + record)
@@ -528,7 +583,9 @@ class _Archive:
             raise self._damaged(f"its record {record!r}", error) from error
 
     def _damaged(self, what: str, error: Exception) -> pickle.UnpicklingError:
-        return pickle.UnpicklingError(f"ndgrad.load: {what} in {self.called} cannot be read: {error}. The file is damaged.")
+        return pickle.UnpicklingError(
+            f"ndgrad.load: {what} in {self.called} cannot be read: {error}. The file is damaged."
+        )
 
 
 def _mapped(f: str | os.PathLike[str], archive: _Archive, record: str) -> NDArray[np.uint8]:

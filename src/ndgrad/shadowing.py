@@ -1,7 +1,7 @@
 """Packages in which a function has the name of the file that it comes from, as `autograd.gradcheck` in torch.
 
-Importing the file would put the module where the function belongs. In such a package the function keeps its place, and the module is
-reached by `from package.name import ...`.
+Importing the file would put the module where the function belongs. In such a package the function keeps its place, and
+the module is reached by `from package.name import ...`.
 """
 
 from __future__ import annotations

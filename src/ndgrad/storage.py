@@ -62,7 +62,9 @@ def sample_of(t: Variable) -> Payload:
         return memory
     shape, strides, item = memory.shape[lead:], memory.strides[lead:], memory.itemsize
     apart = min((abs(s) for s, n in zip(strides, shape) if n > 1), default=item) // item
-    if apart > 1 and apart == math.prod(n for n, s in zip(memory.shape[:lead], memory.strides[:lead]) if abs(s) < apart * item):
+    if apart > 1 and apart == math.prod(
+        n for n, s in zip(memory.shape[:lead], memory.strides[:lead]) if abs(s) < apart * item
+    ):
         strides = tuple(s // apart for s in strides)
     return np.lib.stride_tricks.as_strided(memory, shape, strides)
 
@@ -70,7 +72,8 @@ def sample_of(t: Variable) -> Payload:
 def locked(t: T) -> T:
     """A conjugate that was just made, whose memory becomes read-only.
 
-    torch's `conj()` is a lazy view, and a write to it reaches the tensor. NumPy's memory has no lazy conjugate: the write would be lost.
+    torch's `conj()` is a lazy view, and a write to it reaches the tensor. NumPy's memory has no lazy
+    conjugate: the write would be lost.
     """
     array = innermost_array(t)
     if not t.on_numpy_face and isinstance(array, (np.ndarray, np.generic)):
@@ -80,13 +83,15 @@ def locked(t: T) -> T:
 
 # ----- one version for one memory ------------------------------------------------------------------------------------
 
-# Whose memory it is -> the storage of the tensors over it. Keyed by identity, since arrays do not hash. A weak reference to the
-# owner tells when an identity has been reused; what takes none (a bytearray) is held for as long as the storage is there.
+# Whose memory it is -> the storage of the tensors over it. Keyed by identity, since arrays do not hash. A weak
+# reference to the owner tells when an identity has been reused; what takes none (a bytearray) is held for as
+# long as the storage is there.
 _shared: dict[int, tuple[Callable[[], Any], weakref.ref[Storage]]] = {}
 
 
 def shared_storage(array: Payload, kind: type[Storage] = Storage) -> Storage:
-    """The storage of tensors made over `array` from outside: one per owner, so a write through one tensor is seen by all."""
+    """The storage of tensors made over `array` from outside: one per owner, so a write through one
+    tensor is seen by all."""
     owner = exporter_of(owner_of(array))
     entry = _shared.get(id(owner))
     if entry is not None and entry[0]() is owner:

@@ -1,8 +1,8 @@
 """How public functions read their arguments: dims, shapes, and the keyword names of both worlds.
 
-Ops in the table take normalised settings; these functions make them. Torch says `dim`, `keepdim`, `input`, `other`; NumPy says
-`axis`, `keepdims`, `a`, `x1`, `x2`. Public functions of torch's face are written with torch's names and wear `@both_worlds`; those of
-NumPy's face take torch's names by `torch_names`.
+Ops in the table take normalised settings; these functions make them. Torch says `dim`, `keepdim`, `input`, `other`;
+NumPy says `axis`, `keepdims`, `a`, `x1`, `x2`. Public functions of torch's face are written with torch's names and wear
+`@both_worlds`; those of NumPy's face take torch's names by `torch_names`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 #: Keyword in the other world -> what it may be called here, the likelier name first.
 _FROM_NUMPY = {
-    "axis": ("dim", "dims"), "keepdims": ("keepdim",), "axes": ("dims",), "a": ("input",), "x": ("input",), "x1": ("input",),
+    "axis": ("dim", "dims"), "keepdims": ("keepdim",), "axes": ("dims",), "a": ("input",), "x": ("input",),
+    "x1": ("input",),
     "x2": ("other",),
 }  # fmt: skip
 _FROM_TORCH = {
@@ -32,7 +33,8 @@ _FROM_TORCH = {
 
 
 def both_worlds(function: F) -> F:
-    """Marks a function written with torch's keyword names that takes NumPy's too, when called through its door (see ndgrad.api.public)."""
+    """Marks a function written with torch's keyword names that takes NumPy's too, when called through its door
+    (see ndgrad.api.public)."""
     known = keywords_of(function)
 
     def rename(given: dict[str, Any]) -> dict[str, Any]:
@@ -77,7 +79,10 @@ def renamed(
     for other in given.keys() - known:
         name = next((n for n in names.get(other, ()) if n in known), None)
         if name is None:
-            raise TypeError(f"{function.__name__}() got an unexpected keyword argument {other!r}. It takes: {', '.join(sorted(known))}.")
+            raise TypeError(
+                f"{function.__name__}() got an unexpected keyword argument {other!r}. It takes: "
+                f"{', '.join(sorted(known))}."
+            )
         if name in found:
             raise TypeError(f"{function.__name__}() got both {other!r} and {name!r}, which mean the same. Give one.")
         found[name] = given[other]
@@ -97,7 +102,9 @@ def as_dim(dim: SupportsIndex, ndim: int, what: str = "dim") -> int:
     try:
         number = operator.index(dim)
     except TypeError:
-        raise TypeError(f"{what} must be an int, and is {dim!r} ({type(dim).__name__}). Pass the number of a dimension.") from None
+        raise TypeError(
+            f"{what} must be an int, and is {dim!r} ({type(dim).__name__}). Pass the number of a dimension."
+        ) from None
     size = max(ndim, 1)
     if not -size <= number < size:
         raise IndexError(
@@ -124,7 +131,9 @@ def as_dims(dim: Dims, ndim: int) -> tuple[int, ...]:
     given = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
     dims = tuple(as_dim(d, ndim) for d in given)
     if len(set(dims)) != len(dims):
-        raise RuntimeError(f"dim {tuple(given)} names a dimension twice (the tensor has {ndim} dimensions). Name each once.")
+        raise RuntimeError(
+            f"dim {tuple(given)} names a dimension twice (the tensor has {ndim} dimensions). Name each once."
+        )
     return dims if ndim else ()
 
 
@@ -136,13 +145,17 @@ def as_shape(sizes: tuple[Any, ...]) -> tuple[int, ...]:
         return tuple([s if s.__class__ is int else operator.index(s) for s in sizes])
     except TypeError:
         wrong = ", ".join(type(s).__name__ for s in sizes)
-        raise TypeError(f"sizes must be ints, and are {tuple(sizes)} ({wrong}). Pass ints, or one tuple of them.") from None
+        raise TypeError(
+            f"sizes must be ints, and are {tuple(sizes)} ({wrong}). Pass ints, or one tuple of them."
+        ) from None
 
 
 def infer_shape(shape: tuple[int, ...], numel: int, old: tuple[int, ...]) -> tuple[int, ...]:
     """`shape` with a -1 replaced by what the number of elements leaves."""
     if shape.count(-1) > 1:
-        raise RuntimeError(f"only one dimension can be inferred, and shape {shape} has several -1. Give all sizes but one.")
+        raise RuntimeError(
+            f"only one dimension can be inferred, and shape {shape} has several -1. Give all sizes but one."
+        )
     known = 1
     for s in shape:
         if s < -1:
@@ -153,11 +166,14 @@ def infer_shape(shape: tuple[int, ...], numel: int, old: tuple[int, ...]) -> tup
         if known == 0:
             if numel != 0 or shape.count(-1):
                 raise RuntimeError(
-                    f"cannot reshape a tensor of shape {tuple(old)} into {shape}: with a size of 0, the -1 can be any value. "
-                    "Give all sizes."
+                    f"cannot reshape a tensor of shape {tuple(old)} into {shape}: with a size of 0, "
+                    "the -1 can be any value. Give all sizes."
                 )
         elif numel % known == 0:
             return tuple(numel // known if s == -1 else s for s in shape)
     elif known == numel:
         return shape
-    raise RuntimeError(f"shape {list(shape)} is invalid for input of size {numel} (shape {tuple(old)}). The number of elements must agree.")
+    raise RuntimeError(
+        f"shape {list(shape)} is invalid for input of size {numel} (shape {tuple(old)}). "
+        "The number of elements must agree."
+    )

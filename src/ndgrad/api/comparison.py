@@ -1,7 +1,7 @@
 """Comparisons, tests and logic under torch's names: functions whose results are booleans.
 
-Booleans have no derivative. In place, the result replaces the value as 0 or 1 in the tensor's dtype, so the tensor no longer
-depends on what it was: the history of the write is that of a copy.
+Booleans have no derivative. In place, the result replaces the value as 0 or 1 in the tensor's dtype, so the tensor no
+longer depends on what it was: the history of the write is that of a copy.
 """
 
 from __future__ import annotations
@@ -153,7 +153,9 @@ def isneginf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def _infinite(name: str, input: Tensor, out: Tensor | None) -> Tensor:
     if isinstance(input, Variable) and np_dtype(input).kind == "c":
-        raise RuntimeError(f"{name} does not support complex inputs, which have no sign. Take the real or imaginary part.")
+        raise RuntimeError(
+            f"{name} does not support complex inputs, which have no sign. Take the real or imaginary part."
+        )
     if out is None:
         return table[name](input)
     return write_out(table[name], (input,), {}, out)
@@ -188,10 +190,13 @@ def allclose(
 def _check_closeness(function: str, input: TensorLike, other: TensorLike, rtol: float, atol: float) -> None:
     for name, value in (("rtol", rtol), ("atol", atol)):
         if value < 0:
-            raise RuntimeError(f"{function}(): {name} must be greater than or equal to zero, but got {value}. Give a tolerance.")
+            raise RuntimeError(
+                f"{function}(): {name} must be greater than or equal to zero, but got {value}. Give a tolerance."
+            )
     if isinstance(input, Variable) and isinstance(other, Variable) and np_dtype(input) != np_dtype(other):
         raise RuntimeError(
-            f"{function}(): dtypes {np_dtype(input)} and {np_dtype(other)} did not match. Convert one of the tensors with .to()."
+            f"{function}(): dtypes {np_dtype(input)} and {np_dtype(other)} did not match. "
+            "Convert one of the tensors with .to()."
         )
 
 

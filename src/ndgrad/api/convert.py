@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["clone", "is_conj", "is_neg", "resolve_conj", "resolve_neg"]
 METHODS = (
     "bfloat16", "bool", "byte", "cdouble", "cfloat", "char", "clone", "cpu", "cuda", "double", "float", "half", "int",
-    "is_conj", "is_neg", "item", "long", "numpy", "resolve_conj", "resolve_neg", "short", "to", "tolist", "type", "type_as",
+    "is_conj", "is_neg", "item", "long", "numpy", "resolve_conj", "resolve_neg", "short", "to", "tolist", "type",
+    "type_as",
 )  # fmt: skip
 
 
@@ -94,8 +95,8 @@ def numpy(self: Tensor, *, force: builtins.bool = False) -> NDArray[Any]:
         where = device_of(array)
         if not force or where.type == "meta":
             raise TypeError(
-                f"can't convert {where} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory "
-                "first."
+                f"can't convert {where} device type tensor to numpy. Use Tensor.cpu() "
+                "to copy the tensor to host memory first."
             )
         return moved(array, devices.device("cpu"))
     if not isinstance(self._array, Variable):
@@ -187,8 +188,8 @@ def _read_to(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Any, 
             _check_name(dtype)
     if len(rest) > 2:
         raise TypeError(
-            f"to() got too many positional arguments: {args}. It takes a dtype, a device, or a tensor, then non_blocking and "
-            "copy."
+            f"to() got too many positional arguments: {args}. It takes a dtype, a device, or a tensor, "
+            "then non_blocking and copy."
         )
     flags = dict(zip(("non_blocking", "copy"), rest))
     for name, value in options.items():
@@ -207,15 +208,17 @@ def _check_name(name: str) -> None:
         dtypes.as_numpy_dtype(name)
     except TypeError:
         raise RuntimeError(
-            f"to() cannot read {name!r}, which names neither a device nor a dtype. Write a device such as 'cpu', 'cuda:0' or "
-            "'meta', or a dtype such as ndgrad.float32."
+            f"to() cannot read {name!r}, which names neither a device nor a dtype. Write a device such as 'cpu', "
+            "'cuda:0' or 'meta', or a dtype such as ndgrad.float32."
         ) from None
 
 
 def _is_device(value: object) -> builtins.bool:
     if isinstance(value, str):
         return value.partition(":")[0] in ("cpu", "cuda", "meta")
-    return isinstance(value, devices.device) or (isinstance(value, builtins.int) and not isinstance(value, builtins.bool))
+    return isinstance(value, devices.device) or (
+        isinstance(value, builtins.int) and not isinstance(value, builtins.bool)
+    )
 
 
 def half(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
@@ -391,7 +394,7 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
     return converted(self, other.dtype, other.device, False, None)
 
 
-# ----- copies and memory order -----------------------------------------------------------------------------------------
+# ----- copies and memory order ----------------------------------------------------------------------------------------
 
 
 def clone(input: Tensor, *, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
@@ -448,7 +451,9 @@ def resolve_conj(input: Tensor) -> Tensor:
     >>> ndgrad.resolve_conj(ndgrad.tensor([1j]).conj()).mul_(2)
     tensor([0.-2.j])
     """
-    return input if np_dtype(input).kind != "c" or getattr(memory_of(input).flags, "writeable", True) else ops.clone(input)
+    return (
+        input if np_dtype(input).kind != "c" or getattr(memory_of(input).flags, "writeable", True) else ops.clone(input)
+    )
 
 
 def resolve_neg(input: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
 """Factories: tensors of a given shape and content.
 
-Every factory takes dtype, device, layout and requires_grad, and `out=` where torch's does. Two things are decided in one
-place for all of them: the default dtype, and what is noted on a tensor that is made in inference mode or inside a
-transform (`fresh`).
+Every factory takes dtype, device, layout and requires_grad, and `out=` where torch's does. Two things are decided
+in one place for all of them: the default dtype, and what is noted on a tensor that is made in inference mode or
+inside a transform (`fresh`).
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from ndgrad._typing import FactoryOptions, MemoryFormat, Number, Payload, Shape, SizedOptions, TensorLike
 
 __all__ = [
-    "arange", "empty", "empty_like", "empty_permuted", "empty_strided", "eye", "full", "full_like", "linspace", "logspace",
-    "ones", "ones_like", "range", "zeros", "zeros_like",
+    "arange", "empty", "empty_like", "empty_permuted", "empty_strided", "eye", "full", "full_like", "linspace",
+    "logspace", "ones", "ones_like", "range", "zeros", "zeros_like",
 ]  # fmt: skip
 METHODS = ("new_empty", "new_empty_strided", "new_full", "new_ones", "new_zeros")
 
@@ -56,12 +56,15 @@ def shape_of(size: tuple[Any, ...], options: Any) -> tuple[int, ...]:
     shape = as_shape(size)
     for n in shape:
         if n < 0:
-            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}. Sizes are non-negative.")
+            raise RuntimeError(
+                f"Trying to create tensor with negative dimension {n}: {list(shape)}. Sizes are non-negative."
+            )
     return shape
 
 
 def directly() -> bool:
-    """Whether a factory without options may make its array and be done: the default device is the CPU, no mode is active."""
+    """Whether a factory without options may make its array and be done: the default device is the
+    CPU, no mode is active."""
     return not process.busy and devices.get_default_device() is CPU
 
 
@@ -190,8 +193,8 @@ def _number(value: Any) -> tuple[Number, np.dtype[Any]]:
         return value.item(), value.dtype
     if not isinstance(value, (bool, int, float, complex)) and not hasattr(value, "item"):
         raise TypeError(
-            f"the fill value must be a number, and is {value!r} ({type(value).__name__}). Pass a number or a tensor of one "
-            "element."
+            f"the fill value must be a number, and is {value!r} ({type(value).__name__}). "
+            "Pass a number or a tensor of one element."
         )
     return value, dtypes.result_type(value if type(value) in (bool, int, float, complex) else value.item()).numpy
 
@@ -207,7 +210,13 @@ def _like(
     name: str, t: Tensor, value: Number | None, memory_format: MemoryFormat, options: FactoryOptions | dict[str, Any]
 ) -> Tensor:
     array = t._array
-    if not options and not process.busy and memory_format is None and array.__class__ is np.ndarray and array.flags.c_contiguous:
+    if (
+        not options
+        and not process.busy
+        and memory_format is None
+        and array.__class__ is np.ndarray
+        and array.flags.c_contiguous
+    ):
         if value is None:
             return wrap(t.face, np.empty(array.shape, array.dtype))
         return wrap(t.face, np.full(array.shape, value, array.dtype) if value else np.zeros(array.shape, array.dtype))
@@ -375,12 +384,13 @@ def new_empty_strided(self: Tensor, size: Shape, stride: Shape, **options: Unpac
     if batch_dims(self):
         step = _extent(size, stride)
         return _each_sample(
-            self, lambda like, batch: new_empty_strided(like, (*batch, *size), (*(step for _ in batch), *stride), **options)
+            self,
+            lambda like, batch: new_empty_strided(like, (*batch, *size), (*(step for _ in batch), *stride), **options),
         )
     return _strided("new_empty_strided", size, stride, Options("new_empty_strided", options, like=self))
 
 
-# ----- given strides ---------------------------------------------------------------------------------------------------
+# ----- given strides --------------------------------------------------------------------------------------------------
 
 
 def empty_strided(size: Shape, stride: Shape, **options: Unpack[FactoryOptions]) -> Tensor:
@@ -402,7 +412,8 @@ def _strided(name: str, size: Shape, stride: Shape, given: Options) -> Tensor:
     size, stride = as_shape((size,)), as_shape((stride,))
     if len(size) != len(stride) or any(n < 0 for n in (*size, *stride)):
         raise RuntimeError(
-            f"{name}: size {size} and stride {stride} must be non-negative and of equal length. Give one stride per size."
+            f"{name}: size {size} and stride {stride} must be non-negative and of equal length. "
+            "Give one stride per size."
         )
     dtype = given.dtype or dtypes.get_default_dtype().numpy
     memory = np.empty(_extent(size, stride) * dtype.itemsize, np.uint8)
@@ -424,7 +435,7 @@ def empty_permuted(size: Shape, physical_layout: Shape, **options: Unpack[Factor
     return given.tensor("empty_permuted", _ordered_empty(shape, dtype, order, given.device))
 
 
-# ----- ranges ----------------------------------------------------------------------------------------------------------
+# ----- ranges ---------------------------------------------------------------------------------------------------------
 
 
 def _bound(name: str, argument: str, value: TensorLike) -> Any:
@@ -460,7 +471,9 @@ def arange(
     whole = all(isinstance(v, int) for v in (first, last, by))
     dtype = given.dtype or (np.dtype(np.int64) if whole else dtypes.get_default_dtype().numpy)
     if dtype.kind == "b":
-        raise NotImplementedError("arange: not implemented for bool, which has two values. Compare a range of numbers instead.")
+        raise NotImplementedError(
+            "arange: not implemented for bool, which has two values. Compare a range of numbers instead."
+        )
     count = max(0, -(-(last - first) // by) if whole else math.ceil((last - first) / by))
     if count == 0 and first != last:
         count = 1  # the quotient of a tiny interval and a larger step is no more than 0

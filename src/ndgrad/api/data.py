@@ -1,8 +1,8 @@
 """Tensors from data: `tensor`, `as_tensor`, `from_numpy` and their kin.
 
-Two questions decide everything: which dtype (Python floats take the default, arrays keep theirs) and whose memory (`tensor`
-always copies; the others share it where they can, and then share the version counter too, so that a write through one is
-seen by all).
+Two questions decide everything: which dtype (Python floats take the default, arrays keep theirs) and whose memory
+(`tensor` always copies; the others share it where they can, and then share the version counter too, so that a write
+through one is seen by all).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def place(device: Device) -> devices.device:
     return devices.get_default_device() if device is None else devices.device(device)
 
 
-# ----- functions ---------------------------------------------------------------------------------------------------------
+# ----- functions ------------------------------------------------------------------------------------------------------
 
 
 def tensor(
@@ -130,7 +130,11 @@ def asarray(
         changed = converted is not obj
         made = converted if changed or not copy else converted.clone()
     else:
-        if not is_raw_array(obj) and not isinstance(obj, (bool, int, float, complex, Sequence)) and hasattr(obj, "__buffer__"):
+        if (
+            not is_raw_array(obj)
+            and not isinstance(obj, (bool, int, float, complex, Sequence))
+            and hasattr(obj, "__buffer__")
+        ):
             obj = np.frombuffer(obj, dtypes.as_numpy_dtype(dtype or dtypes.get_default_dtype()))
         is_array = is_raw_array(obj) and not isinstance(obj, np.generic)
         shares = is_array and (dtype is None or obj.dtype == dtypes.as_numpy_dtype(dtype))
@@ -217,7 +221,7 @@ def new(self: Tensor, *args: Any, **options: Any) -> Tensor:
     return construct(self.face, args, {"device": self.device, **options}, np_dtype(self))
 
 
-# ----- to an array -------------------------------------------------------------------------------------------------------
+# ----- to an array ----------------------------------------------------------------------------------------------------
 
 
 def to_array(data: Any, dtype: Dtype, *, copy: bool) -> Payload:
@@ -228,7 +232,13 @@ def to_array(data: Any, dtype: Dtype, *, copy: bool) -> Payload:
             wanted = _default_for(data.dtype)  # np.float64 is a Python float, and counts as one
         array = data if wanted is None else data.astype(wanted, copy=False)
         dtypes.as_dtype(array.dtype)
-        return array.copy() if copy and array is data else array if not isinstance(array, np.generic) else np.asarray(array)
+        return (
+            array.copy()
+            if copy and array is data
+            else array
+            if not isinstance(array, np.generic)
+            else np.asarray(array)
+        )
     if isinstance(data, (UntypedStorage, TypedStorage)):
         data = data.tolist()
     data = _without_tensors(data)
@@ -243,14 +253,17 @@ def to_array(data: Any, dtype: Dtype, *, copy: bool) -> Payload:
             f"data of type {type(data).__name__} cannot become a tensor of {wanted}: {error}. Pass numbers or arrays."
         ) from error
     except ValueError as error:
-        raise ValueError(f"the data does not form an array: {error}. Give sequences of equal length at each depth.") from error
+        raise ValueError(
+            f"the data does not form an array: {error}. Give sequences of equal length at each depth."
+        ) from error
     if wanted is not None:
         return array
     if not is_number(array.dtype):
         raise _no_numbers(array)
     if array.dtype == np.uint64 and _leaf(data).__class__ is int:
         raise ValueError(
-            f"Overflow: {data!r:.60} holds a Python int that does not fit into int64. Pass dtype=uint64 or a floating one."
+            f"Overflow: {data!r:.60} holds a Python int that does not fit into int64. "
+            "Pass dtype=uint64 or a floating one."
         )
     if is_inexact(array.dtype) and dtypes.get_default_dtype() is not dtypes.float64 and not _holds_arrays(data):
         return array.astype(_default_for(array.dtype))
@@ -264,11 +277,14 @@ def _default_for(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def _no_numbers(array: NDArray[Any]) -> Exception:
     """Why data of which NumPy made an array of objects or text is no tensor."""
     if array.dtype.kind in "US":
-        return TypeError(f"invalid data type 'str': text such as {str(array.flat[0])!r:.40} is no number. Convert it first.")
+        return TypeError(
+            f"invalid data type 'str': text such as {str(array.flat[0])!r:.40} is no number. Convert it first."
+        )
     for element in array.flat:
         if not isinstance(element, (bool, int, float, complex, np.generic)):
             return RuntimeError(
-                f"Could not infer dtype of {type(element).__name__} in the data. Pass numbers, sequences of them, or arrays."
+                f"Could not infer dtype of {type(element).__name__} in the data. Pass numbers, "
+                "sequences of them, or arrays."
             )
     return ValueError("Overflow: a Python int in the data does not fit into int64. Pass a floating dtype=.")
 
@@ -281,7 +297,8 @@ def _leaf(data: Any) -> Any:
 
 
 def _without_tensors(data: Any) -> Any:
-    """Nested sequences with the values of tensors in their place: numbers for single elements, as in torch, else arrays."""
+    """Nested sequences with the values of tensors in their place: numbers for single elements, as
+    in torch, else arrays."""
     if not isinstance(_leaf(data), Variable):
         return data
     if isinstance(data, Variable):
@@ -292,13 +309,13 @@ def _without_tensors(data: Any) -> Any:
 def _values(t: Variable) -> Payload:
     if batch_dims(t):
         raise RuntimeError(
-            "vmap: It looks like you're calling .item() on a Tensor: a batched tensor stands in a list that is to become one "
-            "tensor. Use stack() or cat(), which keep the batch."
+            "vmap: It looks like you're calling .item() on a Tensor: a batched tensor stands in a list that "
+            "is to become one tensor. Use stack() or cat(), which keep the batch."
         )
     if (lost := stake_of(t)) is not None:
         warn_user(
-            f"Converting a tensor {lost_by_name(lost)} to a scalar may lead to unexpected behavior: the new tensor is outside "
-            "the graph. Use stack() or cat(), which record, or detach() first."
+            f"Converting a tensor {lost_by_name(lost)} to a scalar may lead to unexpected behavior: "
+            "the new tensor is outside the graph. Use stack() or cat(), which record, or detach() first."
         )
     array = memory_of(t)
     return array.reshape(())[()] if array.size == 1 else array
@@ -325,13 +342,14 @@ def _from_tensor(t: Tensor, dtype: Dtype, device: Device, *, copy: bool) -> Tens
     return t.detach().to(device=device, dtype=dtype, copy=copy)
 
 
-# ----- torch's old constructors ------------------------------------------------------------------------------------------
+# ----- torch's old constructors ---------------------------------------------------------------------------------------
 
 
 def construct(
     face: type[Any], args: tuple[Any, ...], options: dict[str, Any], dtype: np.dtype[Any], typed: bool = False
 ) -> Any:
-    """`Tensor(2, 3)`, `Tensor([1, 2])`, `Tensor(tensor)`: sizes give uninitialised memory, data is converted to `dtype`."""
+    """`Tensor(2, 3)`, `Tensor([1, 2])`, `Tensor(tensor)`: sizes give uninitialised memory, data
+    is converted to `dtype`."""
     where = place(options.pop("device", None))
     if "size" in options:
         args = (*args, *options.pop("size"))

@@ -110,7 +110,8 @@ class Eigen(NamedTuple):
 
 @takes_out
 def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
-    """The lower triangular L with L L^H = A (its adjoint with `upper`) for positive definite A, of which one triangle is read.
+    """The lower triangular L with L L^H = A (its adjoint with `upper`) for positive definite A, of
+    which one triangle is read.
 
     The gradient is Hermitian: A is meant as an element of the Hermitian matrices.
 
@@ -219,8 +220,8 @@ def lu_solve(
 def qr(A: Tensor, mode: str = "reduced", *, out: tuple[Tensor, Tensor] | None = None) -> QR:
     """Q with orthonormal columns and upper triangular R, A = Q R.
 
-    Modes: "reduced"; "complete" (a square Q, which has no derivative if A has more rows than columns); "r" (an empty Q).
-    The first min(m, n) columns of A must be independent for a derivative to exist.
+    Modes: "reduced"; "complete" (a square Q, which has no derivative if A has more rows than columns); "r" (an empty
+    Q). The first min(m, n) columns of A must be independent for a derivative to exist.
 
     >>> import ndgrad
     >>> Q, R = ndgrad.linalg.qr(ndgrad.tensor([[3.0], [4.0]]))
@@ -242,7 +243,8 @@ def qr(A: Tensor, mode: str = "reduced", *, out: tuple[Tensor, Tensor] | None = 
 
 @takes_out
 def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The first columns of the product of the reflections I - tau_i v_i v_i^H, with v_i below the diagonal of column i of A.
+    """The first columns of the product of the reflections I - tau_i v_i v_i^H, with v_i below the
+    diagonal of column i of A.
 
     >>> import ndgrad
     >>> ndgrad.linalg.householder_product(ndgrad.tensor([[1.0], [0.0]]), ndgrad.tensor([2.0]))
@@ -254,8 +256,8 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) ->
     k = tau.shape[-1]
     if m < n or k > n:
         raise RuntimeError(
-            "linalg.householder_product: A must have at least as many rows as columns, and tau at most as many entries as "
-            f"A columns; the shapes are {tuple(A.shape)} and {tuple(tau.shape)}."
+            "linalg.householder_product: A must have at least as many rows as columns, and tau at most as many entries "
+            f"as A columns; the shapes are {tuple(A.shape)} and {tuple(tau.shape)}."
         )
     ones = identity(A, m)
     out = shape.expand(index_ops.getitem(ones, index=(slice(None), slice(0, n))), shape=tuple(A.shape))
@@ -295,7 +297,8 @@ def svd(
     """U, S and Vh with A = U diag(S) Vh, singular values falling.
 
     The signs (phases) of singular vectors are arbitrary, and a loss must not depend on them. Where two singular values
-    are equal, or one is zero in a matrix that is not square, the vectors have no derivative: a loss that uses them raises.
+    are equal, or one is zero in a matrix that is not square, the vectors have no derivative: a
+    loss that uses them raises.
 
     >>> import ndgrad
     >>> U, S, Vh = ndgrad.linalg.svd(ndgrad.tensor([[3.0, 0.0], [0.0, 4.0]]))
@@ -312,7 +315,8 @@ def svd(
 def _check_driver(name: str, driver: str | None) -> None:
     if driver is not None:
         raise RuntimeError(
-            f"linalg.{name}: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend. Leave it out."
+            f"linalg.{name}: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend. "
+            "Leave it out."
         )
 
 
@@ -333,7 +337,9 @@ def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) 
 
 def _triangle(UPLO: str) -> str:
     if str(UPLO).upper() not in ("L", "U"):
-        raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}. It names the triangle that is read.")
+        raise RuntimeError(
+            f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}. It names the triangle that is read."
+        )
     return str(UPLO).upper()
 
 
@@ -341,8 +347,8 @@ def _triangle(UPLO: str) -> str:
 def eigh(A: Tensor, UPLO: str = "L", *, out: tuple[Tensor, Tensor] | None = None) -> Eigen:
     """Eigenvalues, rising, and eigenvectors of Hermitian matrices, of which the triangle UPLO is read.
 
-    The signs (phases) of eigenvectors are arbitrary, and a loss must not depend on them. Where two eigenvalues are equal,
-    eigenvectors have no derivative, and a loss that uses them raises. The gradient is Hermitian.
+    The signs (phases) of eigenvectors are arbitrary, and a loss must not depend on them. Where two eigenvalues are
+    equal, eigenvectors have no derivative, and a loss that uses them raises. The gradient is Hermitian.
 
     >>> import ndgrad
     >>> ndgrad.linalg.eigh(ndgrad.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues

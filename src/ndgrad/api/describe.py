@@ -1,4 +1,5 @@
-"""What a tensor is, as functions: its kind, its size, what its dtype becomes beside another's; and the library's settings."""
+"""What a tensor is, as functions: its kind, its size, what its dtype becomes beside another's; and
+the library's settings."""
 
 from __future__ import annotations
 
@@ -27,26 +28,29 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 __all__ = [
-    "_is_all_true", "_is_any_true", "can_cast", "detach", "detach_", "dtype", "finfo", "get_default_dtype", "get_device",
-    "get_num_interop_threads", "get_num_threads", "get_printoptions", "iinfo", "is_complex", "is_floating_point", "is_inference",
-    "is_nonzero", "is_same_size", "is_signed", "is_storage", "is_tensor", "numel", "printoptions", "promote_types",
-    "result_type", "set_default_dtype", "set_num_interop_threads", "set_num_threads", "set_printoptions", "typename",
+    "_is_all_true", "_is_any_true", "can_cast", "detach", "detach_", "dtype", "finfo", "get_default_dtype",
+    "get_device", "get_num_interop_threads", "get_num_threads", "get_printoptions", "iinfo", "is_complex",
+    "is_floating_point", "is_inference", "is_nonzero", "is_same_size", "is_signed", "is_storage", "is_tensor", "numel",
+    "printoptions", "promote_types", "result_type", "set_default_dtype", "set_num_interop_threads", "set_num_threads",
+    "set_printoptions", "typename",
 ]  # fmt: skip
 ABOUT_THE_LIBRARY = (
-    "is_tensor", "is_storage", "set_printoptions", "set_default_dtype", "get_default_dtype", "finfo", "iinfo", "promote_types",
-    "result_type", "can_cast",
+    "is_tensor", "is_storage", "set_printoptions", "set_default_dtype", "get_default_dtype", "finfo", "iinfo",
+    "promote_types", "result_type", "can_cast",
 )  # fmt: skip
 
 METHODS = (
-    "_is_all_true", "_is_any_true", "as_subclass", "has_names", "is_complex", "is_floating_point", "is_nonzero", "is_pinned",
-    "is_same_size", "is_set_to", "is_shared", "is_signed", "pin_memory", "refine_names", "rename", "rename_",
+    "_is_all_true", "_is_any_true", "as_subclass", "has_names", "is_complex", "is_floating_point", "is_nonzero",
+    "is_pinned", "is_same_size", "is_set_to", "is_shared", "is_signed", "pin_memory", "refine_names", "rename",
+    "rename_",
 )  # fmt: skip
 
 
 def _tensor(name: str, input: Tensor) -> Tensor:
     if not isinstance(input, Variable):
         raise TypeError(
-            f"{name}(): argument 'input' must be Tensor, not {type(input).__name__}. Wrap it with ndgrad.as_tensor(...)."
+            f"{name}(): argument 'input' must be Tensor, not {type(input).__name__}. "
+            "Wrap it with ndgrad.as_tensor(...)."
         )
     return input
 
@@ -264,7 +268,7 @@ def is_shared(self: Tensor) -> bool:
     return False
 
 
-# ----- threads -----------------------------------------------------------------------------------------------------------
+# ----- threads --------------------------------------------------------------------------------------------------------
 
 
 def get_num_threads() -> int:
@@ -315,7 +319,7 @@ def set_num_interop_threads(count: int) -> None:
         raise RuntimeError(f"set_num_interop_threads expects a positive integer, and got {count}.")
 
 
-# ----- names of dimensions ---------------------------------------------------------------------------------------------
+# ----- names of dimensions --------------------------------------------------------------------------------------------
 
 
 def _renamed(t: Tensor, names: tuple[Any, ...], mapping: dict[str, str]) -> tuple[str | None, ...] | None:
@@ -324,7 +328,9 @@ def _renamed(t: Tensor, names: tuple[Any, ...], mapping: dict[str, str]) -> tupl
     if mapping:
         missing = mapping.keys() - set(t.names)
         if names or missing:
-            raise RuntimeError(f"rename: {sorted(missing) or names} is not a name of the tensor's dimensions {t.names}.")
+            raise RuntimeError(
+                f"rename: {sorted(missing) or names} is not a name of the tensor's dimensions {t.names}."
+            )
         return tuple(mapping.get(n, n) if n is not None else None for n in t.names)
     if "..." in names or Ellipsis in names:
         at = names.index("..." if "..." in names else Ellipsis)
@@ -366,7 +372,9 @@ def refine_names(self: Tensor, *names: str | None) -> Tensor:
     wanted = _renamed(self, names, {}) or ()
     for old, name in zip(self.names, wanted):
         if old is not None and old != name:
-            raise RuntimeError(f"refine_names: cannot coerce the name {old!r} to {name!r}. Use rename(), which replaces names.")
+            raise RuntimeError(
+                f"refine_names: cannot coerce the name {old!r} to {name!r}. Use rename(), which replaces names."
+            )
     return rename(self, *wanted)
 
 

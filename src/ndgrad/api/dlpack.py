@@ -1,8 +1,9 @@
 """DLPack: memory shared with other libraries' arrays, without a copy.
 
-The rule: memory crosses, graphs do not. A tensor that requires grad is refused while grad mode is on, since the other library would
-compute with values that nothing differentiates; `detach()` says that this is meant. What comes in is a constant. Writes by the other
-library are seen in the values, but nobody is told of them: a saved value that is overwritten so goes unnoticed.
+The rule: memory crosses, graphs do not. A tensor that requires grad is refused while grad mode is on, since the other
+library would compute with values that nothing differentiates; `detach()` says that this is meant. What comes in is a
+constant. Writes by the other library are seen in the values, but nobody is told of them: a saved value that is
+overwritten so goes unnoticed.
 """
 
 from __future__ import annotations
@@ -33,11 +34,14 @@ _CPU, _CUDA = 1, 2
 def _memory(t: Variable) -> Payload:
     """The array to share, once it is clear that nothing is lost."""
     if batch_dims(t):
-        raise BufferError("a tensor inside vmap cannot be exported: its memory holds the whole batch. Do it outside of vmap.")
+        raise BufferError(
+            "a tensor inside vmap cannot be exported: its memory holds the whole batch. Do it outside of vmap."
+        )
     if (lost := stake_of(t)) is not None:
         raise BufferError(
-            f"Can't export tensors that require gradient or carry a tangent: this one (shape {tuple(t.shape)}) {lost}. DLPack shares "
-            "memory, and the other library's results would have no graph. Use tensor.detach() if no derivative is meant to pass."
+            f"Can't export tensors that require gradient or carry a tangent: this one (shape {tuple(t.shape)}) {lost}. "
+            "DLPack shares memory, and the other library's results would have no graph. Use tensor.detach() "
+            "if no derivative is meant to pass."
         )
     if t.device.type == "meta":
         raise BufferError("a tensor on the meta device has no memory to export. Make it on a real device.")
@@ -67,7 +71,8 @@ def to_capsule(
         # before NumPy 2.1 and CuPy 14 there was only `stream`
         if copy or (dl_device is not None and tuple(dl_device) != dlpack_device(t)):
             raise BufferError(
-                f"the installed {library_of(array).__name__} shares memory by DLPack only as it lies. Copy the tensor with clone() first."
+                f"the installed {library_of(array).__name__} shares memory by DLPack only as it lies. "
+                "Copy the tensor with clone() first."
             ) from None
         return array.__dlpack__(**({} if stream is None else {"stream": stream}))
 
@@ -100,8 +105,8 @@ def from_dlpack(ext_tensor: Any, *, device: Device = None, copy: bool | None = N
         ext_tensor = _Carrier(ext_tensor)
     if not hasattr(ext_tensor, "__dlpack__"):
         raise RuntimeError(
-            f"from_dlpack(): a {type(ext_tensor).__name__} has no __dlpack__ method. Pass an array of a library that knows DLPack, or "
-            "use as_tensor()."
+            f"from_dlpack(): a {type(ext_tensor).__name__} has no __dlpack__ method. "
+            "Pass an array of a library that knows DLPack, or use as_tensor()."
         )
     kind, _ = ext_tensor.__dlpack_device__()
     if kind == _CUDA:
@@ -112,7 +117,8 @@ def from_dlpack(ext_tensor: Any, *, device: Device = None, copy: bool | None = N
         made = as_tensor(_from_cpu(ext_tensor), device=device or devices.device("cpu"))
     else:
         raise BufferError(
-            f"from_dlpack(): memory on a device of DLPack's kind {kind} cannot be read. Move the array to the CPU or to CUDA first."
+            f"from_dlpack(): memory on a device of DLPack's kind {kind} cannot be read. "
+            "Move the array to the CPU or to CUDA first."
         )
     dtypes.as_dtype(made._array.dtype)
     return made.clone() if copy else made
@@ -125,8 +131,8 @@ def _from_cpu(ext_tensor: Any) -> NDArray[Any]:
         return _writable(np.from_dlpack(ext_tensor))
     except (RuntimeError, BufferError) as error:
         raise BufferError(
-            f"from_dlpack(): the memory of a {type(ext_tensor).__module__}.{type(ext_tensor).__name__} cannot be shared: {error}. Pass a "
-            "copy in a dtype that NumPy has."
+            f"from_dlpack(): the memory of a {type(ext_tensor).__module__}.{type(ext_tensor).__name__} cannot be "
+            f"shared: {error}. Pass a copy in a dtype that NumPy has."
         ) from error
 
 

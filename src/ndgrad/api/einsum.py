@@ -1,8 +1,9 @@
 """einsum: any sum of products over named dimensions, as a sequence of contractions of two arrays.
 
-An equation together with the shapes of its operands is worked out once into a plan (which diagonals to take, what to sum
-beforehand, what to contract with what, in which order) and kept. Each contraction is one op, whose gradients are contractions
-again; so gradients cost as many products as the value does, and under vmap the batch is one more named dimension.
+An equation together with the shapes of its operands is worked out once into a plan (which diagonals to take, what
+to sum beforehand, what to contract with what, in which order) and kept. Each contraction is one op, whose
+gradients are contractions again; so gradients cost as many products as the value does, and under vmap the batch is
+one more named dimension.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ def einsum(*args: Any) -> Tensor:
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
     if not operands:
-        raise ValueError(f"einsum(): must provide at least one operand for {equation!r}. Pass the tensors after the equation.")
+        raise ValueError(
+            f"einsum(): must provide at least one operand for {equation!r}. Pass the tensors after the equation."
+        )
     plan = _plan(equation, tuple(tuple(t.shape) for t in operands))
     left = [_prepare(t, p) for t, p in zip(operands, plan.operands, strict=True)]
     if len(left) == 1:
@@ -120,7 +123,9 @@ def _letters(numbers: Sequence[int | EllipsisType]) -> str:
 
 
 def _error(equation: str, problem: str) -> RuntimeError:
-    return RuntimeError(f"einsum(): {problem} (in the equation {equation!r}). Correct the equation or the operands' shapes.")
+    return RuntimeError(
+        f"einsum(): {problem} (in the equation {equation!r}). Correct the equation or the operands' shapes."
+    )
 
 
 def _read_inputs(equation: str, inputs: str, shapes: Sequence[tuple[int, ...]]) -> tuple[list[str], str]:
@@ -129,18 +134,24 @@ def _read_inputs(equation: str, inputs: str, shapes: Sequence[tuple[int, ...]]) 
     if len(terms) != len(shapes):
         raise _error(
             equation,
-            f"{len(terms)} terms for {len(shapes)} operands: fewer or more operands were provided than the equation has",
+            (
+                f"{len(terms)} terms for {len(shapes)} operands: fewer or more operands were "
+                "provided than the equation has"
+            ),
         )
     split, longest = [], 0
     for number, (term, sizes) in enumerate(zip(terms, shapes, strict=True)):
         before, dots, after = term.partition("...")
         for c in before + after:
             if not (c.isascii() and c.isalpha()):
-                raise _error(equation, f"{c!r} of operand {number} is not a valid subscript: these are letters, or one '...'")
+                raise _error(
+                    equation, f"{c!r} of operand {number} is not a valid subscript: these are letters, or one '...'"
+                )
         named = len(before) + len(after)
         if named > len(sizes) or (not dots and named != len(sizes)):
             raise _error(
-                equation, f"the number of subscripts ({named}) does not match the {len(sizes)} dimensions of operand {number}"
+                equation,
+                f"the number of subscripts ({named}) does not match the {len(sizes)} dimensions of operand {number}",
             )
         split.append((before, after, len(sizes) - named))
         longest = max(longest, len(sizes) - named)
@@ -168,15 +179,18 @@ def _sizes(equation: str, names: list[str], shapes: Sequence[tuple[int, ...]]) -
         for c, n in zip(own, lengths, strict=True):
             if seen.setdefault(c, n) != n:
                 raise _error(
-                    equation, f"subscript {c} is repeated for operand {number} but the sizes don't match, {n} != {seen[c]}"
+                    equation,
+                    f"subscript {c} is repeated for operand {number} but the sizes don't match, {n} != {seen[c]}",
                 )
             known = sizes.get(c, 1)
             if known != 1 and n not in (1, known):
                 shown = "..." if ord(c) >= _ELLIPSIS else c
                 raise _error(
                     equation,
-                    f"subscript {shown} has size {n} for operand {number}, which does not broadcast with previously seen "
-                    f"size {known}",
+                    (
+                        f"subscript {shown} has size {n} for operand {number}, which does not broadcast with "
+                        f"previously seen size {known}"
+                    ),
                 )
             sizes[c] = known if n == 1 else n
     return sizes
@@ -193,7 +207,8 @@ def _plan(equation: str, shapes: tuple[tuple[int, ...], ...]) -> _Plan:
     sizes = _sizes(equation, names, shapes)
     # a dimension of size one that others have larger is left out, and broadcasts
     large = [
-        {c for c, n in zip(own, lengths, strict=True) if n == sizes[c]} for own, lengths in zip(names, shapes, strict=True)
+        {c for c, n in zip(own, lengths, strict=True) if n == sizes[c]}
+        for own, lengths in zip(names, shapes, strict=True)
     ]
     operands, left = [], []
     for number, own in enumerate(names):
@@ -207,7 +222,9 @@ def _plan(equation: str, shapes: tuple[tuple[int, ...], ...]) -> _Plan:
     for i, j in _path(left, out, sizes):
         y, x = left.pop(j), left.pop(i)
         wanted = {*out, *(c for n in left for c in n)}
-        made = out if not left else "".join(c for c in dict.fromkeys([*(c for c in x if c in y), *x, *y]) if c in wanted)
+        made = (
+            out if not left else "".join(c for c in dict.fromkeys([*(c for c in x if c in y), *x, *y]) if c in wanted)
+        )
         steps.append((i, j, f"{x},{y}->{made}"))
         left.append(made)
     return _Plan(tuple(operands), tuple(steps), ())
@@ -288,14 +305,17 @@ def tensordot(
         m, n = a.shape[i], b.shape[j]
         if m != n and 1 not in (m, n):
             raise RuntimeError(
-                f"tensordot: contracted dimensions need to match, but first has size {m} in dim {i} and second has size {n} "
-                f"in dim {j} (shapes {tuple(a.shape)} and {tuple(b.shape)}). Name dimensions of equal size in dims."
+                f"tensordot: contracted dimensions need to match, but first has size {m} in dim {i} "
+                f"and second has size {n} in dim {j} (shapes {tuple(a.shape)} and {tuple(b.shape)}). "
+                "Name dimensions of equal size in dims."
             )
     names = [chr(_ELLIPSIS + i) for i in range(len(a.shape) + len(b.shape))]
     a_names, b_names = names[: len(a.shape)], names[len(a.shape) :]
     for i, j in zip(first, second, strict=True):
         b_names[j] = a_names[i]
-    wanted = [c for i, c in enumerate(a_names) if i not in first] + [c for j, c in enumerate(b_names) if j not in second]
+    wanted = [c for i, c in enumerate(a_names) if i not in first] + [
+        c for j, c in enumerate(b_names) if j not in second
+    ]
     if any(a.shape[i] != b.shape[j] for i, j in zip(first, second, strict=True)):
         # a dimension of size one meets a longer one: the longer one is summed first
         a = _sum_longer(a, first, b, second)
@@ -315,8 +335,8 @@ def _dims_to_contract(a: Tensor, b: Tensor, dims: Any) -> tuple[list[int], list[
     if isinstance(dims, int):
         if dims < 0 or dims > min(len(a.shape), len(b.shape)):
             raise RuntimeError(
-                f"tensordot expects dims >= 0 and at most the dimensions of both tensors, but got dims={dims} for shapes "
-                f"{tuple(a.shape)} and {tuple(b.shape)}."
+                f"tensordot expects dims >= 0 and at most the dimensions of both tensors, but got dims={dims} for "
+                f"shapes {tuple(a.shape)} and {tuple(b.shape)}."
             )
         return list(range(len(a.shape) - dims, len(a.shape))), list(range(dims))
     first, second = dims

@@ -1,8 +1,8 @@
 """Elementwise functions under torch's names.
 
-Most are ops of the table as they stand, and are in ndgrad.api.pointwise. Here are those that take more than arrays and keywords
-(`alpha=`, `rounding_mode=`, bounds that may be absent), or that are several ops under one name. Questions with yes-or-no answers are in
-ndgrad.api.comparison.
+Most are ops of the table as they stand, and are in ndgrad.api.pointwise. Here are those that take more than arrays and
+keywords (`alpha=`, `rounding_mode=`, bounds that may be absent), or that are several ops under one name. Questions with
+yes-or-no answers are in ndgrad.api.comparison.
 """
 
 from __future__ import annotations
@@ -16,7 +16,18 @@ from ndgrad.arrays.precision import is_floating, result_dtype
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.out_argument import write_out
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
-from ndgrad.ops import activation, arithmetic, bitwise, cast, error_function, exponential, fill, rounding, selection, trigonometric  # noqa: F401
+from ndgrad.ops import (  # noqa: F401  # some only so that their ops are in the table
+    activation,
+    arithmetic,
+    bitwise,
+    cast,
+    error_function,
+    exponential,
+    fill,
+    rounding,
+    selection,
+    trigonometric,
+)
 from ndgrad.ops import complex as complex_ops
 from ndgrad.storage import locked
 
@@ -34,7 +45,8 @@ __all__ = [
 METHODS = (
     "add", "sub", "div", "positive", "float_power", "logit", "sinc", "sign", "nan_to_num", "clamp", "hardshrink",
     "conj", "conj_physical",
-    "abs_", "add_", "sub_", "div_", "float_power_", "logit_", "sinc_", "sign_", "nan_to_num_", "clamp_", "conj_physical_",
+    "abs_", "add_", "sub_", "div_", "float_power_", "logit_", "sinc_", "sign_", "nan_to_num_", "clamp_",
+    "conj_physical_",
 )  # fmt: skip
 
 #: `x.where(condition, other)` has its arguments in another order than the function.
@@ -59,7 +71,7 @@ def _dtype(function: str, t: object) -> np.dtype[Any]:
     return np_dtype(t)
 
 
-# ----- arithmetic ------------------------------------------------------------------------------------------------------
+# ----- arithmetic -----------------------------------------------------------------------------------------------------
 
 
 def add(input: TensorLike, other: TensorLike, *, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
@@ -119,8 +131,8 @@ def sub_(self: Tensor, other: TensorLike, *, alpha: Number = 1) -> Tensor:
 def _scaled(function: str, input: TensorLike, other: Any, alpha: Number) -> TensorLike:
     if isinstance(alpha, float) and _kind(input) in "biu" and _kind(other) in "biu":
         raise RuntimeError(
-            f"{function}(): for integral input tensors, argument alpha must not be a floating point number, and is {alpha}. "
-            "Convert a tensor to a floating-point dtype first, or give an integer."
+            f"{function}(): for integral input tensors, argument alpha must not be a floating point number, "
+            f"and is {alpha}. Convert a tensor to a floating-point dtype first, or give an integer."
         )
     return arithmetic.mul.eager(other, alpha) if isinstance(other, Variable) else other * alpha
 
@@ -132,7 +144,8 @@ def _division(rounding_mode: str | None) -> Op:
     op = _DIVISIONS.get(rounding_mode)
     if op is None:
         raise RuntimeError(
-            f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found {rounding_mode!r}. Give one of these."
+            f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found {rounding_mode!r}. "
+            "Give one of these."
         )
     return op
 
@@ -165,7 +178,9 @@ def positive(input: Tensor) -> Tensor:
     tensor([ 1., -2.])
     """
     if _dtype("positive", input).kind == "b":
-        raise RuntimeError("positive(): the `+` operator on a bool tensor is not supported. Convert it to an integer dtype first.")
+        raise RuntimeError(
+            "positive(): the `+` operator on a bool tensor is not supported. Convert it to an integer dtype first."
+        )
     return input
 
 
@@ -208,7 +223,7 @@ def _as_dtype(value: TensorLike, dtype: np.dtype[Any]) -> TensorLike:
     return cast.cast(value, dtype=dtype) if isinstance(value, Variable) and np_dtype(value) != dtype else value
 
 
-# ----- functions with further arguments ------------------------------------------------------------------------------------
+# ----- functions with further arguments -------------------------------------------------------------------------------
 
 
 def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -305,10 +320,12 @@ def nan_to_num_(
     >>> ndgrad.tensor([float("nan"), 2.0]).nan_to_num_()
     tensor([0., 2.])
     """
-    return write(rounding.nan_to_num, self, (), {"nan": 0.0 if nan is None else nan, "posinf": posinf, "neginf": neginf})
+    return write(
+        rounding.nan_to_num, self, (), {"nan": 0.0 if nan is None else nan, "posinf": posinf, "neginf": neginf}
+    )
 
 
-# ----- choices -----------------------------------------------------------------------------------------------------------
+# ----- choices --------------------------------------------------------------------------------------------------------
 
 
 def clamp(
@@ -364,7 +381,9 @@ def where(
 
         return nonzero(condition, as_tuple=True)
     if input is None or other is None:
-        raise TypeError("where() takes a condition, or a condition and two values, and got one value. Give `input` and `other`.")
+        raise TypeError(
+            "where() takes a condition, or a condition and two values, and got one value. Give `input` and `other`."
+        )
     if _dtype("where", condition).kind != "b":
         raise RuntimeError(
             f"where expected condition to be a boolean tensor, but got a tensor with dtype {np_dtype(condition)}. "
@@ -389,10 +408,13 @@ def where_method(self: Tensor, condition: Tensor, other: TensorLike) -> Tensor:
 def _constant(like: Tensor, value: TensorLike) -> Tensor:
     """A number as a tensor, floats in the default dtype."""
     array = np.asarray(value)
-    return wrap(like.face, array.astype(dtypes.as_numpy_dtype(dtypes.get_default_dtype())) if isinstance(value, float) else array)
+    return wrap(
+        like.face,
+        array.astype(dtypes.as_numpy_dtype(dtypes.get_default_dtype())) if isinstance(value, float) else array,
+    )
 
 
-# ----- activations ---------------------------------------------------------------------------------------------------------
+# ----- activations ----------------------------------------------------------------------------------------------------
 
 # The constants for which a network's activations keep mean 0 and variance 1.
 _SELU = {"alpha": 1.6732632423543772, "scale": 1.0507009873554805, "input_scale": 1.0}
@@ -474,7 +496,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
     return _run(activation.hardshrink, (input,), out, lambd=lambd)
 
 
-# ----- complex numbers -----------------------------------------------------------------------------------------------------
+# ----- complex numbers ------------------------------------------------------------------------------------------------
 
 
 def abs_(self: Tensor) -> Tensor:
@@ -485,7 +507,9 @@ def abs_(self: Tensor) -> Tensor:
     tensor([1., 2.])
     """
     if np_dtype(self).kind == "c":
-        raise RuntimeError("abs_: In-place abs is not supported for complex tensors, since the result is real. Use abs().")
+        raise RuntimeError(
+            "abs_: In-place abs is not supported for complex tensors, since the result is real. Use abs()."
+        )
     return write(complex_ops.abs, self, (), {})
 
 
@@ -515,11 +539,13 @@ def _check_parts(function: str, first: Tensor, second: Tensor) -> None:
     a, b = _dtype(function, first), _dtype(function, second)
     if not is_floating(a) or not is_floating(b):
         raise RuntimeError(
-            f"{function}(): Expected both inputs to be Half, Float or Double tensors but got {a} and {b}. Convert them with .to()."
+            f"{function}(): Expected both inputs to be Half, Float or Double tensors but got {a} and {b}. "
+            "Convert them with .to()."
         )
     if a != b:
         raise RuntimeError(
-            f"{function}(): Expected object of scalar type {a} but got scalar type {b} for second argument. Convert one with .to()."
+            f"{function}(): Expected object of scalar type {a} but got scalar type {b} for second argument. "
+            "Convert one with .to()."
         )
 
 

@@ -45,8 +45,8 @@ def require_elements(name: str, input: Tensor, dims: tuple[int, ...] | None) -> 
     if dims is None:
         if math.prod(sizes) == 0:
             raise RuntimeError(
-                f"{name}(): Expected reduction dim to be specified for input.numel() == 0: of no elements (shape {sizes}) there is "
-                "none to choose. Give a dim whose size is not 0, or look at numel() first."
+                f"{name}(): Expected reduction dim to be specified for input.numel() == 0: of no elements (shape "
+                f"{sizes}) there is none to choose. Give a dim whose size is not 0, or look at numel() first."
             )
         return
     for d in dims:
@@ -71,7 +71,10 @@ def _extremum(
 ) -> Any:
     if isinstance(dim, Variable):
         if other is not None or keepdim:
-            raise TypeError(f"{name}(): argument 'dim' (position 2) must be int, not {type(dim).__name__}. Give a dim or another tensor.")
+            raise TypeError(
+                f"{name}(): argument 'dim' (position 2) must be int, not {type(dim).__name__}. "
+                "Give a dim or another tensor."
+            )
         other, dim = dim, None
     ndim = ndim_of(input, name)
     require_order(name, input)
@@ -83,7 +86,10 @@ def _extremum(
             return deliver(name, shape.reshape(full(input), shape=(1,) * ndim), out, input)
         return deliver(name, full.eager(input), out, input)
     if isinstance(dim, (tuple, list)):
-        raise TypeError(f"{name}(): argument 'dim' must be int, not {type(dim).__name__}. Use a{name}() to reduce several dimensions.")
+        raise TypeError(
+            f"{name}(): argument 'dim' must be int, not {type(dim).__name__}. Use a{name}() "
+            "to reduce several dimensions."
+        )
     require_elements(name, input, (as_dim(dim, ndim),) if ndim else ())
     if ndim:
         number = as_dim(dim, ndim)
@@ -112,9 +118,11 @@ def max(
     other: TensorLike | None = None,
     out: Tensor | Tensors | None = None,
 ) -> Tensor | return_types.max:
-    """The largest element; with `dim`, the largest along it and where it stands; with another tensor, the larger of each pair.
+    """The largest element; with `dim`, the largest along it and where it stands; with another
+    tensor, the larger of each pair.
 
-    Where several are largest, the form without indices shares the gradient among them, the form with gives it to the first.
+    Where several are largest, the form without indices shares the gradient among them, the form
+    with gives it to the first.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([[1.0, 5.0], [4.0, 2.0]])
@@ -141,7 +149,8 @@ def min(
     other: TensorLike | None = None,
     out: Tensor | Tensors | None = None,
 ) -> Tensor | return_types.min:
-    """The smallest element; with `dim`, the smallest along it and where it stands; with another tensor, the smaller of each pair.
+    """The smallest element; with `dim`, the smallest along it and where it stands; with another tensor,
+    the smaller of each pair.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([[1.0, 5.0], [4.0, 2.0]])
@@ -196,7 +205,9 @@ def aminmax(
     require_order("aminmax", input)
     dims = dims_of(None if dim is None else as_dim(dim, ndim), ndim)
     require_elements("aminmax", input, None if dim is None else dims)
-    result = return_types.aminmax(ops.amin(input, dim=dims, keepdim=keepdim), ops.amax(input, dim=dims, keepdim=keepdim))
+    result = return_types.aminmax(
+        ops.amin(input, dim=dims, keepdim=keepdim), ops.amax(input, dim=dims, keepdim=keepdim)
+    )
     return deliver("aminmax", result, out, input)
 
 
@@ -205,10 +216,15 @@ def _place(op: Op, input: Tensor, dim: int | None, keepdim: bool, out: Tensor | 
     ndim = ndim_of(input, name)
     kind = np_dtype(input).kind
     if kind == "c" or (kind == "b" and not input.on_numpy_face):
-        raise RuntimeError(f"{name}(): does not support {as_dtype(np_dtype(input))!r} input. Convert it to integers or floats first.")
+        raise RuntimeError(
+            f"{name}(): does not support {as_dtype(np_dtype(input))!r} input. Convert it to integers or floats first."
+        )
     if dim is None:
         if math.prod(input.shape) == 0:
-            raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Give a dim whose size is not 0.")
+            raise IndexError(
+                f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
+                "Give a dim whose size is not 0."
+            )
         result = op(shape.reshape(input, shape=(math.prod(input.shape),)), dim=0)
         result = shape.reshape(result, shape=(1,) * ndim) if keepdim else result
     else:

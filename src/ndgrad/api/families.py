@@ -1,7 +1,7 @@
 """Which families of functions there are, and when they are loaded.
 
-Some are loaded with the package. The others, which together would add as much to the import as NumPy's half, are loaded when one of
-their names is first looked up; these names are listed in `later`, which is written by scripts/surface.py.
+Some are loaded with the package. The others, which together would add as much to the import as NumPy's half, are loaded
+when one of their names is first looked up; these names are listed in `later`, which is written by scripts/surface.py.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from ndgrad.api.public import publish
 
 #: The families that are loaded with the package.
 AT_ONCE = (
-    "pointwise", "elementwise", "comparison", "reduce", "index", "data", "creation", "convert", "describe", "fill", "shape",
-    "split", "join", "extremum", "product",
+    "pointwise", "elementwise", "comparison", "reduce", "index", "data", "creation", "convert", "describe", "fill",
+    "shape", "split", "join", "extremum", "product",
 )  # fmt: skip
 WHEN_FIRST_USED = (
-    "random", "rearrange", "triangle", "norm", "scan", "statistics", "dlpack", "einsum", "matrix", "gather", "slices", "order",
-    "gamma", "special",
+    "random", "rearrange", "triangle", "norm", "scan", "statistics", "dlpack", "einsum", "matrix", "gather", "slices",
+    "order", "gamma", "special",
 )  # fmt: skip
 
 

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from ndgrad._typing import Dims, FactoryOptions, Tensor
 
 __all__ = [
-    "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft",
-    "ihfft2", "ihfftn", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
+    "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft", "ifft2", "ifftn", "ifftshift",
+    "ihfft", "ihfft2", "ihfftn", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip
 
 #: Dimensions, and how many points each is to have (None: as many as there are).
 _Plan = tuple[tuple[int, ...], tuple[int | None, ...]]
 
-# ----- reading arguments -----------------------------------------------------------------------------------------------
+# ----- reading arguments ----------------------------------------------------------------------------------------------
 
 
 def _floating(name: str, input: Tensor, *, real: bool = False) -> Tensor:
@@ -50,11 +50,13 @@ def _floating(name: str, input: Tensor, *, real: bool = False) -> Tensor:
         return cast.cast(input, dtype=as_numpy_dtype(get_default_dtype()))
     if real and dtype.kind == "c":
         raise RuntimeError(
-            f"{name} expects a real input tensor, but got {as_dtype(dtype)!r}. Pass its .real, or use a transform of complex numbers."
+            f"{name} expects a real input tensor, but got {as_dtype(dtype)!r}. Pass its .real, "
+            "or use a transform of complex numbers."
         )
     if dtype.itemsize == 2:
         raise RuntimeError(
-            f"{name}: Unsupported dtype {as_dtype(dtype)!r}: there are no transforms in half precision. Convert it with .float()."
+            f"{name}: Unsupported dtype {as_dtype(dtype)!r}: there are no transforms in half precision. "
+            "Convert it with .float()."
         )
     return input
 
@@ -63,7 +65,9 @@ def _scale(name: str, norm: str | None, forward: bool) -> str:
     if norm == "ortho":
         return "root"
     if norm not in (None, "backward", "forward"):
-        raise RuntimeError(f'{name}: Invalid normalization mode: {norm!r}. Give "ortho", "forward" or "backward", the default.')
+        raise RuntimeError(
+            f'{name}: Invalid normalization mode: {norm!r}. Give "ortho", "forward" or "backward", the default.'
+        )
     return "full" if forward == (norm == "forward") else "none"
 
 
@@ -78,8 +82,8 @@ def _dims_and_sizes(name: str, input: Tensor, s: Sequence[int] | None, dim: Dims
     if dims is None:
         if sizes is not None and len(sizes) > ndim:
             raise RuntimeError(
-                f"{name}: Got shape with {len(sizes)} values but input tensor only has {ndim} dimensions. Give at most one "
-                "size per dimension."
+                f"{name}: Got shape with {len(sizes)} values but input tensor only has {ndim} dimensions. "
+                "Give at most one size per dimension."
             )
         numbers = tuple(range(0 if sizes is None else ndim - len(sizes), ndim))
     else:
@@ -104,7 +108,8 @@ def _unique(name: str, dims: tuple[int, ...]) -> tuple[int, ...]:
 def _resized(name: str, input: Tensor, plan: _Plan, halved: bool = False) -> tuple[Tensor, int]:
     """The input with as many points along the dims as planned, and the number of points of the last one.
 
-    `halved`: the input is half of a spectrum, and sizes count points of the result: the last dimension needs n // 2 + 1.
+    `halved`: the input is half of a spectrum, and sizes count points of the result: the last
+    dimension needs n // 2 + 1.
     """
     dims, sizes = plan
     shape = tuple(input.shape)
@@ -114,8 +119,8 @@ def _resized(name: str, input: Tensor, plan: _Plan, halved: bool = False) -> tup
     for d, n in zip(dims, points, strict=True):
         if n < 1:
             raise RuntimeError(
-                f"{name}: Invalid number of data points ({n}) specified for dimension {d} of an input of shape {list(shape)}. "
-                "A transform needs at least one."
+                f"{name}: Invalid number of data points ({n}) specified for dimension {d} of an input of shape "
+                f"{list(shape)}. A transform needs at least one."
             )
     last = points[-1] if points else 0
     if halved:
@@ -129,7 +134,7 @@ def _resized(name: str, input: Tensor, plan: _Plan, halved: bool = False) -> tup
     return input, last
 
 
-# ----- the three kinds -------------------------------------------------------------------------------------------------
+# ----- the three kinds ------------------------------------------------------------------------------------------------
 
 
 def _c2c(name: str, input: Tensor, plan: _Plan, norm: str | None, forward: bool) -> Tensor:
@@ -172,7 +177,7 @@ def _line(name: str, input: Tensor, n: int | None, dim: int) -> _Plan:
     return (existing_dim(dim, input.ndim),), (None if n is None else as_integer(name, "n", n),)
 
 
-# ----- one dimension ---------------------------------------------------------------------------------------------------
+# ----- one dimension --------------------------------------------------------------------------------------------------
 
 
 @both_worlds
@@ -238,7 +243,8 @@ def irfft(
 def hfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """The Fourier transform of a Hermitian-symmetric signal, of which `input` is the first half; it is real, of n points.
+    """The Fourier transform of a Hermitian-symmetric signal, of which `input` is the first
+    half; it is real, of n points.
 
     >>> import ndgrad
     >>> ndgrad.fft.hfft(ndgrad.tensor([1.0, 2.0]), n=2)
@@ -262,7 +268,7 @@ def ihfft(
     return deliver("ihfft", _r2c("ihfft", x, _line("ihfft", x, n, dim), norm, False), out, input)
 
 
-# ----- several dimensions ----------------------------------------------------------------------------------------------
+# ----- several dimensions ---------------------------------------------------------------------------------------------
 
 
 @both_worlds
@@ -382,7 +388,7 @@ def ihfftn(
     return deliver("ihfftn", _r2c("ihfftn", x, _dims_and_sizes("ihfftn", x, s, dim), norm, False), out, input)
 
 
-# ----- two dimensions: the same, along the last two --------------------------------------------------------------------
+# ----- two dimensions: the same, along the last two -------------------------------------------------------------------
 
 
 @both_worlds
@@ -494,7 +500,7 @@ def ihfft2(
     return ihfftn(input, s, dim, norm, out=out)
 
 
-# ----- frequencies -----------------------------------------------------------------------------------------------------
+# ----- frequencies ----------------------------------------------------------------------------------------------------
 
 
 def _frequencies(name: str, numbers: NDArray[Any], n: int, d: float, options: dict[str, Any]) -> Tensor:
@@ -502,7 +508,8 @@ def _frequencies(name: str, numbers: NDArray[Any], n: int, d: float, options: di
     dtype = given.dtype or as_numpy_dtype(get_default_dtype())
     if not is_inexact(dtype):
         raise RuntimeError(
-            f"{name} requires a floating point or complex dtype, and dtype is {as_dtype(dtype)!r}. Leave it out, or give one."
+            f"{name} requires a floating point or complex dtype, and dtype is {as_dtype(dtype)!r}. "
+            "Leave it out, or give one."
         )
     with np.errstate(divide="ignore", invalid="ignore"):
         values = numbers / np.float64(n * as_number(name, "d", d))
@@ -512,7 +519,9 @@ def _frequencies(name: str, numbers: NDArray[Any], n: int, d: float, options: di
 def _count(name: str, n: int) -> int:
     count = as_integer(name, "n", n)
     if count < 0:
-        raise RuntimeError(f"{name}: Trying to create tensor with negative dimension {count}: n counts points. Give 0 or more.")
+        raise RuntimeError(
+            f"{name}: Trying to create tensor with negative dimension {count}: n counts points. Give 0 or more."
+        )
     return count
 
 

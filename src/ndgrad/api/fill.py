@@ -39,8 +39,8 @@ def copy_(self: Tensor, src: TensorLike, non_blocking: bool = False) -> Tensor:
     have, want = tuple(source.shape), tuple(self.shape)
     if len(have) > len(want) or not all(h in (1, w) for h, w in zip(have[::-1], want[::-1])):
         raise RuntimeError(
-            f"copy_: a source of shape {list(have)} does not broadcast to the tensor's shape {list(want)}. Give one that "
-            "does."
+            f"copy_: a source of shape {list(have)} does not broadcast to the tensor's shape {list(want)}. "
+            "Give one that does."
         )
     return write(ops.copy, self, (source,), {})
 
@@ -79,7 +79,9 @@ def _fitting(value: Any, dtype: np.dtype[Any]) -> Any:
     """A number that can be stored as `dtype` by dropping at most a fraction."""
     if isinstance(value, complex) and dtype.kind != "c":
         if value.imag:
-            raise RuntimeError(f"value cannot be converted to type {dtype} without overflow: {value} has an imaginary part.")
+            raise RuntimeError(
+                f"value cannot be converted to type {dtype} without overflow: {value} has an imaginary part."
+            )
         value = value.real
     return np.asarray(value).astype(dtype)[()] if dtype.kind in "biu" else value
 
@@ -94,7 +96,7 @@ def zero_(self: Tensor) -> Tensor:
     return write(ops.zero, self, (), {})
 
 
-# ----- memory ----------------------------------------------------------------------------------------------------------
+# ----- memory ---------------------------------------------------------------------------------------------------------
 
 
 def _replace(t: Tensor, name: str, array: Payload) -> Tensor:
@@ -119,8 +121,8 @@ def resize_(self: Tensor, *sizes: Shape, memory_format: MemoryFormat = None) -> 
     _check_plain(self, "resize_")
     if self.requires_grad or stake_of(self) == TANGENT:
         raise RuntimeError(
-            f"cannot resize variables that require grad or carry a tangent (shape {tuple(self.shape)}). Use reshape(), or resize a "
-            "detach()ed clone()."
+            f"cannot resize variables that require grad or carry a tangent (shape {tuple(self.shape)}). "
+            "Use reshape(), or resize a detach()ed clone()."
         )
     shape = as_shape(sizes)
     if any(n < 0 for n in shape):
@@ -178,8 +180,8 @@ def set_(
         array = memory_of(source)
         if array.dtype != dtype:
             raise RuntimeError(
-                f"Could not set tensor of type {array.dtype} to a tensor of type {dtype}. Convert the source with .to() "
-                "first."
+                f"Could not set tensor of type {array.dtype} to a tensor of type {dtype}. "
+                "Convert the source with .to() first."
             )
         if size is None:
             return _replace(self, "set_", array)
@@ -198,5 +200,6 @@ def set_(
 def _check_plain(t: Tensor, name: str) -> None:
     if batch_dims(t) or isinstance(t._array, Variable):
         raise RuntimeError(
-            f"{name}: the memory of a tensor inside a function transform cannot be exchanged. Use out-of-place ops there."
+            f"{name}: the memory of a tensor inside a function transform cannot be exchanged. "
+            "Use out-of-place ops there."
         )

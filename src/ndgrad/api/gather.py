@@ -1,8 +1,9 @@
 """Single elements named by index tensors and masks, under torch's names: gather and scatter, take and put, masked_fill.
 
-An index is a tensor of integers within bounds, and negative ones count from the end only in take, put and take_along_dim.
-Everything is checked before anything is written. An in-place form is the same function with `write` in the place of the call
-(`run`). Where an index names a place twice, what overwrites keeps the last value, which alone gets a gradient.
+An index is a tensor of integers within bounds, and negative ones count from the end only in take, put and
+take_along_dim. Everything is checked before anything is written. An in-place form is the same function with
+`write` in the place of the call (`run`). Where an index names a place twice, what overwrites keeps the last value,
+which alone gets a gradient.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from ndgrad.ops.table import Op
 
 __all__ = [
-    "gather", "scatter", "scatter_add", "scatter_reduce", "masked_fill", "masked_select", "masked_scatter", "nonzero", "argwhere",
-    "take", "take_along_dim", "put",
+    "gather", "scatter", "scatter_add", "scatter_reduce", "masked_fill", "masked_select", "masked_scatter", "nonzero",
+    "argwhere", "take", "take_along_dim", "put",
 ]  # fmt: skip
 METHODS = (*__all__, "scatter_", "scatter_add_", "scatter_reduce_", "masked_fill_", "masked_scatter_", "put_")
 
@@ -42,7 +43,9 @@ def as_tensor(name: str, argument: str, like: Tensor, value: TensorLike) -> Tens
         return value
     if is_raw_array(value):
         return wrap(like.face, value)
-    raise TypeError(f"{name}(): argument '{argument}' must be Tensor, not {type(value).__name__}. Wrap it in ndgrad.tensor(...).")
+    raise TypeError(
+        f"{name}(): argument '{argument}' must be Tensor, not {type(value).__name__}. Wrap it in ndgrad.tensor(...)."
+    )
 
 
 def as_index(
@@ -53,7 +56,8 @@ def as_index(
     dtype = np_dtype(index)
     if dtype.kind not in "iu":
         raise error(
-            f"{name}(): Expected dtype int32/int64 for index, and it is {dtype} (shape {tuple(index.shape)}). Convert it with .long()."
+            f"{name}(): Expected dtype int32/int64 for index, and it is {dtype} (shape {tuple(index.shape)}). "
+            "Convert it with .long()."
         )
     return index if dtype.itemsize >= 4 and dtype.kind == "i" else cast.cast(index, dtype=np.dtype(np.int64))
 
@@ -69,26 +73,32 @@ def numel(t: Tensor) -> int:
 def same_dtype(name: str, input: Tensor, source: Tensor, error: type[Exception] = RuntimeError) -> None:
     if np_dtype(input) != np_dtype(source):
         raise error(
-            f"{name}(): Expected self.dtype to be equal to src.dtype, and they are {np_dtype(input)} and {np_dtype(source)}. "
-            "Convert one with .to()."
+            f"{name}(): Expected self.dtype to be equal to src.dtype, and they are {np_dtype(input)} and "
+            f"{np_dtype(source)}. Convert one with .to()."
         )
 
 
 def as_number(name: str, input: Tensor, value: Any) -> Number:
-    """A number to be written into `input`: floats are cut to integers for an integer tensor, what cannot be kept raises."""
+    """A number to be written into `input`: floats are cut to integers for an integer tensor, what
+    cannot be kept raises."""
     dtype = np_dtype(input)
     if not isinstance(value, (bool, int, float, complex, np.number, np.bool_)):
-        raise TypeError(f"{name}(): argument 'value' must be Tensor or Number, not {type(value).__name__}. Give one of these.")
+        raise TypeError(
+            f"{name}(): argument 'value' must be Tensor or Number, not {type(value).__name__}. Give one of these."
+        )
     if isinstance(value, (complex, np.complexfloating)) and dtype.kind != "c":
         if value.imag:
-            raise RuntimeError(f"{name}(): value cannot be converted to type {dtype} without overflow: {value} is complex. Give its .real.")
+            raise RuntimeError(
+                f"{name}(): value cannot be converted to type {dtype} without overflow: "
+                f"{value} is complex. Give its .real."
+            )
         value = value.real
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         if value != value or not limits.min <= value <= limits.max:
             raise RuntimeError(
-                f"{name}(): value cannot be converted to type {dtype} without overflow: it is {value}. Give one from {limits.min} "
-                f"to {limits.max}, or convert the tensor."
+                f"{name}(): value cannot be converted to type {dtype} without overflow: it is {value}. "
+                f"Give one from {limits.min} to {limits.max}, or convert the tensor."
             )
         return int(value)
     return bool(value) if dtype.kind == "b" else value
@@ -106,7 +116,9 @@ def fill_value(name: str, input: Tensor, value: TensorLike) -> Tensor | Number:
         )
     dtype = np_dtype(input)
     if np_dtype(value).kind == "c" and dtype.kind != "c":
-        raise RuntimeError(f"{name}(): value cannot be converted to type {dtype} without overflow: it is complex. Give its .real.")
+        raise RuntimeError(
+            f"{name}(): value cannot be converted to type {dtype} without overflow: it is complex. Give its .real."
+        )
     return value if np_dtype(value) == dtype else cast.cast(value, dtype=dtype)
 
 
@@ -114,7 +126,7 @@ def run(op: Op, in_place: bool, input: Tensor, *args: Tensor | Number, **setting
     return write(op, input, args, settings) if in_place else op(input, *args, **settings)
 
 
-# ----- gather and scatter --------------------------------------------------------------------------------------------------
+# ----- gather and scatter ---------------------------------------------------------------------------------------------
 
 
 def _check_index(name: str, dim: int, index: Tensor, limits: dict[str, Tensor]) -> None:
@@ -133,8 +145,8 @@ def _check_index(name: str, dim: int, index: Tensor, limits: dict[str, Tensor]) 
             if n > have[d] and (d != dim or what == "src"):
                 apart = "" if what == "src" else f" apart from dimension {dim}"
                 raise RuntimeError(
-                    f"{name}(): Size does not match at dimension {d}: expected index {list(sizes)} to be no larger than {what} "
-                    f"{list(have)}{apart}. Cut the index to that size."
+                    f"{name}(): Size does not match at dimension {d}: expected index {list(sizes)} to be no larger "
+                    f"than {what} {list(have)}{apart}. Cut the index to that size."
                 )
 
 
@@ -161,7 +173,9 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
     return deliver("gather", result, out, input)
 
 
-def _scatter_arguments(name: str, input: Tensor, dim: int, index: Tensor, source: Any) -> tuple[Tensor, int, Tensor, Any]:
+def _scatter_arguments(
+    name: str, input: Tensor, dim: int, index: Tensor, source: Any
+) -> tuple[Tensor, int, Tensor, Any]:
     """Target, dim, index and source as the ops want them: all of one rank, the source cut to the index."""
     dim = as_dim(dim, input.ndim)
     index = line(as_index(name, input, index))
@@ -194,14 +208,19 @@ def _scatter(
     in_place: bool,
 ) -> Tensor:
     if (src is None) == (value is None):
-        raise TypeError(f"{name}() takes a tensor 'src' or a number 'value', and got {'neither' if src is None else 'both'}. Give one.")
+        raise TypeError(
+            f"{name}() takes a tensor 'src' or a number 'value', and got {'neither' if src is None else 'both'}. "
+            "Give one."
+        )
     source = src if value is None else value
     if is_raw_array(source) and not isinstance(source, Variable):
         source = wrap(input.face, source)
     if not isinstance(source, Variable):
         source = as_number(name, input, source)
     if reduce not in (None, "add", "multiply"):
-        raise RuntimeError(f"{name}(): reduce argument must be either add or multiply, and is {reduce!r}. scatter_reduce() knows more.")
+        raise RuntimeError(
+            f"{name}(): reduce argument must be either add or multiply, and is {reduce!r}. scatter_reduce() knows more."
+        )
     target, dim, index, source = _scatter_arguments(name, input, dim, index, source)
     if reduce == "multiply":
         if not isinstance(source, Variable):
@@ -289,7 +308,7 @@ def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     return _scatter_add("scatter_add_", self, dim, index, src, True)
 
 
-# ----- scatter_reduce -------------------------------------------------------------------------------------------------------
+# ----- scatter_reduce -------------------------------------------------------------------------------------------------
 
 _EXTREMES = {"amax": True, "amin": False, "max": True, "min": False}
 
@@ -320,11 +339,16 @@ def reduce_along(
     name: str, input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool, in_place: bool
 ) -> Tensor:
     if reduce not in ("sum", "prod", "mean", *_EXTREMES):
-        raise RuntimeError(f"{name}(): reduce argument must be either sum, prod, mean, amax or amin, got {reduce!r}. Give one of these.")
+        raise RuntimeError(
+            f"{name}(): reduce argument must be either sum, prod, mean, amax or amin, "
+            f"got {reduce!r}. Give one of these."
+        )
     target, dim, index, src = _scatter_arguments(name, input, dim, index, as_tensor(name, "src", input, src))
     if reduce in _EXTREMES:
         if np_dtype(input).kind == "c":
-            raise NotImplementedError(f"{name}(): {reduce} is not defined for {np_dtype(input)}, which has no order. Reduce abs().")
+            raise NotImplementedError(
+                f"{name}(): {reduce} is not defined for {np_dtype(input)}, which has no order. Reduce abs()."
+            )
         settings = {"dim": dim, "largest": _EXTREMES[reduce], "include_self": include_self}
         result = run(ops.scatter_extreme, in_place, target, index, src, **settings)
     else:
@@ -371,19 +395,22 @@ def scatter_reduce_(
     return reduce_along("scatter_reduce_", self, dim, index, src, reduce, include_self, True)
 
 
-# ----- masks ------------------------------------------------------------------------------------------------------------------
+# ----- masks ----------------------------------------------------------------------------------------------------------
 
 
 def _mask(name: str, input: Tensor, mask: Tensor, in_place: bool) -> Tensor:
     mask = as_tensor(name, "mask", input, mask)
     if np_dtype(mask).kind != "b":
-        raise RuntimeError(f"{name}(): only supports boolean masks, but got mask with dtype {np_dtype(mask)}. Use .bool().")
+        raise RuntimeError(
+            f"{name}(): only supports boolean masks, but got mask with dtype {np_dtype(mask)}. Use .bool()."
+        )
     try:
         common = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
     except ValueError:
         raise RuntimeError(
-            f"{name}(): the shapes {list(input.shape)} of the tensor and {list(mask.shape)} of the mask do not broadcast: The size of "
-            "tensor a must match the size of tensor b in every dimension where neither is 1. Reshape the mask."
+            f"{name}(): the shapes {list(input.shape)} of the tensor and {list(mask.shape)} of the mask do "
+            "not broadcast: The size of tensor a must match the size of tensor b in every dimension where neither "
+            "is 1. Reshape the mask."
         ) from None
     if in_place and common != tuple(input.shape):
         raise RuntimeError(
@@ -401,7 +428,9 @@ def masked_fill(input: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
     >>> ndgrad.masked_fill(x, x < 0, 0.0)
     tensor([1., 0., 3.])
     """
-    return index_ops.masked_fill(input, _mask("masked_fill", input, mask, False), fill_value("masked_fill", input, value))
+    return index_ops.masked_fill(
+        input, _mask("masked_fill", input, mask, False), fill_value("masked_fill", input, value)
+    )
 
 
 def masked_fill_(self: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
@@ -411,7 +440,12 @@ def masked_fill_(self: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
     >>> ndgrad.ones(2).masked_fill_(ndgrad.tensor([True, False]), 7.0)
     tensor([7., 1.])
     """
-    return write(index_ops.masked_fill, self, (_mask("masked_fill_", self, mask, True), fill_value("masked_fill", self, value)), {})
+    return write(
+        index_ops.masked_fill,
+        self,
+        (_mask("masked_fill_", self, mask, True), fill_value("masked_fill", self, value)),
+        {},
+    )
 
 
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -441,7 +475,8 @@ def _masked_scatter(name: str, input: Tensor, mask: Tensor, source: Tensor, in_p
         wanted = int(np.count_nonzero(mask._array))
         if wanted > numel(source):
             raise RuntimeError(
-                f"{name}(): Number of elements of source < number of ones in mask: {numel(source)} < {wanted}. Give a longer source."
+                f"{name}(): Number of elements of source < number of ones in mask: "
+                f"{numel(source)} < {wanted}. Give a longer source."
             )
     if not numel(source):
         return input if in_place else cast.clone(input)
@@ -504,7 +539,7 @@ def argwhere(input: Tensor) -> Tensor:
     return index_ops.nonzero(input)
 
 
-# ----- take and put -------------------------------------------------------------------------------------------------------------
+# ----- take and put ---------------------------------------------------------------------------------------------------
 
 
 def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -516,7 +551,9 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
     index = as_index("take", input, index)
     if numel(index) and not numel(input):
-        raise IndexError(f"take(): tried to take from an empty tensor (shape {tuple(input.shape)}). Look at numel() first.")
+        raise IndexError(
+            f"take(): tried to take from an empty tensor (shape {tuple(input.shape)}). Look at numel() first."
+        )
     return deliver("take", ops.take(input, index), out, input)
 
 
@@ -526,8 +563,8 @@ def _put(name: str, input: Tensor, index: Tensor, source: Tensor, accumulate: bo
     same_dtype(name, input, source)
     if numel(source) != numel(index):
         raise IndexError(
-            f"{name}(): Expected source and index to have the same number of elements, but got source.numel() = {numel(source)}, "
-            f"index.numel() = {numel(index)}. Expand the source to the index."
+            f"{name}(): Expected source and index to have the same number of elements, but got source.numel() "
+            f"= {numel(source)}, index.numel() = {numel(index)}. Expand the source to the index."
         )
     if tuple(source.shape) != tuple(index.shape):
         source = shape.reshape(source, shape=tuple(index.shape))
@@ -569,8 +606,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
         return deliver("take_along_dim", ops.take(input, shape.reshape(indices, shape=(numel(indices),))), out, input)
     if input.ndim != indices.ndim:
         raise RuntimeError(
-            f"take_along_dim(): input and indices should have the same number of dimensions, but got {input.ndim} dimensions for input, "
-            f"and {indices.ndim} dimensions for indices. Unsqueeze the shorter one."
+            f"take_along_dim(): input and indices should have the same number of dimensions, but got {input.ndim} "
+            f"dimensions for input, and {indices.ndim} dimensions for indices. Unsqueeze the shorter one."
         )
     dim = as_dim(dim, input.ndim)
     x, indices = line(input), line(indices)
@@ -579,8 +616,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
         rest = np.broadcast_shapes(rest_x, rest_i)
     except ValueError:
         raise RuntimeError(
-            f"take_along_dim(): input {list(x.shape)} and indices {list(indices.shape)} do not broadcast apart from dim {dim}: The size of "
-            "tensor a must match the size of tensor b where neither is 1. Expand one of them."
+            f"take_along_dim(): input {list(x.shape)} and indices {list(indices.shape)} do not broadcast apart from "
+            f"dim {dim}: The size of tensor a must match the size of tensor b where neither is 1. Expand one of them."
         ) from None
     x = _expanded(x, (*rest[:dim], x.shape[dim], *rest[dim:]))
     indices = _expanded(indices, (*rest[:dim], indices.shape[dim], *rest[dim:]))

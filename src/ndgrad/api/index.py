@@ -1,8 +1,9 @@
 """Reading and writing by index, on both faces.
 
-An index is taken apart into a basic part (ints, slices, None), which is a view, and arrays, which the `index` op takes for
-leading dimensions: the view's indexed dimensions go to the front, are indexed, and the result goes where the rules of
-indexing put it. The faces differ in one point: beside arrays, an int is an array to NumPy, and is applied first by torch.
+An index is taken apart into a basic part (ints, slices, None), which is a view, and arrays, which the `index` op
+takes for leading dimensions: the view's indexed dimensions go to the front, are indexed, and the result goes
+where the rules of indexing put it. The faces differ in one point: beside arrays, an int is an array to NumPy, and
+is applied first by torch.
 """
 
 from __future__ import annotations
@@ -56,10 +57,12 @@ def _is_basic(item: object) -> bool:
 
 
 def with_numbers(index: Any) -> Any:
-    """An index with ints in the place of single integers: NumPy's, and 0-d tensors of integers, which are ints to both faces.
+    """An index with ints in the place of single integers: NumPy's, and 0-d tensors of integers,
+    which are ints to both faces.
 
-    What NumPy views by an int is then a view by a computed one (`a[np.argmax(a)]`) too. Inside vmap, a number that differs from
-    sample to sample stays an array, and so does on NumPy's face one that was made as an array (`np.array(1)`), by which NumPy copies.
+    What NumPy views by an int is then a view by a computed one (`a[np.argmax(a)]`) too. Inside vmap, a number that
+    differs from sample to sample stays an array, and so does on NumPy's face one that was made as an array
+    (`np.array(1)`), by which NumPy copies.
     """
     if index.__class__ is not tuple:
         return _number(index)
@@ -72,7 +75,13 @@ def with_numbers(index: Any) -> Any:
 def _number(item: Any) -> Any:
     if isinstance(item, np.integer):
         return int(item)
-    if not isinstance(item, Variable) or item.ndim or item.own_dispatch or np_dtype(item).kind not in "iu" or batch_dims(item):
+    if (
+        not isinstance(item, Variable)
+        or item.ndim
+        or item.own_dispatch
+        or np_dtype(item).kind not in "iu"
+        or batch_dims(item)
+    ):
         return item
     if item._meta is not None and item._meta.indexes_as_array:
         return item
@@ -85,7 +94,8 @@ def _is_array_of_ints(item: object) -> bool:
 
 
 def _as_written(index: Any) -> tuple[Any, ...] | None:
-    """The items of an index of Python ints, slices of them, None and Ellipsis: by far the commonest, and nothing needs converting."""
+    """The items of an index of Python ints, slices of them, None and Ellipsis: by far the commonest, and
+    nothing needs converting."""
     items = index if index.__class__ is tuple else (index,)
     for item in items:
         kind = item.__class__
@@ -110,7 +120,9 @@ def getitem(self: Tensor, index: Index) -> Tensor:
     >>> x[0], x[:, 1], x[x > 2]
     (tensor([1, 2]), tensor([2, 4]), tensor([3, 4]))
     """
-    if (process.overriding or self.__class__ not in KNOWN) and (other := answer(getitem, (self, index), {})) is not UNASKED:
+    if (process.overriding or self.__class__ not in KNOWN) and (
+        other := answer(getitem, (self, index), {})
+    ) is not UNASKED:
         return other
     if index.__class__ is int:
         return select(self, index)
@@ -159,8 +171,14 @@ def _by_items(self: Tensor, items: tuple[Any, ...]) -> Any:
     if not self.on_numpy_face and out.ndim > 1 and back != tuple(range(len(back))):
         # NumPy leaves the indexed dimensions first in memory; torch's result can be viewed in another shape
         return cast.clone_ordered(out, order=tuple(range(out.ndim)))
-    if self.on_numpy_face and (out.ndim or any(i is Ellipsis for i in items)) and all(_is_basic(i) or _is_integer(i) for i in items):
-        meta_of(out).picked = Picked(self, functools.partial(getitem, self, items), functools.partial(setitem, self, items))
+    if (
+        self.on_numpy_face
+        and (out.ndim or any(i is Ellipsis for i in items))
+        and all(_is_basic(i) or _is_integer(i) for i in items)
+    ):
+        meta_of(out).picked = Picked(
+            self, functools.partial(getitem, self, items), functools.partial(setitem, self, items)
+        )
     return out
 
 
@@ -188,8 +206,8 @@ def select(self: Tensor, index: int) -> Tensor:
             raise _unfit(self, (index,), error) from None
         size = self.shape[0]
         raise IndexError(
-            f"index {index} is out of bounds for dimension 0 with size {size} (shape {tuple(self.shape)}). Indices run from "
-            f"{-size} to {size - 1}."
+            f"index {index} is out of bounds for dimension 0 with size {size} (shape {tuple(self.shape)}). "
+            f"Indices run from {-size} to {size - 1}."
         ) from None
 
 
@@ -222,13 +240,16 @@ def setitem(self: Tensor, index: Index, value: ArrayLike) -> None:
     if np_dtype(put) != np_dtype(self):
         put = _converted(self, put, strict=put is given and not one_by_mask)
     if one_by_mask:
-        write(ops.masked_fill, self, (_as_tensor(self, mask), shape_ops.reshape(put, shape=()) if put.ndim else put), {})
+        write(
+            ops.masked_fill, self, (_as_tensor(self, mask), shape_ops.reshape(put, shape=()) if put.ndim else put), {}
+        )
         return
     put_at(self, items, put, accumulate=False)
 
 
 def put_at(self: Any, items: tuple[Any, ...], value: Tensor, *, accumulate: bool) -> None:
-    """`self[items] = value`, or with `accumulate` `+=` in which repeated indices all count, for an index with arrays."""
+    """`self[items] = value`, or with `accumulate` `+=` in which repeated indices all count,
+    for an index with arrays."""
     parsed = parse(self, items)
     part = ops.getitem(self, index=parsed.basic) if parsed.basic else self
     if not parsed.arrays:
@@ -255,11 +276,15 @@ def with_put(self: Tensor, items: tuple[Any, ...], value: Tensor, *, accumulate:
 
 
 def _items(t: Tensor, index: Any) -> tuple[Any, ...]:
-    """The items of an index. On torch's face a short list that holds more than numbers counts as a tuple; NumPy's is an array."""
+    """The items of an index. On torch's face a short list that holds more than numbers counts as a
+    tuple; NumPy's is an array."""
     if isinstance(index, tuple):
         return index
     if isinstance(index, list) and not t.on_numpy_face and len(index) < 32:
-        if any(i is None or i is Ellipsis or isinstance(i, (Variable, slice, list, tuple, range, np.ndarray)) for i in index):
+        if any(
+            i is None or i is Ellipsis or isinstance(i, (Variable, slice, list, tuple, range, np.ndarray))
+            for i in index
+        ):
             return tuple(index)
     return (index,)
 
@@ -268,7 +293,8 @@ def parse(t: Tensor, items: tuple[Any, ...]) -> Parsed:
     """Take an index with arrays apart."""
     items = tuple(_normalise(t, item) for item in items)
     ints_are_arrays = t.on_numpy_face and any(isinstance(i, list) for i in items)
-    # NumPy looks at the index as it is written: an Ellipsis between arrays separates them even where it stands for nothing
+    # NumPy looks at the index as it is written: an Ellipsis between arrays separates them even
+    # where it stands for nothing
     places = [n for n, item in enumerate(items) if isinstance(item, list) or (ints_are_arrays and _is_int(item))]
     items = _expand_ellipsis(t, items)
     _check_masks(t, items)
@@ -305,14 +331,16 @@ def _plain_slice(s: slice) -> slice:
 
 
 def _normalise(t: Tensor, item: Any) -> Any:
-    """One item of an index: an int, slice or None as it is, arrays as a list of integer tensors (a mask gives several)."""
+    """One item of an index: an int, slice or None as it is, arrays as a list of integer tensors
+    (a mask gives several)."""
     if isinstance(item, Variable):
         item = _number(item)
     if _is_basic(item):
         return _basic((item,))[0]
     if not isinstance(item, Variable):
         item = _index_array(t, item)
-        if item.ndim == 0 and not t.on_numpy_face:  # beside torch's face a 0-d array of NumPy's is a number too; in NumPy it copies
+        # beside torch's face a 0-d array of NumPy's is a number too; in NumPy it copies
+        if item.ndim == 0 and not t.on_numpy_face:
             item = _number(item)
             if item.__class__ is int:
                 return item
@@ -320,8 +348,8 @@ def _normalise(t: Tensor, item: Any) -> Any:
         return _nonzero(item)
     if np_dtype(item).kind not in "iu":
         raise IndexError(
-            f"tensors used as indices must be integers or booleans, and this one is {np_dtype(item)} of shape {tuple(item.shape)}. "
-            "Convert it with .long(), or compare to make a mask."
+            f"tensors used as indices must be integers or booleans, and this one is {np_dtype(item)} of shape "
+            f"{tuple(item.shape)}. Convert it with .long(), or compare to make a mask."
         )
     return [item]
 
@@ -349,7 +377,9 @@ def _place(t: Tensor, i: int | Tensor) -> Tensor:
 
 
 def _is_mask(item: object) -> bool:
-    return (isinstance(item, Variable) and np_dtype(item).kind == "b") or (isinstance(item, np.ndarray) and item.dtype.kind == "b")
+    return (isinstance(item, Variable) and np_dtype(item).kind == "b") or (
+        isinstance(item, np.ndarray) and item.dtype.kind == "b"
+    )
 
 
 class _Mask(list[Any]):
@@ -379,10 +409,12 @@ def _check_masks(t: Tensor, items: tuple[Any, ...]) -> None:
     """A mask must have the sizes of the dimensions it indexes."""
     at = 0
     for place, item in enumerate(items):
-        if isinstance(item, _Mask) and not _fits(tuple(t.shape[at : at + len(item.shape)]), item.shape, t.on_numpy_face):
+        if isinstance(item, _Mask) and not _fits(
+            tuple(t.shape[at : at + len(item.shape)]), item.shape, t.on_numpy_face
+        ):
             raise IndexError(
-                f"The shape of the mask {list(item.shape)} at index {place} does not match the shape of the indexed tensor "
-                f"{list(t.shape)} at index {at}. Give a mask of the sizes that it selects from."
+                f"The shape of the mask {list(item.shape)} at index {place} does not match the shape of the indexed "
+                f"tensor {list(t.shape)} at index {at}. Give a mask of the sizes that it selects from."
             )
         at += _dimensions(item)
 
@@ -443,14 +475,15 @@ def _line_up(value: Tensor, target: Tensor, parsed: Parsed, back: tuple[int, ...
 
 
 def _fitted(value: Tensor, result: tuple[int, ...]) -> Tensor:
-    """The value without superfluous leading dimensions, once it is clear that it broadcasts to the indexed part's shape."""
+    """The value without superfluous leading dimensions, once it is clear that it broadcasts to
+    the indexed part's shape."""
     have = tuple(value.shape)
     while len(have) > len(result) and have[0] == 1:
         have = have[1:]
     if len(have) > len(result) or not all(h in (1, r) for h, r in zip(have[::-1], result[::-1], strict=False)):
         raise RuntimeError(
-            f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing result of shape {list(result)}. "
-            "Give a value of that shape, or one that broadcasts to it."
+            f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing result "
+            f"of shape {list(result)}. Give a value of that shape, or one that broadcasts to it."
         )
     return value if have == tuple(value.shape) else shape_ops.reshape(value, shape=have)
 
@@ -462,7 +495,8 @@ def _lead(arrays: Tensors) -> tuple[int, ...]:
     except ValueError:
         raise IndexError(
             "shape mismatch: indexing tensors could not be broadcast together with shapes "
-            f"{', '.join(str(list(a.shape)) for a in arrays)}. Reshape them so that they broadcast; x[i][:, j] takes a block."
+            f"{', '.join(str(list(a.shape)) for a in arrays)}. Reshape them so that they broadcast; "
+            "x[i][:, j] takes a block."
         ) from None
 
 
@@ -471,8 +505,8 @@ def _converted(t: Tensor, value: Tensor, *, strict: bool) -> Tensor:
     dtype = np_dtype(t)
     if strict and not t.on_numpy_face:
         raise RuntimeError(
-            f"Index put requires the source and destination dtypes match, got {dtype} for the destination and {np_dtype(value)} for the "
-            "source. Convert the value with .to(), or assign to a slice, which converts."
+            f"Index put requires the source and destination dtypes match, got {dtype} for the destination and "
+            f"{np_dtype(value)} for the source. Convert the value with .to(), or assign to a slice, which converts."
         )
     _refuse_complex(t, value)
     return cast.cast(value, dtype=dtype)

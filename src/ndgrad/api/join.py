@@ -31,15 +31,19 @@ def _checked(name: str, tensors: Tensors, error: type[Exception] = RuntimeError)
     """The tensors to join, as a tuple."""
     if isinstance(tensors, Variable) or not isinstance(tensors, Sequence):
         raise TypeError(
-            f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}. Put them "
-            "in a list; unbind() makes one of one tensor."
+            f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}. "
+            "Put them in a list; unbind() makes one of one tensor."
         )
     if not tensors:
-        raise error(f"{name}(): expected a non-empty list of Tensors, and got none. There is no shape or dtype to give the result.")
+        raise error(
+            f"{name}(): expected a non-empty list of Tensors, and got none. "
+            "There is no shape or dtype to give the result."
+        )
     for position, x in enumerate(tensors):
         if not isinstance(x, Variable) and not is_raw_array(x):
             raise TypeError(
-                f"{name}(): expected Tensor as element {position} in argument 0, but got {type(x).__name__}. Wrap it in ndgrad.tensor(...)."
+                f"{name}(): expected Tensor as element {position} in argument 0, but got {type(x).__name__}. "
+                "Wrap it in ndgrad.tensor(...)."
             )
     return tuple(tensors)
 
@@ -75,7 +79,9 @@ def cat(tensors: Tensors, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
 
 def _check_end_to_end(position: int, shape: tuple[int, ...], first: tuple[int, ...], dim: int) -> None:
     if not shape or not first:
-        raise RuntimeError(f"cat: zero-dimensional tensor (at position {position}) cannot be concatenated. Use stack().")
+        raise RuntimeError(
+            f"cat: zero-dimensional tensor (at position {position}) cannot be concatenated. Use stack()."
+        )
     if len(shape) != len(first):
         raise RuntimeError(
             f"cat: Tensors must have same number of dimensions: got {len(first)} and {len(shape)} (shapes {first} and "
@@ -83,8 +89,8 @@ def _check_end_to_end(position: int, shape: tuple[int, ...], first: tuple[int, .
         )
     if any(m != n and d != dim for d, (m, n) in enumerate(zip(first, shape, strict=True))):
         raise RuntimeError(
-            f"cat: Sizes of tensors must match except in dimension {dim}. Expected {list(first)} but got {list(shape)} for "
-            f"tensor number {position} in the list."
+            f"cat: Sizes of tensors must match except in dimension {dim}. Expected {list(first)} but got {list(shape)} "
+            f"for tensor number {position} in the list."
         )
 
 
@@ -149,7 +155,9 @@ def column_stack(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
             [2, 4]])
     """
     parts = _checked("column_stack", tensors)
-    return hstack([shape_ops.reshape(x, shape=(int(np.prod(tuple(x.shape))), 1)) if x.ndim <= 1 else x for x in parts], out=out)
+    return hstack(
+        [shape_ops.reshape(x, shape=(int(np.prod(tuple(x.shape))), 1)) if x.ndim <= 1 else x for x in parts], out=out
+    )
 
 
 def block_diag(*tensors: Tensor) -> Tensor:
@@ -171,7 +179,7 @@ def block_diag(*tensors: Tensor) -> Tensor:
     return ops.block_diag(*(atleast_2d(x) for x in tensors))
 
 
-# ----- grids -----------------------------------------------------------------------------------------------------------
+# ----- grids ----------------------------------------------------------------------------------------------------------
 
 
 def meshgrid(*tensors: Tensor | Tensors, indexing: str | None = None) -> tuple[Tensor, ...]:
@@ -193,10 +201,14 @@ def meshgrid(*tensors: Tensor | Tensors, indexing: str | None = None) -> tuple[T
         raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}.')
     for x in vectors:
         if x.ndim > 1:
-            raise RuntimeError(f"meshgrid: Expected 0D or 1D tensor in the tensor list but got shape {tuple(x.shape)}. Flatten it first.")
+            raise RuntimeError(
+                f"meshgrid: Expected 0D or 1D tensor in the tensor list but got shape {tuple(x.shape)}. "
+                "Flatten it first."
+            )
         if np_dtype(x) != np_dtype(vectors[0]):
             raise RuntimeError(
-                f"meshgrid expects all tensors to have the same dtype, and got {np_dtype(vectors[0])} and {np_dtype(x)}. Convert one."
+                f"meshgrid expects all tensors to have the same dtype, and got {np_dtype(vectors[0])} and "
+                f"{np_dtype(x)}. Convert one."
             )
     order = list(range(len(vectors)))
     if indexing == "xy" and len(vectors) > 1:

@@ -166,7 +166,8 @@ def multi_dot(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
         ends = i in (0, len(chain) - 1)
         if t.ndim != 2 and not (ends and t.ndim == 1):
             raise RuntimeError(
-                f"multi_dot(): tensor {i} must be 2D{' or 1D' if ends else ''} but got {t.ndim}D (shape {tuple(t.shape)})."
+                f"multi_dot(): tensor {i} must be 2D{' or 1D' if ends else ''} but got {t.ndim}D "
+                f"(shape {tuple(t.shape)})."
             )
     first, last = chain[0].ndim == 1, chain[-1].ndim == 1
     if first:
@@ -176,7 +177,8 @@ def multi_dot(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
     for a, b in itertools.pairwise(chain):
         if a.shape[1] != b.shape[0]:
             raise RuntimeError(
-                f"multi_dot(): tensors of shapes {tuple(a.shape)} and {tuple(b.shape)} cannot be multiplied. Check their order."
+                f"multi_dot(): tensors of shapes {tuple(a.shape)} and {tuple(b.shape)} cannot be multiplied. "
+                "Check their order."
             )
     split = _best_splits([chain[0].shape[0], *(t.shape[1] for t in chain)])
 
@@ -235,7 +237,9 @@ def matrix_rank(
     largest = extremum.amax(values, dim=(values.ndim - 1,), keepdim=True)
     atol, rtol = (with_column(c) if isinstance(c, Variable) else c for c in (atol, rtol))
     relative = arithmetic.mul(largest, rtol)
-    return count_above(values, selection.maximum(relative, atol) if isinstance(atol, Variable) or atol > 0 else relative)
+    return count_above(
+        values, selection.maximum(relative, atol) if isinstance(atol, Variable) or atol > 0 else relative
+    )
 
 
 @takes_out

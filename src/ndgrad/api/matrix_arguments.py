@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def require_matrices(name: str, A: Tensor, argument: str = "A") -> None:
     if A.ndim < 2:
         raise RuntimeError(
-            f"linalg.{name}: The input tensor {argument} must have at least 2 dimensions, and has shape {tuple(A.shape)}. "
-            "Matrices stand in the last two."
+            f"linalg.{name}: The input tensor {argument} must have at least 2 dimensions, "
+            f"and has shape {tuple(A.shape)}. Matrices stand in the last two."
         )
 
 
@@ -28,8 +28,8 @@ def require_square(name: str, A: Tensor, argument: str = "A") -> None:
     require_matrices(name, A, argument)
     if A.shape[-1] != A.shape[-2]:
         raise RuntimeError(
-            f"linalg.{name}: {argument} must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices "
-            f"(shape {tuple(A.shape)}). Use pinv, lstsq or svd for others."
+            f"linalg.{name}: {argument} must be batches of square matrices, but they are {A.shape[-2]} by "
+            f"{A.shape[-1]} matrices (shape {tuple(A.shape)}). Use pinv, lstsq or svd for others."
         )
 
 
@@ -86,8 +86,8 @@ def require_system(name: str, A: Tensor, B: Tensor, left: bool) -> None:
     if A.shape[-1] != rows:
         equation = "AX = B" if left else "XA = B"
         raise RuntimeError(
-            f"linalg.{name}: Incompatible shapes of A and B for the equation {equation} ({A.shape[-2]}x{A.shape[-1]} and "
-            f"{B.shape[-2]}x{B.shape[-1]}). Check which of them is to be transposed."
+            f"linalg.{name}: Incompatible shapes of A and B for the equation {equation} ({A.shape[-2]}x{A.shape[-1]} "
+            f"and {B.shape[-2]}x{B.shape[-1]}). Check which of them is to be transposed."
         )
     broadcast_shapes(f"linalg.{name}", tuple(A.shape[:-2]), tuple(B.shape[:-2]))
 

@@ -1,7 +1,7 @@
 """Norms of vectors and matrices under torch's names.
 
-`norm` is torch.norm, where a number as order always means a vector norm; `linalg_norm` is torch.linalg.norm, where over two
-dimensions it means a matrix norm. The linalg namespace shows what `LINALG` lists.
+`norm` is torch.norm, where a number as order always means a vector norm; `linalg_norm` is torch.linalg.norm, where over
+two dimensions it means a matrix norm. The linalg namespace shows what `LINALG` lists.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ def _prepared(name: str, input: Tensor, dtype: Dtype) -> Tensor:
     have = np_dtype(input)
     if not is_inexact(have):
         raise RuntimeError(
-            f"linalg.{name}: Expected a floating point or complex tensor as input. Got {as_dtype(have)!r}. Convert it first: "
-            "A.to(ndgrad.float64)."
+            f"linalg.{name}: Expected a floating point or complex tensor as input. Got {as_dtype(have)!r}. "
+            "Convert it first: A.to(ndgrad.float64)."
         )
     if dtype is None:
         return input
     want = as_numpy_dtype(dtype)
     if not is_inexact(want) or (want.kind == "c") != (have.kind == "c") or result_dtype(have, want) != want:
         raise RuntimeError(
-            f"linalg.{name}: the dtype of the input ({as_dtype(have)!r}) should be convertible without narrowing to the specified dtype "
-            f"({as_dtype(want)!r}). Convert the result instead."
+            f"linalg.{name}: the dtype of the input ({as_dtype(have)!r}) should be convertible without narrowing "
+            f"to the specified dtype ({as_dtype(want)!r}). Convert the result instead."
         )
     return input if want == have else cast.cast(input, dtype=want)
 
 
-# ----- vectors ------------------------------------------------------------------------------------------------------------
+# ----- vectors --------------------------------------------------------------------------------------------------------
 
 
 @both_worlds
@@ -79,12 +79,15 @@ def vector_norm(
     """
     dims = dims_of(dim, ndim_of(input, "vector_norm"))
     if isinstance(ord, (str, bytes)) or not isinstance(ord, (int, float)):
-        raise TypeError(f"linalg.vector_norm(): argument 'ord' (position 2) must be a number, not {ord!r}. Matrix norms have named orders.")
+        raise TypeError(
+            f"linalg.vector_norm(): argument 'ord' (position 2) must be a number, not {ord!r}. "
+            "Matrix norms have named orders."
+        )
     x = _prepared("vector_norm", input, dtype)
     if (ord < 0 or ord == math.inf) and reductions.count(tuple(x.shape), dims) == 0:
         raise RuntimeError(
-            f"linalg.vector_norm cannot compute the {ord} norm on an empty tensor (shape {tuple(x.shape)}, dims {dims}): it has no "
-            "value there. Look at numel() first."
+            f"linalg.vector_norm cannot compute the {ord} norm on an empty tensor (shape {tuple(x.shape)}, "
+            f"dims {dims}): it has no value there. Look at numel() first."
         )
     if ord == 0:
         counts = reductions.count_nonzero(x, dim=dims, keepdim=keepdim)
@@ -92,7 +95,7 @@ def vector_norm(
     return deliver("vector_norm", ops.vector_norm.eager(x, ord=float(ord), dim=dims, keepdim=keepdim), out, input)
 
 
-# ----- matrices -----------------------------------------------------------------------------------------------------------
+# ----- matrices -------------------------------------------------------------------------------------------------------
 
 _MATRIX_ORDERS = ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf)
 
@@ -119,14 +122,21 @@ def matrix_norm(
     """
     ndim = ndim_of(input, "matrix_norm")
     if ndim < 2:
-        raise RuntimeError(f"linalg.matrix_norm: The input tensor A must have at least 2 dimensions, and has {ndim}. Use vector_norm().")
+        raise RuntimeError(
+            "linalg.matrix_norm: The input tensor A must have at least 2 dimensions, "
+            f"and has {ndim}. Use vector_norm()."
+        )
     if not isinstance(dim, (tuple, list)) or len(dim) != 2:
         raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple, the dims of rows and columns. Got {dim!r}.")
     rows, columns = as_dim(dim[0], ndim), as_dim(dim[1], ndim)
     if rows == columns:
-        raise RuntimeError(f"linalg.matrix_norm: dims must be different. Got {tuple(dim)} of a tensor with {ndim} dimensions.")
+        raise RuntimeError(
+            f"linalg.matrix_norm: dims must be different. Got {tuple(dim)} of a tensor with {ndim} dimensions."
+        )
     if isinstance(ord, bool) or ord not in _MATRIX_ORDERS:
-        raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported. It is one of: {', '.join(map(str, _MATRIX_ORDERS))}.")
+        raise RuntimeError(
+            f"linalg.matrix_norm: Order {ord} not supported. It is one of: {', '.join(map(str, _MATRIX_ORDERS))}."
+        )
     x = _prepared("matrix_norm", input, dtype)
     if ord == "fro":
         result = ops.vector_norm(x, ord=2.0, dim=(rows, columns), keepdim=keepdim)
@@ -166,7 +176,7 @@ def _by_lines(x: Tensor, ord: float, rows: int, columns: int, keepdim: bool) -> 
     return shape.reshape(result, shape=tuple(n for i, n in enumerate(x.shape) if i not in (rows, columns)))
 
 
-# ----- the two that choose ------------------------------------------------------------------------------------------------
+# ----- the two that choose --------------------------------------------------------------------------------------------
 
 
 def _as_tuple(dim: Dims) -> tuple[int, ...] | None:
@@ -192,9 +202,13 @@ def linalg_norm(
     """
     ndim = ndim_of(input, "norm")
     if ord is not None and dim is None and ndim not in (1, 2):
-        raise RuntimeError(f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {ndim}D. Give dim=.")
+        raise RuntimeError(
+            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {ndim}D. Give dim=."
+        )
     dims = _as_tuple(dim)
-    if ord is not None and (isinstance(ord, str) or (dims is None and ndim == 2) or (dims is not None and len(dims) == 2)):
+    if ord is not None and (
+        isinstance(ord, str) or (dims is None and ndim == 2) or (dims is not None and len(dims) == 2)
+    ):
         return matrix_norm(input, ord, (-2, -1) if dims is None else dims, keepdim, dtype=dtype, out=out)
     return vector_norm(input, 2 if ord is None else ord, dim, keepdim, dtype=dtype, out=out)
 
@@ -232,7 +246,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     return vector_norm(input - other, p)
 
 
-# ----- renorm ---------------------------------------------------------------------------------------------------------------
+# ----- renorm ---------------------------------------------------------------------------------------------------------
 
 
 def _renorm_settings(input: Tensor, p: float, dim: int, maxnorm: float) -> dict[str, Any]:
@@ -243,7 +257,11 @@ def _renorm_settings(input: Tensor, p: float, dim: int, maxnorm: float) -> dict[
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}.")
     if ndim < 2:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {ndim} dimensions. Reshape it.")
-    return {"p": float(as_number("renorm", "p", p)), "dim": as_dim(dim, ndim), "maxnorm": float(as_number("renorm", "maxnorm", maxnorm))}
+    return {
+        "p": float(as_number("renorm", "p", p)),
+        "dim": as_dim(dim, ndim),
+        "maxnorm": float(as_number("renorm", "maxnorm", maxnorm)),
+    }
 
 
 @both_worlds

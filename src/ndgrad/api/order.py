@@ -32,10 +32,13 @@ METHODS = ("sort", "argsort", "msort", "topk", "kthvalue", "unique", "unique_con
 def _require_order(name: str, input: Tensor, kinds: str = "c") -> None:
     ndim_of(input, name)
     if np_dtype(input).kind in kinds:
-        raise RuntimeError(f"{name}() does not support {np_dtype(input)} tensors: there is no order that ranks them. Convert them first.")
+        raise RuntimeError(
+            f"{name}() does not support {np_dtype(input)} tensors: there is no order that ranks "
+            "them. Convert them first."
+        )
 
 
-# ----- sort --------------------------------------------------------------------------------------------------------------
+# ----- sort -----------------------------------------------------------------------------------------------------------
 
 
 @both_worlds
@@ -101,7 +104,9 @@ def topk(
     _require_order("topk", input, "cb")
     size = input.shape[as_dim(dim, input.ndim)] if input.ndim else 1
     if not 0 <= k <= size:
-        raise RuntimeError(f"topk(): selected index k out of range: {k} of {size} elements along dim {dim}. Give a k from 0 to {size}.")
+        raise RuntimeError(
+            f"topk(): selected index k out of range: {k} of {size} elements along dim {dim}. Give a k from 0 to {size}."
+        )
     if not input.ndim and k == 0:
         raise RuntimeError("topk(): a 0-d tensor has one element, and k is 0. Reshape it to one dimension first.")
     result = along(ops.topk, "topk", input, dim, k=int(k), largest=bool(largest))
@@ -122,12 +127,15 @@ def kthvalue(
     number = as_dim(dim, input.ndim)
     size = input.shape[number] if input.ndim else 1
     if not 1 <= k <= size:
-        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {number}: {k} of {size} elements. k counts from 1.")
+        raise RuntimeError(
+            f"kthvalue(): selected number k out of range for dimension {number}: "
+            f"{k} of {size} elements. k counts from 1."
+        )
     result = along(ops.kthvalue, "kthvalue", input, dim, k=int(k), keepdim=bool(keepdim))
     return deliver("kthvalue", return_types.kthvalue(*result), out, input)
 
 
-# ----- unique values -------------------------------------------------------------------------------------------------------
+# ----- unique values --------------------------------------------------------------------------------------------------
 
 
 @overload
@@ -193,8 +201,8 @@ def unique(
 ) -> Tensor | tuple[Tensor, ...]:
     """The distinct elements, or distinct slices along `dim`, in order.
 
-    With `return_inverse` also, for every element, where in the result it is; with `return_counts` how often each occurs. Each
-    carries the gradient of its first occurrence.
+    With `return_inverse` also, for every element, where in the result it is; with `return_counts` how often each
+    occurs. Each carries the gradient of its first occurrence.
 
     >>> import ndgrad
     >>> ndgrad.unique(ndgrad.tensor([3.0, 1.0, 3.0]), return_counts=True)
@@ -261,7 +269,7 @@ def _unique(
     return (values, *((inverse,) if return_inverse else ()), *((counts,) if return_counts else ()))
 
 
-# ----- searching -----------------------------------------------------------------------------------------------------------
+# ----- searching ------------------------------------------------------------------------------------------------------
 
 
 def _operand(name: str, value: TensorLike, like: Tensor) -> Tensor:
@@ -270,7 +278,9 @@ def _operand(name: str, value: TensorLike, like: Tensor) -> Tensor:
         return value
     if is_raw_array(value) or isinstance(value, (bool, int, float)):
         return wrap(like.face, np.asarray(value) if not is_raw_array(value) else value)
-    raise TypeError(f"{name}(): arguments must be Tensor or Number, not {type(value).__name__}. Wrap it in ndgrad.tensor(...).")
+    raise TypeError(
+        f"{name}(): arguments must be Tensor or Number, not {type(value).__name__}. Wrap it in ndgrad.tensor(...)."
+    )
 
 
 def searchsorted(
@@ -295,22 +305,27 @@ def searchsorted(
     if side not in (None, "left", "right"):
         raise RuntimeError(f"searchsorted(): side can only be 'left' or 'right' but got {side!r}. Give one of these.")
     if side == "left" and right:
-        raise RuntimeError("searchsorted(): side and right can't be set to opposites, got side of left while right was True. Give one.")
+        raise RuntimeError(
+            "searchsorted(): side and right can't be set to opposites, got side of left while right was True. Give one."
+        )
     sequence, values = sorted_sequence, _operand("searchsorted", input, sorted_sequence)
     have, want = tuple(sequence.shape), tuple(values.shape)
     if not have:
-        raise RuntimeError("searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension. Reshape it to one.")
+        raise RuntimeError(
+            "searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension. Reshape it to one."
+        )
     if len(have) > 1 and have[:-1] != want[:-1]:
         raise RuntimeError(
-            "searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value "
-            f"tensor must match, but we got boundaries tensor {list(have)} and input value tensor {list(want)}. Expand one of them."
+            "searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor "
+            f"and input value tensor must match, but we got boundaries tensor {list(have)} and input value tensor "
+            f"{list(want)}. Expand one of them."
         )
     if sorter is not None:
         sorter = as_index("searchsorted", sequence, sorter, argument="sorter")
         if tuple(sorter.shape) != have:
             raise RuntimeError(
-                f"searchsorted(): boundary and sorter must have the same size, but got boundary tensor {list(have)} and got sorter tensor "
-                f"{list(sorter.shape)}. argsort() of the sequence gives one."
+                f"searchsorted(): boundary and sorter must have the same size, but got boundary tensor {list(have)} "
+                f"and got sorter tensor {list(sorter.shape)}. argsort() of the sequence gives one."
             )
         sequence = gather.gather(sequence, sorter, dim=len(have) - 1)
     return _searched("searchsorted", sequence, values, right or side == "right", out_int32, out)

@@ -1,6 +1,8 @@
-"""Elementwise functions that are ops of the table as they stand: their names, signatures and what they mean, under torch's names.
+"""Elementwise functions that are ops of the table as they stand: their names, signatures and what they
+mean, under torch's names.
 
-Functions that take more than arrays and settings, or are several ops under one name, are in `elementwise` and `comparison`.
+Functions that take more than arrays and settings, or are several ops under one name, are in
+`elementwise` and `comparison`.
 """
 
 from __future__ import annotations
@@ -8,7 +10,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ndgrad.api.public import in_place, pointwise
-from ndgrad.ops import activation, arithmetic, bitwise, comparison, error_function, exponential, rounding, selection, trigonometric
+from ndgrad.ops import (
+    activation,
+    arithmetic,
+    bitwise,
+    comparison,
+    error_function,
+    exponential,
+    rounding,
+    selection,
+    trigonometric,
+)
 from ndgrad.ops import complex as complex_ops
 
 if TYPE_CHECKING:
@@ -870,7 +882,7 @@ def signbit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
 
 
-# ----- in place --------------------------------------------------------------------------------------------------------
+# ----- in place -------------------------------------------------------------------------------------------------------
 
 _IN_PLACE = [name for name in __all__ if globals()[name].op.inplace and name != "abs"]  # which complex numbers have not
 for _name in _IN_PLACE:
@@ -880,9 +892,10 @@ METHODS = (*__all__, *(name + "_" for name in _IN_PLACE))
 
 #: In-place forms that are functions too, as in torch: `ndgrad.exp_(x)`.
 __all__ += [
-    "acos_", "acosh_", "asin_", "asinh_", "atan_", "atanh_", "ceil_", "clamp_max_", "clamp_min_", "cos_", "cosh_", "deg2rad_", "erf_",
-    "erfc_", "exp_", "exp2_", "expm1_", "floor_", "frac_", "ldexp_", "log_", "log10_", "log1p_", "log2_", "neg_", "rad2deg_",
-    "reciprocal_", "relu_", "round_", "rsqrt_", "sigmoid_", "sin_", "sinh_", "sqrt_", "square_", "tan_", "tanh_", "trunc_", "xlogy_",
+    "acos_", "acosh_", "asin_", "asinh_", "atan_", "atanh_", "ceil_", "clamp_max_", "clamp_min_", "cos_", "cosh_",
+    "deg2rad_", "erf_", "erfc_", "exp_", "exp2_", "expm1_", "floor_", "frac_", "ldexp_", "log_", "log10_", "log1p_",
+    "log2_", "neg_", "rad2deg_", "reciprocal_", "relu_", "round_", "rsqrt_", "sigmoid_", "sin_", "sinh_", "sqrt_",
+    "square_", "tan_", "tanh_", "trunc_", "xlogy_",
 ]  # fmt: skip
 
 _OTHER_NAMES = {

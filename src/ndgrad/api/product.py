@@ -103,8 +103,8 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     _require_dims("bmm", input=(input, 3), mat2=(mat2, 3))
     if input.shape[0] != mat2.shape[0]:
         raise RuntimeError(
-            f"bmm: Expected size for first two dimensions of batch2 tensor to be [{input.shape[0]}, {input.shape[2]}] but got "
-            f"{list(mat2.shape[:2])}. Use matmul to broadcast a batch of one."
+            f"bmm: Expected size for first two dimensions of batch2 tensor to be [{input.shape[0]}, "
+            f"{input.shape[2]}] but got {list(mat2.shape[:2])}. Use matmul to broadcast a batch of one."
         )
     return deliver("bmm", ops.matmul(input, mat2), out, input, mat2)
 
@@ -127,8 +127,8 @@ def _require_vectors(name: str, a: Tensor, b: Tensor) -> None:
         )
     if a.shape != b.shape:
         raise RuntimeError(
-            f"{name}: both vectors must have the same number of elements, but got {a.shape[0]} and {b.shape[0]} elements. "
-            "Narrow or pad one of them."
+            f"{name}: both vectors must have the same number of elements, but got {a.shape[0]} and {b.shape[0]} "
+            "elements. Narrow or pad one of them."
         )
 
 
@@ -229,7 +229,9 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
 
 def _check_added(name: str, input: Tensor, product: tuple[int, ...], **factors: tuple[Tensor, int]) -> None:
     _require_dims(name, **factors)
-    if len(input.shape) > len(product) or any(s not in (1, n) for s, n in zip(input.shape[::-1], product[::-1], strict=False)):
+    if len(input.shape) > len(product) or any(
+        s not in (1, n) for s, n in zip(input.shape[::-1], product[::-1], strict=False)
+    ):
         raise RuntimeError(
             f"{name}: input of shape {tuple(input.shape)} does not broadcast to the product's shape {product}. "
             "Its sizes must be those of the product, or one."
@@ -323,7 +325,9 @@ def baddbmm(
     >>> ndgrad.baddbmm(ndgrad.zeros(1, 1), ndgrad.ones(5, 2, 3), ndgrad.ones(5, 3, 4)).shape
     ndgrad.Size([5, 2, 4])
     """
-    _check_added("baddbmm", input, (_rows(batch1), _rows(batch1, 1), _rows(batch2, 2)), batch1=(batch1, 3), batch2=(batch2, 3))
+    _check_added(
+        "baddbmm", input, (_rows(batch1), _rows(batch1, 1), _rows(batch2, 2)), batch1=(batch1, 3), batch2=(batch2, 3)
+    )
     return deliver("baddbmm", ops.baddbmm(input, batch1, batch2, beta=beta, alpha=alpha), out, input, batch1, batch2)
 
 
@@ -334,7 +338,9 @@ def baddbmm_(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, 
     >>> ndgrad.zeros(2, 1, 1).baddbmm_(ndgrad.ones(2, 1, 3), ndgrad.ones(2, 3, 1)).flatten()
     tensor([3., 3.])
     """
-    _check_added("baddbmm_", self, (_rows(batch1), _rows(batch1, 1), _rows(batch2, 2)), batch1=(batch1, 3), batch2=(batch2, 3))
+    _check_added(
+        "baddbmm_", self, (_rows(batch1), _rows(batch1, 1), _rows(batch2, 2)), batch1=(batch1, 3), batch2=(batch2, 3)
+    )
     return write(ops.baddbmm, self, (batch1, batch2), {"beta": beta, "alpha": alpha})
 
 
@@ -411,7 +417,8 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor |
         found = [i for i, n in enumerate(input.shape) if n == 3]
         if not found:
             raise RuntimeError(
-                f"cross: no dimension of size 3 in input of shape {tuple(input.shape)}. The vectors must have three entries."
+                f"cross: no dimension of size 3 in input of shape {tuple(input.shape)}. "
+                "The vectors must have three entries."
             )
         warn_user(
             "cross() without dim takes the first dimension of size 3. Name it: linalg.cross takes the last one by "
@@ -430,8 +437,8 @@ def trace(input: Tensor) -> Tensor:
     """
     if input.ndim != 2:
         raise RuntimeError(
-            f"trace: expected a matrix, but got tensor with dim {input.ndim} (shape {tuple(input.shape)}). For a batch, sum "
-            "linalg.diagonal(input) over its last dimension."
+            f"trace: expected a matrix, but got tensor with dim {input.ndim} (shape {tuple(input.shape)}). "
+            "For a batch, sum linalg.diagonal(input) over its last dimension."
         )
     return matrix_ops.trace(input)
 
@@ -442,8 +449,8 @@ def trace(input: Tensor) -> Tensor:
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """The p-norm distance between each row of x1 and each row of x2.
 
-    Euclidean distances are as exact for close points as for distant ones, whatever `compute_mode` says. Where a distance
-    is zero, so is its gradient.
+    Euclidean distances are as exact for close points as for distant ones, whatever `compute_mode` says. Where a
+    distance is zero, so is its gradient.
 
     >>> import ndgrad
     >>> ndgrad.cdist(ndgrad.tensor([[0.0, 0.0]]), ndgrad.tensor([[3.0, 4.0], [0.0, 1.0]]))
@@ -459,8 +466,14 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
             f"cdist: X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]} (shapes "
             f"{tuple(x1.shape)} and {tuple(x2.shape)})."
         )
-    if compute_mode not in ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"):
-        raise ValueError(f"{compute_mode} is not a valid value for compute_mode. Leave it out: all give the same result here.")
+    if compute_mode not in (
+        "use_mm_for_euclid_dist_if_necessary",
+        "use_mm_for_euclid_dist",
+        "donot_use_mm_for_euclid_dist",
+    ):
+        raise ValueError(
+            f"{compute_mode} is not a valid value for compute_mode. Leave it out: all give the same result here."
+        )
     p = as_number("cdist", "p", p)
     _require_order("cdist", p)
     broadcast_shapes("cdist", tuple(x1.shape[:-2]), tuple(x2.shape[:-2]))

@@ -1,9 +1,10 @@
 """How a function becomes public: the names of both worlds, and overrides.
 
-Families of functions (the files of this folder) are plain Python. What stands in a namespace (`ndgrad.sum`) and on the tensor class
-(`Tensor.sum`) is the function behind one door, which
+Families of functions (the files of this folder) are plain Python. What stands in a namespace (`ndgrad.sum`) and on the
+tensor class (`Tensor.sum`) is the function behind one door, which
 
-    renames        keyword arguments of the other world (`axis` for `dim`), where the function is marked by `both_worlds`
+    renames        keyword arguments of the other world (`axis` for `dim`), where the function is marked by
+                   `both_worlds`
     asks           modes that see every call, and classes of arguments that override functions (see ndgrad.overrides)
 
 A family says what it offers:
@@ -13,8 +14,8 @@ A family says what it offers:
     ALIASES      other name -> name
     ABOUT_THE_LIBRARY  functions about the library, not about tensors, which nothing overrides
 
-Elementwise ops that need no handling of arguments are declared (`@pointwise(op)` over a signature and a docstring) and have no door: the
-code that is generated for the op renames nothing, and asks where it leaves its fast lane.
+Elementwise ops that need no handling of arguments are declared (`@pointwise(op)` over a signature and a docstring) and
+have no door: the code that is generated for the op renames nothing, and asks where it leaves its fast lane.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def public(function: F, home: str = "ndgrad", name: str | None = None, shown: Callable[[], Any] | None = None) -> F:
-    """The door to a function that is known as `home.name`. `shown` gives the function that overrides are asked about, if it is another."""
+    """The door to a function that is known as `home.name`. `shown` gives the function that overrides are asked
+    about, if it is another."""
     rename = getattr(function, "renames", None)
 
     @functools.wraps(function)
@@ -88,7 +90,8 @@ UNASKED = object()
 
 
 def may_be_asked(values: tuple[Any, ...]) -> bool:
-    """Whether anything may override a call with these arguments: a class that is not known, also in a list of tensors, or a mode."""
+    """Whether anything may override a call with these arguments: a class that is not known, also in a list
+    of tensors, or a mode."""
     for value in values:
         cls = value.__class__
         if cls not in KNOWN and not ((cls is tuple or cls is list) and KNOWN.issuperset(map(type, value))):
@@ -102,7 +105,8 @@ def _shown(op: Op, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def pointwise(op: Op) -> Callable[[F], F]:
-    """Decorates the declaration of a function that is an op as it stands: the result is the op's generated function, with `out=`."""
+    """Decorates the declaration of a function that is an op as it stands: the result is the op's generated
+    function, with `out=`."""
     return lambda declaration: _pointwise(op, declaration, declaration.__name__)
 
 
@@ -113,7 +117,10 @@ def _pointwise(op: Op, declaration: F, name: str, home: str = "ndgrad") -> F:
         return dispatch(op, args, settings)
 
     def asking_out(op: Op, args: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Any:
-        if may_be_asked((*args, out)) and (other := answer(function, args, {**_shown(op, settings), "out": out})) is not UNASKED:
+        if (
+            may_be_asked((*args, out))
+            and (other := answer(function, args, {**_shown(op, settings), "out": out})) is not UNASKED
+        ):
             return other
         return write_out(op, args, settings, out)
 
@@ -128,7 +135,8 @@ def _pointwise(op: Op, declaration: F, name: str, home: str = "ndgrad") -> F:
 
 
 def operator(op: Op, shown: Callable[[], Any], name: str, *, reflected: bool = False) -> Any:
-    """The method of a Python operator: an op's generated function, which answers NotImplemented to what it does not know.
+    """The method of a Python operator: an op's generated function, which answers NotImplemented
+    to what it does not know.
 
     `shown` gives the function that overrides are asked about: the method that the operator stands for.
     """
@@ -156,15 +164,17 @@ def in_place(op: Op) -> Callable[..., Any]:
     either, keyword = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
     parameters = [Parameter("self" if i == 0 else public_name(name), either) for i, name in enumerate(op.args)]
     parameters += [Parameter(name, keyword, default=value) for name, value in op.settings.items()]
-    method.__signature__ = Signature(parameters, __validate_parameters__=False)  # type: ignore[attr-defined]  # functions take attributes
+    # functions take attributes
+    method.__signature__ = Signature(parameters, __validate_parameters__=False)  # type: ignore[attr-defined]
     return method
 
 
-# ----- what a family offers ----------------------------------------------------------------------------------------------
+# ----- what a family offers -------------------------------------------------------------------------------------------
 
 
 def asks_itself(name: str) -> Callable[[F], F]:
-    """Decorates a function that looks for overrides itself, so that its commonest use passes no door: a method called `Tensor.name`."""
+    """Decorates a function that looks for overrides itself, so that its commonest use passes no door: a
+    method called `Tensor.name`."""
 
     def decorate(function: F) -> F:
         function.asks = True  # type: ignore[attr-defined]  # functions take attributes

@@ -1,7 +1,7 @@
 """Random factories, samplers and in-place fillers under torch's names, over NumPy's generators.
 
-Factories draw into the shape of a tensor without memory, so that they too are ops: vmap decides whether samples share their
-numbers, and observers of ops see them. The numbers themselves are not torch's: a seed gives NumPy's.
+Factories draw into the shape of a tensor without memory, so that they too are ops: vmap decides whether samples share
+their numbers, and observers of ops see them. The numbers themselves are not torch's: a seed gives NumPy's.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
 
 __all__ = [
     "_sample_dirichlet", "_standard_gamma", "bernoulli", "binomial", "get_rng_state", "initial_seed", "manual_seed",
-    "multinomial", "normal", "poisson", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm",
-    "seed", "set_rng_state",
+    "multinomial", "normal", "poisson", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like",
+    "randperm", "seed", "set_rng_state",
 ]  # fmt: skip
 ABOUT_THE_LIBRARY = (
     "manual_seed", "seed", "initial_seed", "get_rng_state", "set_rng_state",
 )  # fmt: skip
 
 METHODS = (
-    "bernoulli", "bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "multinomial", "normal_", "random_",
-    "uniform_",
+    "bernoulli", "bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "multinomial", "normal_",
+    "random_", "uniform_",
 )  # fmt: skip
 
 
-# ----- drawing -----------------------------------------------------------------------------------------------------------
+# ----- drawing --------------------------------------------------------------------------------------------------------
 
 
 def _template(shape: tuple[int, ...], dtype: np.dtype[Any], device: devices.device) -> Tensor:
@@ -225,7 +225,8 @@ def _bounds(name: str, low: int, high: int, dtype: np.dtype[Any]) -> tuple[int, 
     low, high = int(low), int(high)
     if low >= high:
         raise RuntimeError(
-            f"{name} expects 'from' to be less than 'to', but got from={low} >= to={high}. Give a range that is not empty."
+            f"{name} expects 'from' to be less than 'to', but got from={low} >= to={high}. "
+            "Give a range that is not empty."
         )
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
@@ -331,7 +332,9 @@ def bernoulli(
     """
     _check_generator("bernoulli", generator)
     if p is not None:
-        return _finished("bernoulli", ops.bernoulli_scalar(input, p=_probability("bernoulli", p), generator=generator), out)
+        return _finished(
+            "bernoulli", ops.bernoulli_scalar(input, p=_probability("bernoulli", p), generator=generator), out
+        )
     _need_continuous("bernoulli", np_dtype(input), complex=False)
     _check_probabilities("bernoulli", input)
     return _finished("bernoulli", ops.bernoulli(input, generator=generator), out)
@@ -346,7 +349,9 @@ def _probability(name: str, p: float) -> float:
 def _check_probabilities(name: str, p: Tensor) -> None:
     values = memory_of(p)
     if not getattr(values, "is_meta", False) and not bool(((values >= 0) & (values <= 1)).all()):
-        raise RuntimeError(f"{name} expects probabilities, 0 <= p <= 1, and the tensor of shape {tuple(p.shape)} holds others.")
+        raise RuntimeError(
+            f"{name} expects probabilities, 0 <= p <= 1, and the tensor of shape {tuple(p.shape)} holds others."
+        )
 
 
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
@@ -373,7 +378,8 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
     _check_generator("binomial", generator)
     if np_dtype(count) != np_dtype(prob):
         raise ValueError(
-            f"binomial only supports floating-point count and prob of the same dtype, and got {count.dtype} and {prob.dtype}."
+            "binomial only supports floating-point count and prob of the same dtype, "
+            f"and got {count.dtype} and {prob.dtype}."
         )
     _need_continuous("binomial", np_dtype(count), ValueError, complex=False)
     _check_probabilities("binomial", prob)
@@ -406,14 +412,18 @@ def multinomial(
     categories = input.shape[-1]
     if not replacement and num_samples > categories:
         raise RuntimeError(
-            f"cannot sample n_sample > prob_dist.size(-1) samples without replacement: {num_samples} of {categories}. Pass "
-            "replacement=True."
+            "cannot sample n_sample > prob_dist.size(-1) samples without replacement: "
+            f"{num_samples} of {categories}. Pass replacement=True."
         )
     weights = memory_of(input)
     if not bool((np.isfinite(weights) & (weights >= 0)).all()):
-        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0. Give finite, non-negative weights.")
+        raise RuntimeError(
+            "probability tensor contains either `inf`, `nan` or element < 0. Give finite, non-negative weights."
+        )
     if not bool((weights.sum(-1) > 0).all()):
-        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0). Each row needs a positive weight.")
+        raise RuntimeError(
+            "invalid multinomial distribution (sum of probabilities <= 0). Each row needs a positive weight."
+        )
     made = ops.multinomial(input, num_samples=int(num_samples), replacement=bool(replacement), generator=generator)
     return _finished("multinomial", made, out)
 
@@ -439,7 +449,7 @@ def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tens
     return g / g.sum(-1, keepdim=True)
 
 
-# ----- in place ----------------------------------------------------------------------------------------------------------
+# ----- in place -------------------------------------------------------------------------------------------------------
 
 
 def _overwrite(op: Op, t: Tensor, args: tuple[Tensor, ...], settings: dict[str, Any]) -> Tensor:
@@ -460,10 +470,14 @@ def uniform_(self: Tensor, *bounds: float, generator: Generator | None = None, *
     _need_continuous("uniform_", np_dtype(self))
     if low > high:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}.")
-    return _overwrite(ops.uniform, self, (), {"low": low, "high": high, "generator": _check_generator("uniform_", generator)})
+    return _overwrite(
+        ops.uniform, self, (), {"low": low, "high": high, "generator": _check_generator("uniform_", generator)}
+    )
 
 
-def _from_to(name: str, bounds: tuple[float, ...], named: Mapping[str, float], low: float, high: Any) -> tuple[Any, Any]:
+def _from_to(
+    name: str, bounds: tuple[float, ...], named: Mapping[str, float], low: float, high: Any
+) -> tuple[Any, Any]:
     """The arguments that torch calls `from` and `to`, one of which Python has for a keyword."""
     given = dict(zip(("from", "to"), bounds))
     for key, value in named.items():
@@ -483,7 +497,9 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Gen
     _need_continuous("normal_", np_dtype(self))
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}. A standard deviation is not negative.")
-    return _overwrite(ops.normal, self, (), {"mean": mean, "std": std, "generator": _check_generator("normal_", generator)})
+    return _overwrite(
+        ops.normal, self, (), {"mean": mean, "std": std, "generator": _check_generator("normal_", generator)}
+    )
 
 
 def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Tensor:
@@ -510,7 +526,9 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
     _need_continuous("exponential_", np_dtype(self), RuntimeError, complex=False)
     if lambd <= 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}.")
-    return _overwrite(ops.exponential, self, (), {"rate": lambd, "generator": _check_generator("exponential_", generator)})
+    return _overwrite(
+        ops.exponential, self, (), {"rate": lambd, "generator": _check_generator("exponential_", generator)}
+    )
 
 
 def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Tensor:
@@ -569,7 +587,9 @@ def random_(self: Tensor, *bounds: int, generator: Generator | None = None, **na
     if high is None:
         high = _whole_numbers(dtype)
     low, high = _bounds("random_", low, high, dtype)
-    return _overwrite(ops.random, self, (), {"low": low, "high": high, "generator": _check_generator("random_", generator)})
+    return _overwrite(
+        ops.random, self, (), {"low": low, "high": high, "generator": _check_generator("random_", generator)}
+    )
 
 
 def _whole_numbers(dtype: np.dtype[Any]) -> int:
@@ -581,7 +601,7 @@ def _whole_numbers(dtype: np.dtype[Any]) -> int:
     return (1 << (int(finfo(dtype).nmant) + 1)) + 1
 
 
-# ----- state -------------------------------------------------------------------------------------------------------------
+# ----- state ----------------------------------------------------------------------------------------------------------
 
 
 def get_rng_state() -> Tensor:

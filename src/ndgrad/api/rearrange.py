@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["flip", "fliplr", "flipud", "rot90", "roll", "tile", "repeat_interleave"]
 METHODS = (*__all__, "repeat")
 
-# ----- another order ---------------------------------------------------------------------------------------------------
+# ----- another order --------------------------------------------------------------------------------------------------
 
 
 @overload
@@ -56,7 +56,9 @@ def fliplr(input: Tensor) -> Tensor:
             [4., 3.]])
     """
     if input.ndim < 2:
-        raise RuntimeError(f"fliplr: Input must be >= 2-d, and has {input.ndim} dimensions. Use flip(), whose dims are yours to name.")
+        raise RuntimeError(
+            f"fliplr: Input must be >= 2-d, and has {input.ndim} dimensions. Use flip(), whose dims are yours to name."
+        )
     return ops.flip(input, dims=(1,))
 
 
@@ -84,20 +86,27 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """
     given = as_shape((dims,))
     if len(given) != 2:
-        raise RuntimeError(f"rot90: expected total rotation dims == 2, but got dims = {len(given)}. Name the two dimensions of a plane.")
+        raise RuntimeError(
+            f"rot90: expected total rotation dims == 2, but got dims = {len(given)}. "
+            "Name the two dimensions of a plane."
+        )
     if input.ndim < 2:
-        raise RuntimeError(f"rot90: expected total dims >= 2, but got total dims = {input.ndim}. Only planes can be turned.")
+        raise RuntimeError(
+            f"rot90: expected total dims >= 2, but got total dims = {input.ndim}. Only planes can be turned."
+        )
     first, second = (as_dim(d, input.ndim) for d in given)
     if first == second:
         raise RuntimeError(
-            f"rot90: expected rotation dims to be different, but got dim0 = {given[0]} and dim1 = {given[1]}. Name two dimensions."
+            f"rot90: expected rotation dims to be different, but got dim0 = {given[0]} and dim1 = {given[1]}. "
+            "Name two dimensions."
         )
     return ops.rot90(input, k=operator.index(k), dims=(first, second))
 
 
 @both_worlds
 def roll(input: Tensor, shifts: int | Sequence[int], dims: Dims = None) -> Tensor:
-    """A copy shifted along dims, where what leaves at one end comes in at the other; without dims, of the flattened tensor.
+    """A copy shifted along dims, where what leaves at one end comes in at the other; without
+    dims, of the flattened tensor.
 
     >>> import ndgrad
     >>> ndgrad.roll(ndgrad.tensor([1.0, 2.0, 3.0]), 1)
@@ -108,7 +117,9 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: Dims = None) -> Tenso
     if not moves:
         raise RuntimeError("roll: `shifts` required, and is (). Give a number of places.")
     if len(moves) != (len(where) or 1):
-        raise RuntimeError(f"roll: shifts and dimensions must align. shifts: {len(moves)}, dims: {len(where)}. Give one shift per dim.")
+        raise RuntimeError(
+            f"roll: shifts and dimensions must align. shifts: {len(moves)}, dims: {len(where)}. Give one shift per dim."
+        )
     numbers = tuple(as_dim(d, input.ndim) for d in where)
     if not input.ndim:
         if where:
@@ -117,7 +128,7 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: Dims = None) -> Tenso
     return ops.roll(input, shifts=moves, dims=numbers or None)
 
 
-# ----- another number --------------------------------------------------------------------------------------------------
+# ----- another number -------------------------------------------------------------------------------------------------
 
 
 @overload
@@ -144,8 +155,8 @@ def repeat(self: Tensor, *repeats: int | Sequence[int], **keyword: Sequence[int]
         )
     if any(n < 0 for n in times):
         raise RuntimeError(
-            f"repeat: Trying to create tensor with negative dimension: repeats {list(times)} of shape {list(self.shape)}. "
-            "Repeat 0 times or more."
+            f"repeat: Trying to create tensor with negative dimension: repeats {list(times)} of shape "
+            f"{list(self.shape)}. Repeat 0 times or more."
         )
     return ops.repeat(self, repeats=times)
 
@@ -188,7 +199,9 @@ def repeat_interleave(
         input, dim = flatten(input), 0
     number = as_dim(dim, input.ndim)
     if not input.ndim:
-        raise IndexError("repeat_interleave: a 0-d tensor has no dimension to repeat along. Leave dim out, or use reshape(1) first.")
+        raise IndexError(
+            "repeat_interleave: a 0-d tensor has no dimension to repeat along. Leave dim out, or use reshape(1) first."
+        )
     size = input.shape[number]
     if isinstance(repeats, (Variable, np.ndarray)):
         counts = _counts(repeats)
@@ -203,8 +216,8 @@ def repeat_interleave(
         return ops.repeat_interleave(input, repeats=counts, dim=number)
     if isinstance(repeats, (list, tuple)):
         raise TypeError(
-            f"repeat_interleave(): repeats must be an int or a tensor of ints, and is a {type(repeats).__name__}. Wrap it "
-            "in ndgrad.tensor(...)."
+            f"repeat_interleave(): repeats must be an int or a tensor of ints, and is a {type(repeats).__name__}. "
+            "Wrap it in ndgrad.tensor(...)."
         )
     times = operator.index(repeats)
     if times < 0:
@@ -219,7 +232,9 @@ def _positions(repeats: Tensor, output_size: int | None) -> Tensor:
     """For each element, its index as often as its value says."""
     counts = _counts(repeats)
     if repeats.ndim != 1:
-        raise RuntimeError(f"repeat_interleave only accept 1D vector as repeat, and got {repeats.ndim} dimensions. Flatten it first.")
+        raise RuntimeError(
+            f"repeat_interleave only accept 1D vector as repeat, and got {repeats.ndim} dimensions. Flatten it first."
+        )
     _check_output_size(output_size, sum(counts))
     return beside(repeats, np.repeat(np.arange(len(counts)), counts))
 
@@ -229,20 +244,27 @@ def _counts(repeats: Tensor | NDArray[Any]) -> tuple[int, ...]:
     array = repeats._array if isinstance(repeats, Variable) else repeats
     if isinstance(array, Variable):
         raise RuntimeError(
-            "repeat_interleave: the shape of the result depends on the values of repeats, which here belong to a transform "
-            "(vmap, grad). Give an int, or a tensor from outside the transform."
+            "repeat_interleave: the shape of the result depends on the values of repeats, which here belong "
+            "to a transform (vmap, grad). Give an int, or a tensor from outside the transform."
         )
     if array.dtype.kind not in "iu":
-        raise NotImplementedError(f"repeat_interleave: repeats must be integers, and is {array.dtype}. Convert it with .long().")
+        raise NotImplementedError(
+            f"repeat_interleave: repeats must be integers, and is {array.dtype}. Convert it with .long()."
+        )
     if array.ndim > 1:
-        raise RuntimeError(f"repeat_interleave: repeats must be 0-dim or 1-dim tensor, and has shape {array.shape}. Flatten it first.")
+        raise RuntimeError(
+            f"repeat_interleave: repeats must be 0-dim or 1-dim tensor, and has shape {array.shape}. Flatten it first."
+        )
     if (array < 0).any():
-        raise RuntimeError(f"repeat_interleave: repeats can not be negative, and is {array.tolist()}. Repeat 0 times or more.")
+        raise RuntimeError(
+            f"repeat_interleave: repeats can not be negative, and is {array.tolist()}. Repeat 0 times or more."
+        )
     return tuple(int(n) for n in np.atleast_1d(array).tolist())
 
 
 def _check_output_size(given: int | None, actual: int) -> None:
     if given is not None and given != actual:
         raise RuntimeError(
-            f"repeat_interleave: Invalid output_size, expected {actual} but got {given}. Give the right size or leave it out."
+            f"repeat_interleave: Invalid output_size, expected {actual} but got {given}. "
+            "Give the right size or leave it out."
         )

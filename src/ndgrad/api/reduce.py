@@ -1,7 +1,7 @@
 """Reductions under torch's names, and how reductions read their arguments.
 
-Sums and means end almost every program that is differentiated, so the way from `x.sum()` to the op is kept short: a test or
-two, no wrapper where no keyword is given.
+Sums and means end almost every program that is differentiated, so the way from `x.sum()` to the op is kept short: a
+test or two, no wrapper where no keyword is given.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def ndim_of(input: Tensor, name: str) -> int:
         meta = input._meta
     except AttributeError:
         raise TypeError(
-            f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}. Wrap it in ndgrad.as_tensor(...)."
+            f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}. "
+            "Wrap it in ndgrad.as_tensor(...)."
         ) from None
     if meta is None or not meta.batch_level:
         n: int = input._array.ndim
@@ -80,7 +81,10 @@ def deliver(name: str, result: Result, out: Tensor | Tensors | None, *inputs: Te
     if not isinstance(result, tuple):
         return copy_into(name, out, result)
     if len(outs) != len(result):
-        raise TypeError(f"{name}(): out= must be {len(result)} tensors, one for each result, and is {len(outs)}. Pass a tuple of them.")
+        raise TypeError(
+            f"{name}(): out= must be {len(result)} tensors, one for each result, and is {len(outs)}. "
+            "Pass a tuple of them."
+        )
     copied = [copy_into(name, o, r) for o, r in zip(outs, result)]
     made: Any = type(result)(*copied) if hasattr(result, "_fields") else tuple(copied)
     return made
@@ -101,7 +105,8 @@ def along(op: Op, name: str, input: Tensor, dim: int, **settings: Any) -> Any:
 
 
 def require_inexact(name: str, input: Tensor, error: type[Exception] = RuntimeError) -> None:
-    """Raise, as torch does, for a tensor of integers where the result is a fraction; NumPy's face computes in float64."""
+    """Raise, as torch does, for a tensor of integers where the result is a fraction; NumPy's
+    face computes in float64."""
     if not is_inexact(np_dtype(input)) and not input.on_numpy_face:
         raise error(
             f"{name}(): input must be of a floating point or complex dtype, and is {as_dtype(np_dtype(input))!r}. "
@@ -188,7 +193,9 @@ def nansum(
     ndim = ndim_of(input, "nansum")
     if not is_inexact(np_dtype(input)):
         return sum(input, dim, keepdim, dtype=dtype, out=out)
-    return deliver("nansum", ops.nansum(input, dim=dims_of(dim, ndim), keepdim=keepdim, dtype=sum_dtype(input, dtype)), out, input)
+    return deliver(
+        "nansum", ops.nansum(input, dim=dims_of(dim, ndim), keepdim=keepdim, dtype=sum_dtype(input, dtype)), out, input
+    )
 
 
 @both_worlds
@@ -208,13 +215,14 @@ def nanmean(
     return deliver("nanmean", total / numbers, out, input)
 
 
-# ----- truth and counts -------------------------------------------------------------------------------------------------
+# ----- truth and counts -----------------------------------------------------------------------------------------------
 
 
 def _truth(op: Op, input: Tensor, dim: Dims, keepdim: bool, out: Tensor | None) -> Tensor:
     ndim = ndim_of(input, op.name)
     result = op(input, dim=_EVERY[ndim] if dim is None else as_dims(dim, ndim), keepdim=keepdim)
-    if np_dtype(input) == np.uint8 and not input.on_numpy_face:  # as in torch, where masks were uint8 before they were bool
+    # as in torch, where masks were uint8 before they were bool
+    if np_dtype(input) == np.uint8 and not input.on_numpy_face:
         result = cast.cast(result, dtype=np.dtype(np.uint8))
     return deliver(op.name, result, out)
 
@@ -252,7 +260,7 @@ def count_nonzero(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Ten
     return ops.count_nonzero(input, dim=dims_of(dim, ndim_of(input, "count_nonzero")), keepdim=keepdim)
 
 
-# ----- exponentials ------------------------------------------------------------------------------------------------------
+# ----- exponentials ---------------------------------------------------------------------------------------------------
 
 
 @both_worlds
@@ -276,7 +284,8 @@ def _normalised(op: Op, input: Tensor, dim: int, dtype: Dtype, out: Tensor | Non
         input = cast.cast(input, dtype=as_numpy_dtype(dtype))
     if not is_floating(np_dtype(input)):
         raise NotImplementedError(
-            f"{op.name}(): not implemented for {as_dtype(np_dtype(input))!r}. Give dtype=, a floating point dtype, or convert the input."
+            f"{op.name}(): not implemented for {as_dtype(np_dtype(input))!r}. Give dtype=, "
+            "a floating point dtype, or convert the input."
         )
     return deliver(op.name, along(op, op.name, input, dim), out, input)
 

@@ -27,7 +27,7 @@ METHODS = ("cumsum", "cumsum_", "cumprod", "cumprod_", "logcumsumexp", "cummax",
 ALIASES = {"cumlogsumexp": "logcumsumexp", "trapz": "trapezoid"}
 
 
-# ----- scans ------------------------------------------------------------------------------------------------------------
+# ----- scans ----------------------------------------------------------------------------------------------------------
 
 
 @both_worlds
@@ -61,8 +61,8 @@ def _in_place(op: Op, self: Tensor, dim: int, dtype: Dtype) -> Tensor:
     number = as_dim(dim, ndim)
     if dtype is not None and as_numpy_dtype(dtype) != np_dtype(self):
         raise RuntimeError(
-            f"{op.name}_(): provided dtype must match the dtype of self, {as_dtype(np_dtype(self))!r}, and is {as_dtype(dtype)!r}. "
-            f"Use {op.name}(), which makes a new tensor."
+            f"{op.name}_(): provided dtype must match the dtype of self, {as_dtype(np_dtype(self))!r}, "
+            f"and is {as_dtype(dtype)!r}. Use {op.name}(), which makes a new tensor."
         )
     return write(op, self, (), {"dim": number, "reverse": False, "dtype": np_dtype(self)}) if ndim else self
 
@@ -100,7 +100,8 @@ def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tenso
     ndim_of(input, "logcumsumexp")
     if not is_inexact(np_dtype(input)):
         raise NotImplementedError(
-            f"logcumsumexp(): not implemented for {as_dtype(np_dtype(input))!r}. Convert the input to floating point first."
+            f"logcumsumexp(): not implemented for {as_dtype(np_dtype(input))!r}. "
+            "Convert the input to floating point first."
         )
     return deliver("logcumsumexp", along(ops.logcumsumexp, "logcumsumexp", input, dim), out, input)
 
@@ -132,7 +133,7 @@ def cummin(input: Tensor, dim: int, *, out: tuple[Tensor, Tensor] | None = None)
     return deliver("cummin", return_types.cummin(*along(ops.cummin, "cummin", input, dim)), out, input)
 
 
-# ----- differences ------------------------------------------------------------------------------------------------------
+# ----- differences ----------------------------------------------------------------------------------------------------
 
 
 def stretch(input: Tensor, dim: int, start: int | None, stop: int | None) -> Tensor:
@@ -147,8 +148,8 @@ def _joined(input: Tensor, dim: int, prepend: Tensor | None, append: Tensor | No
         sizes, own = list(part.shape), list(input.shape)
         if len(sizes) != len(own) or sizes[:dim] + sizes[dim + 1 :] != own[:dim] + own[dim + 1 :]:
             raise RuntimeError(
-                f"diff expects the shape of the tensor to prepend or append to match that of input except along dim {dim}: they are "
-                f"{tuple(sizes)} and {tuple(own)}. Expand or reshape it first."
+                "diff expects the shape of the tensor to prepend or append to match that of input except along dim "
+                f"{dim}: they are {tuple(sizes)} and {tuple(own)}. Expand or reshape it first."
             )
     parts = [p for p in (prepend, input, append) if p is not None]
     return join.cat(*parts, dim=dim) if len(parts) > 1 else input
@@ -172,7 +173,9 @@ def diff(
     """
     ndim = ndim_of(input, "diff")
     if ndim == 0:
-        raise RuntimeError("diff expects input to be at least one-dimensional, and it has no dimensions. Reshape it to (1,).")
+        raise RuntimeError(
+            "diff expects input to be at least one-dimensional, and it has no dimensions. Reshape it to (1,)."
+        )
     number = as_dim(dim, ndim)
     if n < 0:
         raise RuntimeError(f"diff: order must be non-negative but got {n}. Give n >= 0.")
@@ -183,7 +186,7 @@ def diff(
     return deliver("diff", result, out, input)
 
 
-# ----- integrals by trapezoids -------------------------------------------------------------------------------------------
+# ----- integrals by trapezoids ----------------------------------------------------------------------------------------
 
 
 def _widths(name: str, y: Tensor, x: Tensor | None, dx: float | Tensor | None, dim: int) -> float | Tensor:
@@ -195,7 +198,8 @@ def _widths(name: str, y: Tensor, x: Tensor | None, dx: float | Tensor | None, d
     if x.ndim == 1:
         if x.shape[0] != y.shape[dim]:
             raise RuntimeError(
-                f"{name}: There must be one `x` value for each sample point: x has {x.shape[0]}, and y {y.shape[dim]} along dim {dim}."
+                f"{name}: There must be one `x` value for each sample point: x has {x.shape[0]}, "
+                f"and y {y.shape[dim]} along dim {dim}."
             )
         x = shape.reshape(x, shape=(x.shape[0], *(1,) * (y.ndim - dim - 1)))
     elif x.ndim < y.ndim:
@@ -210,7 +214,9 @@ def _areas(name: str, y: Tensor, x: Tensor | None, dx: float | Tensor | None, di
         raise IndexError(f"{name}(): Dimension specified as {dim} but tensor has no dimensions. Reshape y to (1,).")
     number = as_dim(dim, ndim)
     if np_dtype(y).kind == "b":
-        raise RuntimeError(f"{name}: received a bool input for `y`, but bool is not supported. Convert it to numbers first.")
+        raise RuntimeError(
+            f"{name}: received a bool input for `y`, but bool is not supported. Convert it to numbers first."
+        )
     areas = (stretch(y, number, 1, None) + stretch(y, number, None, -1)) * (_widths(name, y, x, dx, number) / 2)
     return areas, number - ndim + areas.ndim
 

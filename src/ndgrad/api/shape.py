@@ -35,9 +35,9 @@ __all__ = [
     "view_as_real", "view_as_complex", "atleast_1d", "atleast_2d", "atleast_3d",
 ]  # fmt: skip
 METHODS = (
-    "reshape", "reshape_as", "view", "view_as", "permute", "transpose", "swapaxes", "swapdims", "t", "movedim", "moveaxis",
-    "adjoint", "expand", "expand_as", "broadcast_to", "squeeze", "unsqueeze", "flatten", "unflatten", "ravel", "contiguous",
-    "transpose_", "swapaxes_", "swapdims_", "t_", "squeeze_", "unsqueeze_",
+    "reshape", "reshape_as", "view", "view_as", "permute", "transpose", "swapaxes", "swapdims", "t", "movedim",
+    "moveaxis", "adjoint", "expand", "expand_as", "broadcast_to", "squeeze", "unsqueeze", "flatten", "unflatten",
+    "ravel", "contiguous", "transpose_", "swapaxes_", "swapdims_", "t_", "squeeze_", "unsqueeze_",
 )  # fmt: skip
 
 
@@ -51,11 +51,13 @@ def _memory(t: Payload) -> Payload:
 def _sizes(name: str, given: tuple[Any, ...]) -> tuple[int, ...]:
     """Sizes given one by one or as one sequence, of which there must be something."""
     if not given:
-        raise TypeError(f"{name}() missing its argument: sizes. Give them one by one or as a tuple, () for a 0-d tensor.")
+        raise TypeError(
+            f"{name}() missing its argument: sizes. Give them one by one or as a tuple, () for a 0-d tensor."
+        )
     return as_shape(given)
 
 
-# ----- new sizes -------------------------------------------------------------------------------------------------------
+# ----- new sizes ------------------------------------------------------------------------------------------------------
 
 
 def _fits_as_view(t: Tensor, shape: tuple[int, ...]) -> bool:
@@ -74,7 +76,9 @@ def reshape(input: Tensor, *shape: Shape, **keyword: Shape) -> Tensor:
     """
     old = shape_of(input)
     wanted = infer_shape(_sizes("reshape", _keyword("reshape", "shape", shape, keyword)), math.prod(old), old)
-    return ops.reshape.eager(input, shape=wanted) if _fits_as_view(input, wanted) else ops.unsafe_view(input, shape=wanted)
+    return (
+        ops.reshape.eager(input, shape=wanted) if _fits_as_view(input, wanted) else ops.unsafe_view(input, shape=wanted)
+    )
 
 
 def _keyword(name: str, known: str, given: tuple[Any, ...], keyword: dict[str, Any]) -> tuple[Any, ...]:
@@ -82,7 +86,9 @@ def _keyword(name: str, known: str, given: tuple[Any, ...], keyword: dict[str, A
     if not keyword:
         return given
     if given or set(keyword) != {known}:
-        raise TypeError(f"{name}() got {', '.join(map(repr, keyword))}; it takes {known}, once. Give it by position or by keyword.")
+        raise TypeError(
+            f"{name}() got {', '.join(map(repr, keyword))}; it takes {known}, once. Give it by position or by keyword."
+        )
     return (keyword[known],)
 
 
@@ -135,33 +141,37 @@ def _is_dtype(value: object) -> bool:
 
 
 def _view_as_dtype(self: Tensor, dtype: dtypes.DTypeLike) -> Tensor:
-    """The memory read as another dtype: differentiable where real and imaginary parts are read as numbers, or the other way."""
+    """The memory read as another dtype: differentiable where real and imaginary parts are read as
+    numbers, or the other way."""
     old, new = np_dtype(self), dtypes.as_numpy_dtype(dtype)
     if old == new:
         return ops.alias(self)
     lost = stake_of(self)
     if lost is not None and {old.kind, new.kind} != {"f", "c"}:
         raise RuntimeError(
-            f"view: a tensor of {old} and shape {tuple(self.shape)} that {lost} cannot be read as {new}: the bits of its elements have no "
-            "derivative in that reading. Use .to(dtype) to convert the numbers, or detach() first."
+            f"view: a tensor of {old} and shape {tuple(self.shape)} that {lost} cannot be read as {new}: the bits of "
+            "its elements have no derivative in that reading. Use .to(dtype) to convert the numbers, or detach() first."
         )
     if old.itemsize != new.itemsize:
         to = f"to view {old} as {new} (different element sizes)"
         if not self.ndim:
             raise RuntimeError(f"view: self.dim() cannot be 0 {to}. Use view(1) first.")
         if geometry_of(self).strides[-1] != 1:
-            raise RuntimeError(f"view: self.stride(-1) must be 1 {to}, but got {geometry_of(self).strides[-1]}. Use contiguous() first.")
+            raise RuntimeError(
+                f"view: self.stride(-1) must be 1 {to}, but got {geometry_of(self).strides[-1]}. "
+                "Use contiguous() first."
+            )
         if self.shape[-1] * old.itemsize % new.itemsize:
             raise RuntimeError(
-                f"view: self.size(-1) must be divisible by {new.itemsize // old.itemsize} {to}, but got {self.shape[-1]}. "
-                "Narrow or pad it first."
+                f"view: self.size(-1) must be divisible by {new.itemsize // old.itemsize} {to}, "
+                f"but got {self.shape[-1]}. Narrow or pad it first."
             )
     if lost is None:
         return ops.view_dtype(self, dtype=new)
     if old.itemsize != (2 * new.itemsize if old.kind == "c" else new.itemsize / 2):
         raise RuntimeError(
-            f"view: a tensor of {old} that {lost} cannot be read as {new}, which is of another precision: its bits have no derivative in "
-            "that reading. Use .to(dtype) to convert the numbers, or detach() first."
+            f"view: a tensor of {old} that {lost} cannot be read as {new}, which is of another precision: "
+            "its bits have no derivative in that reading. Use .to(dtype) to convert the numbers, or detach() first."
         )
     if old.kind == "c":
         parts = ops.view_as_real(self)
@@ -191,8 +201,8 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     first, last = as_dim(start_dim, len(shape), "start_dim"), as_dim(end_dim, len(shape), "end_dim")
     if first > last:
         raise RuntimeError(
-            f"flatten() has invalid args: start_dim cannot come after end_dim, and they are {start_dim} and {end_dim} of "
-            f"{len(shape)} dimensions. Swap them."
+            f"flatten() has invalid args: start_dim cannot come after end_dim, and they are {start_dim} and {end_dim} "
+            f"of {len(shape)} dimensions. Swap them."
         )
     if first == last and shape:
         return input
@@ -211,15 +221,17 @@ def unflatten(input: Tensor, dim: int, sizes: Shape) -> Tensor:
     shape = tuple(input.shape)
     wanted = as_shape((sizes,))
     if not wanted:
-        raise RuntimeError("unflatten: sizes must be non-empty, and are (). To drop a dimension of size 1 use squeeze(dim).")
+        raise RuntimeError(
+            "unflatten: sizes must be non-empty, and are (). To drop a dimension of size 1 use squeeze(dim)."
+        )
     if not shape:
         raise IndexError("unflatten: a 0-d tensor has no dimension to unflatten. Use reshape().")
     try:
         wanted = infer_shape(wanted, shape[number], shape)
     except RuntimeError:
         raise RuntimeError(
-            f"unflatten: Provided sizes {list(wanted)} don't multiply up to the size of dim {dim} ({shape[number]}) in the "
-            f"input tensor of shape {list(shape)}. Give sizes whose product it is."
+            f"unflatten: Provided sizes {list(wanted)} don't multiply up to the size of dim {dim} ({shape[number]}) "
+            f"in the input tensor of shape {list(shape)}. Give sizes whose product it is."
         ) from None
     return view(input, (*shape[:number], *wanted, *shape[number + 1 :]))
 
@@ -245,7 +257,7 @@ def contiguous(self: Tensor, memory_format: devices.memory_format = devices.cont
     return self if self.is_contiguous(memory_format) else clone(self, memory_format=memory_format)
 
 
-# ----- broadcasting ----------------------------------------------------------------------------------------------------
+# ----- broadcasting ---------------------------------------------------------------------------------------------------
 
 
 def expand(self: Tensor, *size: Shape, **keyword: Shape) -> Tensor:
@@ -264,9 +276,9 @@ def _expand(name: str, t: Tensor, sizes: tuple[int, ...]) -> Tensor:
     lead = len(sizes) - len(shape)
     if lead < 0:
         raise RuntimeError(
-            f"{name}: the number of sizes provided ({len(sizes)}) must be greater or equal to the number of dimensions in "
-            f"the tensor ({len(shape)}): sizes {list(sizes)}, tensor {list(shape)}. Give one size per dimension; -1 keeps "
-            "a size."
+            f"{name}: the number of sizes provided ({len(sizes)}) must be greater or equal to the number "
+            f"of dimensions in the tensor ({len(shape)}): sizes {list(sizes)}, tensor {list(shape)}. "
+            "Give one size per dimension; -1 keeps a size."
         )
     wanted = []
     for dim, n in enumerate(sizes):
@@ -280,9 +292,9 @@ def _expand(name: str, t: Tensor, sizes: tuple[int, ...]) -> Tensor:
             n = have
         if n < 0 or have not in (1, n):
             raise RuntimeError(
-                f"{name}: the expanded size of the tensor ({n}) must match the existing size ({have}) at non-singleton "
-                f"dimension {dim}. Target sizes: {list(sizes)}. Tensor sizes: {list(shape)}. Only dimensions of size 1 can "
-                "be expanded."
+                f"{name}: the expanded size of the tensor ({n}) must match the existing size ({have}) "
+                f"at non-singleton dimension {dim}. Target sizes: {list(sizes)}. Tensor sizes: {list(shape)}. "
+                "Only dimensions of size 1 can be expanded."
             )
         wanted.append(n)
     return ops.expand(t, shape=tuple(wanted))
@@ -321,8 +333,8 @@ def broadcast_shapes(*shapes: Shape) -> Size:
         return Size(np.broadcast_shapes(*shapes))
     except ValueError:
         raise RuntimeError(
-            f"shapes {', '.join(str(tuple(s)) if hasattr(s, '__iter__') else str(s) for s in shapes)} cannot be broadcast "
-            "together: aligned at the right, sizes must be equal or 1."
+            f"shapes {', '.join(str(tuple(s)) if hasattr(s, '__iter__') else str(s) for s in shapes)} cannot be "
+            "broadcast together: aligned at the right, sizes must be equal or 1."
         ) from None
 
 
@@ -343,7 +355,7 @@ def _tensors(tensors: tuple[Any, ...]) -> tuple[Tensor, ...]:
     return tuple(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
 
 
-# ----- dimensions of size one ------------------------------------------------------------------------------------------
+# ----- dimensions of size one -----------------------------------------------------------------------------------------
 
 
 def _squeezed(input: Tensor, dim: Dims) -> tuple[Op, dict[str, tuple[int, ...]]]:
@@ -440,7 +452,7 @@ def atleast_3d(*tensors: Tensor | Tensors) -> Tensor | tuple[Tensor, ...]:
     return _atleast(3, tensors)
 
 
-# ----- new order of dimensions -----------------------------------------------------------------------------------------
+# ----- new order of dimensions ----------------------------------------------------------------------------------------
 
 
 def permute(input: Tensor, *dims: Shape, **keyword: Shape) -> Tensor:
@@ -460,12 +472,18 @@ def permute(input: Tensor, *dims: Shape, **keyword: Shape) -> Tensor:
             f"dimensions: input.dim() = {ndim}, and dims is {given}. Name every dimension once."
         )
     if len(set(order)) != len(order):
-        raise RuntimeError(f"permute(): duplicate dims are not allowed, and dims is {given}. Name every dimension once.")
+        raise RuntimeError(
+            f"permute(): duplicate dims are not allowed, and dims is {given}. Name every dimension once."
+        )
     return ops.permute.eager(input, dims=order)
 
 
 def transpose(
-    input: Tensor, dim0: int | Sequence[int] | None = None, dim1: int | None = None, *, axes: Sequence[int] | None = None
+    input: Tensor,
+    dim0: int | Sequence[int] | None = None,
+    dim1: int | None = None,
+    *,
+    axes: Sequence[int] | None = None,
 ) -> Tensor:
     """A view with two dimensions swapped; given all dimensions in one tuple, in that order.
 
@@ -506,7 +524,9 @@ def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
 
 def _check_matrix(name: str, t: Tensor) -> None:
     if t.ndim > 2:
-        raise RuntimeError(f"{name} expects a tensor with <= 2 dimensions, but self is {t.ndim}D. Use transpose(dim0, dim1) or mT.")
+        raise RuntimeError(
+            f"{name} expects a tensor with <= 2 dimensions, but self is {t.ndim}D. Use transpose(dim0, dim1) or mT."
+        )
 
 
 def t(input: Tensor) -> Tensor:
@@ -530,12 +550,15 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
     """
     both = (source, destination)
     if any(isinstance(s, (tuple, list)) for s in both) and not all(isinstance(s, (tuple, list)) for s in both):
-        raise TypeError(f"movedim: source {source!r} and destination {destination!r} must be two ints or two tuples. Make both alike.")
+        raise TypeError(
+            f"movedim: source {source!r} and destination {destination!r} must be two ints or two "
+            "tuples. Make both alike."
+        )
     froms, tos = (tuple(s) if isinstance(s, (tuple, list)) else (s,) for s in both)
     if len(froms) != len(tos):
         raise RuntimeError(
-            f"movedim: Invalid source or destination dims: source ({list(froms)} dims) should contain the same number of "
-            f"dims as destination ({list(tos)} dims). Give one destination per source."
+            f"movedim: Invalid source or destination dims: source ({list(froms)} dims) should contain the same number "
+            f"of dims as destination ({list(tos)} dims). Give one destination per source."
         )
     n = input.ndim
     old, new = [as_dim(d, n, "source") for d in froms], [as_dim(d, n, "destination") for d in tos]
@@ -571,7 +594,8 @@ def adjoint(input: Tensor) -> Tensor:
     n = input.ndim
     if n == 1:
         raise RuntimeError(
-            "adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor. Use unsqueeze() to make it a matrix."
+            "adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor. "
+            "Use unsqueeze() to make it a matrix."
         )
     if n:
         turned = ops.transpose(input, dim0=n - 2, dim1=n - 1)
@@ -581,7 +605,7 @@ def adjoint(input: Tensor) -> Tensor:
     return locked(complex_ops.conj(turned)) if np_dtype(input).kind == "c" else turned
 
 
-# ----- complex numbers as pairs ----------------------------------------------------------------------------------------
+# ----- complex numbers as pairs ---------------------------------------------------------------------------------------
 
 
 def view_as_real(input: Tensor) -> Tensor:
@@ -592,7 +616,9 @@ def view_as_real(input: Tensor) -> Tensor:
     tensor([[1., 2.]])
     """
     if np_dtype(input).kind != "c":
-        raise RuntimeError(f"view_as_real is only supported for complex tensors, and this one is {np_dtype(input)}. Use it as it is.")
+        raise RuntimeError(
+            f"view_as_real is only supported for complex tensors, and this one is {np_dtype(input)}. Use it as it is."
+        )
     return ops.view_as_real(input)
 
 
@@ -605,12 +631,18 @@ def view_as_complex(input: Tensor) -> Tensor:
     """
     dtype = np_dtype(input)
     if not is_floating(dtype) or dtype.itemsize < 4:
-        raise RuntimeError(f"view_as_complex is only supported for float and double tensors, but got {dtype}. Convert it with .to() first.")
+        raise RuntimeError(
+            f"view_as_complex is only supported for float and double tensors, but got {dtype}. "
+            "Convert it with .to() first."
+        )
     if not input.ndim:
-        raise RuntimeError("view_as_complex: Input tensor must have one or more dimensions, the last of size 2. Got a 0-d tensor.")
+        raise RuntimeError(
+            "view_as_complex: Input tensor must have one or more dimensions, the last of size 2. Got a 0-d tensor."
+        )
     if input.shape[-1] != 2:
         raise RuntimeError(
-            f"view_as_complex: Tensor must have a last dimension of size 2, and has shape {tuple(input.shape)}. Stack the parts along it."
+            f"view_as_complex: Tensor must have a last dimension of size 2, and has shape {tuple(input.shape)}. "
+            "Stack the parts along it."
         )
     if geometry_of(input).strides[-1] != 1:
         raise RuntimeError(
@@ -620,7 +652,7 @@ def view_as_complex(input: Tensor) -> Tensor:
     return ops.view_as_complex(input)
 
 
-# ----- in place: the tensor's own dimensions change ----------------------------------------------------------------------
+# ----- in place: the tensor's own dimensions change -------------------------------------------------------------------
 
 
 def transpose_(self: Tensor, dim0: int, dim1: int) -> Tensor:

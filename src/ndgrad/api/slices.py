@@ -1,7 +1,7 @@
 """Whole slices named by a 1-d index, parts named by a basic index, and embedding, under torch's names.
 
-The arguments are read as in `gather`. Shapes must agree exactly: nothing broadcasts here, as in torch, where a source that is
-too small is more often a mistake than a wish.
+The arguments are read as in `gather`. Shapes must agree exactly: nothing broadcasts here, as in torch, where a source
+that is too small is more often a mistake than a wish.
 """
 
 from __future__ import annotations
@@ -37,14 +37,17 @@ METHODS = (
 )  # fmt: skip
 
 
-# ----- slices along a dimension ---------------------------------------------------------------------------------------------
+# ----- slices along a dimension ---------------------------------------------------------------------------------------
 
 
 def _vector(name: str, like: Tensor, index: Tensor, error: type[Exception] = RuntimeError) -> Tensor:
     """An index of at most one dimension, as one of exactly one."""
     index = as_index(name, like, index, error)
     if index.ndim > 1:
-        raise IndexError(f"{name}(): Index is supposed to be a vector, and has shape {tuple(index.shape)}. Flatten it, or use gather().")
+        raise IndexError(
+            f"{name}(): Index is supposed to be a vector, and has shape {tuple(index.shape)}. "
+            "Flatten it, or use gather()."
+        )
     return line(index)
 
 
@@ -60,7 +63,10 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     dim = as_dim(dim, input.ndim)
     index = _vector("index_select", input, index)
     if not input.ndim and index.shape[0] != 1:
-        raise IndexError(f"index_select(): a 0-d tensor can be indexed once, and the index has {index.shape[0]} entries. Use expand().")
+        raise IndexError(
+            f"index_select(): a 0-d tensor can be indexed once, and the index has {index.shape[0]} entries. "
+            "Use expand()."
+        )
     result = ops.index_select(line(input), index, dim=dim)
     return deliver("index_select", result if input.ndim else shape.reshape(result, shape=()), out, input)
 
@@ -78,8 +84,8 @@ def _slices(
     target, source = line(input), line(source)
     if source.shape[dim] != index.shape[0]:
         raise count_error(
-            f"{name}(): Number of indices ({index.shape[0]}) should be equal to source.size(dim): ({source.shape[dim]}), for dim: {dim}. "
-            "Give one slice of the source per index."
+            f"{name}(): Number of indices ({index.shape[0]}) should be equal to source.size(dim): "
+            f"({source.shape[dim]}), for dim: {dim}. Give one slice of the source per index."
         )
     rest = [d for d in range(target.ndim) if d != dim]
     if source.ndim != target.ndim or any(source.shape[d] != target.shape[d] for d in rest):
@@ -89,8 +95,8 @@ def _slices(
 
 def _shape_message(name: str, input: Tensor, source: Tensor) -> str:
     return (
-        f"{name}(): source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
-        f"{list(input.shape)} source.shape = {list(source.shape)}. Expand the source first."
+        f"{name}(): source tensor shape must match self tensor shape, excluding the specified dimension. "
+        f"Got self.shape = {list(input.shape)} source.shape = {list(source.shape)}. Expand the source first."
     )
 
 
@@ -158,7 +164,9 @@ def _index_fill(name: str, input: Tensor, dim: int, index: Tensor, value: Tensor
     dim = as_dim(dim, input.ndim)
     index = as_index(name, input, index, IndexError)
     if index.ndim > 1:
-        raise RuntimeError(f"{name}(): Index has to be a vector/scalar, and has shape {tuple(index.shape)}. Flatten it.")
+        raise RuntimeError(
+            f"{name}(): Index has to be a vector/scalar, and has shape {tuple(index.shape)}. Flatten it."
+        )
     value = fill_value("index_fill", input, value)
     return shaped(input, run(ops.index_fill, in_place, line(input), line(index), value, dim=dim), in_place)
 
@@ -190,7 +198,9 @@ def _index_reduce(
     name: str, input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, include_self: bool, in_place: bool
 ) -> Tensor:
     if reduce not in ("prod", "mean", "amax", "amin"):
-        raise RuntimeError(f"{name}(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}. index_add() sums.")
+        raise RuntimeError(
+            f"{name}(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}. index_add() sums."
+        )
     target, dim, index, source = _slices(name, input, dim, index, source, IndexError)
     if not isinstance(index._array, Variable):
         check_range(library_of(index._array), name, index._array, target.shape[dim], dim)
@@ -234,7 +244,7 @@ def index_reduce_(
     return _index_reduce("index_reduce_", self, dim, index, source, reduce, include_self, True)
 
 
-# ----- index_put --------------------------------------------------------------------------------------------------------------
+# ----- index_put ------------------------------------------------------------------------------------------------------
 
 
 def index_put_(self: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False) -> Tensor:
@@ -264,23 +274,25 @@ def _index_put_arguments(
     name: str, input: Tensor, indices: Sequence[Tensor], values: Tensor
 ) -> tuple[tuple[Tensor, ...], Tensor]:
     if not isinstance(indices, (tuple, list)):
-        raise TypeError(f"{name}(): argument 'indices' (position 1) must be tuple of Tensors, not {type(indices).__name__}.")
+        raise TypeError(
+            f"{name}(): argument 'indices' (position 1) must be tuple of Tensors, not {type(indices).__name__}."
+        )
     for place, item in enumerate(indices):
         if not isinstance(item, Variable) and not is_raw_array(item):
             raise TypeError(
-                f"{name}(): expected Tensor as element {place} in argument 0, but got {type(item).__name__}. Use x[...] = for slices "
-                "and lists."
+                f"{name}(): expected Tensor as element {place} in argument 0, but got {type(item).__name__}. "
+                "Use x[...] = for slices and lists."
             )
     values = as_tensor(name, "values", input, values)
     if np_dtype(values) != np_dtype(input):
         raise RuntimeError(
-            f"{name}(): Index put requires the source and destination dtypes match, got {np_dtype(input)} for the destination and "
-            f"{np_dtype(values)} for the source. Convert the values with .to()."
+            f"{name}(): Index put requires the source and destination dtypes match, got {np_dtype(input)} for "
+            f"the destination and {np_dtype(values)} for the source. Convert the values with .to()."
         )
     return tuple(indices), values
 
 
-# ----- a part replaced ------------------------------------------------------------------------------------------------------------
+# ----- a part replaced ------------------------------------------------------------------------------------------------
 
 
 def _replaced(name: str, input: Tensor, src: Tensor, index: tuple[int | slice, ...]) -> Tensor:
@@ -288,8 +300,8 @@ def _replaced(name: str, input: Tensor, src: Tensor, index: tuple[int | slice, .
     part = tuple(index_ops.getitem(input, index=index).shape)
     if tuple(src.shape) != part:
         raise RuntimeError(
-            f"{name}(): expected src to have a size equal to the slice of self. src size = {list(src.shape)}, slice size = "
-            f"{list(part)}. Expand the source."
+            f"{name}(): expected src to have a size equal to the slice of self. src size = {list(src.shape)}, "
+            f"slice size = {list(part)}. Expand the source."
         )
     if np_dtype(src) != np_dtype(input):
         src = cast.cast(src, dtype=np_dtype(input))
@@ -344,8 +356,8 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
     part = triangle.diagonal(input, offset=offset, dim0=first, dim1=second)
     if tuple(src.shape) != tuple(part.shape):
         raise RuntimeError(
-            f"diagonal_scatter(): expected src to have a size equal to the slice of self. src size = {list(src.shape)}, slice size = "
-            f"{list(part.shape)}. Expand the source."
+            "diagonal_scatter(): expected src to have a size equal to the slice of self. "
+            f"src size = {list(src.shape)}, slice size = {list(part.shape)}. Expand the source."
         )
     along = np.arange(part.shape[-1])
     rows, columns = wrap(input.face, along + max(-offset, 0)), wrap(input.face, along + max(offset, 0))
@@ -355,7 +367,7 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
     return shape.permute(out, dims=shape.inverse_permutation(order))
 
 
-# ----- embedding ----------------------------------------------------------------------------------------------------------------
+# ----- embedding ------------------------------------------------------------------------------------------------------
 
 
 def embedding(
@@ -363,8 +375,9 @@ def embedding(
 ) -> Tensor:
     """Rows of a matrix.
 
-    The row `padding_idx` (none if negative) gets no gradient. With `scale_grad_by_freq` the gradient of a row is divided by
-    the number of times it was looked up. `sparse` is accepted, and the gradient is a dense array all the same.
+    The row `padding_idx` (none if negative) gets no gradient. With `scale_grad_by_freq` the gradient of a
+    row is divided by the number of times it was looked up. `sparse` is accepted, and the gradient is a
+    dense array all the same.
 
     >>> import ndgrad
     >>> ndgrad.embedding(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), ndgrad.tensor([1, 0]))
@@ -373,9 +386,16 @@ def embedding(
     """
     indices = as_index("embedding", weight, indices, argument="indices")
     if weight.ndim != 2:
-        raise RuntimeError(f"embedding(): 'weight' must be 2-D, and has shape {tuple(weight.shape)}. Reshape it to rows of vectors.")
+        raise RuntimeError(
+            f"embedding(): 'weight' must be 2-D, and has shape {tuple(weight.shape)}. Reshape it to rows of vectors."
+        )
     if padding_idx >= weight.shape[0]:
-        raise RuntimeError(f"embedding(): padding_idx {padding_idx} is not among the {weight.shape[0]} rows. Give one of them.")
+        raise RuntimeError(
+            f"embedding(): padding_idx {padding_idx} is not among the {weight.shape[0]} rows. Give one of them."
+        )
     return ops.embedding(
-        weight, indices, padding_idx=None if padding_idx < 0 else int(padding_idx), scale_grad_by_freq=bool(scale_grad_by_freq)
+        weight,
+        indices,
+        padding_idx=None if padding_idx < 0 else int(padding_idx),
+        scale_grad_by_freq=bool(scale_grad_by_freq),
     )

@@ -110,7 +110,9 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None)
     require_square("solve", A)
     require_precision("solve", A)
     if B.ndim == 0:
-        raise RuntimeError(f"linalg.solve: The input tensor B must have at least 1 dimension, and has shape {tuple(B.shape)}.")
+        raise RuntimeError(
+            f"linalg.solve: The input tensor B must have at least 1 dimension, and has shape {tuple(B.shape)}."
+        )
     vector = is_vector(A, B)
     if vector:
         B = with_column(B)
@@ -183,15 +185,17 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     require_matrices("lstsq", A)
     require_precision("lstsq", A)
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
-        raise RuntimeError(f"linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), and is {driver!r}.")
+        raise RuntimeError(
+            f"linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), and is {driver!r}."
+        )
     vector = is_vector(A, B)
     if vector:
         B = with_column(B)
     m, n = A.shape[-2:]
     if B.shape[-2] != m:
         raise RuntimeError(
-            f"linalg.lstsq: A.size(-2) must match B.size(-2), and the shapes are {tuple(A.shape)} and {tuple(B.shape)}. "
-            "They must have as many rows."
+            f"linalg.lstsq: A.size(-2) must match B.size(-2), and the shapes are {tuple(A.shape)} and "
+            f"{tuple(B.shape)}. They must have as many rows."
         )
     tolerance = max(m, n) * precision(np_dtype(A)) if rcond is None else float(rcond)
     if driver == "gels" and m >= n:
@@ -229,8 +233,8 @@ def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
     first, last = tuple(A.shape[:ind]), tuple(A.shape[ind:])
     if math.prod(first) != math.prod(last):
         raise RuntimeError(
-            f"linalg.tensorinv: expected prod(A.shape[:ind]) == prod(A.shape[ind:]), and the shape is {tuple(A.shape)} with "
-            f"ind={ind} ({math.prod(first)} and {math.prod(last)}). Choose an ind that splits A into equal parts."
+            f"linalg.tensorinv: expected prod(A.shape[:ind]) == prod(A.shape[ind:]), and the shape is {tuple(A.shape)} "
+            f"with ind={ind} ({math.prod(first)} and {math.prod(last)}). Choose an ind that splits A into equal parts."
         )
     matrix = shape.reshape(A, shape=(math.prod(first), math.prod(last)))
     return shape.reshape(inv(matrix), shape=(*last, *first))

@@ -1,8 +1,9 @@
-"""Special functions under torch's names, those of torch.special and the older ones beside it (`lgamma`, `igamma`, `mvlgamma`).
+"""Special functions under torch's names, those of torch.special and the older ones beside it
+(`lgamma`, `igamma`, `mvlgamma`).
 
-Most are ops of the table as they stand. Written out are the order of arguments, which differs between functions and methods
-(`polygamma(n, x)` and `x.polygamma(n)`), and the checks of whole-number arguments. Functions that ndgrad itself has
-(`exp2`, `sinc`, `softmax`, ...) are gathered in ndgrad.special.
+Most are ops of the table as they stand. Written out are the order of arguments, which differs between functions and
+methods (`polygamma(n, x)` and `x.polygamma(n)`), and the checks of whole-number arguments. Functions that ndgrad itself
+has (`exp2`, `sinc`, `softmax`, ...) are gathered in ndgrad.special.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def _run(op: Op, args: tuple[TensorLike, ...], out: Tensor | None, **settings: A
     return write_out(op, args, {**op.settings, **settings}, out)
 
 
-# ----- gamma -----------------------------------------------------------------------------------------------------------
+# ----- gamma ----------------------------------------------------------------------------------------------------------
 
 
 def gammaln(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -98,11 +99,13 @@ def _dimension(input: Tensor, p: int) -> int:
     count = as_integer("mvlgamma", "p", p)
     if count < 1:
         raise RuntimeError(
-            f"mvlgamma: p has to be greater than or equal to 1, and is {count}. It is the dimension of the matrices that are "
-            "integrated over."
+            f"mvlgamma: p has to be greater than or equal to 1, and is {count}. It is the dimension of the matrices "
+            "that are integrated over."
         )
     if np_dtype(input).kind == "b":
-        raise RuntimeError("mvlgamma: The input tensor may not be a boolean tensor. Convert it to a floating point dtype.")
+        raise RuntimeError(
+            "mvlgamma: The input tensor may not be a boolean tensor. Convert it to a floating point dtype."
+        )
     return count
 
 
@@ -169,7 +172,7 @@ def zeta(input: TensorLike, other: TensorLike, *, out: Tensor | None = None) -> 
     return _run(gamma.zeta, (input, other), out)
 
 
-# ----- probability -----------------------------------------------------------------------------------------------------
+# ----- probability ----------------------------------------------------------------------------------------------------
 
 
 def erfcx(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -232,7 +235,7 @@ def xlog1py(input: TensorLike, other: TensorLike, *, out: Tensor | None = None) 
     return _run(exponential.xlog1py, (input, other), out)
 
 
-# ----- Bessel functions ------------------------------------------------------------------------------------------------
+# ----- Bessel functions -----------------------------------------------------------------------------------------------
 
 
 def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:

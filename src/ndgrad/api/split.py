@@ -1,7 +1,7 @@
 """Parts of a tensor under torch's names: single parts, all parts at once, windows, and views by strides.
 
-`split`, `chunk` and `unbind` return views that may not be written while gradients are recorded (torch's rule for several
-views of one op); the parts that `tensor_split` and its kin return are ordinary slices, and may.
+`split`, `chunk` and `unbind` return views that may not be written while gradients are recorded (torch's rule for
+several views of one op); the parts that `tensor_split` and its kin return are ordinary slices, and may.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _needs_dimension(name: str, t: Tensor, error: type[Exception] = RuntimeError
         raise error(f"{name}() cannot be applied to a 0-dim tensor, which has no parts. Use reshape(1) first.")
 
 
-# ----- one part --------------------------------------------------------------------------------------------------------
+# ----- one part -------------------------------------------------------------------------------------------------------
 
 
 def _slice(t: Tensor, dim: int, start: int, stop: int) -> Tensor:
@@ -60,16 +60,19 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     size = input.shape[number]
     first = int(start._array) if isinstance(start, Variable) else operator.index(start)
     if length < 0:
-        raise RuntimeError(f"narrow(): length must be non-negative, and is {length}. Give the number of indices to keep.")
+        raise RuntimeError(
+            f"narrow(): length must be non-negative, and is {length}. Give the number of indices to keep."
+        )
     if not -size <= first <= size:
         raise IndexError(
-            f"narrow(): start out of range (expected to be in range of [{-size}, {size}], but got {first}). Shape: {tuple(input.shape)}."
+            f"narrow(): start out of range (expected to be in range of [{-size}, {size}], but got {first}). "
+            f"Shape: {tuple(input.shape)}."
         )
     first += size if first < 0 else 0
     if first + length > size:
         raise RuntimeError(
-            f"narrow(): start ({first}) + length ({length}) exceeds dimension size ({size}) of dimension {number} in shape "
-            f"{tuple(input.shape)}. Shorten it."
+            f"narrow(): start ({first}) + length ({length}) exceeds dimension size ({size}) of dimension {number} "
+            f"in shape {tuple(input.shape)}. Shorten it."
         )
     return _slice(input, number, first, first + length)
 
@@ -88,13 +91,13 @@ def select(input: Tensor, dim: int, index: int | Tensor) -> Tensor:
     place = int(index._array) if isinstance(index, Variable) else operator.index(index)
     if not -size <= place < size:
         raise IndexError(
-            f"select(): index {place} out of range for tensor of size {list(input.shape)} at dimension {number}. It must "
-            f"lie in [{-size}, {size - 1}]."
+            f"select(): index {place} out of range for tensor of size {list(input.shape)} at dimension {number}. "
+            f"It must lie in [{-size}, {size - 1}]."
         )
     return ops.select(input, dim=number, index=place % size)
 
 
-# ----- all parts -------------------------------------------------------------------------------------------------------
+# ----- all parts ------------------------------------------------------------------------------------------------------
 
 
 @both_worlds
@@ -121,9 +124,14 @@ def split(
     number, part = as_dim(dim, tensor.ndim), operator.index(given)
     size = tensor.shape[number]
     if part < 0:
-        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={part}. Give the size of a part.")
+        raise RuntimeError(
+            f"split expects split_size be non-negative, but got split_size={part}. Give the size of a part."
+        )
     if part == 0 and size:
-        raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}. Give the size of a part.")
+        raise RuntimeError(
+            f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}. "
+            "Give the size of a part."
+        )
     return ops.split.eager(tensor, split_size=part, dim=number)
 
 
@@ -141,12 +149,13 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
     size = input.shape[number]
     if any(n < 0 for n in sizes):
         raise RuntimeError(
-            f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(sizes)}. Give sizes of parts."
+            f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(sizes)}. "
+            "Give sizes of parts."
         )
     if sum(sizes) != size:
         raise RuntimeError(
-            f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension {number}), "
-            f"but got split_sizes={list(sizes)}. Narrow the tensor first, or list every part."
+            f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension "
+            f"{number}), but got split_sizes={list(sizes)}. Narrow the tensor first, or list every part."
         )
     return ops.split_with_sizes(input, sizes=sizes, dim=number) if sizes else ()
 
@@ -180,14 +189,18 @@ def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tenso
     (tensor([0]), tensor([1, 2]), tensor([3, 4]))
     """
     if not input.ndim:
-        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims. Use reshape(1) first.")
+        raise RuntimeError(
+            "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims. Use reshape(1) first."
+        )
     number = as_dim(dim, input.ndim)
     size = input.shape[number]
     given = _plain(indices_or_sections)
     if hasattr(given, "__index__"):
         sections = operator.index(given)
         if sections <= 0:
-            raise RuntimeError(f"tensor_split: number of sections must be larger than 0, got {sections}. Give the number of parts.")
+            raise RuntimeError(
+                f"tensor_split: number of sections must be larger than 0, got {sections}. Give the number of parts."
+            )
         least, larger = divmod(size, sections)
         stops = [(i + 1) * least + min(i + 1, larger) for i in range(sections)]
         return tuple(_slice(input, number, a, b) for a, b in zip([0, *stops], stops, strict=False))
@@ -202,8 +215,8 @@ def _plain(value: int | Sequence[int] | Tensor) -> Any:
     array = value._array
     if not is_raw_array(array) or array.dtype.kind not in "iu" or array.ndim > 1:
         raise RuntimeError(
-            "tensor_split expected tensor_indices_or_sections to be a zero- or one-dimensional int64 tensor from outside "
-            f"any transform, and got {np_dtype(value)} with {array.ndim} dimensions. Give ints."
+            "tensor_split expected tensor_indices_or_sections to be a zero- or one-dimensional int64 tensor from "
+            f"outside any transform, and got {np_dtype(value)} with {array.ndim} dimensions. Give ints."
         )
     return array.tolist()
 
@@ -263,13 +276,14 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """
     if not input.ndim:
         raise IndexError(
-            f"Dimension specified as {dim} but tensor has no dimensions: a 0-d tensor cannot be unbound. Use reshape(1) first."
+            f"Dimension specified as {dim} but tensor has no dimensions: a 0-d tensor cannot be unbound. "
+            "Use reshape(1) first."
         )
     number = as_dim(dim, input.ndim)
     return ops.unbind(input, dim=number) if input.shape[number] else ()
 
 
-# ----- by strides ------------------------------------------------------------------------------------------------------
+# ----- by strides -----------------------------------------------------------------------------------------------------
 
 
 def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
@@ -285,7 +299,9 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     if size < 0:
         raise RuntimeError(f"unfold: size is {size} but must be >= 0. Give the size of a window.")
     if size > length:
-        raise RuntimeError(f"unfold: maximum size for tensor at dimension {dim} is {length} but size is {size}. Give a smaller window.")
+        raise RuntimeError(
+            f"unfold: maximum size for tensor at dimension {dim} is {length} but size is {size}. Give a smaller window."
+        )
     if step <= 0:
         raise RuntimeError(f"unfold: step is {step} but must be > 0. Give the distance between windows.")
     if not self.ndim:
@@ -304,10 +320,13 @@ def as_strided(input: Tensor, size: Shape, stride: Shape, storage_offset: int | 
     sizes, strides = as_shape((size,)), as_shape((stride,))
     if len(sizes) != len(strides):
         raise RuntimeError(
-            f"as_strided: mismatch in length of strides and shape: size {list(sizes)}, stride {list(strides)}. Give one stride per size."
+            f"as_strided: mismatch in length of strides and shape: size {list(sizes)}, stride {list(strides)}. "
+            "Give one stride per size."
         )
     if any(s < 0 for s in strides):
-        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}. Use flip().")
+        raise RuntimeError(
+            f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}. Use flip()."
+        )
     if any(n < 0 for n in sizes):
         raise RuntimeError(f"as_strided: size {list(sizes)} has a negative entry. Sizes are non-negative.")
     own, available = _extent(input)
@@ -328,9 +347,9 @@ def as_strided(input: Tensor, size: Shape, stride: Shape, storage_offset: int | 
             source, target = info.base, target._replace(offset=first - _extent(info.base)[0])
         if (batch_dims(source) or thread.dual_levels or tangents_of(source)) and not _covers(source, target):
             raise RuntimeError(
-                f"as_strided: sizes {list(sizes)}, strides {list(strides)}, storage offset {first} reach memory that is "
-                f"not part of the tensor (shape {list(input.shape)}), which vmap and forward mode cannot follow. Stay "
-                "within the tensor."
+                f"as_strided: sizes {list(sizes)}, strides {list(strides)}, storage offset {first} reach memory that "
+                f"is not part of the tensor (shape {list(input.shape)}), which vmap and forward mode cannot follow. "
+                "Stay within the tensor."
             )
     return window.as_strided(source, source=window.geometry_of(source), target=target)
 

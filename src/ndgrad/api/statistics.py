@@ -28,13 +28,15 @@ if TYPE_CHECKING:
     from ndgrad.ops.table import Op
 
 __all__ = [
-    "var", "std", "var_mean", "std_mean", "median", "nanmedian", "mode", "quantile", "nanquantile", "histc", "bincount", "cov",
-    "corrcoef",
+    "var", "std", "var_mean", "std_mean", "median", "nanmedian", "mode", "quantile", "nanquantile", "histc", "bincount",
+    "cov", "corrcoef",
 ]  # fmt: skip
-METHODS = ("var", "std", "median", "nanmedian", "mode", "quantile", "nanquantile", "histc", "bincount", "cov", "corrcoef")
+METHODS = (
+    "var", "std", "median", "nanmedian", "mode", "quantile", "nanquantile", "histc", "bincount", "cov", "corrcoef",
+)  # fmt: skip
 
 
-# ----- spread -----------------------------------------------------------------------------------------------------------
+# ----- spread ---------------------------------------------------------------------------------------------------------
 
 
 def _spread(op: Op, input: Tensor, dim: Dims, unbiased: bool | None, keepdim: bool, correction: float | None) -> Any:
@@ -45,20 +47,24 @@ def _spread(op: Op, input: Tensor, dim: Dims, unbiased: bool | None, keepdim: bo
         dim, unbiased = None, dim
     if unbiased is not None:
         if correction is not None:
-            raise TypeError(f"{name}(): got both unbiased={unbiased} and correction={correction}, which say the same. Give one.")
+            raise TypeError(
+                f"{name}(): got both unbiased={unbiased} and correction={correction}, which say the same. Give one."
+            )
         correction = 1 if unbiased else 0
     ndim = ndim_of(input, name)
     if not is_inexact(np_dtype(input)) and not input.on_numpy_face:
         raise RuntimeError(
-            f"{name}(): std and var only support floating point and complex dtypes, and the input is {as_dtype(np_dtype(input))!r}. "
-            "Convert it first: input.to(ndgrad.float64)."
+            f"{name}(): std and var only support floating point and complex dtypes, and the input "
+            f"is {as_dtype(np_dtype(input))!r}. Convert it first: input.to(ndgrad.float64)."
         )
     dims = dims_of(dim, ndim)
     correction = 1 if correction is None else correction
     if reductions.count(input.shape, dims) <= correction:
         warnings.warn(
-            f"{name}(): degrees of freedom is <= 0: the correction {correction} leaves nothing of the shape {tuple(input.shape)} over "
-            f"dims {dims}, and the result is not finite. Pass correction=0.",
+            (
+                f"{name}(): degrees of freedom is <= 0: the correction {correction} leaves nothing of the shape "
+                f"{tuple(input.shape)} over dims {dims}, and the result is not finite. Pass correction=0."
+            ),
             stacklevel=4,
         )
     return op.eager(input, dim=dims, keepdim=keepdim, correction=correction)
@@ -144,10 +150,12 @@ def std_mean(
     return deliver("std_mean", _spread(ops.std_mean, input, dim, unbiased, keepdim, correction), out, input)
 
 
-# ----- order --------------------------------------------------------------------------------------------------------------
+# ----- order ----------------------------------------------------------------------------------------------------------
 
 
-def _chosen(lines: Op, name: str, input: Tensor, dim: int, keepdim: bool, out: tuple[Tensor, Tensor] | Tensor | None) -> Any:
+def _chosen(
+    lines: Op, name: str, input: Tensor, dim: int, keepdim: bool, out: tuple[Tensor, Tensor] | Tensor | None
+) -> Any:
     ndim = ndim_of(input, name)
     require_order(name, input)
     require_elements(name, input, (as_dim(dim, ndim),) if ndim else ())
@@ -224,7 +232,7 @@ def mode(
     return _chosen(ops.mode, "mode", input, dim, keepdim, out)
 
 
-# ----- quantiles ------------------------------------------------------------------------------------------------------------
+# ----- quantiles ------------------------------------------------------------------------------------------------------
 
 _ROUNDED = {"lower": rounding.floor, "higher": rounding.ceil, "nearest": rounding.round}
 
@@ -250,8 +258,8 @@ def _quantile(
 ) -> Tensor:
     """Between the order statistics around q (n - 1), n the number of elements that count.
 
-    The order statistics are picked out of the input by their places, so gradients go straight to those elements; and the
-    weights depend on q, so q has a gradient too.
+    The order statistics are picked out of the input by their places, so gradients go straight to those elements; and
+    the weights depend on q, so q has a gradient too.
     """
     _check_quantile(name, input, interpolation)
     q = _fractions(name, input, q)
@@ -286,12 +294,17 @@ def _check_quantile(name: str, input: Tensor, interpolation: str) -> None:
     ndim_of(input, name)
     if not is_floating(np_dtype(input)):
         raise RuntimeError(
-            f"{name}() input tensor must be either float or double dtype, and is {as_dtype(np_dtype(input))!r}. Convert it with .to()."
+            f"{name}() input tensor must be either float or double dtype, and is {as_dtype(np_dtype(input))!r}. "
+            "Convert it with .to()."
         )
     if interpolation not in ("linear", "midpoint", *_ROUNDED):
-        raise RuntimeError(f"{name}() interpolation must be one of linear, midpoint, {', '.join(_ROUNDED)}, but got {interpolation!r}.")
+        raise RuntimeError(
+            f"{name}() interpolation must be one of linear, midpoint, {', '.join(_ROUNDED)}, but got {interpolation!r}."
+        )
     if math.prod(input.shape) == 0:
-        raise RuntimeError(f"{name}() input tensor must be non-empty, and its shape is {tuple(input.shape)}. Look at numel() first.")
+        raise RuntimeError(
+            f"{name}() input tensor must be non-empty, and its shape is {tuple(input.shape)}. Look at numel() first."
+        )
 
 
 def _as_lines(input: Tensor, dim: int | None) -> tuple[Tensor, tuple[int, ...]]:
@@ -351,7 +364,7 @@ def nanquantile(
     return deliver("nanquantile", _quantile("nanquantile", input, q, dim, keepdim, interpolation, True), out, input)
 
 
-# ----- counts ---------------------------------------------------------------------------------------------------------------
+# ----- counts ---------------------------------------------------------------------------------------------------------
 
 
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0, *, out: Tensor | None = None) -> Tensor:
@@ -363,7 +376,9 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0, *, out
     """
     ndim_of(input, "histc")
     if not is_floating(np_dtype(input)):
-        raise NotImplementedError(f"histc(): not implemented for {as_dtype(np_dtype(input))!r}. Convert the input to floating point first.")
+        raise NotImplementedError(
+            f"histc(): not implemented for {as_dtype(np_dtype(input))!r}. Convert the input to floating point first."
+        )
     if bins <= 0:
         raise RuntimeError(f"histc(): bins must be > 0, but got {bins}.")
     low, high = float(min), float(max)
@@ -389,17 +404,20 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     """
     ndim = ndim_of(input, "bincount")
     if np_dtype(input).kind not in "iu":
-        raise NotImplementedError(f"bincount(): not implemented for {as_dtype(np_dtype(input))!r}. Convert the input to integers first.")
+        raise NotImplementedError(
+            f"bincount(): not implemented for {as_dtype(np_dtype(input))!r}. Convert the input to integers first."
+        )
     if ndim != 1 or (np_dtype(input).kind == "i" and input.shape[0] and int(extremum.min_all(input).item()) < 0):
         raise RuntimeError(
-            f"bincount only supports 1-d non-negative integral inputs, and got shape {tuple(input.shape)}. Flatten it, or shift its values."
+            f"bincount only supports 1-d non-negative integral inputs, and got shape {tuple(input.shape)}. "
+            "Flatten it, or shift its values."
         )
     if minlength < 0:
         raise RuntimeError(f"bincount: minlength should be >= 0, and is {minlength}.")
     if weights is not None and tuple(weights.shape) != tuple(input.shape):
         raise RuntimeError(
-            f"bincount: weights should be 1-d and have the same length as input, and the shapes are {tuple(weights.shape)} and "
-            f"{tuple(input.shape)}. Give one weight for each element."
+            "bincount: weights should be 1-d and have the same length as input, and the shapes are "
+            f"{tuple(weights.shape)} and {tuple(input.shape)}. Give one weight for each element."
         )
     result = ops.bincount(input, weights, minlength=minlength)
     if weights is not None and np_dtype(weights) == np.float32:
@@ -407,7 +425,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     return result
 
 
-# ----- covariance -------------------------------------------------------------------------------------------------------------
+# ----- covariance -----------------------------------------------------------------------------------------------------
 
 
 def _weights(input: Tensor, fweights: Tensor | None, aweights: Tensor | None) -> Tensor | None:
@@ -418,13 +436,13 @@ def _weights(input: Tensor, fweights: Tensor | None, aweights: Tensor | None) ->
             continue
         if len(w.shape) > 1 or math.prod(w.shape) != observations:
             raise RuntimeError(
-                f"cov(): expected {name} to have one entry for each of the {observations} observations, and got shape {tuple(w.shape)}. "
-                "Give a vector of that length."
+                f"cov(): expected {name} to have one entry for each of the {observations} observations, "
+                f"and got shape {tuple(w.shape)}. Give a vector of that length."
             )
         if (np_dtype(w).kind in "iu") != (name == "fweights"):
             raise RuntimeError(
-                f"cov(): {name} are {as_dtype(np_dtype(w))!r}. fweights, how often each was observed, are integers, and aweights, how much "
-                "each counts, floats."
+                f"cov(): {name} are {as_dtype(np_dtype(w))!r}. fweights, how often each was observed, are integers, "
+                "and aweights, how much each counts, floats."
             )
     if fweights is None:
         return aweights
@@ -446,7 +464,10 @@ def cov(
     """
     ndim = ndim_of(input, "cov")
     if ndim > 2:
-        raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got an input with {ndim} dimensions. Flatten some.")
+        raise RuntimeError(
+            f"cov(): expected input to have two or fewer dimensions but got an input with {ndim} dimensions. "
+            "Flatten some."
+        )
     x = shape.reshape(input, shape=(1, math.prod(input.shape))) if ndim < 2 else input
     if not is_inexact(np_dtype(x)):
         x = cast.cast(x, dtype=np.dtype(float))
@@ -479,7 +500,10 @@ def corrcoef(input: Tensor) -> Tensor:
             [-1.,  1.]])
     """
     if ndim_of(input, "corrcoef") > 2:
-        raise RuntimeError(f"corrcoef(): expected input to have two or fewer dimensions, and got shape {tuple(input.shape)}. Flatten some.")
+        raise RuntimeError(
+            f"corrcoef(): expected input to have two or fewer dimensions, and got shape {tuple(input.shape)}. "
+            "Flatten some."
+        )
     c = cov(input)
     if not len(c.shape):
         return c / c

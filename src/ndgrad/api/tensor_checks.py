@@ -1,4 +1,5 @@
-"""What may be asked of a tensor and what may be done to it: the checks behind `Tensor`'s attributes, with their errors."""
+"""What may be asked of a tensor and what may be done to it: the checks behind `Tensor`'s
+attributes, with their errors."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ def existing_dim(dim: int, ndim: int) -> int:
 
 
 def channels_last_order(wanted: devices.memory_format, ndim: int) -> tuple[int, ...] | None:
-    """The dimensions in the order in which a memory format puts them, outermost first; None if it needs another rank."""
+    """The dimensions in the order in which a memory format puts them, outermost first; None if
+    it needs another rank."""
     if wanted.name not in ("channels_last", "channels_last_3d"):
         return tuple(range(ndim))
     return (0, *range(2, ndim), 1) if ndim == (4 if wanted.name == "channels_last" else 5) else None
@@ -38,18 +40,23 @@ def set_requires_grad(t: Any, value: bool) -> None:
         check_differentiable(np_dtype(t))
         if t.is_inference() and not thread.inference:
             raise RuntimeError(
-                "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed: its writes are not "
-                "tracked. "
-                "clone() it outside inference mode, and set it on the clone."
+                "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed: "
+                "its writes are not tracked. clone() it outside inference mode, and set it on the clone."
             )
     if value or t._meta is not None:
         meta_of(t).requires_grad = value
 
 
 def as_leaf(t: Any) -> Any:
-    """Let a tensor that was just made require grad: inside a grad transform as a leaf of its level, whose graph is being recorded."""
+    """Let a tensor that was just made require grad: inside a grad transform as a leaf of its level, whose
+    graph is being recorded."""
     meta, level = t._meta, thread.levels[-1] if thread.levels else None
-    if level is None or t._node is not None or isinstance(t._array, Variable) or (meta is not None and (meta.level or meta.batch_level)):
+    if (
+        level is None
+        or t._node is not None
+        or isinstance(t._array, Variable)
+        or (meta is not None and (meta.level or meta.batch_level))
+    ):
         return t.requires_grad_()
     check_differentiable(np_dtype(t))
     meta = meta_of(t)
@@ -63,9 +70,8 @@ def check_differentiable(dtype: np.dtype[Any]) -> None:
     """Raise if tensors of a dtype cannot require grad."""
     if not is_inexact(dtype):
         raise RuntimeError(
-            f"Only Tensors of floating point and complex dtype can require gradients, and this one is {dtype}. Convert it "
-            "first, for "
-            "example with .double(), or give dtype= when it is made."
+            f"Only Tensors of floating point and complex dtype can require gradients, and this one is {dtype}. "
+            "Convert it first, for example with .double(), or give dtype= when it is made."
         )
 
 
@@ -81,8 +87,8 @@ def refuse_in_transform(what: str) -> None:
 def not_a_leaf(t: Any, value: bool) -> RuntimeError:
     remedy = "It requires grad already." if value else "For a copy outside the graph, use detach()."
     return RuntimeError(
-        f"you can only change requires_grad flags of leaf variables, and this one (shape {tuple(t.shape)}) was computed by "
-        f"{t._node}. {remedy}"
+        f"you can only change requires_grad flags of leaf variables, and this one (shape {tuple(t.shape)}) "
+        f"was computed by {t._node}. {remedy}"
     )
 
 
@@ -107,9 +113,8 @@ def check_grad(t: Any, grad: Any) -> None:
     wanted = t.dtype if not t.is_leaf else t.grad_dtype
     if wanted is not None and grad.dtype != wanted:
         raise RuntimeError(
-            f"attempting to assign a gradient with dtype {grad.dtype} to a tensor with grad_dtype {wanted} (by default the "
-            "tensor's dtype). "
-            "Convert the gradient with .to(), or set the tensor's grad_dtype."
+            f"attempting to assign a gradient with dtype {grad.dtype} to a tensor with grad_dtype {wanted} (by default "
+            "the tensor's dtype). Convert the gradient with .to(), or set the tensor's grad_dtype."
         )
     if tuple(grad.shape) != tuple(t.shape):
         raise RuntimeError(
@@ -120,9 +125,8 @@ def check_grad(t: Any, grad: Any) -> None:
 
 def vmap_error(what: str) -> RuntimeError:
     return RuntimeError(
-        f"vmap: {what}. Its value differs from one sample to the next, while Python sees one. Use tensor operations (where, "
-        "sums, "
-        "masks) instead, or do it outside of vmap."
+        f"vmap: {what}. Its value differs from one sample to the next, while Python sees one. "
+        "Use tensor operations (where, sums, masks) instead, or do it outside of vmap."
     )
 
 
@@ -148,14 +152,14 @@ def lost_by_name(lost: str) -> str:
 def scalar(t: Any) -> Any:
     if t.numel() != 1:
         raise ValueError(
-            f"only one element tensors can be converted to Python scalars, and this one has shape {tuple(t.shape)}. Index or "
-            "reduce it first."
+            f"only one element tensors can be converted to Python scalars, and this one has shape {tuple(t.shape)}. "
+            "Index or reduce it first."
         )
     lost = stake_of(t)
     if lost is not None and not batch_dims(t):
         warn_user(
-            f"Converting a tensor {lost_by_name(lost)} to a scalar may lead to unexpected behavior: the number is outside the "
-            "graph. Consider using tensor.detach() first."
+            f"Converting a tensor {lost_by_name(lost)} to a scalar may lead to unexpected behavior: "
+            "the number is outside the graph. Consider using tensor.detach() first."
         )
     return only_element(t, "float(), int() or complex()")
 
@@ -165,8 +169,8 @@ def real_scalar(t: Any) -> Any:
     if isinstance(value, complex):
         if value.imag:
             raise RuntimeError(
-                f"value cannot be converted to type double without overflow: {value} has an imaginary part. Take .real or "
-                ".abs()."
+                f"value cannot be converted to type double without overflow: {value} has an imaginary "
+                "part. Take .real or .abs()."
             )
         return value.real
     return value

@@ -31,14 +31,14 @@ def deep_copy(t: Any, memo: Any) -> Any:
         return made
     if stake_of(t) == TANGENT:
         raise RuntimeError(
-            f"deepcopy of a tensor (shape {tuple(t.shape)}) that {TANGENT} would drop it: a copy has no history. Use clone(), which keeps "
-            "it, or detach() the tensor first."
+            f"deepcopy of a tensor (shape {tuple(t.shape)}) that {TANGENT} would drop it: a copy has no history. "
+            "Use clone(), which keeps it, or detach() the tensor first."
         )
     if not t.is_leaf or isinstance(t._array, Variable):
         raise RuntimeError(
-            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment: this "
-            "one (shape "
-            f"{tuple(t.shape)}) was computed by {t._node}. Use clone() for a copy inside the graph, or detach() it first."
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment: "
+            f"this one (shape {tuple(t.shape)}) was computed by {t._node}. Use clone() for a copy inside "
+            "the graph, or detach() it first."
         )
     made = wrap(t.__class__, _copied_array(memory_of(t), memo))
     memo[id(t)] = made
@@ -66,7 +66,8 @@ def _copied_array(array: Any, memo: Any) -> Any:
 
 
 def shallow_copy(t: Any) -> Any:
-    """`copy.copy(t)`: of a leaf another leaf over the same memory, as in torch; of what was computed the same value in the graph."""
+    """`copy.copy(t)`: of a leaf another leaf over the same memory, as in torch; of what was computed the
+    same value in the graph."""
     if t.is_leaf and not isinstance(t._array, Variable) and stake_of(t) != TANGENT:
         make, parts = reduced(t)
         return make(*parts)
@@ -79,12 +80,13 @@ def reduced(t: Any) -> Any:
     """What pickle builds a tensor from. A pickled result comes back as a leaf, as in torch."""
     if stake_of(t) == TANGENT:
         raise RuntimeError(
-            f"a tensor (shape {tuple(t.shape)}) that {TANGENT} cannot be pickled: the tangent would be lost. detach() it first."
+            f"a tensor (shape {tuple(t.shape)}) that {TANGENT} cannot be pickled: "
+            "the tangent would be lost. detach() it first."
         )
     if isinstance(t._array, Variable):
         raise RuntimeError(
-            "a tensor inside a function transform (grad, vmap) cannot be pickled or copied: it has no values of its own. "
-            "Return it from the transformed function first."
+            "a tensor inside a function transform (grad, vmap) cannot be pickled or copied: "
+            "it has no values of its own. Return it from the transformed function first."
         )
     meta = t._meta
     state = dict(t.__dict__)

@@ -1,6 +1,7 @@
 """Python's protocols: len, iteration, truth, numbers, arrays, text, copies.
 
-Each door from a tensor to a plain value checks that nothing is lost on the way: the graph, the batch of a vmap, elements.
+Each door from a tensor to a plain value checks that nothing is lost on the way: the graph, the
+batch of a vmap, elements.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ class PythonProtocols(BareTensor):
     def __contains__(self: Any, element: object) -> bool:
         if not isinstance(element, (Variable, bool, int, float, complex, np.generic)):
             raise RuntimeError(
-                f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}. Compare with == "
-                "and any() instead."
+                f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}. "
+                "Compare with == and any() instead."
             )
         return bool((self == element).any())
 
@@ -73,15 +74,21 @@ class PythonProtocols(BareTensor):
         if count != 1:
             how_many = "more than one value" if count else "no values"
             raise RuntimeError(
-                f"Boolean value of Tensor with {how_many} is ambiguous (shape {tuple(self.shape)}). Use any(), all() or "
-                "numel()."
+                f"Boolean value of Tensor with {how_many} is ambiguous (shape {tuple(self.shape)}). "
+                "Use any(), all() or numel()."
             )
         return bool(only_element(self, "data-dependent control flow (if, while, and, or, not)"))
 
     @method
     def __float__(self) -> float:
         array = self._array
-        if array.__class__ is np.ndarray and array.size == 1 and self._node is None and self._meta is None and array.dtype.kind in FLOATING:
+        if (
+            array.__class__ is np.ndarray
+            and array.size == 1
+            and self._node is None
+            and self._meta is None
+            and array.dtype.kind in FLOATING
+        ):
             return float(array.item())
         return float(real_scalar(self))
 
@@ -96,8 +103,8 @@ class PythonProtocols(BareTensor):
     def __index__(self: Any) -> int:
         if np_dtype(self).kind not in "iub" or self.numel() != 1:
             raise TypeError(
-                f"only integer tensors of a single element can be converted to an index, and this one has dtype {self.dtype} and "
-                f"shape {tuple(self.shape)}. Convert it with .long() or take one element."
+                "only integer tensors of a single element can be converted to an index, and this one has dtype "
+                f"{self.dtype} and shape {tuple(self.shape)}. Convert it with .long() or take one element."
             )
         return int(only_element(self, "an index or a size"))
 
@@ -110,24 +117,30 @@ class PythonProtocols(BareTensor):
         if dtype is not None and array.dtype != dtype:
             if copy is False:
                 raise ValueError(
-                    f"a tensor of {array.dtype} cannot become an array of {dtype} without a copy, and copy=False forbids one."
+                    f"a tensor of {array.dtype} cannot become an array of {dtype} without a copy, "
+                    "and copy=False forbids one."
                 )
             return array.astype(dtype)
         return array.copy() if copy else array
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """NumPy's ufuncs on tensors: see ndgrad.numpy.ufuncs, whose function takes this one's place when first called."""
-        PythonProtocols.__array_ufunc__ = array_ufunc = registry.array_ufunc  # type: ignore[method-assign]  # installed when first used
+        """NumPy's ufuncs on tensors: see ndgrad.numpy.ufuncs, whose function takes this one's
+        place when first called."""
+        # installed when first used
+        PythonProtocols.__array_ufunc__ = array_ufunc = registry.array_ufunc  # type: ignore[method-assign]
         return array_ufunc(self, ufunc, method, *inputs, **kwargs)
 
     def __array_function__(
         self, function: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """NumPy's functions on tensors: see ndgrad.numpy.dispatch."""
-        PythonProtocols.__array_function__ = array_function = registry.array_function  # type: ignore[method-assign]  # installed when first used
+        # installed when first used
+        PythonProtocols.__array_function__ = array_function = registry.array_function  # type: ignore[method-assign]
         return array_function(self, function, types, args, kwargs)
 
-    def __array_wrap__(self, array: Payload, context: tuple[Any, ...] | None = None, return_scalar: bool = False) -> Self:
+    def __array_wrap__(
+        self, array: Payload, context: tuple[Any, ...] | None = None, return_scalar: bool = False
+    ) -> Self:
         """What NumPy's functions that do not dispatch make of a result: a constant with the face of their argument."""
         t: Any = self
         return wrap(t.face, array)

@@ -23,7 +23,11 @@ def tensor_text(t: Tensor) -> str:
     """
     if isinstance(t._array, Variable):
         batched = t._meta is not None and t._meta.batch_level
-        head = f"BatchedTensor(lvl={own_level(t)}, bdim=0, value=" if batched else f"GradTrackingTensor(lvl={own_level(t)}, value="
+        head = (
+            f"BatchedTensor(lvl={own_level(t)}, bdim=0, value="
+            if batched
+            else f"GradTrackingTensor(lvl={own_level(t)}, value="
+        )
         return f"{head}\n{textwrap.indent(repr(t._array), '    ')}\n)"
     array = t._array
     if not hasattr(array, "flags"):

@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 __all__ = ["tril", "triu", "tril_indices", "triu_indices", "diagonal", "diag", "diag_embed", "diagflat"]
 METHODS = ("tril", "triu", "tril_", "triu_", "diagonal", "diag", "diag_embed", "diagflat")
 
-# ----- triangles -------------------------------------------------------------------------------------------------------
+# ----- triangles ------------------------------------------------------------------------------------------------------
 
 
 def _check_matrix(name: str, t: Tensor) -> None:
     if t.ndim < 2:
         raise RuntimeError(
-            f"{name}: input tensor must have at least 2 dimensions, and has {t.ndim}. Use diag() to make a matrix of a vector."
+            f"{name}: input tensor must have at least 2 dimensions, and has {t.ndim}. "
+            "Use diag() to make a matrix of a vector."
         )
 
 
@@ -88,7 +89,9 @@ def _triangle(name: str, row: int, col: int, offset: int, options: dict[str, Any
         if n < 0:
             raise RuntimeError(f"{name}: {what} must be non-negative, got {n}. Give the sizes of a matrix.")
     given = Options(name, options)
-    inside = np.tri(row, col, offset, dtype=bool) if name == "tril_indices" else ~np.tri(row, col, offset - 1, dtype=bool)
+    inside = (
+        np.tri(row, col, offset, dtype=bool) if name == "tril_indices" else ~np.tri(row, col, offset - 1, dtype=bool)
+    )
     return given.tensor(name, np.stack(np.nonzero(inside)).astype(given.dtype or np.int64))
 
 
@@ -118,7 +121,7 @@ def triu_indices(
     return _triangle("triu_indices", row, col, offset, {"dtype": dtype, "device": device, "layout": layout})
 
 
-# ----- diagonals -------------------------------------------------------------------------------------------------------
+# ----- diagonals ------------------------------------------------------------------------------------------------------
 
 
 def _two_dims(name: str, first: int, second: int, ndim: int) -> tuple[int, int]:

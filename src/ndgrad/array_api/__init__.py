@@ -2,9 +2,9 @@
 
     xp = x.__array_namespace__()
 
-is this module for every tensor. Its functions have the standard's signatures and no more, and make `ndgrad.numpy.Array`s; what they
-compute is what `ndgrad.numpy` computes, so there is one implementation of each. `special` is no part of the standard: SciPy looks for
-special functions there.
+is this module for every tensor. Its functions have the standard's signatures and no more, and make
+`ndgrad.numpy.Array`s; what they compute is what `ndgrad.numpy` computes, so there is one implementation of each.
+`special` is no part of the standard: SciPy looks for special functions there.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def __getattr__(name: str) -> _Any:
     if name in _SUBMODULES:
         return _importlib.import_module(f"ndgrad.array_api.{name}")
     raise AttributeError(
-        f"module 'ndgrad.array_api' has no attribute {name!r}: it holds what the array API standard {__array_api_version__} names, and "
-        "no more. NumPy's other functions are in ndgrad.numpy."
+        f"module 'ndgrad.array_api' has no attribute {name!r}: it holds what the array API standard "
+        f"{__array_api_version__} names, and no more. NumPy's other functions are in ndgrad.numpy."
     )
 
 

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike, Device, Dtype, Shape
 
 __all__ = [
-    "arange", "asarray", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like", "linspace", "meshgrid", "ones", "ones_like",
-    "tril", "triu", "zeros", "zeros_like",
+    "arange", "asarray", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like", "linspace", "meshgrid",
+    "ones", "ones_like", "tril", "triu", "zeros", "zeros_like",
 ]  # fmt: skip
 
-# ----- from data ---------------------------------------------------------------------------------------------------------
+# ----- from data ------------------------------------------------------------------------------------------------------
 
 
 def asarray(obj: ArrayLike, /, *, dtype: Dtype = None, device: Device = None, copy: bool | None = None) -> Array:
@@ -34,7 +34,8 @@ def asarray(obj: ArrayLike, /, *, dtype: Dtype = None, device: Device = None, co
         return _moved(made, device, copy)
     if not isinstance(made, Variable):
         raise TypeError(
-            f"asarray(): {type(obj).__name__} gives an array of {made.dtype}, and the standard knows numbers and booleans only."
+            f"asarray(): {type(obj).__name__} gives an array of {made.dtype}, and the standard knows "
+            "numbers and booleans only."
         )
     return placed(made, device)
 
@@ -42,7 +43,9 @@ def asarray(obj: ArrayLike, /, *, dtype: Dtype = None, device: Device = None, co
 def _moved(made: Array, device: Device, copy: bool | None) -> Array:
     elsewhere = on_device(made, device)
     if copy is False and elsewhere.device != made.device:
-        raise ValueError(f"asarray(): a move from {made.device} to {elsewhere.device} needs a copy, and copy=False forbids one.")
+        raise ValueError(
+            f"asarray(): a move from {made.device} to {elsewhere.device} needs a copy, and copy=False forbids one."
+        )
     return elsewhere
 
 
@@ -56,7 +59,7 @@ def from_dlpack(x: object, /, *, device: Device = None, copy: bool | None = None
     return ours.from_dlpack(x, device=device, copy=copy)
 
 
-# ----- constants -----------------------------------------------------------------------------------------------------------
+# ----- constants ------------------------------------------------------------------------------------------------------
 
 
 @like(ours.zeros)
@@ -113,10 +116,18 @@ def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Dtype =
     return placed(ours.eye(n_rows, n_cols, k, dtype), device)
 
 
-# ----- ranges and grids ------------------------------------------------------------------------------------------------------
+# ----- ranges and grids -----------------------------------------------------------------------------------------------
 
 
-def arange(start: ArrayLike, /, stop: ArrayLike | None = None, step: ArrayLike = 1, *, dtype: Dtype = None, device: Device = None) -> Array:
+def arange(
+    start: ArrayLike,
+    /,
+    stop: ArrayLike | None = None,
+    step: ArrayLike = 1,
+    *,
+    dtype: Dtype = None,
+    device: Device = None,
+) -> Array:
     """Evenly spaced numbers; differentiable in the start and in the step.
 
     >>> import ndgrad.array_api as xp
@@ -128,7 +139,9 @@ def arange(start: ArrayLike, /, stop: ArrayLike | None = None, step: ArrayLike =
 
 
 @like(ours.linspace)
-def linspace(start: ArrayLike, stop: ArrayLike, /, num: int, *, dtype: Dtype = None, device: Device = None, endpoint: bool = True) -> Array:
+def linspace(
+    start: ArrayLike, stop: ArrayLike, /, num: int, *, dtype: Dtype = None, device: Device = None, endpoint: bool = True
+) -> Array:
     return placed(ours.linspace(start, stop, num, endpoint, dtype=dtype), device)
 
 
@@ -143,7 +156,7 @@ def meshgrid(*arrays: ArrayLike, indexing: str = "xy") -> list[Array]:
     return list(grids.meshgrid(*arrays, indexing=indexing))
 
 
-# ----- triangles --------------------------------------------------------------------------------------------------------------
+# ----- triangles ------------------------------------------------------------------------------------------------------
 
 
 @like(shapes.tril)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike, Device, Dtype
 
 __all__ = [
-    "astype", "bool", "can_cast", "complex128", "complex64", "finfo", "float32", "float64", "iinfo", "int16", "int32", "int64", "int8",
-    "isdtype", "result_type", "uint16", "uint32", "uint64", "uint8",
+    "astype", "bool", "can_cast", "complex128", "complex64", "finfo", "float32", "float64", "iinfo", "int16", "int32",
+    "int64", "int8", "isdtype", "result_type", "uint16", "uint32", "uint64", "uint8",
 ]  # fmt: skip
 
 bool = np.bool
@@ -42,10 +42,12 @@ KINDS["numeric"] = KINDS["integral"] + KINDS["real floating"] + KINDS["complex f
 
 def dtype_of(type: Any) -> np.dtype[Any]:
     """The dtype meant by a dtype or by an array."""
-    return np_dtype(type) if isinstance(type, Variable) else type.dtype if isinstance(type, np.ndarray) else np.dtype(type)
+    return (
+        np_dtype(type) if isinstance(type, Variable) else type.dtype if isinstance(type, np.ndarray) else np.dtype(type)
+    )
 
 
-# ----- conversion ------------------------------------------------------------------------------------------------------------
+# ----- conversion -----------------------------------------------------------------------------------------------------
 
 
 def astype(x: ArrayLike, dtype: Dtype, /, *, copy: builtins.bool = True, device: Device = None) -> Array:
@@ -58,11 +60,14 @@ def astype(x: ArrayLike, dtype: Dtype, /, *, copy: builtins.bool = True, device:
     t = as_array(x)
     wanted = np.dtype(dtype)
     if np_dtype(t).kind == "c" and wanted.kind not in "cb":
-        raise TypeError(f"astype(): {np_dtype(t)} cannot become {wanted}, since one part would be dropped. Say which: real(x) or imag(x).")
+        raise TypeError(
+            f"astype(): {np_dtype(t)} cannot become {wanted}, since one part would be dropped. "
+            "Say which: real(x) or imag(x)."
+        )
     return on_device(t.astype(wanted, copy=copy), device)
 
 
-# ----- questions --------------------------------------------------------------------------------------------------------------
+# ----- questions ------------------------------------------------------------------------------------------------------
 
 
 def can_cast(from_: ArrayLike | Dtype, to: Dtype, /) -> builtins.bool:

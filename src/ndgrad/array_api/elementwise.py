@@ -1,6 +1,7 @@
 """Elementwise functions: NumPy's ufuncs with the standard's signatures.
 
-A function of one array takes an array, a function of two takes arrays or Python numbers, which leave the data type to the array.
+A function of one array takes an array, a function of two takes arrays or Python numbers, which leave
+the data type to the array.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike
 
 __all__ = [
-    "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_invert", "bitwise_left_shift",
-    "bitwise_or", "bitwise_right_shift", "bitwise_xor", "ceil", "clip", "conj", "copysign", "cos", "cosh", "divide", "equal", "exp",
-    "expm1", "floor", "floor_divide", "greater", "greater_equal", "hypot", "imag", "isfinite", "isinf", "isnan", "less", "less_equal",
-    "log", "log10", "log1p", "log2", "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum",
-    "multiply", "negative", "nextafter", "not_equal", "positive", "pow", "real", "reciprocal", "remainder", "round", "sign", "signbit",
-    "sin", "sinh", "sqrt", "square", "subtract", "tan", "tanh", "trunc",
+    "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_invert",
+    "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "ceil", "clip", "conj", "copysign", "cos",
+    "cosh", "divide", "equal", "exp", "expm1", "floor", "floor_divide", "greater", "greater_equal", "hypot", "imag",
+    "isfinite", "isinf", "isnan", "less", "less_equal", "log", "log10", "log1p", "log2", "logaddexp", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative", "nextafter", "not_equal",
+    "positive", "pow", "real", "reciprocal", "remainder", "round", "sign", "signbit", "sin", "sinh", "sqrt", "square",
+    "subtract", "tan", "tanh", "trunc",
 ]  # fmt: skip
 
 
@@ -49,7 +51,7 @@ def _binary(name: str) -> Callable[[ArrayLike, ArrayLike], Array]:
     return named(function, "ndgrad.array_api", name, ufunc)
 
 
-# ----- arithmetic --------------------------------------------------------------------------------------------------------
+# ----- arithmetic -----------------------------------------------------------------------------------------------------
 
 add, subtract, multiply, divide = _binary("add"), _binary("subtract"), _binary("multiply"), _binary("divide")
 floor_divide, remainder, pow = _binary("floor_divide"), _binary("remainder"), _binary("pow")
@@ -58,7 +60,7 @@ square, sqrt, reciprocal = _unary("square"), _unary("sqrt"), _unary("reciprocal"
 copysign, hypot, nextafter = _binary("copysign"), _binary("hypot"), _binary("nextafter")
 maximum, minimum = _binary("maximum"), _binary("minimum")
 
-# ----- exponentials and angles -------------------------------------------------------------------------------------------
+# ----- exponentials and angles ----------------------------------------------------------------------------------------
 
 exp, expm1, log, log1p = _unary("exp"), _unary("expm1"), _unary("log"), _unary("log1p")
 log2, log10, logaddexp = _unary("log2"), _unary("log10"), _binary("logaddexp")
@@ -67,7 +69,7 @@ asin, acos, atan, atan2 = _unary("asin"), _unary("acos"), _unary("atan"), _binar
 sinh, cosh, tanh = _unary("sinh"), _unary("cosh"), _unary("tanh")
 asinh, acosh, atanh = _unary("asinh"), _unary("acosh"), _unary("atanh")
 
-# ----- comparisons and logic -----------------------------------------------------------------------------------------------
+# ----- comparisons and logic ------------------------------------------------------------------------------------------
 
 equal, not_equal, less, less_equal = _binary("equal"), _binary("not_equal"), _binary("less"), _binary("less_equal")
 greater, greater_equal = _binary("greater"), _binary("greater_equal")
@@ -77,7 +79,7 @@ logical_not, bitwise_invert = _unary("logical_not"), _unary("bitwise_invert")
 bitwise_and, bitwise_or, bitwise_xor = _binary("bitwise_and"), _binary("bitwise_or"), _binary("bitwise_xor")
 bitwise_left_shift, bitwise_right_shift = _binary("bitwise_left_shift"), _binary("bitwise_right_shift")
 
-# ----- rounding and bounds ---------------------------------------------------------------------------------------------------
+# ----- rounding and bounds --------------------------------------------------------------------------------------------
 
 floor, ceil, trunc = _unary("floor"), _unary("ceil"), _unary("trunc")
 
@@ -90,6 +92,6 @@ def clip(x: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = 
     return with_dtype(ours.clip(t, min, max), np_dtype(t))
 
 
-# ----- complex numbers ---------------------------------------------------------------------------------------------------------
+# ----- complex numbers ------------------------------------------------------------------------------------------------
 
 real, imag, round, conj = of_one(ours.real), of_one(ours.imag), of_one(ours.round), _unary("conj")

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike, Axes, Device, Dtype
 
 __all__ = [
-    "fft", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifftn", "ifftshift", "ihfft", "irfft", "irfftn", "rfft", "rfftfreq", "rfftn",
+    "fft", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifftn", "ifftshift", "ihfft", "irfft", "irfftn", "rfft",
+    "rfftfreq", "rfftn",
 ]  # fmt: skip
 
 
@@ -30,7 +31,9 @@ def _line(name: str) -> Callable[..., Array]:
 def _box(name: str) -> Callable[..., Array]:
     transform = getattr(ours, name)
 
-    def function(x: ArrayLike, /, *, s: Sequence[int] | None = None, axes: Axes = None, norm: str = "backward") -> Array:
+    def function(
+        x: ArrayLike, /, *, s: Sequence[int] | None = None, axes: Axes = None, norm: str = "backward"
+    ) -> Array:
         return transform(x, s, axes, norm)
 
     return named(function, "ndgrad.array_api.fft", name, transform)

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike, Dtype
 
 __all__ = [
-    "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm", "matrix_power", "matrix_rank",
-    "matrix_transpose", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensordot", "trace", "vecdot", "vector_norm",
+    "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm", "matrix_power",
+    "matrix_rank", "matrix_transpose", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensordot",
+    "trace", "vecdot", "vector_norm",
 ]  # fmt: skip
 
 _HERE = "ndgrad.array_api.linalg"
@@ -21,7 +22,7 @@ det, inv, svdvals, eigvalsh = (of_one(f, _HERE) for f in (ours.det, ours.inv, ou
 eigh, slogdet = of_one(ours.eigh, _HERE), of_one(ours.slogdet, _HERE)
 outer, solve = of_two(ours.outer, _HERE), of_two(ours.solve, _HERE)
 
-# ----- parts and products --------------------------------------------------------------------------------------------------
+# ----- parts and products ---------------------------------------------------------------------------------------------
 
 
 @like(ours.cross)
@@ -44,7 +45,7 @@ def matrix_power(x: ArrayLike, n: int, /) -> Array:
     return ours.matrix_power(x, n)
 
 
-# ----- determinants, inverses, systems ---------------------------------------------------------------------------------------
+# ----- determinants, inverses, systems --------------------------------------------------------------------------------
 
 
 @like(ours.pinv)
@@ -52,7 +53,7 @@ def pinv(x: ArrayLike, /, *, rtol: float | None = None) -> Array:
     return ours.pinv(x, rtol=rtol)
 
 
-# ----- decompositions ----------------------------------------------------------------------------------------------------------
+# ----- decompositions -------------------------------------------------------------------------------------------------
 
 
 @like(ours.cholesky)
@@ -75,11 +76,13 @@ def svd(x: ArrayLike, /, *, full_matrices: bool = True) -> ours.SVDResult:
     return ours.svd(x, full_matrices)
 
 
-# ----- norms and rank ------------------------------------------------------------------------------------------------------------
+# ----- norms and rank -------------------------------------------------------------------------------------------------
 
 
 @like(ours.vector_norm)
-def vector_norm(x: ArrayLike, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, ord: float = 2) -> Array:
+def vector_norm(
+    x: ArrayLike, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, ord: float = 2
+) -> Array:
     return ours.vector_norm(x, axis=axis, keepdims=keepdims, ord=ord)
 
 

@@ -1,4 +1,5 @@
-"""Shapes: joined, split, repeated, turned. Products of arrays stand here too, since the standard keeps them out of `linalg`'s extension."""
+"""Shapes: joined, split, repeated, turned. Products of arrays stand here too, since the standard keeps them out
+of `linalg`'s extension."""
 
 from __future__ import annotations
 
@@ -17,14 +18,14 @@ if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike
 
 __all__ = [
-    "broadcast_arrays", "broadcast_to", "concat", "expand_dims", "flip", "matmul", "matrix_transpose", "moveaxis", "permute_dims", "repeat",
-    "reshape", "roll", "squeeze", "stack", "tensordot", "tile", "unstack", "vecdot",
+    "broadcast_arrays", "broadcast_to", "concat", "expand_dims", "flip", "matmul", "matrix_transpose", "moveaxis",
+    "permute_dims", "repeat", "reshape", "roll", "squeeze", "stack", "tensordot", "tile", "unstack", "vecdot",
 ]  # fmt: skip
 
 matrix_transpose = of_one(shapes.matrix_transpose)
 matmul = of_two(FUNCTIONS["matmul"])
 
-# ----- shapes --------------------------------------------------------------------------------------------------------------
+# ----- shapes ---------------------------------------------------------------------------------------------------------
 
 
 @like(shapes.reshape)
@@ -87,7 +88,7 @@ def repeat(x: ArrayLike, repeats: ArrayLike, /, *, axis: int | None = None) -> A
     return shapes.repeat(x, repeats, axis)
 
 
-# ----- several arrays --------------------------------------------------------------------------------------------------------
+# ----- several arrays -------------------------------------------------------------------------------------------------
 
 
 @like(joining.concatenate)
@@ -105,7 +106,7 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     return shapes.unstack(x, axis=axis)
 
 
-# ----- products ----------------------------------------------------------------------------------------------------------------
+# ----- products -------------------------------------------------------------------------------------------------------
 
 
 @like(products.tensordot)
@@ -122,5 +123,7 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """
     x, y = as_array(x1), as_array(x2)
     if x.shape[one_axis(axis, x.ndim)] != y.shape[one_axis(axis, y.ndim)]:
-        raise ValueError(f"vecdot(): axis {axis} has sizes {x.shape[axis]} and {y.shape[axis]} (shapes {x.shape} and {y.shape}).")
+        raise ValueError(
+            f"vecdot(): axis {axis} has sizes {x.shape[axis]} and {y.shape[axis]} (shapes {x.shape} and {y.shape})."
+        )
     return call(np.vecdot, x, y, axis=axis)

@@ -14,18 +14,24 @@ R = TypeVar("R")
 
 
 def named(function: F, module: str, name: str, ours: Any) -> F:
-    """The function under the name that its users see, with the docstring of the function of ndgrad.numpy that it calls."""
+    """The function under the name that its users see, with the docstring of the function of
+    ndgrad.numpy that it calls."""
     function.__name__ = function.__qualname__ = name
     function.__module__ = module
     return like(ours)(function)
 
 
 def like(ours: Any) -> Callable[[F], F]:
-    """A decorator: the docstring of a function of ndgrad.numpy, with this namespace and this function's name in its example."""
+    """A decorator: the docstring of a function of ndgrad.numpy, with this namespace and this
+    function's name in its example."""
 
     def with_docstring(function: F) -> F:
         text = cleandoc(ours.__doc__).replace(f"np.{ours.__name__}(", f"xp.{function.__name__}(")
-        for theirs, here in {"ndgrad.numpy as np": "ndgrad.array_api as xp", "np.array(": "xp.asarray(", "np.": "xp."}.items():
+        for theirs, here in {
+            "ndgrad.numpy as np": "ndgrad.array_api as xp",
+            "np.array(": "xp.asarray(",
+            "np.": "xp.",
+        }.items():
             text = text.replace(theirs, here)
         function.__doc__ = text
         return function
@@ -33,7 +39,9 @@ def like(ours: Any) -> Callable[[F], F]:
     return with_docstring
 
 
-def of_one(ours: Callable[..., R], module: str = "ndgrad.array_api", name: str | None = None) -> Callable[[ArrayLike], R]:
+def of_one(
+    ours: Callable[..., R], module: str = "ndgrad.array_api", name: str | None = None
+) -> Callable[[ArrayLike], R]:
     """A function of ndgrad.numpy with the signature `x, /`."""
 
     def function(x: ArrayLike, /) -> R:
@@ -42,7 +50,9 @@ def of_one(ours: Callable[..., R], module: str = "ndgrad.array_api", name: str |
     return named(function, module, name or ours.__name__, ours)
 
 
-def of_two(ours: Callable[..., R], module: str = "ndgrad.array_api", name: str | None = None) -> Callable[[ArrayLike, ArrayLike], R]:
+def of_two(
+    ours: Callable[..., R], module: str = "ndgrad.array_api", name: str | None = None
+) -> Callable[[ArrayLike, ArrayLike], R]:
     """A function of ndgrad.numpy with the signature `x1, x2, /`."""
 
     def function(x1: ArrayLike, x2: ArrayLike, /) -> R:

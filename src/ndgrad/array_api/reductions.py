@@ -12,7 +12,10 @@ from ndgrad.numpy import reductions as ours
 if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike, Axes, Dtype
 
-__all__ = ["all", "any", "count_nonzero", "cumulative_prod", "cumulative_sum", "diff", "max", "mean", "min", "prod", "std", "sum", "var"]
+__all__ = [
+    "all", "any", "count_nonzero", "cumulative_prod", "cumulative_sum", "diff", "max", "mean", "min", "prod", "std",
+    "sum", "var",
+]  # fmt: skip
 
 
 def _reduction(name: str) -> Callable[..., Array]:
@@ -45,7 +48,9 @@ def _spread(name: str) -> Callable[..., Array]:
 def _running(name: str) -> Callable[..., Array]:
     scan = getattr(ours, name)
 
-    def function(x: ArrayLike, /, *, axis: int | None = None, dtype: Dtype = None, include_initial: bool = False) -> Array:
+    def function(
+        x: ArrayLike, /, *, axis: int | None = None, dtype: Dtype = None, include_initial: bool = False
+    ) -> Array:
         return scan(x, axis=axis, dtype=dtype, include_initial=include_initial)
 
     return named(function, "ndgrad.array_api", name, scan)
@@ -59,6 +64,8 @@ cumulative_sum, cumulative_prod = _running("cumulative_sum"), _running("cumulati
 
 
 @like(calculus.diff)
-def diff(x: ArrayLike, /, *, axis: int = -1, n: int = 1, prepend: ArrayLike | None = None, append: ArrayLike | None = None) -> Array:
+def diff(
+    x: ArrayLike, /, *, axis: int = -1, n: int = 1, prepend: ArrayLike | None = None, append: ArrayLike | None = None
+) -> Array:
     ends = {name: value for name, value in (("prepend", prepend), ("append", append)) if value is not None}
     return calculus.diff(x, n, axis, **ends)

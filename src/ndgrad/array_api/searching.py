@@ -1,4 +1,5 @@
-"""Elements and where they stand: sorting, searching, sets, indexing. Values that are picked carry gradients, places do not."""
+"""Elements and where they stand: sorting, searching, sets, indexing. Values that are picked carry
+gradients, places do not."""
 
 from __future__ import annotations
 
@@ -12,11 +13,11 @@ if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike
 
 __all__ = [
-    "argmax", "argmin", "argsort", "nonzero", "searchsorted", "sort", "take", "take_along_axis", "unique_all", "unique_counts",
-    "unique_inverse", "unique_values", "where",
+    "argmax", "argmin", "argsort", "nonzero", "searchsorted", "sort", "take", "take_along_axis", "unique_all",
+    "unique_counts", "unique_inverse", "unique_values", "where",
 ]  # fmt: skip
 
-# ----- order -----------------------------------------------------------------------------------------------------------------
+# ----- order ----------------------------------------------------------------------------------------------------------
 
 
 @like(sorting.sort)
@@ -29,7 +30,7 @@ def argsort(x: ArrayLike, /, *, axis: int = -1, descending: bool = False, stable
     return sorting.argsort(x, axis, descending=descending)
 
 
-# ----- searching ---------------------------------------------------------------------------------------------------------------
+# ----- searching ------------------------------------------------------------------------------------------------------
 
 
 @like(reductions.argmax)
@@ -60,13 +61,13 @@ def where(condition: ArrayLike, x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return indexing.where(condition, x1, x2)
 
 
-# ----- sets ----------------------------------------------------------------------------------------------------------------------
+# ----- sets -----------------------------------------------------------------------------------------------------------
 
 unique_all, unique_counts = of_one(sorting.unique_all), of_one(sorting.unique_counts)
 unique_inverse, unique_values = of_one(sorting.unique_inverse), of_one(sorting.unique_values)
 
 
-# ----- indexing ------------------------------------------------------------------------------------------------------------------
+# ----- indexing -------------------------------------------------------------------------------------------------------
 
 
 def take(x: ArrayLike, indices: ArrayLike, /, *, axis: int | None = None) -> Array:
@@ -78,7 +79,9 @@ def take(x: ArrayLike, indices: ArrayLike, /, *, axis: int | None = None) -> Arr
     """
     t = as_array(x)
     if axis is None and t.ndim != 1:
-        raise ValueError(f"take(): the array has {t.ndim} dimensions (shape {t.shape}), so axis= must say along which to take.")
+        raise ValueError(
+            f"take(): the array has {t.ndim} dimensions (shape {t.shape}), so axis= must say along which to take."
+        )
     return indexing.take(t, indices, 0 if axis is None else axis)
 
 

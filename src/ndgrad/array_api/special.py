@@ -1,9 +1,9 @@
 """Special functions under SciPy's names.
 
-SciPy, when it is told to mind other libraries' arrays (SCIPY_ARRAY_API=1), looks for `xp.special.<name>` before anything else. A
-function that is missing here is computed by SciPy from bare memory, which an Array that requires grad refuses. So what stands here is
-what has a derivative. Arguments are Arrays and Python numbers; integers are computed in float64. Whole-number arguments (orders,
-counts) are rounded down where SciPy does so, and have no derivative.
+SciPy, when it is told to mind other libraries' arrays (SCIPY_ARRAY_API=1), looks for `xp.special.<name>` before
+anything else. A function that is missing here is computed by SciPy from bare memory, which an Array that requires grad
+refuses. So what stands here is what has a derivative. Arguments are Arrays and Python numbers; integers are computed in
+float64. Whole-number arguments (orders, counts) are rounded down where SciPy does so, and have no derivative.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def _floats(*values: ArrayLike) -> list[Array]:
 
 
 def _op(name: str, op: Op, sentence: str, arguments: str, result: str) -> Callable[..., Array]:
-    """A function that is an op of the table, with its docstring: what it computes, and the arguments and the result of its example."""
+    """A function that is an op of the table, with its docstring: what it computes, and the arguments and the
+    result of its example."""
 
     def function(*args: ArrayLike) -> Array:
         if len(args) != len(op.args):
@@ -63,8 +64,11 @@ def _op(name: str, op: Op, sentence: str, arguments: str, result: str) -> Callab
         return op(*_floats(*args))
 
     function.__name__ = function.__qualname__ = name
-    function.__signature__ = Signature([Parameter(a, Parameter.POSITIONAL_ONLY) for a in op.args])  # type: ignore[attr-defined]  # functions take attributes
-    function.__doc__ = f"{sentence}\n\n>>> import ndgrad.array_api as xp\n>>> xp.special.{name}({arguments})\n{result}\n"
+    # functions take attributes
+    function.__signature__ = Signature([Parameter(a, Parameter.POSITIONAL_ONLY) for a in op.args])  # type: ignore[attr-defined]
+    function.__doc__ = (
+        f"{sentence}\n\n>>> import ndgrad.array_api as xp\n>>> xp.special.{name}({arguments})\n{result}\n"
+    )
     return function
 
 
@@ -181,7 +185,7 @@ __all__ = [
     "rgamma", "sinc", "sindg", "spence", "stdtr", "stdtrit", "tandg", "xlog1py", "xlogy", "y0", "y1", "yn", "zeta",
 ]  # fmt: skip
 
-# ----- arguments that are whole numbers ---------------------------------------------------------------------------------
+# ----- arguments that are whole numbers -------------------------------------------------------------------------------
 
 
 def _whole(name: str, value: ArrayLike) -> Array:
@@ -251,7 +255,9 @@ def multigammaln(a: ArrayLike, d: SupportsIndex | Array) -> Array:
     """
     t, count = inexact(as_array(a)), int(values_of(d)) if isinstance(d, (Variable, np.ndarray)) else operator.index(d)
     if bool((values_of(t) <= 0.5 * (count - 1)).any()):
-        raise ValueError(f"condition a > 0.5 * (d - 1) not met: d is {count}, and the smallest a is {values_of(t).min()}")
+        raise ValueError(
+            f"condition a > 0.5 * (d - 1) not met: d is {count}, and the smallest a is {values_of(t).min()}"
+        )
     return gamma_ops.mvlgamma(t, p=count)
 
 
@@ -275,7 +281,7 @@ def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     return transcendental.hyp1f1(*_floats(a, b, x))
 
 
-# ----- logarithms, powers, angles ---------------------------------------------------------------------------------------
+# ----- logarithms, powers, angles -------------------------------------------------------------------------------------
 
 
 def expit(x: ArrayLike) -> Array:
@@ -333,7 +339,8 @@ def radian(d: ArrayLike, m: ArrayLike, s: ArrayLike) -> Array:
     return (d + m / 60.0 + s / 3600.0) * (math.pi / 180)
 
 
-# Of Box and Cox's transforms, the inverses are smooth where lmbda passes 0: log1prel(u) = log(1 + u) / u is a power series there.
+# Of Box and Cox's transforms, the inverses are smooth where lmbda passes 0: log1prel(u) = log(1 + u) /
+# u is a power series there.
 
 
 def _inverse(x: Array, lmbda: Array) -> Array:
@@ -365,7 +372,7 @@ def inv_boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
     return exponential.expm1(_inverse(*_floats(x, lmbda)))
 
 
-# ----- distances --------------------------------------------------------------------------------------------------------
+# ----- distances ------------------------------------------------------------------------------------------------------
 
 
 def rel_entr(x: ArrayLike, y: ArrayLike) -> Array:
@@ -378,7 +385,8 @@ def rel_entr(x: ArrayLike, y: ArrayLike) -> Array:
     x, y = _floats(x, y)
     inside = _both(comparison.gt(x, 0.0), comparison.gt(y, 0.0))
     p, q = where(inside, x, 1.0), where(inside, y, 1.0)
-    # of the quotient's logarithm while the quotient is a number of full precision, of the difference of logarithms elsewhere
+    # of the quotient's logarithm while the quotient is a number of full precision, of the
+    # difference of logarithms elsewhere
     ratio = p / q
     normal = _both(comparison.gt(ratio, 1e-300), comparison.lt(ratio, 1e300))
     log = where(normal, exponential.log(where(normal, ratio, 1.0)), exponential.log(p) - exponential.log(q))
@@ -439,7 +447,7 @@ def pseudo_huber(delta: ArrayLike, r: ArrayLike) -> Array:
     return where(comparison.lt(delta, 0.0), math.inf, made)
 
 
-# ----- distribution functions: cumulated, complementary (c), inverse (i) ------------------------------------------------
+# ----- distribution functions: cumulated, complementary (c), inverse (i) ----------------------------------------------
 
 
 def _half(v: ArrayLike, x: ArrayLike) -> tuple[Array, Array]:
@@ -518,7 +526,10 @@ def fdtr(dfn: ArrayLike, dfd: ArrayLike, x: ArrayLike) -> Array:
     n, d, x = _floats(dfn, dfd, x)
     small = comparison.lt(n * x, d)
     upper = distribution.betaincc(d * 0.5, n * 0.5, where(small, 0.5, d / (d + n * x)))
-    return _inside(where(small, distribution.betainc(n * 0.5, d * 0.5, where(small, n * x / (d + n * x), 0.5)), upper), _f_allows(n, d, x))
+    return _inside(
+        where(small, distribution.betainc(n * 0.5, d * 0.5, where(small, n * x / (d + n * x), 0.5)), upper),
+        _f_allows(n, d, x),
+    )
 
 
 def fdtrc(dfn: ArrayLike, dfd: ArrayLike, x: ArrayLike) -> Array:
@@ -532,7 +543,10 @@ def fdtrc(dfn: ArrayLike, dfd: ArrayLike, x: ArrayLike) -> Array:
     # of the smaller of the two shares, which has all its digits
     small = comparison.lt(n * x, d)
     lower = distribution.betaincc(n * 0.5, d * 0.5, where(small, n * x / (d + n * x), 0.5))
-    return _inside(where(small, lower, distribution.betainc(d * 0.5, n * 0.5, where(small, 0.5, d / (d + n * x)))), _f_allows(n, d, x))
+    return _inside(
+        where(small, lower, distribution.betainc(d * 0.5, n * 0.5, where(small, 0.5, d / (d + n * x)))),
+        _f_allows(n, d, x),
+    )
 
 
 def fdtri(dfn: ArrayLike, dfd: ArrayLike, p: ArrayLike) -> Array:
@@ -544,7 +558,9 @@ def fdtri(dfn: ArrayLike, dfd: ArrayLike, p: ArrayLike) -> Array:
     """
     n, d, p = _floats(dfn, dfd, p)
     # x = d/n of the shares of numerator and denominator, each found by itself: the small one has all its digits
-    return distribution.betainc_inverse(n * 0.5, d * 0.5, p) * d / (distribution.betaincc_inverse(d * 0.5, n * 0.5, p) * n)
+    return (
+        distribution.betainc_inverse(n * 0.5, d * 0.5, p) * d / (distribution.betaincc_inverse(d * 0.5, n * 0.5, p) * n)
+    )
 
 
 def _counts(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> tuple[Array, Array, Array]:

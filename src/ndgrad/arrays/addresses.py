@@ -46,13 +46,15 @@ def flat_bytes(owner: Payload) -> Payload:
     return dense.reshape(-1).view(np.uint8)
 
 
-def window(memory: Payload, dtype: np.dtype[Any], offset: int, size: tuple[int, ...], stride: tuple[int, ...]) -> NDArray[Any]:
+def window(
+    memory: Payload, dtype: np.dtype[Any], offset: int, size: tuple[int, ...], stride: tuple[int, ...]
+) -> NDArray[Any]:
     """A strided array over bytes; `offset` and `stride` count elements. Raises if it would reach outside."""
     item = np.dtype(dtype).itemsize
     if any(n < 0 for n in size) or any(s < 0 for s in stride) or offset < 0 or len(size) != len(stride):
         raise RuntimeError(
-            f"sizes, strides and the offset must be non-negative, with one stride per size: got size {tuple(size)}, stride "
-            f"{tuple(stride)}, storage_offset {offset}."
+            f"sizes, strides and the offset must be non-negative, with one stride per size: got size {tuple(size)}, "
+            f"stride {tuple(stride)}, storage_offset {offset}."
         )
     last = offset + sum((n - 1) * s for n, s in zip(size, stride)) if 0 not in size else -1
     if (last + 1) * item > memory.nbytes:

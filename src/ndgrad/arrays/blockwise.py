@@ -1,8 +1,8 @@
 """Functions of many elementwise steps, run over cache-sized blocks of a large array, on several threads.
 
-Each NumPy call sweeps the whole array through memory; a function of ten calls does so ten times, with a temporary each. On
-blocks that fit the cache, temporaries never leave it: two to four times quicker for a million of float64, and the peak memory
-is that of the result.
+Each NumPy call sweeps the whole array through memory; a function of ten calls does so ten times, with a temporary each.
+On blocks that fit the cache, temporaries never leave it: two to four times quicker for a million of float64, and the
+peak memory is that of the result.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from ndgrad.arrays.precision import is_inexact
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload
 
-# Bytes of a block: smaller ones make the interpreter the bottleneck, the more so when two threads share it; larger ones, the memory.
+# Bytes of a block: smaller ones make the interpreter the bottleneck, the more so when two threads share
+# it; larger ones, the memory.
 _SMALLEST, _LARGEST = 256 << 10, 1 << 20
 
 

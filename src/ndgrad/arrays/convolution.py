@@ -1,9 +1,9 @@
 """Convolution of NumPy arrays and its two adjoints, in any number of spatial dimensions.
 
-Convolution is linear in the input and in the weight, so three functions are closed under differentiation: `conv`, and its
-adjoint in either argument. What shaped this file is that all three reduce to a few kernels that know
-nothing of each other (`correlation`, `depthwise`); here shapes are checked, the adjoint in the input is
-rewritten as correlations, and a kernel is chosen. No function conjugates: a rule for complex arrays conjugates what it passes.
+Convolution is linear in the input and in the weight, so three functions are closed under differentiation: `conv`, and
+its adjoint in either argument. What shaped this file is that all three reduce to a few kernels that know nothing of
+each other (`correlation`, `depthwise`); here shapes are checked, the adjoint in the input is rewritten as correlations,
+and a kernel is chosen. No function conjugates: a rule for complex arrays conjugates what it passes.
 """
 
 from __future__ import annotations
@@ -143,7 +143,8 @@ def _residue_classes(axis: Axis) -> Iterator[tuple[slice, Axis, slice]]:
     The taps of class r are first + m * step for m = 0 .. count - 1, where step = s / gcd(s, d). Input q = r + s * t is
     reached through tap m from output o = t + shift - m * d', with d' = d / gcd(s, d) and
     shift = (r + p - first * d) / s. Counting the taps backwards, m = count - 1 - j, gives
-    o = t + j * d' - ((count - 1) * d' - shift): an Axis with stride 1, dilation d' and before = (count - 1) * d' - shift.
+    o = t + j * d' - ((count - 1) * d' - shift): an Axis with stride 1, dilation d' and before =
+    (count - 1) * d' - shift.
     """
     common = gcd(axis.stride, axis.dilation)
     step, spread = axis.stride // common, axis.dilation // common
@@ -175,19 +176,20 @@ def _axes(
     ndim = len(w_shape) - 2
     if ndim < 1 or len(x_shape) != ndim + 2 or not len(stride) == len(padding) == len(dilation) == ndim:
         raise ValueError(
-            f"{_title(x_shape, w_shape)}, stride {tuple(stride)}, padding {tuple(padding)} and dilation {tuple(dilation)}: the numbers of "
-            "dimensions do not fit. Give an input (N, C, *spatial), a weight (M, C / groups, *kernel) and one setting "
-            "for each spatial axis."
+            f"{_title(x_shape, w_shape)}, stride {tuple(stride)}, padding {tuple(padding)} and dilation "
+            f"{tuple(dilation)}: the numbers of dimensions do not fit. Give an input (N, C, *spatial), a weight (M, "
+            "C / groups, *kernel) and one setting for each spatial axis."
         )
     if groups < 1 or w_shape[0] % groups or x_shape[1] != w_shape[1] * groups:
         raise ValueError(
-            f"{_title(x_shape, w_shape)} in {groups} groups: the weight expects {w_shape[1] * groups} channels, and its {w_shape[0]} "
-            "outputs have to fall into equal groups. Change the weight's first two sizes or the number of groups."
+            f"{_title(x_shape, w_shape)} in {groups} groups: the weight expects {w_shape[1] * groups} channels, "
+            f"and its {w_shape[0]} outputs have to fall into equal groups. Change the weight's first two sizes "
+            "or the number of groups."
         )
     if min(*stride, *dilation) < 1:
         raise ValueError(
-            f"{_title(x_shape, w_shape)}: stride {tuple(stride)} and dilation {tuple(dilation)} have to be at least 1. Use 1 for an "
-            "ordinary convolution."
+            f"{_title(x_shape, w_shape)}: stride {tuple(stride)} and dilation {tuple(dilation)} have to be at least 1. "
+            "Use 1 for an ordinary convolution."
         )
     axes = []
     settings = zip(x_shape[2:], w_shape[2:], stride, padding, dilation, strict=True)
@@ -196,8 +198,8 @@ def _axes(
         room = size + 2 * pad - axis.reach
         if taps < 1 or room < 0:
             raise ValueError(
-                f"{_title(x_shape, w_shape)}: a kernel of {taps} taps spans {axis.reach} positions, but the padded input has "
-                f"{size + 2 * pad}. Use a larger input, more padding or a smaller kernel."
+                f"{_title(x_shape, w_shape)}: a kernel of {taps} taps spans {axis.reach} positions, "
+                f"but the padded input has {size + 2 * pad}. Use a larger input, more padding or a smaller kernel."
             )
         axes.append(axis._replace(out=room // step + 1))
     return tuple(axes)

@@ -164,8 +164,8 @@ def _blocks(axes: Axes, batch: int, samples: int, cut: int, length: int) -> list
 def samples_per_block(batch: int, fitting: int, together: int, work: int) -> int:
     """As many samples as fit the scratch memory, in multiples of `together`, but at least a block for each thread.
 
-    Every NumPy call hands the interpreter lock from thread to thread, so small work goes in as few calls as possible; large work in
-    two blocks for each thread or more, so that one that arrived late does not keep the others waiting.
+    Every NumPy call hands the interpreter lock from thread to thread, so small work goes in as few calls as possible;
+    large work in two blocks for each thread or more, so that one that arrived late does not keep the others waiting.
     """
     sharing = min(threads.max_threads, work // WORK_PER_THREAD)
     if sharing > 1:
@@ -372,7 +372,9 @@ def correlate_weight(g: Array, x: Array, axes: Axes) -> Array:
     cut = 1 if axes[0].out == 1 else 0
     length = max(1, min(axes[cut].out, 1024 * axes[cut].out // positions))
     work = g.size * prod(taps) * channels
-    lanes = min(batch, 16, -(-work // (2 * WORK_PER_THREAD)), max(4, 2**21 // (prod(taps) * channels * groups * outputs)))
+    lanes = min(
+        batch, 16, -(-work // (2 * WORK_PER_THREAD)), max(4, 2**21 // (prod(taps) * channels * groups * outputs))
+    )
     fitting = -(-512 // positions) if side_by_side else SCRATCH_BYTES // (positions * depth * groups * g.itemsize)
     blocks = _blocks(axes, batch, max(1, min(fitting, -(-batch // lanes))), cut, length)
     lanes = min(lanes, len(blocks))

@@ -5,9 +5,9 @@ work. What shaped this file is that a copy is quick only where it is long. Tap k
 
     o * s + k * d - p = s * (o + k * d // s) + (k * d % s) - p
 
-so with the input split into planes by residues modulo the stride s, it reads plane k * d % s shifted by k * d // s. Give
-patches and outputs the row length of the planes (what lies beyond the end of an output row is computed and thrown away):
-then a shift along all axes is one offset into a plane, and each tap is one copy of contiguous memory.
+so with the input split into planes by residues modulo the stride s, it reads plane k * d % s shifted by k * d // s.
+Give patches and outputs the row length of the planes (what lies beyond the end of an output row is computed and thrown
+away): then a shift along all axes is one offset into a plane, and each tap is one copy of contiguous memory.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-# erf(x) = tanh(x P(x^2)): atanh(erf(x)) / x is smooth and even, and errors of P are damped where tanh is flat. The coefficients are a
-# weighted minimax fit over 0 < x < 4; beyond, erf is 1 to single precision.
+# erf(x) = tanh(x P(x^2)): atanh(erf(x)) / x is smooth and even, and errors of P are damped where tanh is flat. The
+# coefficients are a weighted minimax fit over 0 < x < 4; beyond, erf is 1 to single precision.
 _P = tuple(
     np.float32(c)
     for c in (
@@ -27,7 +27,8 @@ _HALF = np.float32(0.5)
 
 
 def _tanh_of_odd(x: Any, coefficients: tuple[Any, ...], limit: Any) -> Any:
-    """tanh(x P(min(x^2, limit))). Looking for the largest first is six times quicker than taking minima, which is rarely needed."""
+    """tanh(x P(min(x^2, limit))). Looking for the largest first is six times quicker than taking minima,
+    which is rarely needed."""
     s = x * x
     if s.size and s.max() > limit:
         np.minimum(s, limit, out=s)

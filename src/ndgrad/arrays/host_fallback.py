@@ -1,7 +1,7 @@
 """Functions that NumPy and SciPy alone have, for arrays of another library: computed on the host.
 
-CuPy lacks many special functions, factorisations and matrix equations. Two copies between device and host are slow, but an op
-that is slow there is of more use than one that is missing.
+CuPy lacks many special functions, factorisations and matrix equations. Two copies between device and host are slow, but
+an op that is slow there is of more use than one that is missing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ def to_host(value: Any) -> Any:
 
 
 def on_host(np: Library, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of NumPy arrays as one of arrays of the library `np`, which its results (one, or a tuple of them) come back to."""
+    """A function of NumPy arrays as one of arrays of the library `np`, which its results (one, or a tuple
+    of them) come back to."""
     if np is numpy:
         return function
 

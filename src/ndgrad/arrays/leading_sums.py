@@ -1,7 +1,7 @@
 """Sums over leading dimensions, where the gradients of broadcast arguments end.
 
-NumPy adds the rows of a matrix one after the other, each time through memory. The same sums are a product with a row of ones, which BLAS
-computes two to three times as quickly; like NumPy's along this axis, its sums are not pairwise.
+NumPy adds the rows of a matrix one after the other, each time through memory. The same sums are a product with a row of
+ones, which BLAS computes two to three times as quickly; like NumPy's along this axis, its sums are not pairwise.
 """
 
 from __future__ import annotations
@@ -19,7 +19,14 @@ _ONES = {dtype: numpy.ones(_LENGTH, dtype) for dtype in _REAL}
 
 def sum_leading(x: Any, count: int) -> Any:
     """The sum of an array over its first `count` dimensions."""
-    if x.__class__ is numpy.ndarray and x.dtype in _ONES and x.flags.c_contiguous and x.size and x.shape[-1] > 1 and x.ndim > count:
+    if (
+        x.__class__ is numpy.ndarray
+        and x.dtype in _ONES
+        and x.flags.c_contiguous
+        and x.size
+        and x.shape[-1] > 1
+        and x.ndim > count
+    ):
         rest = x.shape[count:]
         if x.ndim != 2:
             x = x.reshape(-1, _product(rest))

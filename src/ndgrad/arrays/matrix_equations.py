@@ -1,8 +1,8 @@
 """Sylvester's, Stein's and Riccati's equations, square roots and logarithms of matrices, on stacks of raw matrices.
 
-The constraint: LAPACK's Schur form, behind all of these, takes one matrix at a time, and NumPy does not have it at all. One matrix, and
-large ones, go to SciPy. Stacks of small ones, and everything where SciPy is absent, are solved as ordinary linear systems in the entries
-of the unknown, for the whole stack at once.
+The constraint: LAPACK's Schur form, behind all of these, takes one matrix at a time, and NumPy does not have it at all.
+One matrix, and large ones, go to SciPy. Stacks of small ones, and everything where SciPy is absent, are solved as
+ordinary linear systems in the entries of the unknown, for the whole stack at once.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ def _has_scipy() -> bool:
 
 
 def _one_by_one(function: Callable[..., Any], *stacks: Any, like: Any) -> Any:
-    """A function of single matrices on matrices or stacks of them, computed in double precision; the result is shaped like `like`.
+    """A function of single matrices on matrices or stacks of them, computed in double precision; the
+    result is shaped like `like`.
 
-    All arguments get one dtype: given a real and a complex matrix, SciPy's Sylvester solver takes blocks of a real Schur form for
-    entries of a complex one.
+    All arguments get one dtype: given a real and a complex matrix, SciPy's Sylvester solver takes blocks of a real
+    Schur form for entries of a complex one.
     """
     dtype = numpy.result_type(*stacks)
     wide = numpy.result_type(dtype, numpy.float64)

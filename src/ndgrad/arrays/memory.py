@@ -1,11 +1,12 @@
 """Freed memory that the process keeps, so that the next array need not ask the kernel for pages again.
 
-A training step allocates and frees the same tens of megabytes over and over. The C library's allocator gives the top of its
-heap back whenever much of it is free, so every step pays for fresh pages: on the transformer and the convolutional network of
-our benchmarks that is a fifth and a third of the time. glibc can be told to keep more; other C libraries cannot, and there
-this file does nothing. The setting holds for the whole process, so it is made where training starts, with the first optimizer, and not
-when ndgrad is imported; `set_retained_memory` chooses at any time, and the environment variable NDGRAD_RETAINED_MEMORY (bytes)
-says what optimizers shall choose, where 0 leaves the allocator alone.
+A training step allocates and frees the same tens of megabytes over and over. The C library's allocator gives the top
+of its heap back whenever much of it is free, so every step pays for fresh pages: on the transformer and the
+convolutional network of our benchmarks that is a fifth and a third of the time. glibc can be told to keep more;
+other C libraries cannot, and there this file does nothing. The setting holds for the whole process, so it is made
+where training starts, with the first optimizer, and not when ndgrad is imported; `set_retained_memory` chooses at
+any time, and the environment variable NDGRAD_RETAINED_MEMORY (bytes) says what optimizers shall choose, where 0
+leaves the allocator alone.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _chosen = False
 
 
 def set_retained_memory(nbytes: int) -> bool:
-    """Let the process keep up to `nbytes` of freed memory for the arrays to come; whether the C library takes such a wish.
+    """Let the process keep up to `nbytes` of freed memory for the arrays to come; whether the C
+    library takes such a wish.
 
     Arrays above 32 MB always go back to the system at once. 0 asks for the thresholds that glibc starts with.
 
@@ -35,7 +37,9 @@ def set_retained_memory(nbytes: int) -> bool:
     """
     global _retained, _chosen
     if isinstance(nbytes, bool) or not isinstance(nbytes, int) or not 0 <= nbytes < 1 << 31:
-        raise ValueError(f"set_retained_memory expects a number of bytes below 2**31, and got {nbytes!r}. The default is {DEFAULT}.")
+        raise ValueError(
+            f"set_retained_memory expects a number of bytes below 2**31, and got {nbytes!r}. The default is {DEFAULT}."
+        )
     _chosen = True
     from ctypes import CDLL  # NumPy has loaded it already
 
@@ -67,7 +71,10 @@ def retain_for_training() -> None:
         return
     wish = os.environ.get("NDGRAD_RETAINED_MEMORY", str(DEFAULT))
     if not wish.isdecimal():
-        raise ValueError(f"NDGRAD_RETAINED_MEMORY is {wish!r}, which is no number of bytes. Unset it, or give one; 0 changes nothing.")
+        raise ValueError(
+            f"NDGRAD_RETAINED_MEMORY is {wish!r}, which is no number of bytes. "
+            "Unset it, or give one; 0 changes nothing."
+        )
     _chosen = True
     if int(wish):
         set_retained_memory(int(wish))

@@ -4,8 +4,8 @@ A `MetaArray` answers NumPy's two protocols, so the op table's forward functions
 stands one zero, broadcast to the shape: views and shape functions are NumPy's own on that. Elementwise functions run on
 a single element and reductions on dimensions cut to length one, so neither costs time or memory. Any other function
 runs on the broadcast zeros, and what it computes is thrown away: right in shape, but it costs what it costs on the CPU.
-Whatever would need values (`item`, `nonzero`, conversion to NumPy) raises; an op that only looks at some on its way to a result whose shape
-does not depend on them is then run as a whole on the zeros (`run_on_stand_ins`).
+Whatever would need values (`item`, `nonzero`, conversion to NumPy) raises; an op that only looks at some on its way to
+a result whose shape does not depend on them is then run as a whole on the zeros (`run_on_stand_ins`).
 """
 
 from __future__ import annotations
@@ -26,8 +26,12 @@ if TYPE_CHECKING:
 
 _REDUCTIONS = frozenset("sum prod max min mean var std any all argmax argmin".split())
 _SAME_SHAPE = frozenset("astype conj conjugate copy round clip".split())
-_OTHERS = frozenset("reshape transpose swapaxes squeeze diagonal ravel flatten repeat view cumsum cumprod argsort".split())
-_NEED_VALUES = frozenset("nonzero argwhere flatnonzero unique bincount array_equal allclose array2string array_repr".split())
+_OTHERS = frozenset(
+    "reshape transpose swapaxes squeeze diagonal ravel flatten repeat view cumsum cumprod argsort".split()
+)
+_NEED_VALUES = frozenset(
+    "nonzero argwhere flatnonzero unique bincount array_equal allclose array2string array_repr".split()
+)
 
 
 class MetaArray(NDArrayOperatorsMixin):
@@ -103,8 +107,8 @@ class MetaArray(NDArrayOperatorsMixin):
 
     def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise NotImplementedError(
-            f"the values of a tensor on the meta device were asked for (shape {self.shape}, {self.dtype}), and it has none. "
-            "Make the tensor on the CPU, or make one of this shape there with empty_like(t, device='cpu')."
+            f"the values of a tensor on the meta device were asked for (shape {self.shape}, {self.dtype}), and it has "
+            "none. Make the tensor on the CPU, or make one of this shape there with empty_like(t, device='cpu')."
         )
 
     __array__ = __bool__ = __int__ = __float__ = __complex__ = __index__ = __iter__ = item = tolist = tobytes = _refuse
@@ -179,7 +183,8 @@ def zeros_like_array(np: Library, x: Payload, dtype: Any) -> Payload:
 
 
 def run_on_stand_ins(function: Callable[..., Any], arrays: list[Any], settings: dict[str, Any]) -> Any:
-    """What a function gives that looks at values, in shape and dtype: it runs on zeros, or on something milder if these will not do."""
+    """What a function gives that looks at values, in shape and dtype: it runs on zeros, or on something
+    milder if these will not do."""
     zeros = _stand_in(arrays)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -190,7 +195,8 @@ def run_on_stand_ins(function: Callable[..., Any], arrays: list[Any], settings: 
 
 
 def _harmless(zeros: Any) -> Any:
-    """Contiguous memory in place of broadcast zeros: identities for square matrices, a unit vector for a vector, else ones."""
+    """Contiguous memory in place of broadcast zeros: identities for square matrices, a unit vector
+    for a vector, else ones."""
     if not isinstance(zeros, np.ndarray):
         return zeros
     out: Any = np.zeros(zeros.shape, zeros.dtype)
@@ -254,7 +260,8 @@ def _matmul(a: Any, b: Any) -> Any:
 
 
 class WrapperArray(MetaArray):
-    """What a tensor subclass has that keeps its data elsewhere: a shape, a dtype, a device and strides, as it was told."""
+    """What a tensor subclass has that keeps its data elsewhere: a shape, a dtype, a device and
+    strides, as it was told."""
 
     __slots__ = ("_strides", "stands_on")
 

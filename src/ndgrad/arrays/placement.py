@@ -53,9 +53,8 @@ def moved(array: Any, where: device) -> Any:
         return array
     if here.type == "meta":
         raise NotImplementedError(
-            f"a tensor of shape {tuple(array.shape)} on the meta device was asked to move to {str(where)!r}, and has no data "
-            "to "
-            "move. Make a new one there with empty_like(t, device=...)."
+            f"a tensor of shape {tuple(array.shape)} on the meta device was asked to move to {str(where)!r}, "
+            "and has no data to move. Make a new one there with empty_like(t, device=...)."
         )
     library = library_for(where)
     if where.type == "meta":

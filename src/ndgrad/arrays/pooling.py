@@ -1,9 +1,10 @@
 """Max and average pooling, with their adjoints, in any number of spatial dimensions.
 
-Every array is (N, C, *spatial). What shaped this file is that all poolings are separable: a maximum or a sum over a window is
-one over each axis in turn, so a window costs the sum of its sides and not their product, and each step is a few passes over whole arrays.
-An axis is described by what each of its taps reads (`Windows`), which covers regular windows, with stride, padding and
-dilation, and the uneven ones of adaptive pooling alike. Work on NumPy arrays goes in blocks of planes that stay in the cache.
+Every array is (N, C, *spatial). What shaped this file is that all poolings are separable: a maximum or a sum over a
+window is one over each axis in turn, so a window costs the sum of its sides and not their product, and each step is a
+few passes over whole arrays. An axis is described by what each of its taps reads (`Windows`), which covers regular
+windows, with stride, padding and dilation, and the uneven ones of adaptive pooling alike. Work on NumPy arrays goes in
+blocks of planes that stay in the cache.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from ndgrad.arrays.scatter import add_at
 Array = NDArray[Any]
 Selection = slice | NDArray[np.intp]
 
-# Input of one block: about a core's second-level cache. Smaller blocks spend their time handing the interpreter lock around: a
-# quarter of this made two threads slower than one.
+# Input of one block: about a core's second-level cache. Smaller blocks spend their time handing the interpreter lock
+# around: a quarter of this made two threads slower than one.
 _BLOCK_BYTES = 2**20
 _BYTES_PER_THREAD = 2**21  # input worth waking a thread for
 
@@ -34,8 +35,9 @@ _BYTES_PER_THREAD = 2**21  # input worth waking a thread for
 class Windows(NamedTuple):
     """The windows along one axis of `size` inputs: outputs reads[t][0] see inputs reads[t][1] as their tap t.
 
-    `starts` holds for each output the input of its tap 0, which lies outside for windows that begin in the padding; tap t is
-    `dilation * t` further. `stride` is the distance of starts, 0 where they are uneven. `counts` is what an average divides by.
+    `starts` holds for each output the input of its tap 0, which lies outside for windows that begin in the
+    padding; tap t is `dilation * t` further. `stride` is the distance of starts, 0 where they are uneven. `counts`
+    is what an average divides by.
     """
 
     size: int
@@ -68,34 +70,38 @@ def _regular(
         )
     if min(*kernel, *stride, *dilation) < 1:
         raise ValueError(
-            f"pooling with kernel {tuple(kernel)}, stride {tuple(stride)} and dilation {tuple(dilation)}: all of them have to be "
-            "at least 1."
+            f"pooling with kernel {tuple(kernel)}, stride {tuple(stride)} and dilation {tuple(dilation)}: "
+            "all of them have to be at least 1."
         )
     windows = []
     for size, taps, step, pad, spread in zip(shape[2:], kernel, stride, padding, dilation, strict=True):
         reach = spread * (taps - 1) + 1
         if not 0 <= 2 * pad <= reach:
             raise ValueError(
-                f"pooling with kernel {tuple(kernel)}, padding {tuple(padding)} and dilation {tuple(dilation)}: the padding has to lie "
-                "between 0 and half the kernel, or a window could see nothing but padding. Pad the array itself instead."
+                f"pooling with kernel {tuple(kernel)}, padding {tuple(padding)} and dilation {tuple(dilation)}: "
+                "the padding has to lie between 0 and half the kernel, or a window could see nothing but padding. "
+                "Pad the array itself instead."
             )
         if size + 2 * pad < reach and not (ceil_mode and size + 2 * pad + step > reach):
             raise ValueError(
-                f"pooling an array of shape {tuple(shape)}: a kernel of {taps} taps spans {reach} positions, but the padded array "
-                f"has {size + 2 * pad}. Use a smaller kernel or more padding."
+                f"pooling an array of shape {tuple(shape)}: a kernel of {taps} taps spans {reach} positions, "
+                f"but the padded array has {size + 2 * pad}. Use a smaller kernel or more padding."
             )
         along = _regular_axis(size, taps, step, pad, spread, ceil_mode, count_include_pad)
         if along is None:
             raise ValueError(
-                f"pooling an array of shape {tuple(shape)} with kernel {tuple(kernel)}, padding {tuple(padding)} and dilation "
-                f"{tuple(dilation)}: all taps of a window fall into the padding. Use less padding or less dilation."
+                f"pooling an array of shape {tuple(shape)} with kernel {tuple(kernel)}, "
+                f"padding {tuple(padding)} and dilation {tuple(dilation)}: all taps of a window fall into the padding. "
+                "Use less padding or less dilation."
             )
         windows.append(along)
     return windows
 
 
 @lru_cache(maxsize=1024)
-def _regular_axis(size: int, taps: int, step: int, pad: int, spread: int, ceil_mode: bool, count_include_pad: bool) -> Windows | None:
+def _regular_axis(
+    size: int, taps: int, step: int, pad: int, spread: int, ceil_mode: bool, count_include_pad: bool
+) -> Windows | None:
     """The windows along one axis; None if one of them would see nothing but padding."""
     room = size + 2 * pad - spread * (taps - 1) - 1
     out = (room + (step - 1 if ceil_mode else 0)) // step + 1
@@ -117,8 +123,8 @@ def _adaptive(shape: Sequence[int], out_sizes: Sequence[int]) -> list[Windows]:
     """Output i of an axis sees the inputs from floor(i * size / out) to ceil((i + 1) * size / out)."""
     if len(shape) < 3 or len(out_sizes) != len(shape) - 2:
         raise ValueError(
-            f"adaptive pooling of an array of shape {tuple(shape)} to {tuple(out_sizes)}: the numbers of dimensions do not fit. "
-            "Give an array (N, C, *spatial) and one size per spatial axis."
+            f"adaptive pooling of an array of shape {tuple(shape)} to {tuple(out_sizes)}: "
+            "the numbers of dimensions do not fit. Give an array (N, C, *spatial) and one size per spatial axis."
         )
     windows = []
     for size, out in zip(shape[2:], out_sizes, strict=True):
@@ -127,8 +133,8 @@ def _adaptive(shape: Sequence[int], out_sizes: Sequence[int]) -> list[Windows]:
             continue
         if size == 0 and out > 0:
             raise ValueError(
-                f"adaptive pooling of an array of shape {tuple(shape)} to {tuple(out_sizes)}: there is nothing to pool along an "
-                "axis of length 0. Ask for size 0 there too."
+                f"adaptive pooling of an array of shape {tuple(shape)} to {tuple(out_sizes)}: "
+                "there is nothing to pool along an axis of length 0. Ask for size 0 there too."
             )
         index = np.arange(out)
         starts = index * size // max(out, 1)
@@ -206,7 +212,8 @@ def max_pool_grad(g: Array, indices: NDArray[np.int64], x_shape: Sequence[int], 
 
 
 def take_pooled(x: Array, indices: NDArray[np.int64]) -> Any:
-    """The values of x (N, C, *S) at indices (N, C, *O) into its planes; with the indices of `max_pool` its linearisation.
+    """The values of x (N, C, *S) at indices (N, C, *O) into its planes; with the indices of
+    `max_pool` its linearisation.
 
     >>> take_pooled(np.array([[[1.0, 5.0, 2.0]]]), np.array([[[1, 1]]]))
     array([[[5., 5.]]])
@@ -222,15 +229,17 @@ def take_pooled(x: Array, indices: NDArray[np.int64]) -> Any:
 def _max(x: Array, windows: list[Windows]) -> tuple[Array, NDArray[np.int64]]:
     """Pool the last axis first: then "the first maximum along each axis" is the first one in row-major order.
 
-    Along with the values goes, for each of them, a number that says which taps it came from; only at the end does a table
-    turn it into an offset from the window's start.
+    Along with the values goes, for each of them, a number that says which taps it came from; only at the end does a
+    table turn it into an offset from the window's start.
     """
     spatial = tuple(axis.out for axis in windows)
     planes = prod(x.shape[:2])
     taps = [len(axis.reads) for axis in windows]
     pitches = [prod(axis.size for axis in windows[number + 1 :]) for number in range(len(windows))]
     base = reduce(np.add.outer, [axis.starts * pitch for axis, pitch in zip(windows, pitches, strict=True)])
-    steps = [np.arange(count) * (axis.dilation * pitch) for count, axis, pitch in zip(taps, windows, pitches, strict=True)]
+    steps = [
+        np.arange(count) * (axis.dilation * pitch) for count, axis, pitch in zip(taps, windows, pitches, strict=True)
+    ]
     offsets = reduce(np.add.outer, steps).reshape(-1)
     code_dtype = np.dtype(np.uint8) if prod(taps) <= 256 else np.dtype(np.int64)
     library = library_of(x)
@@ -260,15 +269,21 @@ def _max(x: Array, windows: list[Windows]) -> tuple[Array, NDArray[np.int64]]:
 def _max_of_even_windows(x: Array, windows: list[Windows], code_dtype: np.dtype[Any]) -> tuple[Array, Array] | None:
     """`_max_of_planes` for evenly spaced windows, in long contiguous passes; None where a case needs more care.
 
-    NumPy spends some 12 ns on starting each row, as much as on a hundred numbers. So a tap is one shift of the whole flattened array: this
-    computes windows that begin anywhere, also those that run from one row into the next, and the wanted ones are
-    picked afterwards. It cannot tell which of several NaNs to point at, nor padding from a lowest value in the array.
+    NumPy spends some 12 ns on starting each row, as much as on a hundred numbers. So a tap is one shift of the whole
+    flattened array: this computes windows that begin anywhere, also those that run from one row into the next, and
+    the wanted ones are picked afterwards. It cannot tell which of several NaNs to point at, nor padding from a
+    lowest value in the array.
     """
     lowest = _lowest(x.dtype)
     spans = [(axis.out - 1) * axis.stride + (len(axis.reads) - 1) * axis.dilation + 1 for axis in windows]
-    padded = any(axis.starts[0] < 0 or span + axis.starts[0] > axis.size for axis, span in zip(windows, spans, strict=True))
+    padded = any(
+        axis.starts[0] < 0 or span + axis.starts[0] > axis.size for axis, span in zip(windows, spans, strict=True)
+    )
     if padded:
-        ranges = [Axis(axis.size, 1, 1, 1, -int(axis.starts[0]), span).reads(0) for axis, span in zip(windows, spans, strict=True)]
+        ranges = [
+            Axis(axis.size, 1, 1, 1, -int(axis.starts[0]), span).reads(0)
+            for axis, span in zip(windows, spans, strict=True)
+        ]
         inside = np.full((len(x), *spans), lowest, x.dtype)
         inside[(slice(None), *(here for here, _ in ranges))] = x[(slice(None), *(there for _, there in ranges))]
         x = inside
@@ -303,7 +318,8 @@ def _max_of_shifts(x: Array, code: Array, axis: int, windows: Windows, weight: i
 
 
 def _pick(x: Array, axis: int, windows: Windows) -> Array:
-    """Where windows begin along an axis. A row behind the axis is copied as one item: NumPy takes half the time for these."""
+    """Where windows begin along an axis. A row behind the axis is copied as one item: NumPy takes
+    half the time for these."""
     starts = slice(0, (windows.out - 1) * windows.stride + 1, windows.stride)
     shape, rest = x.shape[: x.ndim + axis + 1], x.shape[x.ndim + axis + 1 :]
     rows = x.reshape(-1).view(np.dtype((np.void, prod(rest) * x.itemsize))).reshape(shape)
@@ -311,7 +327,8 @@ def _pick(x: Array, axis: int, windows: Windows) -> Array:
 
 
 def _max_of_tiles(x: Array, taps: int, code_dtype: np.dtype[Any]) -> tuple[Array, Array]:
-    """Pool the last axis where windows cover it side by side: each tap is then one evenly spaced read of the flattened array."""
+    """Pool the last axis where windows cover it side by side: each tap is then one evenly spaced read
+    of the flattened array."""
     flat = x.reshape(-1)
     best, candidate = flat[::taps].copy(), flat[1::taps].copy()
     code = (candidate > best).astype(code_dtype)
@@ -510,7 +527,8 @@ def _spread_along(library: Any, g: Array, axis: int, windows: Windows) -> Any:
 
 
 def _in_blocks(library: Any, work: Callable[[slice], None], planes: int, plane_bytes: int) -> None:
-    """Call `work` for slices of planes that fit the cache, on several threads where that pays; a GPU has all of them at once."""
+    """Call `work` for slices of planes that fit the cache, on several threads where that pays; a GPU
+    has all of them at once."""
     if library is not np:
         return work(slice(0, planes))
     sharing = max(1, min(threads.max_threads, planes * plane_bytes // _BYTES_PER_THREAD))

@@ -1,17 +1,19 @@
 """Questions about element types: is it a float, what are its limits, what is it computed in.
 
-NumPy answers them for its own types only. bfloat16 comes from ml_dtypes and is to NumPy a type of kind "V": `kind == "f"`,
-`np.issubdtype(..., np.floating)`, `np.finfo` and `np.result_type` know nothing of it, and a Python float beside it makes float32. So dtypes
-are asked about here. No other type of kind "V" ever gets into a tensor (`is_number` is what the doors ask), which is why the letters below
-are enough where a call would cost too much.
+NumPy answers them for its own types only. bfloat16 comes from ml_dtypes and is to NumPy a type of kind "V": `kind ==
+"f"`, `np.issubdtype(..., np.floating)`, `np.finfo` and `np.result_type` know nothing of it, and a Python float beside
+it makes float32. So dtypes are asked about here. No other type of kind "V" ever gets into a tensor (`is_number` is what
+the doors ask), which is why the letters below are enough where a call would cost too much.
 
 Note [Half precision]
-A kernel computes float16 and bfloat16 in float32, and rounds once, at the end; so does torch. A sum of many halves would lose most of its
-digits otherwise, and a rule such as 1 - y * y all of them near 1. Three places see to it, and formulas need not:
-    the forward function of an op gets its halves as float32 (`in_single`), except where it moves values about, is a single ufunc, whose
-        loops do the same, or says itself what it does (`halves=True` in its block);
+A kernel computes float16 and bfloat16 in float32, and rounds once, at the end; so does torch. A sum of many
+halves would lose most of its digits otherwise, and a rule such as 1 - y * y all of them near 1. Three places see
+to it, and formulas need not:
+    the forward function of an op gets its halves as float32 (`in_single`), except where it moves values about, is a
+        single ufunc, whose loops do the same, or says itself what it does (`halves=True` in its block);
     rules get everything that was saved, and the gradients or tangents, as float32 (`widened`);
-    the engine, or the jvp, rounds what they return to the dtype of the value that it belongs to, after undoing broadcasting.
+    the engine, or the jvp, rounds what they return to the dtype of the value that it belongs to, after undoing
+        broadcasting.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ _NUMBERS = (bool, int, float, complex)
 
 
 def is_number(dtype: np.dtype[Any]) -> bool:
-    """Whether tensors may hold the type: booleans, integers, floats and complex numbers; of the types that extend NumPy, bfloat16."""
+    """Whether tensors may hold the type: booleans, integers, floats and complex numbers; of the types that
+    extend NumPy, bfloat16."""
     return (dtype.kind in "biufc" and dtype.isbuiltin != 2) or dtype.name == "bfloat16"
 
 
@@ -99,13 +102,14 @@ def _is_bfloat16(operand: Any) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind == "V"
 
 
-# ----- computing in single precision: Note [Half precision] ------------------------------------------------------------
+# ----- computing in single precision: Note [Half precision] -----------------------------------------------------------
 
 
 def half_of(arrays: Any, elementwise: bool) -> Any:
-    """The dtype to which float32 results that were computed from `arrays` are rounded: that of the halves, if they are all of one type and
-    promotion of the arrays would not give float32; else None. Integers take part in promotion if the op is elementwise; else they are
-    indices. Of double precision a result in single did not come by promotion: it follows a half."""
+    """The dtype to which float32 results that were computed from `arrays` are rounded: that of the halves, if they
+    are all of one type and promotion of the arrays would not give float32; else None. Integers take part in
+    promotion if the op is elementwise; else they are indices. Of double precision a result in single did not come by
+    promotion: it follows a half."""
     found = None
     for a in arrays:
         dtype = getattr(a, "dtype", None)

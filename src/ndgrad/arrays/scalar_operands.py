@@ -1,7 +1,8 @@
 """Numbers in the form in which NumPy takes them quickest.
 
-Beside a small array, a Python float costs a ufunc some 200 ns, two thirds of the whole call, to become an array of the right
-dtype. A 0-d array made beforehand costs nothing, but must have the dtype of the other operand, or it would widen the result.
+Beside a small array, a Python float costs a ufunc some 200 ns, two thirds of the whole call, to become an array
+of the right dtype. A 0-d array made beforehand costs nothing, but must have the dtype of the other operand, or
+it would widen the result.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 def beside_arrays(np: Library, *arguments: Any) -> tuple[Any, ...]:
     """Python's numbers as 0-d arrays of the dtype that promotion gives them beside the others, which stay as they are.
 
-    A ufunc of a number alone answers in float64, which is no longer a number of any width: it would widen all that meets it.
+    A ufunc of a number alone answers in float64, which is no longer a number of any width: it
+    would widen all that meets it.
 
     >>> beside_arrays(numpy, numpy.ones(2, numpy.float32), 0.5)[1].dtype
     dtype('float32')

@@ -1,16 +1,18 @@
 """Adding (or otherwise combining) values at places that integer arrays name, every repetition counted.
 
-The constraint: `numpy.add.at` is quick only for one-dimensional targets (about 1.5 ns an element, against 9 for rows). So
-everything here is brought to flat keys first. Measured against it, sorting the keys and `add.reduceat` lost at every size,
-and `bincount` was no better and works in float64 alone. For wide rows two things help:
+The constraint: `numpy.add.at` is quick only for one-dimensional targets (about 1.5 ns an element, against 9 for rows).
+So everything here is brought to flat keys first. Measured against it, sorting the keys and `add.reduceat` lost at every
+size, and `bincount` was no better and works in float64 alone. For wide rows two things help:
   * two neighbouring reals are added as one complex number, which halves the keys;
-  * with SciPy installed, large sums are a product with a sparse matrix of ones, which adds whole rows (5 times quicker).
-All ways add in the order of the keys and repeat to the bit. (They agree to the bit among each other too, but for a large
-`index_add_` into what is not zero, which adds finished sums.)
+  * with SciPy installed, large sums are a product with a sparse matrix of ones, which adds
+    whole rows (5 times quicker).
+All ways add in the order of the keys and repeat to the bit. (They agree to the bit among each other too, but for a
+large `index_add_` into what is not zero, which adds finished sums.)
 
 Note [Repeated keys on a GPU]
-There all keys are written at once. So sums are added in no particular order; what CuPy's `at` does not know is made of what it
-knows; and a value that is put is first replaced by the last one for its place, so that it does not matter which write comes last.
+There all keys are written at once. So sums are added in no particular order; what CuPy's `at` does not know is made
+of what it knows; and a value that is put is first replaced by the last one for its place, so that it does not
+matter which write comes last.
 """
 
 from __future__ import annotations
@@ -56,12 +58,13 @@ def out_of_bounds(np: Library, index: Payload, size: int, *, wrap: bool) -> int 
 def check_range(
     np: Library, name: str, index: Payload, size: int, dim: int, error: type[Exception] = IndexError
 ) -> None:
-    """Raise if an index lies outside [0, size): what torch asks of all functions that take an index along a dimension."""
+    """Raise if an index lies outside [0, size): what torch asks of all functions that take an
+    index along a dimension."""
     found = out_of_bounds(np, index, size, wrap=False)
     if found is not None:
         raise error(
-            f"{name}(): index {found} is out of bounds for dimension {dim} with size {size}. Indices run from 0 to {size - 1} here; "
-            "where negative ones should count from the end, use x[...] or take_along_dim()."
+            f"{name}(): index {found} is out of bounds for dimension {dim} with size {size}. Indices run from 0 "
+            f"to {size - 1} here; where negative ones should count from the end, use x[...] or take_along_dim()."
         )
 
 
@@ -69,7 +72,10 @@ def wrapped(np: Library, index: Payload, size: int, dim: int = 0) -> Payload:
     """The index as non-negative machine integers, negative ones counted from the end."""
     found = out_of_bounds(np, index, size, wrap=True)
     if found is not None:
-        raise IndexError(f"index {found} is out of bounds for dimension {dim} with size {size}. Indices run from {-size} to {size - 1}.")
+        raise IndexError(
+            f"index {found} is out of bounds for dimension {dim} with size {size}. "
+            f"Indices run from {-size} to {size - 1}."
+        )
     index = index.astype(np.intp, copy=False)
     if isinstance(index, MetaArray):
         return index
@@ -91,7 +97,8 @@ def keys_of_arrays(np: Library, indices: tuple[Any, ...], shape: tuple[int, ...]
 
 
 def keys_along(np: Library, index: Payload, shape: tuple[int, ...], dim: int) -> Payload:
-    """Flat keys into an array of `shape` for an index along `dim` whose other dimensions stand for themselves (`gather`)."""
+    """Flat keys into an array of `shape` for an index along `dim` whose other dimensions stand for
+    themselves (`gather`)."""
     keys = index.astype(np.intp, copy=False)
     offsets: Any = 0
     stride = 1
@@ -123,7 +130,8 @@ def _last_of_equals(np: Library, keys: Any, size: int) -> Payload:
 
 
 def settled(np: Library, indices: tuple[Any, ...], shape: tuple[int, ...], values: Payload) -> Payload:
-    """The values for target[indices] = values, where the indices have one dimension: see Note [Repeated keys on a GPU]."""
+    """The values for target[indices] = values, where the indices have one dimension: see Note
+    [Repeated keys on a GPU]."""
     keys = keys_of_arrays(np, indices, shape)
     if not keys.ndim or not getattr(values, "ndim", 0):
         return values
@@ -205,7 +213,9 @@ def add_arrays(np: Library, target: Payload, indices: tuple[Any, ...], values: P
     if count == 1:
         keys = indices[0]
     else:
-        keys = _of_shape(np, keys_of_arrays(np, indices, target.shape), np.broadcast_shapes(*(i.shape for i in indices)))
+        keys = _of_shape(
+            np, keys_of_arrays(np, indices, target.shape), np.broadcast_shapes(*(i.shape for i in indices))
+        )
     values = _of_shape(np, values, (*keys.shape, *target.shape[count:]))
     if not target.flags.c_contiguous and 8 * values.size < target.size:  # a copy of the target would cost more
         np.add.at(target, indices, values)
@@ -312,7 +322,7 @@ def _parts(array: Any) -> Any:
     return numpy.ascontiguousarray(array).view(array.real.dtype)
 
 
-# ----- SciPy's sparse product ------------------------------------------------------------------------------------------
+# ----- SciPy's sparse product -----------------------------------------------------------------------------------------
 
 
 def _by_product(values: Any) -> bool:

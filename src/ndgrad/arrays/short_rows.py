@@ -1,8 +1,8 @@
 """Reductions of many short lines, the rows of a contiguous array.
 
 NumPy's reductions along the last dimension start a loop of their own for every line, some 30 to 60 ns each, which for
-lines of a hundred elements is most of the time. A product with a vector of ones does not, nor does `reduceat` over the flat
-array start as much; and the extrema of very short lines are those of the few long columns of the transpose.
+lines of a hundred elements is most of the time. A product with a vector of ones does not, nor does `reduceat` over the
+flat array start as much; and the extrema of very short lines are those of the few long columns of the transpose.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import numpy
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload
 
-#: Lines longer than this are reduced by NumPy as quickly; and up to it, the two orders of summation are equally accurate.
+#: Lines longer than this are reduced by NumPy as quickly; and up to it, the two orders of
+#: summation are equally accurate.
 _SHORT = 1024
 #: Arrays smaller than this are not worth the detour.
 SMALL = 4096

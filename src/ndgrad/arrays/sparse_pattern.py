@@ -1,8 +1,8 @@
 """Where a sparse matrix has entries, and products and solves with numbers put there.
 
-A pattern is a constant: rows and columns of the entries, in the order in which their numbers come. What SciPy's kernels need (the order by
-rows, the pointers) is found once and kept. A stack of matrices of one pattern is a block diagonal matrix, so it is one call too. Without
-SciPy, products are gathers and sums; solves need it.
+A pattern is a constant: rows and columns of the entries, in the order in which their numbers come. What SciPy's kernels
+need (the order by rows, the pointers) is found once and kept. A stack of matrices of one pattern is a block diagonal
+matrix, so it is one call too. Without SciPy, products are gathers and sums; solves need it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ class Pattern:
         self.shape = (int(shape[0]), int(shape[1]))
         if self.rows.shape != self.columns.shape or self.rows.ndim != 1:
             raise ValueError(
-                f"a sparse matrix needs as many rows as columns of entries, and got {self.rows.shape} and {self.columns.shape}."
+                f"a sparse matrix needs as many rows as columns of entries, and got {self.rows.shape} "
+                f"and {self.columns.shape}."
             )
         for name, places, size in (("row", self.rows, self.shape[0]), ("column", self.columns, self.shape[1])):
             if places.size and (places.min() < 0 or places.max() >= size):
-                raise ValueError(f"a {name} index lies outside of a matrix of shape {self.shape}: {places.min()} to {places.max()}.")
+                raise ValueError(
+                    f"a {name} index lies outside of a matrix of shape {self.shape}: {places.min()} to {places.max()}."
+                )
         self._factor: tuple[Any, Any] | None = None
 
     def __repr__(self) -> str:
@@ -79,7 +82,8 @@ class Pattern:
         trans = "H" if adjoint else "N"
         if wide.kind == "c" and data.dtype.kind != "c":
             return (
-                lu.solve(np.ascontiguousarray(b.real, float), trans) + 1j * lu.solve(np.ascontiguousarray(b.imag, float), trans)
+                lu.solve(np.ascontiguousarray(b.real, float), trans)
+                + 1j * lu.solve(np.ascontiguousarray(b.imag, float), trans)
             ).astype(dtype)
         return lu.solve(np.ascontiguousarray(b.astype(wide)), trans).astype(dtype, copy=False)
 
@@ -93,14 +97,16 @@ class Pattern:
             linalg = importlib.import_module("scipy.sparse.linalg")
         except ImportError as error:
             raise ImportError(
-                f'sparse solves come from SciPy, which could not be imported ({error}). Install it: pip install "ndgrad[scipy]".'
+                f"sparse solves come from SciPy, which could not be imported ({error}). "
+            'Install it: pip install "ndgrad[scipy]".'
             ) from None
         matrix = sparse.coo_array((data, (self.rows, self.columns)), shape=self.shape).tocsc()
         try:
             lu = linalg.splu(matrix)
         except RuntimeError as error:
             raise np.linalg.LinAlgError(
-                f"sparse solve: the matrix of shape {self.shape} is singular ({error}). Check its pattern, or regularise it."
+                f"sparse solve: the matrix of shape {self.shape} is singular ({error}). "
+                "Check its pattern, or regularise it."
             ) from None
         self._factor = (data.copy(), lu)
         return lu
@@ -118,9 +124,13 @@ def stacked(data: Any, x: Any, run: Any, pattern: Pattern, rows: int) -> Any:
     x = np.broadcast_to(x, (*lead, *x.shape[-2:]))
     if data.ndim == 1:
         beside = np.moveaxis(x.reshape((count, *x.shape[-2:])), 0, 1).reshape((x.shape[-2], count * k))
-        return np.moveaxis(run(pattern, data, np.ascontiguousarray(beside)).reshape((rows, count, k)), 1, 0).reshape((*lead, rows, k))
+        return np.moveaxis(run(pattern, data, np.ascontiguousarray(beside)).reshape((rows, count, k)), 1, 0).reshape(
+            (*lead, rows, k)
+        )
     numbers = np.broadcast_to(data, (*lead, data.shape[-1])).reshape(-1)
-    return run(pattern.repeated(count), numbers, np.ascontiguousarray(x).reshape((count * x.shape[-2], k))).reshape((*lead, rows, k))
+    return run(pattern.repeated(count), numbers, np.ascontiguousarray(x).reshape((count * x.shape[-2], k))).reshape(
+        (*lead, rows, k)
+    )
 
 
 __all__ = ["Pattern", "stacked"]

@@ -57,8 +57,8 @@ def _without_scipy(name: str, error: ImportError) -> Callable[..., Any]:
 
 
 def _promoting_as_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
-    """SciPy answers 16-bit floats in a wider type, for want of loops for them, and so it does, in places, for 32-bit floats beside
-    Python's numbers; this puts such answers back."""
+    """SciPy answers 16-bit floats in a wider type, for want of loops for them, and so it does, in places, for 32-bit
+    floats beside Python's numbers; this puts such answers back."""
 
     @wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:

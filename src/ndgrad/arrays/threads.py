@@ -1,8 +1,8 @@
 """Blocks of one array computation shared among a few threads.
 
-NumPy lets go of the interpreter lock inside its loops, so plain threads are enough. What shaped this file is that waking
-a sleeping thread costs some 45 microseconds, as much as a small kernel: the calling thread therefore starts on the
-blocks at once, the others take blocks from the same queue when they arrive, and whoever has not arrived by the time
+NumPy lets go of the interpreter lock inside its loops, so plain threads are enough. What shaped this file is that
+waking a sleeping thread costs some 45 microseconds, as much as a small kernel: the calling thread therefore starts on
+the blocks at once, the others take blocks from the same queue when they arrive, and whoever has not arrived by the time
 the queue is empty is not waited for. Futures would cost as much again, so a request for help is two locks and a queue.
 """
 
@@ -24,7 +24,9 @@ def _usable_cores() -> int:
     wish = os.environ.get("NDGRAD_NUM_THREADS", "")
     if wish:
         if not wish.isdecimal() or not int(wish):
-            raise ValueError(f"NDGRAD_NUM_THREADS is {wish!r}, which is no number of threads. Unset it, or give a positive integer.")
+            raise ValueError(
+                f"NDGRAD_NUM_THREADS is {wish!r}, which is no number of threads. Unset it, or give a positive integer."
+            )
         return int(wish)
     if hasattr(os, "sched_getaffinity"):  # a container or a batch system may grant fewer cores than exist
         return len(os.sched_getaffinity(0))
@@ -50,7 +52,7 @@ def on_change(listener: Callable[[int], None]) -> None:
     _listeners.append(listener)
 
 
-# ----- helpers ---------------------------------------------------------------------------------------------------------
+# ----- helpers --------------------------------------------------------------------------------------------------------
 
 
 class _Request:
@@ -115,7 +117,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_helpers)  # a forked child inherits the list but none of the threads
 
 
-# ----- sharing ---------------------------------------------------------------------------------------------------------
+# ----- sharing --------------------------------------------------------------------------------------------------------
 
 
 def share(blocks: Iterable[Block], worker: Callable[[Iterator[Block]], None], *, threads: int) -> None:
@@ -148,7 +150,8 @@ def share(blocks: Iterable[Block], worker: Callable[[Iterator[Block]], None], *,
         worker(take())
     finally:
         queue.clear()
-        errors += [request.end() for request in requests]  # nobody may still write into the caller's arrays when this returns or raises
+        # nobody may still write into the caller's arrays when this returns or raises
+        errors += [request.end() for request in requests]
     for error in errors:
         if error is not None:
             raise error

@@ -1,4 +1,5 @@
-"""The graph and its engine, under torch's names: backward, grad, Function, grad modes, graph, forward_ad, functional."""
+"""The graph and its engine, under torch's names: backward, grad, Function, grad modes, graph,
+forward_ad, functional."""
 
 from __future__ import annotations
 
@@ -7,8 +8,8 @@ from typing import Any
 from ndgrad.shadowing import prefer_functions
 
 __all__ = [
-    "Function", "backward", "enable_grad", "grad", "gradcheck", "gradgradcheck", "inference_mode", "is_grad_enabled", "no_grad",
-    "set_grad_enabled",
+    "Function", "backward", "enable_grad", "grad", "gradcheck", "gradgradcheck", "inference_mode", "is_grad_enabled",
+    "no_grad", "set_grad_enabled",
 ]  # fmt: skip
 
 _SUBMODULES = frozenset(("forward_ad", "function", "functional", "grad_mode", "graph", "profiler", "profiler_util"))
@@ -53,7 +54,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Public names come from their files on first use: the core lies in this package, and rooms above it provide some of them."""
+    """Public names come from their files on first use: the core lies in this package, and rooms above
+    it provide some of them."""
     import importlib
 
     if name in _SUBMODULES:

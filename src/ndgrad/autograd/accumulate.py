@@ -1,14 +1,15 @@
 """Where gradients end: adding them to a leaf's `.grad`.
 
 Note [Steal or copy]
-The first gradient becomes `.grad` itself when nobody else can see its array and it lies in memory as `.grad` should: like the leaf
-if the leaf is dense (so that optimizers run over both in one pass), else in C order. Otherwise it is copied: two leaves must never
-share one `.grad` (`a + b` passes the same gradient to both), and `.grad` must not alias a buffer that the engine or the user
-still holds. Whether somebody else does is read off the reference count, as torch does. Later gradients are added in place,
-so `.grad` stays the same object, except under create_graph, where the sum is a new tensor.
+The first gradient becomes `.grad` itself when nobody else can see its array and it lies in memory as `.grad`
+should: like the leaf if the leaf is dense (so that optimizers run over both in one pass), else in C order.
+Otherwise it is copied: two leaves must never share one `.grad` (`a + b` passes the same gradient to both), and
+`.grad` must not alias a buffer that the engine or the user still holds. Whether somebody else does is read off the
+reference count, as torch does. Later gradients are added in place, so `.grad` stays the same object, except under
+create_graph, where the sum is a new tensor.
 
-Threads may bring gradients to one leaf at the same time. All that is slow, or may run code of the user's, happens outside the leaf's
-lock; under it stand the look at `.grad`, the exchange, and the addition in place.
+Threads may bring gradients to one leaf at the same time. All that is slow, or may run code of the user's, happens
+outside the leaf's lock; under it stand the look at `.grad`, the exchange, and the addition in place.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ from ndgrad.autograd.versions import storage_of
 
 
 class Counts:
-    """The counts of references to a gradient that only the engine holds, where they are read: of an array in `is_exclusive`, of a tensor in
-    `accumulate_tensor`. The engine finds them out by trying (see ndgrad.autograd.references); 0: nothing is stolen."""
+    """The counts of references to a gradient that only the engine holds, where they are read: of an array in
+    `is_exclusive`, of a tensor in `accumulate_tensor`. The engine finds them out by trying (see
+    ndgrad.autograd.references); 0: nothing is stolen."""
 
     __slots__ = ("array", "seen", "tensor")
 
@@ -53,7 +55,9 @@ def accumulate_array(node: Any, array: Any, may_steal: bool = True) -> None:
         check_still_leaf(variable)
         return
     if meta.grad is None:
-        stolen = may_steal and is_exclusive(array) and (lies_like(array, variable._array) or not thread.enforce_grad_layout)
+        stolen = (
+            may_steal and is_exclusive(array) and (lies_like(array, variable._array) or not thread.enforce_grad_layout)
+        )
         made = wrap(variable.face, array if stolen else copy_like(array, variable._array))
         with lock_of(variable):
             if meta.grad is None:
@@ -76,7 +80,11 @@ def accumulate_array(node: Any, array: Any, may_steal: bool = True) -> None:
 def accumulate_tensor(node: Any, g: Any) -> None:
     """Add a gradient that is a tensor, which may have a history of its own."""
     variable = node.variable
-    bare = not isinstance(g._array, Variable) and not has_dispatch(g.__class__) and (g._meta is None or not g._meta.batch_level)
+    bare = (
+        not isinstance(g._array, Variable)
+        and not has_dispatch(g.__class__)
+        and (g._meta is None or not g._meta.batch_level)
+    )
     if not thread.grad_enabled and bare:
         count = sys.getrefcount(g)
         if count > counts.tensor:
@@ -91,8 +99,9 @@ def accumulate_tensor(node: Any, g: Any) -> None:
         return
     if g._meta is not None and g._meta.batch_level:
         raise RuntimeError(
-            f"backward() inside vmap reached a leaf of shape {tuple(variable.shape)} outside of it, and a batch of gradients cannot be "
-            "added to its .grad. Use autograd.grad(), which returns them, or reduce the output over the batch first."
+            f"backward() inside vmap reached a leaf of shape {tuple(variable.shape)} outside of it, "
+            "and a batch of gradients cannot be added to its .grad. Use autograd.grad(), which returns them, "
+            "or reduce the output over the batch first."
         )
     made = first = None
     while True:  # until nobody has changed `.grad` while the sum was made
@@ -110,12 +119,13 @@ def accumulate_tensor(node: Any, g: Any) -> None:
 def check_still_leaf(variable: Any) -> None:
     if variable._node is not None:
         raise RuntimeError(
-            f"a leaf of shape {tuple(variable.shape)} has been moved into the graph interior: after the forward it was detached "
-            "in place and then overwritten, so its .grad would belong to another value. Use detach() or clone() instead of detach_()."
+            f"a leaf of shape {tuple(variable.shape)} has been moved into the graph interior: after the forward "
+            "it was detached in place and then overwritten, so its .grad would belong to another value. "
+            "Use detach() or clone() instead of detach_()."
         )
 
 
-# ----- leaves that have changed their own shape in place (see ndgrad.autograd.inplace_shape) --------------------------------
+# ----- leaves that have changed their own shape in place (see ndgrad.autograd.inplace_shape) --------------------------
 
 
 def former_accumulators(t: Any) -> list[Any]:
@@ -126,7 +136,8 @@ def former_accumulators(t: Any) -> list[Any]:
 
 
 def in_present_shape(node: Any, g: Any) -> Any:
-    """A gradient that has arrived at the accumulator of a leaf, moved as the leaf's values have been since that was made."""
+    """A gradient that has arrived at the accumulator of a leaf, moved as the leaf's values have
+    been since that was made."""
     reached = False
     for ref, op, settings in node.variable._meta.reshapes:
         reached = reached or (ref is not None and ref() is node)
@@ -135,7 +146,7 @@ def in_present_shape(node: Any, g: Any) -> Any:
     return g
 
 
-# ----- steal, copy or add ------------------------------------------------------------------------------------------------
+# ----- steal, copy or add ---------------------------------------------------------------------------------------------
 
 
 def is_exclusive(array: Any) -> bool:
@@ -161,8 +172,8 @@ def is_exclusive(array: Any) -> bool:
 
 
 def can_add_in_place(grad: Any) -> bool:
-    """Whether a gradient that a user may have put in `.grad` is memory that can be added to: of an array, writable, every element
-    in its own place."""
+    """Whether a gradient that a user may have put in `.grad` is memory that can be added to: of an array, writable,
+    every element in its own place."""
     if grad._array.__class__ is np.ndarray:
         array = grad._array
         return array.flags.writeable and (0 not in array.strides or is_dense(array))

@@ -1,10 +1,10 @@
 """Ops on duals that have nothing else to them, by a shorter way.
 
-A Jacobian pushes a whole basis through a function: the primals are plain tensors, the tangents batches, and nothing below them cares
-for either. The rule of an elementwise op then means the same on bare arrays, the batch in front being one more dimension to broadcast
-over, and needs none of the calls that a rule on tensors makes; a linear op (most views among them) goes to the level of its tangent at
-once. Whatever is not as plain as that is left to the general way. No mode is in force here but forward mode, and `levels` is one vmap or
-nothing.
+A Jacobian pushes a whole basis through a function: the primals are plain tensors, the tangents batches, and nothing
+below them cares for either. The rule of an elementwise op then means the same on bare arrays, the batch in front being
+one more dimension to broadcast over, and needs none of the calls that a rule on tensors makes; a linear op (most views
+among them) goes to the level of its tangent at once. Whatever is not as plain as that is left to the general way. No
+mode is in force here but forward mode, and `levels` is one vmap or nothing.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ _NUMBERS = (bool, int, float, complex)
 _raw = raw_ops(np)
 
 
-def plain_dual(op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: int, levels: tuple[Any, ...]) -> tuple[Any, Any]:
-    """The output of an elementwise op, some of whose arguments have a tangent of level `number`, and its tangent. The second, or both,
-    are None if they must be found in the general way."""
+def plain_dual(
+    op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: int, levels: tuple[Any, ...]
+) -> tuple[Any, Any]:
+    """The output of an elementwise op, some of whose arguments have a tangent of level `number`, and its tangent. The
+    second, or both, are None if they must be found in the general way."""
     level = levels[0] if levels else None
     env: dict[str, Any] = {**settings, "ops": _raw}
     moving: list[tuple[str, Any, bool]] = []
@@ -59,12 +61,18 @@ def plain_dual(op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: 
     result = env["out"] = out._array
     if level is not None:
         meta_of(out).made_in = level.number
-    if not isinstance(result, (np.ndarray, np.generic)) or is_half(result.dtype) or not (result.ndim < 2 or result.flags.c_contiguous):
+    if (
+        not isinstance(result, (np.ndarray, np.generic))
+        or is_half(result.dtype)
+        or not (result.ndim < 2 or result.flags.c_contiguous)
+    ):
         return out, None
     return out, _tangent(op, env, moving, out, result, level)
 
 
-def plain_linear_dual(op: Op, a: Any, settings: dict[str, Any], number: int, levels: tuple[Any, ...], state: Modes) -> Any:
+def plain_linear_dual(
+    op: Op, a: Any, settings: dict[str, Any], number: int, levels: tuple[Any, ...], state: Modes
+) -> Any:
     """The output of a linear op of one array, with its tangent, if the argument is plain but for that; else None."""
     meta = a._meta
     if a._node is not None or isinstance(a._array, Variable) or meta.batch_level or meta.level or requires_grad(a):
@@ -80,7 +88,11 @@ def plain_linear_dual(op: Op, a: Any, settings: dict[str, Any], number: int, lev
     out = op.plain(a, **settings)
     if not is_inexact(out._array.dtype):
         return out
-    made = level.run(op, (tangent,), settings, a.face, state, True) if level is not None and batched else op.plain(tangent, **settings)
+    made = (
+        level.run(op, (tangent,), settings, a.face, state, True)
+        if level is not None and batched
+        else op.plain(tangent, **settings)
+    )
     if not op.view:
         made = in_layout_of(out, made)
     elif is_view_of(made, tangent) and not is_view_of(out, a):
@@ -100,7 +112,9 @@ def _tangent_array(t: Any, level: Any) -> tuple[Any, bool]:
     return _plain_array(t), False
 
 
-def _tangent(op: Op, env: dict[str, Any], moving: list[tuple[str, Any, bool]], out: Any, result: Any, level: Any) -> Any:
+def _tangent(
+    op: Op, env: dict[str, Any], moving: list[tuple[str, Any, bool]], out: Any, result: Any, level: Any
+) -> Any:
     """The sum of what the rules make of each tangent, None if some rule or tangent is not for arrays."""
     total, any_batched = None, False
     for name, array, batched in moving:
@@ -119,7 +133,8 @@ def _tangent(op: Op, env: dict[str, Any], moving: list[tuple[str, Any, bool]], o
         if total is not None:
             total = total + term
         else:
-            total = np.array(term) if term is array else term  # a later write to the result must not reach the argument's tangent
+            # a later write to the result must not reach the argument's tangent
+            total = np.array(term) if term is array else term
     if total is None or total.dtype.kind != result.dtype.kind:
         return None
     shape = (level.size, *result.shape) if any_batched else result.shape

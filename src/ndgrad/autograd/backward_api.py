@@ -36,8 +36,8 @@ def backward(
 ) -> None:
     """Add the gradients of `tensors` to the `.grad` of the leaves (or of `inputs` alone).
 
-    `grad_tensors` are the gradients of the roots, 1 for those of one element. The graph is freed unless `retain_graph`; with
-    `create_graph` the gradients can be differentiated in turn.
+    `grad_tensors` are the gradients of the roots, 1 for those of one element. The graph is freed unless `retain_graph`;
+    with `create_graph` the gradients can be differentiated in turn.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
@@ -50,7 +50,9 @@ def backward(
     if grad_variables is not None:
         warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
         if grad_tensors is not None:
-            raise RuntimeError("`grad_tensors` and `grad_variables` (its old name) were both given. Give `grad_tensors` alone.")
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (its old name) were both given. Give `grad_tensors` alone."
+            )
         grad_tensors = grad_variables
     roots = _as_list(tensors)
     grads = [None] * len(roots) if grad_tensors is None else _as_list(grad_tensors)
@@ -59,8 +61,10 @@ def backward(
     keep = create_graph if retain_graph is None else retain_graph
     if create_graph:
         warnings.warn(
-            "backward() with create_graph=True makes a reference cycle between a leaf and its gradient, which only the cyclic collector "
-            "frees. Use autograd.grad() instead, or reset .grad to None after use.",
+            (
+                "backward() with create_graph=True makes a reference cycle between a leaf and its gradient, "
+                "which only the cyclic collector frees. Use autograd.grad() instead, or reset .grad to None after use."
+            ),
             UserWarning,
             stacklevel=3,
         )
@@ -110,7 +114,8 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> Any:
-    """The gradients of `outputs` with respect to `inputs`, without touching any `.grad`: a tuple, or for a dict of inputs a dict.
+    """The gradients of `outputs` with respect to `inputs`, without touching any `.grad`: a tuple, or
+    for a dict of inputs a dict.
 
     The gradient of an input that the outputs do not depend on is an error, with `allow_unused` None, and with
     `materialize_grads` zeros. `is_grads_batched` takes `grad_outputs` with a batch in front, all at once.
@@ -127,11 +132,19 @@ def grad(
             options = (retain_graph, create_graph, only_inputs, allow_unused, is_grads_batched, materialize_grads)
             return functional.grad(outputs, inputs, grad_outputs, options)
     if materialize_grads and allow_unused is False:
-        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
     if not only_inputs:
-        warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True).", FutureWarning, stacklevel=2)
+        warnings.warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True).", FutureWarning, stacklevel=2
+        )
     if is_grads_batched:
-        rest: dict[str, Any] = {"create_graph": create_graph, "allow_unused": allow_unused, "materialize_grads": materialize_grads}
+        rest: dict[str, Any] = {
+            "create_graph": create_graph,
+            "allow_unused": allow_unused,
+            "materialize_grads": materialize_grads,
+        }
         return _batched_grad(outputs, inputs, grad_outputs, rest)
     if isinstance(inputs, dict):
         options = (retain_graph, create_graph, only_inputs, allow_unused, False, materialize_grads)
@@ -147,8 +160,8 @@ def grad(
     given = root_gradients(roots, grads)
     found = backward_from(roots, given, retain_graph=keep, create_graph=create_graph, inputs=wanted, accumulate=False)
     assert found is not None
-    # One array, one tensor: a second one over the same memory would not know of writes to the first. The gradient that was
-    # passed in may itself be the answer.
+    # One array, one tensor: a second one over the same memory would not know of writes to the first. The gradient that
+    # was passed in may itself be the answer.
     made: dict[tuple[int, type[Any]], Any] = {(id(g._array), g.__class__): g for g in given}
     out = []
     for position, (t, g) in enumerate(zip(wanted, found, strict=True)):
@@ -197,8 +210,8 @@ def _zeros_like(t: Any) -> Any:
             return tensor_ops.zeros_like(t)
         return beside(t, np.zeros(tuple(t.shape), np_dtype(t)))
     raise RuntimeError(
-        f"materialize_grads cannot be used when the given input is a GradientEdge (of {t.node.name()}), which does not know where its "
-        "zeros should lie. Use allow_unused=True, and zeros for None."
+        f"materialize_grads cannot be used when the given input is a GradientEdge (of {t.node.name()}), "
+        "which does not know where its zeros should lie. Use allow_unused=True, and zeros for None."
     )
 
 
@@ -219,7 +232,10 @@ def _wanted_inputs(inputs: Any) -> list[Any]:
 def _check_inputs(wanted: Sequence[Any]) -> None:
     for t in wanted:
         if not isinstance(t, Variable) and not hasattr(t, "input_nr"):
-            raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}. Wrap arrays with as_tensor().")
+            raise RuntimeError(
+                f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}. "
+                "Wrap arrays with as_tensor()."
+            )
         if isinstance(t, Variable) and not requires_grad(t):
             raise RuntimeError(
                 f"One of the differentiated Tensors does not require grad (shape {tuple(t.shape)}). "
@@ -229,20 +245,24 @@ def _check_inputs(wanted: Sequence[Any]) -> None:
 
 def _check_count(roots: Sequence[Any], grads: Sequence[Any]) -> None:
     if len(roots) != len(grads):
-        raise RuntimeError(f"got {len(roots)} tensors and {len(grads)} gradients. Pass one gradient (or None) per tensor.")
+        raise RuntimeError(
+            f"got {len(roots)} tensors and {len(grads)} gradients. Pass one gradient (or None) per tensor."
+        )
 
 
 def _check_allowed() -> None:
     if any(level.kind in ("grad", "functional") for level in thread.levels):
         raise RuntimeError(
-            "backward() called inside a functorch-style transform: it would write .grad of tensors that the transform owns. "
-            "Use ndgrad.func.grad, or autograd.grad, which returns gradients."
+            "backward() called inside a functorch-style transform: it would write .grad of tensors that the transform "
+            "owns. Use ndgrad.func.grad, or autograd.grad, which returns gradients."
         )
 
 
 def _functional_level(outputs: Any, inputs: Any) -> Any:
-    """The level of functionalize that these tensors belong to, if it is the innermost of theirs: their graph is that of their values."""
-    from ndgrad.autograd.levels import top_level  # transforms stand on the engine, which meets them only while one is open
+    """The level of functionalize that these tensors belong to, if it is the innermost of theirs: their graph
+    is that of their values."""
+    # transforms stand on the engine, which meets them only while one is open
+    from ndgrad.autograd.levels import top_level
 
     level = top_level((*_as_list(outputs), *_as_list(inputs)))
     return level if level is not None and level.kind == "functional" else None

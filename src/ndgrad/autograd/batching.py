@@ -1,7 +1,7 @@
 """vmap: running an op on a whole batch by its batching rule.
 
-A batched tensor's payload has the batch in front. Rules are described in the table's manual; nothing here loops over the
-batch.
+A batched tensor's payload has the batch in front. Rules are described in the table's manual; nothing
+here loops over the batch.
 """
 
 from __future__ import annotations
@@ -42,10 +42,14 @@ class BatchLevel(Level):
         self.size = size
         self.randomness = randomness  # "error", "different" or "same"
 
-    def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], state: Modes, plain: bool) -> Any:
+    def run(
+        self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], state: Modes, plain: bool
+    ) -> Any:
         """Run an op on whole batches."""
         number = self.number
-        batched = tuple([isinstance(a, Variable) and a._meta is not None and a._meta.batch_level == number for a in args])
+        batched = tuple(
+            [isinstance(a, Variable) and a._meta is not None and a._meta.batch_level == number for a in args]
+        )
         payloads = tuple([a._array if b else a for a, b in zip(args, batched, strict=True)])
         if op.batch is RANDOM:
             return _random_op(self, op, payloads, batched, settings)
@@ -63,20 +67,28 @@ class BatchLevel(Level):
             del outside
         if not op.view:
             return batch_tensor(self, out) if op.outputs == 1 else tuple([batch_tensor(self, o) for o in out])
-        made = [_batch_view(self, op, args[0], settings, i, o) for i, o in enumerate((out,) if op.outputs == 1 else out)]
+        made = [
+            _batch_view(self, op, args[0], settings, i, o) for i, o in enumerate((out,) if op.outputs == 1 else out)
+        ]
         return made[0] if op.outputs == 1 else tuple(made)
 
 
 def _batch_view(level: Level, op: Any, source: Any, settings: dict[str, Any], number: int, payload: Any) -> Any:
-    """A result of a view op: if its payload is a view of the source's, it is one of the source, and follows when that is brought to
-    another level."""
+    """A result of a view op: if its payload is a view of the source's, it is one of the source, and follows when that
+    is brought to another level."""
     t = batch_tensor(level, payload)
-    if payload._storage is not None and payload._storage is source._array._storage and level_number(source) == level.number:
+    if (
+        payload._storage is not None
+        and payload._storage is source._array._storage
+        and level_number(source) == level.number
+    ):
         make_view(t, source, op, settings, number, level.number)
     return t
 
 
-def apply_batch_rule(op: Any, args: tuple[Any, ...], batched: tuple[bool, ...], settings: dict[str, Any], size: int, ops: Any) -> Any:
+def apply_batch_rule(
+    op: Any, args: tuple[Any, ...], batched: tuple[bool, ...], settings: dict[str, Any], size: int, ops: Any
+) -> Any:
     """Run an op on whole batches with the vocabulary `ops`, which suits the arguments."""
     rule, run = op.batch, getattr(ops, op.name)
     if rule == "elementwise":
@@ -98,15 +110,19 @@ def apply_batch_rule(op: Any, args: tuple[Any, ...], batched: tuple[bool, ...], 
     try:
         return _run_rule(op, rule, args, batched, settings, size, ops)
     except (ArithmeticError, IndexError, RuntimeError, ValueError):
-        # A rule that folds the batch into another dimension may not know what to do with none: it gets one sample, of zeros, which
-        # is cut off again.
-        padded = tuple(tensor_ops.cat(a, _zero_sample(a), dim=0) if b else a for a, b in zip(args, batched, strict=True))
+        # A rule that folds the batch into another dimension may not know what to do with none: it gets one sample, of
+        # zeros, which is cut off again.
+        padded = tuple(
+            tensor_ops.cat(a, _zero_sample(a), dim=0) if b else a for a, b in zip(args, batched, strict=True)
+        )
         out = _run_rule(op, rule, padded, batched, settings, 1, tensor_ops)
         cut = [tensor_ops.getitem(o, index=(slice(0, 0),)) for o in ((out,) if op.outputs == 1 else out)]
         return cut[0] if op.outputs == 1 else tuple(cut)
 
 
-def _run_rule(op: Any, rule: Any, args: tuple[Any, ...], batched: tuple[bool, ...], settings: dict[str, Any], size: int, ops: Any) -> Any:
+def _run_rule(
+    op: Any, rule: Any, args: tuple[Any, ...], batched: tuple[bool, ...], settings: dict[str, Any], size: int, ops: Any
+) -> Any:
     names = parameter_names(rule)
     if "batched" not in names:
         args = _expand(args, batched, size)
@@ -129,7 +145,9 @@ def _are_bare(args: tuple[Any, ...]) -> bool:
     for a in args:
         meta = a._meta if isinstance(a, Variable) else None
         if meta is not None and (
-            meta.tangents is not None or meta.batch_level or (meta.view is not None and meta.view.base._meta is not None)
+            meta.tangents is not None
+            or meta.batch_level
+            or (meta.view is not None and meta.view.base._meta is not None)
         ):
             return False
     return True
@@ -162,13 +180,15 @@ def _shape(a: Any) -> tuple[int, ...]:
 # ----- random ops ----------------------------------------------------------------------------------------------------
 
 
-def _random_op(level: BatchLevel, op: Any, args: tuple[Any, ...], batched: tuple[bool, ...], settings: dict[str, Any]) -> Any:
+def _random_op(
+    level: BatchLevel, op: Any, args: tuple[Any, ...], batched: tuple[bool, ...], settings: dict[str, Any]
+) -> Any:
     """Draw for a batch: once for all samples, or for each of them, as vmap's `randomness` says."""
     if level.randomness == "error":
         raise RuntimeError(
-            f"vmap: called random operation while in randomness error mode ({op.name}): it does not say whether samples "
-            "share their "
-            "numbers. Pass randomness='different' or randomness='same' to vmap, or draw outside of it."
+            f"vmap: called random operation while in randomness error mode ({op.name}): "
+            "it does not say whether samples share their numbers. Pass randomness='different' or randomness='same' "
+            "to vmap, or draw outside of it."
         )
     if level.randomness == "same":
         if any(batched):

@@ -1,12 +1,12 @@
 """Seeing calls from outside: what the profiler and the trace of allocations are made of.
 
-A watcher is told when a call begins and when it has ended, whatever it was: an op with all that belongs to it (its recording, the levels
-it went through), a write, a custom function, a factory, a backward node, a range that the user marked. It changes nothing, unlike an
-observer (ndgrad.autograd.op_observers), which stands below autograd and sees arrays: backward runs in the same lane on the same arrays
-as without it.
+A watcher is told when a call begins and when it has ended, whatever it was: an op with all that belongs to it (its
+recording, the levels it went through), a write, a custom function, a factory, a backward node, a range that the user
+marked. It changes nothing, unlike an observer (ndgrad.autograd.op_observers), which stands below autograd and sees
+arrays: backward runs in the same lane on the same arrays as without it.
 
-Watchers are the process's: whoever measures wants to see all threads. While there is one, calls take the general lane, which asks for
-watchers; while there is none, nobody asks.
+Watchers are the process's: whoever measures wants to see all threads. While there is one, calls take the general lane,
+which asks for watchers; while there is none, nobody asks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from ndgrad.autograd.modes import ThreadState, enter_process, leave_process, pro
 from ndgrad.autograd.variable import AccumulateGrad
 
 #: What can be watched. The subject of each: the op; the op; the class; None; the node; the node; None.
-OP, WRITE, FUNCTION, FACTORY, EVALUATION, NODE, RANGE = "op", "write", "function", "factory", "evaluation", "node", "range"
+OP, WRITE, FUNCTION, FACTORY, EVALUATION, NODE, RANGE = (
+    "op", "write", "function", "factory", "evaluation", "node", "range",
+)  # fmt: skip
 
 
 class Watcher(Protocol):
@@ -72,7 +74,8 @@ def begin(kind: str, name: str, subject: Any = None, args: tuple[Any, ...] = ())
 
 
 def end(begun: Begun, results: Any = None) -> None:
-    """Tell those who were told of its beginning that a call has ended, the last first; each is told, even if another fails."""
+    """Tell those who were told of its beginning that a call has ended, the last first; each is told,
+    even if another fails."""
     while begun:
         watcher, token = begun.pop()
         try:
@@ -93,7 +96,7 @@ def watched(kind: str, name: str, subject: Any, args: tuple[Any, ...], run: Call
     return results
 
 
-# ----- where calls come by -----------------------------------------------------------------------------------------------
+# ----- where calls come by --------------------------------------------------------------------------------------------
 
 
 def watched_op(op: Any, args: tuple[Any, ...], settings: dict[str, Any], dispatch: Callable[..., Any]) -> Any:

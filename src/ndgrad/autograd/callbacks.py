@@ -1,4 +1,5 @@
-"""What code that runs inside a backward pass may ask of it: which pass, which node, what comes next, and to be called at its end.
+"""What code that runs inside a backward pass may ask of it: which pass, which node, what comes next,
+and to be called at its end.
 
 A pass belongs to the thread that runs it, and inside a nested pass the answers are about the nested one.
 """
@@ -28,8 +29,8 @@ def queue_callback(callback: Callable[[], Any]) -> None:
     task = thread.task
     if task is None:
         raise RuntimeError(
-            "Final callbacks can only be installed during backward pass, and this thread runs none. Call queue_callback() from a hook "
-            "or a custom backward."
+            "Final callbacks can only be installed during backward pass, and this thread runs none. "
+            "Call queue_callback() from a hook or a custom backward."
         )
     task.callbacks.append(callback)
 
@@ -72,12 +73,15 @@ def current_execution_order() -> list[Node]:
     """
     task = thread.task
     if task is None:
-        raise RuntimeError("the order of execution can only be asked for during the backward pass: from a hook or a custom backward.")
+        raise RuntimeError(
+            "the order of execution can only be asked for during the backward pass: from a hook or a custom backward."
+        )
     return execution_order(task.roots, task.wanted)
 
 
 def will_run(task: Any, node: Node) -> bool:
-    """Whether a pass reaches a node: what hooks over several tensors must know to tell when the last gradient has come."""
+    """Whether a pass reaches a node: what hooks over several tensors must know to tell when the
+    last gradient has come."""
     reached = task.notes.get(will_run)
     if reached is None:
         reached = set(count_gradients(task.roots)) if task.needed is None else task.needed

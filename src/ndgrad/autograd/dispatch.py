@@ -1,8 +1,8 @@
 """The general lane: everything an op call can meet, in the order in which it is dealt with.
 
     foreign arguments    arrays and numbers become constants; classes that override functions take over
-    tangents, levels     whatever was opened last, first: of a forward-mode dual the primal op, then its jvp rule; of a function
-                         transform the batching rule, or the graph of an inner grad
+    tangents, levels     whatever was opened last, first: of a forward-mode dual the primal op, then its jvp rule; of a
+                         function transform the batching rule, or the graph of an inner grad
     record               run forward, make the node, keep what rules name
 
 Each stage strips what is its own and dispatches again, so the stages compose in any depth. The fast lane in
@@ -52,9 +52,11 @@ def dispatch(op: Any, args: tuple[Any, ...], settings: dict[str, Any], watched: 
     return dispatch_as(state, face, op, args, settings, calm)
 
 
-def dispatch_as(state: Modes, face: type[Any], op: Any, args: tuple[Any, ...], settings: dict[str, Any], plain: bool) -> Any:
-    """Run `op` on arguments that nobody overrides, with results of class `face`; `state` is in force. `plain`: nothing but transforms
-    is, and no argument is of a subclass."""
+def dispatch_as(
+    state: Modes, face: type[Any], op: Any, args: tuple[Any, ...], settings: dict[str, Any], plain: bool
+) -> Any:
+    """Run `op` on arguments that nobody overrides, with results of class `face`; `state` is in force. `plain`: nothing
+    but transforms is, and no argument is of a subclass."""
     levels = state.levels
     if not levels and not process.open:
         return record(op, args, settings, face)
@@ -102,8 +104,8 @@ def _run_under(level: Any, face: type[Any], op: Any, args: tuple[Any, ...], sett
 
 
 def _innermost(args: tuple[Any, ...]) -> tuple[int | None, int]:
-    """The numbers of the innermost transform and of the innermost open dual level that an argument belongs to, 0 where there is none;
-    (None, 0) if one is an array without a tensor around it."""
+    """The numbers of the innermost transform and of the innermost open dual level that an argument belongs to, 0 where
+    there is none; (None, 0) if one is an array without a tensor around it."""
     number = dual = 0
     for a in args:
         if a.__class__ not in FACES and not isinstance(a, Variable):
@@ -135,8 +137,8 @@ def _is_open_in(levels: tuple[Any, ...], number: int) -> bool:
 
 
 def open_elsewhere(args: Iterable[Any]) -> int:
-    """The number of the innermost transform or dual level among tensors that is not open in this thread, though in another; 0 if
-    there is none (see Note [Threads inside transforms])."""
+    """The number of the innermost transform or dual level among tensors that is not open in this thread, though in
+    another; 0 if there is none (see Note [Threads inside transforms])."""
     found, state = 0, modes()
     for a in args:
         if not isinstance(a, Variable) or (a._meta is None and a._node is None):
@@ -164,7 +166,9 @@ def dispatch_operator(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) 
         if isinstance(a, (list, tuple)) and any(getattr(b, "on_numpy_face", False) for b in args):
             from ndgrad._registry import as_array  # by NumPy's face, on which a list is an array
 
-            return dispatch_operator(op, tuple(as_array(b) if isinstance(b, (list, tuple)) else b for b in args), settings)
+            return dispatch_operator(
+                op, tuple(as_array(b) if isinstance(b, (list, tuple)) else b for b in args), settings
+            )
         if op.name == "matmul" and type(a).__module__.startswith("scipy.sparse"):
             from ndgrad._registry import matmul_beside_tensors  # by ndgrad.scipy: SciPy's matrices are constants
 
@@ -174,8 +178,8 @@ def dispatch_operator(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) 
 
 
 def _with_special_arrays(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    """Subclasses of ndarray with rules of their own get their turn; of the rest, what has a plain meaning goes on, and masks,
-    matrices, objects and records are refused."""
+    """Subclasses of ndarray with rules of their own get their turn; of the rest, what has a plain meaning goes on, and
+    masks, matrices, objects and records are refused."""
     for a in args:
         if isinstance(a, np.ndarray) and type(a).__array_ufunc__ is not np.ndarray.__array_ufunc__:
             return NotImplemented
@@ -212,7 +216,11 @@ def _override_or_refuse(op: Any, args: tuple[Any, ...], settings: dict[str, Any]
 
 def _kind(a: Any) -> str:
     cls = type(a)
-    return cls.__qualname__ if cls.__module__ == "builtins" or isinstance(a, Variable) else f"{cls.__module__}.{cls.__qualname__}"
+    return (
+        cls.__qualname__
+        if cls.__module__ == "builtins" or isinstance(a, Variable)
+        else f"{cls.__module__}.{cls.__qualname__}"
+    )
 
 
 def innermost_dual(args: tuple[Any, ...]) -> int:

@@ -5,12 +5,12 @@ of leaves as soon as they are complete. This is torch's order, and hooks depend 
 million nodes needs a list, not a stack.
 
 Note [Two ways to the same order]
-Consumers are younger than producers, so of all nodes that have received something, the youngest has received everything:
-`run_by_age` needs no counting. What it cannot know is when a leaf is complete before the pass ends, so it accumulates all
-leaves at the end; that shows only to hooks on leaves. `run_by_count` first counts, over the whole graph, how many gradients
-each node will get, as torch does. It runs whenever a leaf has hooks, when the gradient of a result is wanted, when someone
-changed sequence numbers, or when the graph may run over several devices. If only some inputs are wanted, either first looks
-which nodes lead there, and runs no others.
+Consumers are younger than producers, so of all nodes that have received something, the youngest has received
+everything: `run_by_age` needs no counting. What it cannot know is when a leaf is complete before the pass ends, so it
+accumulates all leaves at the end; that shows only to hooks on leaves. `run_by_count` first counts, over the whole
+graph, how many gradients each node will get, as torch does. It runs whenever a leaf has hooks, when the gradient of a
+result is wanted, when someone changed sequence numbers, or when the graph may run over several devices. If only some
+inputs are wanted, either first looks which nodes lead there, and runs no others.
 
 Three lanes run the rules:
     arrays     an ordinary backward: rules on raw arrays, no wrappers, no graph
@@ -18,15 +18,16 @@ Three lanes run the rules:
     tensors    create_graph, or gradients that are themselves batched, dual or watched: rules on tensors
 
 Note [Undefined gradients]
-A custom backward may return None, and an output of a multi-output op may get nothing. That is not a zero: no rule runs for it, no tensor
-hook sees it, and a leaf that nothing else reaches keeps its `.grad`. It does go on through the graph, since behind it may lie another
-custom function, whose backward gets zeros (or None, after set_materialize_grads(False)), or a node with hooks of its own.
+A custom backward may return None, and an output of a multi-output op may get nothing. That is not a zero: no rule runs
+for it, no tensor hook sees it, and a leaf that nothing else reaches keeps its `.grad`. It does go on through the graph,
+since behind it may lie another custom function, whose backward gets zeros (or None, after
+set_materialize_grads(False)), or a node with hooks of its own.
 
 Note [Owned gradients]
-A gradient that the engine made itself and nobody else can see is owned (its node is in `task.owned`), and may be changed
-in place: further gradients are added into it, the gradient of a part that was read is added to just that part of it, and a node
-that `consumes` its gradient changes just the part that was written (see ndgrad.autograd.parts). So a loop that writes and reads a
-buffer of n elements n times costs O(n), not O(n^2).
+A gradient that the engine made itself and nobody else can see is owned (its node is in `task.owned`), and may be
+changed in place: further gradients are added into it, the gradient of a part that was read is added to just that part
+of it, and a node that `consumes` its gradient changes just the part that was written (see ndgrad.autograd.parts). So a
+loop that writes and reads a buffer of n elements n times costs O(n), not O(n^2).
 """
 
 from __future__ import annotations
@@ -50,7 +51,16 @@ from ndgrad.autograd.references import calibrated
 from ndgrad.autograd.roots import choose_lane, gradient_edge
 from ndgrad.autograd.threads import needs_fresh_stack, on_a_fresh_stack
 from ndgrad.autograd.traversal import count_gradients, nodes_towards, oldest_of
-from ndgrad.autograd.variable import ESCAPED, AccumulateGrad, Variable, accumulator, innermost_array, meta_of, np_dtype, wrap
+from ndgrad.autograd.variable import (
+    ESCAPED,
+    AccumulateGrad,
+    Variable,
+    accumulator,
+    innermost_array,
+    meta_of,
+    np_dtype,
+    wrap,
+)
 from ndgrad.ops.vocabulary import owning_raw_ops, raw_ops, tensor_ops
 
 _task_numbers = itertools.count().__next__
@@ -60,8 +70,8 @@ class GraphTask:
     """One backward pass: its settings, its buffers, and where it is."""
 
     __slots__ = (
-        "__weakref__", "accumulate", "callbacks", "captures", "create_graph", "grads", "keep", "lane", "leaf_grads", "leaves", "needed",
-        "node", "notes", "number", "ops", "owned", "owns", "passed", "roots", "wanted",
+        "__weakref__", "accumulate", "callbacks", "captures", "create_graph", "grads", "keep", "lane", "leaf_grads",
+        "leaves", "needed", "node", "notes", "number", "ops", "owned", "owns", "passed", "roots", "wanted",
     )  # fmt: skip
 
     def __init__(self, lane: str, keep: bool, create_graph: bool = False) -> None:
@@ -145,9 +155,10 @@ def _run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
 def run_by_age(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     """The short way: the youngest node that has a gradient is always complete.
 
-    This loop is the hot path of backward. Along a chain, the one node that a node sends to is the next to run, so its gradient
-    stays in a local variable (`ng`, for node `nxt`) and never sees the dictionary. The step of an elementwise op of one argument is
-    shorter still. What is not a matter of one array along one edge is left to `run_apart` and `send_apart`.
+    This loop is the hot path of backward. Along a chain, the one node that a node sends to is the next to run, so its
+    gradient stays in a local variable (`ng`, for node `nxt`) and never sees the dictionary. The step of an
+    elementwise op of one argument is shorter still. What is not a matter of one array along one edge is left to
+    `run_apart` and `send_apart`.
     """
     grads, keep, ops, needed = task.grads, task.keep, task.ops, task.needed
     waiting = _start(task, roots)
@@ -215,7 +226,8 @@ def run_apart(task: GraphTask, node: Any, g: Any, waiting: list[Any]) -> None:
 
 
 def send_apart(task: GraphTask, e: Any, g: Any, waiting: list[Any], fresh: bool = False) -> None:
-    """Send along any edge what may be no gradient; to a leaf, whose sum is added to in place if it is owned and large enough."""
+    """Send along any edge what may be no gradient; to a leaf, whose sum is added to in place if it is
+    owned and large enough."""
     node = e.node if e.__class__ is Edge else e
     if task.needed is not None and node not in task.needed:
         return
@@ -243,12 +255,18 @@ def send_apart(task: GraphTask, e: Any, g: Any, waiting: list[Any], fresh: bool 
 
 
 def send_undefined(task: GraphTask, node: Any, waiting: list[Any]) -> None:
-    """Let the nodes wait for their turn that are to run though perhaps no gradient reaches them (see Note [Undefined gradients]). A rule is
-    linear: no gradient in, none out; so it is those that lie behind nodes which run by their rules."""
+    """Let the nodes wait for their turn that are to run though perhaps no gradient reaches them (see Note
+    [Undefined gradients]). A rule is linear: no gradient in, none out; so it is those that lie behind nodes
+    which run by their rules."""
     reached = [node]
     while reached:
         node = reached.pop()
-        if node in task.grads or node in task.passed or node.seq is FIRST or (task.needed is not None and node not in task.needed):
+        if (
+            node in task.grads
+            or node in task.passed
+            or node.seq is FIRST
+            or (task.needed is not None and node not in task.needed)
+        ):
             continue
         if node.route is GENERAL:
             task.grads[node] = None if node.outputs == 1 else [None] * output_count(node)
@@ -266,7 +284,8 @@ def wait_for(task: GraphTask, e: Any, g: Any, waiting: list[Any], fresh: bool = 
 
 
 def finish_leaves(task: GraphTask) -> None:
-    """The end of a pass by age. It stands by itself: a gradient that only `leaves` holds can become a leaf's `.grad` as it is."""
+    """The end of a pass by age. It stands by itself: a gradient that only `leaves` holds can become a
+    leaf's `.grad` as it is."""
     leaves = task.leaf_grads
     if not task.accumulate:
         task.captures.update(((node, 0), g) for node, g in leaves.items())
@@ -287,7 +306,8 @@ def run_by_count(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     counts = count_gradients(root_nodes)
     while roots:
         send(task, *roots.pop(0))  # who gets a gradient can tell from its reference count whether anybody else holds it
-    arrivals = itertools.count().__next__  # among leaves, which are all of the same age, the first to be complete comes first
+    # among leaves, which are all of the same age, the first to be complete comes first
+    arrivals = itertools.count().__next__
     ready = [(-node.seq, arrivals(), node) for node in root_nodes if not counts[node]]
     heapify(ready)
     grads = task.grads
@@ -345,8 +365,8 @@ def apply_lane(task: GraphTask, node: Any, g: Any, keep: bool) -> Any:
 def run_node(task: GraphTask, node: Any, g: Any, apply: Any = apply_lane) -> tuple[Any, bool]:
     """Run one node in any lane, with hooks, captures, several outputs and owned gradients; `apply` runs its rule.
 
-    Returns the gradients of its inputs (None when it did not run) and whether the first of them is owned. The gradient is None if none
-    has arrived (see Note [Undefined gradients]).
+    Returns the gradients of its inputs (None when it did not run) and whether the first of them is owned. The gradient
+    is None if none has arrived (see Note [Undefined gradients]).
     """
     task.node = node
     if isinstance(node, AccumulateGrad):
@@ -398,14 +418,16 @@ def _goes_on(task: GraphTask, node: Any, g: Any) -> bool:
 
 
 def _may_consume(task: GraphTask, node: Any, g: Any) -> bool:
-    """Whether a node may change the owned gradient that it has received: hooks and callers may hold one that they have seen."""
+    """Whether a node may change the owned gradient that it has received: hooks and callers may hold
+    one that they have seen."""
     if node.extra is not None or (task.wanted is not None and node in task.wanted):
         return False
     return task.lane == "arrays" or may_write(g, g)
 
 
 def _rounded(node: Any, outs: Any) -> Any:
-    """Gradients as hooks see them: what rules of half precision computed in single, in the dtype in which it will be sent."""
+    """Gradients as hooks see them: what rules of half precision computed in single, in the dtype in
+    which it will be sent."""
     if not hasattr(node, "dtype") or node.dtype is None or not is_half(node.dtype):
         return outs
     wanted = [None if e is None else edge_node(e).output_metadata(edge_number(e))[1] for e in node.next]
@@ -495,7 +517,8 @@ def send(task: GraphTask, e: Any, g: Any, fresh: bool = False) -> bool:
 
 
 def add(task: GraphTask, node: Node, g: Any) -> None:
-    """Add one more gradient to what a node has received, in place if the sum is owned and large enough to gain by it."""
+    """Add one more gradient to what a node has received, in place if the sum is owned and
+    large enough to gain by it."""
     before = task.grads[node]
     if before is None:
         task.grads[node] = g
@@ -557,8 +580,8 @@ def validate(g: Any, node: Any, number: int) -> Any:
             return sum_leading(g, lead)
         if not _can_sum_to(tuple(g.shape), shape):
             raise RuntimeError(
-                f"{node.name()} got a gradient of shape {tuple(g.shape)} for a value of shape {shape}. A rule or a hook returned "
-                "the wrong shape: return one that equals the value's, or that broadcasting made of it."
+                f"{node.name()} got a gradient of shape {tuple(g.shape)} for a value of shape {shape}. A rule or "
+                "a hook returned the wrong shape: return one that equals the value's, or that broadcasting made of it."
             )
         g = sum_to(g, shape)
     if dtype is None:  # a leaf whose grad_dtype is None
@@ -584,7 +607,9 @@ def _can_sum_to(have: tuple[int, ...], want: tuple[int, ...]) -> bool:
 def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
     """Undo broadcasting: sum over the dimensions that it made."""
     lead = len(g.shape) - len(shape)
-    axes = tuple(range(lead)) + tuple(lead + i for i, (h, w) in enumerate(zip(g.shape[lead:], shape, strict=True)) if w == 1 and h != 1)
+    axes = tuple(range(lead)) + tuple(
+        lead + i for i, (h, w) in enumerate(zip(g.shape[lead:], shape, strict=True)) if w == 1 and h != 1
+    )
     if isinstance(g, Variable):
         g = tensor_ops.sum(g, dim=axes, keepdim=True) if axes else g
         return tensor_ops.reshape(g, shape=shape)
@@ -593,7 +618,7 @@ def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
     return sum_over(g, axes).reshape(shape) if axes else g.reshape(shape)
 
 
-# ----- entry points -----------------------------------------------------------------------------------------------------
+# ----- entry points ---------------------------------------------------------------------------------------------------
 
 
 def backward_from(
@@ -611,7 +636,13 @@ def backward_from(
     if elsewhere:
         with joined(elsewhere):
             return backward_from(
-                tensors, grads, retain_graph=retain_graph, create_graph=create_graph, inputs=inputs, accumulate=accumulate, lane=lane
+                tensors,
+                grads,
+                retain_graph=retain_graph,
+                create_graph=create_graph,
+                inputs=inputs,
+                accumulate=accumulate,
+                lane=lane,
             )
     starts = [gradient_edge(t) for t in tensors]
     if lane is None:
@@ -646,7 +677,8 @@ def _with_former(task: GraphTask, g: Any, nodes: list[Any]) -> Any:
 
 
 def run_in_mode(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
-    """Run a task in the modes that its lane needs. The lane on raw arrays needs none: its rules cannot be recorded anyway."""
+    """Run a task in the modes that its lane needs. The lane on raw arrays needs none: its rules
+    cannot be recorded anyway."""
     if task.lane == "arrays":
         with np.errstate(all="ignore"):
             run(task, roots)
@@ -664,7 +696,7 @@ def run_in_mode(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
         del outside
 
 
-# ----- how many hold a gradient ---------------------------------------------------------------------------------------------
+# ----- how many hold a gradient ---------------------------------------------------------------------------------------
 
 
 def _count_array(shared: bool) -> int:

@@ -5,10 +5,10 @@ tangents, runs itself on what remains (which deals with the outer levels), and t
 tangents have tangents and graphs of their own and levels nest without confusing each other.
 
 Note [Saved tangents]
-What a node saves for backward has lost its tangents by then. A backward that runs while the level is open must see them, or its
-gradients would lose theirs (forward over reverse). They are kept with the level, by node and name of the saved value, and put back
-when the value is unpacked; they could not be kept on the node, since the tangent of an output has a graph that leads back to it.
-With the level they all go.
+What a node saves for backward has lost its tangents by then. A backward that runs while the level is open must see
+them, or its gradients would lose theirs (forward over reverse). They are kept with the level, by node and name of the
+saved value, and put back when the value is unpacked; they could not be kept on the node, since the tangent of an output
+has a graph that leads back to it. With the level they all go.
 """
 
 from __future__ import annotations
@@ -23,10 +23,22 @@ from ndgrad.arrays.precision import is_half, is_inexact
 from ndgrad.autograd.array_tangents import plain_dual, plain_linear_dual
 from ndgrad.autograd.dispatch import dispatch, innermost_dual
 from ndgrad.autograd.grad_mode import FieldSwitch, Mode
+from ndgrad.autograd.kept import copied_tangent
 from ndgrad.autograd.layout import in_layout_of, is_view_of
-from ndgrad.autograd.modes import Modes, modes, next_level_number, note_open, open_block, process, put, restore, scope, thread
+from ndgrad.autograd.modes import (
+    Modes,
+    modes,
+    next_level_number,
+    note_open,
+    open_block,
+    process,
+    put,
+    restore,
+    scope,
+    thread,
+)
 from ndgrad.autograd.record import fact
-from ndgrad.autograd.saved import copied_tangent, in_single, lift
+from ndgrad.autograd.saved import in_single, lift
 from ndgrad.autograd.variable import Variable, accumulator, meta_of, new, np_dtype, shape_of
 from ndgrad.autograd.versions import storage_of
 from ndgrad.autograd.view import tangents_of
@@ -40,8 +52,9 @@ if TYPE_CHECKING:
 class Interpreter(Protocol):
     """Who runs ops on tensors whose tangent of some level is no derivative.
 
-    What moves with the elements of a tensor, through views and in-place writes and out of nested transforms, is carried as a
-    tangent: the index sets of ndgrad.func.sparsity, the Taylor coefficients of ndgrad.func.jet. Ops alone treat it differently.
+    What moves with the elements of a tensor, through views and in-place writes and out of nested transforms, is
+    carried as a tangent: the index sets of ndgrad.func.sparsity, the Taylor coefficients of ndgrad.func.jet. Ops
+    alone treat it differently.
     """
 
     def run(self, op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any: ...
@@ -76,7 +89,8 @@ def strip(a: Any, number: int) -> Any:
 def hand_down(wrapper: Any, payload: Any, convert: Any) -> Any:
     """The payload of a transform's tensor as it leaves the transform, with the tangents that the tensor itself had.
 
-    The payload may have a tangent of the same level already (one operand was dual inside, another outside): they add up.
+    The payload may have a tangent of the same level already (one operand was dual inside,
+    another outside): they add up.
     """
     tangents = tangents_of(wrapper)
     if not tangents:
@@ -102,7 +116,8 @@ def _same(a: Any) -> Any:
         return bare
     view = old.view
     if view is not None and not old.batch_level:
-        view.refresh(a)  # which both know the view by: were the other the first to ask, this one would keep its old history
+        # which both know the view by: were the other the first to ask, this one would keep its old history
+        view.refresh(a)
         bare._node = a._node
     if view is not None and view.base._meta is not None and view.base._meta.tangents:
         meta_of(bare).path, view = view.path, None  # or it would find its tangents again
@@ -136,13 +151,24 @@ def _split(args: tuple[Any, ...], number: int) -> tuple[tuple[Any, ...], tuple[A
 
 
 def dual_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: int, state: Modes, plain: bool) -> Any:
-    """Run an op of which some argument has a tangent; the innermost is of level `number`. `state` is in force; `plain`: nothing but
-    transforms is."""
+    """Run an op of which some argument has a tangent; the innermost is of level `number`. `state` is in force; `plain`:
+    nothing but transforms is."""
     if number in interpreters:
         return interpreters[number].run(op, args, settings)
     enabled, out = state.forward_grad_enabled, None
-    levels = state.levels if plain and not state.levels[1:] and (not state.levels or state.levels[0].kind == "vmap") else None
-    if enabled and op.jvp == "linear" and len(args) == 1 and op.outputs == 1 and not op.shares_storage and levels is not None:
+    levels = (
+        state.levels
+        if plain and not state.levels[1:] and (not state.levels or state.levels[0].kind == "vmap")
+        else None
+    )
+    if (
+        enabled
+        and op.jvp == "linear"
+        and len(args) == 1
+        and op.outputs == 1
+        and not op.shares_storage
+        and levels is not None
+    ):
         out = plain_linear_dual(op, args[0], settings, number, levels, state)
         if out is not None:
             return out
@@ -161,7 +187,9 @@ def dual_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: int
     return out
 
 
-def _give_tangents(op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], settings: dict[str, Any], out: Any, number: int) -> None:
+def _give_tangents(
+    op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], settings: dict[str, Any], out: Any, number: int
+) -> None:
     """Give the result(s) `out` of an op their tangents of level `number`, and its node those of what it saved."""
     made = jvp(op, primals, tangents, settings, out)
     if op.outputs == 1:
@@ -173,7 +201,8 @@ def _give_tangents(op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], 
         dtype = np_dtype(o)
         if t is not None and is_inexact(dtype):
             if np_dtype(t) != dtype and (np_dtype(t).kind == "c") == (dtype.kind == "c"):
-                t = tensor_ops.cast(t, dtype=dtype)  # a rule that computes with a Python number may leave the precision of its op
+                # a rule that computes with a Python number may leave the precision of its op
+                t = tensor_ops.cast(t, dtype=dtype)
             with_tangent(o, t, number)
     node = next((o._node for o in outs if o._node is not None), None)
     if node is not None:
@@ -223,7 +252,9 @@ def with_saved_tangents(node: Any, name: Any, value: Any) -> Any:
         if held is None:
             continue
         if isinstance(value, tuple):
-            value = tuple(v if t is None else with_tangent(_same(v), t, number) for v, t in zip(value, held, strict=True))
+            value = tuple(
+                v if t is None else with_tangent(_same(v), t, number) for v, t in zip(value, held, strict=True)
+            )
         elif isinstance(value, Variable):
             others = tangents_of(value)
             value = with_tangent(_same(value), held, number)
@@ -233,7 +264,8 @@ def with_saved_tangents(node: Any, name: Any, value: Any) -> Any:
 
 
 def dual_view(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    """A view of a dual: the view of the primal (of the very tensor, so that writes reach it), with views of its tangents."""
+    """A view of a dual: the view of the primal (of the very tensor, so that writes reach it), with
+    views of its tangents."""
     with hidden_tangents(args[0]) as tangents:
         out = dispatch(op, args, settings)
     if not thread.forward_grad_enabled or not op.differentiable:
@@ -266,7 +298,9 @@ class hidden_tangents:
         t = self.t
         tangents = dict(tangents_of(t) or {})
         info = None if t._meta is None else t._meta.view
-        self.held = [(a._meta, a._meta.tangents) for a in ((t,) if info is None else (t, info.base)) if a._meta is not None]
+        self.held = [
+            (a._meta, a._meta.tangents) for a in ((t,) if info is None else (t, info.base)) if a._meta is not None
+        ]
         for meta, _ in self.held:
             meta.tangents = None
         return tangents
@@ -287,7 +321,8 @@ def with_tangent(out: Any, tangent: Any, number: int) -> Any:
 
 
 class Environment(dict[str, Any]):
-    """What a rule may name, by name; facts about arguments (x_shape, x_ndim, x_dtype) are found when a rule names them."""
+    """What a rule may name, by name; facts about arguments (x_shape, x_ndim, x_dtype) are found
+    when a rule names them."""
 
     def __missing__(self, key: str) -> Any:
         name, kind = key.rsplit("_", 1)
@@ -308,7 +343,11 @@ def jvp(op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], settings: d
     else:
         env = _environment(op, primals, settings, out)
         if is_half(np_dtype(out if op.outputs == 1 else out[0])):
-            env.update((name, in_single(value, tensor_ops)) for name, value in env.items() if name not in settings and name != "ops")
+            env.update(
+                (name, in_single(value, tensor_ops))
+                for name, value in env.items()
+                if name not in settings and name != "ops"
+            )
             tangents = in_single(tangents, tensor_ops)
         if not isinstance(op.jvp, (str, Mapping)):
             return _joint_tangent(op, env, tangents)
@@ -367,7 +406,7 @@ def _zeros(p: Any) -> Any:
     return tensor_ops.expand(zero, shape=tuple(p.shape))
 
 
-# ----- torch's interface -------------------------------------------------------------------------------------------------
+# ----- torch's interface ----------------------------------------------------------------------------------------------
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -460,11 +499,13 @@ def exit_dual_level(*, level: int | None = None) -> None:
     """
     stack = thread.dual_stack
     if not stack:
-        raise RuntimeError("exit_dual_level: no dual level is open. Call enter_dual_level() first, or use `with dual_level():`.")
+        raise RuntimeError(
+            "exit_dual_level: no dual level is open. Call enter_dual_level() first, or use `with dual_level():`."
+        )
     if level is not None and stack[-1] != level:
         raise RuntimeError(
-            f"exit_dual_level: level {level} is not the innermost open one, which is {stack[-1]}. Leave dual levels in the reverse order "
-            "of entering."
+            f"exit_dual_level: level {level} is not the innermost open one, which is {stack[-1]}. "
+            "Leave dual levels in the reverse order of entering."
         )
     process.open.pop(stack[-1], None)
     made = modes().copy()
@@ -502,26 +543,30 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     number = _open_number("make_dual", level)
     if number is None:
         raise RuntimeError(
-            "make_dual: trying to create a dual tensor for forward AD but no level exists. Put it inside `with dual_level():`."
+            "make_dual: trying to create a dual tensor for forward AD but no level exists. "
+            "Put it inside `with dual_level():`."
         )
     if tuple(tensor.shape) != tuple(tangent.shape):
         raise RuntimeError(
-            f"make_dual: the tangent has shape {tuple(tangent.shape)} and the primal {tuple(tensor.shape)}. They must agree."
+            f"make_dual: the tangent has shape {tuple(tangent.shape)} and the primal {tuple(tensor.shape)}. "
+            "They must agree."
         )
     if number not in interpreters:
         for name, t in (("primal", tensor), ("tangent", tangent)):
             if not is_inexact(np_dtype(t)):
                 raise ValueError(
-                    f"make_dual: expected {name} to be floating point or complex, but got {np_dtype(t)}. Convert it to a floating "
-                    "dtype first."
+                    f"make_dual: expected {name} to be floating point or complex, but got {np_dtype(t)}. "
+                    "Convert it to a floating dtype first."
                 )
         if tangent_of(tensor, number) is not None:
             raise RuntimeError(
-                "make_dual: the tensor already has a tangent at this level. Take its primal with unpack_dual first, or add the tangents."
+                "make_dual: the tensor already has a tangent at this level. Take its primal with unpack_dual "
+                "first, or add the tangents."
             )
         if tangent_of(tangent, number) is not None:
             raise RuntimeError(
-                "make_dual: the tangent itself has a tangent at this level. Take its primal with unpack_dual first, or open another level."
+                "make_dual: the tangent itself has a tangent at this level. Take its primal with unpack_dual "
+                "first, or open another level."
             )
     dual = tensor_ops.alias(tensor)
     meta = meta_of(dual)
@@ -544,7 +589,9 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     number = _open_number("unpack_dual", level) or innermost_dual((tensor,))  # of another thread's level
     if not number:
         return UnpackedDualTensor(tensor, None)
-    return UnpackedDualTensor(strip(tensor, number), tangent_of(tensor, number) if thread.forward_grad_enabled else None)
+    return UnpackedDualTensor(
+        strip(tensor, number), tangent_of(tensor, number) if thread.forward_grad_enabled else None
+    )
 
 
 def _open_number(name: str, level: int | None) -> int | None:
@@ -556,11 +603,14 @@ def _open_number(name: str, level: int | None) -> int | None:
         return level
     if not stack and name == "unpack_dual":
         return None
-    raise RuntimeError(f"{name}: invalid level {level}: it was not created, or is closed already. Open are {list(stack)}.")
+    raise RuntimeError(
+        f"{name}: invalid level {level}: it was not created, or is closed already. Open are {list(stack)}."
+    )
 
 
 class _set_fwd_grad_enabled(FieldSwitch):
-    """Switch forward mode on or off, at once; as a context, until the block ends. What is computed without it has no tangent.
+    """Switch forward mode on or off, at once; as a context, until the block ends. What is computed
+    without it has no tangent.
 
     >>> import ndgrad
     >>> import ndgrad.autograd.forward_ad as forward_ad

@@ -1,12 +1,13 @@
 """Custom functions: a forward and a backward of the user's own.
 
-The context that forward and backward share is kept on the backward node, so whatever the user puts on it lives and dies with the
-graph. Forward runs under no_grad: what it computes is not recorded, only the function as a whole.
+The context that forward and backward share is kept on the backward node, so whatever the user puts on it lives and dies
+with the graph. Forward runs under no_grad: what it computes is not recorded, only the function as a whole.
 
 Note [Saved intermediates]
-A tensor that forward computed, saved, and that is neither input nor output has no history that backward could differentiate. torch
-treats it as a constant in a double backward, which is silently wrong if it depends on the inputs. Here reading it while a graph of the
-backward is recorded raises; `ctx.save_constants(t)` says that a tensor is a constant indeed.
+A tensor that forward computed, saved, and that is neither input nor output has no history that backward could
+differentiate. torch treats it as a constant in a double backward, which is silently wrong if it depends on the
+inputs. Here reading it while a graph of the backward is recorded raises; `ctx.save_constants(t)` says that a
+tensor is a constant indeed.
 """
 
 from __future__ import annotations
@@ -22,23 +23,10 @@ from ndgrad.autograd.call_watchers import FUNCTION, watched
 from ndgrad.autograd.function_arguments import by_position
 from ndgrad.autograd.function_context import Context, FunctionCtx
 from ndgrad.autograd.inplace import check_writable, set_history
+from ndgrad.autograd.kept import FREED, Packed, kept_in_level, original, without_base
 from ndgrad.autograd.modes import process, restore, scope, thread
 from ndgrad.autograd.node import MultiNode, Node, edge_node, edge_number, make_node
-from ndgrad.autograd.saved import (
-    FREED,
-    Packed,
-    hooks_for,
-    input_array,
-    kept_in_level,
-    lift,
-    linked,
-    lower_saved,
-    lower_unpacked,
-    original,
-    unpacked,
-    verified,
-    without_base,
-)  # fmt: skip
+from ndgrad.autograd.saved import hooks_for, input_array, lift, linked, lower_saved, lower_unpacked, unpacked, verified
 from ndgrad.autograd.saved_errors import freed_error
 from ndgrad.autograd.subclass import note_wrappers
 from ndgrad.autograd.variable import Variable, edge, meta_of, np_dtype, requires_grad, twin, wrap
@@ -64,7 +52,8 @@ class FunctionNode(MultiNode, FunctionCtx):
         return type(self).__name__
 
     def __getattr__(self, name: str) -> Any:
-        """What forward set on `ctx` can be read from `grad_fn` too, where it does not hide something of the node's own."""
+        """What forward set on `ctx` can be read from `grad_fn` too, where it does not hide
+        something of the node's own."""
         notes = self.__dict__.get("_notes", ())
         if name in notes:
             return notes[name]
@@ -80,8 +69,8 @@ class FunctionNode(MultiNode, FunctionCtx):
         if saved is FREED:
             if self.__dict__.get("_accessed"):
                 raise RuntimeError(
-                    f"{self.name()}: saved_tensors can only be accessed once, since the Function has clear_saved_tensors_on_access=True. "
-                    "Read them once into variables, or leave that switch off."
+                    f"{self.name()}: saved_tensors can only be accessed once, since the Function has "
+                    "clear_saved_tensors_on_access=True. Read them once into variables, or leave that switch off."
                 )
             raise freed_error(self)
         values = tuple(self._unpack(s) for s in saved)
@@ -93,7 +82,8 @@ class FunctionNode(MultiNode, FunctionCtx):
         return values
 
     def maybe_clear_saved_tensors(self) -> None:
-        """In backward: drop what was saved, unless the graph is to be kept. What backward has read lives on in its variables."""
+        """In backward: drop what was saved, unless the graph is to be kept. What backward has read
+        lives on in its variables."""
         if thread.task is not None and not thread.task.keep:
             self.release()
 
@@ -117,13 +107,15 @@ class FunctionNode(MultiNode, FunctionCtx):
 
     def _with_tangents(self, saved: tuple[_Saved | None, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
         """In a backward inside a dual level, saved values have the tangents that they had in forward."""
-        from ndgrad.autograd.forward_ad import has_saved_tangents, with_saved_tangents  # loaded once there is a dual level
+        # loaded once there is a dual level
+        from ndgrad.autograd.forward_ad import has_saved_tangents, with_saved_tangents
 
         if has_saved_tangents(self) and any(s is not None and s.kind == "intermediate" for s in saved):
             raise RuntimeError(
-                f"{self.name()}: backward, inside a dual level, read a saved tensor that forward computed and that is neither input nor "
-                "output. It has no tangent, so forward over reverse would be wrong. Compute it in backward from saved inputs, return it as "
-                "an output, or, if it does not depend on the inputs, name it in ctx.save_constants()."
+                f"{self.name()}: backward, inside a dual level, read a saved tensor that forward computed and "
+                "that is neither input nor output. It has no tangent, so forward over reverse would be wrong. "
+                "Compute it in backward from saved inputs, return it as an output, or, if it does not depend on "
+                "the inputs, name it in ctx.save_constants()."
             )
         return tuple(with_saved_tangents(self, position, v) for position, v in enumerate(values))
 
@@ -176,10 +168,10 @@ class FunctionNode(MultiNode, FunctionCtx):
             return None
         if saved.kind == "intermediate" and thread.grad_enabled and any(self.needs_input_grad):
             raise RuntimeError(
-                f"{self.name()}: backward read a saved tensor (shape {saved.shape}) that forward computed and that is neither input "
-                "nor output, while a graph of the backward is recorded. It has no history, so the second derivative would be "
-                "wrong. Compute it in backward from saved inputs, return it as an output, or, if it does not depend on the inputs, "
-                "name it in ctx.save_constants()."
+                f"{self.name()}: backward read a saved tensor (shape {saved.shape}) that forward computed "
+                "and that is neither input nor output, while a graph of the backward is recorded. "
+                "It has no history, so the second derivative would be wrong. Compute it in backward from saved inputs, "
+                "return it as an output, or, if it does not depend on the inputs, name it in ctx.save_constants()."
             )
         value, guard = saved.tensor, None
         if isinstance(value, Packed) and value.checksum is not None:
@@ -210,7 +202,8 @@ class FunctionNode(MultiNode, FunctionCtx):
     # ----- backward -----
 
     def apply(self, grads: Any, ops: Any = None, *rest: Any) -> Any:
-        """What the engine calls with (grads, ops, keep); and `grad_fn.apply(*grads)`, torch's way to run the user's backward by hand."""
+        """What the engine calls with (grads, ops, keep); and `grad_fn.apply(*grads)`, torch's way to run the
+        user's backward by hand."""
         if not isinstance(ops, RawOps):
             by_hand = (grads,) if self.outputs == 1 else (grads, ops, *rest)
             return self._user_backward()(Context(self), *by_hand)
@@ -240,19 +233,22 @@ class FunctionNode(MultiNode, FunctionCtx):
     def _run(self, *grads: Any) -> tuple[Any, ...]:
         """The user's backward, and its answer checked: one gradient per tensor input."""
         backward = self._user_backward()
-        out = backward(Context(self), list(grads)) if self.function.boxed_grads_call else backward(Context(self), *grads)
+        out = (
+            backward(Context(self), list(grads)) if self.function.boxed_grads_call else backward(Context(self), *grads)
+        )
         answer = out if isinstance(out, tuple) else (out,)
         count = len(self.needs_input_grad)
         if len(answer) < count or any(g is not None for g in answer[count:]):
             raise RuntimeError(
-                f"function {self.name()} returned an incorrect number of gradients (expected {count}, got {len(answer)}): "
-                "backward returns one gradient, or None, per argument of forward."
+                f"function {self.name()} returned an incorrect number of gradients (expected {count}, "
+                f"got {len(answer)}): backward returns one gradient, or None, per argument of forward."
             )
         kept: list[Any] = []
         for position, (g, is_tensor) in enumerate(zip(answer, self._is_tensor, strict=False)):
             if g is not None and not isinstance(g, Variable):
                 raise RuntimeError(
-                    f"function {self.name()}: the gradient for argument {position} is {type(g).__name__}. Return a tensor or None."
+                    f"function {self.name()}: the gradient for argument {position} is {type(g).__name__}. "
+                    "Return a tensor or None."
                 )
             if is_tensor:
                 e = self.next[len(kept)] if self.needs_input_grad[position] else None
@@ -270,17 +266,19 @@ class FunctionNode(MultiNode, FunctionCtx):
         function = self.function
         if function.backward is not Function.backward and function.vjp is not Function.vjp:
             raise RuntimeError(
-                f"{function.__name__} implements both backward and vjp, which are two names for one thing. Implement one of them."
+                f"{function.__name__} implements both backward and vjp, which are two names for one "
+                "thing. Implement one of them."
             )
         return function.vjp if function.backward is Function.backward else function.backward
 
     def _check_complex(self, position: int, g: Any, e: Any) -> None:
-        """A complex gradient of a real input is a mistake of the user's backward; a rule's is made real by the engine."""
+        """A complex gradient of a real input is a mistake of the user's backward; a rule's is
+        made real by the engine."""
         dtype = edge_node(e).output_metadata(edge_number(e))[1]
         if dtype is not None and np_dtype(g).kind == "c" and dtype.kind != "c":
             raise RuntimeError(
-                f"function {self.name()} returned a complex gradient ({np_dtype(g)}) for argument {position}, which is real ({dtype}). "
-                "Return its real part: g.real."
+                f"function {self.name()} returned a complex gradient ({np_dtype(g)}) for argument {position}, "
+                f"which is real ({dtype}). Return its real part: g.real."
             )
 
     _is_tensor: tuple[bool, ...] = ()
@@ -340,13 +338,14 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(
-            "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd function with static "
-            f"forward method: {type(self).__name__}.apply(...)."
+            "Legacy autograd function with non-static forward method is deprecated. "
+            f"Please use new-style autograd function with static forward method: {type(self).__name__}.apply(...)."
         )
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """To be overridden: compute the result of `forward(ctx, *args)`, or of `forward(*args)` beside a `setup_context`."""
+        """To be overridden: compute the result of `forward(ctx, *args)`, or of `forward(*args)`
+        beside a `setup_context`."""
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
@@ -359,7 +358,8 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
     def backward(ctx: Any, *grad_outputs: Any, **options: Any) -> Any:
         """To be overridden: from the gradients of the outputs, one gradient (or None) per argument of forward."""
         raise NotImplementedError(
-            "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."
+            "You must implement either the backward or vjp method for your custom autograd.Function to use "
+            "it with backward mode AD."
         )
 
     @staticmethod
@@ -369,8 +369,11 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any, **options: Any) -> Any:
-        """To be overridden for forward mode: from the tangents of the arguments (None where there is none), those of the outputs."""
-        raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with forward mode AD.")
+        """To be overridden for forward mode: from the tangents of the arguments (None where there is
+        none), those of the outputs."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
@@ -423,12 +426,13 @@ def attach(cls: type[Function], node: FunctionNode, args: tuple[Any, ...], outpu
     inputs = tuple(a for a in args if isinstance(a, Variable))
     for d in node._dirty:
         if not any(d is i for i in inputs):
-            raise RuntimeError(f"{node.name()}: a tensor marked dirty is not an input. Mark only inputs that forward changed in place.")
+            raise RuntimeError(
+                f"{node.name()}: a tensor marked dirty is not an input. Mark only inputs that forward changed in place."
+            )
         if not any(d is o for o in outputs):
             raise RuntimeError(
-                f"Some elements marked as dirty during the forward method of {cls.__name__} were not returned as output. The "
-                "inputs that are "
-                "modified inplace must all be outputs of the Function."
+                f"Some elements marked as dirty during the forward method of {cls.__name__} were not returned as "
+                "output. The inputs that are modified inplace must all be outputs of the Function."
             )
     made = [_attach_one(node, number, o, inputs, recording) for number, o in enumerate(outputs)]
     tensors = [o for o in made if isinstance(o, Variable)]
@@ -436,7 +440,9 @@ def attach(cls: type[Function], node: FunctionNode, args: tuple[Any, ...], outpu
         return output  # nothing to differentiate
     node.outputs = len(made)
     node.metadata_of_outputs = [
-        (tuple(o.shape), np_dtype(o)) if isinstance(o, Variable) and (node._materialize_non_diff_grads or o._node is node) else None
+        (tuple(o.shape), np_dtype(o))
+        if isinstance(o, Variable) and (node._materialize_non_diff_grads or o._node is node)
+        else None
         for o in made
     ]
     node.shape, node.dtype = tuple(tensors[0].shape), np_dtype(tensors[0])
@@ -506,8 +512,8 @@ def _rewrite_history(node: FunctionNode, number: int, o: Any, is_first: bool) ->
     node.shape, node.dtype = tuple(o.shape), np_dtype(o)
     if not is_first:
         raise RuntimeError(
-            f"{node.name()}: a view that a custom Function changes in place must be its first tensor argument. Pass it first, "
-            "or clone() it."
+            f"{node.name()}: a view that a custom Function changes in place must be its first tensor argument. "
+            "Pass it first, or clone() it."
         )
     set_history(o, node)
 
@@ -557,8 +563,8 @@ def once_differentiable(function: F) -> F:
         if not recording:
             return outputs
         message = (
-            "trying to differentiate twice a function that was marked with @once_differentiable. Write its backward with "
-            "differentiable ops and drop the decorator."
+            "trying to differentiate twice a function that was marked with @once_differentiable. "
+            "Write its backward with differentiable ops and drop the decorator."
         )
         found = delay_error(outputs if isinstance(outputs, tuple) else (outputs,), message, ctx)
         return found if isinstance(outputs, tuple) else found[0]
@@ -567,7 +573,8 @@ def once_differentiable(function: F) -> F:
 
 
 def delay_error(values: tuple[Any, ...], message: str, ctx: Any) -> tuple[Any, ...]:
-    """The tensors among `values` with a history that raises when backward comes through it to the inputs of the function of `ctx`."""
+    """The tensors among `values` with a history that raises when backward comes through it to the inputs of
+    the function of `ctx`."""
     out = []
     for value in values:
         if isinstance(value, Variable):
@@ -611,5 +618,6 @@ else:
 
 
 __all__ = [
-    "BackwardCFunction", "Context", "DelayedError", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction", "once_differentiable",
+    "BackwardCFunction", "Context", "DelayedError", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction",
+    "once_differentiable",
 ]  # fmt: skip

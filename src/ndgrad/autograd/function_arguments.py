@@ -1,7 +1,7 @@
 """The arguments of a custom function by position.
 
-Backward returns its gradients by position, so arguments that are given by keyword must find theirs: a tensor that stayed behind as a
-keyword would silently have no gradient.
+Backward returns its gradients by position, so arguments that are given by keyword must find theirs: a tensor that
+stayed behind as a keyword would silently have no gradient.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def _parameters(forward: Any, skip: int) -> _Parameters:
         found = list(inspect.signature(forward).parameters.values())
         plain = [p for p in found if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)][skip:]
         known = _known[forward] = _Parameters(
-            tuple(p.name for p in plain), tuple(p.default for p in plain), any(p.kind is kinds.VAR_KEYWORD for p in found)
+            tuple(p.name for p in plain),
+            tuple(p.default for p in plain),
+            any(p.kind is kinds.VAR_KEYWORD for p in found),
         )
     return known
 
@@ -53,20 +55,20 @@ def by_position(
             placed.append(default)
         elif any(n in rest for n in parameters.names[len(placed) :]):
             raise TypeError(
-                f"{owner}.apply() got a keyword argument behind {name!r}, which was left out. Gradients are returned by position: give "
-                f"{name!r} too."
+                f"{owner}.apply() got a keyword argument behind {name!r}, which was left out. "
+                f"Gradients are returned by position: give {name!r} too."
             )
         else:
             break
     for name, value in rest.items():
         if not parameters.any_keyword or name in parameters.names:
             raise TypeError(
-                f"{owner}.apply() got an unexpected keyword argument {name!r}, or one twice. An argument that forward takes by keyword "
-                "only has no place among the gradients: let it be given by position too."
+                f"{owner}.apply() got an unexpected keyword argument {name!r}, or one twice. An argument that forward "
+                "takes by keyword only has no place among the gradients: let it be given by position too."
             )
         if isinstance(value, Variable) and requires_grad(value):
             raise TypeError(
-                f"{owner}.apply() got {name!r}, a tensor that requires grad, among forward's **keywords, for which backward returns no "
-                "gradients. Give forward a parameter of that name."
+                f"{owner}.apply() got {name!r}, a tensor that requires grad, among forward's **keywords, "
+                "for which backward returns no gradients. Give forward a parameter of that name."
             )
     return tuple(placed), rest

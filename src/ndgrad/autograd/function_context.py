@@ -1,7 +1,7 @@
 """`ctx`, the first argument of a custom function's methods: what forward can tell, and what backward can ask.
 
-It is the backward node in disguise, so that what the user puts there lives and dies with the graph, and cannot collide with what the
-engine keeps on a node.
+It is the backward node in disguise, so that what the user puts there lives and dies with the graph, and cannot collide
+with what the engine keeps on a node.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ class FunctionCtx:
         return self.__dict__.get("_non_differentiable")
 
     def save_constants(self, *tensors: Tensor) -> None:
-        """Say of saved tensors, made in forward, that they do not depend on the inputs (see Note [Saved intermediates])."""
+        """Say of saved tensors, made in forward, that they do not depend on the inputs (see Note
+        [Saved intermediates])."""
         self._constants = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
@@ -76,8 +77,8 @@ class FunctionCtx:
         for t in tensors:
             if t is not None and not isinstance(t, Variable):
                 raise AssertionError(
-                    f"save_for_forward expects all arguments to be tensors, and one is of type {type(t).__name__}. Set anything else as "
-                    "an attribute: ctx.value = value."
+                    f"save_for_forward expects all arguments to be tensors, and one is of type {type(t).__name__}. "
+                    "Set anything else as an attribute: ctx.value = value."
                 )
         self._to_save_forward = tensors
 
@@ -89,7 +90,10 @@ class FunctionCtx:
     def mark_shared_storage(self, *pairs: object) -> None:
         """Does nothing, and warns: tensors that share memory are known."""
         warnings.warn(
-            "`mark_shared_storage` is deprecated and does nothing: tensors that share memory are known. Remove the call.",
+            (
+                "`mark_shared_storage` is deprecated and does nothing: tensors that share memory are "
+                "known. Remove the call."
+            ),
             FutureWarning,
             stacklevel=2,
         )
@@ -109,14 +113,16 @@ class FunctionCtx:
 def _check_tensors(name: str, values: tuple[Any, ...]) -> None:
     for value in values:
         if not isinstance(value, Variable):
-            raise RuntimeError(f"{name} can only accept variables, but an argument is of type {type(value).__name__}. Pass tensors.")
+            raise RuntimeError(
+                f"{name} can only accept variables, but an argument is of type {type(value).__name__}. Pass tensors."
+            )
 
 
 class Context:
     """`ctx`: a node as the user's methods see it.
 
-    What they set on it is kept apart from what the engine keeps there, so `ctx.shape = x.shape` leaves the node's own shape
-    alone. Its methods are those of `FunctionCtx`.
+    What they set on it is kept apart from what the engine keeps there, so `ctx.shape = x.shape` leaves the node's own
+    shape alone. Its methods are those of `FunctionCtx`.
 
     >>> import ndgrad
     >>> isinstance(ndgrad.autograd.function.Context, type)

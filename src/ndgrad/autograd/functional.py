@@ -1,7 +1,8 @@
 """torch's older functional interface: vjp, jvp, vhp, hvp, jacobian, hessian, by the engine alone.
 
-The functions run `func` on fresh leaves, so tensors that it closes over play no part, and differentiate with `autograd.grad`.
-`strict` makes it an error that a derivative is zero because nothing depends on anything. New code is better off with ndgrad.func.
+The functions run `func` on fresh leaves, so tensors that it closes over play no part, and differentiate with
+`autograd.grad`. `strict` makes it an error that a derivative is zero because nothing depends on anything. New code is
+better off with ndgrad.func.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Out = TypeVar("Out", bound="Tensor | tuple[Tensor, ...]")
 _STRATEGIES = ("forward-mode", "reverse-mode")
 
 
-# ----- products ---------------------------------------------------------------------------------------------------------
+# ----- products -------------------------------------------------------------------------------------------------------
 
 
 def vjp(
@@ -46,7 +47,8 @@ def vjp(
         single_output, outputs = _outputs("vjp", func(*args), strict)
         if v is None and not (single_output and math.prod(outputs[0].shape) == 1):
             raise RuntimeError(
-                "vjp: the vector v can only be None if the function returns one tensor with a single element. Pass v, like the outputs."
+                "vjp: the vector v can only be None if the function returns one tensor with a single element. "
+                "Pass v, like the outputs."
             )
         cotangents = _vectors("vjp", v, outputs, single_output, "outputs")
         grads = _grad(outputs, args, cotangents, create_graph)
@@ -59,8 +61,8 @@ def jvp(
 ) -> tuple[Out, Out]:
     """The outputs of `func`, and the product of its Jacobian with `v`.
 
-    By two backward passes (the product with the Jacobian is the derivative of the product with its transpose), so that functions
-    without a forward-mode rule can be used too; `ndgrad.func.jvp` is quicker.
+    By two backward passes (the product with the Jacobian is the derivative of the product with its transpose), so that
+    functions without a forward-mode rule can be used too; `ndgrad.func.jvp` is quicker.
 
     >>> import ndgrad
     >>> x, v = ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 0.0])
@@ -105,7 +107,8 @@ def vhp(
 def hvp(
     func: Callable[..., Tensor], inputs: In, v: In | None = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Tensor, In]:
-    """The output of a scalar function, and the product of its Hessian with `v`. `vhp` is the same by symmetry, and quicker.
+    """The output of a scalar function, and the product of its Hessian with `v`. `vhp` is the same
+    by symmetry, and quicker.
 
     >>> import ndgrad
     >>> x, v = ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 0.0])
@@ -136,7 +139,7 @@ def _grad_of_products(pulled: Tensors, dummies: Tensors, tangents: Tensors, crea
     return tuple(None if d is None else next(found) for d in dummies)
 
 
-# ----- whole matrices ---------------------------------------------------------------------------------------------------
+# ----- whole matrices -------------------------------------------------------------------------------------------------
 
 
 @overload
@@ -171,8 +174,8 @@ def jacobian(
 ) -> Any:
     """The Jacobian of `func`: per output and input, a tensor of the output's shape followed by the input's.
 
-    Row by row, or, with `vectorize`, all rows at once through vmap. `strategy="forward-mode"` goes column by column, which pays when
-    there are more outputs than inputs.
+    Row by row, or, with `vectorize`, all rows at once through vmap. `strategy="forward-mode"` goes column by column,
+    which pays when there are more outputs than inputs.
 
     >>> import ndgrad
     >>> ndgrad.autograd.functional.jacobian(lambda x: x**2, ndgrad.tensor([1.0, 2.0]))
@@ -183,7 +186,9 @@ def jacobian(
     if strategy == "forward-mode":
         return _forward_jacobian("jacobian", func, inputs)
     if vectorize and strict:
-        raise RuntimeError("jacobian: strict=True and vectorize=True are not supported together. Set one of them to False.")
+        raise RuntimeError(
+            "jacobian: strict=True and vectorize=True are not supported together. Set one of them to False."
+        )
     with enable_grad():
         single_input, args = _inputs("jacobian", inputs, create_graph)
         single_output, outputs = _outputs("jacobian", func(*args), strict)
@@ -255,39 +260,59 @@ def hessian(
 def _check_strategy(name: str, argument: str, strategy: str, vectorize: bool, create_graph: bool, strict: bool) -> None:
     if strategy not in _STRATEGIES:
         raise AssertionError(
-            f"{name}: {argument} is {strategy!r}. Choose 'forward-mode' (for more outputs than inputs) or 'reverse-mode' (otherwise)."
+            f"{name}: {argument} is {strategy!r}. Choose 'forward-mode' (for more outputs than inputs) "
+            "or 'reverse-mode' (otherwise)."
         )
     if strategy == "reverse-mode":
         return
     if create_graph:
         raise NotImplementedError(
-            f"{name}: create_graph=True with {argument}='forward-mode'. Use 'reverse-mode', or ndgrad.func.jacfwd, which can be "
-            "differentiated."
+            f"{name}: create_graph=True with {argument}='forward-mode'. Use 'reverse-mode', or ndgrad.func.jacfwd, "
+            "which can be differentiated."
         )
     if strict:
         raise RuntimeError(f"{name}: strict=True with {argument}='forward-mode' is not supported. Use 'reverse-mode'.")
     if not vectorize:
-        raise NotImplementedError(f"{name}: {argument}='forward-mode' is implemented for vectorize=True only. Pass vectorize=True.")
+        raise NotImplementedError(
+            f"{name}: {argument}='forward-mode' is implemented for vectorize=True only. Pass vectorize=True."
+        )
 
 
-def _rows(name: str, number: int, output: Any, args: Tensors, create_graph: bool, strict: bool, vectorize: bool) -> Tensors:
+def _rows(
+    name: str, number: int, output: Any, args: Tensors, create_graph: bool, strict: bool, vectorize: bool
+) -> Tensors:
     """The blocks of one output, one per input."""
     size = math.prod(output.shape)
     if not requires_grad(output) or not size:
         return tuple(_zeros(t, tuple(output.shape)) for t in args)
     found: Tensors
     if vectorize:
-        found = grad(output, args, _basis(output), retain_graph=True, create_graph=create_graph, allow_unused=True, is_grads_batched=True)
+        found = grad(
+            output,
+            args,
+            _basis(output),
+            retain_graph=True,
+            create_graph=create_graph,
+            allow_unused=True,
+            is_grads_batched=True,
+        )
     else:
         elements = tensor_ops.reshape(output, shape=(size,))
         every = [
-            grad(tensor_ops.getitem(elements, index=(k,)), args, retain_graph=True, create_graph=create_graph, allow_unused=True)
+            grad(
+                tensor_ops.getitem(elements, index=(k,)),
+                args,
+                retain_graph=True,
+                create_graph=create_graph,
+                allow_unused=True,
+            )
             for k in range(size)
         ]
         for i in range(len(args)) if strict else ():
             if every[0][i] is None:
                 raise RuntimeError(
-                    f"{name}: output {number} of the function is independent of input {i}, which strict=True does not allow."
+                    f"{name}: output {number} of the function is independent of input {i}, "
+                    "which strict=True does not allow."
                 )
         if strict:
             _tell_constant(name, [row[i] for row in every for i in range(len(args))], strict, create_graph)
@@ -297,7 +322,8 @@ def _rows(name: str, number: int, output: Any, args: Tensors, create_graph: bool
         )
     shape = tuple(output.shape)
     return tuple(
-        _zeros(t, shape) if g is None else tensor_ops.reshape(g, shape=(*shape, *t.shape)) for t, g in zip(args, found, strict=True)
+        _zeros(t, shape) if g is None else tensor_ops.reshape(g, shape=(*shape, *t.shape))
+        for t, g in zip(args, found, strict=True)
     )
 
 
@@ -316,7 +342,7 @@ def _forward_jacobian(name: str, func: Callable[..., Any], inputs: Any) -> Any:
     return jacfwd(checked, 0 if single_input else tuple(range(len(args))))(*(t.detach() for t in args))
 
 
-# ----- arguments and results --------------------------------------------------------------------------------------------
+# ----- arguments and results ------------------------------------------------------------------------------------------
 
 
 def _tensors(name: str, value: Any, what: str) -> tuple[bool, Tensors]:
@@ -331,9 +357,12 @@ def _tensors(name: str, value: Any, what: str) -> tuple[bool, Tensors]:
 
 
 def _inputs(name: str, inputs: Any, create_graph: bool) -> tuple[bool, Tensors]:
-    """The inputs as leaves of their own, or, if the result is to be differentiated with respect to them, as views of them."""
+    """The inputs as leaves of their own, or, if the result is to be differentiated with respect to
+    them, as views of them."""
     single, given = _tensors(name, inputs, "inputs")
-    return single, tuple(tensor_ops.alias(t) if create_graph and requires_grad(t) else t.detach().requires_grad_() for t in given)
+    return single, tuple(
+        tensor_ops.alias(t) if create_graph and requires_grad(t) else t.detach().requires_grad_() for t in given
+    )
 
 
 def _outputs(name: str, value: Any, strict: bool) -> tuple[bool, Tensors]:
@@ -341,8 +370,8 @@ def _outputs(name: str, value: Any, strict: bool) -> tuple[bool, Tensors]:
     for i, o in enumerate(found):
         if strict and not requires_grad(o):
             raise RuntimeError(
-                f"{name}: output {i} of the function does not require gradients, which strict=True does not allow: it must be computed "
-                "from the inputs by differentiable ops."
+                f"{name}: output {i} of the function does not require gradients, which strict=True does not allow: "
+                "it must be computed from the inputs by differentiable ops."
             )
     return single, found
 
@@ -352,7 +381,9 @@ def _scalar(name: str, value: Any, strict: bool) -> Any:
     if not single:
         raise RuntimeError(f"{name}: the function must return a single tensor, and returned a tuple of {len(outputs)}.")
     if math.prod(outputs[0].shape) != 1:
-        raise RuntimeError(f"{name}: the function must return a single element, and returned shape {tuple(outputs[0].shape)}.")
+        raise RuntimeError(
+            f"{name}: the function must return a single element, and returned shape {tuple(outputs[0].shape)}."
+        )
     return tensor_ops.reshape(outputs[0], shape=()) if outputs[0].shape else outputs[0]
 
 
@@ -374,16 +405,21 @@ def _vectors(name: str, v: Any, like: Tensors, single: bool, what: str) -> Tenso
     for i, (t, u) in enumerate(zip(like, given, strict=True)):
         if tuple(t.shape) != tuple(u.shape):
             raise RuntimeError(
-                f"{name}: v has invalid size at index {i}: it should be {tuple(t.shape)}, like the {what}, and is {tuple(u.shape)}."
+                f"{name}: v has invalid size at index {i}: it should be {tuple(t.shape)}, like the {what}, "
+                f"and is {tuple(u.shape)}."
             )
-    return tuple(u if np_dtype(u) == np_dtype(t) else tensor_ops.cast(u, dtype=np_dtype(t)) for t, u in zip(like, given, strict=True))
+    return tuple(
+        u if np_dtype(u) == np_dtype(t) else tensor_ops.cast(u, dtype=np_dtype(t))
+        for t, u in zip(like, given, strict=True)
+    )
 
 
 def _input_vectors(name: str, v: Any, inputs: Any, args: Tensors) -> Tensors:
     single = not isinstance(inputs, tuple)
     if v is None and not (len(args) == 1 and math.prod(args[0].shape) == 1):
         raise RuntimeError(
-            f"{name}: the vector v can only be None if the input is a single tensor with a single element. Pass v, like the inputs."
+            f"{name}: the vector v can only be None if the input is a single tensor with a single element. "
+            "Pass v, like the inputs."
         )
     return _vectors(name, v, args, single, "inputs")
 
@@ -392,7 +428,9 @@ def _grad(outputs: Tensors, inputs: Tensors, cotangents: Tensors, create_graph: 
     live = [(o, c) for o, c in zip(outputs, cotangents, strict=True) if requires_grad(o)]
     if not live:
         return (None,) * len(inputs)
-    found: Tensors = grad([o for o, _ in live], list(inputs), [c for _, c in live], create_graph=create_graph, allow_unused=True)
+    found: Tensors = grad(
+        [o for o, _ in live], list(inputs), [c for _, c in live], create_graph=create_graph, allow_unused=True
+    )
     return found
 
 
@@ -411,21 +449,26 @@ def _result(values: Tensors, single: bool, keep_graph: bool) -> Any:
 
 
 def _tell(name: str, grads: Any, args: Tensors, strict: bool, create_graph: bool, second: bool = False) -> None:
-    """With `strict`, raise where a derivative is missing, or cannot be differentiated though the graph was asked for."""
+    """With `strict`, raise where a derivative is missing, or cannot be differentiated though
+    the graph was asked for."""
     if not strict:
         return
     for i, g in enumerate(grads):
         if g is None and second:
             raise RuntimeError(
-                f"{name}: the gradient of the function is independent of the inputs (input {i}), as a linear function's is, which "
-                "strict=True does not allow: then the Hessian is zero."
+                f"{name}: the gradient of the function is independent of the inputs (input {i}), "
+                "as a linear function's is, which strict=True does not allow: then the Hessian is zero."
             )
         if g is None:
-            raise RuntimeError(f"{name}: the output of the function is independent of input {i}, which strict=True does not allow.")
+            raise RuntimeError(
+                f"{name}: the output of the function is independent of input {i}, which strict=True does not allow."
+            )
     if not second:
         _tell_constant(name, grads, strict, create_graph)
     elif create_graph and not any(requires_grad(g) for g in grads):
-        raise RuntimeError(f"{name}: the gradient of the function does not depend on the inputs, which strict=True does not allow.")
+        raise RuntimeError(
+            f"{name}: the gradient of the function does not depend on the inputs, which strict=True does not allow."
+        )
 
 
 def _tell_constant(name: str, found: Any, strict: bool, create_graph: bool) -> None:
@@ -433,8 +476,8 @@ def _tell_constant(name: str, found: Any, strict: bool, create_graph: bool) -> N
         for i, g in enumerate(found):
             if g is not None and not requires_grad(g):
                 raise RuntimeError(
-                    f"{name}: the Jacobian of the function is independent of the inputs (part {i}), which strict=True with "
-                    "create_graph=True does not allow: its derivative would be zero."
+                    f"{name}: the Jacobian of the function is independent of the inputs (part {i}), "
+                    "which strict=True with create_graph=True does not allow: its derivative would be zero."
                 )
 
 

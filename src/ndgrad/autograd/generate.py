@@ -1,14 +1,14 @@
 """Specialised Python functions made from the table: an eager function and a node class per op.
 
-A general function would loop over arguments, look rules up and ask what to save; at a microsecond per op that is most of
-the cost. So the loop runs once, here, and writes the code it would have executed: for `mul` about what one would
+A general function would loop over arguments, look rules up and ask what to save; at a microsecond per op that is most
+of the cost. So the loop runs once, here, and writes the code it would have executed: for `mul` about what one would
 write by hand. `print(op.eager.__source__)` shows it, and tracebacks do too (the source is kept in linecache).
 
-There is one template, `Lane`, for any number of arguments and results; its steps are those of ndgrad.autograd.record. An op's functions
-differ in what they are given and ask: `eager` (and the operators and public functions) looks whether a mode is in force, `plain` is told
-that none is, `unrecorded` that no_grad is the only one, `in_level` records in the graph of a transform. Each takes plain tensors (and
-Python numbers); everything else goes to `dispatch`, which is complete and need not be quick. Node classes are made in
-ndgrad.autograd.node_classes.
+There is one template, `Lane`, for any number of arguments and results; its steps are those of ndgrad.autograd.record.
+An op's functions differ in what they are given and ask: `eager` (and the operators and public functions) looks whether
+a mode is in force, `plain` is told that none is, `unrecorded` that no_grad is the only one, `in_level` records in the
+graph of a transform. Each takes plain tensors (and Python numbers); everything else goes to `dispatch`, which is
+complete and need not be quick. Node classes are made in ndgrad.autograd.node_classes.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import numpy
 
 from ndgrad._registry import register
 from ndgrad.arrays.precision import HALF, INEXACT, has_half, in_single
+from ndgrad.autograd.kept import kept_in_level, without_base
 from ndgrad.autograd.modes import process
 from ndgrad.autograd.node import GENERAL, RULE, UNARY, edge_node, next_sequence_number, sizes
 from ndgrad.autograd.op_failures import after_failure
-from ndgrad.autograd.saved import kept_in_level, without_base
 from ndgrad.autograd.stake import as_number, with_numbers
 from ndgrad.autograd.variable import Meta, edge, new
 from ndgrad.autograd.versions import Storage, kept_storage, storage_of
@@ -56,7 +56,11 @@ def widening(op: Op, forward: Callable[..., Any]) -> Callable[..., Any]:
     if op.variadic:
 
         def run(*arrays: Any, **settings: Any) -> Any:
-            return in_single(forward, arrays, settings, op.elementwise) if has_half(arrays) else forward(*arrays, **settings)
+            return (
+                in_single(forward, arrays, settings, op.elementwise)
+                if has_half(arrays)
+                else forward(*arrays, **settings)
+            )
 
         return run
     arrays = ", ".join(op.args)
@@ -73,7 +77,12 @@ def widening(op: Op, forward: Callable[..., Any]) -> Callable[..., Any]:
         f"return forward({arrays}{named})",
     ]
     source = f"def {op.name}({parameters}):\n" + "".join(f"    {line}\n" for line in body)
-    scope = {"has_half": has_half, "in_single": in_single, "forward": forward, **{f"default_{s}": d for s, d in op.settings.items()}}
+    scope = {
+        "has_half": has_half,
+        "in_single": in_single,
+        "forward": forward,
+        **{f"default_{s}": d for s, d in op.settings.items()},
+    }
     return compile_source(op.name, source, scope)
 
 
@@ -99,16 +108,19 @@ class SavePlan:
         self.arrays = sorted((a for a in op.args if a in self.users), key=op.torch_name)
         self.outs = [o for o in sorted(outs) if o in self.users]
         looked_up = op.partial_view or op.whole_view or op.copies_part  # in gradients, by the op itself
-        self.settings = [s for s in op.settings if s in self.users or (looked_up and s != "shape")]  # which every node has
-        self.facts = [f"{a}_{fact}" for a in op.args for fact in ("shape", "dtype", "ndim") if f"{a}_{fact}" in self.users]
+        # which every node has
+        self.settings = [s for s in op.settings if s in self.users or (looked_up and s != "shape")]
+        self.facts = [
+            f"{a}_{fact}" for a in op.args for fact in ("shape", "dtype", "ndim") if f"{a}_{fact}" in self.users
+        ]
         #: whether anything but outputs is kept
         self.keeps_inputs = bool(self.arrays or self.settings or self.facts)
         known = {*op.args, *outs, *op.settings, *self.facts, *grads}
         unknown = sorted(set(self.users) - known)
         if unknown:
             raise TypeError(
-                f"rules of op {op.name!r} name {', '.join(unknown)}, which is neither an array argument {op.args}, an output, "
-                f"a setting {tuple(op.settings)}, a fact such as {op.args[0]}_shape, nor g, t, ops or needs"
+                f"rules of op {op.name!r} name {', '.join(unknown)}, which is neither an array argument {op.args}, "
+                f"an output, a setting {tuple(op.settings)}, a fact such as {op.args[0]}_shape, nor g, t, ops or needs"
             )
 
         self._positions = {a: i for i, a in enumerate(op.differentiable_args)}
@@ -116,7 +128,8 @@ class SavePlan:
         self._needed: dict[tuple[bool, ...], tuple[list[str], list[str]]] = {}
 
     def needed(self, edges: tuple[Any, ...]) -> tuple[list[str], list[str]]:
-        """The arguments and the outputs that the rules of the inputs with an edge name (a collecting name counts as a whole)."""
+        """The arguments and the outputs that the rules of the inputs with an edge name (a collecting
+        name counts as a whole)."""
         key = tuple([e is not None for e in edges]) if not self._variadic else ()
         found = self._needed.get(key)
         if found is None:
@@ -170,11 +183,11 @@ def make_eager(
     """The function that runs `op` on tensors and records it.
 
     `operator`: for Python's operators, which answer NotImplemented to what they do not know. `reflected`: the arguments
-    come in reverse order, the tensor first (`__rsub__`). `public`: takes `out=` as torch's functions do. `plain`: the caller
-    knows that no mode is in force. `level`: as `plain`, in the graph of a transform, whose number is given with the keyword
-    `level`; the payload of the result comes with the keyword `made` if the levels below have computed it; the answer to arguments
-    of other kinds is NotImplemented. `unrecorded`: as `plain`, and nothing is recorded. `slow`, `into`: what takes the place of
-    `dispatch` and of `write_out` (see ndgrad.api.public).
+    come in reverse order, the tensor first (`__rsub__`). `public`: takes `out=` as torch's functions do. `plain`: the
+    caller knows that no mode is in force. `level`: as `plain`, in the graph of a transform, whose number is given with
+    the keyword `level`; the payload of the result comes with the keyword `made` if the levels below have computed it;
+    the answer to arguments of other kinds is NotImplemented. `unrecorded`: as `plain`, and nothing is recorded. `slow`,
+    `into`: what takes the place of `dispatch` and of `write_out` (see ndgrad.api.public).
     """
     from ndgrad.autograd.dispatch import dispatch, dispatch_operator, record_any  # which calls what is generated here
     from ndgrad.autograd.out_argument import write_out  # which calls what is generated here
@@ -219,7 +232,8 @@ def _scope(op: Op, level: bool) -> dict[str, Any]:
         "fact": fact, "payload_dtype": payload_dtype, "shares_memory": shares_memory, "version_of": _version_of,
         "without_base": without_base, "kept_in_level": kept_in_level, "kept_storage": kept_storage,
         "storage_of": storage_of, "Storage": Storage,
-        "make_view": make_view, "ViewInfo": ViewInfo, "DEFAULT": DEFAULT, "MULTI_OUTPUT": MULTI_OUTPUT, "geometry_of": geometry_of,
+        "make_view": make_view, "ViewInfo": ViewInfo, "DEFAULT": DEFAULT, "MULTI_OUTPUT": MULTI_OUTPUT,
+        "geometry_of": geometry_of,
         **{f"default_{s}": d for s, d in op.settings.items()},
     }  # fmt: skip
 
@@ -231,10 +245,12 @@ def _version_of(x: Any, face: Any) -> Any:
 
 
 class Lane:
-    """The source of an op's function, step by step as ndgrad.autograd.record has them: face, forward, wrap, edges, node.
+    """The source of an op's function, step by step as ndgrad.autograd.record has them: face,
+    forward, wrap, edges, node.
 
-    In it, an argument `x` is taken apart into a_x, its array, e_x, its gradient edge, and s_x, its storage; c is the class of the
-    results, n the node, r a result. With one result its tensor is made line by line; several are made in a loop.
+    In it, an argument `x` is taken apart into a_x, its array, e_x, its gradient edge, and s_x, its storage; c
+    is the class of the results, n the node, r a result. With one result its tensor is made line by line;
+    several are made in a loop.
     """
 
     def __init__(self, op: Op, reflected: bool, public: bool, plain: bool, level: bool, records: bool) -> None:
@@ -266,7 +282,11 @@ class Lane:
 
     def face(self) -> list[str]:
         """Lines that find the class c of the results, or leave the lane."""
-        body = ["if out is not None:", f"    return write_out(OP, {self.given}, {self.settings}, out)"] if self.public else []
+        body = (
+            ["if out is not None:", f"    return write_out(OP, {self.given}, {self.settings}, out)"]
+            if self.public
+            else []
+        )
         if self.first == "xs[0]":
             body += ["if not xs:", f"    {self.leave}"]
         body += [f"c = {self.first}.__class__", "if c is not Tensor:", "    c = FACES.get(c)"]
@@ -279,7 +299,12 @@ class Lane:
         for arg, name in sorted(self.names.items(), key=lambda pair: pair[1] != self.first):
             body += self.read_argument(arg, name)
         if self.collecting is not None:
-            body += ["arrays, edges = [], []", "for x in xs:", "    d = x.__class__", "    if d is not c and FACES.get(d) is not c:"]
+            body += [
+                "arrays, edges = [], []",
+                "for x in xs:",
+                "    d = x.__class__",
+                "    if d is not c and FACES.get(d) is not c:",
+            ]
             body += [f"        {self.leave}", "    a = x._array"]
             if not self.op.halves:
                 body += [f"    if {_has_dtype('a', HALF)}:", f"        {self.leave}"]
@@ -291,11 +316,16 @@ class Lane:
             body += [f"if {self.first_array}.__class__ is not ndarray:", f"    {self.leave}"]
         if self.op.view and self.op.outputs != 1:
             source = self.first
-            body += [f"s = {source}._storage or storage_of({source})", "if s.__class__ is not Storage:", f"    {self.leave}"]
+            body += [
+                f"s = {source}._storage or storage_of({source})",
+                "if s.__class__ is not Storage:",
+                f"    {self.leave}",
+            ]
         return body
 
     def read_argument(self, arg: str, name: str) -> list[str]:
-        """Lines that take an argument apart. Halves leave the lane, if the op's forward function does not take them as they are."""
+        """Lines that take an argument apart. Halves leave the lane, if the op's forward function does not
+        take them as they are."""
         op = self.op
         take, number = [f"a_{arg} = {name}._array"], [f"a_{arg} = {name}"]
         if not self.level and not op.halves:
@@ -329,7 +359,10 @@ class Lane:
         arguments = [*(f"a_{a}" for a in self.names), *collected, *(f"{s}={s}" for s in op.settings)]
         run, body = f"forward({', '.join(arguments)})", []
         if self.level and self.differentiable:
-            ours = [f"if e_{a} is not None and edge_node(e_{a}).level != level:\n            e_{a} = None" for a in self.differentiable]
+            ours = [
+                f"if e_{a} is not None and edge_node(e_{a}).level != level:\n            e_{a} = None"
+                for a in self.differentiable
+            ]
             body = guarded("made is not None", ours)
             run = f"{run} if made is None else made"
         out = "out" if op.outputs == 1 else "outs"
@@ -346,7 +379,9 @@ class Lane:
             body += _view_lines(self.first, self.first_array, self.settings, self.level)
         if self.plan is None:
             return [*body, "r._node = None", "return r"]
-        none = " and ".join([f"{e} is None" for e in self.fixed_edges()] + (["edges.count(None) == len(edges)"] if self.joins() else []))
+        none = " and ".join(
+            [f"{e} is None" for e in self.fixed_edges()] + (["edges.count(None) == len(edges)"] if self.joins() else [])
+        )
         if op.may_be_discrete or op.variadic:
             none = f"({none}) or {'payload_dtype(out)' if self.level else 'out.dtype'}.kind not in {INEXACT!r}"
         body += [f"if {none}:", "    r._node = None", "    return r", *self.node(), "r._node = n"]
@@ -398,7 +433,9 @@ class Lane:
         body += [f"n.route = {route}", "n.extra = None"]
         facts = ["n.shape = out.shape", "n.dtype = out.dtype"]
         if op.outputs != 1:
-            facts = ["n.metadata_of_outputs = [None if i in DISCRETE else (o.shape, o.dtype) for i, o in enumerate(outs)]"]
+            facts = [
+                "n.metadata_of_outputs = [None if i in DISCRETE else (o.shape, o.dtype) for i, o in enumerate(outs)]"
+            ]
             facts += ["if outs:", "    n.shape, n.dtype = outs[0].shape, outs[0].dtype"]
         elif self.level:
             of_payload = ["n.shape, n.dtype = tuple(out.shape), payload_dtype(out)"]
@@ -413,7 +450,10 @@ class Lane:
         for arg, name in self.names.items():
             if arg in plan.arrays:  # a view always has a storage
                 without = f"kept_in_level({name}, level)" if self.level else f"without_base({name})"
-                kept = [f"n.{arg} = {name} if s_{arg} is None else {without}", f"n.{arg}_v = s_{arg} and s_{arg}.version"]
+                kept = [
+                    f"n.{arg} = {name} if s_{arg} is None else {without}",
+                    f"n.{arg}_v = s_{arg} and s_{arg}.version",
+                ]
                 body += guarded(plan.condition(arg, self.differentiable), kept)
             looked_up = self.level or (op.elementwise and name != self.first)  # a payload, or perhaps a number
             for fact in plan.facts_of(arg):
@@ -426,7 +466,11 @@ class Lane:
         if collecting is not None:
             body += [f"n.{collecting}_{fact} = tuple([a.{fact} for a in arrays])" for fact in plan.facts_of(collecting)]
         for out in plan.outs:
-            kept = [f"n.{out} = {'out' if op.outputs == 1 else f'outs[{int(out[3:])}]'}", f"n.{out}_s = None", f"n.{out}_v = None"]
+            kept = [
+                f"n.{out} = {'out' if op.outputs == 1 else f'outs[{int(out[3:])}]'}",
+                f"n.{out}_s = None",
+                f"n.{out}_v = None",
+            ]
             body += guarded(plan.condition(out, self.differentiable), kept)
         return body + [f"n.{s} = {s}" for s in plan.settings]
 
@@ -437,7 +481,8 @@ def _has_dtype(array: str, chars: str) -> str:
 
 
 def _view_lines(source: str, array: str, settings: str, level: bool) -> list[str]:
-    """Lines that make a view of result `r` if it shares memory with its source. The commonest case of `make_view` is written out."""
+    """Lines that make a view of result `r` if it shares memory with its source. The commonest case of
+    `make_view` is written out."""
     general = ["    r._node = None", f"    make_view(r, {source}, OP, {settings})"]
     if level:
         return [f"if shares_memory(out, {array}):", *general]
@@ -448,9 +493,15 @@ def _view_lines(source: str, array: str, settings: str, level: bool) -> list[str
         "    r._meta = meta = Meta()",
         f"    view = None if {source}._meta is None else {source}._meta.view",
         "    if view is None:",
-        f"        meta.view = ViewInfo({source}, (None, OP, {settings}, 0), DEFAULT, s.version.number, geometry_of({source}))",
+        (
+            f"        meta.view = ViewInfo({source}, (None, OP, {settings}, 0), DEFAULT, s.version.number, "
+            f"geometry_of({source}))"
+        ),
         "    else:",
-        f"        meta.view = ViewInfo(view.base, (view.path, OP, {settings}, 0), view.creation, s.version.number, view.geometry)",
+        (
+            f"        meta.view = ViewInfo(view.base, (view.path, OP, {settings}, 0), view.creation, "
+            "s.version.number, view.geometry)"
+        ),
         f"elif shares_memory(out, {array}):",
         *general,
     ]
@@ -460,7 +511,10 @@ def number_lines(op: Op) -> list[str]:
     """Lines that make numbers of what is given for settings that are numbers (see `as_number`)."""
     lines = []
     for s in op.number_settings:
-        lines += [f"if {s}.__class__ is not float and {s}.__class__ is not int:", f"    {s} = as_number(OP.name, {s!r}, {s})"]
+        lines += [
+            f"if {s}.__class__ is not float and {s}.__class__ is not int:",
+            f"    {s} = as_number(OP.name, {s!r}, {s})",
+        ]
     return lines
 
 
@@ -486,7 +540,7 @@ def _through_dispatch(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
     return eager
 
 
-# ----- what kind of op it is, to the engine ------------------------------------------------------------------------------
+# ----- what kind of op it is, to the engine ---------------------------------------------------------------------------
 
 
 def first_route(op: Op) -> int:
@@ -500,7 +554,8 @@ def first_route(op: Op) -> int:
 
 
 def reads_part(op: Op) -> bool:
-    """Whether the op reads a part of its input, to whose gradient its own is added in place (see ndgrad.autograd.parts)."""
+    """Whether the op reads a part of its input, to whose gradient its own is added in place (see
+    ndgrad.autograd.parts)."""
     return op.partial_view or op.copies_part is not None or op.adjoint_write is not None
 
 
@@ -522,7 +577,14 @@ def returns_parts(op: Op) -> bool:
 
 def has_number_form(op: Op) -> bool:
     """Whether the op, with a Python number as second argument, is as good as an op of one argument."""
-    return op.elementwise and len(op.args) == 2 and not op.variadic and op.jvp == "elementwise" and op.outputs == 1 and len(op.rules) == 2
+    return (
+        op.elementwise
+        and len(op.args) == 2
+        and not op.variadic
+        and op.jvp == "elementwise"
+        and op.outputs == 1
+        and len(op.rules) == 2
+    )
 
 
 register(make_eager=make_eager, widening=widening)

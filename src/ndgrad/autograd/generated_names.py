@@ -1,9 +1,9 @@
 """The names that generated code uses for itself, which an op's arguments and settings must leave alone.
 
 An op's names become parameters, variables and attributes in the functions that ndgrad.autograd.generate and
-ndgrad.autograd.node_classes write. One that they use themselves would be overwritten there, and a wrong gradient would be all that
-shows. So the names are read off the functions that were generated for some of the table's own ops, of every kind: a test holds that no
-other op's have more.
+ndgrad.autograd.node_classes write. One that they use themselves would be overwritten there, and a wrong gradient would
+be all that shows. So the names are read off the functions that were generated for some of the table's own ops, of every
+kind: a test holds that no other op's have more.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _OF_RULES = frozenset(["t", "g", "gs", "ts", "ops", "needs", "shared", "batched"
 #: Ops by whose functions the names are known, for each kind of lane, with the files they are in.
 _EXAMPLES = {
     "one": {
-        "mul": "arithmetic", "exp": "exponential", "sum": "reduce", "addmm": "product", "where": "selection", "logaddexp": "exponential",
+        "mul": "arithmetic", "exp": "exponential", "sum": "reduce", "addmm": "product", "where": "selection",
+        "logaddexp": "exponential",
         "rms_norm": "normalization", "gather": "gather",
     },
     "view": {"transpose": "shape", "reshape": "shape", "select": "split"},
@@ -53,7 +54,9 @@ def check_names(op: Op) -> None:
     arguments, settings = list(op.args), list(op.settings)
     for name in (*arguments, *settings):
         if not name.isidentifier() or keyword.iskeyword(name):
-            raise ValueError(f"{name!r} is no name for an argument or a setting. Choose an identifier that is not a keyword.")
+            raise ValueError(
+                f"{name!r} is no name for an argument or a setting. Choose an identifier that is not a keyword."
+            )
     for name in (*arguments, *settings):
         for what, used in _uses(op, name):
             if name in used or public_name(name) in used:
@@ -66,13 +69,19 @@ def _uses(op: Op, name: str) -> Iterator[tuple[str, Any]]:
     others = [*op.args, *op.settings]
     others.remove(name)
     yield "another argument or setting", {*others, *map(public_name, others)}
-    yield "something that rules are given", _OF_RULES | {f"{word}{i}" for word in ("g", "out") for i in range(op.outputs)}
+    yield (
+        "something that rules are given",
+        _OF_RULES | {f"{word}{i}" for word in ("g", "out") for i in range(op.outputs)},
+    )
     arguments = [n for n in others if n in op.args]
-    derived = {before + n for n in arguments for before in _BEFORE_ARGUMENTS} | {n + after for n in arguments for after in _AFTER_ARGUMENTS}
+    derived = {before + n for n in arguments for before in _BEFORE_ARGUMENTS} | {
+        n + after for n in arguments for after in _AFTER_ARGUMENTS
+    }
     derived |= {before + n for n in others if n in op.settings for before in _BEFORE_SETTINGS}
     yield "something that belongs to another argument or setting", derived
     eager, apply = names_of_kind(kind_of(op))
-    # An argument is read under its public name in the forward, a collecting one under a name of the lane's, and under its own in backward.
+    # An argument is read under its public name in the forward, a collecting one under a name of the lane's, and
+    # under its own in backward.
     if public_name(name) == name and not (op.variadic and name == op.args[-1]):
         yield "a variable in the code that is generated for the op", eager
     if name in op.args:

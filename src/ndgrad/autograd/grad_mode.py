@@ -1,7 +1,8 @@
-"""no_grad, enable_grad, set_grad_enabled, inference_mode: contexts and decorators, for each thread and each asyncio task by itself.
+"""no_grad, enable_grad, set_grad_enabled, inference_mode: contexts and decorators, for each thread and
+each asyncio task by itself.
 
-As decorators they also serve generators, whose body runs in the mode while the caller's code between items does not, and
-coroutines, likewise between awaits.
+As decorators they also serve generators, whose body runs in the mode while the caller's code between items does not,
+and coroutines, likewise between awaits.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ class Mode(Block):
 
     def __call__(self, function: F) -> F:
         if inspect.isclass(function):
-            raise TypeError(f"{type(self).__name__} decorates functions, and got the class {function.__name__}. Decorate its methods.")
+            raise TypeError(
+                f"{type(self).__name__} decorates functions, and got the class {function.__name__}. "
+                "Decorate its methods."
+            )
         if inspect.isgeneratorfunction(function):
             return self._decorate_generator(function)  # a decorator gives back what it was given
         if inspect.iscoroutinefunction(function):
@@ -112,7 +116,8 @@ class _Awaitable:
 
 
 def _record(modes: Modes, value: bool) -> None:
-    """Change the grad mode. In inference mode nothing is ever recorded: enable_grad() there shows in is_grad_enabled() alone."""
+    """Change the grad mode. In inference mode nothing is ever recorded: enable_grad() there shows in
+    is_grad_enabled() alone."""
     if modes.inference:
         modes.grad_asked = value
     else:
@@ -304,8 +309,8 @@ class FieldSwitch(ContextSwitch):
 class set_multithreading_enabled(FieldSwitch):
     """Allow backward to use several threads, or not, at once; as a context, until the block ends.
 
-    A pass runs its nodes, hooks and callbacks on the thread that called it whatever the setting: see docs/engine.md for the
-    measurements behind that. The setting is there for code that asks.
+    A pass runs its nodes, hooks and callbacks on the thread that called it whatever the setting: see docs/engine.md for
+    the measurements behind that. The setting is there for code that asks.
 
     >>> import ndgrad
     >>> with ndgrad.autograd.set_multithreading_enabled(False):
@@ -326,12 +331,12 @@ def is_multithreading_enabled() -> bool:
     return thread.multithreading
 
 
-# ----- switches for those who know why -----------------------------------------------------------------------------------
+# ----- switches for those who know why --------------------------------------------------------------------------------
 
 
 class _force_original_view_tracking(FieldSwitch):
-    """Whether the history of a view of something overwritten is always found by replaying its views. Here it always is; torch's
-    switch is there for code that sets it."""
+    """Whether the history of a view of something overwritten is always found by replaying its views. Here it always is;
+    torch's switch is there for code that sets it."""
 
     attribute = "view_replay"
 

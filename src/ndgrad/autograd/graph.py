@@ -31,14 +31,15 @@ if TYPE_CHECKING:
     from ndgrad._typing import GradNode, Tensor
 
 __all__ = [
-    "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "current_execution_order", "current_graph_task_id", "current_node",
-    "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version", "queue_callback", "register_multi_grad_hook",
-    "save_on_cpu", "saved_tensors_hooks", "walk",
+    "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "current_execution_order", "current_graph_task_id",
+    "current_node", "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version", "queue_callback",
+    "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks", "walk",
 ]  # fmt: skip
 
 
 class GradientEdge(NamedTuple):
-    """A place in the graph that gradients flow to: usable as a root of backward, or as an input of grad, without its tensor.
+    """A place in the graph that gradients flow to: usable as a root of backward, or as an input of
+    grad, without its tensor.
 
     It keeps the graph behind it alive, but not the tensor's values. `ownership_token` is None; torch has the field.
 
@@ -70,7 +71,8 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     found = edge(recorded(tensor))
     if found is None:
         raise RuntimeError(
-            "It is not possible to get the gradient edge for a Tensor that does not require gradients. Call requires_grad_() first."
+            "It is not possible to get the gradient edge for a Tensor that does not require gradients. "
+            "Call requires_grad_() first."
         )
     return GradientEdge(edge_node(found), edge_number(found))
 
@@ -83,7 +85,10 @@ def walk(*roots: Tensor | GradientEdge | Node) -> Iterator[GradNode]:
     >>> [node.name() for node in ndgrad.autograd.graph.walk((x * x).sum())]
     ['SumBackward0', 'MulBackward0', 'AccumulateGrad']
     """
-    found = [r if isinstance(r, Node) else r.node if isinstance(r, GradientEdge) else get_gradient_edge(r).node for r in roots]
+    found = [
+        r if isinstance(r, Node) else r.node if isinstance(r, GradientEdge) else get_gradient_edge(r).node
+        for r in roots
+    ]
     return cast("Iterator[GradNode]", iterate_nodes(dict.fromkeys(found)))
 
 
@@ -118,7 +123,8 @@ class _MultiHandle(RemovableHandle):
 
 
 class _Place:
-    """Where the gradient of a tensor will arrive, held weakly: a hook lives on the node, so it must not hold the node."""
+    """Where the gradient of a tensor will arrive, held weakly: a hook lives on the node, so it
+    must not hold the node."""
 
     def __init__(self, t: Any) -> None:
         found = get_gradient_edge(t)
@@ -134,7 +140,8 @@ class _Place:
 
 
 class _OfAll:
-    """The hook of one tensor among several: notes its gradient, and calls the function when it was the last that will come."""
+    """The hook of one tensor among several: notes its gradient, and calls the function when it was
+    the last that will come."""
 
     takes_none = True
 
@@ -187,7 +194,8 @@ def register_multi_grad_hook(
     *,
     mode: str = "all",
 ) -> RemovableHandle:
-    """Call `fn` once per backward: with all gradients when the last has arrived ("all"), or with the first that arrives ("any").
+    """Call `fn` once per backward: with all gradients when the last has arrived ("all"), or with the
+    first that arrives ("any").
 
     Only gradients that the pass computes are waited for; the others are None.
 

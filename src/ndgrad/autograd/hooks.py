@@ -1,16 +1,17 @@
 """Hooks on tensors and nodes, in torch's order.
 
 Note [Order of hooks]
-When a node has received its gradient: the hooks of the tensors it produced, tensor by tensor in the order in which they got their
-first hook, and for each in order of registration; then the retain_grad hooks of these tensors; then captures for
-grad(inputs=...); then the node's pre-hooks; the node itself; for a leaf, its post-accumulate hooks, after `.grad` is set; the node's
-post-hooks. The table of all rules is docs/hooks.md.
+When a node has received its gradient: the hooks of the tensors it produced, tensor by tensor in the order in which they
+got their first hook, and for each in order of registration; then the retain_grad hooks of these tensors; then captures
+for grad(inputs=...); then the node's pre-hooks; the node itself; for a leaf, its post-accumulate hooks, after `.grad`
+is set; the node's post-hooks. The table of all rules is docs/hooks.md.
 
-A tensor's hooks live on the node that made it, under the tensor's output number, so they follow the value and not the Python
-object: a hook registered before an in-place write sees the gradient of the value before it. A leaf's hooks live on the
-leaf, since its accumulator comes and goes with graphs.
+A tensor's hooks live on the node that made it, under the tensor's output number, so they follow the value and not the
+Python object: a hook registered before an in-place write sees the gradient of the value before it. A leaf's hooks live
+on the leaf, since its accumulator comes and goes with graphs.
 
-Hooks run without recording, except under create_graph. A hook that adds or removes hooks changes the next pass, not the one it runs in.
+Hooks run without recording, except under create_graph. A hook that adds or removes hooks changes the next
+pass, not the one it runs in.
 """
 
 from __future__ import annotations
@@ -25,7 +26,16 @@ from typing import TYPE_CHECKING, Any, Self
 from ndgrad._registry import register
 from ndgrad.autograd.modes import process, restore, scope, thread
 from ndgrad.autograd.node import Node, extra_of, output_count
-from ndgrad.autograd.variable import AccumulateGrad, Variable, accumulator, meta_of, np_dtype, recorded, requires_grad, wrap
+from ndgrad.autograd.variable import (
+    AccumulateGrad,
+    Variable,
+    accumulator,
+    meta_of,
+    np_dtype,
+    recorded,
+    requires_grad,
+    wrap,
+)
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -53,7 +63,9 @@ class RemovableHandle:
     tensor([11., 11.])
     """
 
-    def __init__(self, hooks: MutableMapping[int, Any], hook: Any = None, on_remove: Callable[[], Any] | None = None) -> None:
+    def __init__(
+        self, hooks: MutableMapping[int, Any], hook: Any = None, on_remove: Callable[[], Any] | None = None
+    ) -> None:
         self.id = _numbers()
         while self.id in hooks:  # an unpickled module has hooks numbered by another process
             self.id = _numbers()
@@ -102,14 +114,16 @@ def count_while_alive(owner: Any) -> Callable[[], Any]:
     return made
 
 
-# ----- registering -------------------------------------------------------------------------------------------------------
+# ----- registering ----------------------------------------------------------------------------------------------------
 
 
 def register_tensor_hook(t: Tensor, hook: Callable[[Any], Tensor | None]) -> RemovableHandle:
     """Call `hook` with the gradient of `t`; what it returns, if not None, takes the gradient's place."""
     t = recorded(t)
     if not requires_grad(t):
-        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient. Call requires_grad_() first.")
+        raise RuntimeError(
+            "cannot register a hook on a tensor that doesn't require gradient. Call requires_grad_() first."
+        )
     if t.grad_fn is None:
         meta = meta_of(t)
         if meta.hooks is None:
@@ -144,7 +158,9 @@ def tensor_hooks_of(t: Any) -> Any:
 def set_tensor_hooks(t: Any, hooks: Any) -> None:
     """Give a tensor a dict of hooks in place of those it has, as code that rebuilds tensors does."""
     if hooks is not None and not isinstance(hooks, MutableMapping):
-        raise TypeError(f"_backward_hooks is a dict of hooks by number or None, and {type(hooks).__name__} was assigned.")
+        raise TypeError(
+            f"_backward_hooks is a dict of hooks by number or None, and {type(hooks).__name__} was assigned."
+        )
     node = t.grad_fn
     made = None
     if hooks is not None:
@@ -164,9 +180,13 @@ def set_tensor_hooks(t: Any, hooks: Any) -> None:
 def register_post_accumulate_grad_hook(t: Any, hook: Callable[[Any], Any]) -> RemovableHandle:
     """Call `hook` with the leaf `t` after its `.grad` has been set."""
     if not requires_grad(t):
-        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient. Call requires_grad_() first.")
+        raise RuntimeError(
+            "cannot register a hook on a tensor that doesn't require gradient. Call requires_grad_() first."
+        )
     if t.grad_fn is not None:
-        raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors. Use register_hook() there.")
+        raise RuntimeError(
+            "post accumulate grad hooks cannot be registered on non-leaf tensors. Use register_hook() there."
+        )
     meta = meta_of(t)
     if meta.post_accumulate_hooks is None:
         meta.post_accumulate_hooks = Hooks()
@@ -176,7 +196,9 @@ def register_post_accumulate_grad_hook(t: Any, hook: Callable[[Any], Any]) -> Re
 def retain_grad(t: Any) -> None:
     """Keep the gradient of a result in its `.grad`, as if it were a leaf."""
     if not requires_grad(t):
-        raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False. Call requires_grad_() before the computation.")
+        raise RuntimeError(
+            "can't retain_grad on Tensor that has requires_grad=False. Call requires_grad_() before the computation."
+        )
     node = t.grad_fn
     if node is None:
         return
@@ -199,7 +221,8 @@ def move_retained(t: Any, old: Any, new: Any, new_number: int = 0) -> None:
 
 
 def register_node_hook(node: Node, hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(grad_inputs, grad_outputs)` after the node has run; a returned tuple replaces the gradients it made."""
+    """Call `hook(grad_inputs, grad_outputs)` after the node has run; a returned tuple replaces
+    the gradients it made."""
     extra = extra_of(node)
     if extra.post_hooks is None:
         extra.post_hooks = Hooks()
@@ -218,7 +241,7 @@ def _on_node(node: Node, hooks: Hooks, hook: Any) -> RemovableHandle:
     return RemovableHandle(hooks, hook, count_while_alive(node) if isinstance(node, AccumulateGrad) else None)
 
 
-# ----- running -----------------------------------------------------------------------------------------------------------
+# ----- running --------------------------------------------------------------------------------------------------------
 
 
 def call(task: Any, hook: Any, *args: Any) -> Any:
@@ -303,10 +326,12 @@ def run_post_accumulate_hooks(task: Any, node: Any) -> None:
     for hook in list(node.variable._meta.post_accumulate_hooks.values()):
         answer = call(task, hook, node.variable)
         if answer is not None:
-            warnings.warn("a post-accumulate-grad hook returned a value, which is ignored; change .grad instead", stacklevel=2)
+            warnings.warn(
+                "a post-accumulate-grad hook returned a value, which is ignored; change .grad instead", stacklevel=2
+            )
 
 
-# ----- gradients as hooks see them, and what hooks may return --------------------------------------------------------------
+# ----- gradients as hooks see them, and what hooks may return ---------------------------------------------------------
 
 
 def as_tensor(g: Any, face: Any = None) -> Any:
@@ -333,20 +358,20 @@ def _replacement(hook: Any, before: Any, answer: Any, node: Any) -> Any:
     name = getattr(hook, "__name__", hook)
     if not isinstance(answer, Variable):
         raise TypeError(
-            f"a hook ({name}) on a value made by {node.name()} returned {type(answer).__name__}. Return None to keep the gradient, "
-            "or a tensor to replace it."
+            f"a hook ({name}) on a value made by {node.name()} returned {type(answer).__name__}. "
+            "Return None to keep the gradient, or a tensor to replace it."
         )
     if before is None:
         return answer
     if tuple(answer.shape) != tuple(before.shape):
         raise RuntimeError(
-            f"a hook ({name}) on a value made by {node.name()} has changed the size of value: it got a gradient of shape "
-            f"{tuple(before.shape)} and returned {tuple(answer.shape)}. Return a gradient of the same shape."
+            f"a hook ({name}) on a value made by {node.name()} has changed the size of value: it got a gradient "
+            f"of shape {tuple(before.shape)} and returned {tuple(answer.shape)}. Return a gradient of the same shape."
         )
     if np_dtype(answer) != np_dtype(before):
         raise RuntimeError(
-            f"a hook ({name}) on a value made by {node.name()} has changed the type of value: it got a gradient of dtype "
-            f"{np_dtype(before)} and returned {np_dtype(answer)}. Convert it back: return g.to(grad.dtype)."
+            f"a hook ({name}) on a value made by {node.name()} has changed the type of value: it got a gradient "
+            f"of dtype {np_dtype(before)} and returned {np_dtype(answer)}. Convert it back: return g.to(grad.dtype)."
         )
     return answer
 
@@ -358,13 +383,13 @@ def _replacements(hook: Any, before: tuple[Any, ...], answer: Any, node: Any) ->
     name = getattr(hook, "__name__", hook)
     if not isinstance(answer, tuple):
         raise TypeError(
-            f"a hook ({name}) on {node.name()} returned {type(answer).__name__}. Return None to keep the gradients, or a tuple with "
-            f"{len(before)} of them: return (g,)."
+            f"a hook ({name}) on {node.name()} returned {type(answer).__name__}. Return None to keep the gradients, "
+            f"or a tuple with {len(before)} of them: return (g,)."
         )
     if len(answer) != len(before):
         raise RuntimeError(
-            f"a hook ({name}) on {node.name()} has returned an incorrect number of values (got {len(answer)}, but expected "
-            f"{len(before)}). Return one gradient, or None, for each it was given."
+            f"a hook ({name}) on {node.name()} has returned an incorrect number of values (got {len(answer)}, "
+            f"but expected {len(before)}). Return one gradient, or None, for each it was given."
         )
     return tuple(None if a is None else _replacement(hook, b, a, node) for a, b in zip(answer, before, strict=True))
 

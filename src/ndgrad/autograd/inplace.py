@@ -1,10 +1,10 @@
 """In-place writes: the checks, the write itself, and the history afterwards.
 
-Every op's trailing-underscore form comes through `write`: check, compute, and then (and only then) change memory, the version,
-and the history. So a write that fails leaves the tensor as it was.
+Every op's trailing-underscore form comes through `write`: check, compute, and then (and only then) change memory, the
+version, and the history. So a write that fails leaves the tensor as it was.
 
-While a transform is open, an in-place op runs out of place, through every level, and only the copying of the result into the
-target happens in place, level by level (see ndgrad.autograd.transform_writes).
+While a transform is open, an in-place op runs out of place, through every level, and only the copying of the result
+into the target happens in place, level by level (see ndgrad.autograd.transform_writes).
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from ndgrad.arrays.library import library_of, on_second_library
 from ndgrad.arrays.precision import INEXACT, fits, is_inexact, result_dtype
 from ndgrad.autograd.generate import FACES, save_plan
 from ndgrad.autograd.hooks import move_retained
+from ndgrad.autograd.kept import KeptMeta
 from ndgrad.autograd.lent import Lent
 from ndgrad.autograd.modes import modes, process, restore, scope, thread
 from ndgrad.autograd.op_failures import after_failure
 from ndgrad.autograd.record import node_of, own_edge, save_output, together
-from ndgrad.autograd.saved import KeptMeta, with_history
+from ndgrad.autograd.saved import with_history
 from ndgrad.autograd.stake import refuse_loss_in_lent, with_numbers
 from ndgrad.autograd.subclass import has_dispatch, note_wrappers
 from ndgrad.autograd.variable import ESCAPED, Variable, edge, np_dtype, requires_grad, wrap
@@ -47,35 +48,39 @@ def check_writable(t: Any, op_name: str, value_requires_grad: bool = False) -> N
     state = modes()
     if is_inference(t) and not state.inference:
         raise RuntimeError(
-            f"{op_name}: Inplace update to inference tensor outside InferenceMode is not allowed: its version is not tracked, so a "
-            "saved value could change unseen. clone() it first, and write the clone."
+            f"{op_name}: Inplace update to inference tensor outside InferenceMode is not allowed: "
+            "its version is not tracked, so a saved value could change unseen. clone() it first, and write the clone."
         )
     meta = t._meta
     if meta is None or not state.grad_enabled:
         return
     if meta.requires_grad and t._node is None:
         raise RuntimeError(
-            f"{op_name}: a leaf Variable that requires grad is being used in an in-place operation (shape {tuple(t.shape)}): its "
-            "gradient would belong to neither the old nor the new value. Do the write under no_grad(), or on a clone()."
+            f"{op_name}: a leaf Variable that requires grad is being used in an in-place operation "
+            f"(shape {tuple(t.shape)}): its gradient would belong to neither the old nor the new value. "
+            "Do the write under no_grad(), or on a clone()."
         )
     info = meta.view
-    if (meta if info is None else info.base._meta).__class__ is KeptMeta and (value_requires_grad or t._node is not None):
+    if (meta if info is None else info.base._meta).__class__ is KeptMeta and (
+        value_requires_grad or t._node is not None
+    ):
         raise RuntimeError(
-            f"{op_name}: a view of shape {tuple(t.shape)} that was read from a graph is being used in an in-place operation. Nobody has "
-            "held the view itself since it was saved, so its base would not learn of the write. Write a clone() of it, or keep the view."
+            f"{op_name}: a view of shape {tuple(t.shape)} that was read from a graph is being used in an in-place "
+            "operation. Nobody has held the view itself since it was saved, so its base would not learn of the write. "
+            "Write a clone() of it, or keep the view."
         )
     if info is not None:
         base_meta = info.base._meta
         if base_meta is not None and base_meta.requires_grad and info.base._node is None:
             raise RuntimeError(
-                f"{op_name}: a view of a leaf Variable that requires grad is being used in an in-place operation (shape "
-                f"{tuple(t.shape)}). Do the write under no_grad(), or on a view of a clone()."
+                f"{op_name}: a view of a leaf Variable that requires grad is being used in an in-place operation "
+                f"(shape {tuple(t.shape)}). Do the write under no_grad(), or on a view of a clone()."
             )
         if t._node is not None and edge(info.base) is None and not info.is_stale(t):
             raise RuntimeError(
-                f"{op_name}: a view of shape {tuple(t.shape)} of a tensor that has left the graph since (detach_()) is being used in "
-                "an in-place operation: what it does not overwrite would lose its history. Write a clone() of the view, or take "
-                "the view again."
+                f"{op_name}: a view of shape {tuple(t.shape)} of a tensor that has left the graph since (detach_()) "
+                "is being used in an in-place operation: what it does not overwrite would lose its history. "
+                "Write a clone() of the view, or take the view again."
             )
         if info.creation != DEFAULT and (value_requires_grad or edge(info.base) is not None):
             raise write_error(t, info.creation)
@@ -88,17 +93,30 @@ Part = tuple[Any, dict[str, Any]]
 
 
 def write(
-    op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], watched: bool = False, part: Part | None = None
+    op: Any,
+    target: Any,
+    args: tuple[Any, ...],
+    settings: dict[str, Any],
+    watched: bool = False,
+    part: Part | None = None,
 ) -> Any:
-    """`target` becomes op(target, *args), in place, and is returned. With `part`, that part of it does, by the op `copy`: the view is not
-    made where nobody would see it."""
+    """`target` becomes op(target, *args), in place, and is returned. With `part`, that part of it does, by the op
+    `copy`: the view is not made where nobody would see it."""
     if settings:
         settings = with_numbers(op, settings)
-    if part is not None and (process.busy or process.dispatching or target.__class__ not in FACES) and _others_see(target, args):
+    if (
+        part is not None
+        and (process.busy or process.dispatching or target.__class__ not in FACES)
+        and _others_see(target, args)
+    ):
         view, named = part
         target, part = view(target, **named), None
     if not process.busy:
-        return write_level(op, target, args, settings, 0, True) if part is None else _write_part(target, part, args[0], True)
+        return (
+            write_level(op, target, args, settings, 0, True)
+            if part is None
+            else _write_part(target, part, args[0], True)
+        )
     state = modes()
     if state.only_no_grad() and part is None:
         return write_level(op, target, args, settings, 0, False)
@@ -118,12 +136,15 @@ def write(
 
 
 def _others_see(target: Any, args: tuple[Any, ...]) -> bool:
-    """Whether a transform, an observer or a class with a dispatch of its own deals with a write of `args` to a tensor."""
+    """Whether a transform, an observer or a class with a dispatch of its own deals with a write
+    of `args` to a tensor."""
     anybody = process.open or thread.levels or thread.observers or target.__class__ not in FACES
     return bool(anybody) or (process.dispatching and any(has_dispatch(a.__class__) for a in args))
 
 
-def write_level(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: int, recording: bool) -> Any:
+def write_level(
+    op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: int, recording: bool
+) -> Any:
     """The write on a tensor whose payload is an array; `recording`, in the graph of `level`."""
     if not on_second_library:
         args = together(op, (target, *args))[1:]
@@ -170,8 +191,11 @@ def _edges(op: Any, target: Any, args: tuple[Any, ...], level: int) -> tuple[Any
     return edges if edges.count(None) < len(edges) else None
 
 
-def _observed(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], node: Any, perform: Callable[[], None]) -> None:
-    """A write under the eyes of observers. One that fails after the fact changes nothing: the fact is recorded all the same."""
+def _observed(
+    op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], node: Any, perform: Callable[[], None]
+) -> None:
+    """A write under the eyes of observers. One that fails after the fact changes nothing: the fact is
+    recorded all the same."""
     from ndgrad._registry import observed_write  # by ndgrad.autograd.op_observers, to which observers are added
 
     storage = storage_of(target)
@@ -188,7 +212,8 @@ def _observed(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, A
         done = True
     finally:
         if done:
-            if before is None or storage.version is before:  # else a dispatch mode has counted the write, which it made through the op
+            # else a dispatch mode has counted the write, which it made through the op
+            if before is None or storage.version is before:
                 storage.bump(op.name + "_")
             if node is not None:
                 save_outputs(node, target)
@@ -211,7 +236,8 @@ def _write_part(target: Any, part: Part, value: Any, recording: bool) -> Any:
     check_memory("copy_", array)
     (view, named), library = part, library_of(array)
     found = view.forward_for(library)(array, **named)
-    if found.ndim == array.ndim and found.shape == array.shape and found.strides == array.strides:  # all of it: no part to speak of
+    # all of it: no part to speak of
+    if found.ndim == array.ndim and found.shape == array.shape and found.strides == array.strides:
         return write_level(copy, target, (value,), {}, 0, recording)
     storage.before_write(found)
     assign(library, found, value._array)
@@ -244,13 +270,18 @@ def check_memory(name: str, array: Any) -> None:
         raise RuntimeError(ESCAPED) from None
     if not getattr(flags, "writeable", True):  # CuPy's arrays always are
         raise RuntimeError(
-            f"{name}: the tensor of shape {tuple(array.shape)} lies in read-only memory: NumPy holds it so, or it is a conjugate "
-            "(conj(), mH), which is a copy here and a view in torch. clone() it first, and write the clone."
+            f"{name}: the tensor of shape {tuple(array.shape)} lies in read-only memory: NumPy holds it so, or it is a "
+            "conjugate (conj(), mH), which is a copy here and a view in torch. clone() it first, and write the clone."
         )
-    if 0 in array.strides and array.size > 1 and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
+    if (
+        0 in array.strides
+        and array.size > 1
+        and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
+    ):
         raise RuntimeError(
-            f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location "
-            f"(shape {tuple(array.shape)}, made by expand). clone() the tensor before performing the operation."
+            f"{name}: unsupported operation: more than one element of the written-to tensor "
+            f"refers to a single memory location (shape {tuple(array.shape)}, made by expand). "
+            "clone() the tensor before performing the operation."
         )
 
 
@@ -302,10 +333,12 @@ def _fit_as_they_are(array: Any, others: Sequence[Any]) -> bool:
 def check_fits(name: str, array: Any, result: Any) -> None:
     """Whether `result` can be written into `array`."""
     have, want = tuple(result.shape), tuple(array.shape)
-    if have != want and not (len(have) <= len(want) and all(h in (1, w) for h, w in zip(have[::-1], want[::-1], strict=False))):
+    if have != want and not (
+        len(have) <= len(want) and all(h in (1, w) for h, w in zip(have[::-1], want[::-1], strict=False))
+    ):
         raise RuntimeError(
-            f"{name}_: output with shape {list(want)} doesn't match the broadcast shape {list(have)}. Use {name}(), which makes "
-            "a new tensor."
+            f"{name}_: output with shape {list(want)} doesn't match the broadcast shape {list(have)}. "
+            f"Use {name}(), which makes a new tensor."
         )
     if not fits(result.dtype, array.dtype):
         raise RuntimeError(
@@ -327,7 +360,9 @@ def _old_value(target: Any, self_edge: Any) -> Any:
     return with_history(wrap(target.face, target._array.copy()), self_edge)
 
 
-def inplace_node(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], edges: tuple[Any, ...], level: int) -> Any:
+def inplace_node(
+    op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], edges: tuple[Any, ...], level: int
+) -> Any:
     """The node of a write that is about to happen, with its inputs saved."""
     by_name = {}
     if (plan := save_plan(op)).keeps_inputs:

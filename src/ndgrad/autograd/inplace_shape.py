@@ -1,10 +1,12 @@
 """In-place changes of a tensor's own shape: transpose_, squeeze_ and their kin.
 
-No value changes: the tensor becomes what the view op would have returned, and keeps its identity. A view stays a view of the
-same base, one step longer. A base stays a base; views that were taken of it before know it in its old shape. Their own history is
-right until the memory is written; then they can no longer replay their path from the base, and say so (`ViewInfo.refresh`).
+No value changes: the tensor becomes what the view op would have returned, and keeps its identity. A view stays a view
+of the same base, one step longer. A base stays a base; views that were taken of it before know it in its old shape.
+Their own history is right until the memory is written; then they can no longer replay their path from the base, and
+say so (`ViewInfo.refresh`).
 
-Graphs in which a leaf had its old shape end at another accumulator, whose gradients go the same way as the values did (`in_present_shape`).
+Graphs in which a leaf had its old shape end at another accumulator, whose gradients go the same way as the values
+did (`in_present_shape`).
 """
 
 from __future__ import annotations
@@ -25,12 +27,13 @@ def change_shape(op: Any, t: Any, settings: dict[str, Any], node_name: str) -> A
     leaf = t._node is None and t._meta is not None and t._meta.requires_grad
     if leaf and t._meta.level:
         raise RuntimeError(
-            f"{op.name}_: an argument of a function transform (shape {tuple(t.shape)}) would change its shape in place, and its gradient "
-            f"with it. Use the out-of-place form, {op.name}(), or change a clone()."
+            f"{op.name}_: an argument of a function transform (shape {tuple(t.shape)}) would change its shape "
+            f"in place, and its gradient with it. Use the out-of-place form, {op.name}(), or change a clone()."
         )
     outside = scope()
     try:
-        restore(outside.recording(not leaf))  # also under no_grad: no value changes, so a history that exists must go on
+        # also under no_grad: no value changes, so a history that exists must go on
+        restore(outside.recording(not leaf))
         became = op(t, **settings)
     finally:
         restore(outside)

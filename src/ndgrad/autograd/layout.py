@@ -1,7 +1,7 @@
 """The order of a tensor's dimensions in memory, and how to give a gradient the same.
 
-A path of views may hold a reshape, which is a view or a copy as the strides allow. Replayed on a gradient, it has to be a view
-where it was one of the tensor, or what is written through it is lost. It is, if the gradient is dense and its
+A path of views may hold a reshape, which is a view or a copy as the strides allow. Replayed on a gradient, it has to be
+a view where it was one of the tensor, or what is written through it is lost. It is, if the gradient is dense and its
 dimensions lie in memory in the same order.
 """
 
@@ -60,14 +60,17 @@ def copy_in_order(t: Any, order: Order) -> Any:
 
 
 def in_layout_of(primal: Any, tangent: Any) -> Any:
-    """The tangent with the primal's shape and order of dimensions in memory, so that views of one are views of the other."""
+    """The tangent with the primal's shape and order of dimensions in memory, so that views of one
+    are views of the other."""
     if tangent is None:
         return None
     a, b = primal._array, tangent._array
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.shape == b.shape:  # the commonest
         if not a.ndim or a.strides == b.strides or (a.flags.c_contiguous and b.flags.c_contiguous):
             return tangent
-        if a.itemsize == b.itemsize and all(s == t for n, s, t in zip(a.shape, a.strides, b.strides, strict=True) if n > 1):
+        if a.itemsize == b.itemsize and all(
+            s == t for n, s, t in zip(a.shape, a.strides, b.strides, strict=True) if n > 1
+        ):
             return tangent
         return copy_in_order(tangent, order_of(primal))
     shape = tuple(primal.shape)

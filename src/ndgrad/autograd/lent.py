@@ -1,12 +1,14 @@
 """Memory that the user lends: what a NumPy array shares with tensors, and NumPy may write without our knowing.
 
 Note [Lent memory]
-Backward must not use values that the forward never saw. A write through ndgrad makes a new version; a write by NumPy into an array that
-stands in an expression (`x * c`, `x[places]`, `np.maximum(x, c)`) or that a tensor was made of (`from_numpy(c)`) makes none. So what is
-saved of such memory is
-  * a copy, where it is small and nobody writes it but NumPy: a later write is then as harmless as it is to NumPy's own results;
-  * else itself with a sample of its elements, all of a small array and some hundred of a large one, spread over each dimension, which is
-    compared when backward reads it: a write over the whole, the usual kind, does not pass, and one to single elements may.
+Backward must not use values that the forward never saw. A write through ndgrad makes a new version; a write by NumPy
+into an array that stands in an expression (`x * c`, `x[places]`, `np.maximum(x, c)`) or that a tensor was made of
+(`from_numpy(c)`) makes none. So what is saved of such memory is
+  * a copy, where it is small and nobody writes it but NumPy: a later write is then as harmless as it
+    is to NumPy's own results;
+  * else itself with a sample of its elements, all of a small array and some hundred of a large one, spread over each
+    dimension, which is compared when backward reads it: a write over the whole, the usual kind, does not pass, and
+    one to single elements may.
 Both cost less than a microsecond, and only where such memory is saved. Guard mode compares every byte of everything.
 """
 
@@ -53,7 +55,8 @@ def know(t: Any) -> Any:
 
 
 def sample(array: Any, saved: Any = None) -> int:
-    """A hash of the elements of a small array, of a sample of a large one, however they lie in memory, now or when saved."""
+    """A hash of the elements of a small array, of a sample of a large one, however they lie in
+    memory, now or when saved."""
     if array.nbytes > SMALL:
         corner = array[(-1,) * array.ndim]
         each = max(1, math.ceil((array.size / _SAMPLED) ** (1 / array.ndim)))
@@ -62,7 +65,8 @@ def sample(array: Any, saved: Any = None) -> int:
 
 
 def may_change(array: Any) -> bool:
-    """Whether NumPy may write an array: not if it is read-only from the array that owns its memory on, or no memory at all."""
+    """Whether NumPy may write an array: not if it is read-only from the array that owns its memory
+    on, or no memory at all."""
     if array.__class__ is not np.ndarray or not array.size:
         return False
     while not array.flags.writeable:

@@ -73,13 +73,14 @@ class Level:
         block.closed = True  # unlike other modes, a level is over for tasks too that were started in it
 
     def in_charge_of(self, op: Any, args: tuple[Any, ...], number: int) -> Level | None:
-        """The open level that deals with an op next; this is the innermost of them, and `number` that of the innermost level among the
-        arguments. None if the op concerns none."""
+        """The open level that deals with an op next; this is the innermost of them, and `number` that of the innermost
+        level among the arguments. None if the op concerns none."""
         levels = modes().levels
         if op.batch is RANDOM:
             return next((level for level in reversed(levels) if level.number == number or level.kind != "grad"), None)
         for level in reversed(levels):
-            if level.number == number or level.kind == "functional":  # which sees all ops inside it: its tensors are values
+            # which sees all ops inside it: its tensors are values
+            if level.number == number or level.kind == "functional":
                 return level
         if number:
             raise RuntimeError(ESCAPED)
@@ -89,13 +90,16 @@ class Level:
         """Whether the levels below record what is computed here."""
         return enabled
 
-    def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], state: Modes, plain: bool) -> Any:
-        """Run an op whose innermost arguments are of this level; `face` is the class of its results. `state` is in force; `plain`:
-        nothing but transforms is."""
+    def run(
+        self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], state: Modes, plain: bool
+    ) -> Any:
+        """Run an op whose innermost arguments are of this level; `face` is the class of its results. `state` is in
+        force; `plain`: nothing but transforms is."""
         raise NotImplementedError
 
     def run_function(self, cls: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Apply a custom function whose innermost arguments are of this level, where that is not dealt with in ndgrad.func.custom."""
+        """Apply a custom function whose innermost arguments are of this level, where that is not dealt with
+        in ndgrad.func.custom."""
         raise NotImplementedError
 
     def value(self, t: Any) -> Any:
@@ -103,8 +107,8 @@ class Level:
         raise NotImplementedError
 
     def write(self, target: Any, value: Any, is_new: bool) -> None:
-        """Give a tensor of this level another value, which broadcasts to it (a new one: nobody else has it), where that is not dealt
-        with in ndgrad.autograd.transform_writes."""
+        """Give a tensor of this level another value, which broadcasts to it (a new one: nobody else has it), where that
+        is not dealt with in ndgrad.autograd.transform_writes."""
         raise NotImplementedError
 
 
@@ -129,7 +133,9 @@ class GradLevel(Level):
         # What no_grad cuts, inside the level or around it, is cut for all levels below.
         return self.grad_enabled_before and (enabled or (self.paused is not None and self.paused == get_ident()))
 
-    def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], state: Modes, plain: bool) -> Any:
+    def run(
+        self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], state: Modes, plain: bool
+    ) -> Any:
         """Run an op on the payloads, and record it in the level's graph."""
         number = self.number
         if (op.view or op.shares_storage) and isinstance(args[0]._array, numpy.generic):
@@ -161,19 +167,32 @@ class GradLevel(Level):
         outside = scope()
         try:
             restore(outside.under(self))
-            lifted = [as_below(a, p, self.number) if isinstance(a, Variable) else p for a, p in zip(args, payloads, strict=True)]
+            lifted = [
+                as_below(a, p, self.number) if isinstance(a, Variable) else p
+                for a, p in zip(args, payloads, strict=True)
+            ]
             return dispatch(op, tuple(lifted), settings)
         finally:
             restore(outside)
             del outside
 
-    def _recorded(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], result: Any, state: Modes) -> Any:
+    def _recorded(
+        self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], result: Any, state: Modes
+    ) -> Any:
         """What the levels below have computed as results of this one."""
         several = op.outputs != 1
         results = result if several else (result,)
-        out = finish(op, args, settings, face, tuple([lower(r) for r in results]) if several else lower(result), level=self.number)
+        out = finish(
+            op,
+            args,
+            settings,
+            face,
+            tuple([lower(r) for r in results]) if several else lower(result),
+            level=self.number,
+        )
         wrapped = out if several else (out,)
-        # What does not depend on the level's inputs needs no wrapping; but a view must stay with its base, to see its writes.
+        # What does not depend on the level's inputs needs no wrapping; but a view must stay with
+        # its base, to see its writes.
         if op.view and level_number(args[0]) == self.number:
             for w in wrapped:
                 meta_of(w).level = self.number
@@ -186,7 +205,8 @@ class GradLevel(Level):
 
 
 class below:
-    """The state as it is for the levels under `level`, for the length of a block. It is a class: a generator would cost as much again."""
+    """The state as it is for the levels under `level`, for the length of a block. It is a class: a generator
+    would cost as much again."""
 
     __slots__ = ("level", "outside")
 
@@ -248,7 +268,8 @@ def _follow(t: Any) -> None:
 
 
 def find_level(number: int) -> Level:
-    """The open transform of that number, which another thread may have opened (see Note [Threads inside transforms])."""
+    """The open transform of that number, which another thread may have opened (see Note
+    [Threads inside transforms])."""
     elsewhere = process.open.get(number)
     for level in (*modes().levels, *(() if elsewhere is None else elsewhere.levels)):
         if level.number == number:
@@ -276,12 +297,12 @@ def lower(t: Any) -> Any:
     return t._array
 
 
-# ----- into a level and out of it ------------------------------------------------------------------------------------------
+# ----- into a level and out of it -------------------------------------------------------------------------------------
 
 
 def settle(tensors: list[Any]) -> None:
-    """Let the results of a level follow their bases while it is still open: a view is brought to where its base is when next someone
-    looks, and afterwards that would be too late."""
+    """Let the results of a level follow their bases while it is still open: a view is brought to where its base is when
+    next someone looks, and afterwards that would be too late."""
     for t in tensors:
         if isinstance(t, Variable) and t._meta is not None and (t._meta.view is not None or t._meta.picked is not None):
             level_number(t)
@@ -304,7 +325,8 @@ def make_leaf(level: GradLevel, t: Any) -> Any:
 def _share_memory(t: Any, source: Any) -> None:
     """Let a tensor over the memory of another know of the writes to that one: its level may have saved it.
 
-    Of an inference tensor nothing can be saved, and need not be: the level has its own graph. NumPy's scalars nobody writes.
+    Of an inference tensor nothing can be saved, and need not be: the level has its own graph.
+    NumPy's scalars nobody writes.
     """
     payload = t._array
     if isinstance(payload, Variable):
@@ -314,7 +336,8 @@ def _share_memory(t: Any, source: Any) -> None:
 
 
 def as_below(t: Any, payload: Any, number: int) -> Any:
-    """A tensor as an op on the levels below gets it, which may save it: so it has the versions of the memory that it is."""
+    """A tensor as an op on the levels below gets it, which may save it: so it has the versions of
+    the memory that it is."""
     if isinstance(payload, Variable):
         return payload
     if level_number(t) != number:

@@ -1,17 +1,19 @@
 """Which modes are in force, per context, and the one flag that the eager path looks at.
 
-An eager op may spend a few nanoseconds on asking whether anything unusual is going on. So all unusual states (no_grad, inference mode,
-function-transform levels, saved-tensor hooks, anomaly mode, ...) show in one process-wide set, `process.busy`. While it is empty, nobody is
-in any mode and the generated fast lane runs. While it is not, ops take the general lane, which reads the modes of its own context.
+An eager op may spend a few nanoseconds on asking whether anything unusual is going on. So all unusual states (no_grad,
+inference mode, function-transform levels, saved-tensor hooks, anomaly mode, ...) show in one process-wide set,
+`process.busy`. While it is empty, nobody is in any mode and the generated fast lane runs. While it is not, ops take the
+general lane, which reads the modes of its own context.
 
 Note [Modes of a context]
-A context variable points at the scope that is in force, and the scope has the modes: so each thread and each asyncio task has its own,
-and a task starts with those that its creator was in. Neither is changed once others can see it. To enter a mode is to point at another
-scope; to leave it is to point at the one before. `thread.levels` reads a field of the modes in force.
+A context variable points at the scope that is in force, and the scope has the modes: so each thread and each
+asyncio task has its own, and a task starts with those that its creator was in. Neither is changed once others can
+see it. To enter a mode is to point at another scope; to leave it is to point at the one before. `thread.levels`
+reads a field of the modes in force.
 
-A scope in which anything is unusual holds a token, which it shares with the scopes made inside it, and `process.busy` has weak references
-to the tokens. Nothing is counted, so nothing can be counted wrong: when the last scope of a chain dies, its token goes by itself, whether
-a block was left, a task ended, or an exception got in between.
+A scope in which anything is unusual holds a token, which it shares with the scopes made inside it, and `process.busy`
+has weak references to the tokens. Nothing is counted, so nothing can be counted wrong: when the last scope of a chain
+dies, its token goes by itself, whether a block was left, a task ended, or an exception got in between.
 
 Note [Sections]
 Where the package itself changes modes around a call, it writes
@@ -24,14 +26,16 @@ Where the package itself changes modes around a call, it writes
         restore(outside)
         del outside
 
-An exception that comes from elsewhere (Ctrl-C, PyThreadState_SetAsyncExc) is raised when a function is entered, after a call, or at the
-end of a loop's body; `restore` is a function in C, and what it does is done before anybody looks. So there is no point at which the
-modes could be left behind, and whatever code inside has left behind is undone. A `with` statement is not as safe, since `__exit__` is a
-function that is entered. `del`, because a traceback that somebody keeps would keep the scope, and with it the token.
+An exception that comes from elsewhere (Ctrl-C, PyThreadState_SetAsyncExc) is raised when a function is entered, after a
+call, or at the end of a loop's body; `restore` is a function in C, and what it does is done before anybody looks. So
+there is no point at which the modes could be left behind, and whatever code inside has left behind is undone. A `with`
+statement is not as safe, since `__exit__` is a function that is entered. `del`, because a traceback that somebody keeps
+would keep the scope, and with it the token.
 
 Note [Blocks]
-A block (`with no_grad():`) may be left in another order than it was entered, by generators that are suspended inside one. Then its
-scope is unlinked from the chain, and the scopes of the blocks inside it, which are still open, are made anew without it.
+A block (`with no_grad():`) may be left in another order than it was entered, by generators that are suspended
+inside one. Then its scope is unlinked from the chain, and the scopes of the blocks inside it, which are still open,
+are made anew without it.
 """
 
 from __future__ import annotations
@@ -66,8 +70,8 @@ _stacks = tuple.__new__  # every transform makes one, and the class's own constr
 
 
 class SavedHooks(NamedTuple):
-    """A pair of hooks on saved tensors. With a level, they are for the graphs of that transform and of those around it, and not for
-    those of transforms that are opened inside the hooks' block."""
+    """A pair of hooks on saved tensors. With a level, they are for the graphs of that transform and of those around it,
+    and not for those of transforms that are opened inside the hooks' block."""
 
     pack: Any
     unpack: Any
@@ -75,21 +79,34 @@ class SavedHooks(NamedTuple):
 
 
 class Process:
-    """Process-wide state: `busy` is empty while no context is in any mode; `shared` counts the modes that belong to no context;
-    `leaf_hooks` has a token for every hook on a leaf (and changed sequence number), for which the engine must know the moment a leaf is
-    complete. Tokens need no lock: adding to a set is one step.
+    """Process-wide state: `busy` is empty while no context is in any mode; `shared` counts the modes that belong to no
+    context; `leaf_hooks` has a token for every hook on a leaf (and changed sequence number), for which the engine must
+    know the moment a leaf is complete. Tokens need no lock: adding to a set is one step.
     """
 
-    __slots__ = ("busy", "crossed", "dispatching", "leaf_hooks", "lock", "open", "overriding", "reopened", "shared", "youngest")
+    __slots__ = (
+        "busy",
+        "crossed",
+        "dispatching",
+        "leaf_hooks",
+        "lock",
+        "open",
+        "overriding",
+        "reopened",
+        "shared",
+        "youngest",
+    )
 
     def __init__(self) -> None:
         self.busy: set[object] = set()
         self.shared = 0
         #: whether a tensor class with a dispatch of its own has been defined
         self.dispatching = False
-        #: whether a mode that sees every public call has been entered, anywhere: until then the doors of public functions look for none
+        #: whether a mode that sees every public call has been entered, anywhere: until then the doors of
+        #: public functions look for none
         self.overriding = False
-        #: whether a tensor in a graph has been moved to another device: one backward pass may meet arrays of several libraries
+        #: whether a tensor in a graph has been moved to another device: one backward pass may meet
+        #: arrays of several libraries
         self.crossed = False
         self.leaf_hooks: set[object] = set()
         #: the open transforms and dual levels of all threads, by number
@@ -118,8 +135,9 @@ class Modes:
     __slots__ = (
         "_flipped", "_tokens_below", "captures",
         "copy_on_write", "dual_levels", "dual_stack", "enforce_grad_layout", "entered", "forward_grad_enabled",
-        "function_modes", "functions_disabled", "grad_asked", "grad_enabled", "in_custom_forward", "inference", "levels", "multithreading",
-        "observers", "saved_hooks", "saved_hooks_disabled", "saving", "transforms", "view_replay",
+        "function_modes", "functions_disabled", "grad_asked", "grad_enabled", "in_custom_forward", "inference",
+        "levels", "multithreading", "observers", "saved_hooks", "saved_hooks_disabled", "saving", "transforms",
+        "view_replay",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -156,23 +174,37 @@ class Modes:
         self.function_modes: tuple[Any, ...] = ()
         #: Blocks in which classes' own functions are not asked (see ndgrad.autograd.subclass).
         self.functions_disabled: int = 0
-        #: What looks at the tensors that ops are given and may replace them: a function whose closure is being read or rewritten.
+        #: What looks at the tensors that ops are given and may replace them: a function whose closure
+        #: is being read or rewritten.
         self.captures: Any = None
         #: True while a custom function's forward runs.
         self.in_custom_forward: bool = False
         self._flipped: Modes | None = None
-        #: How many tokens `process.busy` has while nothing but transforms is in force anywhere, and these only here; -1 if more is here.
+        #: How many tokens `process.busy` has while nothing but transforms is in force anywhere, and these only
+        #: here; -1 if more is here.
         self._tokens_below: int = 0
 
     def copy(self) -> Modes:
         """The same modes, to be changed before they are put in force."""
         made = _new_modes(Modes)
         made.entered, made.transforms, made.grad_enabled = self.entered, self.transforms, self.grad_enabled
-        made.inference, made.grad_asked, made.forward_grad_enabled = self.inference, self.grad_asked, self.forward_grad_enabled
+        made.inference, made.grad_asked, made.forward_grad_enabled = (
+            self.inference,
+            self.grad_asked,
+            self.forward_grad_enabled,
+        )
         made.multithreading, made.view_replay = self.multithreading, self.view_replay
-        made.enforce_grad_layout, made.dual_levels, made.dual_stack = self.enforce_grad_layout, self.dual_levels, self.dual_stack
+        made.enforce_grad_layout, made.dual_levels, made.dual_stack = (
+            self.enforce_grad_layout,
+            self.dual_levels,
+            self.dual_stack,
+        )
         made.levels, made.saved_hooks, made.saving = self.levels, self.saved_hooks, self.saving
-        made.saved_hooks_disabled, made.copy_on_write, made.observers = self.saved_hooks_disabled, self.copy_on_write, self.observers
+        made.saved_hooks_disabled, made.copy_on_write, made.observers = (
+            self.saved_hooks_disabled,
+            self.copy_on_write,
+            self.observers,
+        )
         made.function_modes, made.functions_disabled = self.function_modes, self.functions_disabled
         made.captures, made.in_custom_forward = self.captures, self.in_custom_forward
         made._flipped = None
@@ -200,13 +232,17 @@ _new_modes = Modes.__new__
 
 
 class Scope:
-    """What a context variable points at: modes, and their token if anything in them is unusual. Only contexts, and sections and blocks as
-    long as they last, hold a scope; who wants to know what is in force holds the modes."""
+    """What a context variable points at: modes, and their token if anything in them is unusual. Only contexts, and
+    sections and blocks as long as they last, hold a scope; who wants to know what is in force holds the modes."""
 
     __slots__ = ("_token", "_under", "closed", "inside", "modes", "outside")
 
     def __init__(
-        self, modes: Modes, token: _Token | None, inside: Callable[[Modes], Modes] | None = None, outside: Scope | None = None
+        self,
+        modes: Modes,
+        token: _Token | None,
+        inside: Callable[[Modes], Modes] | None = None,
+        outside: Scope | None = None,
     ) -> None:
         self.modes = modes
         modes._tokens_below = (modes.entered != 0) if modes.grad_enabled and modes.entered == modes.transforms else -1
@@ -219,7 +255,8 @@ class Scope:
         self._token = token
         #: Of a block: the modes inside it, from those around it.
         self.inside = inside
-        #: The scope around that of a block; None at the bottom, and inside a section, which ends before anything around it.
+        #: The scope around that of a block; None at the bottom, and inside a section, which ends
+        #: before anything around it.
         self.outside = outside
         #: Whether the block has been left while others inside it were open.
         self.closed = False
@@ -238,7 +275,8 @@ class Scope:
         return self if modes.grad_enabled is value else Scope(modes.flipped(), self._token)
 
     def under(self, level: Level) -> Scope:
-        """These modes as they are for the levels under `level`, which is open. Every op of a transform asks, hence the cache."""
+        """These modes as they are for the levels under `level`, which is open. Every op of a transform
+        asks, hence the cache."""
         enabled = level.enabled_below(self.modes.grad_enabled)
         cache = self._under
         if cache is None:
@@ -251,7 +289,8 @@ class Scope:
         return made
 
     def moved(self, outside: Scope) -> Scope:
-        """The scope of an open block, with another one around it; the same object, since those who opened the block hold it."""
+        """The scope of an open block, with another one around it; the same object, since those who
+        opened the block hold it."""
         assert self.inside is not None
         self.__init__(self.inside(outside.modes), outside._token, self.inside, outside)  # type: ignore[misc]
         return self
@@ -298,7 +337,8 @@ def put(modes: Modes) -> None:
 
 
 def section(function: F) -> F:
-    """Decorates a function whose changes of modes, and those of whatever it calls, end with it (see Note [Sections])."""
+    """Decorates a function whose changes of modes, and those of whatever it calls, end with it
+    (see Note [Sections])."""
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -315,14 +355,15 @@ def section(function: F) -> F:
 
 
 def _forget_since(youngest: int) -> None:
-    """Forget the transforms and dual levels that this thread has opened since, if an interrupt kept somebody from it."""
+    """Forget the transforms and dual levels that this thread has opened since, if an interrupt
+    kept somebody from it."""
     here = get_ident()
     for number, stacks in process.open.copy().items():
         if number > youngest and stacks.thread == here and number not in process.reopened:
             process.open.pop(number, None)
 
 
-# ----- blocks ------------------------------------------------------------------------------------------------------------
+# ----- blocks ---------------------------------------------------------------------------------------------------------
 
 
 class Block:
@@ -347,8 +388,9 @@ class Block:
         self.change(made)
         return made
 
-    #: What is to be done before the block is entered, where it may be refused, and after it has been left. Subclasses define these and
-    #: leave `__enter__` alone: one that called this one could be interrupted after it, when nobody is left to leave the block.
+    #: What is to be done before the block is entered, where it may be refused, and after it has been left. Subclasses
+    #: define these and leave `__enter__` alone: one that called this one could be interrupted after it, when nobody
+    #: is left to leave the block.
     begin: ClassVar[Callable[[Any], None] | None] = None
     end: ClassVar[Callable[[Any], None] | None] = None
 
@@ -379,7 +421,8 @@ class Block:
 
 
 def open_block(inside: Callable[[Modes], Modes], outside: Scope) -> Scope:
-    """Enter a block whose modes are made from those of `outside`, which is in force; the scope goes into `close_block`."""
+    """Enter a block whose modes are made from those of `outside`, which is in force; the scope
+    goes into `close_block`."""
     made = Scope(inside(outside.modes), outside._token, inside, outside)
     restore(made)
     return made
@@ -406,7 +449,7 @@ def close_block(block: Scope) -> None:
     restore(below)
 
 
-# ----- the door to the record in force -----------------------------------------------------------------------------------
+# ----- the door to the record in force --------------------------------------------------------------------------------
 
 if TYPE_CHECKING:
     _Fields = Modes
@@ -417,7 +460,8 @@ else:
 class ThreadState(_Fields):
     """`thread.levels` is the field of the record in force, and setting it puts a changed record in force.
 
-    The attributes below are the process's modes for debugging (see Note [What is remembered when]); they are set on this class.
+    The attributes below are the process's modes for debugging (see Note [What is remembered when]);
+    they are set on this class.
     """
 
     anomaly: bool = False
@@ -441,7 +485,9 @@ def _field(name: str) -> property:
         put(made)
 
     names = {"current": _current, "settled": _settled}
-    return property(eval(f"lambda self: (found if not (found := current()).closed else settled()).modes.{name}", names), write)
+    return property(
+        eval(f"lambda self: (found if not (found := current()).closed else settled()).modes.{name}", names), write
+    )
 
 
 for _name in Modes.__slots__[2:]:
@@ -454,22 +500,24 @@ next_level_number = itertools.count(1).__next__
 
 
 def birth() -> int:
-    """What `Meta.made_in` is of a tensor that is made now: the innermost transform of this thread; in one that has opened none, the
-    youngest of all, since it may be at work for the thread that did (see Note [Threads inside transforms])."""
+    """What `Meta.made_in` is of a tensor that is made now: the innermost transform of this thread; in one
+    that has opened none, the youngest of all, since it may be at work for the thread that did (see Note
+    [Threads inside transforms])."""
     levels = modes().levels
     return levels[-1].number if levels else process.youngest
 
 
 def note_open(number: int, state: Modes) -> None:
-    """Let all threads know of a transform or dual level that this one has just pushed, with the modes that are then in force."""
+    """Let all threads know of a transform or dual level that this one has just pushed, with the modes
+    that are then in force."""
     process.open[number] = _stacks(Stacks, (state.levels, state.dual_stack, get_ident()))
     if number > process.youngest:
         process.youngest = number
 
 
 def silenced(state: Modes, level: Level | None, dual: int = 0) -> Level | None:
-    """The outermost grad transform inside a level and a dual level that was opened under no_grad, None if there is none. It records for
-    itself; what concerns none of its tensors is computed as it would be around it."""
+    """The outermost grad transform inside a level and a dual level that was opened under no_grad, None if there is
+    none. It records for itself; what concerns none of its tensors is computed as it would be around it."""
     if state.grad_enabled:
         number = dual if level is None or dual > level.number else level.number
         for inner in state.levels:
@@ -482,9 +530,10 @@ class joined:
     """This thread inside a transform that another one has opened.
 
     Note [Threads inside transforms]
-    A transform belongs to the thread that opened it, and its tensors may go anywhere: a pool maps a function over them. An op that
-    meets a tensor of a level that is open elsewhere runs inside that level, as it would there. Levels this thread has opened itself
-    are inside of it if they are younger, as they would be in one thread. Modes (no_grad, hooks) stay this thread's own.
+    A transform belongs to the thread that opened it, and its tensors may go anywhere: a pool maps a function over them.
+    An op that meets a tensor of a level that is open elsewhere runs inside that level, as it would there. Levels this
+    thread has opened itself are inside of it if they are younger, as they would be in one thread. Modes (no_grad,
+    hooks) stay this thread's own.
     """
 
     __slots__ = ("number", "outside")
@@ -507,19 +556,22 @@ class joined:
         del self.outside  # see Note [Sections]
 
     def _stacks(self) -> tuple[tuple[Level, ...], tuple[int, ...]]:
-        """Those of the thread that opened it, as they are now: what is made inside the innermost may take its values."""
+        """Those of the thread that opened it, as they are now: what is made inside the
+        innermost may take its values."""
         still_open = process.open.copy()
         if self.number in still_open:
             owner = still_open[self.number].thread
             for levels, duals, opener in reversed(still_open.values()):
                 if opener == owner and (self.number in duals or any(level.number == self.number for level in levels)):
                     return levels, duals
-        raise RuntimeError("a function transform of another thread ended while this one worked inside it. Wait for threads before.")
+        raise RuntimeError(
+            "a function transform of another thread ended while this one worked inside it. Wait for threads before."
+        )
 
 
 class noting_joins:
-    """The transforms and dual levels that this thread is in while a block runs: its own, and those of other threads inside which its ops
-    had to run."""
+    """The transforms and dual levels that this thread is in while a block runs: its own, and those of other threads
+    inside which its ops had to run."""
 
     __slots__ = ("before", "found")
 
@@ -544,7 +596,8 @@ class noting_joins:
 
 
 class reopened:
-    """The transforms and dual levels that were open when something ran, for running it again when they may have been closed."""
+    """The transforms and dual levels that were open when something ran, for running it again when
+    they may have been closed."""
 
     __slots__ = ("outside", "stacks")
 
@@ -583,7 +636,7 @@ def switch_grad(value: bool) -> bool:
     return was
 
 
-# ----- modes of the process ----------------------------------------------------------------------------------------------
+# ----- modes of the process -------------------------------------------------------------------------------------------
 
 
 def enter_process() -> None:

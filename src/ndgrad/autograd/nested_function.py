@@ -1,7 +1,7 @@
 """Custom functions of nested structures: dicts, lists and tuples of tensors in, and others out.
 
-A Function takes and returns tensors side by side. Here structures are flattened on the way in and built again on the way out, and
-backward is given, and returns, structures of the same shape.
+A Function takes and returns tensors side by side. Here structures are flattened on the way in and built again on the
+way out, and backward is given, and returns, structures of the same shape.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from ndgrad.pytree import tree_flatten, tree_unflatten
 class NestedIOFunction(Function):
     """A Function whose arguments and results are nested structures.
 
-    Define `forward_extended(ctx, *args)` and `backward_extended(ctx, *grads)`. Backward gets the gradients in the structure of the
-    results, and returns a tuple, one entry per argument, each of the argument's structure with gradients (or None) in the place of its
-    leaves, or None for a whole argument.
+    Define `forward_extended(ctx, *args)` and `backward_extended(ctx, *grads)`. Backward gets the gradients in the
+    structure of the results, and returns a tuple, one entry per argument, each of the argument's structure with
+    gradients (or None) in the place of its leaves, or None for a whole argument.
 
     >>> import ndgrad
     >>> class Scaled(ndgrad.autograd.function.NestedIOFunction):
@@ -38,7 +38,10 @@ class NestedIOFunction(Function):
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         if kwargs:
-            raise TypeError(f"{cls.__name__}.apply() takes positional arguments only, and got {', '.join(kwargs)}. Put them in order.")
+            raise TypeError(
+                f"{cls.__name__}.apply() takes positional arguments only, and got {', '.join(kwargs)}. "
+                "Put them in order."
+            )
         leaves, spec = tree_flatten(args)
         shapes: list[Any] = []
         results = super().apply(spec, shapes, *leaves)
@@ -60,8 +63,8 @@ class NestedIOFunction(Function):
         specs = ctx._nested_input.children_specs
         if len(made) != len(specs):
             raise RuntimeError(
-                f"{function.__name__}.backward_extended returned {len(made)} gradients for {len(specs)} arguments. Return one per "
-                "argument, each of its argument's structure, or None."
+                f"{function.__name__}.backward_extended returned {len(made)} gradients for {len(specs)} arguments. "
+                "Return one per argument, each of its argument's structure, or None."
             )
         flat: list[Any] = []
         for spec, g in zip(specs, made, strict=True):

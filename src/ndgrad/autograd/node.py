@@ -2,9 +2,9 @@
 
 A node stands for one recorded op and knows how to turn the gradient of its outputs into gradients of its inputs.
 Ordinary nodes are made on every differentiable eager op, so making one must be cheap: slots, no `__init__`, a class
-per op with `apply` generated from the op's rules (see ndgrad.autograd.generate). `make_node` is the one function that makes them (the
-generated functions have the same lines written out). Anything a node rarely has (hooks, metadata, a forward traceback) hangs on
-`extra`. `route` says how the engine runs the node.
+per op with `apply` generated from the op's rules (see ndgrad.autograd.generate). `make_node` is the one function that
+makes them (the generated functions have the same lines written out). Anything a node rarely has (hooks, metadata, a
+forward traceback) hangs on `extra`. `route` says how the engine runs the node.
 
 An edge is the node itself when it leads to output 0, and an `Edge(node, input_nr)` otherwise.
 """
@@ -25,11 +25,13 @@ next_sequence_number = itertools.count().__next__
 #: Gradient accumulators run as soon as they are ready.
 FIRST = float("inf")
 
-#: How the engine runs a node (`Node.route`): by `apply`, which takes one gradient (or those of all outputs) and gives one per input;
+#: How the engine runs a node (`Node.route`): by `apply`, which takes one gradient (or those of all
+#: outputs) and gives one per input;
 RULE = 0
 #: by `apply_one`: an elementwise op of one argument, so the gradient has one shape on both sides and there is one edge;
 UNARY = 1
-#: by the engine's `run_node`: reads and writes of parts, most ops of several outputs, leaves, custom functions, nodes with hooks.
+#: by the engine's `run_node`: reads and writes of parts, most ops of several outputs, leaves, custom
+#: functions, nodes with hooks.
 GENERAL = 2
 
 
@@ -39,8 +41,8 @@ class Sizes:
     __slots__ = ("small_read",)
 
     def __init__(self) -> None:
-        #: A read of a part of an array with fewer runs by its rule: to make zeros of the whole and add them is quicker than to look for
-        #: the gradient to which the part could be added (see ndgrad.autograd.parts).
+        #: A read of a part of an array with fewer runs by its rule: to make zeros of the whole and add them is quicker
+        #: than to look for the gradient to which the part could be added (see ndgrad.autograd.parts).
         self.small_read = 1024
 
 
@@ -87,7 +89,8 @@ class Node:
     first_route: ClassVar[int] = GENERAL
     #: Whether missing gradients of some outputs arrive as zeros.
     materialize_grads: bool = True
-    #: Whether the node runs though no output has a gradient: the rules of ops are linear, a user's backward may be anything.
+    #: Whether the node runs though no output has a gradient: the rules of ops are linear, a user's
+    #: backward may be anything.
     runs_undefined: ClassVar[bool] = False
     #: Whether its backward runs a pass of its own, which may reach what no edge leads to (reentrant checkpoints).
     has_inner_pass: ClassVar[bool] = False
@@ -126,7 +129,9 @@ class Node:
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        return tuple((None, 0) if e is None else (e.node, e.input_nr) if e.__class__ is Edge else (e, 0) for e in self.next)
+        return tuple(
+            (None, 0) if e is None else (e.node, e.input_nr) if e.__class__ is Edge else (e, 0) for e in self.next
+        )
 
     @property
     def metadata(self) -> dict[str, Any]:

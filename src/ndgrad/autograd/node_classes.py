@@ -1,6 +1,7 @@
 """Node classes made from the table: slots for what an op's rules name, and `apply`, the rules on raw arrays.
 
-As in ndgrad.autograd.generate the code is written once per op, for the lane of an ordinary backward; the other lanes use `RuleNode`'s.
+As in ndgrad.autograd.generate the code is written once per op, for the lane of an ordinary backward; the
+other lanes use `RuleNode`'s.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from ndgrad.autograd.generate import (
     returns_parts,
     save_plan,
 )
+from ndgrad.autograd.kept import FREED, Packed
 from ndgrad.autograd.node import UNARY, MultiNode, Node
-from ndgrad.autograd.saved import FREED, Packed, RuleNode, unpack_raw
+from ndgrad.autograd.saved import RuleNode, unpack_raw
 from ndgrad.autograd.saved_access import show_saved
 from ndgrad.ops.table import VARIABLE, Op, parameter_names
 
@@ -71,8 +73,9 @@ def _make_release(plan: SavePlan) -> Callable[[Any], None]:
 class Apply:
     """The source of `apply` on raw arrays: read what was saved, run the rules of the inputs that need a gradient.
 
-    In it, n is the node and g the gradient, or those of several outputs; e_x is the edge of an argument x, g_x its gradient, and what was
-    saved of it is called x. With `one`, only the first argument has a gradient, and it is returned bare.
+    In it, n is the node and g the gradient, or those of several outputs; e_x is the edge of an argument x,
+    g_x its gradient, and what was saved of it is called x. With `one`, only the first argument has a
+    gradient, and it is returned bare.
     """
 
     def __init__(self, op: Op, plan: SavePlan, one: bool) -> None:
@@ -84,26 +87,49 @@ class Apply:
         self.unpack = [", ".join(several) + ", = g"] if several else []
         held = plan.arrays + plan.outs
         #: what a rule is given for the names of its parameters
-        self.where = {**{n: n for n in [*held, *several, "g", "ops"]}, "t": "g", **{s: f"n.{s}" for s in plan.settings + plan.facts}}
+        self.where = {
+            **{n: n for n in [*held, *several, "g", "ops"]},
+            "t": "g",
+            **{s: f"n.{s}" for s in plan.settings + plan.facts},
+        }
         self.where["needs"] = _tuple(f"e_{a} is not None" for a in self.differentiable)
         self.release = guarded("not keep", [f"n.{name} = FREED" for name in held]) if held else []
         self.scope: dict[str, Any] = {}
 
     def make(self) -> Callable[..., Any]:
-        edges = [", ".join(f"e_{a}" for a in self.differentiable) + ", = n.next"] if len(self.differentiable) > 1 else []
+        edges = (
+            [", ".join(f"e_{a}" for a in self.differentiable) + ", = n.next"] if len(self.differentiable) > 1 else []
+        )
         body = [*self.precision(), *edges, *self.saved(), *self.unpack]
         body += self.joint_rule() if self.op.joint_rule is not None else self.rules()
         scope: dict[str, Any] = {"Tensor": registry.Tensor}
-        scope |= {"FACES": FACES, "FREED": FREED, "Packed": Packed, "unpack_raw": unpack_raw, "HALF": HALF, **self.scope}
+        scope |= {
+            "FACES": FACES,
+            "FREED": FREED,
+            "Packed": Packed,
+            "unpack_raw": unpack_raw,
+            "HALF": HALF,
+            **self.scope,
+        }
         scope |= {"F64": _REAL[0], "F32": _REAL[1], "general": RuleNode.apply}
-        return compile_source("apply", "def apply(n, g, ops, keep=True):\n" + "".join(f"    {line}\n" for line in body), scope)
+        return compile_source(
+            "apply", "def apply(n, g, ops, keep=True):\n" + "".join(f"    {line}\n" for line in body), scope
+        )
 
     def precision(self) -> list[str]:
         """Lines that leave halves to the general form, and find out whether (c) numbers are complex."""
         leave = ["if d.char in HALF:", f"    return general(n, g, ops, keep){'[0]' if self.one else ''}"]
         if self.conjugates:
-            return ["d = n.dtype", "c = False", *guarded("d is not F64 and d is not F32", [*leave, "c = d.kind == 'c'"])]
-        return ["d = n.dtype", *guarded("d is not F64 and d is not F32", leave)] if self.plan.arrays or self.plan.outs else []
+            return [
+                "d = n.dtype",
+                "c = False",
+                *guarded("d is not F64 and d is not F32", [*leave, "c = d.kind == 'c'"]),
+            ]
+        return (
+            ["d = n.dtype", *guarded("d is not F64 and d is not F32", leave)]
+            if self.plan.arrays or self.plan.outs
+            else []
+        )
 
     def saved(self) -> list[str]:
         """Lines that read what the rules of the inputs that have an edge name."""
@@ -135,7 +161,10 @@ class Apply:
         body += self.release
         pack = _bare if self.one else _tuple
         if self.conjugates:
-            body += ["if c:", f"    return {pack(f'g_{a} if g_{a} is None else g_{a}.conj()' for a in self.differentiable)}"]
+            body += [
+                "if c:",
+                f"    return {pack(f'g_{a} if g_{a} is None else g_{a}.conj()' for a in self.differentiable)}",
+            ]
         return [*body, f"return {pack(f'g_{a}' for a in self.differentiable)}"]
 
 
@@ -153,7 +182,9 @@ def _make_apply_of_many(op: Op, plan: SavePlan) -> Callable[..., Any]:
     """`apply` for an op that joins arrays: one rule for all of them."""
     assert op.joint_rule is not None
     rule, names = op.joint_rule
-    where = {"g": "g", "ops": "ops", "needs": "tuple([e is not None for e in n.next])"} | {s: f"n.{s}" for s in plan.settings + plan.facts}
+    where = {"g": "g", "ops": "ops", "needs": "tuple([e is not None for e in n.next])"} | {
+        s: f"n.{s}" for s in plan.settings + plan.facts
+    }
     source = f"def apply(n, g, ops, keep=True):\n    return rule({', '.join(where[name] for name in names)})\n"
     return compile_source("apply", source, {"rule": rule})
 
@@ -187,7 +218,8 @@ def _tuple(parts: Any) -> str:
 
 
 def _read_saved_input(name: str) -> list[str]:
-    """Lines that read a saved tensor, of either face, whose memory is as it was, or a number; `unpack_raw` reads all else."""
+    """Lines that read a saved tensor, of either face, whose memory is as it was, or a number;
+    `unpack_raw` reads all else."""
     kind = f"{name}.__class__"
     return [
         f"{name} = n.{name}",

@@ -1,7 +1,7 @@
 """What an op says when the array library refuses its arguments.
 
-NumPy's own words name ufuncs and casting rules. The errors here say which op got which shapes and dtypes and what to do. They are made only
-once something has failed, so they cost nothing.
+NumPy's own words name ufuncs and casting rules. The errors here say which op got which shapes and dtypes and what to
+do. They are made only once something has failed, so they cost nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from ndgrad.ops.errors import DomainError, DtypeError, ShapeError
 
 
 def after_failure(op: Any, args: tuple[Any, ...], settings: dict[str, Any], error: Exception) -> Any:
-    """What the op gives after all, if it failed for want of values on the meta device; else its `error` is raised, explained."""
+    """What the op gives after all, if it failed for want of values on the meta device; else its
+    `error` is raised, explained."""
     arrays = [a._array if isinstance(a, Variable) else a for a in args]
     if any(isinstance(a, MetaArray) for a in arrays) and not op.needs_values:
         return run_on_stand_ins(op.forward_for(np), arrays, settings)
@@ -42,12 +43,19 @@ def explain(op: Any, args: tuple[Any, ...], error: Exception) -> Exception:
                 "Reshape or expand one of the tensors."
             )
         if "negative integer powers" in str(error):
-            return DomainError(f"{op.name}(): Integers to negative integer powers are not allowed. Convert the base to a float dtype.")
-    if isinstance(error, np.exceptions.DTypePromotionError) or (isinstance(error, TypeError) and _is_about_dtypes(error)):
+            return DomainError(
+                f"{op.name}(): Integers to negative integer powers are not allowed. Convert the base to a float dtype."
+            )
+    if isinstance(error, np.exceptions.DTypePromotionError) or (
+        isinstance(error, TypeError) and _is_about_dtypes(error)
+    ):
         if op.refuses_bool is not None and all(_dtype(a) in ("bool", "int") for a in args):
             return DtypeError(f"{op.name}(): {op.refuses_bool}")
         dtypes = ", ".join(map(_dtype, args))
-        return DtypeError(f'{op.name}(): "{op.name}" is not implemented for {dtypes}. Convert with .to() to a dtype it is defined for.')
+        return DtypeError(
+            f'{op.name}(): "{op.name}" is not implemented for {dtypes}. '
+            "Convert with .to() to a dtype it is defined for."
+        )
     return error
 
 
@@ -58,7 +66,10 @@ def _mismatch(shapes: list[tuple[int, ...]]) -> str | None:
             for position, (m, n) in enumerate(zip(a[::-1], b[::-1], strict=False), start=1):
                 if m != n and 1 not in (m, n):
                     dimension = max(len(a), len(b)) - position
-                    return f"The size of tensor a ({m}) must match the size of tensor b ({n}) at non-singleton dimension {dimension}"
+                    return (
+                        f"The size of tensor a ({m}) must match the size of tensor b ({n}) "
+                        f"at non-singleton dimension {dimension}"
+                    )
     return None
 
 

@@ -1,11 +1,11 @@
 """Seeing every op below autograd: what profilers, dispatch modes and the compiler's recorder are made of.
 
-An observer is called instead of an op's forward function, with a function that runs it. In-place writes come to it too, as ops of
-their own (`mul_`). While one is active, backward runs its rules on tensors, so that the ops of the backward pass are seen as well as
-those of the forward.
+An observer is called instead of an op's forward function, with a function that runs it. In-place writes come to it too,
+as ops of their own (`mul_`). While one is active, backward runs its rules on tensors, so that the ops of the backward
+pass are seen as well as those of the forward.
 
-A dispatch mode is an observer that is handed tensors and may answer with others. It runs below autograd: what it computes is not
-recorded, and the node of the op it was called for is made from its answer.
+A dispatch mode is an observer that is handed tensors and may answer with others. It runs below autograd: what it
+computes is not recorded, and the node of the op it was called for is made from its answer.
 """
 
 from __future__ import annotations
@@ -59,14 +59,19 @@ def observed_forward(op: Any, library: Any, args: tuple[Any, ...], arrays: list[
     """Run an op's forward function under all observers."""
     if process.dispatching and dispatch_types(args):
         return _under_observers(
-            op, args, arrays, settings, lambda: checked(op, "the dispatch of a tensor subclass", dispatched(op, args, settings))
+            op,
+            args,
+            arrays,
+            settings,
+            lambda: checked(op, "the dispatch of a tensor subclass", dispatched(op, args, settings)),
         )
-
 
     return _under_observers(op, args, arrays, settings, lambda: run_forward(op, library, args, arrays, settings))
 
 
-def observed_write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], perform: Callable[[], None]) -> None:
+def observed_write(
+    op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], perform: Callable[[], None]
+) -> None:
     """Perform a write under all observers, who see the in-place form of the op."""
     arguments = (target, *args)
 
@@ -81,15 +86,24 @@ def observed_write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[s
     _under_observers(in_place_form(op), arguments, arrays, settings, run)
 
 
-def _under_observers(op: Any, args: tuple[Any, ...], arrays: list[Any], settings: dict[str, Any], bottom: Callable[[], Any]) -> Any:
+def _under_observers(
+    op: Any, args: tuple[Any, ...], arrays: list[Any], settings: dict[str, Any], bottom: Callable[[], Any]
+) -> Any:
     stack = thread.observers
     return _run_from(len(stack) - 1, stack, op, args, arrays, settings, bottom) if stack else bottom()
 
 
 def _run_from(
-    position: int, stack: Any, op: Any, args: tuple[Any, ...], arrays: list[Any], settings: dict[str, Any], bottom: Callable[[], Any]
+    position: int,
+    stack: Any,
+    op: Any,
+    args: tuple[Any, ...],
+    arrays: list[Any],
+    settings: dict[str, Any],
+    bottom: Callable[[], Any],
 ) -> Any:
-    """The answer of one observer, or of those outside it. No closure that knows itself: it would be a cycle that holds the arrays."""
+    """The answer of one observer, or of those outside it. No closure that knows itself: it would be a cycle
+    that holds the arrays."""
     if position < 0:
         return bottom()
     observer = stack[position]
@@ -99,8 +113,16 @@ def _run_from(
         if isinstance(observer, DispatchMode):
             return checked(op, type(observer).__name__, observer._handle(op, args, settings))
         if getattr(observer, "wants_tensors", False):
-            return observer(op, args, arrays, settings, lambda: _arrays(_run_from(position - 1, stack, op, args, arrays, settings, bottom)))
-        return observer(op, arrays, settings, lambda: _arrays(_run_from(position - 1, stack, op, args, arrays, settings, bottom)))
+            return observer(
+                op,
+                args,
+                arrays,
+                settings,
+                lambda: _arrays(_run_from(position - 1, stack, op, args, arrays, settings, bottom)),
+            )
+        return observer(
+            op, arrays, settings, lambda: _arrays(_run_from(position - 1, stack, op, args, arrays, settings, bottom))
+        )
     finally:
         restore(outside)
         del outside
@@ -112,14 +134,14 @@ def _arrays(out: Any) -> Any:
     return out._array if isinstance(out, Variable) and not has_dispatch(type(out)) else out
 
 
-# ----- dispatch modes ----------------------------------------------------------------------------------------------------
+# ----- dispatch modes -------------------------------------------------------------------------------------------------
 
 
 class DispatchMode(Block):
     """A context that sees, and may replace, every op below autograd.
 
-    Override `__ndgrad_dispatch__(func, types, args, kwargs)` (or torch's `__torch_dispatch__`). `func` is the op: call it to go on
-    with the modes outside this one. `args` are the tensors of the call, `kwargs` its settings.
+    Override `__ndgrad_dispatch__(func, types, args, kwargs)` (or torch's `__torch_dispatch__`). `func` is the op: call
+    it to go on with the modes outside this one. `args` are the tensors of the call, `kwargs` its settings.
 
     >>> import ndgrad
     >>> from ndgrad.utils._python_dispatch import DispatchMode
@@ -137,12 +159,17 @@ class DispatchMode(Block):
     def __init__(self, *args: Any) -> None:
         pass
 
-    def __ndgrad_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __ndgrad_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         return self.__torch_dispatch__(func, types, args, kwargs)
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         raise NotImplementedError(
-            f"{type(self).__name__} overrides neither __ndgrad_dispatch__ nor __torch_dispatch__, so it cannot handle {func!r}."
+            f"{type(self).__name__} overrides neither __ndgrad_dispatch__ nor __torch_dispatch__, "
+            f"so it cannot handle {func!r}."
         )
 
     names_itself = True
@@ -172,7 +199,10 @@ def checked(op: Any, who: str, answer: Any) -> Any:
     if op.outputs == 1:
         return _payload(op, who, answer)
     if not isinstance(answer, (tuple, list)):
-        raise TypeError(f"{who} answered {type(answer).__name__} to {op.name}, which has several results. Return a tuple of tensors.")
+        raise TypeError(
+            f"{who} answered {type(answer).__name__} to {op.name}, which has several results. "
+            "Return a tuple of tensors."
+        )
     return tuple(_payload(op, who, a) for a in answer)
 
 
@@ -180,8 +210,12 @@ def _payload(op: Any, who: str, answer: Any) -> Any:
     if isinstance(answer, Variable):
         return answer
     if answer is NotImplemented:
-        raise TypeError(f"{who} answered NotImplemented to {op.name}, and nobody else is asked. Call func(*args, **kwargs).")
-    raise RuntimeError(f"{who} answered {type(answer).__name__} to {op.name}, whose result is a tensor. Return a tensor.")
+        raise TypeError(
+            f"{who} answered NotImplemented to {op.name}, and nobody else is asked. Call func(*args, **kwargs)."
+        )
+    raise RuntimeError(
+        f"{who} answered {type(answer).__name__} to {op.name}, whose result is a tensor. Return a tensor."
+    )
 
 
 class InPlaceForm:
@@ -230,8 +264,8 @@ class Factory:
     def __call__(self, *args: Any, **settings: Any) -> Any:
         if args != self.args or settings != self.settings:
             raise RuntimeError(
-                f"a dispatch mode called {self.name} with other arguments than it was given. Make another tensor by its public function "
-                f"(ndgrad.{self.name}) and return that."
+                f"a dispatch mode called {self.name} with other arguments than it was given. "
+                f"Make another tensor by its public function (ndgrad.{self.name}) and return that."
             )
         return wrap(registry.Tensor, observed_factory(self.name, self.array))
 
@@ -248,8 +282,8 @@ def observed_factory(name: str, array: Any) -> Any:
     out = _arrays(_under_observers(made, made.args, list(made.args), made.settings, lambda: array))
     if tuple(out.shape) != tuple(array.shape) or out.dtype != array.dtype:
         raise RuntimeError(
-            f"a dispatch mode answered a tensor of shape {tuple(out.shape)} and {out.dtype} to {name}, which makes one of shape "
-            f"{tuple(array.shape)} and {array.dtype}. Answer one of the same."
+            f"a dispatch mode answered a tensor of shape {tuple(out.shape)} and {out.dtype} to {name}, "
+            f"which makes one of shape {tuple(array.shape)} and {array.dtype}. Answer one of the same."
         )
     return out
 
@@ -260,7 +294,7 @@ def in_place_form(op: Any) -> InPlaceForm:
     return InPlaceForm(op)
 
 
-# ----- recording ---------------------------------------------------------------------------------------------------------
+# ----- recording ------------------------------------------------------------------------------------------------------
 
 
 class Call(NamedTuple):
@@ -301,7 +335,8 @@ class Recording:
         arguments = tuple(self._reference(a) for a in arrays)
         results = tuple(self._define(o) for o in (out if isinstance(out, (tuple, list)) else (out,)))
         if isinstance(op, Factory):
-            op = Factory(op.name, op.array.copy())  # later writes change the array that was made, not what is made again
+            # later writes change the array that was made, not what is made again
+            op = Factory(op.name, op.array.copy())
         self.calls.append(Call(op, arguments, settings, results))
         return out
 

@@ -28,8 +28,8 @@ def refuse_out(name: str, *arguments: Any) -> None:
     if (lost := stake_of(t)) == TANGENT:
         kind, what = NotImplementedError, "forward mode"
     raise kind(
-        f"{name}(): functions with out=... arguments don't support {what}, but one of the arguments (shape {tuple(t.shape)}) {lost}. "
-        "Call it without out=, or on a detached tensor."
+        f"{name}(): functions with out=... arguments don't support {what}, but one of the arguments (shape "
+        f"{tuple(t.shape)}) {lost}. Call it without out=, or on a detached tensor."
     )
 
 

@@ -1,16 +1,18 @@
 """Gradients of parts: what a read or a write of a part costs in backward.
 
 Note [Gradients of parts]
-The gradient of `x[i]` with respect to `x` is zero but for one part. Made in full, it would cost as much as `x` is large, and a
-loop over a buffer of n elements would cost n^2. So a node that `reads` a part adds its gradient in place to that part of the
-gradient that the producer of `x` has already received, if the engine owns that (see the engine's Note [Owned gradients]). Only
-the first read of an array makes zeros, which the engine then owns. On the way, whole views (`x.reshape(...)[i]`, `x.T[i]`) are
-passed through: the part is looked up in the gradient by the same steps, and the views' own nodes get nothing.
+The gradient of `x[i]` with respect to `x` is zero but for one part. Made in full, it would cost as much as `x` is
+large, and a loop over a buffer of n elements would cost n^2. So a node that `reads` a part adds its gradient in place
+to that part of the gradient that the producer of `x` has already received, if the engine owns that (see the engine's
+Note [Owned gradients]). Only the first read of an array makes zeros, which the engine then owns. On the way, whole
+views (`x.reshape(...)[i]`, `x.T[i]`) are passed through: the part is looked up in the gradient by the same steps, and
+the views' own nodes get nothing.
 
-A node that writes a part (`consumes`: CopySlices, index_put) changes just that part of the gradient it owns, and hands it on.
+A node that writes a part (`consumes`: CopySlices, index_put) changes just that part of the gradient
+it owns, and hands it on.
 
-The same holds on tensors (create_graph, transforms), where adding in place is a recorded write, itself part of the graph of
-the next order. There a small gradient is added out of place, which is quicker.
+The same holds on tensors (create_graph, transforms), where adding in place is a recorded write, itself part of the
+graph of the next order. There a small gradient is added out of place, which is quicker.
 """
 
 from __future__ import annotations
@@ -31,11 +33,17 @@ SMALL = 4096
 
 
 def add_to_part(task: Any, node: Any, g: Any) -> bool:
-    """Add the gradient of a read to its part of the gradient that the producer has received; False if the engine owns none there."""
+    """Add the gradient of a read to its part of the gradient that the producer has received; False if the
+    engine owns none there."""
     views: list[Any] = []
     e = node.next[0]
     while e not in task.owned:
-        if e.__class__ is Edge or not e.passes_parts or e.extra is not None or (task.wanted is not None and e in task.wanted):
+        if (
+            e.__class__ is Edge
+            or not e.passes_parts
+            or e.extra is not None
+            or (task.wanted is not None and e in task.wanted)
+        ):
             return False
         views.append(e)
         e = e.next[0]
@@ -51,7 +59,8 @@ def _add_arrays(whole: Any, views: list[Any], node: Any, g: Any, ops: Any) -> bo
     part = whole
     for view in reversed(views):
         part = view.op.forward_for(ops.np)(part, **view.settings())
-    if views and not np.may_share_memory(part, whole):  # a reshape of a gradient that lies in memory otherwise than the tensor
+    # a reshape of a gradient that lies in memory otherwise than the tensor
+    if views and not np.may_share_memory(part, whole):
         return False
     view_op = node.op.copies_part or (node.op if node.op.partial_view else None)
     if view_op is not None:
@@ -79,7 +88,8 @@ def _add_tensors(whole: Any, views: list[Any], node: Any, g: Any, payloads: bool
 
 
 def may_write(whole: Any, g: Any) -> bool:
-    """Whether a gradient that is a tensor, and owned, is better changed in place by `g`: large, plain, and of the same level."""
+    """Whether a gradient that is a tensor, and owned, is better changed in place by `g`: large, plain,
+    and of the same level."""
     if whole.numel() < SMALL or process.dispatching or thread.observers or registry.interpreters:
         return False
     if whole.__class__ not in FACES or g.__class__ not in FACES:

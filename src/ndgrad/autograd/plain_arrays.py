@@ -41,19 +41,19 @@ def _plain(array: Any) -> NDArray[Any]:
     """The ndarray under a subclass, where that loses nothing."""
     if isinstance(array, np.ma.MaskedArray):
         raise TypeError(
-            f"a masked array of shape {array.shape} met a tensor, and its mask would be lost. Say what the masked places are: "
-            "m.filled(0.0), or ndgrad.numpy.where(m.mask, other, m.data)."
+            f"a masked array of shape {array.shape} met a tensor, and its mask would be lost. "
+            "Say what the masked places are: m.filled(0.0), or ndgrad.numpy.where(m.mask, other, m.data)."
         )
     if isinstance(array, np.matrix):
         raise TypeError(
-            f"a numpy.matrix of shape {array.shape} met a tensor, and its * is a matrix product while ours is elementwise. "
-            "Convert it with numpy.asarray(m), and write @ for the product."
+            f"a numpy.matrix of shape {array.shape} met a tensor, and its * is a matrix product while ours "
+            "is elementwise. Convert it with numpy.asarray(m), and write @ for the product."
         )
     if isinstance(array, np.generic):
         return np.asarray(array)
     if type(array).__array_ufunc__ is not np.ndarray.__array_ufunc__ or not isinstance(array, (np.memmap, np.recarray)):
         raise TypeError(
-            f"a {type(array).__module__}.{type(array).__qualname__} met a tensor, and what it adds to ndarray would be lost. "
-            "Convert it with numpy.asarray(x) if its plain values are meant."
+            f"a {type(array).__module__}.{type(array).__qualname__} met a tensor, and what it adds to ndarray would be "
+            "lost. Convert it with numpy.asarray(x) if its plain values are meant."
         )
     return array.view(np.ndarray)

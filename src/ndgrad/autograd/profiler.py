@@ -3,4 +3,6 @@
 from ndgrad.profiler.events import EventList, FunctionEvent, FunctionEventAvg
 from ndgrad.profiler.timing import _is_profiling, kineto_available, profile, record_function
 
-__all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "_is_profiling", "kineto_available", "profile", "record_function"]
+__all__ = [
+    "EventList", "FunctionEvent", "FunctionEventAvg", "_is_profiling", "kineto_available", "profile", "record_function",
+]  # fmt: skip

@@ -10,4 +10,7 @@ from ndgrad.profiler.events import (
     _format_time_share,
 )
 
-__all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "Interval", "_format_memory", "_format_time", "_format_time_share"]
+__all__ = [
+    "EventList", "FunctionEvent", "FunctionEventAvg", "Interval", "_format_memory", "_format_time",
+    "_format_time_share",
+]  # fmt: skip

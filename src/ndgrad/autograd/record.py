@@ -4,12 +4,13 @@
     forward    the op's function on the arrays
     wrap       a tensor around each result; a view knows its base, a result of inference mode its memory
     edges      where the gradients of the arguments go; without any, that is all
-    node       made by `make_node`, with its edges, and with what the rules of the arguments that have one name: inputs with the version of
-               their memory, outputs, settings, facts
+    node       made by `make_node`, with its edges, and with what the rules of the arguments that have one name: inputs
+               with the version of their memory, outputs, settings, facts
 
-This file does so for everything: any number of results, any level, hooks on saved tensors, classes with a dispatch of their own. The
-functions that ndgrad.autograd.generate writes are the same steps in straight-line code, for plain tensors while no mode is in force. Writes
-(ndgrad.autograd.inplace), transforms (ndgrad.autograd.levels) and custom functions make their nodes by the same functions.
+This file does so for everything: any number of results, any level, hooks on saved tensors, classes with a dispatch of
+their own. The functions that ndgrad.autograd.generate writes are the same steps in straight-line code, for plain
+tensors while no mode is in force. Writes (ndgrad.autograd.inplace), transforms (ndgrad.autograd.levels) and custom
+functions make their nodes by the same functions.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from ndgrad.arrays.library import is_raw_array, library_of
 from ndgrad.arrays.placement import CPU, device_of, moved
 from ndgrad.arrays.precision import FLOAT32, INEXACT, half_of, rounded
 from ndgrad.autograd.generate import FACES
+from ndgrad.autograd.kept import Packed, kept_in_level, kept_of_array, without_base
 from ndgrad.autograd.modes import Modes, birth, modes, process, thread
 from ndgrad.autograd.node import RULE, Edge, make_node, sizes
 from ndgrad.autograd.op_failures import after_failure
-from ndgrad.autograd.saved import Packed, hooks_for, kept_in_level, kept_of_array, without_base
+from ndgrad.autograd.saved import hooks_for
 from ndgrad.autograd.subclass import note_wrappers, unshared
 from ndgrad.autograd.variable import ESCAPED, Variable, edge, meta_of, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, kept_storage, storage_of
@@ -71,8 +73,8 @@ _BROUGHT = frozenset(("index", "indices", "mask"))
 
 
 def together(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments of an op on one device: beside arrays on a GPU, numbers, indices and masks are brought there from the CPU,
-    and other arrays refused. A copy goes to where its target is."""
+    """The arguments of an op on one device: beside arrays on a GPU, numbers, indices and masks are brought there from
+    the CPU, and other arrays refused. A copy goes to where its target is."""
     arrays = [a._array if isinstance(a, Variable) else a for a in args]
     if not any(isinstance(a, (np.ndarray, np.generic)) for a in arrays):  # the commonest case
         return args
@@ -87,8 +89,9 @@ def together(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
         name = op.args[min(i, len(op.args) - 1)]
         if op.name != "copy" and (here is not CPU or (arrays[i].ndim and name not in _BROUGHT)):
             raise RuntimeError(
-                f"{op.name}(): expected all tensors to be on the same device, and {name!r} (shape {tuple(arrays[i].shape)}) is on {here} "
-                f"while another argument is on {where}. Move one of them: t.to({str(where)!r})."
+                f"{op.name}(): expected all tensors to be on the same device, and {name!r} (shape "
+                f"{tuple(arrays[i].shape)}) is on {here} while another argument is on {where}. "
+                f"Move one of them: t.to({str(where)!r})."
             )
         out[i] = on_device(args[i], where, here) if isinstance(args[i], Variable) else moved(args[i], where)
     return tuple(out)
@@ -138,7 +141,9 @@ def finish(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[
     return tuple(results) if several else results[0]
 
 
-def _give_memory(r: Any, op: Any, args: tuple[Any, ...], settings: dict[str, Any], number: int, level: int, state: Modes) -> None:
+def _give_memory(
+    r: Any, op: Any, args: tuple[Any, ...], settings: dict[str, Any], number: int, level: int, state: Modes
+) -> None:
     """Let a result know whose memory it shares, or that it was made in inference mode."""
     if op.view and shares_memory(r._array, args[0]._array):
         make_view(r, args[0], op, settings, number, level)
@@ -151,8 +156,8 @@ def _give_memory(r: Any, op: Any, args: tuple[Any, ...], settings: dict[str, Any
 
 
 def _result(face: type[Any], payload: Any, args: tuple[Any, ...], level: int) -> Any:
-    """The tensor around a payload. Outside transforms, one that is a tensor itself is the answer of a dispatch mode, whose memory the
-    result shares, or of a class with a dispatch of its own, whose tensor is the result."""
+    """The tensor around a payload. Outside transforms, one that is a tensor itself is the answer of a dispatch mode,
+    whose memory the result shares, or of a class with a dispatch of its own, whose tensor is the result."""
     if level or not isinstance(payload, Variable):
         return wrap(face, payload)
     if payload.__class__ not in FACES:
@@ -208,7 +213,9 @@ def own_edge(a: Any, level: int) -> Any:
     return found if number == level else None
 
 
-def node_of(op: Any, by_name: dict[str, Any], settings: dict[str, Any], edges: tuple[Any, ...], like: Any, level: int) -> Any:
+def node_of(
+    op: Any, by_name: dict[str, Any], settings: dict[str, Any], edges: tuple[Any, ...], like: Any, level: int
+) -> Any:
     """The node of a call whose (first) result is, or will be, like the payload `like`, with its inputs saved."""
     cls = op.level_node_class if level else op.node_class
     shape, dtype = (tuple(like.shape), payload_dtype(like)) if isinstance(like, Variable) else (like.shape, like.dtype)
@@ -225,12 +232,15 @@ def _size(t: Any) -> int:
     return sizes.small_read if isinstance(array, Variable) else array.size
 
 
-def _recorded(op: Any, args: tuple[Any, ...], settings: dict[str, Any], results: list[Any], edges: tuple[Any, ...], level: int) -> Any:
+def _recorded(
+    op: Any, args: tuple[Any, ...], settings: dict[str, Any], results: list[Any], edges: tuple[Any, ...], level: int
+) -> Any:
     """The node of a call that has been made."""
     node = node_of(op, op.bind(args), settings, edges, results[0]._array, level)
     if op.outputs != 1:
         node.metadata_of_outputs = [
-            None if i in op.discrete_outputs else (tuple(r._array.shape), payload_dtype(r._array)) for i, r in enumerate(results)
+            None if i in op.discrete_outputs else (tuple(r._array.shape), payload_dtype(r._array))
+            for i, r in enumerate(results)
         ]
     for name in node.plan.needed(edges)[1]:
         save_output(node, name, results[int(name[3:] or 0)])
@@ -241,7 +251,7 @@ def _recorded(op: Any, args: tuple[Any, ...], settings: dict[str, Any], results:
     return node
 
 
-# ----- what a node keeps ------------------------------------------------------------------------------------------------
+# ----- what a node keeps ----------------------------------------------------------------------------------------------
 
 
 def save_inputs(node: Any, by_name: dict[str, Any], settings: dict[str, Any]) -> None:
@@ -286,7 +296,11 @@ def save_input(node: Any, name: str, value: Any, hooks: Any = ()) -> None:
         from ndgrad._registry import pack_input  # by ndgrad.autograd.saved_hooks, where hooks are set
 
         saving = (node, name)
-        value = tuple(pack_input(v, hooks, saving) for v in value) if isinstance(value, tuple) else pack_input(value, hooks, saving)
+        value = (
+            tuple(pack_input(v, hooks, saving) for v in value)
+            if isinstance(value, tuple)
+            else pack_input(value, hooks, saving)
+        )
     elif not node.level:
         value = tuple([_kept(v) for v in value]) if isinstance(value, tuple) else _kept(value)
     else:
@@ -315,7 +329,8 @@ def _version(value: Any) -> Any:
         return None
     storage = kept_storage(value) if value.keeps_saved or thread.copy_on_write else value._storage
     if storage is None and thread.remembers:
-        storage = storage_of(value)  # so that the chain of versions begins here, and the first write after the save is known
+        # so that the chain of versions begins here, and the first write after the save is known
+        storage = storage_of(value)
     return None if storage is None else storage.version
 
 

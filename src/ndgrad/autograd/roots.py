@@ -26,8 +26,9 @@ def gradient_edge(t: Any, allow_missing: bool = False) -> Any:
     found = edge(t)
     if found is None and not allow_missing:
         raise RuntimeError(
-            f"a tensor of shape {tuple(t.shape)} does not require grad and does not have a grad_fn, so backward cannot start there. "
-            "Call requires_grad_() on the leaves before the computation, and check that no no_grad(), detach() or integer dtype cuts it."
+            f"a tensor of shape {tuple(t.shape)} does not require grad and does not have a grad_fn, "
+            "so backward cannot start there. Call requires_grad_() on the leaves before the computation, "
+            "and check that no no_grad(), detach() or integer dtype cuts it."
         )
     return found
 
@@ -53,7 +54,8 @@ def choose_lane(roots: list[Any], grads: list[Any], create_graph: bool) -> str:
 
 
 def _is_plain(g: Any) -> bool:
-    """A gradient whose array alone says all: neither batched nor dual, nor without data, nor a subclass with a mind of its own."""
+    """A gradient whose array alone says all: neither batched nor dual, nor without data, nor a subclass
+    with a mind of its own."""
     if g._array.__class__ is not np.ndarray and (isinstance(g._array, Variable) or getattr(g._array, "is_meta", False)):
         return False
     meta = g._meta
@@ -73,7 +75,9 @@ def root_gradients(tensors: list[Any], grads: list[Any]) -> list[Any]:
             out.append(implicit_gradient(t))
             continue
         if not isinstance(g, Variable):
-            raise TypeError(f"gradients must be tensors or None, and one is {type(g).__name__}. Wrap it with ndgrad.as_tensor(...).")
+            raise TypeError(
+                f"gradients must be tensors or None, and one is {type(g).__name__}. Wrap it with ndgrad.as_tensor(...)."
+            )
         shape = tuple(t.shape) if isinstance(t, Variable) else t.node.output_metadata(t.input_nr)[0]
         if tuple(g.shape) != tuple(shape):
             raise RuntimeError(
@@ -83,8 +87,8 @@ def root_gradients(tensors: list[Any], grads: list[Any]) -> list[Any]:
         want = np_dtype(t) if isinstance(t, Variable) else t.node.output_metadata(t.input_nr)[1]
         if np_dtype(g).kind == "c" and want.kind != "c":
             raise RuntimeError(
-                f"Mismatch in dtype: the gradient is {np_dtype(g)} and the output {want}; a real output has a real gradient. "
-                "Pass its .real, or differentiate a complex output."
+                f"Mismatch in dtype: the gradient is {np_dtype(g)} and the output {want}; "
+                "a real output has a real gradient. Pass its .real, or differentiate a complex output."
             )
         out.append(g)
     return out

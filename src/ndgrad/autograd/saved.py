@@ -2,10 +2,10 @@
 
 Note [What is saved]
 An input is saved as the tensor itself, together with the version its memory had: identity, Python attributes and graph
-come for free. Of a view, a tensor without its base is saved (`without_base`), which knows the view only weakly. An output is
-saved as its bare array, since the node must not hold the tensor that holds the node;
-the node is told of the output's storage when one is made (`announce_storage`), so later writes are noticed. With
-saved-tensor hooks active, either is a `Packed` that went through the pack hook.
+come for free (of views and the like, see ndgrad.autograd.kept). An output is saved as its bare array, since the node
+must not hold the tensor that holds the node; the node is told of the output's storage when one is made
+(`announce_storage`), so later writes are noticed. With saved-tensor hooks active, either is a `Packed` that went
+through the pack hook.
 
 On the way back, a value whose memory was written since raises on torch's face and is rebuilt on NumPy's
 (Note [Versions as a chain]).
@@ -21,24 +21,21 @@ import numpy as np
 from ndgrad import _registry as registry
 from ndgrad._registry import register
 from ndgrad.arrays.precision import FLOAT32, HALF, computing_dtype, is_half, widened
-from ndgrad.autograd.lent import SMALL, Lent, may_change, sample
-from ndgrad.autograd.modes import SavedHooks, modes, process, restore, scope, thread
+from ndgrad.autograd.kept import FREED, Packed, has_history, is_of_level, original
+from ndgrad.autograd.modes import SavedHooks, modes, process, thread
 from ndgrad.autograd.node import Node, edge_number
 from ndgrad.autograd.saved_errors import changed_error, freed_error, overwritten_error
 from ndgrad.autograd.variable import (
     AccumulateGrad,
-    Meta,
     Variable,
     edge,
     innermost_array,
     meta_of,
-    new,
     np_dtype,
-    requires_grad,
     twin,
     wrap,
 )
-from ndgrad.autograd.versions import Storage, Unrecorded, Version, kept_storage, storage_of
+from ndgrad.autograd.versions import Storage, Unrecorded, Version, storage_of
 from ndgrad.autograd.view import replay, tangents_of
 from ndgrad.ops.table import VARIABLE, parameter_names
 from ndgrad.ops.vocabulary import find, owning_tensor_ops, tensor_ops
@@ -48,84 +45,10 @@ if TYPE_CHECKING:
     from ndgrad.ops.table import Op
 
 
-class Packed:
-    """A saved value that is not simply there: packed by hooks, watched (guard mode, Note [Lent memory]), or freed."""
-
-    __slots__ = (
-        "below", "checksum", "edge", "is_output", "level", "measure", "packed", "shape", "storage", "tangents", "unpack_hook", "version",
-    )  # fmt: skip
-
-    def __init__(self, packed: Any, unpack_hook: Any, is_output: bool = False, checksum: int | None = None, measure: Any = None) -> None:
-        self.packed = packed
-        self.unpack_hook = unpack_hook
-        self.is_output = is_output
-        #: Of the memory when it was saved, in guard mode and of lent memory, with the function that gives it; `packed` is then the
-        #: value itself.
-        self.checksum = checksum
-        self.measure = measure
-        #: The memory that was packed and its version then: a hook that only passes the tensor on does not hide later writes.
-        self.storage: Any = None
-        self.version: Version | None = None
-        self.shape: tuple[int, ...] | None = None
-        #: The transform that the tensor belonged to, if the hook passed it on: a write may bring it to another.
-        self.level: int | None = None
-        #: Whether it had a history, or a tangent, outside its transform, which cannot be given back as that of its own graph is.
-        self.below = False
-        #: Of a tensor of a level below the node's: its history and its tangents, which the unpacked one gets back.
-        self.edge: Any = None
-        self.tangents: dict[int, Any] | None = None
-
-    def watch(self, value: Any, level: int) -> None:
-        """Remember what the hook may hide of the tensor that a node of `level` saves: the version of its memory, which may still be what
-        the hook returned, and the history that it has outside the node's graph."""
-        self.storage = kept_storage(value) if value.keeps_saved or thread.copy_on_write else storage_of(value)
-        self.version = self.storage.version
-        self.shape = tuple(value.shape)
-        self.level = registry.level_number(value) if self.packed is value and process.open else None
-        self.below = isinstance(value._array, Variable) and has_history(value._array)
-        if level and not _is_of_level(value, level):
-            self.edge, self.tangents = edge(value), tangents_now(value, copied=False)
-
-    def unpack(self) -> Any:
-        """What the hook makes of it, in the pass's grad mode, which the lane on raw arrays does not set for the whole pass."""
-        task = thread.task
-        outside = scope()
-        try:
-            restore(outside.recording(thread.grad_enabled and (task is None or task.lane != "arrays")))
-            value = self.unpack_hook(self.packed)
-        finally:
-            restore(outside)
-            del outside
-        if not isinstance(value, Variable):
-            raise TypeError(
-                f"the unpack hook of saved_tensors_hooks returned {type(value).__name__}, not a Tensor. "
-                "Return the tensor that was packed, or one equal to it."
-            )
-        if self.shape is not None and tuple(value.shape) != self.shape:
-            raise RuntimeError(
-                f"the unpack hook of saved_tensors_hooks returned a tensor of shape {tuple(value.shape)} for a saved one of shape "
-                f"{self.shape}. Return the tensor that was packed, or one equal to it."
-            )
-        return value
-
-
 def hooks_for(level: int) -> tuple[SavedHooks, ...]:
     """The saved-tensor hooks in force for the graph of a transform's level (0: outside of all)."""
     hooks = modes().saved_hooks
     return tuple([h for h in hooks if h.level is None or level <= h.level]) if level else hooks
-
-
-def has_history(t: Any) -> bool:
-    """Whether a payload has a history in the graph of any level, or a tangent."""
-    while isinstance(t, Variable):
-        if requires_grad(t) or tangents_of(t):
-            return True
-        t = t._array
-    return False
-
-
-FREED = Packed(None, None)
-reference = weakref.ref
 
 
 def unpacked(node: Any, name: str, value: Packed) -> Any:
@@ -135,145 +58,17 @@ def unpacked(node: Any, name: str, value: Packed) -> Any:
     made, storage = value.unpack(), value.storage
     if storage is not None and made._storage is storage and storage.version is not value.version:
         return wrap(made.face, _array_at(node, name, made, value.version))
-    if value.level is not None and not value.is_output and made is value.packed and value.level != registry.level_number(made):
+    if (
+        value.level is not None
+        and not value.is_output
+        and made is value.packed
+        and value.level != registry.level_number(made)
+    ):
         raise overwritten_error(node, name, tuple(made.shape), value.version, storage_of(made).version)
     return made
 
 
 # ----- back to raw arrays, for an ordinary backward ------------------------------------------------------------------
-
-
-class KeptMeta(Meta):
-    """The metadata of what a graph keeps of a tensor. `original` is that, for as long as somebody else holds it."""
-
-    __slots__ = ("original",)
-    original: weakref.ref[Any]
-
-    # Of all else it has what a fresh tensor has, in the class: these are made wherever a view is saved.
-    requires_grad = False
-    accumulator = None
-    output_nr = 0
-    view = None
-    tangents = None
-    level = 0
-    batch_level = 0
-
-
-def without_base(t: Any) -> Any:
-    """What a graph keeps of a tensor: of a view, a tensor with its value and history that does not know its base. When that is written,
-    its new history may lead to this graph, and the two would keep each other alive. Of lent memory, see Note [Lent memory]."""
-    if t._storage.__class__ is Lent:
-        return kept_of_lent(t, unbased(t))
-    return t if t._meta is None else unbased(t)
-
-
-def unbased(t: Any) -> Any:
-    """The same, whoever else may write the memory."""
-    meta = t._meta
-    if meta is None or meta.requires_grad or meta.level or meta.batch_level or t.__class__ is not t.face:
-        return t
-    view = meta.view
-    if view is None:  # one that a write may bring to another level, whose payloads it then has, is kept as it is now
-        return _kept(t, meta) if meta.made_in and t.keeps_saved else t
-    kept = view.kept
-    if kept is None or kept._node is not t._node or kept._array is not t._array:
-        kept = view.kept = _kept(t, meta)
-    return kept
-
-
-def kept_in_level(t: Any, level: int) -> Any:
-    """What the graph of a transform's level keeps of a tensor. Of a view, and of any tensor where writes after a save are allowed, it is
-    another one with the payload, the history and the tangents that it has now: a write leaves the memory to be rebuilt, and not these,
-    and may bring a view to another level."""
-    if t._storage.__class__ is Lent:
-        return kept_of_lent(t, _kept_in_level(t, level))
-    meta = t._meta
-    return t if meta is not None and meta.requires_grad else _kept_in_level(t, level)
-
-
-def _kept_in_level(t: Any, level: int) -> Any:
-    meta, keeps = t._meta, t.keeps_saved or modes().copy_on_write
-    if (meta is None and not keeps) or t.__class__ is not t.face:
-        return t
-    if meta is None:
-        return _kept(t, meta)
-    if meta.requires_grad or not (keeps or meta.view is not None):
-        return t
-    kept = _kept(t, meta)
-    own = kept._meta
-    own.level, own.batch_level = level if _is_of_level(t, level) else meta.level, meta.batch_level
-    own.path = meta.path if meta.view is None else meta.view.path
-    own.tangents = tangents_now(t, keeps)
-    return kept
-
-
-def kept_of_lent(t: Any, kept: Any, hooked: bool = False) -> Any:
-    """What is saved of a tensor over lent memory, of which a graph keeps `kept`; `hooked`: what a pack hook is given."""
-    array = t._array
-    if thread.guard or not may_change(array):
-        return kept
-    meta = t._meta
-    if t.keeps_saved and array.nbytes <= SMALL and t._node is None and (meta is None or not _has_more(meta)):
-        copy = wrap(t.__class__, array.copy())
-        copy._storage = storage = Storage()
-        storage.version, storage.keeps = t._storage.version, True  # by which the node knows what it has saved
-        return copy
-    return kept if hooked else Packed(kept, None, checksum=sample(array), measure=sample)
-
-
-def _has_more(meta: Meta) -> bool:
-    """Whether a tensor with this metadata is more than its values. A view is what its base is."""
-    if meta.requires_grad or meta.level or meta.batch_level or meta.tangents or meta.path is not None:
-        return True
-    if meta.view is None:
-        return False
-    base = meta.view.base
-    return base._node is not None or (base._meta is not None and _has_more(base._meta))
-
-
-def kept_of_array(value: Any) -> Any:
-    """What is saved of an argument that is no tensor: of an array of the user's, see Note [Lent memory]."""
-    if value.__class__ is not np.ndarray or thread.guard or not may_change(value):
-        return value
-    return value.copy() if value.nbytes <= SMALL else Packed(value, None, checksum=sample(value), measure=sample)
-
-
-def tangents_now(t: Any, copied: bool) -> dict[int, Any] | None:
-    """The tangents of a tensor; copies, if a later write to it must not reach them."""
-    tangents = tangents_of(t)
-    return {n: copied_tangent(tangent) for n, tangent in tangents.items()} if tangents and copied else tangents
-
-
-def copied_tangent(t: Any) -> Any:
-    """A copy of a tangent for who saves its primal, of the level of the tangent: inside functionalize, what is computed belongs to that."""
-    number = registry.level_number(t) if thread.levels else 0
-    for level in thread.levels:
-        if level.kind == "functional" and level.number > number:
-            outside = scope()
-            try:
-                restore(outside.under(level))
-                return tensor_ops.clone(t)
-            finally:
-                restore(outside)
-                del outside
-    return tensor_ops.clone(t)
-
-
-def _kept(t: Any, meta: Meta | None) -> Any:
-    kept = new(t.__class__)
-    own = kept._meta = new(KeptMeta)
-    kept._array, kept._node, kept._storage, own.original = t._array, t._node, t._storage, reference(t)
-    if meta is not None and (meta.output_nr or meta.names is not None):
-        own.output_nr, own.names = meta.output_nr, meta.names
-    return kept
-
-
-def original(t: Any) -> Any:
-    """The tensor that was saved, if `t` is what `without_base` made of it and it is still there as it was."""
-    if t._meta.__class__ is not KeptMeta:
-        return t
-    view = t._meta.original()
-    return view if view is not None and view._array is t._array and view._storage is t._storage else t
 
 
 def unpack_raw(node: Any, name: str, own_edge: Any = None) -> Any:
@@ -369,7 +164,8 @@ def unpack_tensor(node: Any, name: str, own_edge: Any = None) -> Any:
     if value.__class__ is tuple:
         versions = getattr(node, name + "_v")
         return tuple(
-            _input_tensor(node, name, v, version, e) for v, version, e in zip(value, versions, own_edge or [None] * len(value), strict=True)
+            _input_tensor(node, name, v, version, e)
+            for v, version, e in zip(value, versions, own_edge or [None] * len(value), strict=True)
         )
     is_output = name in node.plan.outs  # of which the payload was saved, a tensor where a level below cares
     if _went_through_hooks(value) or (isinstance(value, (Variable, Packed)) and not is_output):
@@ -404,7 +200,8 @@ def _input_tensor(node: Any, name: str, value: Any, version: Version | None, own
 
 
 def as_output(node: Any, name: str, out: Any) -> Any:
-    """Give the fresh tensor `out` the history of the node's own output: the node must not hold the tensor that holds it."""
+    """Give the fresh tensor `out` the history of the node's own output: the node must not hold
+    the tensor that holds it."""
     if is_differentiable_output(node, name):
         out._node = node
         if node.outputs != 1:
@@ -451,8 +248,9 @@ def lower_unpacked(node: Any, value: Packed, made: Any) -> Any:
     low = made._array if bare and isinstance(made._array, Variable) else lower_saved(node, made, made._array)
     if value.below and not has_history(low):
         raise RuntimeError(
-            f"{node.name()}: saved_tensors_hooks returned a tensor that has lost its history in an outer function transform, so second "
-            "derivatives would be wrong: hooks run without recording. Pack the tensor itself, or leave hooks out of nested transforms."
+            f"{node.name()}: saved_tensors_hooks returned a tensor that has lost its history in an outer "
+            "function transform, so second derivatives would be wrong: hooks run without recording. "
+            "Pack the tensor itself, or leave hooks out of nested transforms."
         )
     return low
 
@@ -464,25 +262,13 @@ def _without_guard(value: Any) -> Any:
 def lower_saved(node: Any, value: Any, payload: Any, face: type[Any] | None = None) -> Any:
     """A saved value as the levels below the node's see it. One that comes from there is seen as it is: its array alone
     would lose its batch or its history."""
-    if not isinstance(value, Variable) or _is_of_level(value, node.level):
+    if not isinstance(value, Variable) or is_of_level(value, node.level):
         return lift(payload, face)
     if payload is value or payload is value._array:
         return value
     old = wrap(type(value), payload)
     old._node, old._meta = value._node, value._meta
     return old
-
-
-def _is_of_level(t: Any, level: int) -> bool:
-    """Whether a saved tensor belongs to a level, which may have been closed since, so that no history can be made any more."""
-    meta = t._meta
-    if meta is not None and meta.batch_level:
-        return bool(meta.batch_level == level)
-    if t._node is not None:
-        return bool(t._node.level == level)
-    if meta is None or meta.level:
-        return meta is not None and bool(meta.level == level)
-    return meta.view is not None and _is_of_level(meta.view.base, level)
 
 
 def lift(payload: Any, face: type[Any] | None = None) -> Any:
@@ -541,8 +327,8 @@ class RuleNode(Node):
         return Tensor
 
     def announce_storage(self, out: Any, storage: Any) -> Any:
-        """The memory of an output that may be saved here is now shared or about to be written; returns the storage it has if it is
-        known already, through a tensor that was made of the saved value."""
+        """The memory of an output that may be saved here is now shared or about to be written; returns the storage it
+        has if it is known already, through a tensor that was made of the saved value."""
         number = 0 if out._meta is None else out._meta.output_nr
         name = "out" if self.outputs == 1 else f"out{number}"
         if name in self.plan.outs:
@@ -582,7 +368,9 @@ class RuleNode(Node):
         op = self.op
         if self.dtype.char in HALF:
             plan, ops = self.plan, env["ops"]
-            env.update((name, in_single(env[name], ops)) for name in plan.arrays + plan.outs + plan.facts if name in env)
+            env.update(
+                (name, in_single(env[name], ops)) for name in plan.arrays + plan.outs + plan.facts if name in env
+            )
             grads = in_single(grads, ops)
         conjugate = op.jvp == "elementwise" and self.dtype.kind == "c"
         if op.outputs == 1:
@@ -629,9 +417,14 @@ class RuleNode(Node):
     def apply_tensors(self, grads: Any, owned: bool = False) -> tuple[Any, ...]:
         env = self.environment(unpack_tensor, owning_tensor_ops if owned else tensor_ops)
         if process.open:
-            from ndgrad._registry import with_saved_tangents  # by ndgrad.autograd.forward_ad, which every open level has loaded
+            # by ndgrad.autograd.forward_ad, which every open level has loaded
+            from ndgrad._registry import with_saved_tangents
 
-            env.update((name, with_saved_tangents(self, name, env[name])) for name in self.plan.arrays + self.plan.outs if name in env)
+            env.update(
+                (name, with_saved_tangents(self, name, env[name]))
+                for name in self.plan.arrays + self.plan.outs
+                if name in env
+            )
         return self.run_rules(env, grads)
 
     def apply_payloads(self, grads: Any, owned: bool = False) -> tuple[Any, ...]:

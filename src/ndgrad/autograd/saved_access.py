@@ -1,8 +1,8 @@
 """What users see of saved values: `grad_fn._saved_self`, `grad_fn._raw_saved_self`, and hooks on one saved value.
 
-A node keeps a value under the name its rules use (`x`, `out`). It is shown under torch's name for it (`_saved_self`, `_saved_result`) and
-under its own (`_saved_x`). Reading one unpacks it: an input is the very tensor that was saved, a result is a new tensor with its history,
-since the node must not hold the tensor that holds the node.
+A node keeps a value under the name its rules use (`x`, `out`). It is shown under torch's name for it (`_saved_self`,
+`_saved_result`) and under its own (`_saved_x`). Reading one unpacks it: an input is the very tensor that was saved, a
+result is a new tensor with its history, since the node must not hold the tensor that holds the node.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.autograd.saved import FREED, Packed, lift, unpack_tensor
+from ndgrad.autograd.kept import FREED, Packed
+from ndgrad.autograd.saved import lift, unpack_tensor
 from ndgrad.autograd.saved_errors import freed_error
 from ndgrad.autograd.variable import Variable, wrap
 from ndgrad.autograd.versions import storage_of
@@ -71,8 +72,8 @@ def saved_attributes(node: Any) -> list[str]:
 
 
 class _Shown:
-    """One `_saved_` attribute of a node class. A `__getattr__` on the class would do as well, but it makes every attribute of every
-    node slower to read, which the whole of backward would feel."""
+    """One `_saved_` attribute of a node class. A `__getattr__` on the class would do as well, but it makes every
+    attribute of every node slower to read, which the whole of backward would feel."""
 
     __slots__ = ("attribute",)
 
@@ -97,7 +98,7 @@ def slot(node: Any, name: str) -> Any:
         return None
 
 
-# ----- one saved value ---------------------------------------------------------------------------------------------------------
+# ----- one saved value ------------------------------------------------------------------------------------------------
 
 
 class RuleSlot:
@@ -189,7 +190,10 @@ class SavedTensor:
     _slot: Any
 
     def __init__(self, *args: Any) -> None:
-        raise RuntimeError("Trying to create a SavedTensor object from Python is forbidden. Read one from a node: grad_fn._raw_saved_self.")
+        raise RuntimeError(
+            "Trying to create a SavedTensor object from Python is forbidden. Read one from a node: "
+            "grad_fn._raw_saved_self."
+        )
 
     @staticmethod
     def _of(slot: Any) -> SavedTensor:
@@ -208,23 +212,25 @@ class SavedTensor:
 
         if not callable(pack_hook) or not callable(unpack_hook):
             raise TypeError(
-                f"register_hooks(): takes two functions, and got {type(pack_hook).__name__} and {type(unpack_hook).__name__}. "
-                "Pass a pack hook and an unpack hook."
+                f"register_hooks(): takes two functions, and got {type(pack_hook).__name__} and "
+                f"{type(unpack_hook).__name__}. Pass a pack hook and an unpack hook."
             )
         value = self._slot.read()
         if value is None:
-            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden: there is nothing to pack.")
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor with value None is forbidden: there is nothing to pack."
+            )
         if value is FREED:
             raise RuntimeError(
-                "Calling register_hooks on a saved tensor after it has been freed by backward() or grad(). Register the hooks before, or "
-                "pass retain_graph=True."
+                "Calling register_hooks on a saved tensor after it has been freed by backward() or grad(). "
+                "Register the hooks before, or pass retain_graph=True."
             )
         if value.__class__ is Packed and value.checksum is not None:
             value = value.packed
         if value.__class__ is Packed:
             raise RuntimeError(
-                "Calling register_hooks on a saved tensor whose hooks have already been set. Only one pair of hooks is allowed at a time: "
-                "compose the functions."
+                "Calling register_hooks on a saved tensor whose hooks have already been set. "
+                "Only one pair of hooks is allowed at a time: compose the functions."
             )
         bare = self._slot.bare(value)
         made = Packed(run_pack(pack_hook, bare, None), unpack_hook, is_output=self._slot.is_output())

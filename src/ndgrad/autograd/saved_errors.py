@@ -1,8 +1,9 @@
-"""What backward says when a saved value is not there any more: overwritten, freed, or changed behind the library's back.
+"""What backward says when a saved value is not there any more: overwritten, freed, or changed
+behind the library's back.
 
-"Which tensor did I modify, and on which line?" is the question that such errors leave people with. So they name the op that saved the value
-and the op that overwrote it, both versions and what to write instead, always; and both lines of the user's code if the forward ran in
-one of the modes that remember them (Note [What is remembered when]).
+"Which tensor did I modify, and on which line?" is the question that such errors leave people with. So they name the op
+that saved the value and the op that overwrote it, both versions and what to write instead, always; and both lines of
+the user's code if the forward ran in one of the modes that remember them (Note [What is remembered when]).
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ _LINES_HINT = "Run the forward inside ndgrad.autograd.debug() to see both lines.
 
 def freed_error(node: Node) -> RuntimeError:
     return RuntimeError(
-        f"{node.name()}: backward came through this part of the graph a second time, or its saved values were asked for, after the first "
-        "backward had freed them. Pass retain_graph=True to the first backward() or grad() call, or run the forward again."
+        f"{node.name()}: backward came through this part of the graph a second time, or its saved values were asked "
+        "for, after the first backward had freed them. Pass retain_graph=True to the first backward() or grad() call, "
+        "or run the forward again."
     )
 
 
-def overwritten_error(node: Any, name: str, shape: tuple[int, ...], saved: Version | None, now: Version) -> RuntimeError:
+def overwritten_error(
+    node: Any, name: str, shape: tuple[int, ...], saved: Version | None, now: Version
+) -> RuntimeError:
     """A value that `node` saved as `name` at version `saved` (None: the first) was written since."""
     write = saved.next if saved is not None and saved.next is not None else now
     before = 0 if saved is None else saved.number
@@ -32,15 +36,17 @@ def overwritten_error(node: Any, name: str, shape: tuple[int, ...], saved: Versi
     more = f" and {count - 1} later write{'s' * (count > 2)}" if count > 1 and by and write is not now else ""
     last = ", the last of several writes" if count > 1 and by and write is now else ""
     what = (
-        f"one of the variables needed for gradient computation has been modified by an inplace operation: {node.name()} saved "
-        f"{described(node, name)} (shape {tuple(shape)}{origin(node, name)}) at version {before}, and it was overwritten{by}{more}{last}: "
-        f"it is at version {now.number} now."
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"{node.name()} saved {described(node, name)} (shape {tuple(shape)}{origin(node, name)}) at version {before}, "
+        f"and it was overwritten{by}{more}{last}: it is at version {now.number} now."
     )
     where, there = _line_of(node), None if write.place is None else registry.innermost(write.place)
     if where is None and there is None:
         return RuntimeError(f"{what} {remedy(write.writer)} {_LINES_HINT}")
     unknown = "(before the mode that remembers lines was on)"
-    return RuntimeError(f"{what}\n  saved at        {where or unknown}\n  overwritten at  {there or unknown}\n{remedy(write.writer)}")
+    return RuntimeError(
+        f"{what}\n  saved at        {where or unknown}\n  overwritten at  {there or unknown}\n{remedy(write.writer)}"
+    )
 
 
 def _line_of(node: Any) -> Any:
@@ -74,9 +80,15 @@ def remedy(writer: str | None) -> str:
     """What to write instead of a write that saved values did not survive."""
     clone = "clone() the tensor before it is written."
     if writer == "copy_":
-        return f"copy_() and assignments like x[i] = v write in place: build the result with stack, cat, where or index_put, or {clone}"
+        return (
+            "copy_() and assignments like x[i] = v write in place: build the result with stack, cat, "
+            f"where or index_put, or {clone}"
+        )
     if writer == "AccumulateGrad":
-        return "backward() added to a .grad in place: set .grad to None before it, use autograd.grad(), or clone() the .grad that is used."
+        return (
+            "backward() added to a .grad in place: set .grad to None before it, use autograd.grad(), or clone() "
+            "the .grad that is used."
+        )
     if writer is not None and writer.endswith("(out=)"):
         return f"Leave out= away, which makes a new tensor, or {clone}"
     if writer is not None and writer.endswith("_") and _is_method(writer[:-1]):
@@ -92,9 +104,11 @@ def changed_error(node: Any, name: str, shape: tuple[int, ...]) -> RuntimeError:
     """A value that guard mode finds changed although no write to it was recorded."""
     place = _line_of(node)
     return RuntimeError(
-        f"a value saved for backward was changed behind the library's back: the memory of {described(node, name)} (shape {tuple(shape)}"
-        f"{origin(node, name)}), which {node.name()} saved, has another checksum than when it was saved, and no write to it went through "
-        f"ndgrad.\n  saved at  {place}\nSomething wrote it through a NumPy array that shares its memory (from_numpy, numpy(), the array "
-        "that the tensor was made of), or through .data. Hand over a copy (ndgrad.tensor(array) makes one), write through the tensor, or "
-        "call ndgrad.autograd.graph.increment_version(tensor) after such a write."
+        "a value saved for backward was changed behind the library's back: "
+        f"the memory of {described(node, name)} (shape {tuple(shape)}{origin(node, name)}), which {node.name()} saved, "
+        "has another checksum than when it was saved, and no write to it went through ndgrad.\n"
+        f"  saved at  {place}\n"
+        "Something wrote it through a NumPy array that shares its memory (from_numpy, numpy(), "
+        "the array that the tensor was made of), or through .data. Hand over a copy (ndgrad.tensor(array) makes one), "
+        "write through the tensor, or call ndgrad.autograd.graph.increment_version(tensor) after such a write."
     )

@@ -2,8 +2,9 @@
 
 Note [Pack and unpack]
 A pack hook gets the tensor that is being saved and returns any object; the unpack hook gets that object and returns a
-tensor. Hooks nest: the innermost pair is the one that counts. A pack hook sees the very tensor, so writing it in place would corrupt
-the forward: that is refused by comparing versions. An output is packed detached, and gets its history back when unpacked.
+tensor. Hooks nest: the innermost pair is the one that counts. A pack hook sees the very tensor, so writing it in
+place would corrupt the forward: that is refused by comparing versions. An output is packed detached, and gets its
+history back when unpacked.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from ndgrad import _registry as registry
 from ndgrad._registry import register
 from ndgrad.autograd.grad_mode import Mode
+from ndgrad.autograd.kept import Packed, kept_of_array, kept_of_lent
 from ndgrad.autograd.lent import Lent
 from ndgrad.autograd.modes import Block, Modes, SavedHooks, restore, scope, thread
-from ndgrad.autograd.saved import Packed, is_differentiable_output, kept_of_array, kept_of_lent
+from ndgrad.autograd.saved import is_differentiable_output
 from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.autograd.versions import version_number
 
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
 
 
 def pack(value: Any, hooks: tuple[SavedHooks, ...], saving: tuple[Any, str], node: Any = None, number: int = 0) -> Any:
-    """A tensor that is being saved, through the innermost pack hook; with `node`, output `number` of that node, without its history.
-    `saving` is the node that saves, and the name under which its rules know the value."""
+    """A tensor that is being saved, through the innermost pack hook; with `node`, output `number` of that node, without
+    its history. `saving` is the node that saves, and the name under which its rules know the value."""
     if not isinstance(value, Variable):
         return value
     pack_hook, unpack_hook, _ = hooks[-1]
@@ -50,7 +52,8 @@ def pack_input(value: Any, hooks: tuple[SavedHooks, ...], saving: tuple[Any, str
 
 
 def pack_output(node: Any, name: str, hooks: tuple[SavedHooks, ...], storage: Any) -> None:
-    """As `pack`, for an output that the node holds as a bare array; `storage` is that of the tensor that will hold it."""
+    """As `pack`, for an output that the node holds as a bare array; `storage` is that of the
+    tensor that will hold it."""
     bare = wrap(registry.Tensor, getattr(node, name))
     bare._storage = storage
     if node.level:
@@ -145,7 +148,8 @@ class disable_saved_tensors_hooks(Mode):
 
 
 class allow_mutation_on_saved_tensors(Mode):
-    """A context, or decorator, in which writes to saved tensors first set the saved values aside, so that backward stays right.
+    """A context, or decorator, in which writes to saved tensors first set the saved values aside, so
+    that backward stays right.
 
     What is set aside belongs to the graph: it dies with it, and backward may run after the block too.
 
@@ -165,7 +169,9 @@ class allow_mutation_on_saved_tensors(Mode):
 
     def begin(self) -> None:
         if thread.copy_on_write:
-            raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested: one is enough for everything inside it.")
+            raise RuntimeError(
+                "allow_mutation_on_saved_tensors contexts cannot be nested: one is enough for everything inside it."
+            )
 
     def change(self, modes: Modes) -> None:
         modes.entered += 1

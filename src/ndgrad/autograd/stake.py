@@ -1,8 +1,9 @@
 """What would be lost if plain values took a tensor's place: the one question of every door out of the graph.
 
-A door (`numpy()`, `float()`, `out=ndarray`, a random draw by a tensor's parameters, ...) that hands out plain values drops a derivative if
-the tensor requires grad and is being recorded, if it carries a tangent of an open forward level, or if a transform that is open deals with
-it: then its payload is another tensor, to which the same question goes. In a batch the values of all samples would be lost.
+A door (`numpy()`, `float()`, `out=ndarray`, a random draw by a tensor's parameters, ...) that hands out plain values
+drops a derivative if the tensor requires grad and is being recorded, if it carries a tangent of an open forward level,
+or if a transform that is open deals with it: then its payload is another tensor, to which the same question goes. In a
+batch the values of all samples would be lost.
 
 `requires_grad` alone is not the question: in forward mode nothing requires grad.
 """
@@ -21,7 +22,8 @@ TANGENT = "carries a tangent of forward mode"
 
 
 def stake_of(t: Any) -> str | None:
-    """What would be lost with the plain values of a tensor, as the end of a sentence that begins with the tensor; None if nothing."""
+    """What would be lost with the plain values of a tensor, as the end of a sentence that begins with the
+    tensor; None if nothing."""
     while isinstance(t, Variable):
         if thread.grad_enabled and requires_grad(t):
             return REQUIRES_GRAD
@@ -36,7 +38,8 @@ def stake_of(t: Any) -> str | None:
 
 
 def first_at_stake(*values: Any) -> Any:
-    """The first tensor among `values`, in lists, tuples and dicts too, that has something at stake; None if there is none."""
+    """The first tensor among `values`, in lists, tuples and dicts too, that has something at stake;
+    None if there is none."""
     for v in values:
         if isinstance(v, Variable):
             if stake_of(v) is not None:
@@ -54,24 +57,27 @@ def at_stake(*values: Any) -> bool:
 
 
 def refuse_loss_in_lent(name: str, target: Any, values: tuple[Any, ...]) -> None:
-    """Raise if a constant Array over the memory of a plain ndarray is about to take a value that has a derivative. The ndarray would take
-    it too, without the derivative, and whoever reads it there would lose that unseen. The argument of a transform, which is no constant,
-    may be written; and of a tensor made by from_numpy, torch's users know it."""
+    """Raise if a constant Array over the memory of a plain ndarray is about to take a value that has a derivative. The
+    ndarray would take it too, without the derivative, and whoever reads it there would lose that unseen. The argument
+    of a transform, which is no constant, may be written; and of a tensor made by from_numpy, torch's users know it."""
     if getattr(target._storage, "known", False):
         return
     lost = first_at_stake(*values) if target.on_numpy_face and stake_of(target) is None else None
     if lost is not None:
         raise RuntimeError(
-            f"{name}: what is written {stake_of(lost)} (shape {tuple(lost.shape)}), and the Array that it is written to (shape "
-            f"{tuple(target.shape)}) lies in the memory of a plain numpy.ndarray, of which asarray() makes no copy: read there, the value "
-            "would have lost its derivative. Make the Array by array(), which copies, or detach() what is written."
+            f"{name}: what is written {stake_of(lost)} (shape {tuple(lost.shape)}), and the Array that it "
+            f"is written to (shape {tuple(target.shape)}) lies in the memory of a plain numpy.ndarray, "
+            "of which asarray() makes no copy: read there, the value would have lost its derivative. "
+            "Make the Array by array(), which copies, or detach() what is written."
         )
 
 
 def as_number(function: str, argument: str, value: Any) -> Any:
-    """The value of an argument that no derivative passes through (a slope, an order, a bound): the element of a tensor, if nothing is lost.
+    """The value of an argument that no derivative passes through (a slope, an order, a bound): the element of a
+    tensor, if nothing is lost.
 
-    torch refuses tensors that require grad there, and so do we; a tensor among the settings of an op would leave the graph unseen.
+    torch refuses tensors that require grad there, and so do we; a tensor among the settings of an op
+    would leave the graph unseen.
     """
     if not isinstance(value, Variable):
         return value
@@ -79,8 +85,9 @@ def as_number(function: str, argument: str, value: Any) -> Any:
     if lost is not None or array.size != 1:
         what = f"a tensor of shape {tuple(value.shape)}" + ("" if lost is None else f" that {lost}")
         raise TypeError(
-            f"{function}(): argument {argument!r} must be a number, and is {what}: no derivative passes through it here. Detach the "
-            "tensor if its value is meant, or write the function with tensor operations in which it takes part."
+            f"{function}(): argument {argument!r} must be a number, and is {what}: "
+            "no derivative passes through it here. Detach the tensor if its value is meant, or write the function with "
+            "tensor operations in which it takes part."
         )
     return array.item()
 
@@ -88,4 +95,8 @@ def as_number(function: str, argument: str, value: Any) -> Any:
 def with_numbers(op: Any, settings: dict[str, Any]) -> dict[str, Any]:
     """The settings of a call of `op`, in which those that are numbers are numbers."""
     tensors = [name for name in op.number_settings if isinstance(settings.get(name), Variable)]
-    return settings if not tensors else {**settings, **{name: as_number(op.name, name, settings[name]) for name in tensors}}
+    return (
+        settings
+        if not tensors
+        else {**settings, **{name: as_number(op.name, name, settings[name]) for name in tensors}}
+    )

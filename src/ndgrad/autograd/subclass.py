@@ -1,13 +1,14 @@
 """Tensor subclasses: what a class of one's own may change, and where it is asked.
 
     as it is       a subclass that overrides nothing runs as its face, and results come back as the subclass
-    function       `__ndgrad_function__` (torch's `__torch_function__` is accepted) is asked instead of a public function: above
-                   autograd, with the arguments as the user wrote them (see ndgrad.overrides)
-    dispatch       `__ndgrad_dispatch__` (`__torch_dispatch__`) is asked instead of an op's forward function: below autograd, which
-                   records the op and makes the tensor that the class returned its result
+    function       `__ndgrad_function__` (torch's `__torch_function__` is accepted) is asked instead of a public
+                   function: above autograd, with the arguments as the user wrote them (see ndgrad.overrides)
+    dispatch       `__ndgrad_dispatch__` (`__torch_dispatch__`) is asked instead of an op's forward function: below
+                   autograd, which records the op and makes the tensor that the class returned its result
 
-A class with a dispatch of its own may be a wrapper: `Tensor._make_wrapper_subclass` makes one that has a shape and a dtype and no
-memory, and holds its data in attributes. Rules must then run on tensors, so a backward pass that meets wrappers does.
+A class with a dispatch of its own may be a wrapper: `Tensor._make_wrapper_subclass` makes one that has a shape
+and a dtype and no memory, and holds its data in attributes. Rules must then run on tensors, so a backward pass
+that meets wrappers does.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ def override_of(cls: type[Any]) -> Any:
 
 
 def _is_torchs(thing: Any) -> bool:
-    """Whether a class or function is torch's own. Its tensors answer for torch's functions, not for ours, and ours not for torch's:
-    each would pass the call on to the other for ever."""
+    """Whether a class or function is torch's own. Its tensors answer for torch's functions, not for ours, and ours not
+    for torch's: each would pass the call on to the other for ever."""
     for owner in (thing, getattr(thing, "__self__", None), getattr(thing, "__objclass__", None)):
         module = getattr(owner, "__module__", None)
         if isinstance(module, str) and module.partition(".")[0] == "torch":
@@ -75,8 +76,8 @@ def _is_torchs(thing: Any) -> bool:
 
 #: Classes of arguments that override nothing: those of numbers and the like, and every class that is a face.
 KNOWN: set[type[Any]] = {
-    int, float, complex, bool, str, bytes, type(None), slice, type, FunctionType, np.ndarray, np.dtype, np.float64, np.float32, np.int64,
-    np.bool_, dtypes.dtype, devices.device,
+    int, float, complex, bool, str, bytes, type(None), slice, type, FunctionType, np.ndarray, np.dtype, np.float64,
+    np.float32, np.int64, np.bool_, dtypes.dtype, devices.device,
 }  # fmt: skip
 
 
@@ -117,7 +118,8 @@ def ask_classes(func: Any, types: tuple[type[Any], ...], args: tuple[Any, ...], 
 
 
 def ask(func: Any, types: tuple[type[Any], ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The answer of modes and classes to a call of a public function: the innermost mode first, then the classes of arguments."""
+    """The answer of modes and classes to a call of a public function: the innermost mode first, then
+    the classes of arguments."""
     stack = thread.function_modes
     if stack:
         outside = scope()
@@ -176,7 +178,7 @@ def by_rank(types: tuple[type[Any], ...]) -> list[type[Any]]:
     return order
 
 
-# ----- functions ---------------------------------------------------------------------------------------------------------
+# ----- functions ------------------------------------------------------------------------------------------------------
 
 
 def announce_class(cls: type[Any]) -> None:
@@ -223,11 +225,15 @@ def subclass_op(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any
         if result is not NotImplemented:
             return result
     outermost = by_rank(types)[0]
-    if not all(issubclass(outermost, t) for t in types) and not thread.functions_disabled and not any(map(has_dispatch, types)):
+    if (
+        not all(issubclass(outermost, t) for t in types)
+        and not thread.functions_disabled
+        and not any(map(has_dispatch, types))
+    ):
         names = " and ".join(t.__name__ for t in types)
         raise TypeError(
-            f"{op.name}: {names} are classes of tensors of which none is a subclass of the others, so the class of the result is not "
-            "known. Define __ndgrad_function__ in one of them, or convert with as_subclass(Tensor) first."
+            f"{op.name}: {names} are classes of tensors of which none is a subclass of the others, so the class of the "
+            "result is not known. Define __ndgrad_function__ in one of them, or convert with as_subclass(Tensor) first."
         )
     face = max((face_of_class(type(a)) for a in args if isinstance(a, Variable)), key=lambda f: f.on_numpy_face)
     out = registry.dispatch_as(modes(), face, op, args, settings, plain=False)
@@ -262,7 +268,7 @@ def as_class(t: Any, cls: type[Any]) -> Any:
     return other
 
 
-# ----- dispatch below autograd -------------------------------------------------------------------------------------------
+# ----- dispatch below autograd ----------------------------------------------------------------------------------------
 
 
 def dispatched(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
@@ -280,8 +286,8 @@ def dispatched(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         del outside
     names = ", ".join(c.__name__ for c in types)
     raise TypeError(
-        f"{op.name}: the dispatch of {names} answered NotImplemented, and nobody else can be asked. Handle the op there: unwrap the "
-        "arguments, call func(*args, **kwargs), and wrap the result."
+        f"{op.name}: the dispatch of {names} answered NotImplemented, and nobody else can be asked. "
+        "Handle the op there: unwrap the arguments, call func(*args, **kwargs), and wrap the result."
     )
 
 
@@ -295,8 +301,8 @@ def default_dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
             return a
         if is_wrapper(a):
             raise NotImplementedError(
-                f"{func.name}: {type(a).__name__} has no memory of its own (_make_wrapper_subclass), so the op cannot run on it as on a "
-                "plain tensor. Unwrap it in __ndgrad_dispatch__ before calling func."
+                f"{func.name}: {type(a).__name__} has no memory of its own (_make_wrapper_subclass), "
+                "so the op cannot run on it as on a plain tensor. Unwrap it in __ndgrad_dispatch__ before calling func."
             )
         bare = new(face_of_class(type(a)))
         bare._array, bare._node, bare._storage, bare._meta = a._array, None, a._storage, None
@@ -321,7 +327,7 @@ def _wrapper_array() -> type[Any]:
     return WrapperArray
 
 
-# ----- making subclasses -------------------------------------------------------------------------------------------------
+# ----- making subclasses ----------------------------------------------------------------------------------------------
 
 _alive: dict[int, weakref.ref[Any]] = {}
 #: The nodes of ops that wrappers took part in.
@@ -349,15 +355,17 @@ def meets_wrapper(roots: Iterable[Any], grads: Iterable[Any]) -> bool:
     if not _alive:
         return False
     reached = iterate_nodes(dict.fromkeys(edge_node(e) for e in roots))
-    return any(map(is_wrapper, grads)) or any(node in _nodes or is_wrapper(getattr(node, "variable", None)) for node in reached)
+    return any(map(is_wrapper, grads)) or any(
+        node in _nodes or is_wrapper(getattr(node, "variable", None)) for node in reached
+    )
 
 
 def make_wrapper(cls: type[Any], size: Any, dtype: Any, device: Any, requires_grad: bool, strides: Any) -> Any:
     """A tensor of class `cls` with a shape and a dtype, and no memory."""
     if not has_dispatch(cls):
         raise TypeError(
-            f"_make_wrapper_subclass: {cls.__name__} defines no __ndgrad_dispatch__ (or __torch_dispatch__), so nobody could compute "
-            "with it. Define it, or use _make_subclass, whose tensors have memory."
+            f"_make_wrapper_subclass: {cls.__name__} defines no __ndgrad_dispatch__ (or __torch_dispatch__), "
+            "so nobody could compute with it. Define it, or use _make_subclass, whose tensors have memory."
         )
     shape = (size,) if isinstance(size, int) else tuple(int(n) for n in size)
     made = new(cls)

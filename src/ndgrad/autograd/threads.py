@@ -1,9 +1,10 @@
 """Backward inside backward, to any depth: going on in a new thread, whose stack is empty.
 
-A hook or a custom backward may call backward again, and so may the hooks of that one. Every level needs some Python frames, of
-which a thread may have only so many (`sys.getrecursionlimit()`), so past a certain depth a level runs in a thread of its own while the
-one below waits. Nobody should notice. The new thread starts with the modes and context variables of the old one and hands its
-modes back; an exception goes up as if there were one stack, with its traceback; an interrupt goes to the thread that is at work.
+A hook or a custom backward may call backward again, and so may the hooks of that one. Every level needs some Python
+frames, of which a thread may have only so many (`sys.getrecursionlimit()`), so past a certain depth a level runs in a
+thread of its own while the one below waits. Nobody should notice. The new thread starts with the modes and context
+variables of the old one and hands its modes back; an exception goes up as if there were one stack, with its traceback;
+an interrupt goes to the thread that is at work.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ _DEEP = 500
 
 
 def needs_fresh_stack() -> bool:
-    """Whether so many frames are in use that a nested pass should not be started on top of them, and it can be started elsewhere.
+    """Whether so many frames are in use that a nested pass should not be started on top of them, and it
+    can be started elsewhere.
 
-    It cannot while this thread holds a lock: a signal handler or a finalizer has come between, and the pass in the new thread would wait
-    for a lock (of the leaf that was being accumulated into, say) that this one does not give back before the pass is over.
+    It cannot while this thread holds a lock: a signal handler or a finalizer has come between, and the pass in the
+    new thread would wait for a lock (of the leaf that was being accumulated into, say) that this one does not give
+    back before the pass is over.
     """
     try:
         sys._getframe(min(_DEEP, sys.getrecursionlimit() // 2))
@@ -44,7 +47,8 @@ class _Worker(threading.Thread):
         self.scope: Scope | None = None
         self.context: Context | None = copy_context()
         self.error: BaseException | None = None
-        #: held until the function is done; `join` is of no use for waiting, since one that was interrupted takes the thread for ended
+        #: held until the function is done; `join` is of no use for waiting, since one that was interrupted
+        #: takes the thread for ended
         self.busy = threading.Lock()
         self.busy.acquire()
         #: the worker that this one waits for
@@ -96,7 +100,8 @@ def _wait(worker: _Worker) -> None:
 
 
 def _raise_at_work(worker: _Worker, kind: type[BaseException]) -> None:
-    """Raise in the thread at work, of a chain of threads that wait for one another; from there it comes up by itself."""
+    """Raise in the thread at work, of a chain of threads that wait for one another; from there
+    it comes up by itself."""
     while (inner := worker.inner) is not None:
         worker = inner
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(worker.ident or 0), ctypes.py_object(kind))

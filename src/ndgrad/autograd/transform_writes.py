@@ -2,12 +2,12 @@
 
 An in-place op runs out of place, through every level; then the result is copied into the target in place, level by
 level: tangents into the target's tangents, batched values into the batched payload, and in a grad level the payload is
-written and the level's graph gets a copy node. So views see writes at every level, as they do outside. An op that writes a part of its
-target, and is linear in what it writes and what was there (index_put and its kin), is not run on the whole: it writes that
-part at every level (`write_part`).
+written and the level's graph gets a copy node. So views see writes at every level, as they do outside. An op that
+writes a part of its target, and is linear in what it writes and what was there (index_put and its kin), is not run on
+the whole: it writes that part at every level (`write_part`).
 
-A tensor from outside a level cannot take a value that belongs to it: the write would have to outlive the level. One made
-inside can, and is brought to the level first.
+A tensor from outside a level cannot take a value that belongs to it: the write would have to outlive the level. One
+made inside can, and is brought to the level first.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ def _write_inside(
     if _lies_in_lent_memory(target):
         refuse_loss_in_lent(op.name, target, args)
     if op.consumes and (level is None or level.kind != "functional") and not (tangents and _interpreted(everything)):
-        write_part(op, target, args, settings, level if not tangents or level is None else _innermost(everything, level))
+        write_part(
+            op, target, args, settings, level if not tangents or level is None else _innermost(everything, level)
+        )
         return
     if op is copy:
         result = args[0]
@@ -94,7 +96,8 @@ def _write_inside(
 
 
 def _level_of(target: Any, everything: tuple[Any, ...]) -> Level | None:
-    """The level that a write belongs to: the innermost among the tensors', or one in which nothing made inside it is ever written."""
+    """The level that a write belongs to: the innermost among the tensors', or one in which nothing made
+    inside it is ever written."""
     own = top_level(everything)
     for level in reversed(thread.levels):
         if level is own:
@@ -127,22 +130,26 @@ def _unaliased(op: Any, target: Any, args: tuple[Any, ...], level: Level | None)
         return (target, *args)  # what is saved is the value that it has now, which stays
     before = tensor_ops.clone(target) if op.args[0] in save_plan(op).arrays else target
     storage = target._storage
-    shares = [isinstance(a, Variable) and (a is target or (storage is not None and a._storage is storage)) for a in args]
+    shares = [
+        isinstance(a, Variable) and (a is target or (storage is not None and a._storage is storage)) for a in args
+    ]
     return (before, *(tensor_ops.clone(a) if s else a for a, s in zip(args, shares, strict=True)))
 
 
 def _check_broadcast(target: Any, value: Any) -> None:
     have, want = tuple(value.shape), tuple(target.shape)
     if len(have) > len(want) or not all(h in (1, w) for h, w in zip(have[::-1], want[::-1], strict=False)):
-        raise RuntimeError(f"a value of shape {have} cannot be written into a tensor of shape {want}. Give one that broadcasts to it.")
+        raise RuntimeError(
+            f"a value of shape {have} cannot be written into a tensor of shape {want}. Give one that broadcasts to it."
+        )
 
 
-# ----- tangents --------------------------------------------------------------------------------------------------------
+# ----- tangents -------------------------------------------------------------------------------------------------------
 
 
 def _write_dual(target: Any, result: Any) -> None:
-    """Write the primal, then the tangents of every level that the target or the result has. Those of levels older than the target's own are
-    its payload's, and go with the primal."""
+    """Write the primal, then the tangents of every level that the target or the result has. Those of levels older than
+    the target's own are its payload's, and go with the primal."""
     own = level_number(target)
     theirs = {n: t for n, t in (tangents_of(result) or {}).items() if n > own} if isinstance(result, Variable) else {}
     for number in theirs:
@@ -172,11 +179,12 @@ def _give_tangent(target: Any, number: int) -> None:
         meta.tangents = {**(meta.tangents or {}), number: replay(tangent_of(base, number), info.path)}
 
 
-# ----- parts ---------------------------------------------------------------------------------------------------------------
+# ----- parts ----------------------------------------------------------------------------------------------------------
 
 
 def _interpreted(everything: tuple[Any, ...]) -> bool:
-    """Whether some tangent is none: the ids of a sparsity trace, Taylor coefficients. How a write changes them, their interpreter knows."""
+    """Whether some tangent is none: the ids of a sparsity trace, Taylor coefficients. How a write changes them,
+    their interpreter knows."""
     return any(number in interpreters for a in everything if isinstance(a, Variable) for number in tangents_of(a) or ())
 
 
@@ -235,7 +243,9 @@ def _write_part_grad(op: Any, target: Any, args: tuple[Any, ...], settings: dict
     recorded = thread.grad_enabled and any(e is not None for e in edges)
     check_writable(target, op.name + "_", recorded)
     node = inplace_node(op, target, args, settings, edges, number) if recorded else None
-    lifted = tuple([as_below(a, p, number) if isinstance(a, Variable) else p for a, p in zip(args, payloads, strict=True)])
+    lifted = tuple(
+        [as_below(a, p, number) if isinstance(a, Variable) else p for a, p in zip(args, payloads, strict=True)]
+    )
     _keep_payload(level, target)
     with below(level):
         write(op, target._array, lifted, settings)
@@ -251,7 +261,11 @@ class _WritingOps:
 
     def __getattr__(self, name: str) -> Any:
         op = find(name)
-        return (lambda x, *others, **settings: write(op, x, others, {**op.settings, **settings})) if op.consumes else op.eager
+        return (
+            (lambda x, *others, **settings: write(op, x, others, {**op.settings, **settings}))
+            if op.consumes
+            else op.eager
+        )
 
 
 def _write_part_batched(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: Level) -> None:
@@ -268,7 +282,7 @@ def _write_part_batched(op: Any, target: Any, args: tuple[Any, ...], settings: d
     storage_of(target).bump(op.name + "_")
 
 
-# ----- levels ------------------------------------------------------------------------------------------------------------
+# ----- levels ---------------------------------------------------------------------------------------------------------
 
 
 def _write_at(level: Level, target: Any, result: Any, is_new: bool) -> None:
@@ -352,18 +366,22 @@ def bring_to(level: Level, target: Any) -> None:
     if not was_made_inside(level, target):
         what = {"vmap": "vmap", "grad": "a grad transform", "functional": "functionalize"}[level.kind]
         raise RuntimeError(
-            f"{what}: an in-place write of a value that belongs to the transform into a tensor of shape {tuple(target.shape)} "
-            "from outside it. "
-            "The write would have to outlive the transform. Make the tensor inside the function, or use the out-of-place op."
+            f"{what}: an in-place write of a value that belongs to the transform into a tensor of shape "
+            f"{tuple(target.shape)} from outside it. The write would have to outlive the transform. "
+            "Make the tensor inside the function, or use the out-of-place op."
         )
     # tangents of older levels go down with the value, those of younger ones stay
     tangents = tangents_of(base) or {}
     # those of functionalize may belong to it though their primal did not: a rule uses what it has made inside
-    older = {n: level.value(t) if level.kind == "functional" else t for n, t in tangents.items() if n < level.number} or None
+    older = {
+        n: level.value(t) if level.kind == "functional" else t for n, t in tangents.items() if n < level.number
+    } or None
     base._meta.tangents = older
     with below(level):
         if level.kind == "vmap":
-            outside = copy_in_order(tensor_ops.expand(base, shape=(level.size, *base.shape)), _with_batch(order_of(base)))
+            outside = copy_in_order(
+                tensor_ops.expand(base, shape=(level.size, *base.shape)), _with_batch(order_of(base))
+            )
         elif level.kind == "functional":
             outside = _put_outside(base)
             if outside._storage.__class__ is Lent:  # tensors of this level are values, which NumPy must not change
@@ -397,7 +415,8 @@ def _with_batch(order: Order) -> Order:
 
 
 def _put_outside(t: Any) -> Any:
-    """A tensor that takes the place of `t` in its graph. A leaf's accumulator, hooks and gradient go with it: graphs made so far end there.
+    """A tensor that takes the place of `t` in its graph. A leaf's accumulator, hooks and gradient go with it:
+    graphs made so far end there.
 
     `t` gets other memory, since the versions of this one stand still from now on.
     """
@@ -426,5 +445,6 @@ def follow_base(view: Any) -> None:
     view._meta.level = info.base._meta.level
     view._meta.view = fresh._meta.view
     level = level_number(info.base)
-    younger = {n: t for n, t in (view._meta.tangents or {}).items() if n > level}  # older ones have gone down with the base
+    # older ones have gone down with the base
+    younger = {n: t for n, t in (view._meta.tangents or {}).items() if n > level}
     view._meta.tangents = {**younger, **(fresh._meta.tangents or {})} or None

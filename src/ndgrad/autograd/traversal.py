@@ -47,10 +47,12 @@ def count_gradients(roots: Iterable[Node]) -> dict[Node, int]:
 
 
 def nodes_towards(roots: Iterable[Node], wanted: set[Node]) -> set[Node]:
-    """The nodes from which some wanted node can be reached, the wanted ones included, and those that may reach one by a pass of their own.
+    """The nodes from which some wanted node can be reached, the wanted ones included, and those that may reach
+    one by a pass of their own.
 
-    From the oldest node on, each asks those it leads to, which are older still, so once over the graph is enough. Only if someone has
-    changed sequence numbers may a node come before one it leads to; then it is repeated until nothing changes.
+    From the oldest node on, each asks those it leads to, which are older still, so once over the graph is
+    enough. Only if someone has changed sequence numbers may a node come before one it leads to; then it is
+    repeated until nothing changes.
     """
     found = sorted(iterate_nodes(dict.fromkeys(roots)), key=_age)
     needed = wanted.intersection(found)

@@ -2,8 +2,8 @@
 
 Four slots. `_array` holds the payload: an ndarray, a NumPy scalar (what ufuncs return for 0-d results; it becomes a
 0-d array when someone needs its memory), or a lower-level tensor inside a function transform. `_node` is the backward
-node of a result, None for leaves and constants. `_storage` is shared by all tensors over the same memory and carries the
-version; None means version 0, never viewed. `_meta` holds everything rare.
+node of a result, None for leaves and constants. `_storage` is shared by all tensors over the same memory and carries
+the version; None means version 0, never viewed. `_meta` holds everything rare.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 class Meta:
     """The rare part of a tensor's metadata.
 
-    Views, leaves and results of multi-output ops have one, so making it must be cheap: what the eager path reads has slots, the
-    rest are class attributes until someone sets them.
+    Views, leaves and results of multi-output ops have one, so making it must be cheap: what the eager path reads has
+    slots, the rest are class attributes until someone sets them.
     """
 
     __slots__ = ("__dict__", "accumulator", "batch_level", "level", "output_nr", "requires_grad", "tangents", "view")
@@ -41,7 +41,8 @@ class Meta:
     names: tuple[str | None, ...] | None = None
     #: how often the tensor has changed its own shape in place
     geometry = 0
-    #: of a leaf: those changes in order, each with the accumulator (weakly) of the shape before, if there was one, the op and its settings
+    #: of a leaf: those changes in order, each with the accumulator (weakly) of the shape before, if there was
+    #: one, the op and its settings
     reshapes: tuple[tuple[weakref.ref[Node] | None, Any, dict[str, Any]], ...] = ()
     #: the innermost transform level that was open when the tensor was made
     made_in = 0
@@ -119,8 +120,8 @@ def meta_of(t: Any) -> Meta:
 
 
 def own_level(t: Any) -> int:
-    """The number of the transform level that a tensor belongs to, 0 for an ordinary one; of a view, the level it had when last somebody
-    looked (`level_number` of ndgrad.autograd.levels looks)."""
+    """The number of the transform level that a tensor belongs to, 0 for an ordinary one; of a view, the level it had
+    when last somebody looked (`level_number` of ndgrad.autograd.levels looks)."""
     meta, node = t._meta, t._node
     if meta is not None:
         if meta.batch_level:
@@ -135,12 +136,16 @@ def requires_grad(t: Any) -> bool:
     if meta is None:
         return t._node is not None
     # a view whose history is out of date will have one if its base has: to know that, no history need be made
-    return t._node is not None or meta.requires_grad or (meta.view is not None and meta.view.is_stale(t) and requires_grad(meta.view.base))
+    return (
+        t._node is not None
+        or meta.requires_grad
+        or (meta.view is not None and meta.view.is_stale(t) and requires_grad(meta.view.base))
+    )
 
 
 def recorded(t: Any) -> Any:
-    """The tensor that carries the history of `t`: the tensor itself, or of one inside functionalize, whose history is that of the values
-    it is given, the value that it holds now."""
+    """The tensor that carries the history of `t`: the tensor itself, or of one inside functionalize, whose history is
+    that of the values it is given, the value that it holds now."""
     while isinstance(t._array, Variable) and t._node is None and t._meta is not None:
         number = t._meta.level
         if not any(level.number == number and level.kind == "functional" for level in thread.levels):
@@ -178,8 +183,9 @@ def edge(t: Any) -> Node | Edge | None:
 
 # ----- gradient accumulators ---------------------------------------------------------------------------------------
 
-# Gradients of one leaf may arrive from several threads. A fixed set of locks, picked by identity, keeps leaves free of a
-# lock object of their own. A finalizer that the collector runs may start a backward pass while its thread holds one, hence the kind.
+# Gradients of one leaf may arrive from several threads. A fixed set of locks, picked by identity, keeps leaves free
+# of a lock object of their own. A finalizer that the collector runs may start a backward pass while its thread
+# holds one, hence the kind.
 _LOCKS = tuple(make_lock() for _ in range(61))
 
 
@@ -217,8 +223,8 @@ class LevelAccumulator(AccumulateGrad):
 def accumulator(t: Any) -> AccumulateGrad:
     """The accumulator of a leaf that requires grad, made again when no graph holds it any more.
 
-    There is never more than one: threads that build graphs on one leaf must agree on where its gradient goes. The first op on a leaf of
-    every graph comes here, so only the exchange is done under the lock.
+    There is never more than one: threads that build graphs on one leaf must agree on where its gradient goes. The first
+    op on a leaf of every graph comes here, so only the exchange is done under the lock.
     """
     meta: Meta = t._meta
     made = AccumulateGrad()

@@ -7,8 +7,8 @@ the write first leaves there what it is about to overwrite. So
   * "was it overwritten?" is one identity test;
   * the error can name the write, because the chain remembers it;
   * torch's face raises, while NumPy's rebuilds the old value by undoing the writes (see `Storage.restore`);
-  * nothing is registered anywhere: versions only point forward, so when the last save of a version is released, its undo
-    data dies by reference counting, and a loop of n writes costs O(n) in all.
+  * nothing is registered anywhere: versions only point forward, so when the last save of a version is released, its
+    undo data dies by reference counting, and a loop of n writes costs O(n) in all.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Version:
 
     def __init__(self, number: int, writer: str | None = None) -> None:
         self.number = number
-        self.values = number  # of the version that has written the values: an older one, if this one changed only a tensor's shape
+        # of the version that has written the values: an older one, if this one changed only a tensor's shape
+        self.values = number
         self.next: Version | None = None
         self.undo: tuple[Any, ...] | None = None  # how to get from `next` back to this version
         self.writer = writer  # the op that made this version
@@ -61,7 +62,8 @@ class Storage:
         self.cursor: Cursor | None = None
 
     def bump(self, writer: str | None = None) -> None:
-        """Note that the memory has been written. A version that nobody holds becomes the next one: nobody can ask for it."""
+        """Note that the memory has been written. A version that nobody holds becomes the next one:
+        nobody can ask for it."""
         if sys.getrefcount(self.version) <= ATTRIBUTE:
             new = self.version
             new.number = new.values = new.number + 1
@@ -99,7 +101,12 @@ class Storage:
     def _restore(self, array: Any, version: Version) -> Any:
         low, size = _extent(array)
         cursor = self.cursor
-        if cursor is not None and cursor.low == low and len(cursor.memory) == size and version.number <= cursor.version.number:
+        if (
+            cursor is not None
+            and cursor.low == low
+            and len(cursor.memory) == size
+            and version.number <= cursor.version.number
+        ):
             at, memory = cursor.version, cursor.memory
         else:
             at, memory = self.version, bytearray(ctypes.string_at(low, size))
@@ -138,8 +145,8 @@ class InferenceStorage(Storage):
     @property
     def version(self) -> Version:  # type: ignore[override]  # a property that refuses, in place of the attribute
         raise RuntimeError(
-            "Inference tensors cannot be saved for backward: writes to them are not tracked. Use a clone() of the tensor, made "
-            "outside inference mode, or make it under no_grad() instead of inference_mode()."
+            "Inference tensors cannot be saved for backward: writes to them are not tracked. Use a clone() "
+            "of the tensor, made outside inference mode, or make it under no_grad() instead of inference_mode()."
         )
 
     def bump(self, writer: str | None = None) -> None:
@@ -150,8 +157,9 @@ class InferenceStorage(Storage):
 
 
 class PayloadStorage(Storage):
-    """The memory of a transform's tensor whose payload is a tensor of a level below, which others may hold and write: the argument of a
-    vjp, or its result. A write to the payload is one to this memory. Nobody has kept what it overwrote, so a save from before raises.
+    """The memory of a transform's tensor whose payload is a tensor of a level below, which others may hold and write:
+    the argument of a vjp, or its result. A write to the payload is one to this memory. Nobody has kept what it
+    overwrote, so a save from before raises.
     """
 
     __slots__ = ("own", "payload", "seen")
@@ -164,7 +172,8 @@ class PayloadStorage(Storage):
         self.seen = payload.version
 
     @property
-    def version(self) -> Version:  # type: ignore[override]  # a property that looks at the payload first, in place of the attribute
+    # a property that looks at the payload first, in place of the attribute
+    def version(self) -> Version:  # type: ignore[override]
         newest = self.payload.version
         if newest is not self.seen:
             self.seen = newest
@@ -222,7 +231,8 @@ def _extent(array: Any) -> tuple[int, int]:
 
 
 def exporter_of(array: Any) -> Any:
-    """Whose memory an array is a window on: the array that owns it, or the object (a bytearray, a file in memory) whose buffer it is."""
+    """Whose memory an array is a window on: the array that owns it, or the object (a bytearray, a file in
+    memory) whose buffer it is."""
     while True:
         base = array.base
         if isinstance(base, memoryview):
@@ -230,7 +240,8 @@ def exporter_of(array: Any) -> Any:
         if base is None:
             return array
         if not isinstance(base, np.ndarray):
-            base = getattr(base, "base", None) if isinstance(getattr(base, "base", None), np.ndarray) else base  # as_strided's
+            # as_strided's
+            base = getattr(base, "base", None) if isinstance(getattr(base, "base", None), np.ndarray) else base
         if not isinstance(base, np.ndarray):
             return base
         array = base

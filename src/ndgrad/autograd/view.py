@@ -27,7 +27,9 @@ DEFAULT, NO_GRAD, MULTI_OUTPUT, INFERENCE, CUSTOM = "default", "no_grad", "multi
 
 _REASONS = {
     NO_GRAD: "it was made under no_grad, so the write could not be recorded in its base's history",
-    MULTI_OUTPUT: "it is one of several views that one op returned (unbind, split, chunk), and torch's rule forbids writing these",
+    MULTI_OUTPUT: (
+        "it is one of several views that one op returned (unbind, split, chunk), and torch's rule forbids writing these"
+    ),
     INFERENCE: "it was made in inference mode from a normal tensor",
     CUSTOM: "it was returned as a view by a custom Function, whose backward does not know of the write",
 }
@@ -54,7 +56,8 @@ class ViewInfo:
         self.base = base
         self.path = path
         self.creation = creation
-        self.version: int | None = version  # of the memory, for which the view's node is right: its number, for a view holds nothing
+        # of the memory, for which the view's node is right: its number, for a view holds nothing
+        self.version: int | None = version
         self.geometry = geometry  # of the base, when the path was taken from it
         self.kept: Any = None  # what the last graph that saved the view keeps of it
 
@@ -90,19 +93,24 @@ class ViewInfo:
 
     def _only_moved(self, t: Any) -> bool:
         """Whether the base has changed its shape in place and nobody has written since the view's history was right."""
-        return self.version is not None and self.geometry != geometry_of(self.base) and t._storage.version.values <= self.version
+        return (
+            self.version is not None
+            and self.geometry != geometry_of(self.base)
+            and t._storage.version.values <= self.version
+        )
 
     def check_geometry(self, t: Any) -> None:
         if self.geometry != geometry_of(self.base):
             raise RuntimeError(
-                f"a view of shape {tuple(t.shape)} belongs to a tensor that has changed its own shape in place since (to "
-                f"{tuple(self.base.shape)}), so the view's history cannot be found from it. Take the view again, or use the out-of-place "
-                "form of that change (transpose, squeeze, unsqueeze)."
+                f"a view of shape {tuple(t.shape)} belongs to a tensor that has changed its own shape in place "
+                f"since (to {tuple(self.base.shape)}), so the view's history cannot be found from it. "
+                "Take the view again, or use the out-of-place form of that change (transpose, squeeze, unsqueeze)."
             )
 
 
 class ViewInLevel(ViewInfo):
-    """What makes a tensor of a transform a view. Its base may be brought to another level by a write, and then it must follow."""
+    """What makes a tensor of a transform a view. Its base may be brought to another level by a write,
+    and then it must follow."""
 
     __slots__ = ("base_level",)
 
@@ -154,7 +162,8 @@ def replay_raw(array: Any, path: Path | None, library: Any) -> Any:
 
 
 def tangents_of(t: Any) -> dict[int, Any] | None:
-    """The tangents of a tensor by open dual level. A view that is older than a tangent of its base finds its part of it here."""
+    """The tangents of a tensor by open dual level. A view that is older than a tangent of its base
+    finds its part of it here."""
     meta = t._meta
     if meta is None:
         return None
@@ -173,7 +182,8 @@ def tangents_of(t: Any) -> dict[int, Any] | None:
 
 
 def _keeps_tangents(path: Path | None) -> bool:
-    """Whether what moves along a path takes its tangents with it: inside functionalize, a detached tensor is a view too."""
+    """Whether what moves along a path takes its tangents with it: inside functionalize, a
+    detached tensor is a view too."""
     return not any(op.shares_storage for _, op, _, _ in steps(path))
 
 
@@ -210,15 +220,15 @@ def make_view(out: Any, source: Any, op: Any, settings: dict[str, Any], number: 
     in_level.base_level = level
 
 
-# ----- parts that are no views --------------------------------------------------------------------------------------------
+# ----- parts that are no views ----------------------------------------------------------------------------------------
 
 
 class Picked:
     """What makes a tensor a part that an index picks for each sample of a vmap by itself: `a[i]` with a batched `i`.
 
-    NumPy's `a[i]` is a view of the sample. The parts of several samples do not lie in memory at regular distances, so here it is a
-    copy that behaves as the view would: it is picked again when next someone looks after the array was written, and a write to it is
-    put back into the array.
+    NumPy's `a[i]` is a view of the sample. The parts of several samples do not lie in memory at regular distances, so
+    here it is a copy that behaves as the view would: it is picked again when next someone looks after the array was
+    written, and a write to it is put back into the array.
     """
 
     __slots__ = ("base", "put", "storage", "take", "version")
@@ -240,7 +250,8 @@ class Picked:
 
 
 def follow_pick(t: Any) -> Picked | None:
-    """Bring a tensor that was picked from an array, or is a view of one that was, up to date with the array; None for all others."""
+    """Bring a tensor that was picked from an array, or is a view of one that was, up to date with the
+    array; None for all others."""
     meta = t._meta
     if meta is None:
         return None

@@ -1,7 +1,8 @@
-"""Tensors for einops: importing this module makes `rearrange`, `reduce`, `repeat`, `einsum`, `pack` and `unpack` take them.
+"""Tensors for einops: importing this module makes `rearrange`, `reduce`, `repeat`, `einsum`,
+`pack` and `unpack` take them.
 
-einops looks for a backend among the subclasses of its `AbstractBackend`. (Its functions of the array API standard, `einops.array_api`,
-need no backend and take tensors without this module.)
+einops looks for a backend among the subclasses of its `AbstractBackend`. (Its functions of the array API standard,
+`einops.array_api`, need no backend and take tensors without this module.)
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
-"""Anomaly mode: where in the forward the failing part of backward comes from, and where the first gradient that is not a number arose.
+"""Anomaly mode: where in the forward the failing part of backward comes from, and where the first gradient
+that is not a number arose.
 
-While the mode is on, every node remembers the user's stack at the time it was made and whether its result was finite, and backward
-checks what each node returns. When a node fails, a warning shows the forward call that made it, and, if that call was itself part of a
-backward (create_graph), the calls that led to it; the error says the line. The engine asks once per pass whether the mode is on
-(`watching`), so other passes pay nothing.
+While the mode is on, every node remembers the user's stack at the time it was made and whether its result was finite,
+and backward checks what each node returns. When a node fails, a warning shows the forward call that made it, and, if
+that call was itself part of a backward (create_graph), the calls that led to it; the error says the line. The engine
+asks once per pass whether the mode is on (`watching`), so other passes pay nothing.
 
 Note [NaN and infinity]
-torch raises for NaN alone, and so does this mode unless `check_inf` is set: an infinite gradient may be right. But a NaN is mostly the
-child of an infinity two nodes earlier, so the first infinite gradient of the pass is remembered and named with the NaN.
+torch raises for NaN alone, and so does this mode unless `check_inf` is set: an infinite gradient may be right. But
+a NaN is mostly the child of an infinity two nodes earlier, so the first infinite gradient of the pass is
+remembered and named with the NaN.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from ndgrad.autograd.variable import AccumulateGrad
 from ndgrad.debug.nonfinite import first_index, is_finite, raw_values
 from ndgrad.debug.source_lines import Trace, format_stack, innermost, place_of, switch, trace_of
 
-# ----- what was found -----------------------------------------------------------------------------------------------------------
+# ----- what was found -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def find(node: Any, outs: Any, wrong: Callable[[Any], Any]) -> Finding | None:
     return None
 
 
-# ----- a pass that is watched ----------------------------------------------------------------------------------------------------
+# ----- a pass that is watched -----------------------------------------------------------------------------------------
 
 
 def watching(run_node: Callable[..., Any]) -> Callable[..., Any]:
@@ -99,30 +101,44 @@ def check(task: Any, node: Any, g: Any, outs: Any, infinite: list[Finding]) -> N
         found = bad
     kind = "nan" if np.isnan(found.value) else "inf"
     lines = [
-        f"Function '{node.name()}' returned {kind} values in its {found.output}th output: {found.count} of the {int(np.prod(found.shape))} "
-        f"values of the gradient {of_what(node, found.output)} (shape {found.shape}), the first at index {found.index}.",
+        (
+            f"Function '{node.name()}' returned {kind} values in its {found.output}th output: "
+            f"{found.count} of the {int(np.prod(found.shape))} values of the gradient {of_what(node, found.output)} "
+            f"(shape {found.shape}), the first at index {found.index}."
+        ),
     ]
     there = values_at(node, g, found)
     if there:
         lines.append(f"  there:    {there}")
     place = place_of(node)
-    lines.append(f"  called:   {place}" if place else "  called:   unknown, since the forward ran outside detect_anomaly()")
+    lines.append(
+        f"  called:   {place}" if place else "  called:   unknown, since the forward ran outside detect_anomaly()"
+    )
     lines.append(f"  forward:  {forward_state(task)}")
     earlier = infinite[0] if infinite and infinite[0] is not found else None
     if earlier is not None:
         at = place_of(earlier.node)
         lines.append(
-            f"  before:   the first gradient of this pass that was not finite is {earlier.value}, returned by {earlier.node.name()} at "
-            f"index {earlier.index} of the gradient {of_what(earlier.node, earlier.output)}" + (f" ({at})" if at else "")
+            (
+                f"  before:   the first gradient of this pass that was not finite is {earlier.value}, "
+                f"returned by {earlier.node.name()} at index {earlier.index} of the gradient "
+                f"{of_what(earlier.node, earlier.output)}"
+            )
+            + (f" ({at})" if at else "")
         )
     if any(a is not None and np.isnan(a).any() for a in map(raw_values, g if isinstance(g, list) else [g])):
-        lines.append("It was there in the gradient that arrived: a hook, or whoever gave backward() its gradient, put it in.")
+        lines.append(
+            "It was there in the gradient that arrived: a hook, or whoever gave backward() its gradient, put it in."
+        )
         raise RuntimeError("\n".join(lines))
     if node.extra is not None and (node.extra.tensor_hooks or node.extra.pre_hooks):
-        lines.append("Hooks changed, or could have changed, the gradient that arrived before this op got it: look at them first.")
+        lines.append(
+            "Hooks changed, or could have changed, the gradient that arrived before this op got it: look at them first."
+        )
     lines.append(
-        "Keep the argument of that call inside the domain where its derivative is finite (clamp it, add a small constant), and where one "
-        "branch of where() is not differentiable, replace its argument there before the op instead of its result after it."
+        "Keep the argument of that call inside the domain where its derivative is finite (clamp it, "
+        "add a small constant), and where one branch of where() is not differentiable, replace its argument there "
+        "before the op instead of its result after it."
     )
     raise RuntimeError("\n".join(lines))
 
@@ -164,7 +180,12 @@ def saved_values(node: Any) -> list[tuple[str, Any]]:
             value = unpack_raw(node, name)
         except (AttributeError, RuntimeError):
             continue
-        out.append((node.op.torch_name(name), np.asarray(value) if isinstance(value, (bool, int, float, complex)) else raw_values(value)))
+        out.append(
+            (
+                node.op.torch_name(name),
+                np.asarray(value) if isinstance(value, (bool, int, float, complex)) else raw_values(value),
+            )
+        )
     return out
 
 
@@ -209,16 +230,19 @@ def forward_state(task: Any) -> str:
     return "finite everywhere"
 
 
-# ----- failures ----------------------------------------------------------------------------------------------------------------
+# ----- failures -------------------------------------------------------------------------------------------------------
 
 
 def report(node: Any, error: BaseException) -> None:
-    """Show the forward calls behind a node that failed: as warnings in full, as torch does, and by their lines on the error itself."""
+    """Show the forward calls behind a node that failed: as warnings in full, as torch does, and by their
+    lines on the error itself."""
     trace = trace_of(node)
     if trace is None or not trace.frames:
         warnings.warn(
-            f"Error detected in {node.name()}. Nothing is known of the forward call that made it. Run the forward inside detect_anomaly() "
-            "as well to see its traceback.",
+            (
+                f"Error detected in {node.name()}. Nothing is known of the forward call that made it. "
+                "Run the forward inside detect_anomaly() as well to see its traceback."
+            ),
             UserWarning,
             stacklevel=2,
         )
@@ -236,7 +260,9 @@ def report(node: Any, error: BaseException) -> None:
             UserWarning,
             stacklevel=2,
         )
-        error.add_note(f"which was made by the backward of {parent.name}, made by the forward call at {innermost(parent.frames)}")
+        error.add_note(
+            f"which was made by the backward of {parent.name}, made by the forward call at {innermost(parent.frames)}"
+        )
 
 
 def parents(trace: Trace) -> list[Trace]:
@@ -248,7 +274,7 @@ def parents(trace: Trace) -> list[Trace]:
     return out
 
 
-# ----- the mode ------------------------------------------------------------------------------------------------------------------
+# ----- the mode -------------------------------------------------------------------------------------------------------
 
 
 _State = tuple[bool, bool, bool]  # whether the mode is on, whether it looks for NaN, and for infinities
@@ -273,7 +299,8 @@ class detect_anomaly:
     ...     (x.sqrt() * 0).sum().backward()
     Traceback (most recent call last):
         ...
-    RuntimeError: Function 'SqrtBackward0' returned nan values in its 0th output: 1 of the 2 values of the gradient of 'self'...
+    RuntimeError: Function 'SqrtBackward0' returned nan values in its 0th output: 1 of the 2 values of
+    the gradient of 'self'...
     """
 
     def __init__(self, check_nan: bool = True, *, check_inf: bool = False) -> None:
@@ -281,7 +308,10 @@ class detect_anomaly:
         self.check_inf = check_inf
         self._stack: list[_State] = []
         warnings.warn(
-            "Anomaly detection is on: every op remembers its traceback and every gradient is checked, which takes time. Use it to debug.",
+            (
+                "Anomaly detection is on: every op remembers its traceback and every gradient is checked, "
+                "which takes time. Use it to debug."
+            ),
             UserWarning,
             stacklevel=2,
         )

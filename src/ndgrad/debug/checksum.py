@@ -1,11 +1,11 @@
 """Guard mode: a checksum of what is saved for backward, compared when it is used.
 
-A tensor and a NumPy array may share memory, and a write through the array changes no version: backward would use values that the forward
-never saw. Marking memory read-only protects neither from views that existed before nor from the array's owner. So in guard mode every save
-takes a CRC-32 of the bytes, and every use compares.
+A tensor and a NumPy array may share memory, and a write through the array changes no version: backward would use values
+that the forward never saw. Marking memory read-only protects neither from views that existed before nor from the
+array's owner. So in guard mode every save takes a CRC-32 of the bytes, and every use compares.
 
-Writes that go through the library are not this mode's business: they raise, or on NumPy's face are undone, and then what was rebuilt
-must have the old checksum too.
+Writes that go through the library are not this mode's business: they raise, or on NumPy's face are undone, and then
+what was rebuilt must have the old checksum too.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ import numpy as np
 from ndgrad import devices
 from ndgrad._registry import register
 from ndgrad.arrays.placement import device_of, moved
+from ndgrad.autograd.kept import Packed
 from ndgrad.autograd.modes import thread
-from ndgrad.autograd.saved import Packed
 from ndgrad.autograd.variable import Variable
 from ndgrad.debug.debug_mode import debug, set_debug
 
 
 def checksum(array: Any, saved: Any = None) -> int:
-    """The CRC-32 of an array's elements; `saved` is what the array was rebuilt from, and says in which order they were read then."""
+    """The CRC-32 of an array's elements; `saved` is what the array was rebuilt from, and says in which
+    order they were read then."""
     array = _bare(array)
     order = array if saved is None else _bare(saved)
     if isinstance(order, np.ndarray) and 0 in order.strides:
@@ -48,7 +49,8 @@ def guard_saved(node: Any, name: str) -> None:
 
 
 def guarded(value: Any) -> Any:
-    """A saved value with its checksum, unless it cannot be written, or went through a pack hook and is the hook's business."""
+    """A saved value with its checksum, unless it cannot be written, or went through a pack hook and
+    is the hook's business."""
     array = value._array if isinstance(value, Variable) else value
     while isinstance(array, Variable):
         array = array._array
@@ -72,7 +74,8 @@ class guard(debug):
     >>> y.backward()
     Traceback (most recent call last):
         ...
-    RuntimeError: a value saved for backward was changed behind the library's back: the memory of 'other' (shape (3,)), which...
+    RuntimeError: a value saved for backward was changed behind the library's back: the memory of
+    'other' (shape (3,)), which...
     """
 
     _name = "guard"

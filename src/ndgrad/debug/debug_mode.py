@@ -11,8 +11,8 @@ from ndgrad.debug.source_lines import switch
 class debug(Mode):
     """A context, or decorator, in which ops and writes remember the user's line that called them.
 
-    Errors of backward then say where: which line saved a value, and which line overwrote it. `explain` knows where values that carry no
-    graph were cut off.
+    Errors of backward then say where: which line saved a value, and which line overwrote it. `explain` knows where
+    values that carry no graph were cut off.
 
     >>> import ndgrad
     >>> x = ndgrad.ones(2, requires_grad=True)
@@ -24,7 +24,8 @@ class debug(Mode):
     >>> z.backward()
     Traceback (most recent call last):
         ...
-    RuntimeError: one of the variables needed for gradient computation has been modified by an inplace operation: ExpBackward0 saved...
+    RuntimeError: one of the variables needed for gradient computation has been modified by an inplace
+    operation: ExpBackward0 saved...
     """
 
     _name = "debug"

@@ -1,8 +1,9 @@
 """`explain(y, x)`: why the gradient of y with respect to x is None or zero.
 
-Two sources are asked. The graph: is x in it, and if so, what does each node on the way pass on? And, where the graph ends, what debug
-mode remembers of values that have none (ndgrad.debug.provenance): of all ways in which y's value came from x's, the one that loses the
-gradient at the fewest places is shown, and the loss nearest to x is named with its line.
+Two sources are asked. The graph: is x in it, and if so, what does each node on the way pass on? And, where the
+graph ends, what debug mode remembers of values that have none (ndgrad.debug.provenance): of all ways in which
+y's value came from x's, the one that loses the gradient at the fewest places is shown, and the loss nearest to
+x is named with its line.
 """
 
 from __future__ import annotations
@@ -24,15 +25,23 @@ from ndgrad.debug.provenance import HARMLESS, REASONS, Origin, departures, origi
 from ndgrad.debug.source_lines import Place, place_of
 
 _VERY = "Check that y is computed from this very tensor."
-_RERUN = "Run the computation inside ndgrad.autograd.debug() and ask again: then it is known where values left the graph."
+_RERUN = (
+    "Run the computation inside ndgrad.autograd.debug() and ask again: then it is known where values left the graph."
+)
 
 _ADVICE = {
     "no_grad": "Take that call out of no_grad(), or put enable_grad() around it.",
     "inference": "Take that call out of inference_mode().",
     "detach": "Leave detach() (or .data) away if the gradient should pass.",
-    "discrete": "Use a smooth stand-in (softmax for argmax, sigmoid for a comparison), or a custom Function with a gradient you choose.",
+    "discrete": (
+        "Use a smooth stand-in (softmax for argmax, sigmoid for a comparison), or a custom Function "
+        "with a gradient you choose."
+    ),
     "integer": "Keep a floating dtype up to here: a gradient needs a continuum of values.",
-    "plain": "Stay with tensors: stack() or cat() instead of tensor([...]) of numbers, ndgrad's functions instead of NumPy's on .numpy().",
+    "plain": (
+        "Stay with tensors: stack() or cat() instead of tensor([...]) of numbers, ndgrad's functions instead "
+        "of NumPy's on .numpy()."
+    ),
     "argument": "Only the other arguments of that op can be differentiated.",
     "custom": "Do not name the result in mark_non_differentiable(), or compute it with recorded ops.",
     "requires_grad": "Call x.requires_grad_() before the computation, and compute y again.",
@@ -48,7 +57,8 @@ class Explanation:
         connected       the gradient is neither
         zero            some op on the way passes on zeros alone
         detach, no_grad, inference, custom
-                        the value was taken out of the graph, computed where nothing is recorded, marked as not differentiable
+                        the value was taken out of the graph, computed where nothing is recorded, marked as not
+                        differentiable
         integer, discrete, argument
                         a dtype, an op or an argument of an op without derivatives
         plain           the value went through plain numbers or arrays
@@ -72,7 +82,11 @@ class Explanation:
     certain: bool = True
 
     def __str__(self) -> str:
-        head = {"connected": "The gradient is neither None nor zero", "zero": "The gradient is zero", "freed": "The graph was freed"}.get(
+        head = {
+            "connected": "The gradient is neither None nor zero",
+            "zero": "The gradient is zero",
+            "freed": "The graph was freed",
+        }.get(
             self.kind, "The gradient is None" if self.certain else "The gradient is None, most likely because of this"
         )
         lines = [f"{head}: {self.reason}"]
@@ -88,7 +102,8 @@ class Explanation:
 def explain(y: Any, x: Any) -> Explanation:
     """Why the gradient of `y` with respect to `x` is None or zero, in words, with the line to blame.
 
-    Hooks are not run and no `.grad` is touched. Lines are known if the computation ran inside `ndgrad.autograd.debug()`.
+    Hooks are not run and no `.grad` is touched. Lines are known if the computation ran inside
+    `ndgrad.autograd.debug()`.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
@@ -101,7 +116,9 @@ def explain(y: Any, x: Any) -> Explanation:
     'relu (ReluBackward0) passes on zeros alone: its argument is nowhere positive'
     """
     if not isinstance(x, Variable):
-        raise TypeError(f"explain(y, x): x must be a tensor, and is {type(x).__name__}. Pass the tensor whose gradient is missing.")
+        raise TypeError(
+            f"explain(y, x): x must be a tensor, and is {type(x).__name__}. Pass the tensor whose gradient is missing."
+        )
     if not isinstance(y, Variable):
         return _not_a_tensor(y, x)
     target = edge(x) if requires_grad(x) else None
@@ -118,7 +135,7 @@ def explain(y: Any, x: Any) -> Explanation:
     return _from_graph_alone(y, x, start, seen)
 
 
-# ----- the graph connects them -------------------------------------------------------------------------------------------------
+# ----- the graph connects them ----------------------------------------------------------------------------------------
 
 
 def _nodes_between(start: Any, target: Any) -> set[Any]:
@@ -128,19 +145,26 @@ def _nodes_between(start: Any, target: Any) -> set[Any]:
 
 def _through_graph(y: Any, x: Any, start: Any, target: Any, needed: set[Any]) -> Explanation:
     if isinstance(y._array, Variable) or edge_node(start).level:
-        return Explanation("connected", "x is in the graph of y, inside a function transform whose gradients cannot be looked at from here")
+        return Explanation(
+            "connected",
+            "x is in the graph of y, inside a function transform whose gradients cannot be looked at from here",
+        )
     try:
         passed = flow(y, start, target, needed)
     except Unreadable as lost:
         kind = "freed" if lost.freed else "unknown"
         advice = "Pass retain_graph=True to the backward() before, or ask before it." if lost.freed else ""
-        return Explanation(kind, f"x is in the graph of y, but what {lost.node.name()} saved cannot be used: {lost}", advice)
+        return Explanation(
+            kind, f"x is in the graph of y, but what {lost.node.name()} saved cannot be used: {lost}", advice
+        )
     remarks = _remarks(x, needed)
     gradient = passed.gradient
     if gradient is None:
         node = passed.silent
         what = f"x is in the graph of y, but {node.name()} returned None for its gradient"
-        return Explanation("custom", what, "Return a gradient from its backward." + remarks, passed.op_name(node), place_of(node))
+        return Explanation(
+            "custom", what, "Return a gradient from its backward." + remarks, passed.op_name(node), place_of(node)
+        )
     shown = _as_tensor(gradient)
     if gradient.size and not np.any(gradient):
         node, why = passed.why_zero()
@@ -150,7 +174,9 @@ def _through_graph(y: Any, x: Any, start: Any, target: Any, needed: set[Any]) ->
         return Explanation("zero", why, advice, passed.op_name(node), place_of(node), gradient=shown)
     zeros = int(gradient.size - np.count_nonzero(gradient))
     some = f"; {zeros} of its {gradient.size} values are zero" if zeros else ""
-    return Explanation("connected", f"x is in the graph of y, and the gradient of y.sum() reaches it{some}.{remarks}", gradient=shown)
+    return Explanation(
+        "connected", f"x is in the graph of y, and the gradient of y.sum() reaches it{some}.{remarks}", gradient=shown
+    )
 
 
 def _as_tensor(array: Any) -> Any:
@@ -163,14 +189,16 @@ def _remarks(x: Any, needed: set[Any]) -> str:
     meta = x._meta
     if x._node is not None and not (meta is not None and meta.retains_grad):
         out += " x is no leaf, so backward() leaves nothing in its .grad unless x.retain_grad() is called first."
-    hooked = [n for n in needed if n.extra is not None and (n.extra.tensor_hooks or n.extra.pre_hooks or n.extra.post_hooks)]
+    hooked = [
+        n for n in needed if n.extra is not None and (n.extra.tensor_hooks or n.extra.pre_hooks or n.extra.post_hooks)
+    ]
     if hooked or (meta is not None and meta.hooks):
         names = ", ".join(sorted({n.name() for n in hooked})) or "x"
         out += f" There are hooks on the way ({names}), which were not run here and may change it."
     return out
 
 
-# ----- what debug mode remembers -----------------------------------------------------------------------------------------------
+# ----- what debug mode remembers --------------------------------------------------------------------------------------
 
 
 def _is_cut(origin: Origin, source: Origin, live: bool) -> str | None:
@@ -250,7 +278,9 @@ def _left_as_numbers(start: Origin, x: Any) -> Explanation | None:
     for _, departed in reversed(departures):
         if departed.number < arrived and _way(departed, x) is not None:
             return Explanation(
-                "plain", f"y cannot be followed back to x, and a value that depends on x was turned into plain numbers by {departed.op}.",
+                "plain",
+                f"y cannot be followed back to x, and a value that depends on x was turned into plain numbers by "
+                f"{departed.op}.",
                 _ADVICE["plain"], departed.op, departed.place, certain=False,
             )  # fmt: skip
     return None
@@ -271,13 +301,21 @@ def _last_plain(start: Origin) -> int:
 def _not_a_tensor(y: Any, x: Any) -> Explanation:
     what = f"y is a {type(y).__name__}, not a tensor, and plain values have no graph."
     for left, departed in reversed(departures):
-        same = left is y or (isinstance(left, weakref.ref) and isinstance(y, np.ndarray) and np.may_share_memory(left(), y))
+        same = left is y or (
+            isinstance(left, weakref.ref) and isinstance(y, np.ndarray) and np.may_share_memory(left(), y)
+        )
         if same and _way(departed, x) is not None:
-            return Explanation("plain", f"{what} It left the graph through {departed.op}.", _ADVICE["plain"], departed.op, departed.place)
+            return Explanation(
+                "plain",
+                f"{what} It left the graph through {departed.op}.",
+                _ADVICE["plain"],
+                departed.op,
+                departed.place,
+            )
     return Explanation("plain", what, _ADVICE["plain"])
 
 
-# ----- what the graph alone knows ------------------------------------------------------------------------------------------------
+# ----- what the graph alone knows -------------------------------------------------------------------------------------
 
 
 def _from_graph_alone(y: Any, x: Any, start: Any, seen: bool) -> Explanation:
@@ -290,13 +328,16 @@ def _from_graph_alone(y: Any, x: Any, start: Any, seen: bool) -> Explanation:
             advice = _ADVICE["integer"] + ("" if seen else f" {_RERUN}")
             return Explanation("integer", f"y has dtype {np_dtype(y)}, which carries no gradient.", advice)
         if _shares_memory(y, x):
-            what = "y is outside the graph and lies in the memory of x: it was made by detach(), .data, numpy() or under no_grad()."
+            what = (
+                "y is outside the graph and lies in the memory of x: it was made by detach(), .data, "
+                "numpy() or under no_grad()."
+            )
             return Explanation("detach", what, _ADVICE["detach"])
         if seen:
             return Explanation("unused", "y was not computed from x, as far as debug mode has seen.", _VERY)
         what = (
-            "y has no graph: on its way the value met detach(), no_grad(), an op without derivative or plain numbers, or nothing it was "
-            "computed from required grad."
+            "y has no graph: on its way the value met detach(), no_grad(), an op without derivative or plain numbers, "
+            "or nothing it was computed from required grad."
         )
         return Explanation("unknown", what, _RERUN, certain=False)
     twin = _twin(start, x)
@@ -308,8 +349,8 @@ def _from_graph_alone(y: Any, x: Any, start: Any, seen: bool) -> Explanation:
     if seen:
         return Explanation("unused", f"y was not computed from x; the leaves of its graph have shapes {shapes}.", _VERY)
     what = (
-        f"x is not in the graph of y, whose leaves have shapes {shapes}: either y does not depend on x, or the value of x met detach(), "
-        "no_grad(), an op without derivative or plain numbers on its way."
+        f"x is not in the graph of y, whose leaves have shapes {shapes}: either y does not depend on x, "
+        "or the value of x met detach(), no_grad(), an op without derivative or plain numbers on its way."
     )
     return Explanation("unknown", what, _RERUN, certain=False)
 
@@ -335,7 +376,8 @@ def _twin(start: Any, x: Any) -> str | None:
         if _shares_memory(leaf, x):
             return "memory"
         values = innermost_array(leaf)
-        if np.array_equal(values, innermost_array(x)) and x.numel() and (values != values.flat[0]).any():  # biases all start as zeros
+        # biases all start as zeros
+        if np.array_equal(values, innermost_array(x)) and x.numel() and (values != values.flat[0]).any():
             return "shape and values"
     return None
 

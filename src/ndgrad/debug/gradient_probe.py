@@ -1,6 +1,7 @@
 """A backward pass that looks instead of delivering: what every node on the way from y to x passes on.
 
-It runs no hooks, releases nothing and touches no `.grad`, which is why it is not the engine's: the engine is all about these.
+It runs no hooks, releases nothing and touches no `.grad`, which is why it is not the engine's: the
+engine is all about these.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import numpy as np
 
 from ndgrad.arrays.library import library_of
 from ndgrad.autograd.engine import GraphTask, materialize, send
+from ndgrad.autograd.kept import FREED
 from ndgrad.autograd.node import edge_node, edge_number
-from ndgrad.autograd.saved import FREED
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.autograd.view import CopySlices
 from ndgrad.debug.anomaly import saved_values
@@ -110,7 +111,11 @@ def _is_freed(node: Any) -> bool:
     if isinstance(node, CopySlices):
         return node.inner is None or _is_freed(node.inner)
     plan = getattr(node, "plan", None)
-    held = [getattr(node, n, None) for n in (plan.arrays + plan.outs)] if plan is not None else [node.__dict__.get("_saved")]
+    held = (
+        [getattr(node, n, None) for n in (plan.arrays + plan.outs)]
+        if plan is not None
+        else [node.__dict__.get("_saved")]
+    )
     return any(value is FREED for value in held)
 
 

@@ -1,11 +1,12 @@
 """Where values came from, graph or not: what debug mode remembers for `explain`.
 
-The graph forgets whatever carries no gradient, and that is just what somebody asks about who finds no gradient. So in debug mode
-every result also gets an `Origin`: the op, the user's line, the origins of its arguments, and why no gradient flows, where none does.
-Origins hold no arrays and no nodes, hang on the tensors they describe and die with them: a second, weightless graph.
+The graph forgets whatever carries no gradient, and that is just what somebody asks about who finds no gradient. So in
+debug mode every result also gets an `Origin`: the op, the user's line, the origins of its arguments, and why no
+gradient flows, where none does. Origins hold no arrays and no nodes, hang on the tensors they describe and die with
+them: a second, weightless graph.
 
-A value that leaves as plain numbers (`item`, `tolist`, `numpy`) is followed as long as the very object comes back; the last departures
-are remembered besides, since what is computed with plain numbers cannot be followed.
+A value that leaves as plain numbers (`item`, `tolist`, `numpy`) is followed as long as the very object comes back; the
+last departures are remembered besides, since what is computed with plain numbers cannot be followed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, requires_grad
 from ndgrad.debug.source_lines import Frames, Place, innermost, user_frames
 
-#: Why no gradient flows through a call, in words. The first three are no cuts: gradients flow, or there was none to lose.
+#: Why no gradient flows through a call, in words. The first three are no cuts: gradients flow,
+#: or there was none to lose.
 REASONS = {
     "recorded": "it was recorded in the graph",
     "constant": "none of its arguments required grad",
@@ -53,7 +55,9 @@ class Origin:
 
     __slots__ = ("depth", "dtype", "frames", "inputs", "number", "op", "plain", "ref", "required_grad", "shape", "why")
 
-    def __init__(self, op: str, why: str, inputs: tuple[tuple[Origin, bool], ...] = (), frames: Frames | None = None) -> None:
+    def __init__(
+        self, op: str, why: str, inputs: tuple[tuple[Origin, bool], ...] = (), frames: Frames | None = None
+    ) -> None:
         self.op = op
         self.why = why
         self.frames = frames
@@ -64,7 +68,8 @@ class Origin:
             self.inputs, self.depth = (), 1
         #: Larger for later calls.
         self.number = _next_number()
-        #: Whether plain values came in here that cannot be followed: a number that is no literal of the line, an array, data.
+        #: Whether plain values came in here that cannot be followed: a number that is no literal of
+        #: the line, an array, data.
         self.plain = False
         self.ref: Any = None
         self.shape: tuple[int, ...] = ()
@@ -110,7 +115,7 @@ def set_origin(t: Any, origin: Origin) -> Origin:
     return origin
 
 
-# ----- calls -----------------------------------------------------------------------------------------------------------------
+# ----- calls ----------------------------------------------------------------------------------------------------------
 
 
 def note_results(op: Any, args: tuple[Any, ...], results: Any) -> None:
@@ -139,7 +144,8 @@ def note_results(op: Any, args: tuple[Any, ...], results: Any) -> None:
 
 
 def _has_plain(args: tuple[Any, ...], frames: Frames) -> bool:
-    """Whether some argument is a plain value from elsewhere: no tensor, and no literal of the code that made the call."""
+    """Whether some argument is a plain value from elsewhere: no tensor, and no literal of the
+    code that made the call."""
     for a in args:
         if a is not None and not isinstance(a, Variable):
             literals = getattr(frames[0], "co_consts", ()) if frames else ()
@@ -175,7 +181,15 @@ def note_write(op_name: str, target: Any, args: tuple[Any, ...], recorded: bool,
     frames = user_frames()
     others = tuple(_inputs(args, frozenset(range(len(args)))))
     lost = any(live for _, live in others)
-    why = "recorded" if recorded else "inference" if thread.inference else "no_grad" if not thread.grad_enabled and lost else "constant"
+    why = (
+        "recorded"
+        if recorded
+        else "inference"
+        if thread.inference
+        else "no_grad"
+        if not thread.grad_enabled and lost
+        else "constant"
+    )
     meta = meta_of(target)
     written = [target] if meta.view is None else [target, meta.view.base]
     for t in written:
@@ -198,7 +212,7 @@ def note_data(t: Any, data: Any) -> None:
     set_origin(t, Origin("tensor", "data", tuple(inputs), user_frames())).plain = True
 
 
-# ----- departures: values that leave as plain numbers --------------------------------------------------------------------------
+# ----- departures: values that leave as plain numbers -----------------------------------------------------------------
 
 #: (what left: a number or list itself, or a weak reference to an array's memory; its origin)
 departures: deque[tuple[Any, Origin]] = deque(maxlen=256)
@@ -229,4 +243,10 @@ def _departure_of(value: Any) -> Origin | None:
     return next((o for left, o in reversed(departures) if left is value), None) if value is not None else None
 
 
-register(note_data=note_data, note_departure=note_departure, note_function=note_function, note_results=note_results, note_write=note_write)
+register(
+    note_data=note_data,
+    note_departure=note_departure,
+    note_function=note_function,
+    note_results=note_results,
+    note_write=note_write,
+)

@@ -1,7 +1,7 @@
 """What nodes hold for backward: names, shapes and bytes, for pictures, profiles and people who hunt for memory.
 
-Nothing is unpacked to find out: hooks of the user's would run, and a value that was overwritten or freed would raise, only because
-somebody looked.
+Nothing is unpacked to find out: hooks of the user's would run, and a value that was overwritten or freed would raise,
+only because somebody looked.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ndgrad.autograd.graph import walk
+from ndgrad.autograd.kept import FREED, Packed
 from ndgrad.autograd.node import Node
-from ndgrad.autograd.saved import FREED, Packed, RuleNode
+from ndgrad.autograd.saved import RuleNode
 from ndgrad.autograd.saved_access import shown_names, slot
 from ndgrad.autograd.variable import Variable, innermost_array
 from ndgrad.autograd.view import CopySlices
 
 
 class Held(NamedTuple):
-    """One value that a node keeps. `memory` tells values that share memory; of a packed value, the size is that of what the hook made,
-    as far as it says."""
+    """One value that a node keeps. `memory` tells values that share memory; of a packed value, the size is that of what
+    the hook made, as far as it says."""
 
     name: str
     shape: tuple[int, ...]
@@ -83,7 +84,9 @@ def _held(name: str, value: Any) -> Held:
         inside = value.packed
         array = innermost_array(inside) if isinstance(inside, Variable) else inside
         shape = value.shape if value.shape is not None else tuple(getattr(array, "shape", ()))
-        return Held(name, shape, getattr(array, "dtype", None), int(getattr(array, "nbytes", 0)), memory_key(array), "packed")
+        return Held(
+            name, shape, getattr(array, "dtype", None), int(getattr(array, "nbytes", 0)), memory_key(array), "packed"
+        )
     array = innermost_array(value) if isinstance(value, Variable) else value
     return Held(name, tuple(array.shape), array.dtype, int(array.nbytes), memory_key(array))
 
@@ -102,7 +105,8 @@ def memory_key(array: Any) -> int:
 
 
 def saved_bytes(*roots: Any) -> int:
-    """How many bytes the graph behind tensors, gradient edges or nodes keeps for backward; memory that several nodes keep counts once.
+    """How many bytes the graph behind tensors, gradient edges or nodes keeps for backward; memory that
+    several nodes keep counts once.
 
     >>> import ndgrad
     >>> x = ndgrad.ones(1000, requires_grad=True)

@@ -1,16 +1,17 @@
 """The user's lines: where in the user's own code an op was called.
 
-Asking must be cheap enough to do for every op. So the stack is walked outwards to the first frame that is not the library's, and of each
-frame only the code object and the position in it are kept: no frame, so no local variable stays alive. Line numbers and
-texts are looked up when somebody reads them.
+Asking must be cheap enough to do for every op. So the stack is walked outwards to the first frame that is not the
+library's, and of each frame only the code object and the position in it are kept: no frame, so no local variable stays
+alive. Line numbers and texts are looked up when somebody reads them.
 
 Note [What is remembered when]
     nothing      by default; the op and the version of every write are known all the same
-    debug        the user's line of every op and of every write, and where values without a graph came from (ndgrad.debug.provenance)
+    debug        the user's line of every op and of every write, and where values without a graph came from
+                 (ndgrad.debug.provenance)
     guard        the user's line of every op, and a checksum of what it saved (ndgrad.debug.checksum)
     anomaly      the user's whole stack at every op (ndgrad.debug.anomaly)
-These modes are the process's, as anomaly mode is in torch, and not a thread's: whoever hunts a bug wants to see all threads. They are
-set on the class of the thread state, whose attributes are the defaults of every thread.
+These modes are the process's, as anomaly mode is in torch, and not a thread's: whoever hunts a bug wants to see all
+threads. They are set on the class of the thread state, whose attributes are the defaults of every thread.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from ndgrad.autograd.modes import ThreadState, enter_process, leave_process, pro
 from ndgrad.autograd.node import extra_of
 from ndgrad.debug.nonfinite import first_nonfinite
 
-#: Frames whose code lies here are not the user's: the library's own, generated ones, and NumPy's, which calls back into the library.
+#: Frames whose code lies here are not the user's: the library's own, generated ones, and NumPy's, which
+#: calls back into the library.
 _INSIDE = (
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
     "<ndgrad generated",
@@ -105,7 +107,7 @@ def format_stack(frames: Frames) -> str:
     return "".join(lines)
 
 
-# ----- what a node remembers -------------------------------------------------------------------------------------------------
+# ----- what a node remembers ------------------------------------------------------------------------------------------
 
 
 class Trace:
@@ -119,12 +121,13 @@ class Trace:
         self.frames = frames
         #: Of the node whose backward made this one, under create_graph. No node is held, so there is no cycle.
         self.parent = parent
-        #: Where the first value of the result that was not finite lies: (output, index, value); checked in anomaly mode alone.
+        #: Where the first value of the result that was not finite lies: (output, index, value);
+        #: checked in anomaly mode alone.
         self.nonfinite: tuple[int, tuple[int, ...], Any] | None = None
 
     def metadata(self) -> dict[str, Any]:
-        """What is remembered, under torch's names: the stack as tracebacks print it, one string per frame, and the node whose
-        backward made this one, while it lives."""
+        """What is remembered, under torch's names: the stack as tracebacks print it, one string per frame, and the node
+        whose backward made this one, while it lives."""
         frames = zip(self.frames[-2::-2], self.frames[-1::-2], strict=True)
         found: dict[str, Any] = {"traceback_": [format_stack(frame) for frame in frames]}
         parent = None if self.parent is None else self.parent.node()
@@ -168,7 +171,7 @@ def remember_call(node: Any, payloads: Any = ()) -> None:
         trace.nonfinite = first_nonfinite(payloads)
 
 
-# ----- modes of the process --------------------------------------------------------------------------------------------------------------
+# ----- modes of the process -------------------------------------------------------------------------------------------
 
 
 def switch(name: str, value: bool) -> bool:

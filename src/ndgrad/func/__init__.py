@@ -18,7 +18,8 @@ __all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> Any:
-    """Public names come from their files on first use: the core below imports this package and must not wait for them."""
+    """Public names come from their files on first use: the core below imports this package and
+    must not wait for them."""
     import importlib
 
     home = _HOMES.get(name)

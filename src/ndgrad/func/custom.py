@@ -1,14 +1,14 @@
 """Custom functions inside transforms.
 
-A `Function` with a separate `setup_context` takes part in every transform: forward mode through its `jvp`, grad levels by
-running forward on the payloads and setting the context up with the level's tensors, vmap through its `vmap` method or, with
-`generate_vmap_rule`, by batching forward, backward and jvp themselves.
+A `Function` with a separate `setup_context` takes part in every transform: forward mode through its `jvp`, grad levels
+by running forward on the payloads and setting the context up with the level's tensors, vmap through its `vmap` method
+or, with `generate_vmap_rule`, by batching forward, backward and jvp themselves.
 
 Note [Contexts made again]
-setup_context says what a context holds as a function of inputs and outputs. So wherever a context is needed whose tensors belong to
-other levels than those of the recorded one (for jvp, for one sample of a batched backward), it is made again by running
-setup_context on the inputs and outputs as seen there. What it computes is then part of that computation: nothing is a constant by
-accident.
+setup_context says what a context holds as a function of inputs and outputs. So wherever a context is needed whose
+tensors belong to other levels than those of the recorded one (for jvp, for one sample of a batched backward), it is
+made again by running setup_context on the inputs and outputs as seen there. What it computes is then part of that
+computation: nothing is a constant by accident.
 """
 
 from __future__ import annotations
@@ -64,21 +64,29 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
         return run_function(cls, args, kwargs)
     if not separate_setup(cls):
         raise RuntimeError(
-            f"{cls.__name__}: in order to use an autograd.Function with function transforms (vmap, grad, jvp, jacrev, ...), it "
-            "must override the "
-            "setup_context staticmethod: split forward(ctx, ...) into forward(...) and setup_context(ctx, inputs, output)."
+            f"{cls.__name__}: in order to use an autograd.Function with function transforms (vmap, grad, jvp, jacrev, "
+            "...), it must override the setup_context staticmethod: split forward(ctx, ...) into forward(...) "
+            "and setup_context(ctx, inputs, output)."
         )
     if isinstance(level, BatchLevel):
         return _apply_batched(level, cls, args, kwargs)
-    return _apply_grad(level, cls, args, kwargs) if isinstance(level, GradLevel) else level.run_function(cls, args, kwargs)
+    return (
+        _apply_grad(level, cls, args, kwargs) if isinstance(level, GradLevel) else level.run_function(cls, args, kwargs)
+    )
 
 
 def _innermost_functional(args: tuple[Any, ...]) -> Level | None:
-    """The innermost level of functionalize. Arguments that were made inside it are brought to it, as those of an op are."""
+    """The innermost level of functionalize. Arguments that were made inside it are brought to it,
+    as those of an op are."""
     level = next((level for level in reversed(thread.levels) if level.kind == "functional"), None)
     if level is not None:
         for a in args:
-            if isinstance(a, Variable) and a._meta is not None and level_number(a) < level.number and was_made_inside(level, a):
+            if (
+                isinstance(a, Variable)
+                and a._meta is not None
+                and level_number(a) < level.number
+                and was_made_inside(level, a)
+            ):
                 bring_to(level, a)
     return level
 
@@ -87,7 +95,9 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
-def _fresh_context(cls: type[Function], inputs: tuple[Any, ...], output: Any, needs: tuple[bool, ...] = ()) -> FunctionNode:
+def _fresh_context(
+    cls: type[Function], inputs: tuple[Any, ...], output: Any, needs: tuple[bool, ...] = ()
+) -> FunctionNode:
     """A context for inputs and outputs as they are seen here (see Note [Contexts made again])."""
     node = cls._backward_cls()
     node._is_tensor = tuple(isinstance(i, Variable) for i in inputs)
@@ -96,7 +106,7 @@ def _fresh_context(cls: type[Function], inputs: tuple[Any, ...], output: Any, ne
     return node
 
 
-# ----- forward mode ----------------------------------------------------------------------------------------------------
+# ----- forward mode ---------------------------------------------------------------------------------------------------
 
 
 def _apply_dual(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -130,7 +140,11 @@ def _without_tangents(args: tuple[Any, ...], number: int) -> Iterator[None]:
 
 
 def push_function(
-    cls: type[Function], primals: tuple[Any, ...], tangents: tuple[Any, ...], kwargs: dict[str, Any], number: int | None = None
+    cls: type[Function],
+    primals: tuple[Any, ...],
+    tangents: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    number: int | None = None,
 ) -> tuple[Any, tuple[Any, ...]]:
     """The result of a custom function, and the tangents of its outputs by its own `jvp`.
 
@@ -189,38 +203,48 @@ def _marks(node: FunctionNode) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 
 
 def _check_jvp(
-    name: str, node: FunctionNode, primals: tuple[Any, ...], tangents: tuple[Any, ...], outs: tuple[Any, ...], made: tuple[Any, ...]
+    name: str,
+    node: FunctionNode,
+    primals: tuple[Any, ...],
+    tangents: tuple[Any, ...],
+    outs: tuple[Any, ...],
+    made: tuple[Any, ...],
 ) -> tuple[Any, ...]:
-    """The answer of a jvp: one tangent per differentiable output, of its shape, in place or a view where the output is."""
+    """The answer of a jvp: one tangent per differentiable output, of its shape, in place or a
+    view where the output is."""
     if len(made) != len(outs):
         raise RuntimeError(
-            f"{name}: jvp returned an invalid number of forward gradients (expected {len(outs)} but got {len(made)}). Return one per "
-            "output of forward, None for those that are not differentiable."
+            f"{name}: jvp returned an invalid number of forward gradients (expected {len(outs)} but got {len(made)}). "
+            "Return one per output of forward, None for those that are not differentiable."
         )
     discrete = _marks(node)[1]
     for number, (o, t) in enumerate(zip(outs, made, strict=True)):
         if not isinstance(o, Variable) or not is_inexact(np_dtype(o)) or any(o is d for d in discrete):
             if t is not None:
                 raise RuntimeError(
-                    f"{name}: jvp returned a tangent for output {number}, which is not a differentiable tensor. Return None."
+                    f"{name}: jvp returned a tangent for output {number}, which is not a differentiable tensor. "
+                    "Return None."
                 )
             continue
         if not isinstance(t, Variable):
-            raise RuntimeError(f"{name}: jvp returned {type(t).__name__} for output {number}. Return a tensor, zeros if need be.")
+            raise RuntimeError(
+                f"{name}: jvp returned {type(t).__name__} for output {number}. Return a tensor, zeros if need be."
+            )
         if tuple(t.shape) != tuple(o.shape):
             raise RuntimeError(
-                f"{name}: jvp returned a tangent of shape {tuple(t.shape)} for output {number} of shape {tuple(o.shape)}. They must agree."
+                f"{name}: jvp returned a tangent of shape {tuple(t.shape)} for output {number} of shape "
+                f"{tuple(o.shape)}. They must agree."
             )
         for p, pt in zip(primals, tangents, strict=True):
             if o is p and t is not pt:
                 raise RuntimeError(
-                    f"{name}: forward changes an input in place and returns it as output {number}, and jvp does not change its tangent "
-                    "in place. Write to the tangent that jvp was given, and return it."
+                    f"{name}: forward changes an input in place and returns it as output {number}, and jvp does "
+                    "not change its tangent in place. Write to the tangent that jvp was given, and return it."
                 )
             if o is not p and isinstance(pt, Variable) and _is_view_of(o, p) and not _is_view_of(t, pt):
                 raise RuntimeError(
-                    f"{name}: output {number} of forward is a view of an input, and jvp does not return a view of its tangent. "
-                    "Return the same view of the tangent (of the tangent itself: t.view_as(t))."
+                    f"{name}: output {number} of forward is a view of an input, and jvp does not return a view of its "
+                    "tangent. Return the same view of the tangent (of the tangent itself: t.view_as(t))."
                 )
     return made
 
@@ -232,7 +256,12 @@ def _is_view_of(t: Any, base: Any) -> bool:
 
 
 def _keep_tangents(
-    node: FunctionNode, primals: tuple[Any, ...], tangents: tuple[Any, ...], outs: tuple[Any, ...], made: tuple[Any, ...], number: int
+    node: FunctionNode,
+    primals: tuple[Any, ...],
+    tangents: tuple[Any, ...],
+    outs: tuple[Any, ...],
+    made: tuple[Any, ...],
+    number: int,
 ) -> None:
     """For backward while the level is open: the tangents of the saved values (see Note [Saved tangents])."""
     recorded = next((o._node for o in outs if isinstance(o, Variable) and isinstance(o._node, FunctionNode)), None)
@@ -246,7 +275,7 @@ def _keep_tangents(
     saved_tangents(number)[recorded] = by_position
 
 
-# ----- grad levels -------------------------------------------------------------------------------------------------------
+# ----- grad levels ----------------------------------------------------------------------------------------------------
 
 
 def _apply_grad(level: GradLevel, cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -285,7 +314,7 @@ def _as_seen_here(o: Any, args: tuple[Any, ...], payloads: tuple[Any, ...]) -> A
     return wrap(o.face, lower(o))
 
 
-# ----- vmap --------------------------------------------------------------------------------------------------------------
+# ----- vmap -----------------------------------------------------------------------------------------------------------
 
 
 class VmapInfo(NamedTuple):
@@ -303,16 +332,16 @@ def _apply_batched(level: BatchLevel, cls: type[Function], args: tuple[Any, ...]
     if cls.generate_vmap_rule:
         if rule is not None:
             raise RuntimeError(
-                f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and a vmap staticmethod. Keep one of them."
+                f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and a vmap "
+                "staticmethod. Keep one of them."
             )
         with below(level):
             result = _batched_function(cls, in_dims, level).apply(*payloads, **kwargs)
         return _rebatch(level, result, 0, args, payloads)
     if rule is None:
         raise RuntimeError(
-            f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override and implement the vmap "
-            "staticmethod or set "
-            "generate_vmap_rule=True."
+            f"You tried to vmap over {cls.__name__}, but it does not have vmap support. "
+            "Please override and implement the vmap staticmethod or set generate_vmap_rule=True."
         )
     with below(level):
         answer = rule(VmapInfo(level.size, level.randomness), in_dims, *payloads)
@@ -324,13 +353,15 @@ def _apply_batched(level: BatchLevel, cls: type[Function], args: tuple[Any, ...]
     result, out_dims = answer
     if isinstance(out_dims, (tuple, list)) and not (isinstance(result, (tuple, list)) and len(result) == len(out_dims)):
         raise RuntimeError(
-            f"{cls.__name__}: the vmap staticmethod returned out_dims={out_dims} for an output of another structure. Give one int or None "
-            "per output, or one for all."
+            f"{cls.__name__}: the vmap staticmethod returned out_dims={out_dims} for an output of another structure. "
+            "Give one int or None per output, or one for all."
         )
     return _rebatch(level, result, out_dims)
 
 
-def _rebatch(level: Level, result: Any, out_dims: Any, args: tuple[Any, ...] = (), payloads: tuple[Any, ...] = ()) -> Any:
+def _rebatch(
+    level: Level, result: Any, out_dims: Any, args: tuple[Any, ...] = (), payloads: tuple[Any, ...] = ()
+) -> Any:
     """Results of the levels below as batched tensors; an input that was changed in place is that input."""
     def one(t: Any, dim: Any) -> Any:
         if not isinstance(t, Variable) or dim is None:
@@ -388,7 +419,9 @@ def _batched_function(cls: type[Function], in_dims: tuple[Any, ...], level: Batc
         def backward(ctx: Any, *grads: Any) -> Any:
             method = cls.backward if cls.backward is not Function.backward else cls.vjp
             found = _on_samples(cls, facts, mapped, in_dims, ctx, method, grads, (0,) * len(grads), "_to_save")
-            return tuple(g if g is None or d is not None else g.sum(0) for g, d in zip(found, (*in_dims, *(0,) * len(found))))
+            return tuple(
+                g if g is None or d is not None else g.sum(0) for g, d in zip(found, (*in_dims, *(0,) * len(found)))
+            )
 
         @staticmethod
         def jvp(ctx: Any, *tangents: Any) -> Any:
@@ -411,7 +444,8 @@ def _on_samples(
     dims: tuple[Any, ...],
     which: str,
 ) -> tuple[Any, ...]:
-    """A method of `cls` on every sample, with its own context; None, among its arguments or answers, stands for itself."""
+    """A method of `cls` on every sample, with its own context; None, among its arguments or
+    answers, stands for itself."""
     saved = iter(ctx.saved_tensors)
     inputs = [next(saved) if t else i for i, t in zip(ctx.inputs, ctx.tensors, strict=True)]
     outputs = list(saved)
@@ -431,7 +465,9 @@ def _on_samples(
         return tuple(a for a in answer if a is not None)
 
     parts = tuple(given[k] for k in present)
-    found = iter(mapped(one, (*in_dims, *(0,) * len(outputs), *(dims[k] for k in present)), (*inputs, *outputs, *parts)))
+    found = iter(
+        mapped(one, (*in_dims, *(0,) * len(outputs), *(dims[k] for k in present)), (*inputs, *outputs, *parts))
+    )
     return tuple(next(found) if a else None for a in answered)
 
 

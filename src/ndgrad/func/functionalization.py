@@ -1,14 +1,14 @@
 """functionalize: a function without its in-place writes.
 
-The function runs in a level whose tensors hold values that nobody changes. A write gives its target another value; where the target is
-a view, the base gets a value in which that part is replaced, and all views of the base are taken from it again. So a function means
-what it meant, and what runs below, and is recorded, batched or observed there, is out-of-place ops alone. Only at the end are
-arguments that were written to brought up to date, each by one copy.
+The function runs in a level whose tensors hold values that nobody changes. A write gives its target another value;
+where the target is a view, the base gets a value in which that part is replaced, and all views of the base are taken
+from it again. So a function means what it meant, and what runs below, and is recorded, batched or observed there, is
+out-of-place ops alone. Only at the end are arguments that were written to brought up to date, each by one copy.
 
-The level has no graph of its own: history is that of the values, in the levels below or in none. So autograd.grad inside the function
-asks for the gradients of values, and requires_grad_() makes leaves of them. A leaf that is written under no_grad, as in a
-descent, gets another value with the same accumulator. backward() is refused, as in every transform: a gradient that is added to some
-.grad is a write for which there is no out-of-place op.
+The level has no graph of its own: history is that of the values, in the levels below or in none. So autograd.grad
+inside the function asks for the gradients of values, and requires_grad_() makes leaves of them. A leaf that is written
+under no_grad, as in a descent, gets another value with the same accumulator. backward() is refused, as in every
+transform: a gradient that is added to some .grad is a write for which there is no out-of-place op.
 """
 
 from __future__ import annotations
@@ -28,7 +28,17 @@ from ndgrad.autograd.levels import Level, below, level_number, unwrap
 from ndgrad.autograd.modes import Modes, birth, section, thread
 from ndgrad.autograd.saved import lift
 from ndgrad.autograd.transform_writes import bring_to, was_made_inside
-from ndgrad.autograd.variable import Meta, Variable, accumulator, innermost_array, meta_of, np_dtype, recorded, requires_grad, wrap
+from ndgrad.autograd.variable import (
+    Meta,
+    Variable,
+    accumulator,
+    innermost_array,
+    meta_of,
+    np_dtype,
+    recorded,
+    requires_grad,
+    wrap,
+)
 from ndgrad.autograd.versions import Storage, storage_of
 from ndgrad.autograd.view import Path, make_view, replay, steps, tangents_of
 from ndgrad.ops.fill import copy
@@ -40,9 +50,11 @@ if TYPE_CHECKING:
 
 
 def functionalize(func: Callable[P, R], *, remove: str = "mutations") -> Callable[P, R]:
-    """`func` with its in-place ops replaced by out-of-place ones, of the same meaning: writes to arguments are seen by the caller.
+    """`func` with its in-place ops replaced by out-of-place ones, of the same meaning: writes to
+    arguments are seen by the caller.
 
-    With `remove="mutations_and_views"`, views become copies too. The function may call `autograd.grad`, but not `backward`.
+    With `remove="mutations_and_views"`, views become copies too. The function may call
+    `autograd.grad`, but not `backward`.
 
     >>> import ndgrad
     >>> def f(x):
@@ -81,19 +93,20 @@ def _write_back(pairs: list[tuple[Any, Any]]) -> None:
     for t, w in written:
         if w._meta.geometry:
             raise RuntimeError(
-                f"functionalize: an argument of shape {tuple(t.shape)} was given another shape in place. Use the out-of-place form "
-                "(transpose, squeeze, unsqueeze) and return the result."
+                f"functionalize: an argument of shape {tuple(t.shape)} was given another shape in place. "
+                "Use the out-of-place form (transpose, squeeze, unsqueeze) and return the result."
             )
         if _is_leaf(w._array):
             raise RuntimeError(
-                f"functionalize: requires_grad_() was called on an argument of shape {tuple(t.shape)} after a write to it, so that the "
-                "leaf is not the argument. Call it before, or on a clone()."
+                f"functionalize: requires_grad_() was called on an argument of shape {tuple(t.shape)} after a write "
+                "to it, so that the leaf is not the argument. Call it before, or on a clone()."
             )
         for other, _ in pairs:
             if other is not t and np.may_share_memory(innermost_array(other), innermost_array(t)):
                 raise RuntimeError(
-                    f"functionalize: an argument of shape {tuple(t.shape)} was written to, and another of shape {tuple(other.shape)} "
-                    "shares its memory, so it should have changed too. Pass one of them, and take the view inside."
+                    f"functionalize: an argument of shape {tuple(t.shape)} was written to, "
+                    f"and another of shape {tuple(other.shape)} shares its memory, so it should have changed too. "
+                    "Pass one of them, and take the view inside."
                 )
     for t, w in written:
         write(copy, t, (lift(w._array, t.face),), {})
@@ -109,7 +122,8 @@ class FunctionalLevel(Level):
     def __init__(self, copies_views: bool) -> None:
         super().__init__()
         self.copies_views = copies_views
-        self.given: frozenset[int] = frozenset()  # the caller's tensors, by their addresses; the caller keeps them alive
+        # the caller's tensors, by their addresses; the caller keeps them alive
+        self.given: frozenset[int] = frozenset()
         self.views: weakref.WeakKeyDictionary[Storage, list[weakref.ref[Any]]] = weakref.WeakKeyDictionary()
 
     def tensor(self, value: Any) -> Any:
@@ -137,9 +151,11 @@ class FunctionalLevel(Level):
             t._array = lift(t._array, t.face)
         return t._array
 
-    # ----- ops ---------------------------------------------------------------------------------------------------------------
+    # ----- ops --------------------------------------------------------------------------------------------------------
 
-    def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], state: Modes, plain: bool) -> Any:
+    def run(
+        self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], state: Modes, plain: bool
+    ) -> Any:
         # What was made inside is brought here when first it is used: views must see its writes, and graphs must not.
         values = tuple([self.value(a) for a in args])
         if all(v is a for v, a in zip(values, args, strict=True)):
@@ -151,8 +167,8 @@ class FunctionalLevel(Level):
         return self._result(op, args, settings, 0, result)
 
     def _run_outside(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-        """An op on tensors from outside, as it runs there: what its rules compute on the way is of no concern here. A result that shows
-        the memory of a tensor from outside is one from outside too."""
+        """An op on tensors from outside, as it runs there: what its rules compute on the way is of no concern here. A
+        result that shows the memory of a tensor from outside is one from outside too."""
         with below(self):
             result = dispatch(op, args, settings)
         results = [
@@ -163,7 +179,9 @@ class FunctionalLevel(Level):
 
     def _result(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], number: int, value: Any) -> Any:
         source = args[0] if args else None
-        shares = op.shares_storage or (op.view and value._storage is not None and value._storage is self.value(source)._storage)
+        shares = op.shares_storage or (
+            op.view and value._storage is not None and value._storage is self.value(source)._storage
+        )
         t = self.tensor(self._taken(value) if shares else value)
         if shares:
             make_view(t, source, op, settings, number, self.number)
@@ -189,14 +207,17 @@ class FunctionalLevel(Level):
             made.append(changed if changed is not None else self.tensor(o) if isinstance(o, Variable) else o)
         return tree_unflatten(made, spec)
 
-    # ----- gradients ---------------------------------------------------------------------------------------------------------
+    # ----- gradients --------------------------------------------------------------------------------------------------
 
     def grad(self, outputs: Any, inputs: Any, grad_outputs: Any, options: tuple[Any, ...]) -> Any:
         """autograd.grad of tensors of this level: of their values, and its results as values of this level."""
         values = [self._values(given) for given in (outputs, inputs, grad_outputs)]
-        cotangents = values[2].values() if isinstance(values[2], dict) else [values[2]] if values[2] is None else values[2]
+        cotangents = (
+            values[2].values() if isinstance(values[2], dict) else [values[2]] if values[2] is None else values[2]
+        )
         if any(level_number(g) > self.number for g in cotangents):
-            found = grad(*values, *options)  # an inner level maps over cotangents, and its ops find their way down by themselves
+            # an inner level maps over cotangents, and its ops find their way down by themselves
+            found = grad(*values, *options)
         else:
             with below(self):
                 found = grad(*values, *options)
@@ -209,12 +230,16 @@ class FunctionalLevel(Level):
             return None
         if isinstance(given, dict):
             return {name: self.value(t) for name, t in given.items()}
-        return [self.value(given)] if isinstance(given, Variable) or hasattr(given, "input_nr") else [self.value(t) for t in given]
+        return (
+            [self.value(given)]
+            if isinstance(given, Variable) or hasattr(given, "input_nr")
+            else [self.value(t) for t in given]
+        )
 
     def _made(self, g: Any) -> Any:
         return g if g is None or level_number(g) > self.number else self.tensor(g)
 
-    # ----- writes ------------------------------------------------------------------------------------------------------------
+    # ----- writes -----------------------------------------------------------------------------------------------------
 
     def write(self, target: Any, value: Any, is_new: bool) -> None:
         shape, dtype, info = tuple(target.shape), np_dtype(target), target._meta.view
@@ -258,11 +283,15 @@ class FunctionalLevel(Level):
                 self._take_again(view, info)
 
     def _is_own_leaf(self, base: Any, target: Any) -> bool:
-        """Whether a tensor is a leaf that the function made, and `target`, which is to be written, the only view of it."""
+        """Whether a tensor is a leaf that the function made, and `target`, which is to be
+        written, the only view of it."""
         leaf = recorded(base)
         if not _is_leaf(leaf) or level_number(leaf):
             return False
-        held, open_ones = {id(base._array), id(leaf)}, [level for level in thread.levels if isinstance(level, FunctionalLevel)]
+        held, open_ones = (
+            {id(base._array), id(leaf)},
+            [level for level in thread.levels if isinstance(level, FunctionalLevel)],
+        )
         if any(held & level.given for level in open_ones):
             return False
         return all(view is None or view is target for view in (ref() for ref in self.views.get(storage_of(base), [])))
@@ -282,8 +311,8 @@ class FunctionalLevel(Level):
     def _take_again(self, view: Any, info: Any) -> None:
         if _is_leaf(view._array):
             raise RuntimeError(
-                f"functionalize: a write changes a detached tensor of shape {tuple(view.shape)} that requires grad and shares the memory. "
-                "Call requires_grad_() on a clone() of it."
+                f"functionalize: a write changes a detached tensor of shape {tuple(view.shape)} that requires grad and "
+                "shares the memory. Call requires_grad_() on a clone() of it."
             )
         info.check_geometry(view)
         base = self.value(info.base)
@@ -321,7 +350,8 @@ def _is_leaf(t: Any) -> bool:
 
 
 def _renew_leaf(old: Any, new: Any) -> None:
-    """Let the leaf `old` go on as `new`, a constant with other values: gradients of both arrive at one place, as if it had been written."""
+    """Let the leaf `old` go on as `new`, a constant with other values: gradients of both arrive at one place, as
+    if it had been written."""
     node = accumulator(old)
     new._meta, old._meta = old._meta, Meta()
     old._meta.requires_grad, old._meta.accumulator = True, new._meta.accumulator
@@ -331,12 +361,12 @@ def _renew_leaf(old: Any, new: Any) -> None:
 
 def _behind_the_history(what: str, t: Any) -> RuntimeError:
     return RuntimeError(
-        f"functionalize: {what} changes the values of a tensor of shape {tuple(t.shape)} and not its history, which no out-of-place op "
-        "does. Write to a clone()."
+        f"functionalize: {what} changes the values of a tensor of shape {tuple(t.shape)} and not its history, "
+        "which no out-of-place op does. Write to a clone()."
     )
 
 
-# ----- values of which a part is replaced ------------------------------------------------------------------------------------------
+# ----- values of which a part is replaced -----------------------------------------------------------------------------
 
 
 #: View ops that show all elements in their order.
@@ -377,8 +407,10 @@ def _put(parent: Any, step: Path, part: Any) -> Any:
     shown = (shown if op.outputs == 1 else shown[number]).reshape(-1)
     if len(shown) != len(np.unique(shown)):
         raise RuntimeError(
-            f"functionalize: a write to a tensor of shape {tuple(part.shape)} of which several elements are one place in memory (expand, "
-            "unfold). clone() it first, and write the clone."
+            f"functionalize: a write to a tensor of shape {tuple(part.shape)} of which several elements are one place "
+            "in memory (expand, unfold). clone() it first, and write the clone."
         )
-    flat = tensor_ops.scatter(tensor_ops.reshape(parent, shape=(-1,)), lift(shown), tensor_ops.reshape(part, shape=(-1,)), dim=0)
+    flat = tensor_ops.scatter(
+        tensor_ops.reshape(parent, shape=(-1,)), lift(shown), tensor_ops.reshape(part, shape=(-1,)), dim=0
+    )
     return tensor_ops.reshape(flat, shape=shape)

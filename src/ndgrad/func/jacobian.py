@@ -1,4 +1,5 @@
-"""Whole Jacobians and Hessians from vjp, jvp and vmap: a basis of (co)tangents is pushed through at once, or in chunks."""
+"""Whole Jacobians and Hessians from vjp, jvp and vmap: a basis of (co)tangents is pushed through
+at once, or in chunks."""
 
 from __future__ import annotations
 
@@ -104,7 +105,11 @@ def jacrev(
         start = 0
         for o in outputs:
             size = math.prod(shape_of(o))
-            parts = rows if len(outputs) == 1 else [tensor_ops.getitem(r, index=(slice(start, start + size),)) for r in rows]
+            parts = (
+                rows
+                if len(outputs) == 1
+                else [tensor_ops.getitem(r, index=(slice(start, start + size),)) for r in rows]
+            )
             start += size
             blocks = [_reshaped(p, (*shape_of(o), *shape_of(i))) for p, i in zip(parts, flat_inputs, strict=True)]
             per_argument = tree_unflatten(blocks, in_spec)
@@ -192,7 +197,11 @@ def jacfwd(
             blocks, start = [], 0
             for i in flat_inputs:
                 size = math.prod(shape_of(i))
-                part = moved if len(flat_inputs) == 1 else tensor_ops.getitem(moved, index=(Ellipsis, slice(start, start + size)))
+                part = (
+                    moved
+                    if len(flat_inputs) == 1
+                    else tensor_ops.getitem(moved, index=(Ellipsis, slice(start, start + size)))
+                )
                 blocks.append(_reshaped(part, (*shape[1:], *shape_of(i))))
                 start += size
             per_argument = tree_unflatten(blocks, in_spec)
@@ -228,7 +237,9 @@ def hvp(func: Callable[[T], Tensor], primals: tuple[T], tangents: tuple[T]) -> T
 
 
 @overload
-def hvp(func: Callable[[T, R, *Ts], Tensor], primals: tuple[T, R, *Ts], tangents: tuple[T, R, *Ts]) -> tuple[T, R, *Ts]: ...
+def hvp(
+    func: Callable[[T, R, *Ts], Tensor], primals: tuple[T, R, *Ts], tangents: tuple[T, R, *Ts]
+) -> tuple[T, R, *Ts]: ...
 
 
 def hvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
@@ -267,8 +278,9 @@ def linearize(func: Callable[[*Ts], R], *primals: *Ts) -> tuple[R, Callable[[*Ts
     flat, spec = tree_flatten(primals)
     for p in flat:
         _check_differentiable("linearize", p)
-    # The tangent of the output as a function of those of the primals, recorded once, where it is cheapest: at zero. Pulling back
-    # through the record transposes it; doing so to the transposed map, which is recorded too, gives the map itself.
+    # The tangent of the output as a function of those of the primals, recorded once, where it is cheapest: at
+    # zero. Pulling back through the record transposes it; doing so to the transposed map, which is recorded
+    # too, gives the map itself.
     tangent, pull = vjp(tangent_of_output, *tree_unflatten([tensor_ops.zeros_like(p) for p in flat], spec))
     _, push = vjp(pull, tangent)
 
@@ -276,13 +288,15 @@ def linearize(func: Callable[[*Ts], R], *primals: *Ts) -> tuple[R, Callable[[*Ts
         _primals_and_tangents("linearize", primals, tangents)
         for p, t in zip(flat, tree_leaves(tangents), strict=True):
             if np_dtype(p) != np_dtype(t):
-                raise RuntimeError(f"linearize: a tangent of dtype {np_dtype(t)} for a primal of dtype {np_dtype(p)}. They must agree.")
+                raise RuntimeError(
+                    f"linearize: a tangent of dtype {np_dtype(t)} for a primal of dtype {np_dtype(p)}. They must agree."
+                )
         return push(tangents)[0]
 
     return values[0], linear
 
 
-# ----- bases and chunks --------------------------------------------------------------------------------------------------
+# ----- bases and chunks -----------------------------------------------------------------------------------------------
 
 
 def _basis(tensors: list[Any]) -> list[Any]:
@@ -305,9 +319,15 @@ def _reshaped(t: Any, shape: tuple[int, ...]) -> Any:
 def _check_inputs(inputs: list[Any]) -> None:
     for t in inputs:
         if not isinstance(t, Variable):
-            raise ValueError(f"jacfwd: expected tensors to differentiate, and got {type(t).__name__}. Wrap it with ndgrad.as_tensor(...).")
+            raise ValueError(
+                f"jacfwd: expected tensors to differentiate, and got {type(t).__name__}. "
+                "Wrap it with ndgrad.as_tensor(...)."
+            )
         if not is_inexact(np_dtype(t)):
-            raise ValueError(f"jacfwd: a tensor of dtype {np_dtype(t)} cannot be differentiated. Convert it to a floating dtype first.")
+            raise ValueError(
+                f"jacfwd: a tensor of dtype {np_dtype(t)} cannot be differentiated. "
+                "Convert it to a floating dtype first."
+            )
 
 
 def _check_chunk(chunk_size: int | None) -> None:

@@ -1,7 +1,7 @@
 """Modules inside transforms: a module called as a function of its parameters.
 
-A transform differentiates and batches arguments, and a module keeps its parameters to itself. So for the length of one call the
-given tensors take the places of the module's own, and whatever happens the module is left as it was.
+A transform differentiates and batches arguments, and a module keeps its parameters to itself. So for the length of one
+call the given tensors take the places of the module's own, and whatever happens the module is left as it was.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ __all__ = ["functional_call", "replace_all_batch_norm_modules_", "stack_module_s
 
 _ABSENT = object()
 
-# While a module's tensors are swapped, another thread that calls it as a function has to wait: it would see the wrong ones.
+# While a module's tensors are swapped, another thread that calls it as a function has to wait: it
+# would see the wrong ones.
 _locks: weakref.WeakKeyDictionary[Any, threading.RLock] = weakref.WeakKeyDictionary()
 _locks_lock = make_lock()
 
@@ -43,11 +44,12 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """Call a module with the given tensors in the places of its parameters and buffers; what is not given stays its own.
+    """Call a module with the given tensors in the places of its parameters and buffers; what
+    is not given stays its own.
 
-    Names are those of `named_parameters()` and `named_buffers()`. With `tie_weights`, a tensor that the module has under several
-    names is replaced under all of them. With `strict`, all must be given and no others. If the module writes into a given
-    tensor, or assigns another under its name, the dict holds the new value afterwards.
+    Names are those of `named_parameters()` and `named_buffers()`. With `tie_weights`, a tensor that the module has
+    under several names is replaced under all of them. With `strict`, all must be given and no others. If the module
+    writes into a given tensor, or assigns another under its name, the dict holds the new value afterwards.
 
     >>> import ndgrad
     >>> from ndgrad.func import functional_call, grad
@@ -74,13 +76,18 @@ def _merged(dicts: dict[str, Tensor] | Sequence[dict[str, Tensor]]) -> dict[str,
     if isinstance(dicts, dict):
         return dicts
     if not isinstance(dicts, Sequence) or isinstance(dicts, str):
-        raise ValueError(f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(dicts)}.")
+        raise ValueError(
+            f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(dicts)}."
+        )
     if not all(isinstance(d, Mapping) for d in dicts):
         raise ValueError("Expected all elements of parameter_and_buffer_dicts to be dictionaries.")
     names = [name for d in dicts for name in d]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise ValueError(f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous. Give each name once.")
+        raise ValueError(
+            f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous. "
+            "Give each name once."
+        )
     return {name: value for d in dicts for name, value in d.items()}
 
 
@@ -96,8 +103,8 @@ def _tied(own: dict[str, Tensor], given: dict[str, Tensor]) -> dict[str, Tensor]
             continue
         if any(given[name] is not given[found[0]] for name in found):
             raise ValueError(
-                f"functional_call got multiple values for keys {found}, which are tied: they name one tensor of the module. "
-                "Give one of them, or consider using tie_weights=False."
+                f"functional_call got multiple values for keys {found}, which are tied: "
+                "they name one tensor of the module. Give one of them, or consider using tie_weights=False."
             )
         values.update(dict.fromkeys(names, given[found[0]]))
     return values
@@ -106,7 +113,10 @@ def _tied(own: dict[str, Tensor], given: dict[str, Tensor]) -> dict[str, Tensor]
 def _check_names(module: Module, own: dict[str, Tensor], values: dict[str, Tensor]) -> None:
     problems = [
         f"{what} key(s): " + ", ".join(repr(name) for name in names) + "."
-        for what, names in (("Unexpected", [n for n in values if n not in own]), ("Missing", [n for n in own if n not in values]))
+        for what, names in (
+            ("Unexpected", [n for n in values if n not in own]),
+            ("Missing", [n for n in own if n not in values]),
+        )
         if names
     ]
     if problems:
@@ -153,7 +163,7 @@ def _home(module: Module, name: str, value: object) -> tuple[dict[str, Any], str
     return owner.__dict__, own_name
 
 
-# ----- several models as one -------------------------------------------------------------------------------------------
+# ----- several models as one ------------------------------------------------------------------------------------------
 
 
 def stack_module_state(models: Sequence[Module] | ModuleList) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -171,11 +181,16 @@ def stack_module_state(models: Sequence[Module] | ModuleList) -> tuple[dict[str,
         raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
     first = models[0]
     if not all(m.training == first.training for m in models):
-        raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode. Call train() or eval() on all.")
+        raise RuntimeError(
+            "stack_module_state: Expected all models to have the same training/eval mode. "
+            "Call train() or eval() on all."
+        )
     if not all(type(m) is type(first) for m in models):
         kinds = ", ".join(sorted({type(m).__name__ for m in models}))
         raise RuntimeError(f"stack_module_state: Expected all models to be of the same class, and they are {kinds}.")
-    params = {name: _stacked(models, name, [m.get_parameter(name) for m in models]) for name, _ in first.named_parameters()}
+    params = {
+        name: _stacked(models, name, [m.get_parameter(name) for m in models]) for name, _ in first.named_parameters()
+    }
     buffers = {name: _stacked(models, name, [m.get_buffer(name) for m in models]) for name, _ in first.named_buffers()}
     return params, buffers
 
@@ -183,17 +198,20 @@ def stack_module_state(models: Sequence[Module] | ModuleList) -> tuple[dict[str,
 def _stacked(models: Sequence[Module] | ModuleList, name: str, tensors: list[Tensor]) -> Tensor:
     wanted = [t.requires_grad for t in tensors]
     if any(wanted) and not all(wanted):
-        raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad. Set it alike in all {len(models)}.")
+        raise RuntimeError(
+            f"Expected {name} from each model to have the same .requires_grad. Set it alike in all {len(models)}."
+        )
     with no_grad():
         made = stack(tensors)
     return made.requires_grad_(wanted[0])
 
 
-# ----- batch norm ------------------------------------------------------------------------------------------------------
+# ----- batch norm -----------------------------------------------------------------------------------------------------
 
 
 def replace_all_batch_norm_modules_(root: M) -> M:
-    """Let all batch norms below `root` use the statistics of the batch alone, in place, since vmap cannot write running ones.
+    """Let all batch norms below `root` use the statistics of the batch alone, in place, since vmap
+    cannot write running ones.
 
     Mapped over samples, a batch norm that remembers would write a different value for each into one buffer.
 

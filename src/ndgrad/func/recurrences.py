@@ -1,10 +1,11 @@
 """How ops act on truncated Taylor series: a rule per op, in terms of the coefficients of its arguments.
 
-A series is a list [c_0, c_1, ..., c_K] of tensors, None standing for zero; c_0 is the value, and x(s) = c_0 + c_1 s + ... + c_K s^K.
-Each coefficient of a result follows from those before it:
+A series is a list [c_0, c_1, ..., c_K] of tensors, None standing for zero; c_0 is the value, and x(s) = c_0 + c_1
+s + ... + c_K s^K. Each coefficient of a result follows from those before it:
 
     product           (x y)_k = sum of x_j y_(k-j), and so for everything bilinear
-    y' = a(y) x'      k y_k = sum over j >= 1 of j x_j a_(k-j), where a is known up to k - 1 by then: exp, tanh, sin with cos
+    y' = a(y) x'      k y_k = sum over j >= 1 of j x_j a_(k-j), where a is known up to k - 1 by then: exp, tanh, sin
+                      with cos
 
 which takes O(K^2) operations. An op without a rule here is handled in ndgrad.func.taylor, by its jvp rule.
 """
@@ -26,7 +27,7 @@ Recurrence = Callable[[Sequence[Series], dict[str, Any], Any], Series | None]
 recurrence: RulesOfOps[Recurrence] = RulesOfOps("Taylor series")
 
 
-# ----- arithmetic with absent terms -------------------------------------------------------------------------------------------
+# ----- arithmetic with absent terms -----------------------------------------------------------------------------------
 
 
 def plus(a: Any, b: Any) -> Any:
@@ -38,7 +39,12 @@ def scaled(a: Any, factor: float) -> Any:
 
 
 def convolved(
-    x: Series, y: Series, k: int, first: int = 0, last: int | None = None, multiply: Callable[[Any, Any], Any] | None = None
+    x: Series,
+    y: Series,
+    k: int,
+    first: int = 0,
+    last: int | None = None,
+    multiply: Callable[[Any, Any], Any] | None = None,
 ) -> Any:
     """The sum of x_j y_(k-j) for j from `first` to `last` (k by default)."""
     total = None
@@ -61,7 +67,7 @@ def _orders(series: Series) -> range:
     return range(1, len(series))
 
 
-# ----- products and quotients ---------------------------------------------------------------------------------------------------
+# ----- products and quotients -----------------------------------------------------------------------------------------
 
 
 @recurrence("mul")
@@ -158,7 +164,7 @@ def _sqrt(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series:
     return made
 
 
-# ----- exponentials and trigonometric functions -----------------------------------------------------------------------------------
+# ----- exponentials and trigonometric functions -----------------------------------------------------------------------
 
 
 def _exponential(rate: float, shift: float) -> Recurrence:
@@ -227,7 +233,7 @@ recurrence("tanh")(_riccati(0.0, -1.0, 1.0))
 recurrence("sigmoid")(_riccati(1.0, -1.0, 0.0))
 
 
-# ----- bilinear ops with a third argument, recurrences in space, and linear systems --------------------------------------------------
+# ----- bilinear ops with a third argument, recurrences in space, and linear systems -----------------------------------
 
 
 @recurrence("linear", "convolution")

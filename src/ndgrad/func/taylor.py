@@ -1,17 +1,18 @@
 """Taylor mode: derivatives of any order along a curve, at polynomial instead of exponential cost.
 
-Nesting forward mode K times doubles the work with each level. Here a tensor carries the coefficients of its Taylor series instead, and an
-op acts on whole series: by the recurrences of ndgrad.func.recurrences where it has one, coefficient by coefficient where it is
-linear, and else through its jvp rule:
+Nesting forward mode K times doubles the work with each level. Here a tensor carries the coefficients of its Taylor
+series instead, and an op acts on whole series: by the recurrences of ndgrad.func.recurrences where it has one,
+coefficient by coefficient where it is linear, and else through its jvp rule:
 
 Note [Taylor series by the jvp rule]
-y' = J(x) x' is the jvp rule of the op with x' as the tangent. The rule is a program of ops, so it can be run on series: x(s) and x'(s)
-up to order K - 1 give y'(s) up to order K - 1, which is y(s) up to order K. A rule that names the output needs its series
-too, which is known one order further after each run. Nothing is approximated, no op is missing, and it costs a polynomial in K
-unless a rule calls several ops without recurrences, when it costs what nesting does.
+y' = J(x) x' is the jvp rule of the op with x' as the tangent. The rule is a program of ops, so it can be run on series:
+x(s) and x'(s) up to order K - 1 give y'(s) up to order K - 1, which is y(s) up to order K. A rule that names the output
+needs its series too, which is known one order further after each run. Nothing is approximated, no op is missing, and it
+costs a polynomial in K unless a rule calls several ops without recurrences, when it costs what nesting does.
 
-Coefficients are carried as tangents of K dual levels, one for each order (see Interpreter in ndgrad.autograd.forward_ad), since views
-and writes treat each of them as they treat a tangent. So jet composes with all transforms, inside and out.
+Coefficients are carried as tangents of K dual levels, one for each order (see Interpreter in
+ndgrad.autograd.forward_ad), since views and writes treat each of them as they treat a tangent. So jet composes with all
+transforms, inside and out.
 """
 
 from __future__ import annotations
@@ -51,10 +52,10 @@ if TYPE_CHECKING:
 def jet(func: Callable[..., R], primals: Sequence[Any], series: Sequence[Any]) -> tuple[R, Any]:
     """The derivatives of `func` along a curve, up to the order in which the curve is given.
 
-    `primals` are the arguments at s = 0, and series[i] is the list of the derivatives of argument i with respect to s: the
-    first, the second, and so on, all lists of one length K (a number stands for a tensor of that number, None for zero). The
-    result is the value of the function and the list of its first K derivatives with respect to s. Where an argument or the
-    result is a nested structure, its series has such a list for each tensor in it.
+    `primals` are the arguments at s = 0, and series[i] is the list of the derivatives of argument i with respect to s:
+    the first, the second, and so on, all lists of one length K (a number stands for a tensor of that number, None for
+    zero). The result is the value of the function and the list of its first K derivatives with respect to s. Where an
+    argument or the result is a nested structure, its series has such a list for each tensor in it.
 
     >>> import ndgrad
     >>> value, derivatives = ndgrad.func.jet(lambda x: x**3, (ndgrad.tensor(2.0),), ([1.0, 0.0, 0.0],))
@@ -80,15 +81,20 @@ def jet(func: Callable[..., R], primals: Sequence[Any], series: Sequence[Any]) -
                 raise TypeError(f"jet: the function must return tensors, and returned {type(o).__name__}.")
             value, *terms = interpreter.series_of(o)
             values.append(value)
-            made.append([tensor_ops.zeros_like(value) if t is None else scaled(t, f) for t, f in zip(terms, factors, strict=True)])
+            made.append(
+                [
+                    tensor_ops.zeros_like(value) if t is None else scaled(t, f)
+                    for t, f in zip(terms, factors, strict=True)
+                ]
+            )
         return tree_unflatten(values, out_spec), tree_unflatten(made, out_spec)
 
 
 def derivatives(
     func: Callable[[Tensor], Tensor], x: Tensor, order: int, direction: float | Tensor | None = None
 ) -> list[Tensor]:
-    """func(x) and its derivatives of orders 1 to `order` along a direction, of ones by default: with respect to a number x, or
-    to each element of x where the function acts on elements.
+    """func(x) and its derivatives of orders 1 to `order` along a direction, of ones by default: with respect to a
+    number x, or to each element of x where the function acts on elements.
 
     >>> import ndgrad
     >>> [d.item() for d in ndgrad.func.derivatives(lambda x: x**4, ndgrad.tensor(2.0), 5)]
@@ -100,7 +106,10 @@ def derivatives(
         return [func(x)]
     value, terms = jet(func, (x,), ([1.0 if direction is None else direction, *(None,) * (order - 1)],))
     if not isinstance(value, Variable):
-        raise TypeError(f"derivatives: the function must return one tensor, and returned {type(value).__name__}. Use jet for structures.")
+        raise TypeError(
+            f"derivatives: the function must return one tensor, and returned {type(value).__name__}. "
+            "Use jet for structures."
+        )
     return [value, *terms]
 
 
@@ -108,21 +117,31 @@ def _order(flat: list[Any], given: list[Any]) -> int:
     lengths = []
     for p, terms in zip(flat, given, strict=True):
         if not isinstance(p, Variable):
-            raise TypeError(f"jet: expected tensors as primals, and got {type(p).__name__}. Wrap it with ndgrad.as_tensor(...).")
+            raise TypeError(
+                f"jet: expected tensors as primals, and got {type(p).__name__}. Wrap it with ndgrad.as_tensor(...)."
+            )
         if not is_inexact(np_dtype(p)):
-            raise RuntimeError(f"jet: a tensor of dtype {np_dtype(p)} cannot be differentiated. Convert it to a floating dtype first.")
+            raise RuntimeError(
+                f"jet: a tensor of dtype {np_dtype(p)} cannot be differentiated. Convert it to a floating dtype first."
+            )
         if not isinstance(terms, (list, tuple)):
             raise TypeError(
-                f"jet: the series of a primal must be a list of its derivatives, and is {type(terms).__name__}. Pass [first, ...]."
+                f"jet: the series of a primal must be a list of its derivatives, and is {type(terms).__name__}. "
+                "Pass [first, ...]."
             )
         for t in terms:
             if isinstance(t, Variable) and tuple(t.shape) != tuple(p.shape):
-                raise RuntimeError(f"jet: a derivative of shape {tuple(t.shape)} for a primal of shape {tuple(p.shape)}. They must agree.")
+                raise RuntimeError(
+                    f"jet: a derivative of shape {tuple(t.shape)} for a primal of shape {tuple(p.shape)}. "
+                    "They must agree."
+                )
             if not isinstance(t, (Variable, int, float, complex)) and t is not None:
                 raise TypeError(f"jet: expected tensors, numbers or None in a series, and got {type(t).__name__}.")
         lengths.append(len(terms))
     if len(set(lengths)) != 1 or not lengths[0]:
-        raise ValueError(f"jet: the series of the primals have lengths {lengths}. Give them all the same length, at least 1.")
+        raise ValueError(
+            f"jet: the series of the primals have lengths {lengths}. Give them all the same length, at least 1."
+        )
     return lengths[0]
 
 
@@ -150,7 +169,7 @@ class Jet:
         self.numbers = numbers
         self.order = len(numbers)  # less while a jvp rule is run, see Note [Taylor series by the jvp rule]
 
-    # ----- tensors and their series ----------------------------------------------------------------------------------------
+    # ----- tensors and their series -----------------------------------------------------------------------------------
 
     def series_of(self, a: Any) -> Series:
         """The value and the coefficients of an argument, up to the order in force."""
@@ -181,7 +200,7 @@ class Jet:
         finally:
             self.order = before
 
-    # ----- ops ----------------------------------------------------------------------------------------------------------------
+    # ----- ops --------------------------------------------------------------------------------------------------------
 
     def run(self, op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         if op.view or op.shares_storage:
@@ -209,7 +228,12 @@ class Jet:
             made = found(series, settings, out)
             if made is not None:
                 return [made[1:]]
-        if op.jvp == "linear" or op.piecewise_linear or _is_affine(op) or (op.name in ("abs", "sgn") and _is_real(series)):
+        if (
+            op.jvp == "linear"
+            or op.piecewise_linear
+            or _is_affine(op)
+            or (op.name in ("abs", "sgn") and _is_real(series))
+        ):
             return self._term_by_term(op, series, settings, out)
         if op.jvp == "multilinear" and len(series) == 2:
             x, y = series
@@ -238,7 +262,9 @@ class Jet:
                 made = jvp(op, curves, slopes, settings, results[0] if op.outputs == 1 else tuple(results))
                 parts = (made,) if op.outputs == 1 else made
                 known = [
-                    [None] * (reached + 1) if p is None else [scaled(t, 1 / (k + 1)) for k, t in enumerate(self.series_of(p))]
+                    [None] * (reached + 1)
+                    if p is None
+                    else [scaled(t, 1 / (k + 1)) for k, t in enumerate(self.series_of(p))]
                     for p in parts
                 ]
         return known
@@ -260,7 +286,9 @@ class Jet:
         slopes = tuple(self._slope(s, below) for s in series)
         with self._up_to(below):
             out, made = push_function(cls, curves, slopes, kwargs)
-            terms = [None if m is None else [scaled(t, 1 / (k + 1)) for k, t in enumerate(self.series_of(m))] for m in made]
+            terms = [
+                None if m is None else [scaled(t, 1 / (k + 1)) for k, t in enumerate(self.series_of(m))] for m in made
+            ]
         for o, found in zip(out if isinstance(out, tuple) else (out,), terms, strict=True):
             if isinstance(o, Variable) and found is not None:
                 self._attach(o, found)
@@ -288,7 +316,10 @@ def _rule_names(op: Op) -> set[str]:
 
 def _names_output(op: Op) -> bool:
     """Whether the jvp rule uses the value of an output that has a series."""
-    return any(n == "out" or (n[:3] == "out" and n[3:].isdigit() and int(n[3:]) not in op.discrete_outputs) for n in _rule_names(op))
+    return any(
+        n == "out" or (n[:3] == "out" and n[3:].isdigit() and int(n[3:]) not in op.discrete_outputs)
+        for n in _rule_names(op)
+    )
 
 
 def _is_affine(op: Op) -> bool:

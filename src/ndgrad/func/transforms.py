@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, TypeVarTuple, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Literal,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    TypeVarTuple,
+    overload,
+)
 
 from ndgrad._registry import register
 from ndgrad.arrays.precision import is_inexact
@@ -17,7 +28,16 @@ from ndgrad.autograd.roots import implicit_gradient, is_constant
 from ndgrad.autograd.variable import Variable, np_dtype, requires_grad, wrap
 from ndgrad.generator import default_generator
 from ndgrad.ops.vocabulary import tensor_ops
-from ndgrad.pytree import LEAF, TreeSpec, broadcast_prefix, tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
+from ndgrad.pytree import (
+    LEAF,
+    TreeSpec,
+    broadcast_prefix,
+    tree_flatten,
+    tree_leaves,
+    tree_map,
+    tree_structure,
+    tree_unflatten,
+)
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -35,12 +55,15 @@ Ts = TypeVarTuple("Ts")
 
 
 def keeps_compiled(transform: F) -> F:
-    """Decorates a transform: what it makes of a compiled function (ndgrad.compile) is a compiled function, of the transformed one."""
+    """Decorates a transform: what it makes of a compiled function (ndgrad.compile) is a compiled function,
+    of the transformed one."""
 
     @functools.wraps(transform)
     def run(func: Any, *args: Any, **kwargs: Any) -> Any:
         compiled = getattr(func, "__transformed__", None)
-        return transform(func, *args, **kwargs) if compiled is None else compiled(lambda f: transform(f, *args, **kwargs))
+        return (
+            transform(func, *args, **kwargs) if compiled is None else compiled(lambda f: transform(f, *args, **kwargs))
+        )
 
     return run  # type: ignore[return-value]  # a decorator gives back what it was given
 
@@ -49,13 +72,14 @@ class _Nothing:
     """What no function returns."""
 
 
-#: What is differentiated: the first argument may be any structure of tensors. The second form is for lambdas, whose parameters type
-#: checkers infer from it; from a type variable they would make `object`.
+#: What is differentiated: the first argument may be any structure of tensors. The second form is for lambdas, whose
+#: parameters type checkers infer from it; from a type variable they would make `object`.
 Differentiable: TypeAlias = "Callable[Concatenate[T, P], Tensor] | Callable[Concatenate[Any, P], _Nothing]"
 
 
 class Derivative(Protocol[T_contra, P, R_co]):
-    """A function of the arguments of the one that it was made of; the first, which is differentiated, is given by position."""
+    """A function of the arguments of the one that it was made of; the first, which is
+    differentiated, is given by position."""
 
     def __call__(self, first: T_contra, /, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
 
@@ -110,18 +134,27 @@ class _Recorded:
 
 def _check_differentiable(name: str, t: Any) -> None:
     if not isinstance(t, Variable):
-        raise ValueError(f"{name}: expected tensors to differentiate, and got {type(t).__name__}. Wrap it with ndgrad.as_tensor(...).")
+        raise ValueError(
+            f"{name}: expected tensors to differentiate, and got {type(t).__name__}. "
+            "Wrap it with ndgrad.as_tensor(...)."
+        )
     if not is_inexact(np_dtype(t)):
-        raise RuntimeError(f"{name}: a tensor of dtype {np_dtype(t)} cannot be differentiated. Convert it to a floating dtype first.")
+        raise RuntimeError(
+            f"{name}: a tensor of dtype {np_dtype(t)} cannot be differentiated. Convert it to a floating dtype first."
+        )
 
 
 def _select(argnums: Argnums, args: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[Any, ...]]:
     numbers = (argnums,) if isinstance(argnums, int) else argnums
     if not isinstance(numbers, tuple) or not numbers or not all(isinstance(n, int) for n in numbers):
-        raise RuntimeError(f"argnums is {argnums!r}. Give the position of an argument, or a tuple of at least one position.")
+        raise RuntimeError(
+            f"argnums is {argnums!r}. Give the position of an argument, or a tuple of at least one position."
+        )
     for n in numbers:
         if not -len(args) <= n < len(args):
-            raise RuntimeError(f"argnums {argnums} is out of range: the function was given {len(args)} positional arguments.")
+            raise RuntimeError(
+                f"argnums {argnums} is out of range: the function was given {len(args)} positional arguments."
+            )
     numbers = tuple([n % len(args) for n in numbers])
     if len(numbers) > 1 and len({*numbers}) < len(numbers):
         raise RuntimeError(f"argnums {argnums} names an argument twice. Name each once.")
@@ -174,7 +207,8 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
 def _gradient(
     func: Callable[..., Any], argnums: Argnums, has_aux: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[_Recorded, Any, Any, Any]:
-    """The run of a scalar function, its gradient, and the value and what is beside it, both still of the run's level."""
+    """The run of a scalar function, its gradient, and the value and what is beside it, both
+    still of the run's level."""
     numbers, primals = _select(argnums, args)
     run = _Recorded("grad", primals, lambda leaves: func(*_substitute(args, numbers, leaves), **kwargs))
     out, aux = _split_aux("grad_and_value", run.result, has_aux)
@@ -190,7 +224,9 @@ def grad(
 
 
 @overload
-def grad(func: Callable[P, tuple[Any, Aux]], argnums: Argnums = 0, *, has_aux: Literal[True]) -> Callable[P, tuple[Any, Aux]]: ...
+def grad(
+    func: Callable[P, tuple[Any, Aux]], argnums: Argnums = 0, *, has_aux: Literal[True]
+) -> Callable[P, tuple[Any, Aux]]: ...
 
 
 @overload
@@ -201,8 +237,8 @@ def grad(func: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False) ->
 def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
     """A function that returns the gradient of a scalar function; with `has_aux`, (gradient, aux).
 
-    `argnums` names the positional argument to differentiate, or several; each may be any nested structure of tensors, and the
-    gradient has the same.
+    `argnums` names the positional argument to differentiate, or several; each may be any nested structure of tensors,
+    and the gradient has the same.
 
     >>> import ndgrad
     >>> ndgrad.func.grad(lambda x: (x**2).sum())(ndgrad.tensor([1.0, 2.0]))
@@ -231,7 +267,8 @@ def vjp(
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool) -> tuple[Any, ...]: ...
 
 
-def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:  # type: ignore[misc]  # takes all that they take
+# takes all that they take
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:  # type: ignore[misc]
     """The output of `func` and a function from cotangents of the output to a tuple of cotangents of the primals.
 
     With `has_aux`, `func` returns (output, aux), and aux comes third.
@@ -247,20 +284,30 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any: 
     for o in outputs:
         if not is_inexact(np_dtype(o)):
             raise RuntimeError(
-                f"vjp: the function returned a tensor of dtype {np_dtype(o)}, which has no cotangent. Return it as aux, with has_aux=True."
+                f"vjp: the function returned a tensor of dtype {np_dtype(o)}, which has no cotangent. "
+                "Return it as aux, with has_aux=True."
             )
 
     def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         given, given_spec = tree_flatten(cotangents)
         if given_spec != spec:
-            raise RuntimeError(f"vjp: cotangents of structure {given_spec} do not match the output's, {spec}. Pass one per output tensor.")
+            raise RuntimeError(
+                f"vjp: cotangents of structure {given_spec} do not match the output's, {spec}. "
+                "Pass one per output tensor."
+            )
         for o, c in zip(outputs, given, strict=True):
             if c is None:
-                raise RuntimeError(f"vjp: the cotangent of an output of shape {tuple(o.shape)} is None. Pass zeros where there is none.")
+                raise RuntimeError(
+                    f"vjp: the cotangent of an output of shape {tuple(o.shape)} is None. "
+                    "Pass zeros where there is none."
+                )
             if not isinstance(c, Variable):
                 raise TypeError(f"vjp: a cotangent is {type(c).__name__}. Wrap it with ndgrad.as_tensor(...).")
             if tuple(o.shape) != tuple(c.shape):
-                raise RuntimeError(f"vjp: a cotangent of shape {tuple(c.shape)} for an output of shape {tuple(o.shape)}. They must agree.")
+                raise RuntimeError(
+                    f"vjp: a cotangent of shape {tuple(c.shape)} for an output of shape {tuple(o.shape)}. "
+                    "They must agree."
+                )
         return run.pull_back(outputs, given, keep=retain_graph)
 
     value = tree_unflatten([unwrap(run.level, o) for o in outputs], spec)
@@ -274,7 +321,8 @@ def _output_tensors(name: str, result: Any) -> tuple[list[Any], TreeSpec]:
     for o in outputs:
         if not isinstance(o, Variable):
             raise RuntimeError(
-                f"{name}: the function must return tensors, and returned {type(o).__name__}. Return it as aux, with has_aux=True."
+                f"{name}: the function must return tensors, and returned {type(o).__name__}. "
+                "Return it as aux, with has_aux=True."
             )
     return outputs, spec
 
@@ -283,14 +331,18 @@ def _split_aux(name: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
     if not has_aux:
         return result, None
     if not isinstance(result, tuple) or len(result) != 2:
-        raise RuntimeError(f"{name}: with has_aux=True the function must return (output, aux), and it returned {type(result).__name__}.")
+        raise RuntimeError(
+            f"{name}: with has_aux=True the function must return (output, aux), and it returned "
+            f"{type(result).__name__}."
+        )
     return result
 
 
 def _check_scalar(out: Any) -> None:
     if not isinstance(out, Variable):
         raise RuntimeError(
-            f"grad: the function must return a tensor, and returned {type(out).__name__}. With extra results, pass has_aux=True."
+            f"grad: the function must return a tensor, and returned {type(out).__name__}. "
+            "With extra results, pass has_aux=True."
         )
     if tuple(out.shape) != ():
         raise RuntimeError(
@@ -298,10 +350,12 @@ def _check_scalar(out: Any) -> None:
             f"{tuple(out.shape)}. Reduce it, e.g. with .sum()."
         )
     if np_dtype(out).kind == "c":
-        raise RuntimeError(f"grad: the function must return a real scalar, and returned {np_dtype(out)}. Take .real or .abs() of it.")
+        raise RuntimeError(
+            f"grad: the function must return a real scalar, and returned {np_dtype(out)}. Take .real or .abs() of it."
+        )
 
 
-# ----- forward mode ----------------------------------------------------------------------------------------------------
+# ----- forward mode ---------------------------------------------------------------------------------------------------
 
 
 @overload
@@ -328,7 +382,12 @@ def jvp(
 
 @overload
 def jvp(
-    func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], *, strict: bool = False, has_aux: bool
+    func: Callable[..., Any],
+    primals: tuple[Any, ...],
+    tangents: tuple[Any, ...],
+    *,
+    strict: bool = False,
+    has_aux: bool,
 ) -> tuple[Any, ...]: ...
 
 
@@ -343,8 +402,8 @@ def jvp(
 ) -> tuple[Any, ...]:
     """The output of `func` and its directional derivative along the tangents.
 
-    With `has_aux`, `func` returns (output, aux), and aux comes third. With `strict`, an output that does not depend on the
-    primals is an error instead of a zero.
+    With `has_aux`, `func` returns (output, aux), and aux comes third. With `strict`, an output that does not depend on
+    the primals is an error instead of a zero.
 
     >>> import ndgrad
     >>> ndgrad.func.jvp(ndgrad.sin, (ndgrad.tensor(0.0),), (ndgrad.tensor(2.0),))
@@ -373,27 +432,38 @@ def _primals_and_tangents(name: str, primals: Any, tangents: Any) -> tuple[list[
     """The leaves of both, which fit together, and their structure."""
     if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
         wrong = next(a for a in (primals, tangents) if not isinstance(a, tuple))
-        raise RuntimeError(f"{name}: primals and tangents must be tuples, and one is {type(wrong).__name__}. For a single one write (x,).")
+        raise RuntimeError(
+            f"{name}: primals and tangents must be tuples, and one is {type(wrong).__name__}. "
+            "For a single one write (x,)."
+        )
     flat, spec = tree_flatten(primals)
     flat_tangents, tangent_spec = tree_flatten(tangents)
     if spec != tangent_spec:
-        raise RuntimeError(f"{name}: primals {spec} and tangents {tangent_spec} differ in structure. Pass one tangent per primal.")
+        raise RuntimeError(
+            f"{name}: primals {spec} and tangents {tangent_spec} differ in structure. Pass one tangent per primal."
+        )
     if not flat:
         raise RuntimeError(f"{name}: primals hold no tensor. Give at least one.")
     for p, t in zip(flat, flat_tangents, strict=True):
         for a in (p, t):
             if not isinstance(a, Variable):
                 raise RuntimeError(
-                    f"{name}: primals and tangents must be tensors, and one is {type(a).__name__}. Use ndgrad.as_tensor(...)."
+                    f"{name}: primals and tangents must be tensors, and one is {type(a).__name__}. "
+                    "Use ndgrad.as_tensor(...)."
                 )
         if not is_inexact(np_dtype(p)):
-            raise ValueError(f"{name}: a tensor of dtype {np_dtype(p)} cannot be differentiated. Convert it to a floating dtype first.")
+            raise ValueError(
+                f"{name}: a tensor of dtype {np_dtype(p)} cannot be differentiated. "
+                "Convert it to a floating dtype first."
+            )
         if tuple(p.shape) != tuple(t.shape):
-            raise RuntimeError(f"{name}: a tangent of shape {tuple(t.shape)} for a primal of shape {tuple(p.shape)}. They must agree.")
+            raise RuntimeError(
+                f"{name}: a tangent of shape {tuple(t.shape)} for a primal of shape {tuple(p.shape)}. They must agree."
+            )
     return flat, flat_tangents, spec
 
 
-# ----- vmap --------------------------------------------------------------------------------------------------------------
+# ----- vmap -----------------------------------------------------------------------------------------------------------
 
 
 @keeps_compiled
@@ -407,10 +477,10 @@ def vmap(
 ) -> F:
     """`func` for a whole batch at once, by the ops' batching rules.
 
-    `in_dims` says which dimension of each tensor is the batch, None for one that all samples share; `out_dims` where it goes in
-    each result. Each is an int, or a structure of them like the arguments' or the result's, as deep as need be. `randomness`
-    says what random ops do: raise an "error", or draw "different" or the "same" numbers for all samples. With a `chunk_size`,
-    no more samples than that are computed at once, which bounds the memory.
+    `in_dims` says which dimension of each tensor is the batch, None for one that all samples share; `out_dims` where it
+    goes in each result. Each is an int, or a structure of them like the arguments' or the result's, as deep as need be.
+    `randomness` says what random ops do: raise an "error", or draw "different" or the "same" numbers for all samples.
+    With a `chunk_size`, no more samples than that are computed at once, which bounds the memory.
 
     >>> import ndgrad
     >>> dot = ndgrad.func.vmap(lambda x, y: (x * y).sum(), in_dims=(0, None))
@@ -420,7 +490,9 @@ def vmap(
     _check_randomness(randomness)
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError(f"vmap: chunk_size is {chunk_size}. It must be positive, or None for all samples at once.")
-    return _mapped(func, in_dims, out_dims, randomness, (lambda size: size) if chunk_size is None else (lambda size: chunk_size))
+    return _mapped(
+        func, in_dims, out_dims, randomness, (lambda size: size) if chunk_size is None else (lambda size: chunk_size)
+    )
 
 
 def chunk_vmap(func: F, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", chunks: int = 2) -> F:
@@ -490,12 +562,14 @@ def _in_dims(in_dims: Any, args: tuple[Any, ...], flat: list[Any]) -> list[int |
                 raise ValueError(f"vmap: in_dims must hold ints or None, and holds {d!r}.")
             if not isinstance(t, Variable):
                 raise ValueError(
-                    f"vmap: in_dims is {d} for an argument of type {type(t).__name__}. Only tensors are batched; give None there."
+                    f"vmap: in_dims is {d} for an argument of type {type(t).__name__}. "
+                    "Only tensors are batched; give None there."
                 )
             n = len(t.shape)
             if not -n <= d < n:
                 raise ValueError(
-                    f"vmap: in_dims is {d} for a tensor of {n} dimensions (shape {tuple(t.shape)}). It must lie in [{-n}, {n - 1}]."
+                    f"vmap: in_dims is {d} for a tensor of {n} dimensions (shape {tuple(t.shape)}). "
+                    f"It must lie in [{-n}, {n - 1}]."
                 )
             d %= n
         out.append(d)
@@ -513,7 +587,14 @@ def _batch_size(flat: list[Any], dims: list[int | None]) -> int:
 
 @section
 def _run_batched(
-    func: Callable[..., Any], flat: list[Any], spec: Any, dims: list[int | None], out_dims: Any, size: int, randomness: str, kwargs: Any
+    func: Callable[..., Any],
+    flat: list[Any],
+    spec: Any,
+    dims: list[int | None],
+    out_dims: Any,
+    size: int,
+    randomness: str,
+    kwargs: Any,
 ) -> Any:
     with BatchLevel(size, randomness) as level:
         args = [batch_tensor(level, _to_front(t, d)) if d is not None else t for t, d in zip(flat, dims, strict=True)]
@@ -527,7 +608,9 @@ def _run_batched(
             raise ValueError(f"vmap: the function must return tensors, and returned {type(o).__name__}.")
         if level_number(o) == level.number:
             if d is None:
-                raise ValueError("vmap: out_dims is None for an output that is batched. Give the dimension where the batch is to go.")
+                raise ValueError(
+                    "vmap: out_dims is None for an output that is batched. Give the dimension where the batch is to go."
+                )
             payload = forward_ad.hand_down(o, o._array, lambda t: _payload_of(level, t))
             out.append(_from_front(payload, d))
         elif d is None:

@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 
 def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
-    """The payload of a tensor inside a transform: for vmap the whole batch, in front; an ordinary tensor is returned as it is.
+    """The payload of a tensor inside a transform: for vmap the whole batch, in front; an ordinary
+    tensor is returned as it is.
 
-    Without `recurse` only the innermost transform is taken off. For looking, not for computing: what is done with the payload is
-    not seen by the transform.
+    Without `recurse` only the innermost transform is taken off. For looking, not for computing: what is done with the
+    payload is not seen by the transform.
 
     >>> import ndgrad
     >>> seen = []

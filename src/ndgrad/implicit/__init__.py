@@ -1,7 +1,7 @@
 """Solvers as differentiable functions: roots, fixed points, linear systems, optima, differential equations, integrals.
 
-SciPy does the numerical work. Derivatives, of every order and in both modes, come from the equation that the result satisfies
-and never from the steps that led to it, so what is kept for backward does not grow with their number.
+SciPy does the numerical work. Derivatives, of every order and in both modes, come from the equation that the result
+satisfies and never from the steps that led to it, so what is kept for backward does not grow with their number.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The numbers under tensors, with all transforms taken off except vmap's batches.
 
-A solver works on arrays. Outside vmap these are the bare values; inside, one array holds the whole batch, with the dimensions of
-all vmap levels that matter in front (outermost first), and the solver steps all samples together.
+A solver works on arrays. Outside vmap these are the bare values; inside, one array holds the whole batch, with the
+dimensions of all vmap levels that matter in front (outermost first), and the solver steps all samples together.
 
 Note [Levels of a solve]
-While a solver runs, the user's function is called in vmap levels of the solve's own, one for each level outside that matters. So
-whatever the function makes is younger than the solve, and what is older was captured.
+While a solver runs, the user's function is called in vmap levels of the solve's own, one for each level outside that
+matters. So whatever the function makes is younger than the solve, and what is older was captured.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ T = TypeVar("T")
 
 
 def take_apart(t: Any) -> tuple[Any, tuple[int, ...]]:
-    """The array under a tensor and the numbers of the vmap levels whose batches stand in front of it, outermost first."""
+    """The array under a tensor and the numbers of the vmap levels whose batches stand in front
+    of it, outermost first."""
     if not isinstance(t, Variable):
         if not isinstance(t, (np.ndarray, np.generic)):
             raise TypeError(
-                f"SciPy's solvers compute in main memory, and a tensor that they are to work with lies in a {type(t).__module__} array. "
-                "Move it there with .cpu(); gradients flow through the move."
+                "SciPy's solvers compute in main memory, and a tensor that they are to work with lies "
+                f"in a {type(t).__module__} array. Move it there with .cpu(); gradients flow through the move."
             )
         return t, ()
     if t._meta is not None and t._meta.view is not None and thread.levels:

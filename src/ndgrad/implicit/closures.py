@@ -1,22 +1,22 @@
 """The tensors that a function uses without being given them.
 
-A solver's derivative needs all parameters of the user's function as arguments, and people write `lambda x: x**2 - a`. So while the
-function runs, a watch sees every tensor that goes into an op, a write or a custom Function; those that existed before and
-carry something (a graph, a tangent, a transform's level) are its closure. Later the same function is run with other
-tensors in their places, by identity.
+A solver's derivative needs all parameters of the user's function as arguments, and people write `lambda x: x**2 - a`.
+So while the function runs, a watch sees every tensor that goes into an op, a write or a custom Function; those that
+existed before and carry something (a graph, a tangent, a transform's level) are its closure. Later the same function is
+run with other tensors in their places, by identity.
 
 Note [Watching and replacing]
-While the solver iterates, nothing of the outer world may be recorded: a captured tensor of an open transform is replaced by its
-plain values (batched ones stay batched, see Note [Levels of a solve]), and grad mode is off. What the function makes itself,
-inside transforms of its own for instance, has a younger level or node and is left alone. A leaf that requires grad has no age, so
-it counts as captured if it outlives the call.
+While the solver iterates, nothing of the outer world may be recorded: a captured tensor of an open transform is
+replaced by its plain values (batched ones stay batched, see Note [Levels of a solve]), and grad mode is off. What the
+function makes itself, inside transforms of its own for instance, has a younger level or node and is left alone. A leaf
+that requires grad has no age, so it counts as captured if it outlives the call.
 
-Tensors that carry nothing are constants of the closure. They are not replaced, but the derivative is that of their values at the time, so
-a write to one between the solve and the derivative must be an error; the versions of those seen in the first call and at the
-solution are compared.
+Tensors that carry nothing are constants of the closure. They are not replaced, but the derivative is that of their
+values at the time, so a write to one between the solve and the derivative must be an error; the versions of those seen
+in the first call and at the solution are compared.
 
-Watches nest (a function may solve inside): the outer one replaces first, and the inner one remembers the tensor by its first
-identity, since that is what the closure will hand in again.
+Watches nest (a function may solve inside): the outer one replaces first, and the inner one remembers the tensor by its
+first identity, since that is what the closure will hand in again.
 """
 
 from __future__ import annotations
@@ -45,12 +45,13 @@ class _Interceptor:
         return tuple(self.one(a) if isinstance(a, Variable) else a for a in args)
 
     def see_write(self, target: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The values of an in-place write. Its target must not be captured: the solver calls the function many times."""
+        """The values of an in-place write. Its target must not be captured: the solver calls
+        the function many times."""
         if self.one(target) is not target or self.knows(target):
             raise RuntimeError(
-                f"a function that is being solved wrote in place into a tensor of shape {tuple(target.shape)} from outside, which "
-                "requires grad or belongs to a transform. Solvers call it many times, so it must not change its surroundings: "
-                "write into a clone() made inside it."
+                f"a function that is being solved wrote in place into a tensor of shape {tuple(target.shape)} "
+                "from outside, which requires grad or belongs to a transform. Solvers call it many times, "
+                "so it must not change its surroundings: write into a clone() made inside it."
             )
         return self.see(args)
 
@@ -174,8 +175,9 @@ class Replace:
         for t, version in self._constants:
             if _version(t) != version:
                 raise RuntimeError(
-                    f"a tensor of shape {tuple(t.shape)} that a solved function closes over was modified by an inplace operation after the "
-                    "solve, so the derivative would be taken with other values than the solution. Write into a clone() instead."
+                    f"a tensor of shape {tuple(t.shape)} that a solved function closes over was modified by an inplace "
+                    "operation after the solve, so the derivative would be taken with other values than the solution. "
+                    "Write into a clone() instead."
                 )
         with _Swap(self, given).active():
             return function(*args)
@@ -184,8 +186,8 @@ class Replace:
 class _Swap(_Interceptor):
     def __init__(self, replace: Replace, given: Sequence[Any]) -> None:
         self.by_identity = {id(t): g for t, g in zip(replace.originals, given, strict=True)}
-        # A replacement may itself stand over the tensor that it replaces, as a transform's leaf does. What the levels that were
-        # open before are asked to compute is such a payload, and must stay what it is.
+        # A replacement may itself stand over the tensor that it replaces, as a transform's leaf does. What the levels
+        # that were open before are asked to compute is such a payload, and must stay what it is.
         self.depth = len(thread.levels)
 
     def knows(self, t: Any) -> bool:

@@ -1,4 +1,5 @@
-"""Bounds and constraints in SciPy's several notations, read once, for the solver and for the conditions at its solution."""
+"""Bounds and constraints in SciPy's several notations, read once, for the solver and for the
+conditions at its solution."""
 
 from __future__ import annotations
 
@@ -20,8 +21,9 @@ def constant(name: str, what: str, value: Any) -> Any:
     if isinstance(value, Variable):
         if carries_derivative(value):
             raise ValueError(
-                f"{name}: {what} is a tensor that requires grad or belongs to a transform, and settings are constants. Detach it, or write "
-                "the limit into the function: a constraint function c(x, *args) = x - limit can depend on anything."
+                f"{name}: {what} is a tensor that requires grad or belongs to a transform, and settings are constants. "
+                "Detach it, or write the limit into the function: a constraint function c(x, *args) "
+                "= x - limit can depend on anything."
             )
         return np.asarray(value.detach()._array)
     return np.asarray(value, np.float64)
@@ -42,7 +44,8 @@ class Bounds:
         return ScipyBounds(self.lower, self.upper)
 
     def active(self, x: Any, gradient: Any, constrained: bool, touching: float) -> tuple[Any, Any]:
-        """Which unknowns sit at a bound (within `touching`, relative to its size) that pushes against the descent, and where that is.
+        """Which unknowns sit at a bound (within `touching`, relative to its size) that pushes against the
+        descent, and where that is.
 
         With constraints besides, the gradient alone does not tell who pushes, so touching is enough.
         """
@@ -68,7 +71,9 @@ def read_bounds(name: str, bounds: Any, layout: Layout) -> Bounds:
     if bounds is None:
         return Bounds(np.full(n, -np.inf), np.full(n, np.inf), False)
     if any(d.kind == "c" for d in layout.dtypes):
-        raise ValueError(f"{name}: bounds order numbers, and an unknown is complex. Minimise over real and imaginary parts instead.")
+        raise ValueError(
+            f"{name}: bounds order numbers, and an unknown is complex. Minimise over real and imaginary parts instead."
+        )
     if hasattr(bounds, "lb") and hasattr(bounds, "ub"):
         lower, upper = bounds.lb, bounds.ub
     elif isinstance(bounds, tuple) and len(bounds) == 2 and not (n == 2 and _is_pair(bounds[0])):
@@ -76,7 +81,10 @@ def read_bounds(name: str, bounds: Any, layout: Layout) -> Bounds:
     else:
         pairs = list(bounds)
         if len(pairs) != n or not all(_is_pair(p) for p in pairs):
-            raise ValueError(f"{name}: bounds must be a pair (low, high) for each of the {n} unknowns, SciPy's Bounds, or (lower, upper).")
+            raise ValueError(
+                f"{name}: bounds must be a pair (low, high) for each of the {n} unknowns, "
+                "SciPy's Bounds, or (lower, upper)."
+            )
         lower = [-np.inf if p[0] is None else p[0] for p in pairs]
         upper = [np.inf if p[1] is None else p[1] for p in pairs]
         return Bounds(_stacked(name, lower), _stacked(name, upper), True)
@@ -96,11 +104,16 @@ def _spread(name: str, limit: Any, layout: Layout, absent: float) -> Any:
     leaves, spec = tree_flatten(limit)
     if len(leaves) == 1 and not (spec == layout.spec and len(layout.shapes) == 1):
         whole = constant(name, "a bound", absent if leaves[0] is None else leaves[0])
-        return np.array(np.broadcast_to(whole.reshape(-1) if whole.size == layout.size else whole, (layout.size,)), np.float64)
+        return np.array(
+            np.broadcast_to(whole.reshape(-1) if whole.size == layout.size else whole, (layout.size,)), np.float64
+        )
     if spec != layout.spec:
         if len(leaves) == layout.size:
             return _stacked(name, [absent if v is None else v for v in leaves])
-        raise ValueError(f"{name}: bounds of structure {spec} for unknowns of structure {layout.spec}. Give numbers or structures like x0.")
+        raise ValueError(
+            f"{name}: bounds of structure {spec} for unknowns of structure {layout.spec}. "
+            "Give numbers or structures like x0."
+        )
     parts = [
         np.broadcast_to(constant(name, "a bound", absent if v is None else v), shape).reshape(-1)
         for v, shape in zip(leaves, layout.shapes, strict=True)
@@ -196,7 +209,10 @@ def _read(name: str, c: Any) -> Constraint:
     if isinstance(c, dict):
         kind = str(c.get("type", "")).lower()
         if kind not in ("eq", "ineq") or not callable(c.get("fun")):
-            raise ValueError(f"{name}: a constraint dict needs 'fun' and 'type', 'eq' or 'ineq'; this one has {sorted(c)}, type {kind!r}.")
+            raise ValueError(
+                f"{name}: a constraint dict needs 'fun' and 'type', 'eq' or 'ineq'; "
+                f"this one has {sorted(c)}, type {kind!r}."
+            )
         args = c.get("args", ())
         return Constraint(name, c["fun"], tuple(args), 0.0, 0.0 if kind == "eq" else np.inf, given={"type": kind})
     if hasattr(c, "A"):
@@ -205,7 +221,9 @@ def _read(name: str, c: Any) -> Constraint:
         return Constraint(name, lambda x: x, (), lower, upper, np.asarray(matrix, np.float64), c)
     if hasattr(c, "fun"):
         return Constraint(name, c.fun, (), np.asarray(c.lb, np.float64), np.asarray(c.ub, np.float64), given=c)
-    raise TypeError(f"{name}: a constraint is {type(c).__name__}. Give a dict, a LinearConstraint or a NonlinearConstraint.")
+    raise TypeError(
+        f"{name}: a constraint is {type(c).__name__}. Give a dict, a LinearConstraint or a NonlinearConstraint."
+    )
 
 
 __all__ = ["Bounds", "Constraint", "constant", "read_bounds", "read_constraints"]

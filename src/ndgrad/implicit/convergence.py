@@ -1,7 +1,7 @@
 """What happens when a solver does not find what it was asked for.
 
-The derivative of a solution is the derivative of an equation that holds. Where it does not hold, there is none, so an error is
-the default, and it says how far the equation is from holding.
+The derivative of a solution is the derivative of an equation that holds. Where it does not hold, there is none, so an
+error is the default, and it says how far the equation is from holding.
 """
 
 from __future__ import annotations
@@ -50,11 +50,18 @@ class SingularError(np.linalg.LinAlgError, RuntimeError):
 
 def not_converged(name: str, reason: str, residual: float, remedy: str, x: Any, on_failure: str) -> None:
     """Raise, or warn if the caller wants to go on all the same."""
-    text = f"{name}: the solver did not converge ({' '.join(reason.split())}); the largest residual is {residual:.3g}. {remedy}"
+    text = (
+        f"{name}: the solver did not converge ({' '.join(reason.split())}); "
+        f"the largest residual is {residual:.3g}. {remedy}"
+    )
     if on_failure == "raise":
         raise ConvergenceError(text, x, residual)
     if on_failure == "warn":
-        warnings.warn(text + " Derivatives of this result are those of an equation that does not hold.", ConvergenceWarning, stacklevel=4)
+        warnings.warn(
+            text + " Derivatives of this result are those of an equation that does not hold.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
 
 
 def check_on_failure(name: str, on_failure: str) -> None:
@@ -65,9 +72,9 @@ def check_on_failure(name: str, on_failure: str) -> None:
 
 def singular(name: str, what: str, shape: tuple[int, ...]) -> SingularError:
     return SingularError(
-        f"{name}: {what} (shape {shape}) is singular at the solution, so the solution is no differentiable function of the parameters "
-        "there (a double root, or a flat direction of the objective). Change the problem so that the solution is isolated, or "
-        "add a small regularising term."
+        f"{name}: {what} (shape {shape}) is singular at the solution, so the solution is no differentiable "
+        "function of the parameters there (a double root, or a flat direction of the objective). "
+        "Change the problem so that the solution is isolated, or add a small regularising term."
     )
 
 
@@ -78,7 +85,12 @@ def scipy_module(name: str, needed_by: str) -> Any:
     try:
         return importlib.import_module(f"scipy.{name}")
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(f"{needed_by} runs on SciPy's solvers, and SciPy is not installed. Install ndgrad[scipy].") from error
+        raise ModuleNotFoundError(
+            f"{needed_by} runs on SciPy's solvers, and SciPy is not installed. Install ndgrad[scipy]."
+        ) from error
 
 
-__all__ = ["ConvergenceError", "ConvergenceWarning", "SingularError", "check_on_failure", "not_converged", "scipy_module", "singular"]
+__all__ = [
+    "ConvergenceError", "ConvergenceWarning", "SingularError", "check_on_failure", "not_converged", "scipy_module",
+    "singular",
+]  # fmt: skip

@@ -1,8 +1,8 @@
 """A user's function as a solver and as a derivative rule see it.
 
-For the solver: a function of arrays, with the batch of all samples in front, that watches what the user's function captures.
-For the rule: a function of one vector and of all parameters, those given and those captured, that any transform can
-be applied to.
+For the solver: a function of arrays, with the batch of all samples in front, that watches what the user's function
+captures. For the rule: a function of one vector and of all parameters, those given and those captured, that any
+transform can be applied to.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ T = TypeVar("T")
 
 
 class Lent:
-    """A function on loan to a solver. SciPy's functions and objects stay behind in reference cycles, and would keep all that a function
-    holds alive until the collector comes, so it is taken back when the solver is done."""
+    """A function on loan to a solver. SciPy's functions and objects stay behind in reference cycles, and would keep all
+    that a function holds alive until the collector comes, so it is taken back when the solver is done."""
 
     def __init__(self, function: Callable[..., Any], jacobian: Lent | None = None) -> None:
         self.function: Callable[..., Any] | None = function
@@ -35,7 +35,8 @@ class Lent:
     def __call__(self, *args: Any) -> Any:
         assert self.function is not None
         result = self.function(*args)
-        # solvers write into arrays that they were given, and ours may be views of constants; a sparse matrix is left as it is
+        # solvers write into arrays that they were given, and ours may be views of constants; a
+        # sparse matrix is left as it is
         return np.array(result, np.float64) if isinstance(result, (np.ndarray, np.generic)) else result
 
     def __enter__(self) -> Self:
@@ -66,7 +67,8 @@ class Arguments:
 
 
 class Equations:
-    """The unknowns `x` (a structure of tensors) and the arguments of a user's functions, which a solver is to work on."""
+    """The unknowns `x` (a structure of tensors) and the arguments of a user's functions, which
+    a solver is to work on."""
 
     def __init__(self, name: str, x0: PyTree, args: Any, face: type[Any] | None = None) -> None:
         self.name = name

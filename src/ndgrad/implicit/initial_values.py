@@ -1,14 +1,14 @@
 """Solutions of initial value problems as differentiable functions of initial state, times and parameters.
 
-With Phi the map from (t0, times, y0, p) to the states at the times: its tangents solve the variational equation, an initial value
-problem of twice the size, so pushing forward is another call of this very function. Its cotangents solve the adjoint equation, which
-is integrated on arrays (ndgrad.implicit.integration).
+With Phi the map from (t0, times, y0, p) to the states at the times: its tangents solve the variational equation, an
+initial value problem of twice the size, so pushing forward is another call of this very function. Its cotangents solve
+the adjoint equation, which is integrated on arrays (ndgrad.implicit.integration).
 
 Note [Higher orders of a flow]
 The adjoint sweep is an op of its own, Psi(p, g) = D Phi(p)^T g, and its derivatives need no new equation. For any w,
-<w, Psi(p, g)> = <g, D Phi(p) w>, and D Phi(p) w is the pushed-forward tangent, a flow again. So the cotangents of (p, g) for a
-cotangent w of Psi are the gradient of <g, push(p, w)>, and the tangent of Psi along (dp, dg) is Psi(p, dg) plus the gradient
-of <g, push(p, dp)> in p. Every order is flows and sweeps.
+<w, Psi(p, g)> = <g, D Phi(p) w>, and D Phi(p) w is the pushed-forward tangent, a flow again. So the cotangents of (p,
+g) for a cotangent w of Psi are the gradient of <g, push(p, w)>, and the tangent of Psi along (dp, dg) is Psi(p, dg)
+plus the gradient of <g, push(p, dp)> in p. Every order is flows and sweeps.
 """
 
 from __future__ import annotations
@@ -57,8 +57,9 @@ def numbers(t: Any) -> Any:
 def check_unbatched(name: str, what: str, t: Any) -> None:
     if take_apart(t)[1]:
         raise ValueError(
-            f"{name}: {what} is batched by vmap, and all samples are integrated together, over the same times. Rescale time: with "
-            "s = (t - t0) / (t1 - t0), dy/ds = (t1 - t0) f(t0 + s (t1 - t0), y) has the same interval for all."
+            f"{name}: {what} is batched by vmap, and all samples are integrated together, over the same times. "
+            "Rescale time: with s = (t - t0) / (t1 - t0), dy/ds = (t1 - t0) f(t0 + s (t1 - t0), y) "
+            "has the same interval for all."
         )
 
 
@@ -201,7 +202,8 @@ class FlowRule(Rule):
         self, t0: Any, times: Any, y0: Any, rest: Tensors, start: Any, moving: Sequence[int], along: Sequence[Any],
     ) -> Any:  # fmt: skip
         n, count, f = int(y0.shape[0]), len(rest), self.f
-        # The equation is linear in the tangents: their size is taken out, so that absolute tolerances mean the same for all.
+        # The equation is linear in the tangents: their size is taken out, so that absolute
+        # tolerances mean the same for all.
         size = max((float(np.abs(take_apart(t)[0]).max(initial=0.0)) for t in (start, *along)), default=0.0)
         size = size if 0.0 < size < np.inf else 1.0
 
@@ -227,7 +229,11 @@ class SweepRule(Rule):
     def paired(self, params: Tensors, tangents: Tensors) -> Any:
         """<g, push(params, tangents)>."""
         *inner, g = params
-        states = flow(self.flow.f, inner[0], inner[1], inner[2], inner[3:], self.flow.settings) if tangents[1] is not None else None
+        states = (
+            flow(self.flow.f, inner[0], inner[1], inner[2], inner[3:], self.flow.settings)
+            if tangents[1] is not None
+            else None
+        )
         return (g * self.flow.tangent(states, inner, tangents)).sum()
 
     def _layout(self, params: Tensors) -> Layout | None:
@@ -245,7 +251,9 @@ class SweepRule(Rule):
         if not places:
             return (None,) * len(needs)
         numbered = tuple(range(len(places)))
-        found = iter(grad(lambda *ps: self.paired(merged(params, places, ps), tangents), numbered)(*(params[i] for i in places)))
+        found = iter(
+            grad(lambda *ps: self.paired(merged(params, places, ps), tangents), numbered)(*(params[i] for i in places))
+        )
         return tuple(next(found) if need else None for need in needs)
 
     def push(self, out: Any, params: Tensors, tangents: Tensors) -> Any:
@@ -256,7 +264,9 @@ class SweepRule(Rule):
         if any(t is not None for t in inner_t):
             places = [2, *(3 + i for i in self.wanted)]
             numbered = tuple(range(len(places)))
-            start, *along = grad(lambda *ps: self.paired(merged(params, places, ps), inner_t), numbered)(*(params[i] for i in places))
+            start, *along = grad(lambda *ps: self.paired(merged(params, places, ps), inner_t), numbered)(
+                *(params[i] for i in places)
+            )
             layout = self._layout(params)
             part = start if layout is None else tensor_ops.cat(start, layout.pack(along), dim=0)
             total = part if total is None else total + part

@@ -1,12 +1,13 @@
 """Initial value problems on arrays: SciPy's step methods, forward in time and, for the adjoint equation, backward.
 
 Note [Checkpoints of a trajectory]
-The adjoint equation runs backward and needs the solution on its way. Keeping all of it would make memory grow with the number of
-steps, and integrating it backward as well is unstable. So the forward integration is repeated in pieces: while it runs, a few states
-are kept, and if there come to be too many, every second one is dropped; then each piece, last to first, is integrated once more
-from its first state, with the interpolants of its steps kept if they are few, and by the same method again if they are not. The memory
-is `kept` states per level of this recursion plus the interpolants of one piece, so it grows with the logarithm of the number
-of steps, and up to kept * PIECE steps the trajectory is computed twice in all.
+The adjoint equation runs backward and needs the solution on its way. Keeping all of it would make memory grow with the
+number of steps, and integrating it backward as well is unstable. So the forward integration is repeated in pieces:
+while it runs, a few states are kept, and if there come to be too many, every second one is dropped; then each piece,
+last to first, is integrated once more from its first state, with the interpolants of its steps kept if they are few,
+and by the same method again if they are not. The memory is `kept` states per level of this recursion plus the
+interpolants of one piece, so it grows with the logarithm of the number of steps, and up to kept * PIECE steps the
+trajectory is computed twice in all.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class Settings:
     adjoint: tuple[tuple[str, Any], ...] = ()
 
     def tighter(self) -> Settings:
-        """For the trajectory that the adjoint equation reads: its errors add to the adjoint's own, so both get a tenth."""
+        """For the trajectory that the adjoint equation reads: its errors add to the adjoint's
+        own, so both get a tenth."""
         return replace(self, rtol=self.rtol / 10, atol=self.atol / 10)
 
     def for_adjoint(self) -> Settings:
@@ -55,10 +57,10 @@ class System:
     """dy/dt = f(t, y) on arrays, with the batches in front of y; flat vectors for SciPy.
 
     Note [Sharing out tolerances]
-    SciPy holds the root mean square of all components' errors within the tolerances. Many components that are exact, or that are easy,
-    would let a few be wrong: other samples of a batch, parameters without influence, cotangents that stay zero. So the tolerances
-    are made smaller until each of `groups` (parts of the last dimension, by their ends), of each sample, is within the user's by itself,
-    with only those components counted that are at work.
+    SciPy holds the root mean square of all components' errors within the tolerances. Many components that are exact, or
+    that are easy, would let a few be wrong: other samples of a batch, parameters without influence, cotangents that
+    stay zero. So the tolerances are made smaller until each of `groups` (parts of the last dimension, by their ends),
+    of each sample, is within the user's by itself, with only those components counted that are at work.
     """
 
     def __init__(
@@ -105,7 +107,14 @@ class System:
             more["first_step"] = s.first_step
         rtol = max(s.rtol / share, 100 * float(np.finfo(np.float64).eps))
         return getattr(integrate, s.method)(
-            self.flat_rhs, t, np.asarray(y, np.float64).reshape(-1), end, max_step=s.max_step, rtol=rtol, atol=s.atol / share, **more
+            self.flat_rhs,
+            t,
+            np.asarray(y, np.float64).reshape(-1),
+            end,
+            max_step=s.max_step,
+            rtol=rtol,
+            atol=s.atol / share,
+            **more,
         )
 
     def _share(self, t: float, y: Any) -> float:
@@ -131,7 +140,8 @@ def block_matrix(blocks: Any, dense: bool) -> Any:
     return made.toarray() if dense else made
 
 
-#: Steps of a few units in the last place of t that a solver may take one after another. LSODA alone takes them without end.
+#: Steps of a few units in the last place of t that a solver may take one after another. LSODA
+#: alone takes them without end.
 STALLED = 100
 
 
@@ -144,9 +154,12 @@ def advance(solver: Any, name: str) -> None:
         message = f"the last {STALLED} steps have not moved on"
     if solver.status == "failed" or solver.stalled > STALLED or not np.isfinite(solver.y).all():
         raise ConvergenceError(
-            f"{name}: {type(solver).__name__} failed at t = {solver.t:.6g} with steps of {abs(solver.t - (solver.t_old or solver.t)):.3g} "
-            f"({(message or 'the solution is not finite').strip()}). The solution may leave every bound there: end before, try a stiff "
-            "method ('Radau', 'BDF', 'LSODA'), or change rtol and atol.",
+            (
+                f"{name}: {type(solver).__name__} failed at t = {solver.t:.6g} "
+                f"with steps of {abs(solver.t - (solver.t_old or solver.t)):.3g} "
+                f"({(message or 'the solution is not finite').strip()}). The solution may leave every bound there: "
+                "end before, try a stiff method ('Radau', 'BDF', 'LSODA'), or change rtol and atol."
+            ),
             solver.y,
         )
 
@@ -213,7 +226,8 @@ def forward(
 
 
 def _events_in_step(events: Sequence[Event], solver: Any, sol: Any, found: Trajectory) -> float:
-    """Look for events in the last step; where the integration ends if one of them is terminal, else the end of the step."""
+    """Look for events in the last step; where the integration ends if one of them is terminal,
+    else the end of the step."""
     sign = solver.direction
     crossings = []
     for event in events:
@@ -248,8 +262,8 @@ PullJacobian = Callable[[float, Any], tuple[Any, Any]]
 class Adjoint:
     """The adjoint equation: lambda' = -(df/dy)^T lambda, and the parameters' cotangents, (df/dp)^T lambda integrated.
 
-    `pull(t, y, lam)` gives (df/dy)^T lam and (df/dp)^T lam; `pull_jacobian(t, y)` the matrices themselves, for stiff methods. Arrays
-    have the batches in front.
+    `pull(t, y, lam)` gives (df/dy)^T lam and (df/dp)^T lam; `pull_jacobian(t, y)` the matrices themselves, for stiff
+    methods. Arrays have the batches in front.
     """
 
     def __init__(self, system: System, pull: Pull, pull_jacobian: PullJacobian, parameters: int) -> None:
@@ -259,7 +273,9 @@ class Adjoint:
         shape = (*self.lead, self.n + parameters)
         groups = (self.n, self.n + parameters) if parameters else (self.n,)
         # functions rather than methods: whoever makes a system of one of its own methods makes a cycle
-        self.equation = System(_rhs_of(weakref.ref(self)), _jacobian_of(weakref.ref(self)), shape, system.settings.for_adjoint(), groups)
+        self.equation = System(
+            _rhs_of(weakref.ref(self)), _jacobian_of(weakref.ref(self)), shape, system.settings.for_adjoint(), groups
+        )
 
     def rhs(self, t: float, z: Any) -> Any:
         along_y, along_p = self.pull(t, self.at(t).reshape(self.system.shape), z[..., : self.n])
@@ -347,7 +363,8 @@ def _rhs_of(adjoint: weakref.ref[Adjoint]) -> Callable[[float, Any], Any]:
 
 
 def _jacobian_of(adjoint: weakref.ref[Adjoint]) -> Callable[[float, Any], Any]:
-    return lambda t, z: adjoint().matrix(t, z)  # type: ignore[union-attr]  # alive as long as the solver that calls this
+    # alive as long as the solver that calls this
+    return lambda t, z: adjoint().matrix(t, z)  # type: ignore[union-attr]
 
 
 __all__ = ["Adjoint", "Event", "METHODS", "STIFF", "Settings", "System", "Trajectory", "forward"]

@@ -1,8 +1,8 @@
 """Linear systems A x = b, with A a matrix or a function, solved directly or by Krylov's methods.
 
-With w = A^-T g, the cotangent of b is w and that of A is -w x^T: the derivative of a solve is another solve, with A or with its
-transpose, which reverse mode makes of any linear function. A Krylov solution enters the graph through the op `implicit`, whose
-rule calls this very function again, so every order exists and nothing of the iteration is kept.
+With w = A^-T g, the cotangent of b is w and that of A is -w x^T: the derivative of a solve is another solve, with A or
+with its transpose, which reverse mode makes of any linear function. A Krylov solution enters the graph through the op
+`implicit`, whose rule calls this very function again, so every order exists and nothing of the iteration is kept.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from ndgrad.implicit.rules import Rule, Tensors, attach
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.pytree import tree_flatten, tree_map
 
-#: Above this many unknowns, a method that is not named is a Krylov method: the dense matrix would cost n runs of the function.
+#: Above this many unknowns, a method that is not named is a Krylov method: the dense matrix would
+#: cost n runs of the function.
 DENSE_LIMIT = 500
 SYMMETRIC_METHODS = frozenset(("cg", "minres"))
 METHODS = ("dense", "gmres", "bicgstab", "cg", "minres", "lsmr")
@@ -44,10 +45,11 @@ def linear_solve(
 ) -> PyTree:
     """The x with A x = b, differentiable in b and in whatever A is made of.
 
-    `A` is a matrix, or a linear function `A(x, *args)` of structures like `b` (its closure is differentiated as well). `method` is
-    "dense", "gmres", "bicgstab", "cg" and "minres" (for symmetric A), "lsmr" (least squares: the result of A may have another shape
-    than x, which then has the shape of `x0`), or a solver of your own, called as `solver(matvec, b)` on flat NumPy arrays. By default small
-    systems are solved densely and others by gmres, or by cg if `symmetric`. `preconditioner` maps flat arrays and approximates the inverse.
+    `A` is a matrix, or a linear function `A(x, *args)` of structures like `b` (its closure is differentiated as well).
+    `method` is "dense", "gmres", "bicgstab", "cg" and "minres" (for symmetric A), "lsmr" (least squares: the result of
+    A may have another shape than x, which then has the shape of `x0`), or a solver of your own, called as
+    `solver(matvec, b)` on flat NumPy arrays. By default small systems are solved densely and others by gmres, or by cg
+    if `symmetric`. `preconditioner` maps flat arrays and approximates the inverse.
 
     >>> import ndgrad
     >>> d = ndgrad.tensor([2.0, 4.0], requires_grad=True)
@@ -59,7 +61,9 @@ def linear_solve(
     name = "implicit.linear_solve"
     check_on_failure(name, on_failure)
     if isinstance(method, str) and method not in METHODS:
-        raise ValueError(f"{name}: there is no method {method!r}. Choose one of {', '.join(METHODS)}, or pass a solver.")
+        raise ValueError(
+            f"{name}: there is no method {method!r}. Choose one of {', '.join(METHODS)}, or pass a solver."
+        )
     if isinstance(A, (Variable, np.ndarray)):
         return _solve_matrix(name, A, b, args, method, symmetric, x0, rtol, atol, maxiter, preconditioner, on_failure)
     if not callable(A):
@@ -72,7 +76,9 @@ def linear_solve(
         method = "dense" if right.size <= DENSE_LIMIT and x0 is None else "cg" if symmetric else "gmres"
     if method == "dense":
         return _solve_dense(name, A, b, given, right)
-    options = _Options(method, symmetric or method in SYMMETRIC_METHODS, rtol, atol, maxiter, preconditioner, on_failure)
+    options = _Options(
+        method, symmetric or method in SYMMETRIC_METHODS, rtol, atol, maxiter, preconditioner, on_failure
+    )
     return _solve_krylov(name, A, b, given, x0, right, options)
 
 
@@ -84,7 +90,10 @@ def _solve_matrix(name: str, A: Any, b: Any, args: Any, method: Any, symmetric: 
         raise TypeError(f"{name}: args= are the arguments of a function A, and A is a matrix. Leave them out.")
     if len(matrix.shape) != 2 or matrix.shape[-1] != b.shape[0]:
         if method != "lsmr":
-            raise ValueError(f"{name}: a matrix of shape {tuple(matrix.shape)} and a right side of shape {tuple(b.shape)} do not fit.")
+            raise ValueError(
+                f"{name}: a matrix of shape {tuple(matrix.shape)} and a right side of shape "
+                f"{tuple(b.shape)} do not fit."
+            )
     if method in (None, "dense"):
         try:
             return linalg.solve(matrix, b)
@@ -94,7 +103,8 @@ def _solve_matrix(name: str, A: Any, b: Any, args: Any, method: Any, symmetric: 
     if method == "lsmr" and x0 is None:
         x0 = np.zeros((matrix.shape[1], *b.shape[1:]))
     return linear_solve(
-        tensor_ops_matmul, b, (matrix,), method=method, symmetric=symmetric, x0=x0, rtol=rtol, atol=atol, maxiter=maxiter,
+        tensor_ops_matmul, b, (matrix,), method=method, symmetric=symmetric, x0=x0, rtol=rtol, atol=atol,
+        maxiter=maxiter,
         preconditioner=preconditioner, on_failure=on_failure,
     )  # fmt: skip
 
@@ -156,7 +166,8 @@ def _solve_krylov(
     layout = equations.layout
     if not least_squares and layout.size != right.size:
         raise ValueError(
-            f"{name}: {layout.size} unknowns (x0) for {right.size} equations (b). Only method='lsmr' solves systems that are not square."
+            f"{name}: {layout.size} unknowns (x0) for {right.size} equations (b). "
+            "Only method='lsmr' solves systems that are not square."
         )
 
     def image(vector: Any) -> Any:
@@ -216,7 +227,10 @@ def _iterate(
         residual = flat_b - matvec(found)
         allowed = 100 * max(max(options.rtol, 1e-15) * float(np.linalg.norm(flat_b)), options.atol)
         if not np.linalg.norm(residual) <= allowed:
-            remedy = "Give a preconditioner, a larger maxiter or rtol, or method='dense'; is A symmetric, if the method asks for that?"
+            remedy = (
+                "Give a preconditioner, a larger maxiter or rtol, or method='dense'; is A symmetric, "
+                "if the method asks for that?"
+            )
             not_converged(name, reason, float(np.abs(residual).max(initial=0.0)), remedy, found, options.on_failure)
     return np.asarray(found, equations.layout.dtype).reshape(shape_x)
 
@@ -230,15 +244,21 @@ def _lsmr(
     at = equations.batch.tensor(np.zeros((*equations.batch.sizes, equations.layout.size), equations.layout.dtype), face)
 
     def rmatvec(u: Any) -> Any:
-        pulled = vjp(image, at)[1](equations.batch.tensor(np.asarray(u, equations.layout.dtype).reshape(shape_b), face))[0]
+        pulled = vjp(image, at)[1](
+            equations.batch.tensor(np.asarray(u, equations.layout.dtype).reshape(shape_b), face)
+        )[0]
         return np.array(equations.batch.full(pulled), np.float64).reshape(-1)
 
     operator = sparse.LinearOperator((b.size, x.size), matvec=matvec, rmatvec=rmatvec, dtype=np.float64)
     tolerance = max(options.rtol, 1e-15)
-    out = sparse.lsmr(operator, b, atol=tolerance, btol=tolerance, maxiter=options.maxiter or 10 * max(x.size, b.size), conlim=0, x0=x)
+    out = sparse.lsmr(
+        operator, b, atol=tolerance, btol=tolerance, maxiter=options.maxiter or 10 * max(x.size, b.size), conlim=0, x0=x
+    )
     if out[1] in (3, 6, 7):
         remedy = "Raise maxiter or rtol, or scale the columns of A."
-        not_converged(equations.name, f"lsmr stopped with code {out[1]}", float(out[4]), remedy, out[0], options.on_failure)
+        not_converged(
+            equations.name, f"lsmr stopped with code {out[1]}", float(out[4]), remedy, out[0], options.on_failure
+        )
     return out[0], "lsmr"
 
 

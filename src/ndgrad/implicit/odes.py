@@ -1,4 +1,5 @@
-"""`solve_ivp` with SciPy's signature, on structures of tensors, differentiable in everything that the solution depends on."""
+"""`solve_ivp` with SciPy's signature, on structures of tensors, differentiable in everything that
+the solution depends on."""
 
 from __future__ import annotations
 
@@ -61,12 +62,13 @@ def solve_ivp(
 ) -> OdeResult:
     """Solve dy/dt = fun(t, y, *args), y(t_span[0]) = y0, as `scipy.integrate.solve_ivp` does, differentiably.
 
-    The result is differentiable in `y0`, `args`, both ends of `t_span`, `t_eval` and everything that `fun` closes over. Reverse mode solves
-    the adjoint equation and forward mode the variational equation, with the same method and tolerances (`adjoint_options` may set
-    `method`, `rtol`, `atol`, `max_step` of the adjoint). Stiff methods get exact Jacobians. For backward nothing of the trajectory is
-    kept; it is integrated again in pieces, with `checkpoints` states at hand. `y0` may be any structure of tensors; the `y` of the
-    result has that structure, with time as the last dimension. Event times (`t_events`, `y_events`) are differentiable too. Inside
-    `vmap` all samples are integrated together, with common steps.
+    The result is differentiable in `y0`, `args`, both ends of `t_span`, `t_eval` and everything that `fun` closes over.
+    Reverse mode solves the adjoint equation and forward mode the variational equation, with the same method and
+    tolerances (`adjoint_options` may set `method`, `rtol`, `atol`, `max_step` of the adjoint). Stiff methods get exact
+    Jacobians. For backward nothing of the trajectory is kept; it is integrated again in pieces, with `checkpoints`
+    states at hand. `y0` may be any structure of tensors; the `y` of the result has that structure, with time as the
+    last dimension. Event times (`t_events`, `y_events`) are differentiable too. Inside `vmap` all samples are
+    integrated together, with common steps.
 
     >>> import ndgrad
     >>> k = ndgrad.tensor(0.5, requires_grad=True)
@@ -79,12 +81,16 @@ def solve_ivp(
     if method not in METHODS:
         raise ValueError(f"{name}: method is {method!r}. Choose one of {', '.join(METHODS)}.")
     if dense_output:
-        raise ValueError(f"{name}: dense_output=True would hand out interpolants without derivatives. Ask for times with t_eval=.")
+        raise ValueError(
+            f"{name}: dense_output=True would hand out interpolants without derivatives. Ask for times with t_eval=."
+        )
     if vectorized:
         raise ValueError(f"{name}: vectorized=True is for finite differences, which are not used here. Leave it out.")
     allowed = {"method", "rtol", "atol", "max_step"}
     if set(adjoint_options or {}) - allowed:
-        raise ValueError(f"{name}: adjoint_options may hold {', '.join(sorted(allowed))}, and holds {sorted(adjoint_options or {})}.")
+        raise ValueError(
+            f"{name}: adjoint_options may hold {', '.join(sorted(allowed))}, and holds {sorted(adjoint_options or {})}."
+        )
     settings = Settings(
         name, method, _positive(name, "rtol", rtol), _positive(name, "atol", atol), max_step, first_step, checkpoints,
         tuple((adjoint_options or {}).items()),
@@ -130,7 +136,9 @@ class _Problem:
         else:
             t = wrap(self.layout.face, np.asarray(t, np.float64))
         if len(t.shape) != ndim:
-            raise ValueError(f"{self.name}: {what} has shape {tuple(t.shape)}; it must have {ndim} dimension{'s' * (ndim != 1)}.")
+            raise ValueError(
+                f"{self.name}: {what} has shape {tuple(t.shape)}; it must have {ndim} dimension{'s' * (ndim != 1)}."
+            )
         return t if is_floating(np_dtype(t)) else tensor_ops.cast(t, dtype=np.dtype(np.float64))
 
     def _check_times(self) -> None:
@@ -142,14 +150,18 @@ class _Problem:
         if not len(at):
             raise ValueError(f"{self.name}: t_eval is empty. Give at least one time, or leave it out.")
         if (sign * at < sign * self.start).any() or (sign * at > sign * self.end).any():
-            raise ValueError(f"{self.name}: t_eval goes from {at.min()} to {at.max()}, outside of t_span ({self.start}, {self.end}).")
+            raise ValueError(
+                f"{self.name}: t_eval goes from {at.min()} to {at.max()}, outside of t_span ({self.start}, {self.end})."
+            )
         if (sign * np.diff(at) <= 0).any():
             raise ValueError(f"{self.name}: t_eval must be strictly monotonic, in the direction of t_span.")
 
     # ----- the right side -----
 
     def field(self, t: Any, vector: Any, *args: Any) -> Any:
-        return self.layout.pack_result(f"{self.name}: fun", self.fun(with_face(t, self.layout.face), self.layout.unpack(vector), *args))
+        return self.layout.pack_result(
+            f"{self.name}: fun", self.fun(with_face(t, self.layout.face), self.layout.unpack(vector), *args)
+        )
 
     def pure(self, t: Any, vector: Any, params: Tensors) -> Any:
         return self.equations.apply_flat(self.field, (t, vector), params)
@@ -157,10 +169,14 @@ class _Problem:
     def event_value(self, event: Callable[..., Any]) -> Callable[..., Any]:
         def value(t: Any, vector: Any, *args: Any) -> Any:
             face = self.layout.face
-            found = tensors_of(f"{self.name}: an event", event(with_face(t, face), self.layout.unpack(vector), *args), face)
+            found = tensors_of(
+                f"{self.name}: an event", event(with_face(t, face), self.layout.unpack(vector), *args), face
+            )
             if len(found) != 1 or int(np.prod(found[0].shape)) != 1:
                 shapes = [tuple(t.shape) for t in found]
-                raise ValueError(f"{self.name}: an event function returns one number, and this one returned shapes {shapes}.")
+                raise ValueError(
+                    f"{self.name}: an event function returns one number, and this one returned shapes {shapes}."
+                )
             return tensor_ops.reshape(found[0], shape=())
 
         return value
@@ -178,7 +194,8 @@ class _Problem:
                 system.rhs(self.start, start)  # meets what is captured
                 if equations.batch.levels:
                     raise ValueError(
-                        f"{self.name}: events have other times for every sample, and this call is inside vmap. Call it in a loop outside."
+                        f"{self.name}: events have other times for every sample, and this call is inside vmap. "
+                        "Call it in a loop outside."
                     )
             events = [self._event(f, system.shape) for f in functions]
             wanted = None if self.t_eval is None else list(numbers(self.t_eval))
@@ -197,7 +214,11 @@ class _Problem:
             states = equations.batch.tensor(states_array(found.states, shape, layout.dtype), layout.face)
             y = self._rows(attach(states, (self.t0, t, y0, *params), FlowRule(self.pure, self.settings)))
         status = 1 if found.ended else 0
-        message = "A termination event occurred." if found.ended else "The solver successfully reached the end of the integration interval."
+        message = (
+            "A termination event occurred."
+            if found.ended
+            else "The solver successfully reached the end of the integration interval."
+        )
         return OdeResult(
             t=t, y=y, sol=None,
             t_events=event_times if functions else None,
@@ -210,7 +231,9 @@ class _Problem:
 
         def number(t: float, y: Any) -> float:
             state = wrap(layout.face, np.asarray(y, layout.dtype).reshape(shape))
-            return float(take_apart(equations.run_flat(value, wrap(layout.face, np.asarray(t, layout.dtype)), state))[0])
+            return float(
+                take_apart(equations.run_flat(value, wrap(layout.face, np.asarray(t, layout.dtype)), state))[0]
+            )
 
         return Event(number, int(getattr(function, "terminal", 0)), float(getattr(function, "direction", 0)))
 
@@ -226,7 +249,9 @@ class _Problem:
         def residual(at: Any, given: Tensors) -> Any:
             t0, start, *rest = given
             state = flow(self.pure, t0, at, start, rest, self.settings)
-            one = self.equations.apply_flat(value, (tensor_ops.getitem(at, index=(0,)), tensor_ops.getitem(state, index=(0,))), rest)
+            one = self.equations.apply_flat(
+                value, (tensor_ops.getitem(at, index=(0,)), tensor_ops.getitem(state, index=(0,))), rest
+            )
             return tensor_ops.reshape(one, shape=(1,))
 
         rule = RootRule(f"{self.name}: an event", residual, "dense")
@@ -242,7 +267,11 @@ class _Problem:
         """The times of the result as tensors: where the user gave them, the user's own."""
         count = len(found.times)
         if self.t_eval is not None:
-            return self.t_eval if count == self.t_eval.shape[0] else tensor_ops.getitem(self.t_eval, index=(slice(0, count),))
+            return (
+                self.t_eval
+                if count == self.t_eval.shape[0]
+                else tensor_ops.getitem(self.t_eval, index=(slice(0, count),))
+            )
         last = self.t1
         if found.ended:
             for event, times in zip(events, event_times, strict=True):
@@ -250,16 +279,24 @@ class _Problem:
                     last = tensor_ops.getitem(times, index=(len(event.times) - 1,))
         dtype = result_dtype(np_dtype(self.t0), np_dtype(last))
         between = wrap(self.layout.face, np.array(found.times[1:-1], dtype))
-        ends = [tensor_ops.reshape(t if np_dtype(t) == dtype else tensor_ops.cast(t, dtype=dtype), shape=(1,)) for t in (self.t0, last)]
+        ends = [
+            tensor_ops.reshape(t if np_dtype(t) == dtype else tensor_ops.cast(t, dtype=dtype), shape=(1,))
+            for t in (self.t0, last)
+        ]
         return tensor_ops.cat(ends[0], between, ends[1], dim=0) if count > 1 else ends[0]
 
     def _rows(self, states: Any, last: bool = True) -> PyTree:
-        """A matrix of states (time in front) in the structure of y0, with time as the last dimension of every leaf (or the first)."""
+        """A matrix of states (time in front) in the structure of y0, with time as the last dimension of
+        every leaf (or the first)."""
         layout = self.layout
         count = int(states.shape[0])
         leaves, start = [], 0
         for shape, dtype, size in zip(layout.shapes, layout.dtypes, layout.sizes, strict=True):
-            part = states if size == layout.size else tensor_ops.getitem(states, index=(slice(None), slice(start, start + size)))
+            part = (
+                states
+                if size == layout.size
+                else tensor_ops.getitem(states, index=(slice(None), slice(start, start + size)))
+            )
             start += size
             one = Layout(self.name, [wrap(layout.face, np.zeros((count, *shape), dtype))], layout.face)
             if dtype.kind == "c":

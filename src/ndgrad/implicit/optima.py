@@ -1,9 +1,10 @@
 """Minima, with bounds and constraints, differentiated through the conditions that hold at them.
 
-Without constraints the gradient vanishes at a minimum, which is a root of a function whose Jacobian is the Hessian. With them, the
-conditions of Karush, Kuhn and Tucker hold: the gradient is a combination of those of the active constraints, and these hold as
-equations. Unknowns and multipliers together are then a root. Which constraints are active does not change around a
-solution whose multipliers are not zero, so the derivative is that of the active ones alone.
+Without constraints the gradient vanishes at a minimum, which is a root of a function whose Jacobian is the
+Hessian. With them, the conditions of Karush, Kuhn and Tucker hold: the gradient is a combination of those of the
+active constraints, and these hold as equations. Unknowns and multipliers together are then a root. Which
+constraints are active does not change around a solution whose multipliers are not zero, so the derivative is that
+of the active ones alone.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ from ndgrad.implicit.rules import Tensors, attach
 from ndgrad.ops.vocabulary import tensor_ops
 
 #: What SciPy's methods can make use of.
-WITH_GRADIENT = frozenset("bfgs cg l-bfgs-b newton-cg tnc slsqp trust-ncg trust-krylov trust-exact trust-constr dogleg".split())
+WITH_GRADIENT = frozenset(
+    "bfgs cg l-bfgs-b newton-cg tnc slsqp trust-ncg trust-krylov trust-exact trust-constr dogleg".split()
+)
 WITH_PRODUCTS = frozenset(("newton-cg", "trust-ncg", "trust-krylov", "trust-constr"))
 WITH_HESSIAN = frozenset(("dogleg", "trust-exact"))
 
@@ -47,11 +50,13 @@ def minimize(
     linear: str | Callable[..., Any] | None = None,
     on_failure: str = "raise",
 ) -> PyTree:
-    """An x, near x0, where fun(x, *args) is smallest, differentiable in `args` and in everything that the functions close over.
+    """An x, near x0, where fun(x, *args) is smallest, differentiable in `args` and in everything that
+    the functions close over.
 
-    SciPy's `minimize` does the work, with exact gradients and Hessian products, and a few Newton steps make the result exact. `bounds` and
-    `constraints` are as SciPy's; their functions get `x` in the structure of `x0`. `linear` is the method of `linear_solve` for
-    derivatives. `ndgrad.scipy.optimize.minimize` is the same with SciPy's signature and result.
+    SciPy's `minimize` does the work, with exact gradients and Hessian products, and a few Newton steps make the
+    result exact. `bounds` and `constraints` are as SciPy's; their functions get `x` in the structure of `x0`.
+    `linear` is the method of `linear_solve` for derivatives. `ndgrad.scipy.optimize.minimize` is the same with
+    SciPy's signature and result.
 
     >>> import ndgrad
     >>> a = ndgrad.tensor([1.0, 2.0], requires_grad=True)
@@ -61,7 +66,8 @@ def minimize(
     tensor([0.3240, 0.1929])
     """
     return find_minimum(
-        "implicit.minimize", fun, x0, args, method=method, bounds=bounds, constraints=constraints, tol=tol, options=options, linear=linear,
+        "implicit.minimize", fun, x0, args, method=method, bounds=bounds, constraints=constraints, tol=tol,
+        options=options, linear=linear,
         on_failure=on_failure,
     )[0]  # fmt: skip
 
@@ -98,8 +104,9 @@ def _value(equations: Equations, result: Any, conditions: Conditions | None, z: 
 
 def not_batched(name: str) -> ValueError:
     return ValueError(
-        f"{name}: a minimiser solves one problem at a time, and this call is inside vmap. Call it in a loop outside vmap, minimise the sum "
-        "over the batch (its terms are independent), or give implicit.root the gradient, which is solved for all samples together."
+        f"{name}: a minimiser solves one problem at a time, and this call is inside vmap. "
+        "Call it in a loop outside vmap, minimise the sum over the batch (its terms are independent), "
+        "or give implicit.root the gradient, which is solved for all samples together."
     )
 
 
@@ -151,7 +158,9 @@ class Objective:
         self, start: Any, method: Any, tol: float | None, options: Any, jac: Any, hess: Any, hessp: Any, callback: Any,
     ) -> Any:  # fmt: skip
         with ExitStack() as stack:
-            return self._minimize(lambda f: stack.enter_context(Lent(f)), start, method, tol, options, jac, hess, hessp, callback)
+            return self._minimize(
+                lambda f: stack.enter_context(Lent(f)), start, method, tol, options, jac, hess, hessp, callback
+            )
 
     def _minimize(
         self, lent: Callable[..., Any], start: Any, method: Any, tol: float | None, options: Any, jac: Any, hess: Any,
@@ -166,7 +175,10 @@ class Objective:
             settings["jac"] = lent(self.gradient)
         if hess == "sparse":
             if known not in ("trust-constr", None):
-                raise ValueError(f"{self.name}: method {method!r} takes no sparse Hessian. 'trust-constr' does, and is the default then.")
+                raise ValueError(
+                    f"{self.name}: method {method!r} takes no sparse Hessian. 'trust-constr' does, "
+                    "and is the default then."
+                )
             settings["method"] = known = "trust-constr"
             settings["hess"] = lent(self.sparse_hessian(start))
         elif hess is not None:
@@ -180,14 +192,17 @@ class Objective:
         if self.bounds.given:
             settings["bounds"] = self.bounds.for_scipy()
         if self.constraints:
-            settings["constraints"] = [c.for_scipy(self.equations, i, known, lent) for i, c in enumerate(self.constraints)]
+            settings["constraints"] = [
+                c.for_scipy(self.equations, i, known, lent) for i, c in enumerate(self.constraints)
+            ]
         return optimize.minimize(lent(self.value), np.array(start, np.float64), **settings)
 
     def settle(self, result: Any, linear: Any, on_failure: str) -> tuple[Any, Conditions | None, Any]:
         """The conditions that hold where SciPy stopped, and a more exact solution of them.
 
-        With on_failure="return", SciPy's result is left as it is unless a derivative is wanted of it. An interior method stops at
-        some distance from the constraints that are active, so "at a limit" is taken ever more widely until the conditions hold.
+        With on_failure="return", SciPy's result is left as it is unless a derivative is wanted of it. An interior
+        method stops at some distance from the constraints that are active, so "at a limit" is taken ever more widely
+        until the conditions hold.
         """
         x = np.array(result.x, np.float64)
         if on_failure == "return":
@@ -212,7 +227,10 @@ class Objective:
         if not residual <= exact and not (result.success and (not limited or residual <= 1e-3 * scale)):
             remedy = "Start nearer to the solution, choose another method, or raise its limits through options={...}."
             if limited:
-                remedy += " With constraints: their gradients at the solution must be independent, or the multipliers are not determined."
+                remedy += (
+                    " With constraints: their gradients at the solution must be independent, "
+                    "or the multipliers are not determined."
+                )
             not_converged(self.name, str(result.message), residual, remedy, x, on_failure)
         return result, conditions, z
 
@@ -332,8 +350,8 @@ def scalar_result(name: str, result: Any, layout: Layout) -> Any:
     (value, *more) = tensors_of(f"{name}: fun", result, layout.face)
     if more or int(np.prod(value.shape)) != 1:
         raise ValueError(
-            f"{name}: fun returned {1 + len(more)} tensor(s), the first of shape {tuple(value.shape)}. A function to be minimised returns "
-            "one number: reduce it, e.g. with .sum()."
+            f"{name}: fun returned {1 + len(more)} tensor(s), the first of shape {tuple(value.shape)}. "
+            "A function to be minimised returns one number: reduce it, e.g. with .sum()."
         )
     return tensor_ops.reshape(value, shape=()) if value.shape else value
 
@@ -356,8 +374,9 @@ def least_squares(
 ) -> PyTree:
     """The x, near x0, for which the sum of squares of fun(x, *args) is smallest, differentiable as `minimize` is.
 
-    SciPy's `least_squares` does the work, with exact Jacobians. `bounds` is (lower, upper), each a number or a structure like `x0`; `loss`
-    and `f_scale` are SciPy's. The derivative is exact: it uses the whole Hessian, not that of Gauss and Newton.
+    SciPy's `least_squares` does the work, with exact Jacobians. `bounds` is (lower, upper), each a number or a
+    structure like `x0`; `loss` and `f_scale` are SciPy's. The derivative is exact: it uses the whole Hessian, not
+    that of Gauss and Newton.
 
     >>> import ndgrad
     >>> y = ndgrad.tensor([1.0, 3.0, 5.0], requires_grad=True)
@@ -368,7 +387,8 @@ def least_squares(
     tensor([ 0.8333,  0.3333, -0.1667])
     """
     return find_least_squares(
-        "implicit.least_squares", fun, x0, args, bounds=bounds, method=method, loss=loss, f_scale=f_scale, options=options, linear=linear,
+        "implicit.least_squares", fun, x0, args, bounds=bounds, method=method, loss=loss, f_scale=f_scale,
+        options=options, linear=linear,
         on_failure=on_failure,
     )[0]  # fmt: skip
 
@@ -430,12 +450,15 @@ def cost_of(r: Any, loss: str, f_scale: float) -> Any:
 LOSSES: dict[str, Callable[[Any], Any]] = {
     "linear": lambda z: z,
     "soft_l1": lambda z: 2.0 * (tensor_ops.sqrt(1.0 + z) - 1.0),
-    "huber": lambda z: tensor_ops.where(z <= 1.0, z, 2.0 * tensor_ops.sqrt(tensor_ops.where(z <= 1.0, z * 0.0 + 1.0, z)) - 1.0),
+    "huber": lambda z: tensor_ops.where(
+        z <= 1.0, z, 2.0 * tensor_ops.sqrt(tensor_ops.where(z <= 1.0, z * 0.0 + 1.0, z)) - 1.0
+    ),
     "cauchy": lambda z: tensor_ops.log1p(z),
     "arctan": lambda z: tensor_ops.atan(z),
 }
 
 
 __all__ = [
-    "Objective", "cost_of", "find_least_squares", "find_minimum", "flat_residuals", "least_squares", "minimize", "scalar_result",
+    "Objective", "cost_of", "find_least_squares", "find_minimum", "flat_residuals", "least_squares", "minimize",
+    "scalar_result",
 ]  # fmt: skip

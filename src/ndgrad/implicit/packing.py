@@ -1,7 +1,7 @@
 """Nested structures of tensors as one real vector, which is all that solvers know.
 
-Complex leaves count as pairs of real numbers: residuals need not be holomorphic then, and every Jacobian is a real matrix. The
-packing is made of ops, so derivatives of every mode pass through it.
+Complex leaves count as pairs of real numbers: residuals need not be holomorphic then, and every Jacobian is a real
+matrix. The packing is made of ops, so derivatives of every mode pass through it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class Layout:
         for dtype, shape in zip(self.dtypes, self.shapes):
             if not is_inexact(dtype):
                 raise TypeError(
-                    f"{name} holds a tensor of dtype {dtype} (shape {shape}). Solvers need real or complex numbers: convert it."
+                    f"{name} holds a tensor of dtype {dtype} (shape {shape}). Solvers need real or complex numbers: "
+                    "convert it."
                 )
         #: the dtype of the vector
         self.dtype = result_dtype(*(np.empty(0, d).real.dtype for d in self.dtypes))
@@ -70,8 +71,8 @@ class Layout:
         if vector.shape[0] != self.size:
             shapes = [tuple(np.shape(leaf)) for leaf in tree_flatten(result)[0]]
             raise ValueError(
-                f"{name} returned {vector.shape[0]} numbers (shapes {shapes}) for {self.size} unknowns (shapes {self.shapes}). "
-                "It must return one equation per unknown."
+                f"{name} returned {vector.shape[0]} numbers (shapes {shapes}) for {self.size} unknowns (shapes "
+                f"{self.shapes}). It must return one equation per unknown."
             )
         return vector
 
@@ -99,7 +100,9 @@ def as_tensor(name: str, leaf: Any, face: type[Any]) -> Any:
     if array.dtype.kind in "biu":
         array = array.astype(np.float64)
     if not is_inexact(array.dtype):
-        raise TypeError(f"{name} holds {type(leaf).__name__} of dtype {array.dtype}, which is no number, array or tensor.")
+        raise TypeError(
+            f"{name} holds {type(leaf).__name__} of dtype {array.dtype}, which is no number, array or tensor."
+        )
     return wrap(face, array)
 
 
@@ -109,8 +112,8 @@ def tensors_of(name: str, result: PyTree, face: type[Any]) -> list[Any]:
     if not any(isinstance(leaf, Variable) for leaf in leaves):
         kinds = ", ".join(sorted({type(leaf).__name__ for leaf in leaves})) or "nothing"
         raise TypeError(
-            f"{name} returned {kinds}, and no tensor, so its derivatives cannot be known. Compute with the tensors that it is given "
-            "and return the result; ndgrad's functions (and NumPy's, on Arrays) keep track of it."
+            f"{name} returned {kinds}, and no tensor, so its derivatives cannot be known. Compute with the tensors "
+            "that it is given and return the result; ndgrad's functions (and NumPy's, on Arrays) keep track of it."
         )
     return [as_tensor(name, leaf, face) for leaf in leaves]
 

@@ -1,8 +1,9 @@
 """Integrals over an interval, differentiable in their limits and in the parameters of the integrand.
 
-d/dp of an integral is the integral of d/dp, by forward mode; its transpose, for reverse mode, integrates the vector of all
-parameters' cotangents at once. Limits contribute the integrand's value there. As for flows, the reverse integral is an op whose own
-derivatives are those of <w, integral of pulled cotangents>, a scalar integral again, so every order exists.
+d/dp of an integral is the integral of d/dp, by forward mode; its transpose, for reverse mode, integrates the
+vector of all parameters' cotangents at once. Limits contribute the integrand's value there. As for flows, the
+reverse integral is an op whose own derivatives are those of <w, integral of pulled cotangents>, a scalar integral
+again, so every order exists.
 """
 
 from __future__ import annotations
@@ -40,11 +41,12 @@ def quad(
     points: Sequence[float] | None = None,
     on_failure: str = "raise",
 ) -> tuple[PyTree, float]:
-    """The integral of func(x, *args) from a to b and an estimate of its error, differentiable in a, b, args and func's closure.
+    """The integral of func(x, *args) from a to b and an estimate of its error, differentiable in a,
+    b, args and func's closure.
 
-    `func` may return a structure of tensors, all parts of which are integrated together (by `scipy.integrate.quad_vec`). Limits may be
-    infinite; those that are have no derivative. `points` are places to split the interval at, such as kinks. Inside `vmap`, all
-    samples with common limits are integrated together.
+    `func` may return a structure of tensors, all parts of which are integrated together (by
+    `scipy.integrate.quad_vec`). Limits may be infinite; those that are have no derivative. `points` are places to split
+    the interval at, such as kinks. Inside `vmap`, all samples with common limits are integrated together.
 
     >>> import ndgrad
     >>> k = ndgrad.tensor(2.0, requires_grad=True)
@@ -83,11 +85,13 @@ def quad(
 def _limit(name: str, what: str, value: Any, face: type[Any]) -> Any:
     t = with_face(value, face) if isinstance(value, Variable) else wrap(face, np.asarray(value, np.float64))
     if len(t.shape) or np_dtype(t).kind not in "iu" + FLOATING:
-        raise ValueError(f"{name}: the limit {what} has shape {tuple(t.shape)} and dtype {np_dtype(t)}. It must be one real number.")
+        raise ValueError(
+            f"{name}: the limit {what} has shape {tuple(t.shape)} and dtype {np_dtype(t)}. It must be one real number."
+        )
     if take_apart(t)[1]:
         raise ValueError(
-            f"{name}: the limit {what} is batched by vmap, and all samples are integrated together. Substitute x = a + (b - a) s, with s "
-            "from 0 to 1."
+            f"{name}: the limit {what} is batched by vmap, and all samples are integrated together. "
+            "Substitute x = a + (b - a) s, with s from 0 to 1."
         )
     return t if is_floating(np_dtype(t)) else tensor_ops.cast(t, dtype=np.dtype(np.float64))
 
@@ -116,12 +120,16 @@ class _Settings:
         integrate = scipy_module("integrate", self.name)
         with np.errstate(over="ignore", under="ignore"):
             value, error, info = integrate.quad_vec(
-                lambda x: on_arrays(x).reshape(-1), lower, upper, epsabs=self.epsabs, epsrel=self.epsrel, limit=self.limit, norm="max",
+                lambda x: on_arrays(x).reshape(-1), lower, upper, epsabs=self.epsabs, epsrel=self.epsrel,
+                limit=self.limit, norm="max",
                 points=self.points, full_output=True,
             )  # fmt: skip
         allowed = 10 * max(self.epsabs, self.epsrel * float(np.abs(value).max(initial=0.0)))
         if not (np.isfinite(value).all() and (info.success or error <= allowed)):
-            remedy = "Split the interval at difficult places with points=, raise limit, or loosen epsabs and epsrel. Does it exist?"
+            remedy = (
+                "Split the interval at difficult places with points=, raise limit, or loosen epsabs and epsrel. "
+                "Does it exist?"
+            )
             not_converged(self.name, info.message, float(error), remedy, value, self.on_failure)
         return value.reshape(probe.shape).astype(dtype), float(error)
 
@@ -185,7 +193,9 @@ class IntegralRule(Rule):
 
             def pushed(x: Any, given: Tensors) -> Any:
                 values, along = list(given[:count]), tuple(given[count:])
-                return jvp(lambda *ps: self.f(x, merged(values, moving, ps)), tuple(values[i] for i in moving), along)[1]
+                return jvp(lambda *ps: self.f(x, merged(values, moving, ps)), tuple(values[i] for i in moving), along)[
+                    1
+                ]
 
             total = total + integral(pushed, a, b, (*rest, *(tangents[2 + i] for i in moving)), self.settings)
         return total
@@ -193,7 +203,10 @@ class IntegralRule(Rule):
     def _at(self, limit: Any, rest: Tensors) -> Any:
         """The integrand at a limit; at infinity it vanishes, or the integral would not exist."""
         if np.isinf(np.asarray(take_apart(limit)[0])).any():
-            raise ValueError(f"{self.settings.name}: a derivative with respect to an infinite limit was asked for. Detach that limit.")
+            raise ValueError(
+                f"{self.settings.name}: a derivative with respect to an infinite limit was asked "
+                "for. Detach that limit."
+            )
         return self.f(limit, rest)
 
 

@@ -9,8 +9,8 @@ from ndgrad.autograd.subclass import as_class
 
 
 def as_captured(t: Any) -> Any:
-    """A tensor as ops would see it. Whoever looks at tensors without calling an op asks here first, since the function that is running
-    may be somebody's closure (see Note [Watching and replacing])."""
+    """A tensor as ops would see it. Whoever looks at tensors without calling an op asks here first, since the function
+    that is running may be somebody's closure (see Note [Watching and replacing])."""
     return t if thread.captures is None else thread.captures.one(t)
 
 

@@ -1,7 +1,8 @@
 """Roots and fixed points, differentiated by the implicit function theorem.
 
-At a root, f(x, p) = 0 holds for all p around, so J dx + (df/dp) dp = 0 with J = df/dx. Forward: dx = -J^-1 (df/dp) dp. Reverse:
-with J^T w = g, the cotangent of p is -(df/dp)^T w. Nothing of the way to the root matters, so nothing of it is kept.
+At a root, f(x, p) = 0 holds for all p around, so J dx + (df/dp) dp = 0 with J = df/dx. Forward: dx = -J^-1
+(df/dp) dp. Reverse: with J^T w = g, the cotangent of p is -(df/dp)^T w. Nothing of the way to the root matters,
+so nothing of it is kept.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ Solver = Callable[..., Any]
 
 #: SciPy's methods that use a Jacobian.
 WITH_JACOBIAN = frozenset(("hybr", "lm"))
-METHODS = ("hybr", "lm", "broyden1", "broyden2", "anderson", "linearmixing", "diagbroyden", "excitingmixing", "krylov", "df-sane")
+METHODS = (
+    "hybr", "lm", "broyden1", "broyden2", "anderson", "linearmixing", "diagbroyden", "excitingmixing", "krylov",
+    "df-sane",
+)  # fmt: skip
 
 
 # ----- the rule ------------------------------------------------------------------------------------------------------
@@ -35,8 +39,8 @@ METHODS = ("hybr", "lm", "broyden1", "broyden2", "anderson", "linearmixing", "di
 class RootRule(Rule):
     """The derivative of a root of `residual(x, params)`.
 
-    `linear` is the method for the linear systems (None: dense for few unknowns, Krylov for many); `symmetric` says that the
-    Jacobian is a Hessian.
+    `linear` is the method for the linear systems (None: dense for few unknowns, Krylov for many); `symmetric` says that
+    the Jacobian is a Hessian.
     """
 
     def __init__(
@@ -52,7 +56,9 @@ class RootRule(Rule):
             matrix = jacfwd(f)(x)
             if transposed and not self.symmetric:
                 matrix = tensor_ops.permute(matrix, dims=(1, 0))
-            return solve_dense(self.name, "the Hessian" if self.symmetric else "the Jacobian of the residual", matrix, b)
+            return solve_dense(
+                self.name, "the Hessian" if self.symmetric else "the Jacobian of the residual", matrix, b
+            )
         if transposed and not self.symmetric:
             pull = vjp(f, x)[1]
 
@@ -64,7 +70,9 @@ class RootRule(Rule):
             def apply(v: Any) -> Any:
                 return jvp(f, (x,), (v,))[1]
 
-        return linear_solve(apply, b, method=self.linear or ("cg" if self.symmetric else "gmres"), symmetric=self.symmetric)
+        return linear_solve(
+            apply, b, method=self.linear or ("cg" if self.symmetric else "gmres"), symmetric=self.symmetric
+        )
 
     def pull(self, out: Any, params: Tensors, g: Any, needs: Sequence[bool]) -> Tensors:
         w = self.solve(out, params, g, transposed=True)
@@ -106,11 +114,11 @@ def root(
 ) -> PyTree:
     """An x with f(x, *args) = 0, near x0, differentiable in `args` and in everything that `f` closes over.
 
-    `x0` and what `f` returns are structures of tensors with equally many numbers. `method` is one of `scipy.optimize.root`'s (which get
-    exact Jacobians), "newton" (ours), or a function `solver(f, x0)` of flat NumPy arrays that returns the root or an object with `x`;
-    `f.jacobian` is there for it. By default it is SciPy's "hybr", for many unknowns "krylov", and inside `vmap` our Newton's method,
-    which steps all samples together. `linear` is the method of `linear_solve` for derivatives. A result is polished by Newton steps
-    where the Jacobian is dense.
+    `x0` and what `f` returns are structures of tensors with equally many numbers. `method` is one of
+    `scipy.optimize.root`'s (which get exact Jacobians), "newton" (ours), or a function `solver(f, x0)` of flat NumPy
+    arrays that returns the root or an object with `x`; `f.jacobian` is there for it. By default it is SciPy's "hybr",
+    for many unknowns "krylov", and inside `vmap` our Newton's method, which steps all samples together. `linear` is the
+    method of `linear_solve` for derivatives. A result is polished by Newton steps where the Jacobian is dense.
 
     >>> import ndgrad
     >>> a = ndgrad.tensor(2.0, requires_grad=True)
@@ -136,8 +144,8 @@ def fixed_point(
 ) -> PyTree:
     """An x with f(x, *args) = x, near x0, differentiable as `root` is.
 
-    `method` is "iteration" (x = f(x) until it moves no more; the default, inside vmap too) or any method of `root`, which then solves
-    f(x) - x = 0.
+    `method` is "iteration" (x = f(x) until it moves no more; the default, inside vmap too) or any method of `root`,
+    which then solves f(x) - x = 0.
 
     >>> import ndgrad
     >>> a = ndgrad.tensor(3.0, requires_grad=True)
@@ -171,7 +179,9 @@ def find_root(
     """The root as a differentiable structure, and how it was found."""
     check_on_failure(name, on_failure)
     if isinstance(method, str) and method not in (*METHODS, "newton"):
-        raise ValueError(f"{name}: there is no method {method!r}. Choose one of {', '.join(METHODS)}, 'newton', or pass a solver.")
+        raise ValueError(
+            f"{name}: there is no method {method!r}. Choose one of {', '.join(METHODS)}, 'newton', or pass a solver."
+        )
     equations = Equations(name, x0, args)
     layout = equations.layout
 
@@ -226,8 +236,8 @@ def _solve(
     if numbers.batched:
         if method not in (None, "newton") and not isinstance(method, _Iteration):
             raise ValueError(
-                f"{name}: method {method!r} solves one sample at a time, and this call is inside vmap. Leave method out: our Newton's "
-                "method steps the whole batch together. Or call the solver in a loop outside vmap."
+                f"{name}: method {method!r} solves one sample at a time, and this call is inside vmap. Leave method "
+                "out: our Newton's method steps the whole batch together. Or call the solver in a loop outside vmap."
             )
     dense = numbers.size <= DENSE_LIMIT
     if method is None:
@@ -280,7 +290,9 @@ def _outside(name: str, numbers: Numbers, start: Any, method: Any, tol: float | 
 
 
 def _is_tiny(numbers: Numbers, x: Any, r: Any) -> bool:
-    return bool((np.abs(r) <= 100 * numbers.epsilon * np.maximum(1.0, np.abs(x).max(axis=-1, keepdims=True, initial=0.0))).all())
+    return bool(
+        (np.abs(r) <= 100 * numbers.epsilon * np.maximum(1.0, np.abs(x).max(axis=-1, keepdims=True, initial=0.0))).all()
+    )
 
 
 def polished(numbers: Numbers, x: Any, steps: int = 2) -> Any:

@@ -1,8 +1,8 @@
 """What a rule of the op `implicit` is, and the rule of a whole batch.
 
-A rule gets the value, the parameters and the cotangent or tangents as tensors of whatever kind the moment needs (plain, recorded,
-of a transform's level), computes with ops and transforms, and so is itself differentiable: that is how second and higher orders
-come about.
+A rule gets the value, the parameters and the cotangent or tangents as tensors of whatever kind the moment needs (plain,
+recorded, of a transform's level), computes with ops and transforms, and so is itself differentiable: that is how second
+and higher orders come about.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ class Rule:
     """How the derivative of a solution follows from the solution."""
 
     def value(self, x: Any, *params: Any) -> Any:
-        """The op's result on raw arrays (with batches in front): the solution, which was found before the op is called."""
+        """The op's result on raw arrays (with batches in front): the solution, which was found
+        before the op is called."""
         return x.copy()
 
     def pull(self, out: Any, params: Tensors, g: Any, needs: Sequence[bool]) -> Tensors:
@@ -33,8 +34,8 @@ class Rule:
 
     def pull_arrays(self, out: Any, params: Tensors, g: Any, needs: Sequence[bool]) -> Tensors:
         """The same for an ordinary backward, on raw arrays."""
-        # Recording is on for plain tensors, of which nothing is recorded: a graph in the result shows that the rule used a tensor
-        # which it does not know of, and whose gradient would be lost.
+        # Recording is on for plain tensors, of which nothing is recorded: a graph in the result shows that the rule
+        # used a tensor which it does not know of, and whose gradient would be lost.
         outside = scope()
         try:
             restore(outside.recording(True))
@@ -45,8 +46,8 @@ class Rule:
         for t in grads:
             if t is not None and (t._node is not None or isinstance(t._array, Variable)):
                 raise RuntimeError(
-                    "a function that was solved uses a tensor now, while derivatives are computed, that it did not use while it was "
-                    "solved, so the gradient of that tensor would be lost. Pass it through args=(...)."
+                    "a function that was solved uses a tensor now, while derivatives are computed, that it did not use "
+                    "while it was solved, so the gradient of that tensor would be lost. Pass it through args=(...)."
                 )
         return tuple(None if t is None else t._array for t in grads)
 
@@ -89,7 +90,9 @@ class BatchedRule(Rule):
 
         def one(out: Any, *rest: Any) -> Any:
             params, given = rest[: len(params_all)], iter(rest[len(params_all) :])
-            return self.inner.push(out, params, tuple(next(given) if i in moving else None for i in range(len(params_all))))
+            return self.inner.push(
+                out, params, tuple(next(given) if i in moving else None for i in range(len(params_all)))
+            )
 
         params_all = tuple(params)
         return vmap(one, dims)(out, *params_all, *(tangents[i] for i in moving))

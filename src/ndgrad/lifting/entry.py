@@ -26,15 +26,17 @@ def lift(f: F, *, also: str | ModuleType | Iterable[str | ModuleType] = ()) -> F
 @overload
 def lift(f: None = None, *, also: str | ModuleType | Iterable[str | ModuleType] = ()) -> Callable[[F], F]: ...
 def lift(f: Any = None, *, also: str | ModuleType | Iterable[str | ModuleType] = ()) -> Any:
-    """A function that was written for NumPy and SciPy, with ndgrad's in their place, so that it can be differentiated untouched.
+    """A function that was written for NumPy and SciPy, with ndgrad's in their place, so that it can be
+    differentiated untouched.
 
-    `f` and everything that it calls in its own package run with `np`, `scipy` and `math` bound to ndgrad's, under whatever names they were
-    imported, so that buffers (`u = np.zeros(n); u[1:-1] = g(t)`) hold differentiable values. The original function, its module and
-    `sys.modules` stay as they are. Arguments that are ndarrays become Arrays over the same memory.
+    `f` and everything that it calls in its own package run with `np`, `scipy` and `math` bound to ndgrad's, under
+    whatever names they were imported, so that buffers (`u = np.zeros(n); u[1:-1] = g(t)`) hold differentiable
+    values. The original function, its module and `sys.modules` stay as they are. Arguments that are ndarrays become
+    Arrays over the same memory.
 
-    `f` may be a function, a method, a class, a callable object or a module; `lift` is a decorator too. `also` names further modules or
-    packages whose code is to be lifted. What cannot be lifted is called as it is; where a gradient would be lost in it, that raises,
-    and the error names it.
+    `f` may be a function, a method, a class, a callable object or a module; `lift` is a decorator too. `also` names
+    further modules or packages whose code is to be lifted. What cannot be lifted is called as it is; where a gradient
+    would be lost in it, that raises, and the error names it.
 
     >>> import numpy
     >>> import ndgrad
@@ -48,7 +50,10 @@ def lift(f: Any = None, *, also: str | ModuleType | Iterable[str | ModuleType] =
     """
     if f is None:
         return functools.partial(lift, also=also)
-    extra = tuple(m.__name__ if isinstance(m, ModuleType) else m for m in ([also] if isinstance(also, (str, ModuleType)) else list(also)))
+    extra = tuple(
+        m.__name__ if isinstance(m, ModuleType) else m
+        for m in ([also] if isinstance(also, (str, ModuleType)) else list(also))
+    )
     if isinstance(f, ModuleType):
         return lifted_module(Program((f.__name__.split(".")[0], *extra)), f)
     original = getattr(f, "__lifts__", f)
@@ -61,8 +66,8 @@ def lift(f: Any = None, *, also: str | ModuleType | Iterable[str | ModuleType] =
         return lifted_class(program, original)
     if program.value(original) is original and original.__class__ is not MethodType:
         raise TypeError(
-            f"{_name(original)} cannot be lifted: {_reason(original)}. Lift the Python function that calls it, or give its derivative "
-            "with ndgrad.autograd.Function."
+            f"{_name(original)} cannot be lifted: {_reason(original)}. Lift the Python function that calls it, "
+            "or give its derivative with ndgrad.autograd.Function."
         )
     return bordered(program, original)
 
@@ -103,7 +108,7 @@ def _reason(f: object) -> str:
     return "nothing in it is Python code of its own package"
 
 
-# ----- the border ------------------------------------------------------------------------------------------------------------
+# ----- the border -----------------------------------------------------------------------------------------------------
 
 
 def bordered(program: Program, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -119,7 +124,12 @@ def bordered(program: Program, original: Callable[..., Any]) -> Callable[..., An
 
 
 def _cross(
-    program: Program, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, is_lifted: bool = False
+    program: Program,
+    original: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    is_lifted: bool = False,
 ) -> Any:
     """One call from outside, of a function to lift or of one that is lifted."""
     program.enter()
@@ -142,8 +152,8 @@ def _explain(error: Exception, program: Program, original: object) -> None:
     if program.left and not any("ndgrad.lift:" in note for note in getattr(error, "__notes__", ())):
         left = "; ".join(f"{name} ({why})" for name, why in sorted(program.left.items())[:6])
         error.add_note(
-            f"ndgrad.lift: while {_name(original)} ran, these were used as they are: {left}. If a tensor got stuck in one of them, name "
-            "its package in lift(f, also=...), or replace it."
+            f"ndgrad.lift: while {_name(original)} ran, these were used as they are: {left}. "
+            "If a tensor got stuck in one of them, name its package in lift(f, also=...), or replace it."
         )
 
 
@@ -194,8 +204,9 @@ class Border:
         for array, made in self._buffers:
             if (lost := stake_of(made)) is not None:
                 raise RuntimeError(
-                    f"{name} wrote into an argument, a plain numpy.ndarray of shape {array.shape}, and what it wrote {lost}. The caller "
-                    "would see the values without their derivatives. Pass an Array (ndgrad.numpy.array(x)), or return the result instead."
+                    f"{name} wrote into an argument, a plain numpy.ndarray of shape {array.shape}, "
+                    f"and what it wrote {lost}. The caller would see the values without their derivatives. "
+                    "Pass an Array (ndgrad.numpy.array(x)), or return the result instead."
                 )
 
 
@@ -203,19 +214,30 @@ def _flat(items: list[Any]) -> list[Any]:
     return [part for i in items for part in (i if isinstance(i, tuple) else (i,))]
 
 
-# ----- classes and modules -----------------------------------------------------------------------------------------------------
+# ----- classes and modules --------------------------------------------------------------------------------------------
 
 
 def lifted_class(program: Program, original: type) -> Any:
     """The lifted class, with a border around each of its methods."""
     inner = program.value(original)
     if inner is original:
-        raise TypeError(f"{_name(original)} cannot be lifted: {program.left.get(_name(original), 'there is nothing in it to lift')}.")
-    space: dict[str, Any] = {"__module__": original.__module__, "__qualname__": original.__qualname__, "__lifted_from__": original}
+        raise TypeError(
+            f"{_name(original)} cannot be lifted: "
+            f"{program.left.get(_name(original), 'there is nothing in it to lift')}."
+        )
+    space: dict[str, Any] = {
+        "__module__": original.__module__,
+        "__qualname__": original.__qualname__,
+        "__lifted_from__": original,
+    }
     for k in reversed(inner.__mro__):
         if "__lifted_from__" in vars(k):
             space.update(
-                {n: _bordered_method(program, m) for n, m in vars(k).items() if isinstance(m, FunctionType) and n != "__getattribute__"}
+                {
+                    n: _bordered_method(program, m)
+                    for n, m in vars(k).items()
+                    if isinstance(m, FunctionType) and n != "__getattribute__"
+                }
             )
     made: Any = type(inner)(original.__name__, (inner,), space)
     return made
@@ -237,6 +259,10 @@ def lifted_module(program: Program, original: ModuleType) -> ModuleType:
         inner = program.value(value)
         if isinstance(value, type) and inner is not value and program.owns(value.__module__):
             return lifted_class(program, value)
-        return bordered(program, value) if callable(value) and inner is not value and not isinstance(value, ModuleType) else inner
+        return (
+            bordered(program, value)
+            if callable(value) and inner is not value and not isinstance(value, ModuleType)
+            else inner
+        )
 
     return LiveNamespace(original, find)

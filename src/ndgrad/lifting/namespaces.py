@@ -1,8 +1,8 @@
 """What stands for NumPy, SciPy, math and copy in lifted code.
 
-NumPy is ndgrad.numpy. SciPy is ndgrad.scipy where that has the name; any other function of SciPy's is called as it is, its results
-become Arrays, and if a derivative cannot pass through it, the error names it. Objects are recognised by identity, so it does not matter
-under which name a program imported them.
+NumPy is ndgrad.numpy. SciPy is ndgrad.scipy where that has the name; any other function of SciPy's is called as it is,
+its results become Arrays, and if a derivative cannot pass through it, the error names it. Objects are recognised by
+identity, so it does not matter under which name a program imported them.
 """
 
 from __future__ import annotations
@@ -89,8 +89,9 @@ def refuse_export(name: str, *values: object) -> None:
     lost = first_at_stake(*values)
     if lost is not None:
         raise TypeError(
-            f"{name} was called by lifted code with an Array of shape {tuple(lost.shape)} that {stake_of(lost)}: what is read back from "
-            "bytes or a file has no derivative. Keep the Array itself, or write x.detach() if its values alone are meant."
+            f"{name} was called by lifted code with an Array of shape {tuple(lost.shape)} that {stake_of(lost)}: "
+            "what is read back from bytes or a file has no derivative. Keep the Array itself, or write x.detach() "
+            "if its values alone are meant."
         )
 
 
@@ -103,12 +104,14 @@ _NUMPY = {
 #: Names of NumPy's that would mean something else in lifted code, and what to write instead.
 _REFUSED = dict.fromkeys(
     ("True_", "False_"),
-    "a comparison is a 0-d Array there, which is not that object, so `(v > 0) is numpy.True_` would take the other branch. Write "
-    "`if v > 0`, or bool(v > 0) is True; as a value write True or False",
+    (
+        "a comparison is a 0-d Array there, which is not that object, so `(v > 0) is numpy.True_` would take the other "
+        "branch. Write `if v > 0`, or bool(v > 0) is True; as a value write True or False"
+    ),
 )
 
 
-# ----- objects of NumPy ---------------------------------------------------------------------------------------------------
+# ----- objects of NumPy -----------------------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -135,7 +138,9 @@ def _module(name: str) -> ModuleType:
 def numpy_module(theirs: ModuleType, lift: Callable[[Any], Any]) -> ModuleType:
     """A module of NumPy's for lifted code; `lift` is applied to what is Python over the rest of NumPy."""
     path = theirs.__name__
-    ours_name = {**NUMPY_MODULES, "numpy.random": "ndgrad.numpy.random", "numpy.lib.scimath": "ndgrad.numpy.emath"}.get(path)
+    ours_name = {**NUMPY_MODULES, "numpy.random": "ndgrad.numpy.random", "numpy.lib.scimath": "ndgrad.numpy.emath"}.get(
+        path
+    )
     ours = dnp if path == "numpy" else importlib.import_module(ours_name) if ours_name else theirs
 
     def find(name: str) -> Any:
@@ -153,7 +158,7 @@ def numpy_module(theirs: ModuleType, lift: Callable[[Any], Any]) -> ModuleType:
     return Namespace(theirs, find)
 
 
-# ----- objects of SciPy ---------------------------------------------------------------------------------------------------
+# ----- objects of SciPy -----------------------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -166,7 +171,11 @@ def _scipy_objects(submodule: str) -> dict[int, Any]:
     found = {}
     for name in dir(ours):
         original = getattr(theirs, name, None)
-        if not name.startswith("_") and original is not None and not isinstance(original, (ModuleType, int, float, str)):
+        if (
+            not name.startswith("_")
+            and original is not None
+            and not isinstance(original, (ModuleType, int, float, str))
+        ):
             mine = getattr(ours, name)
             if mine is not original:
                 found[id(original)] = mine
@@ -217,7 +226,8 @@ def passing(function: Callable[..., Any], name: str) -> Callable[..., Any]:
             return as_arrays(function(*args, **kwargs))
         except (TypeError, RuntimeError, ValueError) as error:
             error.add_note(
-                f"{name} was called by lifted code as it is: ndgrad.scipy has no rule for it, and no derivative passes through it."
+                f"{name} was called by lifted code as it is: ndgrad.scipy has no rule for it, "
+                "and no derivative passes through it."
             )
             raise
 
@@ -233,7 +243,7 @@ def known_object(value: object) -> Any:
     return scipy_object(value) if isinstance(origin, str) and origin.split(".")[0] == "scipy" else UNKNOWN
 
 
-# ----- other modules --------------------------------------------------------------------------------------------------------
+# ----- other modules --------------------------------------------------------------------------------------------------
 
 
 class _Pickler(pickle.Pickler):

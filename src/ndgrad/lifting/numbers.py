@@ -1,8 +1,9 @@
 """Python's numbers and `math`, for lifted code: what they make of an Array keeps its derivative.
 
-`float(x)`, `math.sin(x)` and the rest ask an object for a plain number, which would forget the graph. Here they answer with 0-d Arrays
-when a derivative is at stake, and with plain numbers otherwise. What has no slope anywhere (`int`, `round`, `math.floor`, `isinstance`)
-gives plain answers always: nothing is lost. `type` says of each what it would be in the original program, so that branches are the same.
+`float(x)`, `math.sin(x)` and the rest ask an object for a plain number, which would forget the graph. Here they answer
+with 0-d Arrays when a derivative is at stake, and with plain numbers otherwise. What has no slope anywhere (`int`,
+`round`, `math.floor`, `isinstance`) gives plain answers always: nothing is lost. `type` says of each what it would be
+in the original program, so that branches are the same.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ndgrad.numpy._array import Array, to_array
 from ndgrad.numpy.coercion import as_array
 from ndgrad.ops import shape as shape_ops
 
-# ----- what is at stake ------------------------------------------------------------------------------------------------
+# ----- what is at stake -----------------------------------------------------------------------------------------------
 
 
 def is_constant(t: Variable) -> bool:
@@ -41,7 +42,9 @@ def scalar(t: Variable, what: str) -> Array:
     """A tensor of one element as a 0-d Array, with its history."""
     array = to_array(t)
     if array.size != 1:
-        raise TypeError(f"only length-1 arrays can be converted to Python scalars, and {what} got shape {tuple(array.shape)}")
+        raise TypeError(
+            f"only length-1 arrays can be converted to Python scalars, and {what} got shape {tuple(array.shape)}"
+        )
     return array.reshape(()) if array.ndim else array
 
 
@@ -49,12 +52,12 @@ def _is_tensor(x: object) -> bool:
     return isinstance(x, Variable)
 
 
-# ----- what stands for Python's numbers -------------------------------------------------------------------------------------
+# ----- what stands for Python's numbers -------------------------------------------------------------------------------
 
 
 class PythonNumber(Array):
-    """A 0-d Array that stands for a float or complex number of Python's, where other 0-d Arrays stand for NumPy's scalars: what `float(x)`
-    and `math.sin(x)` give, and what arithmetic makes of it with Python's numbers alone."""
+    """A 0-d Array that stands for a float or complex number of Python's, where other 0-d Arrays stand for NumPy's
+    scalars: what `float(x)` and `math.sin(x)` give, and what arithmetic makes of it with Python's numbers alone."""
 
     __slots__ = ()
 
@@ -73,7 +76,10 @@ def _arithmetic(name: str) -> Callable[..., Any]:
 
     def method(self: PythonNumber, *others: Any) -> Any:
         made = of_arrays(self, *others)
-        alone = all(o.__class__ is PythonNumber or (isinstance(o, (int, float, complex)) and not isinstance(o, np.generic)) for o in others)
+        alone = all(
+            o.__class__ is PythonNumber or (isinstance(o, (int, float, complex)) and not isinstance(o, np.generic))
+            for o in others
+        )
         return python_number(made) if alone and made.__class__ is Array else made
 
     method.__name__ = method.__qualname__ = name
@@ -87,11 +93,12 @@ for _operator in ("__neg__", "__pos__", "__abs__"):
     setattr(PythonNumber, _operator, _arithmetic(_operator))
 
 
-# ----- float, complex, int ---------------------------------------------------------------------------------------------------
+# ----- float, complex, int --------------------------------------------------------------------------------------------
 
 
 class _Number(type):
-    """Classes that stand for `float`, `complex` and `int`: equal to them, and like them in `isinstance` and as dtypes."""
+    """Classes that stand for `float`, `complex` and `int`: equal to them, and like them in
+    `isinstance` and as dtypes."""
 
     plain: type
     kinds: str
@@ -141,7 +148,9 @@ class _Complex(_Number):
 
     def keep(cls, *parts: Any, **named: Any) -> Any:
         given = {**dict(zip(("real", "imag"), parts, strict=False)), **named}
-        first, second = (scalar(p, "complex()") if _is_tensor(p) else p for p in (given.get("real", 0.0), given.get("imag", 0.0)))
+        first, second = (
+            scalar(p, "complex()") if _is_tensor(p) else p for p in (given.get("real", 0.0), given.get("imag", 0.0))
+        )
         return python_number(as_array(first + second * 1j))
 
 
@@ -187,19 +196,21 @@ def round_(number: Any, ndigits: int | None = None) -> Any:
     return python_number(made) if number.__class__ is PythonNumber else made
 
 
-# ----- texts --------------------------------------------------------------------------------------------------------------
+# ----- texts ----------------------------------------------------------------------------------------------------------
 
 
 class Text(str):
-    """A text with a `%` in it that is written in lifted code. `"%.3f" % x` calls `float(x)` in C, where a derivative would be lost; text
-    has none to lose."""
+    """A text with a `%` in it that is written in lifted code. `"%.3f" % x` calls `float(x)` in C, where a derivative
+    would be lost; text has none to lose."""
 
     __slots__ = ()
 
     def __mod__(self, values: Any) -> str:
         if values.__class__ is tuple:
             return str.__mod__(self, tuple(map(_printable, values)))
-        return str.__mod__(self, {k: _printable(v) for k, v in values.items()} if values.__class__ is dict else _printable(values))
+        return str.__mod__(
+            self, {k: _printable(v) for k, v in values.items()} if values.__class__ is dict else _printable(values)
+        )
 
 
 def _printable(x: Any) -> Any:
@@ -209,12 +220,13 @@ def _printable(x: Any) -> Any:
 def with_texts(code: CodeType) -> CodeType:
     """The code with `Text` for the texts that may be formats, in the functions and classes inside it too."""
     constants = tuple(
-        with_texts(c) if c.__class__ is CodeType else Text(c) if c.__class__ is str and "%" in c else c for c in code.co_consts
+        with_texts(c) if c.__class__ is CodeType else Text(c) if c.__class__ is str and "%" in c else c
+        for c in code.co_consts
     )
     return code if all(map(operator.is_, constants, code.co_consts)) else code.replace(co_consts=constants)
 
 
-# ----- type and isinstance --------------------------------------------------------------------------------------------------
+# ----- type and isinstance --------------------------------------------------------------------------------------------
 
 
 _PLAIN_CLASSES: dict[type, type] = {float: Float, complex: Complex, int: Int, Text: str}
@@ -293,7 +305,8 @@ NDArray.__module__ = "numpy"
 
 
 def isinstance_(x: object, kinds: Any) -> bool:
-    """`isinstance`, for which an Array is an ndarray, and a 0-d one a NumPy scalar too, since that is what NumPy would have given."""
+    """`isinstance`, for which an Array is an ndarray, and a 0-d one a NumPy scalar too, since that is what
+    NumPy would have given."""
     if x.__class__ is PythonNumber:
         return any(_covers(k, complex if np_dtype(x).kind == "c" else float) for k in _flat(kinds))
     if isinstance(x, kinds):
@@ -320,7 +333,7 @@ BUILTINS: dict[str, Any] = {
 }  # fmt: skip
 
 
-# ----- math and cmath ------------------------------------------------------------------------------------------------------
+# ----- math and cmath -------------------------------------------------------------------------------------------------
 
 
 def _numpy() -> ModuleType:
@@ -364,13 +377,15 @@ def _product(values: Any, *, start: Any = 1) -> Any:
     return start
 
 
-#: Function of math -> the same on tensors. The name of NumPy's ufunc where that is all; None where the answer has no slope.
+#: Function of math -> the same on tensors. The name of NumPy's ufunc where that is all; None
+#: where the answer has no slope.
 _MATH: dict[str, Any] = {
     **{name: name for name in (
-        "sin cos tan sinh cosh tanh exp expm1 exp2 log2 log10 log1p sqrt cbrt fabs copysign fmod degrees radians ldexp modf "
-        "nextafter".split()
+        "sin cos tan sinh cosh tanh exp expm1 exp2 log2 log10 log1p sqrt cbrt fabs copysign fmod degrees radians "
+        "ldexp modf nextafter".split()
     )},
-    "asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
+    "asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "asinh": "arcsinh", "acosh": "arccosh",
+    "atanh": "arctanh",
     "pow": "power",
     "log": _log,
     "hypot": _norm,
@@ -416,7 +431,10 @@ def _function(module: ModuleType, name: str, how: str | Callable[..., Any] | Non
         theirs(*_plain(args), **kwargs)  # for its errors: "math domain error" where NumPy would give NaN
         given = [scalar(a, f"{module.__name__}.{name}()") if _is_tensor(a) else a for a in args]
         if complex_result:
-            given = [a + 0j if name not in ("phase", "polar", "rect") and not isinstance(a, (list, tuple)) else a for a in given]
+            given = [
+                a + 0j if name not in ("phase", "polar", "rect") and not isinstance(a, (list, tuple)) else a
+                for a in given
+            ]
         function: Any = getattr(_numpy(), how) if isinstance(how, str) else how
         made = function(*given, **kwargs)
         parts = made if isinstance(made, tuple) else (made,)
@@ -437,7 +455,8 @@ def _is_iterator(x: object) -> bool:
 
 
 def functions_of(module: ModuleType) -> dict[str, Any]:
-    """The names of `math` or `cmath` for lifted code: functions with derivatives where there are some; the rest takes plain numbers."""
+    """The names of `math` or `cmath` for lifted code: functions with derivatives where there are some; the
+    rest takes plain numbers."""
     known = _MATH if module is math else _CMATH
     return {
         name: _function(module, name, known[name]) if name in known else value

@@ -1,18 +1,20 @@
 """A program written for NumPy, rebuilt so that its names mean ours.
 
-Nothing of the original is changed. A function is its code, its globals, its cells and its defaults: a lifted function has the same
-code (but for its `%` formats, see `numbers.Text`) and lifted versions of the rest. What it reaches is lifted when it is reached, so a
-large package costs nothing until it is used, and a name that is bound anew in the original is seen.
+Nothing of the original is changed. A function is its code, its globals, its cells and its defaults: a lifted
+function has the same code (but for its `%` formats, see `numbers.Text`) and lifted versions of the rest. What it
+reaches is lifted when it is reached, so a large package costs nothing until it is used, and a name that is bound
+anew in the original is seen.
 
 Note [Globals of lifted code]
-The globals are a dict without the names. CPython asks a subclass of dict for each global by `__getitem__`, hence by `__missing__`, which
-looks the name up in the original's globals, and lifts the value. A name that lifted code assigns (`global count`) is stored in the dict
-itself, and hides the original's. Bodies of classes are the exception: they read the dict directly, so their names are put there beforehand.
+The globals are a dict without the names. CPython asks a subclass of dict for each global by `__getitem__`, hence by
+`__missing__`, which looks the name up in the original's globals, and lifts the value. A name that lifted code assigns
+(`global count`) is stored in the dict itself, and hides the original's. Bodies of classes are the exception: they read
+the dict directly, so their names are put there beforehand.
 
 Note [Lifted classes]
-The lifted form of `class B(A)` is `class B'(B, A')`, where A' is that of A. Its order of resolution is B', B, A', A, object: lifted
-methods hide the original ones; `super()` inside them, whose cell holds B, goes on to A'; and instances are instances of B for everybody.
-An instance that was made outside gets a twin of class B' over the same attributes.
+The lifted form of `class B(A)` is `class B'(B, A')`, where A' is that of A. Its order of resolution is B', B, A', A,
+object: lifted methods hide the original ones; `super()` inside them, whose cell holds B, goes on to A'; and instances
+are instances of B for everybody. An instance that was made outside gets a twin of class B' over the same attributes.
 """
 
 from __future__ import annotations
@@ -44,14 +46,15 @@ _Dispatcher = type(np.sum)
 
 #: Values that are the same for everybody.
 PLAIN = frozenset(
-    (int, float, complex, bool, str, bytes, type(None), type(...), type(NotImplemented), range, slice, Array, PythonNumber, Text, np.dtype,
+    (int, float, complex, bool, str, bytes, type(None), type(...), type(NotImplemented), range, slice, Array,
+        PythonNumber, Text, np.dtype,
      CodeType,
      *(np.dtype(c).type for c in "?bhilqBHILQefdgFDG"))
 )  # fmt: skip
 _CONTAINERS = (list, tuple, dict, set, frozenset)
 _OF_CLASSES = frozenset(
-    "__dict__ __weakref__ __module__ __doc__ __qualname__ __name__ __slots__ __init_subclass__ __abstractmethods__ _abc_impl "
-    "__lifted_from__".split()
+    "__dict__ __weakref__ __module__ __doc__ __qualname__ __name__ __slots__ __init_subclass__ __abstractmethods__ "
+    "_abc_impl __lifted_from__".split()
 )
 
 
@@ -64,7 +67,9 @@ class LiftedGlobals(dict[str, Any]):
         super().__init__(__builtins__=program.builtins)
         self._program, self._original, self._builtins = program, original, program.builtins
         # the import statement looks for these in the dict itself
-        self.update({n: original[n] for n in ("__name__", "__package__", "__spec__", "__file__", "__path__") if n in original})
+        self.update(
+            {n: original[n] for n in ("__name__", "__package__", "__spec__", "__file__", "__path__") if n in original}
+        )
 
     def __missing__(self, name: str) -> Any:
         try:
@@ -91,24 +96,27 @@ class Program:
     """What one call of `lift` has rebuilt."""
 
     def __init__(self, packages: tuple[str, ...], root: dict[str, Any] | None = None) -> None:
-        self.packages = tuple(p for p in (*packages, *PURE_PYTHON) if p != "ndgrad")  # whose code is on our side of the border
+        # whose code is on our side of the border
+        self.packages = tuple(p for p in (*packages, *PURE_PYTHON) if p != "ndgrad")
         self.root = root
         self.builtins = changed_builtins(self.import_) | {"super": super_, "isinstance": self.isinstance_}
         #: Name -> why it was left as it is, of what could not be lifted.
         self.left: dict[str, str] = {}
-        self._made: dict[int, tuple[Any, Any]] = {}  # id -> the original, held so that the id stays its own, and the lifted
+        # id -> the original, held so that the id stays its own, and the lifted
+        self._made: dict[int, tuple[Any, Any]] = {}
         self._globals: dict[int, LiftedGlobals] = {}
         self._containers: dict[int, tuple[Any, list[Any], Any]] = {}
         self._arrays: dict[int, tuple[Any, Any]] = {}
         self._twins: dict[int, tuple[Any, Any]] = {}
         self._held: set[tuple[int, str]] = set()  # attributes of twins that were Arrays before
-        self._cells: list[tuple[int, CellType, CellType, Any]] = []  # id of the function, its cell, ours, what was in its cell
+        # id of the function, its cell, ours, what was in its cell
+        self._cells: list[tuple[int, CellType, CellType, Any]] = []
         self._caches: list[Any] = []
         self._lock = make_lock()
         self._active = 0  # calls from outside that have not returned
         self._lasting: set[int] = set()  # what was made before the first of them
 
-    # ----- whose code it is ------------------------------------------------------------------------------------------------
+    # ----- whose code it is -------------------------------------------------------------------------------------------
 
     def owns(self, module: object) -> bool:
         return isinstance(module, str) and any(module == p or module.startswith(p + ".") for p in self.packages)
@@ -118,7 +126,9 @@ class Program:
 
     def owns_class(self, c: type) -> bool:
         # NumPy's classes say that they are of module numpy, wherever they are written
-        return self.owns(c.__module__) or any(isinstance(m, FunctionType) and self.owns_function(m) for m in vars(c).values())
+        return self.owns(c.__module__) or any(
+            isinstance(m, FunctionType) and self.owns_function(m) for m in vars(c).values()
+        )
 
     def leave(self, value: Any, why: str) -> Any:
         """Use something as it is, and remember that."""
@@ -128,7 +138,7 @@ class Program:
             self.left[f"{module}.{name}"] = why
         return value
 
-    # ----- any value -----------------------------------------------------------------------------------------------------------
+    # ----- any value --------------------------------------------------------------------------------------------------
 
     def value(self, v: Any) -> Any:
         """What lifted code sees where the original would see `v`."""
@@ -166,7 +176,9 @@ class Program:
                 return namespaces.passing(v, f"{v.__module__}.{v.__qualname__}")
             return namespaces.math_objects().get(id(v)) or namespaces.PICKLES.get(id(v), v)
         if kind is functools.partial:
-            return functools.partial(self.value(v.func), *map(self.value, v.args), **{k: self.value(a) for k, a in v.keywords.items()})
+            return functools.partial(
+                self.value(v.func), *map(self.value, v.args), **{k: self.value(a) for k, a in v.keywords.items()}
+            )
         if kind is _LruCache:
             return self.cached(v)
         if isinstance(v, np.vectorize):
@@ -183,10 +195,11 @@ class Program:
             return self.leave(v, "not written in Python, or of another package")
         return v
 
-    # ----- arrays and containers -------------------------------------------------------------------------------------------------
+    # ----- arrays and containers --------------------------------------------------------------------------------------
 
     def array(self, v: np.ndarray[Any, Any]) -> Any:
-        """A plain array as an Array over its memory, the same one each time, so that what is written through it stays known."""
+        """A plain array as an Array over its memory, the same one each time, so that what is written
+        through it stays known."""
         if not is_number(v.dtype):
             return v
         known = self._arrays.get(id(v))
@@ -196,10 +209,15 @@ class Program:
         return known[1]
 
     def container(self, v: Any) -> Any:
-        """A list, tuple, dict or set: itself, or a copy if something in it is to be lifted; a new copy once the original has changed."""
+        """A list, tuple, dict or set: itself, or a copy if something in it is to be lifted; a new copy once
+        the original has changed."""
         items = [*v, *v.values()] if isinstance(v, dict) else list(v)
         known = self._containers.get(id(v))
-        if known is not None and len(known[1]) == len(items) and all(a is b for a, b in zip(known[1], items, strict=True)):
+        if (
+            known is not None
+            and len(known[1]) == len(items)
+            and all(a is b for a, b in zip(known[1], items, strict=True))
+        ):
             return known[2]
         if all(i.__class__ in PLAIN for i in items):
             return v
@@ -213,7 +231,7 @@ class Program:
             del self._containers[id(v)]
         return made
 
-    # ----- functions -----------------------------------------------------------------------------------------------------------
+    # ----- functions --------------------------------------------------------------------------------------------------
 
     def function(self, f: FunctionType) -> Any:
         known = self._made.get(id(f))
@@ -231,7 +249,8 @@ class Program:
         return self._rebuilt(f, space)
 
     def _foreign(self, f: FunctionType) -> Any:
-        """A function of another package: ours if we have one, rebuilt if it wraps something of the program's, else itself."""
+        """A function of another package: ours if we have one, rebuilt if it wraps something of the
+        program's, else itself."""
         known = known_object(f)
         if known is not UNKNOWN:
             return known
@@ -252,7 +271,8 @@ class Program:
         cells = []
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
             content = _content(cell)
-            # of `__class__`, see Note [Lifted classes]; plain values stay in a shared cell, where assignments of both sides meet
+            # of `__class__`, see Note [Lifted classes]; plain values stay in a shared cell, where
+            # assignments of both sides meet
             if name == "__class__" or content is UNKNOWN or content.__class__ in PLAIN:
                 cells.append(cell)
             else:
@@ -289,7 +309,8 @@ class Program:
         return m if function is m.__func__ and owner is m.__self__ else MethodType(function, owner)
 
     def cached(self, cache: Any) -> Callable[..., Any]:
-        """A function with a cache. What it remembers holds graphs, so it is forgotten at the end of each call from outside."""
+        """A function with a cache. What it remembers holds graphs, so it is forgotten at the end of
+        each call from outside."""
         inner = self.value(cache.__wrapped__)
         if inner is cache.__wrapped__:
             return cache
@@ -310,7 +331,7 @@ class Program:
                 made.register(accepted, lifted)
         return made
 
-    # ----- classes and instances: see Note [Lifted classes] ---------------------------------------------------------------------------
+    # ----- classes and instances: see Note [Lifted classes] -----------------------------------------------------------
 
     def class_(self, c: type) -> Any:
         known = self._made.get(id(c))
@@ -392,14 +413,16 @@ class Program:
             object.__setattr__(made, "__dict__", instance.__dict__)
         _copy_slots(instance, made)
         self._twins[id(instance)] = (instance, made)
-        self._held.update((id(instance), name) for name, v in getattr(instance, "__dict__", {}).items() if v.__class__ is Array)
+        self._held.update(
+            (id(instance), name) for name, v in getattr(instance, "__dict__", {}).items() if v.__class__ is Array
+        )
         return made
 
     def isinstance_(self, x: object, kinds: Any) -> bool:
         """`isinstance`, for which instances of a lifted class and of its original are alike."""
         return isinstance_(x, _originals(kinds))
 
-    # ----- modules -----------------------------------------------------------------------------------------------------------------
+    # ----- modules ----------------------------------------------------------------------------------------------------
 
     def module(self, m: ModuleType) -> Any:
         if isinstance(m, Namespace):
@@ -428,7 +451,7 @@ class Program:
         module = __import__(name, globals, locals, fromlist, level)
         return self.value(module)
 
-    # ----- one call from outside -----------------------------------------------------------------------------------------------------
+    # ----- one call from outside --------------------------------------------------------------------------------------
 
     def enter(self) -> None:
         """Before a call from outside: see what the original's cells hold by now."""
@@ -474,7 +497,7 @@ class Program:
                 instance.__dict__[name] = v.numpy()
 
 
-# ----- parts of functions and classes ------------------------------------------------------------------------------------------------
+# ----- parts of functions and classes ---------------------------------------------------------------------------------
 
 
 def _content(cell: CellType) -> Any:
@@ -518,7 +541,9 @@ def _copy_slots(source: object, target: object) -> None:
         names = vars(c).get("__slots__", ())
         for name in (names,) if isinstance(names, str) else names:
             if name not in ("__dict__", "__weakref__"):
-                mangled = f"_{c.__name__.lstrip('_')}{name}" if name.startswith("__") and not name.endswith("__") else name
+                mangled = (
+                    f"_{c.__name__.lstrip('_')}{name}" if name.startswith("__") and not name.endswith("__") else name
+                )
                 try:
                     object.__setattr__(target, mangled, object.__getattribute__(source, mangled))
                 except AttributeError:

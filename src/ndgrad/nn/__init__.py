@@ -1,6 +1,7 @@
 """Neural networks: modules, the functions they are made of, initial values, and what training needs around them."""
 
-# ruff: noqa: F403, F405  # nn.modules has its own __all__; the list below is literal for static tools, and a test compares
+# ruff: noqa: F403, F405
+# Each file has its own __all__; the list below is literal for static tools, and a test compares.
 
 from __future__ import annotations
 

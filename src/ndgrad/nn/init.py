@@ -19,12 +19,15 @@ if TYPE_CHECKING:
     from ndgrad._typing import Generator, Tensor
 
 __all__ = [
-    "calculate_gain", "constant_", "dirac_", "eye_", "kaiming_normal_", "kaiming_uniform_", "normal_", "ones_", "orthogonal_",
-    "sparse_", "trunc_normal_", "uniform_", "xavier_normal_", "xavier_uniform_", "zeros_",
+    "calculate_gain", "constant_", "dirac_", "eye_", "kaiming_normal_", "kaiming_uniform_", "normal_", "ones_",
+    "orthogonal_", "sparse_", "trunc_normal_", "uniform_", "xavier_normal_", "xavier_uniform_", "zeros_",
 ]  # fmt: skip
 
 _GAINS = {
-    **dict.fromkeys(("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "sigmoid"), 1),
+    **dict.fromkeys(
+        ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "sigmoid"),
+        1,
+    ),
     "tanh": 5.0 / 3,
     "relu": math.sqrt(2.0),
     "selu": 3.0 / 4,
@@ -48,7 +51,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     return _GAINS[nonlinearity]
 
 
-# ----- distributions -----------------------------------------------------------------------------------------------------
+# ----- distributions --------------------------------------------------------------------------------------------------
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
@@ -89,7 +92,10 @@ def trunc_normal_(
     """
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
-            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.",
+            (
+                "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. "
+                "The distribution of values may be incorrect."
+            ),
             stacklevel=2,
         )
 
@@ -134,15 +140,15 @@ def zeros_(tensor: Tensor) -> Tensor:
     return constant_(tensor, 0.0)
 
 
-# ----- scaled by the number of inputs and outputs ----------------------------------------------------------------------
+# ----- scaled by the number of inputs and outputs ---------------------------------------------------------------------
 
 
 def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     """How many inputs one output of the layer with this weight has, and the reverse."""
     if tensor.dim() < 2:
         raise ValueError(
-            f"Fan in and fan out can not be computed for tensor with fewer than 2 dimensions (shape {tuple(tensor.shape)}). "
-            "Fill a vector with uniform_ or constant_."
+            "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions (shape "
+            f"{tuple(tensor.shape)}). Fill a vector with uniform_ or constant_."
         )
     field = math.prod(tensor.shape[2:])
     return tensor.shape[1] * field, tensor.shape[0] * field
@@ -221,12 +227,14 @@ def kaiming_normal_(
     return tensor if std is None else normal_(tensor, 0.0, std, generator)
 
 
-# ----- matrices ----------------------------------------------------------------------------------------------------------
+# ----- matrices -------------------------------------------------------------------------------------------------------
 
 
 def _needs(tensor: Tensor, dims: tuple[int, ...], text: str) -> None:
     if tensor.dim() not in dims:
-        raise ValueError(f"Only tensors with {text} dimensions are supported, and this one has shape {tuple(tensor.shape)}.")
+        raise ValueError(
+            f"Only tensors with {text} dimensions are supported, and this one has shape {tuple(tensor.shape)}."
+        )
 
 
 def eye_(tensor: Tensor) -> Tensor:
@@ -264,7 +272,8 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
-    """Fill a matrix with orthonormal rows or columns, times the gain (Saxe et al., 2013); dimensions after the first count as one.
+    """Fill a matrix with orthonormal rows or columns, times the gain (Saxe et al., 2013); dimensions
+    after the first count as one.
 
     >>> import ndgrad
     >>> q = ndgrad.nn.init.orthogonal_(ndgrad.empty(2, 3))
@@ -274,7 +283,9 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
     from ndgrad.linalg import qr  # importing ndgrad.nn need not load linear algebra
 
     if tensor.dim() < 2:
-        raise ValueError(f"Only tensors with 2 or more dimensions are supported, and this one has shape {tuple(tensor.shape)}.")
+        raise ValueError(
+            f"Only tensors with 2 or more dimensions are supported, and this one has shape {tuple(tensor.shape)}."
+        )
     if tensor.numel() == 0:
         return tensor
     rows = tensor.shape[0]
@@ -307,7 +318,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
         return tensor
 
 
-# ----- old names ---------------------------------------------------------------------------------------------------------
+# ----- old names ------------------------------------------------------------------------------------------------------
 
 
 if not TYPE_CHECKING:  # for a type checker a misspelt name is an error
@@ -319,7 +330,9 @@ if not TYPE_CHECKING:  # for a type checker a misspelt name is an error
             raise AttributeError(f"module 'ndgrad.nn.init' has no attribute {name!r}")
 
         def old(*args: Any, **kwargs: Any) -> Tensor:
-            warnings.warn(f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.", FutureWarning, stacklevel=2)
+            warnings.warn(
+                f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.", FutureWarning, stacklevel=2
+            )
             return found(*args, **kwargs)
 
         old.__name__ = name

@@ -1,7 +1,7 @@
 """Parameters and buffers: tensors that a module takes for its own when they are assigned to it.
 
-A parameter is a class of its own but not a face: whatever is computed from one is a plain tensor, so the class marks the leaf and
-nothing else. A buffer is an ordinary tensor with a mark on it, as in torch.
+A parameter is a class of its own but not a face: whatever is computed from one is a plain tensor, so the class marks
+the leaf and nothing else. A buffer is an ordinary tensor with a mark on it, as in torch.
 """
 
 from __future__ import annotations
@@ -22,14 +22,19 @@ __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter
 
 
 class _Marked(type):
-    """`isinstance` also holds for tensors of other classes that carry the mark (a subclass given to Parameter keeps its class)."""
+    """`isinstance` also holds for tensors of other classes that carry the mark (a subclass given to
+    Parameter keeps its class)."""
 
     _mark: str
 
     def __instancecheck__(cls, instance: object) -> bool:
         if type.__instancecheck__(cls, instance):
             return True
-        return cls in (Parameter, Buffer) and isinstance(instance, Variable) and bool(instance.__dict__.get(cls._mark, False))
+        return (
+            cls in (Parameter, Buffer)
+            and isinstance(instance, Variable)
+            and bool(instance.__dict__.get(cls._mark, False))
+        )
 
 
 def _checked(kind: str, data: Tensor | None) -> Tensor:
@@ -37,7 +42,8 @@ def _checked(kind: str, data: Tensor | None) -> Tensor:
         return empty(0)
     if not isinstance(data, Variable):
         raise AttributeError(
-            f"{kind}() takes a tensor, and got {type(data).__name__}, which has no attribute 'detach'. Wrap it with ndgrad.tensor(...)."
+            f"{kind}() takes a tensor, and got {type(data).__name__}, which has no attribute 'detach'. "
+            "Wrap it with ndgrad.tensor(...)."
         )
     return data
 
@@ -69,8 +75,8 @@ class Parameter(Tensor, metaclass=_Marked):
         made = cast("Self", data.detach())
         if type(made) is not type(data):
             raise RuntimeError(
-                f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns an instance of the "
-                f"same type, but it returned {type(made).__name__}. Fix its detach()."
+                f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() "
+                f"returns an instance of the same type, but it returned {type(made).__name__}. Fix its detach()."
             )
         made.__dict__["_is_param"] = True
         return made.requires_grad_(requires_grad)
@@ -110,7 +116,7 @@ class Buffer(Tensor, metaclass=_Marked):
         return made
 
 
-# ----- parameters whose shape the first input decides ------------------------------------------------------------------
+# ----- parameters whose shape the first input decides -----------------------------------------------------------------
 
 
 class _Uninitialized:
@@ -125,8 +131,8 @@ class _Uninitialized:
     @property
     def _array(self) -> Any:
         raise ValueError(
-            "Attempted to use an uninitialized parameter. This happens with lazy modules (LazyLinear and the like) that have not seen an "
-            "input yet. Call forward with a batch first, so that the parameters get their shapes."
+            "Attempted to use an uninitialized parameter. This happens with lazy modules (LazyLinear and the like) "
+            "that have not seen an input yet. Call forward with a batch first, so that the parameters get their shapes."
         )
 
     @_array.setter
@@ -136,8 +142,9 @@ class _Uninitialized:
     @property
     def shape(self) -> Any:
         raise RuntimeError(
-            "Can't access the shape of an uninitialized parameter or buffer. This usually happens in load_state_dict() when an "
-            "uninitialized parameter is loaded into an initialized one. Call forward once, so that the module learns its sizes."
+            "Can't access the shape of an uninitialized parameter or buffer. This usually happens in load_state_dict() "
+            "when an uninitialized parameter is loaded into an initialized one. Call forward once, "
+            "so that the module learns its sizes."
         )
 
     @property
@@ -162,7 +169,9 @@ class _Uninitialized:
 
     def materialize(self: Any, shape: Shape, device: Device = None, dtype: Dtype = None) -> None:
         """Give the parameter memory of this shape, in place: it becomes an ordinary one."""
-        made = empty(shape, device=self.device if device is None else device, dtype=self.dtype if dtype is None else dtype)
+        made = empty(
+            shape, device=self.device if device is None else device, dtype=self.dtype if dtype is None else dtype
+        )
         # Both classes have the same slots, so the object can change its class and keep its identity.
         self.__class__ = self._initialized_class
         self._array, self._storage = made._array, made._storage

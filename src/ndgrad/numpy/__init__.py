@@ -1,9 +1,9 @@
 """NumPy's namespace with differentiable Arrays: `import ndgrad.numpy as np`.
 
-Every name of NumPy's that makes sense here exists (docs/numpy.md lists what is left out and why). Functions and ufuncs make Arrays, so
-buffers made here can hold differentiable values; dtypes, constants, settings and the submodules that hold no arrays are NumPy's own.
-The same functions are what NumPy's own call on tensors (see `dispatch`). For type checkers and editors, `__init__.pyi` (written by
-scripts/surface.py) shows all names.
+Every name of NumPy's that makes sense here exists (docs/numpy.md lists what is left out and why). Functions and ufuncs
+make Arrays, so buffers made here can hold differentiable values; dtypes, constants, settings and the submodules that
+hold no arrays are NumPy's own. The same functions are what NumPy's own call on tensors (see `dispatch`). For type
+checkers and editors, `__init__.pyi` (written by scripts/surface.py) shows all names.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from ndgrad.numpy.reexports import MODULES as _MODULES
 from ndgrad.numpy.ufunc_objects import FUNCTIONS as _UFUNCS
 
 _FAMILIES = (
-    creation, reductions, shapes, joining, indexing, elementwise, products, calculus, sorting, statistics, polynomials, grids,
-    functional, inspection,
+    creation, reductions, shapes, joining, indexing, elementwise, products, calculus, sorting, statistics, polynomials,
+    grids, functional, inspection,
 )  # fmt: skip
 
 #: Submodules with Arrays in them.

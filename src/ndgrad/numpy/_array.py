@@ -1,15 +1,17 @@
 """`Array`: the tensor with NumPy's face.
 
-Same graph, same engine, same storage: only what names mean is NumPy's. Results keep the face of their inputs, and are Arrays when
-both kinds meet. Saved values survive later writes (see Note [Versions as a chain]), since ordinary NumPy programs read earlier parts
-of a buffer and write later ones. Methods that are functions of NumPy too (sum, std, take, ...) are those functions: see `methods`.
+Same graph, same engine, same storage: only what names mean is NumPy's. Results keep the face of their inputs, and are
+Arrays when both kinds meet. Saved values survive later writes (see Note [Versions as a chain]), since ordinary NumPy
+programs read earlier parts of a buffer and write later ones. Methods that are functions of NumPy too (sum, std, take,
+...) are those functions: see `methods`.
 
 Note [Scalars]
-NumPy hands out single elements and whole sums as scalars, which nobody can change: after `tmp = a[i]; a[i] = a[j]`, tmp is what a[i]
-was, and after `s = a[0]; s += 1`, a is what it was. Here they are 0-d Arrays, which carry the graph, so these habits are built in: an
-index of ints alone copies its element, `+=` and its like on a 0-d Array make a new one, and what gives it dimensions (`np.ravel(s)`,
-`s[None]`) copies it. NumPy's 0-d arrays, the few that there
-are, are treated alike; `s[...] = value` and `out=s` write into their memory, and those that were made as arrays index as arrays do.
+NumPy hands out single elements and whole sums as scalars, which nobody can change: after `tmp = a[i]; a[i] = a[j]`,
+tmp is what a[i] was, and after `s = a[0]; s += 1`, a is what it was. Here they are 0-d Arrays, which carry the
+graph, so these habits are built in: an index of ints alone copies its element, `+=` and its like on a 0-d Array
+make a new one, and what gives it dimensions (`np.ravel(s)`, `s[None]`) copies it. NumPy's 0-d arrays, the few that
+there are, are treated alike; `s[...] = value` and `out=s` write into their memory, and those that were made as
+arrays index as arrays do.
 """
 
 from __future__ import annotations
@@ -47,8 +49,8 @@ if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike, Device, Dtype, Index, Shape, TensorLike
     from ndgrad.numpy.flat import FlatElements  # which is made of this class
 
-#: Whether a lifted function is running (`ndgrad.lift` says so): the code of its author wants numbers, and not to leave a graph, so
-#: that `item()` and `tolist()` give 0-d Arrays where plain numbers would drop a derivative.
+#: Whether a lifted function is running (`ndgrad.lift` says so): the code of its author wants numbers, and not to leave
+#: a graph, so that `item()` and `tolist()` give 0-d Arrays where plain numbers would drop a derivative.
 in_lifted_call: ContextVar[bool] = ContextVar("in_lifted_call", default=False)
 
 _INTS = frozenset((int,))
@@ -81,7 +83,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
     __module__ = "ndgrad.numpy"
     on_numpy_face = keeps_saved = True
 
-    # ----- attributes ----------------------------------------------------------------------------------------------------
+    # ----- attributes -------------------------------------------------------------------------------------------------
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -97,7 +99,9 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
 
     @shape.setter
     def shape(self, value: object) -> None:
-        raise AttributeError("an Array's shape cannot be assigned: views of its memory may exist. Write x = x.reshape(...).")
+        raise AttributeError(
+            "an Array's shape cannot be assigned: views of its memory may exist. Write x = x.reshape(...)."
+        )
 
     @property
     def size(self) -> int:  # NumPy's property in place of torch's method
@@ -127,7 +131,9 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
     @imag.setter
     def imag(self, value: ArrayLike) -> None:
         if np_dtype(self).kind != "c":
-            raise TypeError(f"cannot set the imaginary part of an Array of {np_dtype(self)}. Make it complex with .astype(complex).")
+            raise TypeError(
+                f"cannot set the imaginary part of an Array of {np_dtype(self)}. Make it complex with .astype(complex)."
+            )
         write(fill_ops.copy, self.imag, (value,), {})
 
     @property
@@ -146,7 +152,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         """The Array whose memory this one is a view of, or None."""
         return self._base
 
-    # ----- elements and scalars: see Note [Scalars] ------------------------------------------------------------------------
+    # ----- elements and scalars: see Note [Scalars] -------------------------------------------------------------------
 
     def __getitem__(self, index: Index) -> Array:
         kind = index.__class__
@@ -167,7 +173,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
                 self = cast_ops.clone(self)
         return cast("Array", index_api.getitem(self, index))
 
-    # ----- shape ---------------------------------------------------------------------------------------------------------
+    # ----- shape ------------------------------------------------------------------------------------------------------
 
     def reshape(self, *sizes: Shape, order: str = "C", copy: bool | None = None) -> Array:
         """The elements in another shape: a view of the same memory where possible, else a copy.
@@ -235,10 +241,11 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         array([1, 2, 1])
         """
         raise ValueError(
-            "resize() of an Array in place is not supported: other Arrays may view its memory. Use reshape(), or ndgrad.numpy.resize()."
+            "resize() of an Array in place is not supported: other Arrays may view its memory. "
+            "Use reshape(), or ndgrad.numpy.resize()."
         )
 
-    # ----- elements ------------------------------------------------------------------------------------------------------
+    # ----- elements ---------------------------------------------------------------------------------------------------
 
     def astype(
         self, dtype: Dtype, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
@@ -251,7 +258,9 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         """
         wanted = np.dtype(dtype)
         if not np.can_cast(np_dtype(self), wanted, casting):  # type: ignore[arg-type]  # the stubs want a literal
-            raise TypeError(f"Cannot cast array data from {np_dtype(self)!r} to {wanted!r} according to the rule {casting!r}")
+            raise TypeError(
+                f"Cannot cast array data from {np_dtype(self)!r} to {wanted!r} according to the rule {casting!r}"
+            )
         if np_dtype(self) == wanted:
             return self.copy(order) if copy else self._arranged(order)
         return cast_ops.cast(self, dtype=wanted)._arranged(order) if is_number(wanted) else as_no_numbers(self, wanted)
@@ -296,7 +305,8 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         fill.fill_(self, value)
 
     def item(self, *args: Any) -> Any:
-        """One element as a Python number, the only one or the one at a place; raises where that would drop a derivative.
+        """One element as a Python number, the only one or the one at a place; raises where
+        that would drop a derivative.
 
         >>> import ndgrad.numpy as np
         >>> np.array([[1.0, 2.0]]).item(1)
@@ -310,7 +320,13 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         if _has_stake(self):
             if not in_lifted_call.get():
                 raise _dropped(self, "item()")
-            return self.flat[0] if not args else self.flat[args[0]] if len(args) == 1 and not isinstance(args[0], tuple) else self[args]
+            return (
+                self.flat[0]
+                if not args
+                else self.flat[args[0]]
+                if len(args) == 1 and not isinstance(args[0], tuple)
+                else self[args]
+            )
         return handed_out(self, "item", memory_of(self).item(*args))
 
     def tolist(self) -> Any:
@@ -340,7 +356,9 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         array([0., 0.])
         """
         if stream is not None:
-            raise ValueError(f"to_device(): stream={stream!r} was given, and streams are chosen by CuPy's own context. Leave it out.")
+            raise ValueError(
+                f"to_device(): stream={stream!r} was given, and streams are chosen by CuPy's own context. Leave it out."
+            )
         return self.to(devices.device(device)) if device is not None else self
 
     def tobytes(self, order: Any = "C") -> bytes:
@@ -372,12 +390,13 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         """`x @= y` writes x, as NumPy's does; torch's makes another tensor."""
         if self.ndim and np.ndim(other) < 2:
             raise ValueError(
-                "inplace matrix multiplication requires the first operand to have at least one and the second at least two dimensions."
+                "inplace matrix multiplication requires the first operand to have at least one and the second "
+                "at least two dimensions."
             )
         np.matmul(self, other, out=self)  # type: ignore[call-overload]  # the stubs know no Array
         return self
 
-    # ----- text and numbers ----------------------------------------------------------------------------------------------
+    # ----- text and numbers -------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
         if isinstance(self._array, Variable):
@@ -399,7 +418,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
     def __complex__(self) -> complex:
         return Tensor.__complex__(_outside(self, "complex()"))
 
-    # ----- doors to the memory -------------------------------------------------------------------------------------------
+    # ----- doors to the memory ----------------------------------------------------------------------------------------
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if asked_by_sparse():
@@ -407,7 +426,8 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         refuse_memory(self)
         return super().__array__(dtype, copy)
 
-    # No __buffer__: NumPy would prefer it, and what it makes of a buffer does not know whose memory it is (see storage.owner_of).
+    # No __buffer__: NumPy would prefer it, and what it makes of a buffer does not know whose memory it
+    # is (see storage.owner_of).
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
@@ -440,12 +460,14 @@ def _is_array_class(dtype: object) -> bool:
 
 
 def _has_stake(t: Array) -> bool:
-    """Whether plain values in the Array's place would drop a derivative; quick for constants, of which most numbers are read."""
+    """Whether plain values in the Array's place would drop a derivative; quick for constants, of which
+    most numbers are read."""
     return (t._node is not None or t._meta is not None or isinstance(t._array, Variable)) and stake_of(t) is not None
 
 
 def _outside(t: Array, door: str) -> Array:
-    """The Array for a conversion into a Python number, which forgets the graph: on this face that is an error, never a silent loss."""
+    """The Array for a conversion into a Python number, which forgets the graph: on this face that is an
+    error, never a silent loss."""
     if _has_stake(t):
         raise _dropped(t, door)
     return t
@@ -454,8 +476,9 @@ def _outside(t: Array, door: str) -> Array:
 def _dropped(t: Array, door: str) -> TypeError:
     """What every door to plain numbers says while a derivative would be lost there."""
     return TypeError(
-        f"{door} of an Array of shape {tuple(t.shape)} that {stake_of(t)} would drop its derivative: the result is plain Python numbers. "
-        "Keep the Array (write u[i] = t into an Array made by ndgrad.numpy, use ndgrad.numpy's functions instead of math's, print with "
+        f"{door} of an Array of shape {tuple(t.shape)} that {stake_of(t)} would drop its derivative: "
+        "the result is plain Python numbers. Keep the Array (write u[i] = t into an Array made by ndgrad.numpy, "
+        "use ndgrad.numpy's functions instead of math's, print with "
         f'f"{{t:.3f}}"), or leave the graph on purpose: t.detach().{"tolist" if door == "tolist()" else "item"}().'
     )
 
@@ -469,7 +492,8 @@ def as_no_numbers(t: Array, dtype: np.dtype[Any]) -> Any:
         return made
     if (lost := stake_of(t)) is not None:
         raise TypeError(
-            f"an Array of shape {tuple(t.shape)} that {lost} cannot become {dtype}, which has no derivative. Use t.detach() for its values."
+            f"an Array of shape {tuple(t.shape)} that {lost} cannot become {dtype}, which has no derivative. "
+            "Use t.detach() for its values."
         )
     return t.numpy().astype(dtype)
 
@@ -478,9 +502,10 @@ def refuse_memory(t: Array) -> None:
     """Bare memory forgets the graph too."""
     if _has_stake(t):
         raise RuntimeError(
-            f"a call needs the bare memory of an Array that {stake_of(t)} (shape {tuple(t.shape)}), and a computation on it would drop "
-            "the derivative. This is what numpy.array([t, ...]), numpy.asarray(t), numpy.vectorize and others do that cannot see tensors: "
-            "use ndgrad.numpy (array, stack, vectorize, ...) there. For the values alone: t.detach().numpy()."
+            f"a call needs the bare memory of an Array that {stake_of(t)} (shape {tuple(t.shape)}), "
+            "and a computation on it would drop the derivative. This is what numpy.array([t, ...]), numpy.asarray(t), "
+            "numpy.vectorize and others do that cannot see tensors: use ndgrad.numpy (array, stack, vectorize, ...) "
+            "there. For the values alone: t.detach().numpy()."
         )
 
 

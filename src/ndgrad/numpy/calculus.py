@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["convolve", "correlate", "diff", "ediff1d", "gradient", "trapezoid", "trapz"]
 
-# ----- differences -----------------------------------------------------------------------------------------------------
+# ----- differences ----------------------------------------------------------------------------------------------------
 
 
 def diff(
@@ -81,16 +81,21 @@ def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike
     """
     line = flat(as_array(ary))
     made = line[1:] - line[:-1]
-    pieces = [None if to_begin is None else flat(as_array(to_begin)), made, None if to_end is None else flat(as_array(to_end))]
+    pieces = [
+        None if to_begin is None else flat(as_array(to_begin)),
+        made,
+        None if to_end is None else flat(as_array(to_end)),
+    ]
     for p in (pieces[0], pieces[2]):
         if p is not None and not np.can_cast(np_dtype(p), np_dtype(line), "same_kind"):
             raise TypeError(
-                f"dtype of `to_begin` and `to_end` must be compatible with input `ary`: {np_dtype(p)} is not, with {np_dtype(line)}"
+                "dtype of `to_begin` and `to_end` must be compatible with input `ary`: "
+                f"{np_dtype(p)} is not, with {np_dtype(line)}"
             )
     return join.cat(*(with_dtype(p, np_dtype(line)) for p in pieces if p is not None), dim=0)
 
 
-# ----- derivatives on a grid ---------------------------------------------------------------------------------------------
+# ----- derivatives on a grid ------------------------------------------------------------------------------------------
 
 
 @overload
@@ -129,7 +134,10 @@ def _spacings(t: Array, given: tuple[Any, ...], axes: tuple[int, ...]) -> list[A
             continue
         grid = as_array(h)
         if grid.ndim != 1 or grid.shape[0] != t.shape[d]:
-            raise ValueError(f"when 1d, distances must match the length of the corresponding dimension: {grid.shape} and {t.shape[d]}")
+            raise ValueError(
+                "when 1d, distances must match the length of the corresponding dimension: "
+                f"{grid.shape} and {t.shape[d]}"
+            )
         grid = inexact(grid)
         found.append(grid[1:] - grid[:-1])
     return found
@@ -139,7 +147,8 @@ def _derivative(t: Array, h: Any, d: int, edge_order: int) -> Array:
     n = t.shape[d]
     if n < edge_order + 1:
         raise ValueError(
-            f"Shape of array too small to calculate a numerical gradient: axis {d} has {n} elements, and needs {edge_order + 1}."
+            f"Shape of array too small to calculate a numerical gradient: axis {d} has {n} elements, "
+            f"and needs {edge_order + 1}."
         )
 
     def y(start: int, stop: int) -> Any:
@@ -173,7 +182,7 @@ def _one_sided(y0: Array, y1: Array, y2: Array, a: Any, b: Any) -> Array:
     return -(2.0 * a + b) / (a * (a + b)) * y0 + (a + b) / (a * b) * y1 - a / (b * (a + b)) * y2
 
 
-# ----- integrals ---------------------------------------------------------------------------------------------------------------
+# ----- integrals ------------------------------------------------------------------------------------------------------
 
 
 def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1) -> Array:
@@ -200,7 +209,7 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axi
 trapz = trapezoid  # its name before NumPy 2
 
 
-# ----- convolution ---------------------------------------------------------------------------------------------------------------
+# ----- convolution ----------------------------------------------------------------------------------------------------
 
 
 def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full") -> Array:
@@ -235,7 +244,10 @@ def _lines(name: str, a: ArrayLike, v: ArrayLike) -> list[Array]:
     x, y = operands(*(flat(as_array(t)) if np.ndim(t) == 0 else t for t in (a, v)))
     for which, t in (("a", x), ("v", y)):
         if t.ndim != 1:
-            raise ValueError(f"{name}(): object too deep for desired array: {which} has shape {t.shape}, and must have one dimension.")
+            raise ValueError(
+                f"{name}(): object too deep for desired array: {which} has shape {t.shape}, "
+                "and must have one dimension."
+            )
         if not t.shape[0]:
             raise ValueError(f"{name}(): {which} cannot be empty")
     return [x, y]

@@ -1,8 +1,8 @@
 """How NumPy's functions read their arguments: what counts as an array, which axes are meant, where results go.
 
-NumPy's functions take anything like an array. Here everything that can carry a derivative becomes an `Array`; what cannot
-(strings, dates, records, objects) and what means something of its own (masks, matrices, other libraries' arrays) is never
-converted behind the user's back.
+NumPy's functions take anything like an array. Here everything that can carry a derivative becomes an `Array`; what
+cannot (strings, dates, records, objects) and what means something of its own (masks, matrices, other libraries' arrays)
+is never converted behind the user's back.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def stacked(items: Sequence[Any]) -> Array:
     shapes = {p.shape for p in parts}
     if len(shapes) > 1:
         raise ValueError(
-            "setting an array element with a sequence: the requested array has an inhomogeneous shape (parts have shapes "
-            f"{sorted(shapes)}). Give parts of one shape."
+            "setting an array element with a sequence: the requested array has an inhomogeneous shape (parts have "
+            f"shapes {sorted(shapes)}). Give parts of one shape."
         )
     return arranged(join_ops.stack(*together(parts), dim=0))
 
@@ -100,7 +100,8 @@ def operands(*values: ArrayLike) -> list[Array]:
 
 
 def with_detour(function: Callable[..., Any], theirs: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Our function, with torch's keywords too; where its arguments are strings, dates, records or objects and none is a tensor, NumPy's."""
+    """Our function, with torch's keywords too; where its arguments are strings, dates, records or objects and
+    none is a tensor, NumPy's."""
     known, options = keywords_of(function), takes_any_keyword(function)
 
     @functools.wraps(function)
@@ -120,7 +121,7 @@ def with_detour(function: Callable[..., Any], theirs: Callable[..., Any], name: 
     return call
 
 
-# ----- dtypes ----------------------------------------------------------------------------------------------------------
+# ----- dtypes ---------------------------------------------------------------------------------------------------------
 
 
 def with_dtype(t: Array, dtype: Dtype) -> Array:
@@ -135,7 +136,7 @@ def inexact(t: Array, dtype: Dtype = None) -> Array:
     return with_dtype(t, dtype if dtype is not None or is_inexact(np_dtype(t)) else np.float64)
 
 
-# ----- devices ---------------------------------------------------------------------------------------------------------
+# ----- devices --------------------------------------------------------------------------------------------------------
 
 
 def on_device(t: Array, device: Device) -> Array:
@@ -143,7 +144,7 @@ def on_device(t: Array, device: Device) -> Array:
     return t if device is None else t.to(devices.device(device))
 
 
-# ----- values, where a decision is made by them --------------------------------------------------------------------------
+# ----- values, where a decision is made by them -----------------------------------------------------------------------
 
 
 def values_of(x: ArrayLike) -> NDArray[Any]:
@@ -178,7 +179,7 @@ def as_arrays(x: Any) -> Any:
     return type(x)(as_arrays(i) for i in x) if isinstance(x, (list, tuple)) else x
 
 
-# ----- axes --------------------------------------------------------------------------------------------------------------
+# ----- axes -----------------------------------------------------------------------------------------------------------
 
 
 def one_axis(axis: SupportsIndex, ndim: int) -> int:
@@ -247,11 +248,12 @@ def broadcast(t: Array, shape: tuple[int, ...]) -> Array:
     return t if t.shape == shape else shape_ops.expand(t, shape=shape)
 
 
-# ----- memory order ------------------------------------------------------------------------------------------------------
+# ----- memory order ---------------------------------------------------------------------------------------------------
 
 
 def order_like(sample: NDArray[Any], order: str = "K", ndim: int | None = None) -> tuple[int, ...]:
-    """The dimensions, from the slowest to the fastest, of what NumPy makes like an array that lies in memory as `sample` does."""
+    """The dimensions, from the slowest to the fastest, of what NumPy makes like an array that lies in
+    memory as `sample` does."""
     dims = tuple(range(sample.ndim if ndim is None else ndim))
     if order == "C" or (order == "K" and (len(dims) != sample.ndim or sample.flags.c_contiguous)):
         return dims
@@ -263,8 +265,8 @@ def order_like(sample: NDArray[Any], order: str = "K", ndim: int | None = None) 
 def arranged(t: Array, order: tuple[int, ...] | None = None) -> Array:
     """The Array if it lies dense in memory with its dimensions in an order (by default C's), else a copy that does.
 
-    Where NumPy makes its result in another order than the ops that make ours, this decides as NumPy does whether a later reshape is a
-    view, through which writes are seen.
+    Where NumPy makes its result in another order than the ops that make ours, this decides as NumPy does whether a
+    later reshape is a view, through which writes are seen.
     """
     sample = sample_of(t)
     order = tuple(range(t.ndim)) if order is None else order
@@ -281,12 +283,12 @@ def arranged_like(t: Array, source: Array, order: str = "K") -> Array:
     return arranged(t, order_like(sample_of(source), order, t.ndim)) if t.ndim > 1 else arranged(t)
 
 
-# ----- results -----------------------------------------------------------------------------------------------------------
+# ----- results --------------------------------------------------------------------------------------------------------
 
 
 def deliver(name: str, result: Array, out: Out, casting: str = "same_kind", broadcasts: bool = False) -> Array:
-    """The result, or `out` after it has been written there: with its history into a tensor, as bare values into an ndarray. `broadcasts`:
-    to an `out` of more dimensions, as results of ufuncs do."""
+    """The result, or `out` after it has been written there: with its history into a tensor, as bare values into an
+    ndarray. `broadcasts`: to an `out` of more dimensions, as results of ufuncs do."""
     if out is None:
         return result
     if isinstance(out, tuple):
@@ -297,7 +299,9 @@ def deliver(name: str, result: Array, out: Out, casting: str = "same_kind", broa
         _check_out(name, result, tuple(out.shape), np_dtype(out), casting, broadcasts)
         return write(fill_ops.copy, out, (result,), {})
     if not isinstance(out, np.ndarray):
-        raise TypeError(f"{name}(): out= must be an array, and is a {type(out).__name__}. Pass an Array, or leave it out.")
+        raise TypeError(
+            f"{name}(): out= must be an array, and is a {type(out).__name__}. Pass an Array, or leave it out."
+        )
     refuse_loss_in_memory(name, out, result)
     _check_out(name, result, out.shape, out.dtype, casting, broadcasts)
     out[...] = values_of(result)
@@ -307,8 +311,8 @@ def deliver(name: str, result: Array, out: Out, casting: str = "same_kind", broa
 def _check_out(name: str, result: Array, shape: tuple[int, ...], dtype: Dtype, casting: str, broadcasts: bool) -> None:
     if not np.can_cast(np_dtype(result), dtype, casting):  # type: ignore[arg-type]  # the stubs want a literal casting
         raise TypeError(
-            f"{name}(): cannot cast the result from {np_dtype(result)!r} to {dtype!r} of out= with casting rule {casting!r}. "
-            "Give an out= that holds the result, or casting='unsafe'."
+            f"{name}(): cannot cast the result from {np_dtype(result)!r} to {dtype!r} of out= with casting rule "
+            f"{casting!r}. Give an out= that holds the result, or casting='unsafe'."
         )
     have = tuple(result.shape)
     fits = len(have) <= len(shape) and all(h in (1, s) for h, s in zip(have[::-1], shape[::-1], strict=False))
@@ -320,13 +324,15 @@ def _check_out(name: str, result: Array, shape: tuple[int, ...], dtype: Dtype, c
 
 
 def refuse_loss_in_memory(name: str, out: Any, *values: object) -> None:
-    """Raise if one of the values that are about to be written into plain memory has something that memory cannot keep."""
+    """Raise if one of the values that are about to be written into plain memory has something
+    that memory cannot keep."""
     lost = first_at_stake(*values)
     if lost is not None:
         raise RuntimeError(
-            f"{name}: what is written {stake_of(lost)} (shape {tuple(lost.shape)}), and the target is a plain numpy.ndarray (shape "
-            f"{tuple(out.shape)}), which has no graph: the derivative would be lost. Make the buffer with ndgrad.numpy (zeros, "
-            "array), or write x = x + y instead of x += y; for values without derivatives, detach() the tensor."
+            f"{name}: what is written {stake_of(lost)} (shape {tuple(lost.shape)}), and the target is a plain "
+            f"numpy.ndarray (shape {tuple(out.shape)}), which has no graph: the derivative would be lost. "
+            "Make the buffer with ndgrad.numpy (zeros, array), or write x = x + y instead of x += y; "
+            "for values without derivatives, detach() the tensor."
         )
 
 

@@ -1,4 +1,5 @@
-"""Making Arrays, with NumPy's signatures. What is made here is differentiable memory: `u = zeros(n); u[i] = f(x)` keeps the graph.
+"""Making Arrays, with NumPy's signatures. What is made here is differentiable memory: `u = zeros(n);
+u[i] = f(x)` keeps the graph.
 
 Numbers become Arrays. Strings, dates, records and objects have no derivatives, so for them NumPy's own array is made.
 """
@@ -44,10 +45,10 @@ if TYPE_CHECKING:
     from ndgrad.numpy._array import Array
 
 __all__ = [
-    "arange", "array", "asanyarray", "asarray", "asarray_chkfinite", "ascontiguousarray", "asfortranarray", "bartlett", "blackman",
-    "empty", "empty_like", "eye", "from_dlpack", "frombuffer", "fromfile", "fromfunction", "fromiter", "fromregex", "fromstring",
-    "full", "full_like", "genfromtxt", "geomspace", "hamming", "hanning", "identity", "kaiser", "linspace", "load", "loadtxt",
-    "logspace", "ones", "ones_like", "require", "tri", "zeros", "zeros_like",
+    "arange", "array", "asanyarray", "asarray", "asarray_chkfinite", "ascontiguousarray", "asfortranarray", "bartlett",
+    "blackman", "empty", "empty_like", "eye", "from_dlpack", "frombuffer", "fromfile", "fromfunction", "fromiter",
+    "fromregex", "fromstring", "full", "full_like", "genfromtxt", "geomspace", "hamming", "hanning", "identity",
+    "kaiser", "linspace", "load", "loadtxt", "logspace", "ones", "ones_like", "require", "tri", "zeros", "zeros_like",
 ]  # fmt: skip
 
 
@@ -63,20 +64,22 @@ def _made(values: NDArray[Any], device: Device = None) -> Any:
 
 
 def _as_array_index(t: Array) -> Array:
-    """Note of an Array of one integer without dimensions that it was made so. Those that are computed are scalars to NumPy."""
+    """Note of an Array of one integer without dimensions that it was made so. Those that are
+    computed are scalars to NumPy."""
     if not t.ndim and np_dtype(t).kind in "iu":
         meta_of(t).indexes_as_array = True
     return t
 
 
-# ----- from data ---------------------------------------------------------------------------------------------------------
+# ----- from data ------------------------------------------------------------------------------------------------------
 
 
 def array(
     object: ArrayLike, dtype: Dtype = None, *, copy: bool | None = True, order: str = "K", subok: bool = False,
     ndmin: int = 0, ndmax: int = 0,
 ) -> Array:  # fmt: skip
-    """An Array of numbers, of nested sequences of numbers, or of nested sequences that hold tensors, whose graph is kept.
+    """An Array of numbers, of nested sequences of numbers, or of nested sequences that hold
+    tensors, whose graph is kept.
 
     >>> import ndgrad.numpy as np
     >>> x = np.array(2.0).requires_grad_()
@@ -101,7 +104,9 @@ def array(
 
 
 def _unable(object: Variable, dtype: Dtype) -> ValueError:
-    return ValueError(f"Unable to avoid copy while creating an array of {dtype} from {np_dtype(object)} as requested (copy=False).")
+    return ValueError(
+        f"Unable to avoid copy while creating an array of {dtype} from {np_dtype(object)} as requested (copy=False)."
+    )
 
 
 def _from_plain(object: Any, dtype: Dtype, copy: bool | None, order: str | None) -> Array:
@@ -180,9 +185,16 @@ def require(a: ArrayLike, dtype: Dtype = None, requirements: str | Sequence[str]
     array([1., 2.])
     """
     wanted = {str(r).upper()[0] for r in ([requirements] if isinstance(requirements, str) else requirements or [])}
-    t = asfortranarray(a, dtype) if "F" in wanted else ascontiguousarray(a, dtype) if "C" in wanted else asarray(a, dtype)
+    t = (
+        asfortranarray(a, dtype)
+        if "F" in wanted
+        else ascontiguousarray(a, dtype)
+        if "C" in wanted
+        else asarray(a, dtype)
+    )
     if isinstance(t, Variable) and (
-        ("W" in wanted and not np.asarray(plain(t)).flags.writeable) or ("O" in wanted and np.asarray(plain(t)).base is not None)
+        ("W" in wanted and not np.asarray(plain(t)).flags.writeable)
+        or ("O" in wanted and np.asarray(plain(t)).base is not None)
     ):
         return t.copy("A")
     return t
@@ -227,24 +239,34 @@ def _by_numpy(name: str, sentence: str, example: str) -> Callable[..., Array]:
 
 _FILE = '>>> open("x.txt", "w").write("1 2")\n3\n'
 frombuffer = _by_numpy(
-    "frombuffer", "An Array over the bytes of a buffer.", ">>> np.frombuffer(bytes([1, 2]), np.uint8)\narray([1, 2], dtype=uint8)"
+    "frombuffer",
+    "An Array over the bytes of a buffer.",
+    ">>> np.frombuffer(bytes([1, 2]), np.uint8)\narray([1, 2], dtype=uint8)",
 )
 fromfile = _by_numpy(
-    "fromfile", "An Array of the numbers in a file, as bytes or as text.", _FILE + '>>> np.fromfile("x.txt", sep=" ")\narray([1., 2.])'
+    "fromfile",
+    "An Array of the numbers in a file, as bytes or as text.",
+    _FILE + '>>> np.fromfile("x.txt", sep=" ")\narray([1., 2.])',
 )
 fromregex = _by_numpy(
     "fromregex", "The groups of a pattern in a text file: records, which are NumPy's own array.",
     _FILE + """>>> np.fromregex("x.txt", r"(\\d) (\\d)", [("a", int), ("b", int)])["b"]\narray([2])""",
 )  # fmt: skip
-fromstring = _by_numpy("fromstring", "An Array of the numbers in a text.", '>>> np.fromstring("1 2", sep=" ")\narray([1., 2.])')
+fromstring = _by_numpy(
+    "fromstring", "An Array of the numbers in a text.", '>>> np.fromstring("1 2", sep=" ")\narray([1., 2.])'
+)
 genfromtxt = _by_numpy(
     "genfromtxt", "An Array of a table in a text file, in which values may be missing.",
     _FILE + '>>> np.genfromtxt("x.txt")\narray([1., 2.])',
 )  # fmt: skip
 load = _by_numpy(
-    "load", "What is in a file of NumPy's format, as an Array.", '>>> np.save("x.npy", np.arange(2))\n>>> np.load("x.npy")\narray([0, 1])'
+    "load",
+    "What is in a file of NumPy's format, as an Array.",
+    '>>> np.save("x.npy", np.arange(2))\n>>> np.load("x.npy")\narray([0, 1])',
 )
-loadtxt = _by_numpy("loadtxt", "An Array of a table in a text file.", _FILE + '>>> np.loadtxt("x.txt")\narray([1., 2.])')
+loadtxt = _by_numpy(
+    "loadtxt", "An Array of a table in a text file.", _FILE + '>>> np.loadtxt("x.txt")\narray([1., 2.])'
+)
 
 
 def fromiter(iter: Iterable[ArrayLike], dtype: Dtype, count: int = -1) -> Array:
@@ -271,7 +293,7 @@ def fromfunction(function: Callable[..., R], shape: Shape, *, dtype: Dtype = flo
     return function(*indices(shape if isinstance(shape, Sequence) else (shape,), dtype), **kwargs)
 
 
-# ----- constants -------------------------------------------------------------------------------------------------------------
+# ----- constants ------------------------------------------------------------------------------------------------------
 
 
 def zeros(shape: Shape, dtype: Dtype = float, order: str = "C", *, device: Device = None) -> Array:
@@ -425,7 +447,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Dtype = float) -> Array
     return constant(np.tri(operator.index(N), None if M is None else operator.index(M), k, dtype))
 
 
-# ----- ranges ------------------------------------------------------------------------------------------------------------------
+# ----- ranges ---------------------------------------------------------------------------------------------------------
 
 
 def arange(*args: ArrayLike, dtype: Dtype = None, device: Device = None, **named: ArrayLike) -> Array:
@@ -480,7 +502,8 @@ def linspace(
     """
     count = operator.index(num)
     if not isinstance(start, Variable) and not isinstance(stop, Variable):
-        made = np.linspace(start, stop, count, endpoint, retstep, dtype, axis)  # type: ignore[call-overload]  # the stubs want a literal retstep
+        # the stubs want a literal retstep
+        made = np.linspace(start, stop, count, endpoint, retstep, dtype, axis)  # type: ignore[call-overload]
         return (_made(made[0], device), made[1]) if retstep else _made(made, device)
     if count < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
@@ -491,7 +514,9 @@ def linspace(
     steps = constant(np.arange(count, dtype=float).reshape((count, *(1,) * len(shape))))
     made = broadcast(first + steps * step, (count, *shape))
     if endpoint and count > 1:
-        made = join.cat(made[:-1], broadcast(last, (1, *shape)) if last.ndim else shape_ops.reshape(last, shape=(1,)), dim=0)
+        made = join.cat(
+            made[:-1], broadcast(last, (1, *shape)) if last.ndim else shape_ops.reshape(last, shape=(1,)), dim=0
+        )
     if dtype is not None and np.dtype(dtype).kind in "iu":
         made = rounding.floor(made)
     made = on_device(with_dtype(made, dtype), device)
@@ -536,13 +561,18 @@ def geomspace(
     if is_floating(np_dtype(first)):
         negative = (np.asarray(plain(first)) < 0) & (np.asarray(plain(last)) < 0)
         if not negative.any() and ((np.asarray(plain(first)) < 0) | (np.asarray(plain(last)) < 0)).any():
-            raise ValueError("geomspace() between numbers of different signs goes through the complex plane. Make the ends complex.")
+            raise ValueError(
+                "geomspace() between numbers of different signs goes through the complex plane. Make the ends complex."
+            )
         sign = constant(np.where(negative, -1.0, 1.0)) if negative.any() else 1.0
-    made = exponential.exp(linspace(exponential.log(first * sign), exponential.log(last * sign), num, endpoint, axis=axis)) * sign
+    made = (
+        exponential.exp(linspace(exponential.log(first * sign), exponential.log(last * sign), num, endpoint, axis=axis))
+        * sign
+    )
     return with_dtype(made, dtype)
 
 
-# ----- windows -------------------------------------------------------------------------------------------------------------------
+# ----- windows --------------------------------------------------------------------------------------------------------
 
 
 def bartlett(M: int) -> Array:

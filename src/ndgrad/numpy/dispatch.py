@@ -1,7 +1,7 @@
 """`__array_function__`: NumPy's functions, called on tensors, become the functions of ndgrad.numpy.
 
-One table, NumPy function -> ours, made from the names that both namespaces have. A function that is missing there is refused by
-name, with the nearest call that works; it never falls through to a computation on bare values.
+One table, NumPy function -> ours, made from the names that both namespaces have. A function that is missing there is
+refused by name, with the nearest call that works; it never falls through to a computation on bare values.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def refusal(function: Any) -> TypeError:
     if name in REFUSED:
         return TypeError(f"{module}.{name}() does not take tensors: {REFUSED[name]}.")
     return TypeError(
-        f"{module}.{name}() has no implementation for tensors, and NumPy's own would drop the graph. Write it with functions that "
-        "dir(ndgrad.numpy) lists, or pass t.detach().numpy() if no gradient is meant to pass."
+        f"{module}.{name}() has no implementation for tensors, and NumPy's own would drop the graph. Write it with "
+        "functions that dir(ndgrad.numpy) lists, or pass t.detach().numpy() if no gradient is meant to pass."
     )
 
 

@@ -1,4 +1,5 @@
-"""Elementwise functions that are no ufuncs: clipping, rounding, complex parts, repairs, sinc, i0, interpolation, tests."""
+"""Elementwise functions that are no ufuncs: clipping, rounding, complex parts, repairs, sinc,
+i0, interpolation, tests."""
 
 from __future__ import annotations
 
@@ -10,7 +11,18 @@ import numpy as np
 from ndgrad.arrays.precision import finfo, is_inexact
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.variable import Variable, np_dtype
-from ndgrad.numpy.coercion import arranged_like, as_array, deliver, inexact, on_device, one_axis, operands, part, values_of, with_dtype
+from ndgrad.numpy.coercion import (
+    arranged_like,
+    as_array,
+    deliver,
+    inexact,
+    on_device,
+    one_axis,
+    operands,
+    part,
+    values_of,
+    with_dtype,
+)
 from ndgrad.numpy.ufuncs import call
 from ndgrad.ops import bessel, comparison, join, rounding, scan, selection, trigonometric
 from ndgrad.ops import cast as cast_ops
@@ -24,11 +36,11 @@ if TYPE_CHECKING:
     from ndgrad.numpy._array import Array
 
 __all__ = [
-    "angle", "around", "astype", "clip", "fix", "i0", "imag", "interp", "isclose", "iscomplex", "isneginf", "isposinf", "isreal",
-    "nan_to_num", "real", "real_if_close", "round", "sinc", "unwrap",
+    "angle", "around", "astype", "clip", "fix", "i0", "imag", "interp", "isclose", "iscomplex", "isneginf", "isposinf",
+    "isreal", "nan_to_num", "real", "real_if_close", "round", "sinc", "unwrap",
 ]  # fmt: skip
 
-# ----- clipping and rounding -------------------------------------------------------------------------------------------
+# ----- clipping and rounding ------------------------------------------------------------------------------------------
 
 
 def clip(
@@ -91,7 +103,7 @@ def astype(x: ArrayLike, dtype: Dtype, /, *, copy: bool = True, device: Device =
     return on_device(as_array(x).astype(dtype, copy=copy), device)
 
 
-# ----- complex numbers ---------------------------------------------------------------------------------------------------
+# ----- complex numbers ------------------------------------------------------------------------------------------------
 
 
 def real(val: ArrayLike) -> Array:
@@ -162,7 +174,7 @@ def isreal(x: ArrayLike) -> Array:
     return made if np_dtype(t).kind == "c" else arranged_like(made, t, "A")
 
 
-# ----- repairs and tests ---------------------------------------------------------------------------------------------------
+# ----- repairs and tests ----------------------------------------------------------------------------------------------
 
 
 def nan_to_num(
@@ -215,7 +227,7 @@ def isclose(
     return comparison.isclose(x, y, rtol=tolerances[0], atol=tolerances[1], equal_nan=equal_nan)
 
 
-# ----- special functions -----------------------------------------------------------------------------------------------------
+# ----- special functions ----------------------------------------------------------------------------------------------
 
 
 def sinc(x: ArrayLike) -> Array:
@@ -241,7 +253,7 @@ def i0(x: ArrayLike) -> Array:
     return bessel.i0(inexact(t))
 
 
-# ----- interpolation and phases ------------------------------------------------------------------------------------------------
+# ----- interpolation and phases ---------------------------------------------------------------------------------------
 
 
 def interp(
@@ -258,7 +270,9 @@ def interp(
     """
     at, knots, values = inexact(as_array(x)), inexact(as_array(xp)), inexact(as_array(fp))
     if knots.ndim != 1 or values.shape != knots.shape:
-        raise ValueError(f"fp and xp are not of the same length, or not 1-D: their shapes are {values.shape} and {knots.shape}")
+        raise ValueError(
+            f"fp and xp are not of the same length, or not 1-D: their shapes are {values.shape} and {knots.shape}"
+        )
     if not knots.shape[0]:
         raise ValueError("array of sample points is empty")
     if period is not None:
@@ -272,14 +286,17 @@ def interp(
         values = join.cat(values[-1:], values, values[:1], dim=0)
         left = right = None
     n = knots.shape[0]
-    below = selection.clamp(order_ops.searchsorted(shape_ops.detach(knots), shape_ops.detach(at), right=True) - 1, 0, max(n - 2, 0))
+    below = selection.clamp(
+        order_ops.searchsorted(shape_ops.detach(knots), shape_ops.detach(at), right=True) - 1, 0, max(n - 2, 0)
+    )
     above = selection.clamp_max(below + 1, n - 1)
     x0, x1, y0, y1 = knots[below], knots[above], values[below], values[above]
     width = x1 - x0
     slope = (y1 - y0) / selection.where(comparison.eq(width, 0), 1.0, width)
     made = selection.where(comparison.eq(at, knots[-1]), values[-1], y0 + slope * (at - x0))
     first, last = (
-        e if given is None else with_dtype(as_array(given), np_dtype(values)) for e, given in ((values[0], left), (values[-1], right))
+        e if given is None else with_dtype(as_array(given), np_dtype(values))
+        for e, given in ((values[0], left), (values[-1], right))
     )
     made = selection.where(comparison.lt(at, knots[0]), first, made)
     return selection.where(comparison.gt(at, knots[-1]), last, made)

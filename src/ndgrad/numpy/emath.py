@@ -97,7 +97,11 @@ def power(x: ArrayLike, p: ArrayLike) -> Array:
     """
     exponent = as_array(p)
     # integers to negative powers are fractions here, not errors
-    exponent = with_dtype(exponent, np.float64) if np_dtype(exponent).kind in "iu" and (values_of(exponent) < 0).any() else exponent
+    exponent = (
+        with_dtype(exponent, np.float64)
+        if np_dtype(exponent).kind in "iu" and (values_of(exponent) < 0).any()
+        else exponent
+    )
     base = as_array(x)
     return call(np.power, _complex_if(base, _negative) if (values_of(inexact(base)) < 0).any() else base, exponent)
 

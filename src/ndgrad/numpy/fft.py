@@ -1,4 +1,5 @@
-"""`numpy.fft` on Arrays. The transforms are those of torch's names; NumPy's differences are argument names, dtypes and errors."""
+"""`numpy.fft` on Arrays. The transforms are those of torch's names; NumPy's differences are argument
+names, dtypes and errors."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 fft_api: Any = _fft
 
 __all__ = [
-    "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft", "irfft2",
-    "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
+    "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft",
+    "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip
 
 
@@ -31,7 +32,9 @@ def _floating(name: str, a: ArrayLike, *, real: bool) -> Array:
     t = as_array(a)
     dtype = np_dtype(t)
     if real and dtype.kind == "c":
-        raise TypeError(f"{name}() takes real numbers, and got {dtype}. Take .real, or use the transform of complex numbers.")
+        raise TypeError(
+            f"{name}() takes real numbers, and got {dtype}. Take .real, or use the transform of complex numbers."
+        )
     if not is_inexact(dtype):
         return with_dtype(t, np.float64)
     return with_dtype(t, np.float32) if dtype.itemsize == 2 else t
@@ -44,12 +47,19 @@ def _norm(norm: str | None) -> str | None:
 
 
 class _Line(Protocol):
-    def __call__(self, a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: Out = None) -> Array: ...
+    def __call__(
+        self, a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: Out = None
+    ) -> Array: ...
 
 
 class _Box(Protocol):
     def __call__(
-        self, a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None, out: Out = None
+        self,
+        a: ArrayLike,
+        s: Sequence[int] | None = None,
+        axes: Sequence[int] | None = None,
+        norm: str | None = None,
+        out: Out = None,
     ) -> Array: ...
 
 
@@ -80,7 +90,11 @@ def _box(name: str, sentence: str, example: str, axes: Sequence[int] | None = No
     default = axes
 
     def function(
-        a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = default, norm: str | None = None, out: Out = None
+        a: ArrayLike,
+        s: Sequence[int] | None = None,
+        axes: Sequence[int] | None = default,
+        norm: str | None = None,
+        out: Out = None,
     ) -> Array:
         t = _floating(name, a, real=real)
         if s is not None and axes is not None and len(s) != len(axes):
@@ -105,20 +119,38 @@ def _repeated(name: str, t: Array, s: Sequence[int] | None, dims: tuple[int, ...
 fft = _line("fft", "The discrete Fourier transform along an axis.", ">>> np.fft.fft([1.0, 0.0]).real\narray([1., 1.])")
 ifft = _line("ifft", "The inverse of `fft`.", ">>> np.fft.ifft([1.0, 1.0]).real\narray([1., 0.])")
 rfft = _line(
-    "rfft", "The first half of the Fourier transform of real numbers.", ">>> np.fft.rfft([1.0, 0.0, 0.0, 0.0]).shape\n(3,)", real=True
+    "rfft",
+    "The first half of the Fourier transform of real numbers.",
+    ">>> np.fft.rfft([1.0, 0.0, 0.0, 0.0]).shape\n(3,)",
+    real=True,
 )
-irfft = _line("irfft", "The inverse of `rfft`: real numbers.", ">>> np.fft.irfft([1.0, 1.0, 1.0])\narray([1., 0., 0., 0.])")
+irfft = _line(
+    "irfft", "The inverse of `rfft`: real numbers.", ">>> np.fft.irfft([1.0, 1.0, 1.0])\narray([1., 0., 0., 0.])"
+)
 hfft = _line(
-    "hfft", "The transform, which is real, of a signal that is the conjugate of its mirror image, given by its first half.",
+    "hfft",
+    "The transform, which is real, of a signal that is the conjugate of its mirror image, given by its first half.",
     ">>> np.fft.hfft([1.0, 1.0])\narray([2., 0.])",
 )  # fmt: skip
 ihfft = _line("ihfft", "The inverse of `hfft`.", ">>> np.fft.ihfft([2.0, 0.0]).real\narray([1., 1.])", real=True)
 _LAST = (-2, -1)
-fft2 = _box("fft2", "The Fourier transform along two axes.", ">>> np.fft.fft2(np.eye(2)).real[0]\narray([2., 0.])", _LAST)
-ifft2 = _box("ifft2", "The inverse of `fft2`.", ">>> np.fft.ifft2(np.fft.fft2(np.eye(2))).real[0]\narray([1., 0.])", _LAST)
-rfft2 = _box("rfft2", "Half of `fft2` of real numbers.", ">>> np.fft.rfft2(np.ones((4, 4))).shape\n(4, 3)", _LAST, real=True)
-irfft2 = _box("irfft2", "The inverse of `rfft2`: real numbers.", ">>> np.fft.irfft2(np.ones((4, 3))).shape\n(4, 4)", _LAST)
-fftn = _box("fftn", "The Fourier transform along axes, by default all.", ">>> np.fft.fftn(np.ones((2, 2))).real[0]\narray([4., 0.])")
+fft2 = _box(
+    "fft2", "The Fourier transform along two axes.", ">>> np.fft.fft2(np.eye(2)).real[0]\narray([2., 0.])", _LAST
+)
+ifft2 = _box(
+    "ifft2", "The inverse of `fft2`.", ">>> np.fft.ifft2(np.fft.fft2(np.eye(2))).real[0]\narray([1., 0.])", _LAST
+)
+rfft2 = _box(
+    "rfft2", "Half of `fft2` of real numbers.", ">>> np.fft.rfft2(np.ones((4, 4))).shape\n(4, 3)", _LAST, real=True
+)
+irfft2 = _box(
+    "irfft2", "The inverse of `rfft2`: real numbers.", ">>> np.fft.irfft2(np.ones((4, 3))).shape\n(4, 4)", _LAST
+)
+fftn = _box(
+    "fftn",
+    "The Fourier transform along axes, by default all.",
+    ">>> np.fft.fftn(np.ones((2, 2))).real[0]\narray([4., 0.])",
+)
 ifftn = _box("ifftn", "The inverse of `fftn`.", ">>> np.fft.ifftn(np.fft.fftn(np.eye(2))).real[0]\narray([1., 0.])")
 rfftn = _box("rfftn", "Half of `fftn` of real numbers.", ">>> np.fft.rfftn(np.ones((2, 4))).shape\n(2, 3)", real=True)
 irfftn = _box("irfftn", "The inverse of `rfftn`: real numbers.", ">>> np.fft.irfftn(np.ones((2, 3))).shape\n(2, 4)")

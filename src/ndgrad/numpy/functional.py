@@ -1,7 +1,7 @@
 """Functions of functions: a Python function applied along axes or to every element, and its results put together.
 
-NumPy's `vectorize` and `frompyfunc` hand each element to C as a plain object and lose the graph. The `vectorize` here hands out
-0-d Arrays and stacks what comes back.
+NumPy's `vectorize` and `frompyfunc` hand each element to C as a plain object and lose the graph. The `vectorize` here
+hands out 0-d Arrays and stacks what comes back.
 """
 
 from __future__ import annotations
@@ -102,11 +102,16 @@ class vectorize:
         given = {n: as_array(args[n] if isinstance(n, int) else kwargs[n]) for n in names}
         cores = self._core_ranks(len(names))
         lead = np.broadcast_shapes(*(given[n].shape[: given[n].ndim - c] for n, c in zip(names, cores, strict=True)))
-        wide = {n: broadcast(given[n], (*lead, *given[n].shape[given[n].ndim - c :])) for n, c in zip(names, cores, strict=True)}
+        wide = {
+            n: broadcast(given[n], (*lead, *given[n].shape[given[n].ndim - c :]))
+            for n, c in zip(names, cores, strict=True)
+        }
         results = []
         for place in np.ndindex(*lead):
             values = {n: t[place] for n, t in wide.items()}
-            made = self.pyfunc(*(values.get(i, a) for i, a in enumerate(args)), **{k: values.get(k, v) for k, v in kwargs.items()})
+            made = self.pyfunc(
+                *(values.get(i, a) for i, a in enumerate(args)), **{k: values.get(k, v) for k, v in kwargs.items()}
+            )
             results.append(made if isinstance(made, tuple) else (made,))
         if not results:
             if self.otypes is None:
@@ -120,7 +125,10 @@ class vectorize:
         """How many dimensions of each argument belong to one call."""
         if self.signature is None:
             return [0] * count
-        return [len([n for n in group.split(",") if n.strip()]) for group in re.findall(r"\(([^)]*)\)", self.signature.split("->")[0])]
+        return [
+            len([n for n in group.split(",") if n.strip()])
+            for group in re.findall(r"\(([^)]*)\)", self.signature.split("->")[0])
+        ]
 
     def _joined(self, number: int, parts: list[Any], lead: tuple[int, ...]) -> Array:
         found = operands(*parts)

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike, Dtype
     from ndgrad.numpy._array import Array
 
-__all__ = ["c_", "diag_indices", "indices", "mask_indices", "meshgrid", "mgrid", "ogrid", "r_", "tril_indices", "triu_indices"]
+__all__ = [
+    "c_", "diag_indices", "indices", "mask_indices", "meshgrid", "mgrid", "ogrid", "r_", "tril_indices", "triu_indices",
+]  # fmt: skip
 
 
 def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Array, ...]:
@@ -55,7 +57,8 @@ def indices(dimensions: Sequence[int], dtype: Dtype = int, sparse: bool = False)
     array([[0, 1],
            [0, 1]])
     """
-    return as_arrays(np.indices(dimensions, dtype, sparse))  # type: ignore[call-overload]  # the stubs want a literal sparse
+    # the stubs want a literal sparse
+    return as_arrays(np.indices(dimensions, dtype, sparse))  # type: ignore[call-overload]
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:

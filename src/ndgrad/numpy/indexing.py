@@ -1,7 +1,8 @@
-"""Reading and writing by place: take, put, choose, where, masks, diagonals; and the functions that write into their argument.
+"""Reading and writing by place: take, put, choose, where, masks, diagonals; and the functions that
+write into their argument.
 
-Functions that write take Arrays and record the write. A plain ndarray has no graph to record in, so writing a value that requires
-grad into one raises.
+Functions that write take Arrays and record the write. A plain ndarray has no graph to record in, so writing a value
+that requires grad into one raises.
 """
 
 from __future__ import annotations
@@ -47,12 +48,12 @@ if TYPE_CHECKING:
     from ndgrad.numpy._array import Array
 
 __all__ = [
-    "argwhere", "choose", "compress", "copyto", "diag_indices_from", "extract", "fill_diagonal", "flatnonzero", "ix_", "nonzero",
-    "piecewise", "place", "put", "put_along_axis", "putmask", "ravel_multi_index", "select", "take", "take_along_axis",
-    "tril_indices_from", "triu_indices_from", "unravel_index", "where",
+    "argwhere", "choose", "compress", "copyto", "diag_indices_from", "extract", "fill_diagonal", "flatnonzero", "ix_",
+    "nonzero", "piecewise", "place", "put", "put_along_axis", "putmask", "ravel_multi_index", "select", "take",
+    "take_along_axis", "tril_indices_from", "triu_indices_from", "unravel_index", "where",
 ]  # fmt: skip
 
-# ----- choosing between arrays -------------------------------------------------------------------------------------------
+# ----- choosing between arrays ----------------------------------------------------------------------------------------
 
 
 @overload
@@ -131,7 +132,9 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
     if len(functions) == len(masks) + 1:
         masks.append(~np.logical_or.reduce(masks))
     elif len(functions) != len(masks):
-        raise ValueError(f"with {len(masks)} condition(s), either {len(masks)} or {len(masks) + 1} functions are expected")
+        raise ValueError(
+            f"with {len(masks)} condition(s), either {len(masks)} or {len(masks) + 1} functions are expected"
+        )
     result = constant(np.zeros_like(sample_of(t)))
     for mask, function in zip(masks, functions, strict=True):
         if not callable(function):
@@ -141,7 +144,7 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
     return result
 
 
-# ----- reading -------------------------------------------------------------------------------------------------------------
+# ----- reading --------------------------------------------------------------------------------------------------------
 
 
 def _within(indices: NDArray[Any], length: int, mode: str) -> NDArray[Any]:
@@ -155,7 +158,10 @@ def _within(indices: NDArray[Any], length: int, mode: str) -> NDArray[Any]:
     if mode != "raise":
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
     if indices.size and (indices.min() < -length or indices.max() >= length):
-        raise IndexError(f"index {indices.max() if indices.max() >= length else indices.min()} is out of bounds for axis of size {length}")
+        raise IndexError(
+            f"index {indices.max() if indices.max() >= length else indices.min()} is out of bounds "
+            f"for axis of size {length}"
+        )
     return np.where(indices < 0, indices + length, indices)
 
 
@@ -170,7 +176,9 @@ def take(a: ArrayLike, indices: ArrayLike, axis: Axis = None, out: Out = None, m
     if isinstance(indices, Variable) and mode == "raise":
         return deliver("take", taken(t, axis, indices), out)
     given = np.asarray(plain(indices))
-    places = _within(given if given.size or isinstance(indices, np.ndarray) else given.astype(np.intp), t.shape[axis], mode)
+    places = _within(
+        given if given.size or isinstance(indices, np.ndarray) else given.astype(np.intp), t.shape[axis], mode
+    )
     return deliver("take", taken(t, axis, places), out)
 
 
@@ -191,7 +199,9 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -
     if np_dtype(places).kind not in "iu":
         raise IndexError("`indices` must be an integer array")
     if places.ndim != t.ndim:
-        raise ValueError(f"`indices` and `arr` must have the same number of dimensions, and have {places.ndim} and {t.ndim}")
+        raise ValueError(
+            f"`indices` and `arr` must have the same number of dimensions, and have {places.ndim} and {t.ndim}"
+        )
     # the other dimensions broadcast against each other
     rest = np.broadcast_shapes(*((*x.shape[:axis], 1, *x.shape[axis + 1 :]) for x in (t, places)))
     t, places = (broadcast(x, (*rest[:axis], x.shape[axis], *rest[axis + 1 :])) for x in (t, places))
@@ -223,7 +233,7 @@ def extract(condition: ArrayLike, arr: ArrayLike) -> Array:
     return flat(as_array(arr))[np.flatnonzero(np.ravel(values_of(condition)))]
 
 
-# ----- writing ---------------------------------------------------------------------------------------------------------------
+# ----- writing --------------------------------------------------------------------------------------------------------
 
 
 def _written_elsewhere(name: str, target: Any, function: Callable[..., Any], *args: Any, **options: Any) -> bool:
@@ -231,7 +241,9 @@ def _written_elsewhere(name: str, target: Any, function: Callable[..., Any], *ar
     if isinstance(target, Variable):
         return False
     if not isinstance(target, np.ndarray):
-        raise TypeError(f"{name}(): argument 1 must be an array, and is a {type(target).__name__}. Pass the Array to write into.")
+        raise TypeError(
+            f"{name}(): argument 1 must be an array, and is a {type(target).__name__}. Pass the Array to write into."
+        )
     refuse_loss_in_memory(f"{name}()", target, args, options)
     function(target, *plain(args), **plain(options))
     return True
@@ -250,8 +262,11 @@ def copyto(dst: Array | NDArray[Any], src: ArrayLike, casting: str = "same_kind"
         return
     value = as_array(src)
     number = src.__class__ in (int, float, bool, complex)
-    if not np.can_cast(np.min_scalar_type(src) if number else np_dtype(value), np_dtype(dst), casting):  # type: ignore[arg-type]  # the stubs want a literal casting
-        raise TypeError(f"Cannot cast array data from {np_dtype(value)!r} to {np_dtype(dst)!r} according to the rule {casting!r}")
+    # the stubs want a literal casting
+    if not np.can_cast(np.min_scalar_type(src) if number else np_dtype(value), np_dtype(dst), casting):  # type: ignore[arg-type]
+        raise TypeError(
+            f"Cannot cast array data from {np_dtype(value)!r} to {np_dtype(dst)!r} according to the rule {casting!r}"
+        )
     value = broadcast(with_dtype(value, np_dtype(dst)), tuple(dst.shape))
     if where is not True:
         mask = broadcast(as_array(where), tuple(dst.shape))
@@ -291,8 +306,8 @@ def _put_flat(a: Array | NDArray[Any], places: Any, values: Array) -> None:
 
 
 def put_in_turn(a: Array, places: Any, value: ArrayLike) -> None:
-    """Write at places of the flattened array as NumPy's flat iterators do: each value is read when its turn comes, so one that lies in the
-    array itself may have been written by then."""
+    """Write at places of the flattened array as NumPy's flat iterators do: each value is read when its turn comes, so
+    one that lies in the array itself may have been written by then."""
     values, shape = with_dtype(as_array(value), np_dtype(a)), tuple(a.shape)
     if not values.size or not shares_memory(a, values):
         _put_flat(a, places, _again(values, len(places), np_dtype(a)))
@@ -365,9 +380,12 @@ def _open_grid(shape: tuple[int, ...], places: NDArray[Any], axis: int) -> tuple
     if places.dtype.kind not in "iu":
         raise IndexError("`indices` must be an integer array")
     if places.ndim != len(shape):
-        raise ValueError(f"`indices` and `arr` must have the same number of dimensions, and have {places.ndim} and {len(shape)}")
+        raise ValueError(
+            f"`indices` and `arr` must have the same number of dimensions, and have {places.ndim} and {len(shape)}"
+        )
     return tuple(
-        places if d == axis else np.arange(n).reshape([-1 if i == d else 1 for i in range(len(shape))]) for d, n in enumerate(shape)
+        places if d == axis else np.arange(n).reshape([-1 if i == d else 1 for i in range(len(shape))])
+        for d, n in enumerate(shape)
     )
 
 
@@ -398,7 +416,7 @@ def fill_diagonal(a: Array | NDArray[Any], val: ArrayLike, wrap: bool = False) -
     put_in_turn(as_array(a), np.arange(math.prod(shape))[:end:step], val)
 
 
-# ----- places ------------------------------------------------------------------------------------------------------------------
+# ----- places ---------------------------------------------------------------------------------------------------------
 
 
 def nonzero(a: ArrayLike) -> tuple[Array, ...]:
@@ -446,7 +464,10 @@ def ix_(*args: ArrayLike) -> tuple[Array, ...]:
            [6, 7]])
     """
     found: tuple[Any, ...] = np.ix_(*plain(args))  # whose elements are those of the arguments, or where a mask is true
-    return tuple(shape_ops.reshape(as_array(a), shape=f.shape) if at_stake(a) else constant(f) for a, f in zip(args, found, strict=True))
+    return tuple(
+        shape_ops.reshape(as_array(a), shape=f.shape) if at_stake(a) else constant(f)
+        for a, f in zip(args, found, strict=True)
+    )
 
 
 def unravel_index(indices: ArrayLike, shape: Shape, order: str = "C") -> tuple[Array, ...]:
@@ -457,7 +478,8 @@ def unravel_index(indices: ArrayLike, shape: Shape, order: str = "C") -> tuple[A
     (array([0, 1]), array([1, 2]))
     """
     sizes: Any = tuple(operator.index(n) for n in shape) if hasattr(shape, "__iter__") else operator.index(shape)
-    found: tuple[Any, ...] = np.unravel_index(plain(indices), sizes, order)  # type: ignore[call-overload]  # the stubs want a literal order
+    # the stubs want a literal order
+    found: tuple[Any, ...] = np.unravel_index(plain(indices), sizes, order)  # type: ignore[call-overload]
     return as_arrays(tuple(np.asarray(i) for i in found))
 
 
@@ -470,7 +492,8 @@ def ravel_multi_index(
     >>> np.ravel_multi_index(([0, 1], [1, 2]), (2, 3))
     array([1, 5])
     """
-    return constant(np.asarray(np.ravel_multi_index(plain(multi_index), dims, mode, order)))  # type: ignore[call-overload]  # the stubs want a literal order
+    # the stubs want a literal order
+    return constant(np.asarray(np.ravel_multi_index(plain(multi_index), dims, mode, order)))  # type: ignore[call-overload]
 
 
 def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:

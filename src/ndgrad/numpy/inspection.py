@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "allclose", "array2string", "array_equal", "array_equiv", "array_repr", "array_str", "can_cast", "common_type",
-    "iscomplexobj", "isfortran", "isrealobj", "may_share_memory", "min_scalar_type", "ndim", "packbits", "result_type", "save",
-    "savetxt", "savez", "savez_compressed", "shape", "shares_memory", "size", "unpackbits",
+    "iscomplexobj", "isfortran", "isrealobj", "may_share_memory", "min_scalar_type", "ndim", "packbits", "result_type",
+    "save", "savetxt", "savez", "savez_compressed", "shape", "shares_memory", "size", "unpackbits",
 ]  # fmt: skip
 
 
@@ -37,27 +37,43 @@ def _by_numpy(name: str, result: type[R], sentence: str, example: str) -> Callab
         return as_arrays(theirs(*plain(args), **plain(options)))
 
     function.__name__ = function.__qualname__ = name
-    function.__signature__ = signature(theirs).replace(return_annotation=result)  # type: ignore[attr-defined]  # functions take attributes
+    # functions take attributes
+    function.__signature__ = signature(theirs).replace(return_annotation=result)  # type: ignore[attr-defined]
     function.__doc__ = f"{sentence}\n\n>>> import ndgrad.numpy as np\n{example}\n"
     return function
 
 
 allclose = _by_numpy(
-    "allclose", bool, "Whether two arrays are equal within a tolerance.", ">>> np.allclose(np.array([1.0]), [1.0 + 1e-9])\nTrue"
+    "allclose",
+    bool,
+    "Whether two arrays are equal within a tolerance.",
+    ">>> np.allclose(np.array([1.0]), [1.0 + 1e-9])\nTrue",
 )
 array_equal = _by_numpy(
-    "array_equal", bool, "Whether two arrays have one shape and equal elements.", ">>> np.array_equal(np.array([1, 2]), [1, 2])\nTrue"
+    "array_equal",
+    bool,
+    "Whether two arrays have one shape and equal elements.",
+    ">>> np.array_equal(np.array([1, 2]), [1, 2])\nTrue",
 )
 array_equiv = _by_numpy(
-    "array_equiv", bool, "Whether two arrays are equal after broadcasting.", ">>> np.array_equiv(np.array([1, 1]), 1)\nTrue"
+    "array_equiv",
+    bool,
+    "Whether two arrays are equal after broadcasting.",
+    ">>> np.array_equiv(np.array([1, 1]), 1)\nTrue",
 )
 array2string = _by_numpy(
-    "array2string", str, "The elements as text, with NumPy's options.", ">>> np.array2string(np.array([1.0, 2.0]), precision=1)\n'[1. 2.]'"
+    "array2string",
+    str,
+    "The elements as text, with NumPy's options.",
+    ">>> np.array2string(np.array([1.0, 2.0]), precision=1)\n'[1. 2.]'",
 )
 array_repr = _by_numpy("array_repr", str, "What `repr` prints.", ">>> np.array_repr(np.array([1, 2]))\n'array([1, 2])'")
 array_str = _by_numpy("array_str", str, "What `print` prints.", ">>> np.array_str(np.array([1, 2]))\n'[1 2]'")
 isfortran = _by_numpy(
-    "isfortran", bool, "Whether an array lies in memory in Fortran order and not in C order.", ">>> np.isfortran(np.ones((2, 3)).T)\nTrue"
+    "isfortran",
+    bool,
+    "Whether an array lies in memory in Fortran order and not in C order.",
+    ">>> np.isfortran(np.ones((2, 3)).T)\nTrue",
 )
 may_share_memory = _by_numpy(
     "may_share_memory", bool, "Whether the memory of two arrays may overlap, by its bounds.",
@@ -107,7 +123,7 @@ def unpackbits(
     return constant(np.unpackbits(values_of(a), axis, count, bitorder))
 
 
-# ----- shapes and dtypes, which do not need values (inside vmap there are none) ---------------------------------------------
+# ----- shapes and dtypes, which do not need values (inside vmap there are none) ---------------------------------------
 
 
 def shape(a: ArrayLike) -> tuple[int, ...]:

@@ -37,10 +37,11 @@ if TYPE_CHECKING:
     from ndgrad.numpy._array import Array
 
 __all__ = [
-    "append", "block", "column_stack", "concat", "concatenate", "delete", "dstack", "hstack", "insert", "pad", "stack", "vstack",
+    "append", "block", "column_stack", "concat", "concatenate", "delete", "dstack", "hstack", "insert", "pad", "stack",
+    "vstack",
 ]  # fmt: skip
 
-# ----- end to end, side by side ------------------------------------------------------------------------------------------
+# ----- end to end, side by side ---------------------------------------------------------------------------------------
 
 
 def _parts(name: str, arrays: Any) -> list[Array]:
@@ -55,7 +56,9 @@ def _typed(found: list[Any], dtype: Dtype, casting: str) -> list[Array]:
         return together(found)
     for t in found:
         if not np.can_cast(np_dtype(t), dtype, casting):  # type: ignore[arg-type]  # the stubs want a literal casting
-            raise TypeError(f"Cannot cast array data from {np_dtype(t)!r} to {np.dtype(dtype)!r} according to the rule {casting!r}")
+            raise TypeError(
+                f"Cannot cast array data from {np_dtype(t)!r} to {np.dtype(dtype)!r} according to the rule {casting!r}"
+            )
     return [with_dtype(t, dtype) for t in found]
 
 
@@ -78,8 +81,9 @@ def concatenate(
     for position, t in enumerate(found):
         if t.ndim != found[0].ndim or any(t.shape[d] != n for d, n in enumerate(found[0].shape) if d != axis):
             raise ValueError(
-                f"all the input array dimensions except for the concatenation axis must match exactly, but along axis {axis} the array at "
-                f"index 0 has shape {found[0].shape} and the array at index {position} has shape {t.shape}"
+                "all the input array dimensions except for the concatenation axis must match exactly, "
+                f"but along axis {axis} the array at index 0 has shape {found[0].shape} and the array at index "
+                f"{position} has shape {t.shape}"
             )
     if isinstance(out, Variable) and any(shares_memory(out, t) for t in found):
         return _joined_in_turn(found, axis, out, casting)
@@ -87,11 +91,15 @@ def concatenate(
 
 
 def _joined_in_turn(found: list[Array], axis: int, out: Any, casting: str) -> Any:
-    """One array after the other into `out`, as NumPy writes them: one that lies in `out` may have been written by then."""
+    """One array after the other into `out`, as NumPy writes them: one that lies in `out` may
+    have been written by then."""
     shape, begin = list(found[0].shape), 0
     shape[axis] = sum(t.shape[axis] for t in found)
     if tuple(out.shape) != tuple(shape):
-        raise ValueError(f"concatenate(): out= has shape {tuple(out.shape)}, and the result {tuple(shape)}. Give an out= of that shape.")
+        raise ValueError(
+            f"concatenate(): out= has shape {tuple(out.shape)}, and the result {tuple(shape)}. "
+            "Give an out= of that shape."
+        )
     for t in found:
         end = begin + t.shape[axis]
         deliver("concatenate", t, out[(slice(None),) * axis + (slice(begin, end),)], casting)
@@ -199,7 +207,9 @@ def _depth(arrays: Any) -> int:
         raise ValueError("block(): List depths are mismatched: a list is empty. Give a block in each list.")
     depths = {_depth(a) for a in arrays}
     if len(depths) != 1:
-        raise ValueError(f"block(): List depths are mismatched: {sorted(depths)} within one list. Nest all blocks alike.")
+        raise ValueError(
+            f"block(): List depths are mismatched: {sorted(depths)} within one list. Nest all blocks alike."
+        )
     return depths.pop() + 1
 
 
@@ -214,7 +224,7 @@ def _blocks(arrays: Any, depth: int, ndim: int) -> Array:
     return concatenate([_blocks(a, depth - 1, ndim) for a in arrays], -depth)
 
 
-# ----- taking out and putting in -----------------------------------------------------------------------------------------------
+# ----- taking out and putting in --------------------------------------------------------------------------------------
 
 
 def _places(obj: Any, length: int) -> Any:
@@ -295,7 +305,7 @@ def insert(arr: ArrayLike, obj: int | slice | ArrayLike, values: ArrayLike, axis
     return arranged_like(taken(ops.cat(t, new, dim=axis), axis, source), t, "A")
 
 
-# ----- padding -----------------------------------------------------------------------------------------------------------------
+# ----- padding --------------------------------------------------------------------------------------------------------
 
 
 def pad(array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "constant", **kwargs: Any) -> Array:
@@ -324,8 +334,10 @@ def _padded(t: Array, pad_width: Any, mode: str | Callable[..., Any], kwargs: di
 
 
 _OPTIONS = {
-    "constant": ("constant_values",), "linear_ramp": ("end_values",), "maximum": ("stat_length",), "mean": ("stat_length",),
-    "median": ("stat_length",), "minimum": ("stat_length",), "reflect": ("reflect_type",), "symmetric": ("reflect_type",),
+    "constant": ("constant_values",), "linear_ramp": ("end_values",), "maximum": ("stat_length",),
+    "mean": ("stat_length",),
+    "median": ("stat_length",), "minimum": ("stat_length",), "reflect": ("reflect_type",),
+    "symmetric": ("reflect_type",),
     "edge": (), "wrap": (), "empty": (),
 }  # fmt: skip
 
@@ -349,7 +361,9 @@ def _widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
         raise TypeError("`pad_width` must be of integral type.")
     if given.size and given.min() < 0:
         raise ValueError("index can't contain negative values")
-    pairs = np.broadcast_to(given, (ndim, 2)) if given.ndim != 1 or given.shape != (1,) else np.full((ndim, 2), given[0])
+    pairs = (
+        np.broadcast_to(given, (ndim, 2)) if given.ndim != 1 or given.shape != (1,) else np.full((ndim, 2), given[0])
+    )
     return [(int(b), int(a)) for b, a in pairs]
 
 
@@ -366,7 +380,10 @@ def _pad_constant(t: Array, widths: list[tuple[int, int]], value: Any) -> Array:
         return padding.constant_pad_nd(t, pads=tuple(widths), value=fill)
     values = _pairs(value, t.ndim)
     for d, (before, after) in enumerate(widths):
-        ends = [broadcast(with_dtype(v, np_dtype(t)), (*t.shape[:d], n, *t.shape[d + 1 :])) for v, n in zip(values[d], (before, after))]
+        ends = [
+            broadcast(with_dtype(v, np_dtype(t)), (*t.shape[:d], n, *t.shape[d + 1 :]))
+            for v, n in zip(values[d], (before, after))
+        ]
         t = ops.cat(ends[0], t, ends[1], dim=d)
     return t
 
@@ -374,7 +391,9 @@ def _pad_constant(t: Array, widths: list[tuple[int, int]], value: Any) -> Array:
 def _pad_axis(t: Array, d: int, before: int, after: int, mode: str, kwargs: dict[str, Any]) -> Array:
     n = t.shape[d]
     if mode == "empty":
-        return padding.constant_pad_nd(t, pads=tuple((before, after) if i == d else (0, 0) for i in range(t.ndim)), value=0.0)
+        return padding.constant_pad_nd(
+            t, pads=tuple((before, after) if i == d else (0, 0) for i in range(t.ndim)), value=0.0
+        )
     if mode in ("edge", "wrap"):
         places = np.arange(-before, n + after)
         return part(t, d, np.clip(places, 0, n - 1) if mode == "edge" else places % n)
@@ -386,7 +405,8 @@ def _pad_axis(t: Array, d: int, before: int, after: int, mode: str, kwargs: dict
 
 
 def _pad_mirror(t: Array, d: int, before: int, after: int, mode: str, reflect_type: str) -> Array:
-    """Places beyond the ends are mirrored back in, again and again; an odd mirror also turns the values over at the edge."""
+    """Places beyond the ends are mirrored back in, again and again; an odd mirror also turns the
+    values over at the edge."""
     n = t.shape[d]
     places = np.arange(-before, n + after)
     if n == 1 and mode == "reflect":
@@ -435,7 +455,9 @@ def _pad_statistic(t: Array, d: int, before: int, after: int, mode: str, length:
         if length is None
         else [tuple(int(v) for v in pair) for pair in np.broadcast_to(np.asarray(plain(length)), (t.ndim, 2))]
     )
-    functions: dict[str, Any] = {"maximum": reductions.max, "minimum": reductions.min, "mean": reductions.mean, "median": statistics.median}
+    functions: dict[str, Any] = {
+        "maximum": reductions.max, "minimum": reductions.min, "mean": reductions.mean, "median": statistics.median,
+    }  # fmt: skip
     made = []
     for side, count, chosen in ((0, before, min(lengths[d][0], n)), (1, after, min(lengths[d][1], n))):
         if chosen <= 0:

@@ -1,7 +1,7 @@
 """`numpy.linalg` on Arrays: NumPy's names, results and errors over the ops of linear algebra.
 
-Where the two worlds differ it is NumPy's way that counts: real eigenvalues stay real, `solve` takes a vector only if it has one
-dimension, tolerances and shapes of residuals are NumPy's, and bad shapes raise `LinAlgError`.
+Where the two worlds differ it is NumPy's way that counts: real eigenvalues stay real, `solve` takes a vector only if it
+has one dimension, tolerances and shapes of residuals are NumPy's, and bad shapes raise `LinAlgError`.
 """
 
 from __future__ import annotations
@@ -52,9 +52,10 @@ norm_api: Any = _norm
 solve_api: Any = _solve
 
 __all__ = [
-    "LinAlgError", "cholesky", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq", "matmul",
-    "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet",
-    "solve", "svd", "svdvals", "tensordot", "tensorinv", "tensorsolve", "trace", "vecdot", "vector_norm",
+    "LinAlgError", "cholesky", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq",
+    "matmul", "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose", "multi_dot", "norm", "outer", "pinv",
+    "qr", "slogdet", "solve", "svd", "svdvals", "tensordot", "tensorinv", "tensorsolve", "trace", "vecdot",
+    "vector_norm",
 ]  # fmt: skip
 
 
@@ -95,7 +96,7 @@ class SVDResult(NamedTuple):
     Vh: Array
 
 
-# ----- what is taken -----------------------------------------------------------------------------------------------------
+# ----- what is taken --------------------------------------------------------------------------------------------------
 
 
 def _matrices(a: ArrayLike, *, square: bool = False) -> Array:
@@ -114,7 +115,7 @@ def _systems(a: ArrayLike, b: ArrayLike) -> list[Array]:
     return [inexact(x), inexact(y)]
 
 
-# ----- products and parts ---------------------------------------------------------------------------------------------------
+# ----- products and parts ---------------------------------------------------------------------------------------------
 
 
 def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Array:
@@ -173,7 +174,10 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """
     x, y = as_array(x1), as_array(x2)
     if x.shape[one_axis(axis, x.ndim)] != 3 or y.shape[one_axis(axis, y.ndim)] != 3:
-        raise ValueError(f"Both input arrays must be (arrays of) 3-dimensional vectors, but their shapes are {x.shape} and {y.shape}.")
+        raise ValueError(
+            "Both input arrays must be (arrays of) 3-dimensional vectors, but their shapes are "
+            f"{x.shape} and {y.shape}."
+        )
     return products.cross(x, y, axis=axis)
 
 
@@ -210,7 +214,11 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
         raise TypeError("exponent must be an integer") from error
     if not power:
         return arranged_like(with_dtype(linalg_api.matrix_power(t, 0), np_dtype(t)), t)
-    return with_dtype(linalg_api.matrix_power(t, power), np_dtype(t)) if power > 0 else linalg_api.matrix_power(inexact(t), power)
+    return (
+        with_dtype(linalg_api.matrix_power(t, power), np_dtype(t))
+        if power > 0
+        else linalg_api.matrix_power(inexact(t), power)
+    )
 
 
 def matrix_transpose(x: ArrayLike, /) -> Array:
@@ -243,7 +251,7 @@ def trace(x: ArrayLike, /, *, offset: int = 0, dtype: Dtype = None) -> Array:
     return shapes.trace(x, offset, -2, -1, dtype)
 
 
-# ----- determinants and inverses ----------------------------------------------------------------------------------------------
+# ----- determinants and inverses --------------------------------------------------------------------------------------
 
 
 def det(a: ArrayLike) -> Array:
@@ -341,7 +349,9 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> tuple[Array
     residuals = constant(np.empty(0, plain_values.dtype))
     if rank == n and m > n:
         rest = y - products.dot(x, made)
-        squares = reduce.sum((rest * complex_ops.conj(rest)).real if np_dtype(rest).kind == "c" else rest * rest, dim=(0,))
+        squares = reduce.sum(
+            (rest * complex_ops.conj(rest)).real if np_dtype(rest).kind == "c" else rest * rest, dim=(0,)
+        )
         residuals = shape_ops.reshape(squares, shape=(1,) if y.ndim == 1 else squares.shape)
     return made, residuals, np.int32(rank), values
 
@@ -378,7 +388,7 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -
     return solve_api.tensorsolve(x, y)
 
 
-# ----- decompositions -------------------------------------------------------------------------------------------------------------
+# ----- decompositions -------------------------------------------------------------------------------------------------
 
 
 def cholesky(a: ArrayLike, /, *, upper: bool = False) -> Array:
@@ -405,7 +415,9 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     """
     t = _matrices(a)
     if mode == "raw":
-        raise ValueError("qr(mode='raw') gives LAPACK's reflectors, which have no rule here. Use mode='reduced', 'complete' or 'r'.")
+        raise ValueError(
+            "qr(mode='raw') gives LAPACK's reflectors, which have no rule here. Use mode='reduced', 'complete' or 'r'."
+        )
     if mode not in ("reduced", "complete", "r"):
         raise ValueError(f"Unrecognized mode {mode!r}. Choose 'reduced', 'complete' or 'r'.")
     found = decomposition.qr(t, mode)
@@ -508,7 +520,7 @@ def eigvalsh(a: ArrayLike, UPLO: str = "L") -> Array:
     return decomposition.eigvalsh(_matrices(a, square=True), _triangle(UPLO))
 
 
-# ----- numbers that describe a matrix ---------------------------------------------------------------------------------------------
+# ----- numbers that describe a matrix ---------------------------------------------------------------------------------
 
 
 @torch_names
@@ -524,7 +536,11 @@ def norm(x: ArrayLike, ord: float | str | None = None, axis: Axes = None, keepdi
     t = inexact(as_array(x))
     if axis is None and (ord is None or (ord in ("f", "fro") and t.ndim == 2) or (ord == 2 and t.ndim == 1)):
         return norm_api.vector_norm(t, 2, tuple(range(t.ndim)), keepdims)
-    dims = tuple(range(t.ndim)) if axis is None else tuple(one_axis(d, t.ndim) for d in (axis if isinstance(axis, tuple) else (axis,)))
+    dims = (
+        tuple(range(t.ndim))
+        if axis is None
+        else tuple(one_axis(d, t.ndim) for d in (axis if isinstance(axis, tuple) else (axis,)))
+    )
     if len(dims) == 1:
         if isinstance(ord, str):
             raise ValueError(f"Invalid norm order '{ord}' for vectors")
@@ -583,5 +599,9 @@ def matrix_rank(A: ArrayLike, tol: float | None = None, hermitian: bool = False,
     array(1)
     """
     return constant(
-        np.asarray(np.linalg.matrix_rank(values_of(A), plain(tol), hermitian, **({} if rtol is None else {"rtol": plain(rtol)})))
+        np.asarray(
+            np.linalg.matrix_rank(
+                values_of(A), plain(tol), hermitian, **({} if rtol is None else {"rtol": plain(rtol)})
+            )
+        )
     )

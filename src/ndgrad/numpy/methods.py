@@ -28,7 +28,13 @@ _FUNCTIONS = {
 
 
 def sort(
-    self: Array, axis: Axis = -1, kind: str | None = None, order: None = None, *, stable: bool | None = None, descending: bool = False
+    self: Array,
+    axis: Axis = -1,
+    kind: str | None = None,
+    order: None = None,
+    *,
+    stable: bool | None = None,
+    descending: bool = False,
 ) -> None:
     """Sort in place (torch's `sort` returns a sorted copy).
 

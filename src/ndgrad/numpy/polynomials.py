@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike
     from ndgrad.numpy._array import Array
 
-__all__ = ["poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval", "roots", "vander"]
+__all__ = [
+    "poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval", "roots", "vander",
+]  # fmt: skip
 
 
 def _coefficients(p: ArrayLike) -> Array:
@@ -31,7 +33,7 @@ def _coefficients(p: ArrayLike) -> Array:
     return shape_ops.reshape(t, shape=(1,)) if t.ndim == 0 else t
 
 
-# ----- arithmetic ----------------------------------------------------------------------------------------------------------
+# ----- arithmetic -----------------------------------------------------------------------------------------------------
 
 
 def _together(a1: ArrayLike, a2: ArrayLike) -> list[Array]:
@@ -105,7 +107,10 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Array:
     """
     c = _coefficients(p)
     if isinstance(x, np.poly1d):
-        raise TypeError("polyval() of a poly1d is their composition, which is a poly1d again. Use numpy.polyval on plain coefficients.")
+        raise TypeError(
+            "polyval() of a poly1d is their composition, which is a poly1d again. "
+            "Use numpy.polyval on plain coefficients."
+        )
     at = as_array(x)
     made: Any = arranged_like(at * 0, at)  # NumPy's zeros_like(x), whose memory order the result has
     for k in range(c.shape[0]):
@@ -113,7 +118,7 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Array:
     return made
 
 
-# ----- calculus ---------------------------------------------------------------------------------------------------------------
+# ----- calculus -------------------------------------------------------------------------------------------------------
 
 
 def polyder(p: ArrayLike, m: int = 1) -> Array:
@@ -152,7 +157,7 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     return c
 
 
-# ----- roots and fits ------------------------------------------------------------------------------------------------------------
+# ----- roots and fits -------------------------------------------------------------------------------------------------
 
 
 def poly(seq_of_zeros: ArrayLike) -> Array:
@@ -163,7 +168,8 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
     array([ 1.,  1., -2.])
     """
     zeros = _coefficients(seq_of_zeros)
-    # complex roots that carry a derivative make complex coefficients, pairs or not: a change of one root of a pair makes them complex
+    # complex roots that carry a derivative make complex coefficients, pairs or not: a change of one root of
+    # a pair makes them complex
     may_be_real = (zeros.ndim == 2 and np_dtype(zeros).kind != "c") or not at_stake(zeros)
     if zeros.ndim == 2 and zeros.shape[0] == zeros.shape[1] != 0:
         zeros = linalg.real_if_possible(zeros, linalg.eigvals(zeros))
@@ -197,7 +203,9 @@ def roots(p: ArrayLike) -> Array:
     n = c.shape[0] - 1
     if n == 0:
         return constant(np.zeros(zeros_at_origin))
-    companion = join.cat(shape_ops.reshape(-c[1:] / c[0], shape=(1, n)), constant(np.eye(n - 1, n, dtype=np_dtype(c))), dim=0)
+    companion = join.cat(
+        shape_ops.reshape(-c[1:] / c[0], shape=(1, n)), constant(np.eye(n - 1, n, dtype=np_dtype(c))), dim=0
+    )
     found = linalg.real_if_possible(companion, linalg.eigvals(companion))
     return join.cat(found, constant(np.zeros(zeros_at_origin, np_dtype(found))), dim=0)
 
@@ -253,7 +261,9 @@ def polyfit(
     if at.ndim != 1 or at.shape[0] == 0:
         raise TypeError("expected 1D vector for x, with an element at least")
     if values.ndim not in (1, 2) or values.shape[0] != at.shape[0]:
-        raise TypeError(f"expected x and y to have same length, and y 1D or 2D: their shapes are {at.shape} and {values.shape}")
+        raise TypeError(
+            f"expected x and y to have same length, and y 1D or 2D: their shapes are {at.shape} and {values.shape}"
+        )
     rcond = len(at) * finfo(np_dtype(at)).eps if rcond is None else rcond
     matrix, right = vander(at, order), values
     if w is not None:

@@ -12,7 +12,18 @@ from ndgrad.api import product as _product
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.layout import is_view_of
 from ndgrad.autograd.variable import np_dtype
-from ndgrad.numpy.coercion import arranged, broadcast, deliver, flat, moved, one_axis, operands, order_like, plain, with_dtype
+from ndgrad.numpy.coercion import (
+    arranged,
+    broadcast,
+    deliver,
+    flat,
+    moved,
+    one_axis,
+    operands,
+    order_like,
+    plain,
+    with_dtype,
+)
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import join
 from ndgrad.ops import product as ops
@@ -117,7 +128,9 @@ def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: i
     x, y = operands(a, b)
     x, y = moved(x, axisa, -1), moved(y, axisb, -1)
     if x.shape[-1] not in (2, 3) or y.shape[-1] not in (2, 3):
-        raise ValueError(f"incompatible dimensions for cross product (dimension must be 2 or 3), got {x.shape[-1]} and {y.shape[-1]}")
+        raise ValueError(
+            f"incompatible dimensions for cross product (dimension must be 2 or 3), got {x.shape[-1]} and {y.shape[-1]}"
+        )
     if x.shape[-1] == y.shape[-1] == 2:
         return arranged(x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0])
     shape = np.broadcast_shapes(x.shape[:-1], y.shape[:-1])
@@ -172,7 +185,8 @@ def _einsum_order(args: tuple[Any, ...], values: list[Array], order: str, optimi
         if by_lists:
             pairs = zip(corners, args[1::2], strict=False)
             asked = (*(item for pair in pairs for item in pair), *args[len(args) // 2 * 2 :])
-        found = _orders[key] = order_like(np.einsum(*asked, order=order, optimize=optimize))  # type: ignore[call-overload]  # a literal order
+        # a literal order
+        found = _orders[key] = order_like(np.einsum(*asked, order=order, optimize=optimize))  # type: ignore[call-overload]
     return found
 
 

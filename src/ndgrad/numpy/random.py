@@ -1,8 +1,8 @@
 """`numpy.random` with Arrays: NumPy's generators draw, the results are Arrays.
 
-Draws from families that a shift and a scale make of one standard distribution are differentiable in these parameters: the standard
-number is drawn, then shifted and scaled, which for one seed gives the numbers that NumPy gives. A parameter that requires grad in any
-other distribution is refused, since its draws have no derivative there.
+Draws from families that a shift and a scale make of one standard distribution are differentiable in these parameters:
+the standard number is drawn, then shifted and scaled, which for one seed gives the numbers that NumPy gives. A
+parameter that requires grad in any other distribution is refused, since its draws have no derivative there.
 """
 
 from __future__ import annotations
@@ -23,22 +23,55 @@ if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike, Shape
 
 BitGenerator, SeedSequence = np.random.BitGenerator, np.random.SeedSequence
-MT19937, PCG64, PCG64DXSM, Philox, SFC64 = (getattr(np.random, n) for n in ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"))
+MT19937, PCG64, PCG64DXSM, Philox, SFC64 = (
+    getattr(np.random, n) for n in ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
+)
 
-# ----- shift and scale -----------------------------------------------------------------------------------------------------
+# ----- shift and scale ------------------------------------------------------------------------------------------------
 
-#: Distribution -> names of its parameters with defaults, and the draw from the standard numbers `z` of the same distribution.
+#: Distribution -> names of its parameters with defaults, and the draw from the standard numbers `z`
+#: of the same distribution.
 _SCALED: dict[str, tuple[dict[str, Any], Callable[..., Any], Callable[..., Any]]] = {
     name: (parameters, standard, formula)
     for name, parameters, standard, formula in (
-        ("normal", {"loc": 0.0, "scale": 1.0}, lambda r, n: r.normal(0.0, 1.0, n), lambda z, loc, scale: loc + scale * z),
-        ("uniform", {"low": 0.0, "high": 1.0}, lambda r, n: r.uniform(0.0, 1.0, n), lambda z, low, high: low + (high - low) * z),
+        (
+            "normal",
+            {"loc": 0.0, "scale": 1.0},
+            lambda r, n: r.normal(0.0, 1.0, n),
+            lambda z, loc, scale: loc + scale * z,
+        ),
+        (
+            "uniform",
+            {"low": 0.0, "high": 1.0},
+            lambda r, n: r.uniform(0.0, 1.0, n),
+            lambda z, low, high: low + (high - low) * z,
+        ),
         ("exponential", {"scale": 1.0}, lambda r, n: r.exponential(1.0, n), lambda z, scale: scale * z),
-        ("laplace", {"loc": 0.0, "scale": 1.0}, lambda r, n: r.laplace(0.0, 1.0, n), lambda z, loc, scale: loc + scale * z),
-        ("logistic", {"loc": 0.0, "scale": 1.0}, lambda r, n: r.logistic(0.0, 1.0, n), lambda z, loc, scale: loc + scale * z),
-        ("gumbel", {"loc": 0.0, "scale": 1.0}, lambda r, n: r.gumbel(0.0, 1.0, n), lambda z, loc, scale: loc + scale * z),
+        (
+            "laplace",
+            {"loc": 0.0, "scale": 1.0},
+            lambda r, n: r.laplace(0.0, 1.0, n),
+            lambda z, loc, scale: loc + scale * z,
+        ),
+        (
+            "logistic",
+            {"loc": 0.0, "scale": 1.0},
+            lambda r, n: r.logistic(0.0, 1.0, n),
+            lambda z, loc, scale: loc + scale * z,
+        ),
+        (
+            "gumbel",
+            {"loc": 0.0, "scale": 1.0},
+            lambda r, n: r.gumbel(0.0, 1.0, n),
+            lambda z, loc, scale: loc + scale * z,
+        ),
         ("rayleigh", {"scale": 1.0}, lambda r, n: r.rayleigh(1.0, n), lambda z, scale: scale * z),
-        ("lognormal", {"mean": 0.0, "sigma": 1.0}, lambda r, n: r.normal(0.0, 1.0, n), lambda z, mean, sigma: np.exp(mean + sigma * z)),
+        (
+            "lognormal",
+            {"mean": 0.0, "sigma": 1.0},
+            lambda r, n: r.normal(0.0, 1.0, n),
+            lambda z, mean, sigma: np.exp(mean + sigma * z),
+        ),
     )
 }
 
@@ -49,8 +82,8 @@ def _draw(source: Any, name: str, args: tuple[Any, ...], options: dict[str, Any]
         return as_arrays(getattr(source, name)(*plain(args), **plain(options)))
     if name not in _SCALED:
         raise TypeError(
-            f"random.{name}(): a parameter requires grad, and draws from this distribution have no derivative in it. Draw from one that a "
-            f"shift and a scale make ({', '.join(_SCALED)}), or detach the parameter."
+            f"random.{name}(): a parameter requires grad, and draws from this distribution have no derivative in it. "
+            f"Draw from one that a shift and a scale make ({', '.join(_SCALED)}), or detach the parameter."
         )
     parameters, standard, formula = _SCALED[name]
     given = dict(zip((*parameters, "size"), args, strict=False)) | options
@@ -71,7 +104,8 @@ def _reorder(source: Any, x: Any, shuffle: Callable[[Any], None]) -> None:
 
 
 class Draws(Protocol):
-    """A distribution: its parameters and `size`, by position or by name, as in NumPy; a single number where no size is given."""
+    """A distribution: its parameters and `size`, by position or by name, as in NumPy; a single number
+    where no size is given."""
 
     def __call__(self, *parameters: Any, **options: Any) -> Array: ...
 
@@ -82,7 +116,10 @@ def _draws(name: str, sentence: str, arguments: str, shape: str = "(4,)", source
     def method(self: _Source, *args: Any, **options: Any) -> Any:
         return _draw(self._numpy, name, args, options)
 
-    method.__name__, method.__qualname__ = name, f"{'Generator' if source == 'default_rng(0)' else 'RandomState'}.{name}"
+    method.__name__, method.__qualname__ = (
+        name,
+        f"{'Generator' if source == 'default_rng(0)' else 'RandomState'}.{name}",
+    )
     example = f">>> np.random.{source}.{name}({arguments}).shape\n{shape}"
     method.__doc__ = f"{sentence}\n\n>>> import ndgrad.numpy as np\n{example}\n"
     return method
@@ -123,7 +160,10 @@ class _Source:
         "multinomial", "How often each of several outcomes occurs in n trials.", "10, [0.5, 0.5], 4", "(4, 2)"
     )
     multivariate_normal = _draws(
-        "multivariate_normal", "Vectors of normal numbers with given means and covariances.", "[0.0, 0.0], np.eye(2), 4", "(4, 2)"
+        "multivariate_normal",
+        "Vectors of normal numbers with given means and covariances.",
+        "[0.0, 0.0], np.eye(2), 4",
+        "(4, 2)",
     )
     negative_binomial = _draws("negative_binomial", "How many trials fail before n succeed.", "3, 0.5, 4")
     noncentral_chisquare = _draws(
@@ -198,10 +238,18 @@ class Generator(_Source):
     permuted = _draws("permuted", "A copy in which each line along an axis is shuffled by itself.", "np.arange(4)")
 
     def __init__(self, bit_generator: np.random.BitGenerator | np.random.Generator) -> None:
-        self._numpy = bit_generator if isinstance(bit_generator, np.random.Generator) else np.random.Generator(bit_generator)
+        self._numpy = (
+            bit_generator if isinstance(bit_generator, np.random.Generator) else np.random.Generator(bit_generator)
+        )
 
     def choice(
-        self, a: ArrayLike, size: Shape | None = None, replace: bool = True, p: ArrayLike | None = None, axis: int = 0, shuffle: bool = True
+        self,
+        a: ArrayLike,
+        size: Shape | None = None,
+        replace: bool = True,
+        p: ArrayLike | None = None,
+        axis: int = 0,
+        shuffle: bool = True,
     ) -> Array:
         """Elements picked at random, which keep their gradients; the probabilities have none.
 
@@ -209,7 +257,9 @@ class Generator(_Source):
         >>> np.random.default_rng(0).choice(np.array([1.0, 2.0]), 3)
         array([2., 2., 2.])
         """
-        places = self._numpy.choice(a if np.ndim(a) == 0 else np.shape(a)[axis], plain(size), replace, plain(_constant_only(p)), 0, shuffle)
+        places = self._numpy.choice(
+            a if np.ndim(a) == 0 else np.shape(a)[axis], plain(size), replace, plain(_constant_only(p)), 0, shuffle
+        )
         return _picked(a, places, axis)
 
     def spawn(self, n_children: int) -> list[Generator]:
@@ -232,7 +282,9 @@ class Generator(_Source):
 
 def _constant_only(p: ArrayLike | None) -> ArrayLike | None:
     if at_stake(p):
-        raise TypeError("random.choice(): the probabilities require grad, and a pick has no derivative in them. Detach them.")
+        raise TypeError(
+            "random.choice(): the probabilities require grad, and a pick has no derivative in them. Detach them."
+        )
     return p
 
 
@@ -264,7 +316,7 @@ def default_rng(seed: Any = None) -> Generator:
     return Generator(np.random.default_rng(seed._numpy if isinstance(seed, RandomState) else plain(seed)))
 
 
-# ----- the functions of the module, which draw from NumPy's global state ---------------------------------------------------------
+# ----- the functions of the module, which draw from NumPy's global state ----------------------------------------------
 
 
 class RandomState(_Source):
@@ -324,14 +376,18 @@ class RandomState(_Source):
         """
         self._numpy.set_state(state)
 
-    def choice(self, a: ArrayLike, size: Shape | None = None, replace: bool = True, p: ArrayLike | None = None) -> Array:
+    def choice(
+        self, a: ArrayLike, size: Shape | None = None, replace: bool = True, p: ArrayLike | None = None
+    ) -> Array:
         """Elements picked at random, which keep their gradients; the probabilities have none.
 
         >>> import ndgrad.numpy as np
         >>> np.random.RandomState(0).choice(np.array([1.0, 2.0]), 3)
         array([1., 2., 2.])
         """
-        places = self._numpy.choice(a if np.ndim(a) == 0 else np.shape(a)[0], plain(size), replace, plain(_constant_only(p)))
+        places = self._numpy.choice(
+            a if np.ndim(a) == 0 else np.shape(a)[0], plain(size), replace, plain(_constant_only(p))
+        )
         return _picked(a, places, 0)
 
 
@@ -355,6 +411,7 @@ set_state = _global.set_state
 ranf = sample = random_sample
 
 _OWN = (
-    "BitGenerator", "Generator", "MT19937", "PCG64", "PCG64DXSM", "Philox", "RandomState", "SFC64", "SeedSequence", "default_rng",
+    "BitGenerator", "Generator", "MT19937", "PCG64", "PCG64DXSM", "Philox", "RandomState", "SFC64", "SeedSequence",
+    "default_rng",
 )  # fmt: skip
 __all__ = sorted({*_OWN, *np.random.__all__})

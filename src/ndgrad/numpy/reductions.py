@@ -1,7 +1,8 @@
-"""Reductions along axes, with NumPy's signatures: sums, products, means, deviations, extremes, and their kin that skip NaN.
+"""Reductions along axes, with NumPy's signatures: sums, products, means, deviations, extremes,
+and their kin that skip NaN.
 
-Sums, products and extremes are the `reduce` of their ufuncs, as in NumPy, so `initial=` and `where=` mean the same in both. Skipping
-NaN means replacing it by what changes nothing; the replaced elements get a gradient of exactly zero.
+Sums, products and extremes are the `reduce` of their ufuncs, as in NumPy, so `initial=` and `where=` mean the same in
+both. Skipping NaN means replacing it by what changes nothing; the replaced elements get a gradient of exactly zero.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ if TYPE_CHECKING:
     from ndgrad.numpy._array import Array
 
 __all__ = [
-    "all", "amax", "amin", "any", "argmax", "argmin", "average", "count_nonzero", "cumprod", "cumsum", "cumulative_prod",
-    "cumulative_sum", "max", "mean", "min", "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin",
-    "nanprod", "nanstd", "nansum", "nanvar", "prod", "ptp", "std", "sum", "var",
+    "all", "amax", "amin", "any", "argmax", "argmin", "average", "count_nonzero", "cumprod", "cumsum",
+    "cumulative_prod", "cumulative_sum", "max", "mean", "min", "nanargmax", "nanargmin", "nancumprod", "nancumsum",
+    "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "prod", "ptp", "std", "sum", "var",
 ]  # fmt: skip
 
 
@@ -159,7 +160,7 @@ def count_nonzero(a: ArrayLike, axis: Axes = None, *, keepdims: bool = False) ->
     return ops.count_nonzero(t, dim=many_axes(axis, t.ndim), keepdim=keepdims)
 
 
-# ----- places ----------------------------------------------------------------------------------------------------------
+# ----- places ---------------------------------------------------------------------------------------------------------
 
 
 def argmax(a: ArrayLike, axis: Axis = None, out: Out = None, *, keepdims: bool = NO_VALUE) -> Array:
@@ -218,7 +219,7 @@ def _without_nan(name: str, a: ArrayLike, axis: Axes, instead: float) -> Array:
     return selection.where(comparison.isnan(t), instead, t)
 
 
-# ----- means and deviations ----------------------------------------------------------------------------------------------
+# ----- means and deviations -------------------------------------------------------------------------------------------
 
 
 def mean(
@@ -234,7 +235,9 @@ def mean(
     t = inexact(as_array(a), dtype)
     dims = many_axes(axis, t.ndim)
     if where is not True:
-        return deliver("mean", sum(t, dims, keepdims=keepdims, where=where) / _count(t, dims, _kept(keepdims), where), out)
+        return deliver(
+            "mean", sum(t, dims, keepdims=keepdims, where=where) / _count(t, dims, _kept(keepdims), where), out
+        )
     whole = len(dims) == t.ndim and not _kept(keepdims)
     return deliver("mean", ops.mean_all(t) if whole else ops.mean(t, dim=dims, keepdim=_kept(keepdims)), out)
 
@@ -306,7 +309,8 @@ def _variance(
 
 
 def _root(variance: Array) -> Array:
-    """The square root, with slope 0 where there is no spread: of a single number, too, the deviation is 0 wherever it lies."""
+    """The square root, with slope 0 where there is no spread: of a single number, too, the deviation
+    is 0 wherever it lies."""
     flat = variance == 0
     return selection.where(flat, 0.0, arithmetic.sqrt(selection.where(flat, 1.0, variance)))
 
@@ -343,7 +347,9 @@ def average(
         if axis is None:
             raise TypeError("Axis must be specified when shapes of a and weights differ.")
         if w.shape != tuple(t.shape[d] for d in dims):
-            raise ValueError(f"Shape of weights {w.shape} must be consistent with shape of a {t.shape} along specified axis {axis}.")
+            raise ValueError(
+                f"Shape of weights {w.shape} must be consistent with shape of a {t.shape} along specified axis {axis}."
+            )
         order = np.argsort(dims)
         placed = [1] * t.ndim
         for d in dims:
@@ -358,7 +364,7 @@ def average(
     return (result, broadcast(total, result.shape)) if returned else result
 
 
-# ----- running sums and products ---------------------------------------------------------------------------------------------
+# ----- running sums and products --------------------------------------------------------------------------------------
 
 
 def cumsum(a: ArrayLike, axis: Axis = None, dtype: Dtype = None, out: Out = None) -> Array:
@@ -412,7 +418,8 @@ def _cumulative(
     if axis is None:
         if t.ndim > 1:
             raise ValueError(
-                f"For arrays which have more than one dimension ``axis`` argument is required, and {name}() got shape {t.shape}."
+                "For arrays which have more than one dimension ``axis`` argument is required, "
+                f"and {name}() got shape {t.shape}."
             )
         axis = 0
     t = flat(t) if t.ndim == 0 else t
@@ -420,12 +427,13 @@ def _cumulative(
     made = accumulate(ufunc, t, axis, dtype)
     if include_initial:
         ends = (*t.shape[:axis], 1, *t.shape[axis + 1 :])
-        first = np.full_like(sample_of(made), ufunc.identity, shape=ends)  # in its memory order, which is then that of both
+        # in its memory order, which is then that of both
+        first = np.full_like(sample_of(made), ufunc.identity, shape=ends)
         made = join.cat(constant(first), made, dim=axis)
     return deliver(name, made, out)
 
 
-# ----- without NaN -------------------------------------------------------------------------------------------------------------
+# ----- without NaN ----------------------------------------------------------------------------------------------------
 
 
 def _filled(a: ArrayLike, instead: float) -> tuple[Array, Array | None]:

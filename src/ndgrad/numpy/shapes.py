@@ -1,4 +1,5 @@
-"""Shapes: views and copies with other axes, NumPy's signatures. What is a view in NumPy is a differentiable view here."""
+"""Shapes: views and copies with other axes, NumPy's signatures. What is a view in NumPy is a
+differentiable view here."""
 
 from __future__ import annotations
 
@@ -49,10 +50,10 @@ triangle_api: Any = _triangle
 as_strided_by_elements: Any = _as_strided
 
 __all__ = [
-    "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to", "copy", "diag", "diagflat",
-    "diagonal", "dsplit", "expand_dims", "flip", "fliplr", "flipud", "hsplit", "matrix_transpose", "moveaxis", "permute_dims",
-    "ravel", "repeat", "reshape", "resize", "roll", "rollaxis", "rot90", "split", "squeeze", "swapaxes", "tile", "trace",
-    "transpose", "tril", "trim_zeros", "triu", "unstack", "vsplit",
+    "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to", "copy", "diag",
+    "diagflat", "diagonal", "dsplit", "expand_dims", "flip", "fliplr", "flipud", "hsplit", "matrix_transpose",
+    "moveaxis", "permute_dims", "ravel", "repeat", "reshape", "resize", "roll", "rollaxis", "rot90", "split", "squeeze",
+    "swapaxes", "tile", "trace", "transpose", "tril", "trim_zeros", "triu", "unstack", "vsplit",
 ]  # fmt: skip
 
 #: How an array is cut: the number of pieces, or the places of the cuts.
@@ -99,8 +100,8 @@ def ravel(a: ArrayLike, order: str = "C") -> Array:
 
 
 def _iterated(strides: tuple[int, ...]) -> tuple[int, ...]:
-    """The dimensions, from the slowest to the fastest, in the order in which NumPy's iterators go through an array: by their strides, but
-    a stride of 0 (of a broadcast dimension) is no reason to move."""
+    """The dimensions, from the slowest to the fastest, in the order in which NumPy's iterators go through an array: by
+    their strides, but a stride of 0 (of a broadcast dimension) is no reason to move."""
     order: list[int] = []  # from the fastest to the slowest
     for d in reversed(range(len(strides))):
         place = len(order)
@@ -125,7 +126,9 @@ def squeeze(a: ArrayLike, axis: Axes = None) -> Array:
     dims = [d for d, n in enumerate(t.shape) if n == 1] if axis is None else list(many_axes(axis, t.ndim))
     for d in dims:
         if t.shape[d] != 1:
-            raise ValueError(f"cannot select an axis to squeeze out which has size not equal to one (axis {d} of shape {t.shape})")
+            raise ValueError(
+                f"cannot select an axis to squeeze out which has size not equal to one (axis {d} of shape {t.shape})"
+            )
     return ops.reshape(t, shape=tuple(n for d, n in enumerate(t.shape) if d not in dims))
 
 
@@ -225,7 +228,8 @@ def broadcast_to(array: ArrayLike, shape: Shape, subok: bool = False) -> Array:
     wanted = tuple(operator.index(n) for n in shape) if isinstance(shape, Sequence) else (operator.index(shape),)
     if np.broadcast_shapes(t.shape, wanted) != wanted:
         raise ValueError(
-            f"operands could not be broadcast together with remapped shapes [original->remapped]: {t.shape} and requested shape {wanted}"
+            "operands could not be broadcast together with remapped shapes [original->remapped]: "
+            f"{t.shape} and requested shape {wanted}"
         )
     return broadcast(t, wanted)
 
@@ -252,7 +256,7 @@ def copy(a: ArrayLike, order: str = "K", subok: bool = False) -> Array:
     return as_array(a).copy(order)
 
 
-# ----- another order of axes ---------------------------------------------------------------------------------------------
+# ----- another order of axes ------------------------------------------------------------------------------------------
 
 
 def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
@@ -323,12 +327,14 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     t = as_array(a)
     axis = one_axis(axis, t.ndim)
     if not -t.ndim <= start <= t.ndim:
-        raise np.exceptions.AxisError(f"'start' arg requires {-t.ndim} <= start < {t.ndim + 1}, but {start} was passed in")
+        raise np.exceptions.AxisError(
+            f"'start' arg requires {-t.ndim} <= start < {t.ndim + 1}, but {start} was passed in"
+        )
     start += t.ndim if start < 0 else 0
     return moved(t, axis, start - (axis < start)) if t.ndim else t
 
 
-# ----- flips, rolls, repeats -----------------------------------------------------------------------------------------------
+# ----- flips, rolls, repeats ------------------------------------------------------------------------------------------
 
 
 def flip(m: ArrayLike, axis: Axes = None) -> Array:
@@ -404,10 +410,17 @@ def roll(a: ArrayLike, shift: int | Sequence[int], axis: Axes = None) -> Array:
         return ops.reshape(rearrange.roll(line, int(np.sum(shifts)), 0), shape=t.shape)
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
     dims = [one_axis(d, t.ndim) for d in axes]
-    shifts = [int(s) for s in np.broadcast_to(np.asarray(plain_ints(shift)), (len(dims),) if np.ndim(shift) == 0 else np.shape(shift))]
+    shifts = [
+        int(s)
+        for s in np.broadcast_to(
+            np.asarray(plain_ints(shift)), (len(dims),) if np.ndim(shift) == 0 else np.shape(shift)
+        )
+    ]
     dims = dims * len(shifts) if len(dims) == 1 else dims
     if len(dims) != len(shifts):
-        raise ValueError(f"roll(): {len(shifts)} shifts for {len(dims)} axes. Give one shift for all axes, or one for each.")
+        raise ValueError(
+            f"roll(): {len(shifts)} shifts for {len(dims)} axes. Give one shift for all axes, or one for each."
+        )
     for d, s in zip(dims, shifts, strict=True):
         t = rearrange.roll(t, s, d)
     return t
@@ -450,7 +463,7 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
     return rearrange_ops.repeat_interleave(t, repeats=repeats, dim=axis)
 
 
-# ----- pieces ------------------------------------------------------------------------------------------------------------------
+# ----- pieces ---------------------------------------------------------------------------------------------------------
 
 
 def array_split(ary: ArrayLike, indices_or_sections: Sections, axis: int = 0) -> list[Array]:
@@ -488,7 +501,10 @@ def split(ary: ArrayLike, indices_or_sections: Sections, axis: int = 0) -> list[
         and not np.ndim(indices_or_sections)
         and t.shape[one_axis(axis, t.ndim)] % operator.index(indices_or_sections)
     ):
-        raise ValueError(f"array split does not result in an equal division (shape {t.shape}, axis {axis}, {indices_or_sections} sections)")
+        raise ValueError(
+            f"array split does not result in an equal division (shape {t.shape}, axis {axis}, "
+            f"{indices_or_sections} sections)"
+        )
     return array_split(t, indices_or_sections, axis)
 
 
@@ -550,14 +566,18 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Axes = None) -> Array:
         raise ValueError(f"unexpected character(s) in `trim`: {trim!r}")
     cut = [slice(None)] * t.ndim
     for d in dims:
-        first, last = (nonzero[:, d].min(), nonzero[:, d].max() + 1) if len(nonzero) else (t.shape[d], t.shape[d] if trim == "f" else 0)
+        first, last = (
+            (nonzero[:, d].min(), nonzero[:, d].max() + 1)
+            if len(nonzero)
+            else (t.shape[d], t.shape[d] if trim == "f" else 0)
+        )
         if not len(nonzero) and trim != "f":
             first = 0
         cut[d] = slice(int(first) if "f" in trim else 0, int(last) if "b" in trim else t.shape[d])
     return t[tuple(cut)]
 
 
-# ----- diagonals and triangles -------------------------------------------------------------------------------------------------
+# ----- diagonals and triangles ----------------------------------------------------------------------------------------
 
 
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
@@ -636,7 +656,7 @@ def _square_part(m: ArrayLike) -> Array:
     return broadcast(t, (t.size, t.size)) if t.ndim == 1 else t
 
 
-# ----- windows -------------------------------------------------------------------------------------------------------------------
+# ----- windows --------------------------------------------------------------------------------------------------------
 
 
 def sliding_window_view(
@@ -656,15 +676,20 @@ def sliding_window_view(
         dims: tuple[int, ...] = tuple(range(t.ndim))
         if len(widths) != t.ndim:
             raise ValueError(
-                f"Since axis is None, must provide window_shape for all dimensions of `x`; got {len(widths)} and ndim {t.ndim}."
+                "Since axis is None, must provide window_shape for all dimensions of `x`; "
+                f"got {len(widths)} and ndim {t.ndim}."
             )
     else:
         dims = tuple(one_axis(d, t.ndim) for d in (axis if isinstance(axis, (tuple, list)) else (axis,)))
         if len(widths) != len(dims):
-            raise ValueError(f"Must provide matching length window_shape and axis; got {len(widths)} and {len(dims)} elements.")
+            raise ValueError(
+                f"Must provide matching length window_shape and axis; got {len(widths)} and {len(dims)} elements."
+            )
     for d, width in zip(dims, widths, strict=True):
         if not 0 <= operator.index(width) <= t.shape[d]:
-            raise ValueError(f"window shape cannot be larger than input array shape (width {width}, axis {d} of shape {t.shape})")
+            raise ValueError(
+                f"window shape cannot be larger than input array shape (width {width}, axis {d} of shape {t.shape})"
+            )
         t = window.unfold(t, dim=d, width=operator.index(width), step=1)
     return t
 

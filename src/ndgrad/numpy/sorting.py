@@ -1,5 +1,5 @@
-"""Sorting, searching and sets. Sorted, unique or common values are elements picked from the input, so they carry its gradient;
-the places at which they stand do not.
+"""Sorting, searching and sets. Sorted, unique or common values are elements picked from the input, so they carry its
+gradient; the places at which they stand do not.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ if TYPE_CHECKING:
 order_api: Any = _order
 
 __all__ = [
-    "argpartition", "argsort", "digitize", "in1d", "intersect1d", "isin", "lexsort", "partition", "searchsorted", "setdiff1d",
-    "setxor1d", "sort", "sort_complex", "union1d", "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values",
+    "argpartition", "argsort", "digitize", "in1d", "intersect1d", "isin", "lexsort", "partition", "searchsorted",
+    "setdiff1d", "setxor1d", "sort", "sort_complex", "union1d", "unique", "unique_all", "unique_counts",
+    "unique_inverse", "unique_values",
 ]  # fmt: skip
 
-# ----- order -------------------------------------------------------------------------------------------------------------
+# ----- order ----------------------------------------------------------------------------------------------------------
 
 
 def _no_fields(name: str, order: object) -> None:
@@ -99,7 +100,9 @@ def sort_complex(a: ArrayLike) -> Array:
     """
     t = sort(a, -1)
     kind, size = np_dtype(t).kind, np_dtype(t).itemsize
-    return t if kind == "c" else with_dtype(t, np.complex64 if size <= 2 or (kind == "f" and size == 4) else np.complex128)
+    return (
+        t if kind == "c" else with_dtype(t, np.complex64 if size <= 2 or (kind == "f" and size == 4) else np.complex128)
+    )
 
 
 def partition(
@@ -154,7 +157,9 @@ def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLi
     """
     line, values = operands(a, v)
     if line.ndim != 1:
-        raise ValueError(f"object of too small depth for desired array: searchsorted() takes a line, and got shape {line.shape}")
+        raise ValueError(
+            f"object of too small depth for desired array: searchsorted() takes a line, and got shape {line.shape}"
+        )
     return order_api.searchsorted(line, values, side=side, sorter=None if sorter is None else as_array(sorter))
 
 
@@ -168,7 +173,7 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
     return constant(np.asarray(np.digitize(plain(x), plain(bins), right)))
 
 
-# ----- unique values -------------------------------------------------------------------------------------------------------
+# ----- unique values --------------------------------------------------------------------------------------------------
 
 
 @overload
@@ -202,14 +207,18 @@ def unique(
     (array([1., 2.]), array([1, 2]))
     """
     t = as_array(ar)
-    found = np.unique(values_of(t), True, return_inverse, return_counts, axis, equal_nan=equal_nan)  # type: ignore[call-overload]  # NumPy's stubs list no call with flags that are not literal
+    # NumPy's stubs list no call with flags that are not literal
+    found = np.unique(values_of(t), True, return_inverse, return_counts, axis, equal_nan=equal_nan)  # type: ignore[call-overload]
     values = flat(t)[found[1]] if axis is None else taken(t, one_axis(axis, t.ndim), found[1])
-    extras = [constant(f) for wanted, f in zip((return_index, *(True,) * (len(found) - 2)), found[1:], strict=True) if wanted]
+    extras = [
+        constant(f) for wanted, f in zip((return_index, *(True,) * (len(found) - 2)), found[1:], strict=True) if wanted
+    ]
     return (values, *extras) if extras else values
 
 
 class UniqueAllResult(NamedTuple):
-    """Unique values, the places of the first of each, for each element the place of its value, and how often each occurs."""
+    """Unique values, the places of the first of each, for each element the place of its value, and
+    how often each occurs."""
 
     values: Array
     indices: Array
@@ -287,7 +296,7 @@ def unique_values(x: ArrayLike) -> Array:
     return _unique("unique_values", x)[0]
 
 
-# ----- sets ------------------------------------------------------------------------------------------------------------------
+# ----- sets -----------------------------------------------------------------------------------------------------------
 
 
 def isin(

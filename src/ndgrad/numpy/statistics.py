@@ -1,7 +1,8 @@
 """Order statistics, covariances and histograms.
 
-A quantile lies between two neighbours of the sorted sample. Where exactly, for each of NumPy's methods, NumPy is asked itself: the
-quantile of 0, 1, ..., n-1 is the fractional rank. So every method is there, and gradients go to the two neighbours.
+A quantile lies between two neighbours of the sorted sample. Where exactly, for each of NumPy's methods, NumPy
+is asked itself: the quantile of 0, 1, ..., n-1 is the fractional rank. So every method is there, and gradients
+go to the two neighbours.
 """
 
 from __future__ import annotations
@@ -48,11 +49,11 @@ if TYPE_CHECKING:
 statistics_api: Any = _statistics
 
 __all__ = [
-    "bincount", "corrcoef", "cov", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "median", "nanmedian",
-    "nanpercentile", "nanquantile", "percentile", "quantile",
+    "bincount", "corrcoef", "cov", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "median",
+    "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile",
 ]  # fmt: skip
 
-# ----- quantiles -----------------------------------------------------------------------------------------------------------
+# ----- quantiles ------------------------------------------------------------------------------------------------------
 
 #: How fast the rank grows with q, from the number of elements; other methods step.
 _RANK_SLOPES: dict[str, Callable[[float], float]] = {
@@ -80,7 +81,9 @@ def quantile(
     >>> x.grad
     array([0. , 0.5, 0.5])
     """
-    return deliver("quantile", _quantile("quantile", a, as_array(q), axis, interpolation or method, keepdims, weights, False), out)
+    return deliver(
+        "quantile", _quantile("quantile", a, as_array(q), axis, interpolation or method, keepdims, weights, False), out
+    )
 
 
 def percentile(
@@ -95,7 +98,9 @@ def percentile(
     array(2.)
     """
     return deliver(
-        "percentile", _quantile("percentile", a, as_array(q) / 100, axis, interpolation or method, keepdims, weights, False), out
+        "percentile",
+        _quantile("percentile", a, as_array(q) / 100, axis, interpolation or method, keepdims, weights, False),
+        out,
     )
 
 
@@ -111,7 +116,9 @@ def nanquantile(
     array(2.5)
     """
     keep = keepdims is not NO_VALUE and bool(keepdims)
-    return deliver("nanquantile", _quantile("nanquantile", a, as_array(q), axis, interpolation or method, keep, weights, True), out)
+    return deliver(
+        "nanquantile", _quantile("nanquantile", a, as_array(q), axis, interpolation or method, keep, weights, True), out
+    )
 
 
 def nanpercentile(
@@ -127,7 +134,9 @@ def nanpercentile(
     """
     keep = keepdims is not NO_VALUE and bool(keepdims)
     return deliver(
-        "nanpercentile", _quantile("nanpercentile", a, as_array(q) / 100, axis, interpolation or method, keep, weights, True), out
+        "nanpercentile",
+        _quantile("nanpercentile", a, as_array(q) / 100, axis, interpolation or method, keep, weights, True),
+        out,
     )
 
 
@@ -141,9 +150,10 @@ def _quantile(
     t = t if method in _STEPS and np_dtype(t).kind in "iu" else inexact(t)
     chosen = np.asarray(values_of(q), float)
     if ((chosen < 0) | (chosen > 1)).any():
-        raise ValueError(
-            f"{name}(): {'Percentiles must be in the range [0, 100]' if 'percent' in name else 'Quantiles must be in the range [0, 1]'}"
-        )
+        allowed = "Percentiles must be in the range [0, 100]"
+        if "percent" not in name:
+            allowed = "Quantiles must be in the range [0, 1]"
+        raise ValueError(f"{name}(): {allowed}")
     dims = many_axes(axis, t.ndim)
     lines = joined(t, dims)
     if weights is not None:
@@ -167,18 +177,25 @@ def _ranks(ranked: Array, q: NDArray[Any], method: str) -> tuple[NDArray[Any], N
     """The fractional ranks of the quantiles, which all lines have in common, and how many elements a line has."""
     n = ranked.shape[-1]
     if n == 0:
-        raise IndexError(f"quantiles of nothing: a line of the array has no elements (shape {ranked.shape}). Look at its size first.")
-    ranks = np.quantile(np.arange(n, dtype=float), q, method=method)  # type: ignore[call-overload]  # the stubs want a literal method
+        raise IndexError(
+            f"quantiles of nothing: a line of the array has no elements (shape {ranked.shape}). Look at its size first."
+        )
+    # the stubs want a literal method
+    ranks = np.quantile(np.arange(n, dtype=float), q, method=method)  # type: ignore[call-overload]
     return ranks, np.asarray(float(n))
 
 
 def _ranks_without_nan(ranked: Array, q: NDArray[Any], method: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """As `_ranks`, for every line, of which the elements that are not NaN count; the number is NaN where there are none."""
+    """As `_ranks`, for every line, of which the elements that are not NaN count; the number is
+    NaN where there are none."""
     values = values_of(ranked)
-    counts = values.shape[-1] - (np.isnan(values).sum(axis=-1) if is_floating(values.dtype) else np.zeros(values.shape[:-1], int))
+    counts = values.shape[-1] - (
+        np.isnan(values).sum(axis=-1) if is_floating(values.dtype) else np.zeros(values.shape[:-1], int)
+    )
     ranks = np.zeros((*counts.shape, len(q)))
     for count in np.unique(counts[counts > 0]):
-        ranks[counts == count] = np.quantile(np.arange(count, dtype=float), q, method=method)  # type: ignore[call-overload]  # the stubs want a literal method
+        # the stubs want a literal method
+        ranks[counts == count] = np.quantile(np.arange(count, dtype=float), q, method=method)  # type: ignore[call-overload]
     return ranks, np.where(counts == 0, np.nan, counts.astype(float))
 
 
@@ -190,11 +207,14 @@ def _weighted_ranks(
     if w.shape != t.shape:
         if len(dims) != 1 or w.shape != (t.shape[dims[0]],):
             raise ValueError(
-                f"weights of shape {w.shape} do not fit an array of shape {t.shape} along axes {dims}. Give one for each element."
+                f"weights of shape {w.shape} do not fit an array of shape {t.shape} along axes {dims}. "
+                "Give one for each element."
             )
         w = shape_ops.reshape(w, shape=tuple(n if d == dims[0] else 1 for d, n in enumerate(t.shape)))
     sorted_, places = order.sort(lines, dim=lines.ndim - 1, descending=False)
-    heavy = np.take_along_axis(np.broadcast_to(values_of(joined(broadcast(w, t.shape), dims)), lines.shape), values_of(places), -1)
+    heavy = np.take_along_axis(
+        np.broadcast_to(values_of(joined(broadcast(w, t.shape), dims)), lines.shape), values_of(places), -1
+    )
     values = values_of(sorted_)
     nan = np.isnan(values) if is_floating(values.dtype) else np.zeros(values.shape, bool)
     ranks, valid = np.zeros((*values.shape[:-1], len(q))), np.ones(values.shape[:-1])
@@ -203,7 +223,8 @@ def _weighted_ranks(
         if count == 0 or (not skip_nan and nan[line].any()):
             valid[line] = np.nan
             continue
-        ranks[line] = np.quantile(np.arange(count, dtype=float), q, weights=heavy[line][:count], method=method)  # type: ignore[call-overload]  # the stubs want a literal method
+        # the stubs want a literal method
+        ranks[line] = np.quantile(np.arange(count, dtype=float), q, weights=heavy[line][:count], method=method)  # type: ignore[call-overload]
     return sorted_, ranks, valid
 
 
@@ -222,7 +243,9 @@ def _between(ranked: Array, ranks: NDArray[Any], valid: NDArray[Any], q: Array, 
         way = way + (line - shape_ops.detach(line)) * constant(np.asarray(slopes))
         above = np.minimum(below + 1, ranked.shape[-1] - 1)
     elif at_stake(q):
-        raise ValueError(f"quantiles by method {method!r} jump with q, so they have no gradient there. Detach q, or choose 'linear'.")
+        raise ValueError(
+            f"quantiles by method {method!r} jump with q, so they have no gradient there. Detach q, or choose 'linear'."
+        )
     return arithmetic.lerp(lower, _picked(ranked, above), way)
 
 
@@ -269,7 +292,7 @@ def _median(name: str, a: ArrayLike, axis: Axes, keepdims: bool, skip_nan: bool)
     return arranged(made, tuple(d - (d > dims[0]) for d in order_like(sample_of(t)) if d != dims[0]))
 
 
-# ----- covariance --------------------------------------------------------------------------------------------------------------
+# ----- covariance -----------------------------------------------------------------------------------------------------
 
 
 def _variables(m: ArrayLike, y: ArrayLike | None, rowvar: bool, dtype: Dtype) -> Array:
@@ -333,7 +356,7 @@ def corrcoef(
     return statistics_api.corrcoef(_variables(x, y, rowvar, dtype))
 
 
-# ----- counts ------------------------------------------------------------------------------------------------------------------
+# ----- counts ---------------------------------------------------------------------------------------------------------
 
 
 def bincount(x: ArrayLike, /, weights: ArrayLike | None = None, minlength: int = 0) -> Array:
@@ -374,7 +397,8 @@ def histogram_bin_edges(
 
 
 def _edges(t: Array, edges: NDArray[Any], range: Sequence[Any] | None) -> Array:
-    """Even edges: between the ends of the range, or between the extremes of the sample, or around these where they coincide."""
+    """Even edges: between the ends of the range, or between the extremes of the sample, or around
+    these where they coincide."""
     ends = () if range is None else tuple(range)
     if not (at_stake(ends) if ends else t.size and at_stake(t)):
         return constant(edges)
@@ -434,7 +458,10 @@ def histogramdd(
     counts, edges = np.histogramdd(points, plain(bins), plain(range))
     sides = bins if isinstance(bins, (list, tuple)) else [bins] * len(edges)
     ends = range if range is not None else [None] * len(edges)
-    borders = [as_array(b) if np.ndim(b) == 1 else _edges(c, e, r) for b, c, e, r in zip(sides, columns, edges, ends, strict=True)]
+    borders = [
+        as_array(b) if np.ndim(b) == 1 else _edges(c, e, r)
+        for b, c, e, r in zip(sides, columns, edges, ends, strict=True)
+    ]
     if weights is not None:
         w = flat(as_array(weights))
         inside = np.ones(len(points), bool)
@@ -449,7 +476,9 @@ def histogramdd(
     if density:
         total = reduce_ops.sum_all(result)
         for d, border in enumerate(borders):
-            result = result / shape_ops.reshape(border[1:] - border[:-1], shape=[-1 if i == d else 1 for i in np.arange(len(borders))])
+            result = result / shape_ops.reshape(
+                border[1:] - border[:-1], shape=[-1 if i == d else 1 for i in np.arange(len(borders))]
+            )
         result = result / total
     return result, borders
 

@@ -1,7 +1,7 @@
 """The methods of ufuncs on Arrays: reduce, accumulate, reduceat, outer and at, for every binary ufunc.
 
-Where an op does the whole thing (a sum, a running product, a scatter) it is used; else the ufunc is applied step by step along the
-axis, which is what the words mean, and has the right derivative whatever the ufunc.
+Where an op does the whole thing (a sum, a running product, a scatter) it is used; else the ufunc is applied step by
+step along the axis, which is what the words mean, and has the right derivative whatever the ufunc.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _NoValue:
 #: What stands for an argument that was not given, where None means something.
 NO_VALUE: Any = _NoValue()
 
-# ----- reduce --------------------------------------------------------------------------------------------------------------
+# ----- reduce ---------------------------------------------------------------------------------------------------------
 
 
 def _all_or_dims(whole: Any, along: Any, t: Array, dims: tuple[int, ...], keepdims: bool, **settings: Any) -> Array:
@@ -103,7 +103,9 @@ _REDUCTIONS: dict[Any, Callable[..., Any]] = {
 def joined(t: Array, dims: Sequence[int]) -> Array:
     """The given axes as one, the last."""
     rest = [d for d in range(t.ndim) if d not in dims]
-    return shape_ops.reshape(permuted(t, (*rest, *dims)), shape=(*(t.shape[d] for d in rest), math.prod(t.shape[d] for d in dims)))
+    return shape_ops.reshape(
+        permuted(t, (*rest, *dims)), shape=(*(t.shape[d] for d in rest), math.prod(t.shape[d] for d in dims))
+    )
 
 
 def reduced_shape(t: Array, dims: Sequence[int], keepdims: bool) -> tuple[int, ...]:
@@ -118,7 +120,15 @@ def reduce_along(
     t = as_array(array)
     dims = many_axes(axis, t.ndim)
     quick = _REDUCTIONS.get(ufunc)
-    if quick is not None and where is True and initial is NO_VALUE and dtype is None and out is None and dims and t.size:
+    if (
+        quick is not None
+        and where is True
+        and initial is NO_VALUE
+        and dtype is None
+        and out is None
+        and dims
+        and t.size
+    ):
         if is_inexact(np_dtype(t)):
             return quick(t, dims, keepdims)
     _check_binary(ufunc, "reduce")
@@ -128,16 +138,22 @@ def reduce_along(
         mask = as_array(where)
         if start is None:
             raise ValueError(
-                f"reduction operation {ufunc.__name__!r} does not have an identity, so to use a where mask one has to specify 'initial'."
+                f"reduction operation {ufunc.__name__!r} does not have an identity, so to use a where mask one "
+                "has to specify 'initial'."
             )
-        t = selection.where(mask, broadcast(t, np.broadcast_shapes(t.shape, mask.shape)), with_dtype(as_array(start), np_dtype(t)))
+        t = selection.where(
+            mask, broadcast(t, np.broadcast_shapes(t.shape, mask.shape)), with_dtype(as_array(start), np_dtype(t))
+        )
         if not _absorbs(ufunc):
             return deliver(ufunc.__name__, _fold_masked(ufunc, t, mask, dims, keepdims, start), out)
-    return deliver(ufunc.__name__, _reduced(ufunc, t, dims, keepdims, start, None if initial is NO_VALUE else initial), out)
+    return deliver(
+        ufunc.__name__, _reduced(ufunc, t, dims, keepdims, start, None if initial is NO_VALUE else initial), out
+    )
 
 
 def _reduced(ufunc: np.ufunc, t: Array, dims: tuple[int, ...], keepdims: bool, start: Any, initial: Any) -> Array:
-    """The reduction of all elements of `t`; `start` is what comes of none of them, `initial` what the caller begins with."""
+    """The reduction of all elements of `t`; `start` is what comes of none of them, `initial` what
+    the caller begins with."""
     quick = _REDUCTIONS.get(ufunc)
     is_empty = math.prod(t.shape[d] for d in dims) == 0
     if is_empty and start is not None:
@@ -168,7 +184,8 @@ def reduction_dtype(ufunc: np.ufunc, have: np.dtype[Any], dtype: Dtype) -> np.dt
 
 
 def _absorbs(ufunc: np.ufunc) -> bool:
-    """Whether combining with the start again and again changes nothing, so that masked elements can be replaced by it."""
+    """Whether combining with the start again and again changes nothing, so that masked elements
+    can be replaced by it."""
     return ufunc in _REDUCTIONS
 
 
@@ -176,7 +193,11 @@ def _start(ufunc: np.ufunc, t: Array, dims: tuple[int, ...], initial: Any, where
     """The element that a masked one is replaced by: the identity, or an extremum's `initial`."""
     if where is True and 0 not in [t.shape[d] for d in dims]:
         return None if initial is NO_VALUE else initial
-    if initial is not NO_VALUE and initial is not None and (where is True or ufunc in (np.maximum, np.minimum) or not _absorbs(ufunc)):
+    if (
+        initial is not NO_VALUE
+        and initial is not None
+        and (where is True or ufunc in (np.maximum, np.minimum) or not _absorbs(ufunc))
+    ):
         return initial
     return -math.inf if ufunc is np.logaddexp else ufunc.identity
 
@@ -184,7 +205,9 @@ def _start(ufunc: np.ufunc, t: Array, dims: tuple[int, ...], initial: Any, where
 def _fold(ufunc: np.ufunc, t: Array, dims: Sequence[int], keepdims: bool, initial: Any) -> Array:
     """One element after the other; of several axes, only where the order cannot matter, as in NumPy."""
     if len(dims) > 1 and ufunc.identity is None and ufunc not in (np.fmax, np.fmin):
-        raise ValueError(f"reduction operation {ufunc.__name__!r} is not reorderable, so at most one axis may be specified")
+        raise ValueError(
+            f"reduction operation {ufunc.__name__!r} is not reorderable, so at most one axis may be specified"
+        )
     lines = joined(t, dims)
     count = lines.shape[-1]
     if count == 0:
@@ -208,10 +231,13 @@ def _check_binary(ufunc: np.ufunc, method: str) -> None:
     if ufunc.nin != 2:
         raise ValueError(f"{method} only supported for binary functions, and {ufunc.__name__} takes {ufunc.nin}.")
     if ufunc.nout != 1 or ufunc.signature is not None:
-        raise ValueError(f"{method} only supported for functions returning a single value of each pair, and {ufunc.__name__} is none.")
+        raise ValueError(
+            f"{method} only supported for functions returning a single value of each pair, "
+            f"and {ufunc.__name__} is none."
+        )
 
 
-# ----- accumulate ----------------------------------------------------------------------------------------------------------
+# ----- accumulate -----------------------------------------------------------------------------------------------------
 
 #: Running forms that one op does.
 _SCANS: dict[Any, Callable[..., Any]] = {
@@ -244,13 +270,14 @@ def accumulate(ufunc: np.ufunc, array: ArrayLike, axis: int = 0, dtype: Dtype = 
     return deliver(ufunc.__name__, result, out)
 
 
-# ----- reduceat, outer ---------------------------------------------------------------------------------------------------------
+# ----- reduceat, outer ------------------------------------------------------------------------------------------------
 
 
 def reduceat(
     ufunc: np.ufunc, array: ArrayLike, indices: ArrayLike, axis: int = 0, dtype: Dtype = None, out: Out = None
 ) -> Array:
-    """`ufunc.reduceat(array, indices, ...)`: slices from each index to the next, single elements where these do not rise."""
+    """`ufunc.reduceat(array, indices, ...)`: slices from each index to the next, single elements
+    where these do not rise."""
     _check_binary(ufunc, "reduceat")
     t = as_array(array)
     axis = one_axis(axis, t.ndim)
@@ -258,7 +285,10 @@ def reduceat(
     length = t.shape[axis]
     starts = [operator.index(i) for i in np.asarray(values_of(indices)).ravel()]
     if any(not 0 <= i < length for i in starts):
-        raise IndexError(f"index {next(i for i in starts if not 0 <= i < length)} out-of-bounds in {ufunc.__name__}.reduceat [0, {length})")
+        raise IndexError(
+            f"index {next(i for i in starts if not 0 <= i < length)} out-of-bounds in {ufunc.__name__}.reduceat [0, "
+            f"{length})"
+        )
     pieces = []
     for start, stop in zip(starts, [*starts[1:], length], strict=True):
         piece = part(t, axis, slice(start, stop if stop > start else start + 1))
@@ -276,7 +306,7 @@ def outer(ufunc: np.ufunc, first: ArrayLike, second: ArrayLike, **options: Any) 
     return call(ufunc, shape_ops.reshape(x, shape=(*x.shape, *(1,) * y.ndim)), y, **options)
 
 
-# ----- at ----------------------------------------------------------------------------------------------------------------------
+# ----- at -------------------------------------------------------------------------------------------------------------
 
 
 def at(ufunc: np.ufunc, array: Any, indices: Any, *second: ArrayLike) -> None:
@@ -284,7 +314,8 @@ def at(ufunc: np.ufunc, array: Any, indices: Any, *second: ArrayLike) -> None:
     implementation(ufunc)
     if len(second) != ufunc.nin - 1:
         raise TypeError(
-            f"{ufunc.__name__}.at() takes an array, indices{' and values' if ufunc.nin > 1 else ''}. Give {ufunc.nin + 1} arguments."
+            f"{ufunc.__name__}.at() takes an array, indices{' and values' if ufunc.nin > 1 else ''}. "
+            f"Give {ufunc.nin + 1} arguments."
         )
     if not isinstance(array, Variable):
         refuse_loss_in_memory(f"numpy.{ufunc.__name__}.at(ndarray, ...)", array, second)
@@ -310,7 +341,9 @@ def _at_in_rounds(ufunc: np.ufunc, array: Variable, items: tuple[Any, ...], seco
     targets = numbers.ravel()
     order = np.argsort(targets, kind="stable")
     ranked = targets[order]
-    firsts = np.flatnonzero(np.concatenate(([True], ranked[1:] != ranked[:-1]))) if len(ranked) else np.empty(0, np.intp)
+    firsts = (
+        np.flatnonzero(np.concatenate(([True], ranked[1:] != ranked[:-1]))) if len(ranked) else np.empty(0, np.intp)
+    )
     rounds = np.empty(len(ranked), np.intp)
     rounds[order] = np.arange(len(ranked)) - np.repeat(firsts, np.diff(np.append(firsts, len(ranked))))
     values = [shape_ops.reshape(broadcast(as_array(v), shape), shape=(len(targets),)) for v in second]
@@ -319,7 +352,9 @@ def _at_in_rounds(ufunc: np.ufunc, array: Variable, items: tuple[Any, ...], seco
         now = np.flatnonzero(rounds == number)
         made = call(ufunc, flat[targets[now]], *(v[now] for v in values))
         if not np.can_cast(np_dtype(made), np_dtype(array), "same_kind"):
-            raise TypeError(f"{ufunc.__name__}.at(): cannot cast {np_dtype(made)} to {np_dtype(array)}. Convert the array first.")
+            raise TypeError(
+                f"{ufunc.__name__}.at(): cannot cast {np_dtype(made)} to {np_dtype(array)}. Convert the array first."
+            )
         flat = _put(flat, targets[now], with_dtype(made, np_dtype(array)))
     write(fill_ops.copy, array, (shape_ops.reshape(flat, shape=tuple(array.shape)),), {})
 

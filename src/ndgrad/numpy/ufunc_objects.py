@@ -1,4 +1,5 @@
-"""The ufuncs of ndgrad.numpy: objects like NumPy's, with `reduce`, `outer` and the rest, that make Arrays of whatever they are given.
+"""The ufuncs of ndgrad.numpy: objects like NumPy's, with `reduce`, `outer` and the rest, that make Arrays
+of whatever they are given.
 
 A call on Python or NumPy numbers alone has nothing to differentiate, and gives what NumPy gives: a number.
 Each ufunc is declared below with its docstring: what it computes, and the arguments and the result of its example.
@@ -50,7 +51,8 @@ class UniversalFunction:
             if (
                 quick is not None
                 and inputs[0].__class__ is Array
-                and (len(inputs) == 1 or (len(inputs) == 2 == self.nin and inputs[1].__class__ in READY))  # `out` comes by position too
+                # `out` comes by position too
+                and (len(inputs) == 1 or (len(inputs) == 2 == self.nin and inputs[1].__class__ in READY))
             ):
                 return quick(*inputs)
             if all(isinstance(x, _NUMBERS) for x in inputs):
@@ -65,7 +67,13 @@ class UniversalFunction:
             return self.ufunc(*inputs, **kwargs)
 
     def reduce(
-        self, array: ArrayLike, axis: Axes = 0, dtype: Dtype = None, out: Out = None, keepdims: bool = False, **options: Any
+        self,
+        array: ArrayLike,
+        axis: Axes = 0,
+        dtype: Dtype = None,
+        out: Out = None,
+        keepdims: bool = False,
+        **options: Any,
     ) -> Array:
         """The elements along axes combined into one.
 
@@ -84,7 +92,9 @@ class UniversalFunction:
         """
         return ufunc_methods.accumulate(self.ufunc, array, axis, dtype, out)
 
-    def reduceat(self, array: ArrayLike, indices: ArrayLike, axis: int = 0, dtype: Dtype = None, out: Out = None) -> Array:
+    def reduceat(
+        self, array: ArrayLike, indices: ArrayLike, axis: int = 0, dtype: Dtype = None, out: Out = None
+    ) -> Array:
         """The reductions of the slices that begin at these indices along an axis.
 
         >>> import ndgrad.numpy as np
@@ -146,8 +156,8 @@ class PairFunction(UniversalFunction):
     __slots__ = ()
 
     if TYPE_CHECKING:
-
-        def __call__(self, *inputs: ArrayLike | Out, **kwargs: Any) -> tuple[Array, Array]: ...  # type: ignore[override]  # of two results
+        # of two results
+        def __call__(self, *inputs: ArrayLike | Out, **kwargs: Any) -> tuple[Array, Array]: ...  # type: ignore[override]
 
 
 @functools.cache
@@ -169,8 +179,11 @@ def _find(name: str) -> UniversalFunction:
 
 
 def _declared(name: str, sentence: str, arguments: str, result: str) -> tuple[Any, str]:
-    """NumPy's ufunc (an older NumPy may not have it yet: then a stand-in, which nobody can reach) and the docstring of ours."""
-    return getattr(np, name, np.positive), f"{sentence}\n\n>>> import ndgrad.numpy as np\n>>> np.{name}({arguments})\n{result}\n"
+    """NumPy's ufunc (an older NumPy may not have it yet: then a stand-in, which nobody can reach) and
+    the docstring of ours."""
+    return getattr(
+        np, name, np.positive
+    ), f"{sentence}\n\n>>> import ndgrad.numpy as np\n>>> np.{name}({arguments})\n{result}\n"
 
 
 def _ufunc(name: str, sentence: str, arguments: str, result: str) -> UniversalFunction:
@@ -346,7 +359,8 @@ bitwise_count = _ufunc(
 # ----- products of matrices -----------------------------------------------------------------------------------------
 
 matmul = _ufunc(
-    "matmul", "The matrix product of the last two axes; a vector counts as a row on the left and as a column on the right.",
+    "matmul",
+    "The matrix product of the last two axes; a vector counts as a row on the left and as a column on the right.",
     "np.eye(2), [1.0, 2.0]", "array([1., 2.])",
 )  # fmt: skip
 vecdot = _ufunc(

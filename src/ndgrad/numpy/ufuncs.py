@@ -1,8 +1,8 @@
 """NumPy's ufuncs on Arrays: which op each one is, and what its keyword arguments mean.
 
-A plain call goes from one dictionary straight to the op's eager function, because this is the way every line of other people's
-code takes. Everything rarer (`out=`, `where=`, `dtype=`, lists, torch's face) takes `general`. NumPy itself says which dtypes a call
-computes in (`ufunc.resolve_dtypes`), so promotion and casting errors are NumPy's own.
+A plain call goes from one dictionary straight to the op's eager function, because this is the way every line of other
+people's code takes. Everything rarer (`out=`, `where=`, `dtype=`, lists, torch's face) takes `general`. NumPy itself
+says which dtypes a call computes in (`ufunc.resolve_dtypes`), so promotion and casting errors are NumPy's own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,17 @@ from ndgrad.arrays.precision import FLOATING, is_inexact, is_number
 from ndgrad.autograd.plain_arrays import NotNumbers, checked
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy._array import Array
-from ndgrad.numpy.coercion import as_array, as_arrays, broadcast, constant, deliver, operands, plain, refuse_loss_in_memory, with_dtype
+from ndgrad.numpy.coercion import (
+    as_array,
+    as_arrays,
+    broadcast,
+    constant,
+    deliver,
+    operands,
+    plain,
+    refuse_loss_in_memory,
+    with_dtype,
+)
 from ndgrad.ops import arithmetic, bitwise, comparison, exponential, product, rounding, selection, trigonometric
 from ndgrad.ops import cast as cast_ops
 from ndgrad.ops import complex as complex_ops
@@ -39,7 +49,7 @@ _SCALARS = (bool, int, float, complex)
 #: Classes whose instances an eager function takes as they are.
 READY = frozenset((Array, Tensor, bool, int, float))
 
-# ----- ufuncs that are ops -----------------------------------------------------------------------------------------------
+# ----- ufuncs that are ops --------------------------------------------------------------------------------------------
 
 #: NumPy's name -> the op, where NumPy's meaning on every dtype is the op's.
 _OPS: dict[str, Any] = {
@@ -49,15 +59,15 @@ _OPS: dict[str, Any] = {
     "cbrt": arithmetic.cbrt, "ldexp": arithmetic.ldexp, "reciprocal": arithmetic.reciprocal,
     "absolute": complex_ops.abs, "conjugate": complex_ops.conj, "sign": complex_ops.sgn,
     "exp": exponential.exp, "exp2": exponential.exp2, "expm1": exponential.expm1, "log": exponential.log,
-    "log2": exponential.log2, "log10": exponential.log10, "log1p": exponential.log1p, "logaddexp": exponential.logaddexp,
-    "logaddexp2": exponential.logaddexp2,
+    "log2": exponential.log2, "log10": exponential.log10, "log1p": exponential.log1p,
+    "logaddexp": exponential.logaddexp, "logaddexp2": exponential.logaddexp2,
     "sin": trigonometric.sin, "cos": trigonometric.cos, "tan": trigonometric.tan, "arcsin": trigonometric.asin,
-    "arccos": trigonometric.acos, "arctan": trigonometric.atan, "arctan2": trigonometric.atan2, "hypot": trigonometric.hypot,
-    "sinh": trigonometric.sinh, "cosh": trigonometric.cosh, "tanh": trigonometric.tanh, "arcsinh": trigonometric.asinh,
-    "arccosh": trigonometric.acosh, "arctanh": trigonometric.atanh, "deg2rad": trigonometric.deg2rad,
-    "rad2deg": trigonometric.rad2deg, "radians": trigonometric.deg2rad, "degrees": trigonometric.rad2deg,
-    "floor": rounding.floor, "ceil": rounding.ceil, "trunc": rounding.trunc, "rint": rounding.round,
-    "copysign": rounding.copysign, "nextafter": rounding.nextafter,
+    "arccos": trigonometric.acos, "arctan": trigonometric.atan, "arctan2": trigonometric.atan2,
+    "hypot": trigonometric.hypot, "sinh": trigonometric.sinh, "cosh": trigonometric.cosh, "tanh": trigonometric.tanh,
+    "arcsinh": trigonometric.asinh, "arccosh": trigonometric.acosh, "arctanh": trigonometric.atanh,
+    "deg2rad": trigonometric.deg2rad, "rad2deg": trigonometric.rad2deg, "radians": trigonometric.deg2rad,
+    "degrees": trigonometric.rad2deg, "floor": rounding.floor, "ceil": rounding.ceil, "trunc": rounding.trunc,
+    "rint": rounding.round, "copysign": rounding.copysign, "nextafter": rounding.nextafter,
     "maximum": selection.maximum, "minimum": selection.minimum, "fmax": selection.fmax, "fmin": selection.fmin,
     "equal": comparison.eq, "not_equal": comparison.ne, "less": comparison.lt, "less_equal": comparison.le,
     "greater": comparison.gt, "greater_equal": comparison.ge, "isnan": comparison.isnan, "isinf": comparison.isinf,
@@ -67,7 +77,7 @@ _OPS: dict[str, Any] = {
     "invert": bitwise.bitwise_not, "left_shift": bitwise.bitwise_left_shift, "right_shift": bitwise.bitwise_right_shift,
 }  # fmt: skip
 
-# ----- ufuncs that are a few ops -----------------------------------------------------------------------------------------
+# ----- ufuncs that are a few ops --------------------------------------------------------------------------------------
 
 
 def _heaviside(x: Array, values: Any) -> Array:
@@ -84,7 +94,8 @@ def _modf(x: Array) -> tuple[Array, Array]:
 
 
 def _frexp(x: Array) -> tuple[Array, Array]:
-    """x = mantissa 2^exponent; between powers of two the exponent is constant, so the mantissa has slope 2^-exponent."""
+    """x = mantissa 2^exponent; between powers of two the exponent is constant, so the mantissa
+    has slope 2^-exponent."""
     _, exponent = np.frexp(plain(shape_ops.detach(x)))
     return arithmetic.ldexp(x, constant(-exponent)), constant(exponent)
 
@@ -118,8 +129,8 @@ def _elsewhere(name: str) -> Callable[..., Any]:
 
 
 _COMPOSED: dict[str, Callable[..., Any]] = {
-    "conjugate": _conjugate, "heaviside": _heaviside, "positive": cast_ops.clone, "fabs": complex_ops.abs, "float_power": arithmetic.pow,
-    "divmod": _divmod, "modf": _modf, "frexp": _frexp,
+    "conjugate": _conjugate, "heaviside": _heaviside, "positive": cast_ops.clone, "fabs": complex_ops.abs,
+    "float_power": arithmetic.pow, "divmod": _divmod, "modf": _modf, "frexp": _frexp,
     "matmul": product.matmul, "matvec": _matvec, "vecmat": _vecmat, "vecdot": _vecdot,
     **{name: _elsewhere(name) for name in ("spacing", "gcd", "lcm", "bitwise_count") if hasattr(np, name)},
 }  # fmt: skip
@@ -177,8 +188,9 @@ def straight(ufunc: np.ufunc) -> Callable[..., Any] | None:
 _OPERATORS = frozenset(
     getattr(np, name)
     for name in (
-        "add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power", "matmul", "divmod", "equal", "not_equal",
-        "less", "less_equal", "greater", "greater_equal", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift",
+        "add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power", "matmul", "divmod", "equal",
+        "not_equal", "less", "less_equal", "greater", "greater_equal", "bitwise_and", "bitwise_or", "bitwise_xor",
+        "left_shift", "right_shift",
     )
 )  # fmt: skip
 
@@ -186,7 +198,7 @@ _OPERATORS = frozenset(
 _quick: dict[Any, Callable[..., Any]] = {}
 
 
-# ----- the door ------------------------------------------------------------------------------------------------------------
+# ----- the door -------------------------------------------------------------------------------------------------------
 
 
 def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -226,15 +238,21 @@ def _someone_else_knows(inputs: tuple[Any, ...], out: Out) -> bool:
 
 
 def _operator_or_call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """NumPy's functions hand out Arrays. But `ndarray + t` arrives here too, and NumPy does not say whether an operator or a function
-    was written: with an ndarray on the left of a tensor of torch's face, the result keeps that face, as `t + ndarray` does."""
-    if ufunc in _OPERATORS and not kwargs and isinstance(inputs[0], (np.ndarray, np.generic)) and not isinstance(inputs[1], Array):
+    """NumPy's functions hand out Arrays. But `ndarray + t` arrives here too, and NumPy does not say whether an
+    operator or a function was written: with an ndarray on the left of a tensor of torch's face, the result keeps that
+    face, as `t + ndarray` does."""
+    if (
+        ufunc in _OPERATORS
+        and not kwargs
+        and isinstance(inputs[0], (np.ndarray, np.generic))
+        and not isinstance(inputs[1], Array)
+    ):
         left = checked(np.asarray(inputs[0]) if isinstance(inputs[0], np.generic) else inputs[0])
         return IMPLEMENTATIONS[ufunc](left, inputs[1])
     return call(ufunc, *inputs, **kwargs)
 
 
-# ----- calls -----------------------------------------------------------------------------------------------------------------
+# ----- calls ----------------------------------------------------------------------------------------------------------
 
 
 def call(
@@ -247,7 +265,8 @@ def call(
     given, outs = inputs[: ufunc.nin], _outputs(ufunc, inputs, out)
     if len(given) != ufunc.nin:
         raise TypeError(
-            f"{ufunc.__name__}() takes from {ufunc.nin} to {ufunc.nin + ufunc.nout} positional arguments but {len(inputs)} were given"
+            f"{ufunc.__name__}() takes from {ufunc.nin} to {ufunc.nin + ufunc.nout} positional arguments but "
+            f"{len(inputs)} were given"
         )
     values = [x if x.__class__ in _SCALARS else as_array(x) for x in given]
     if all(isinstance(v, _SCALARS) for v in values):
@@ -279,8 +298,8 @@ def implementation(ufunc: np.ufunc) -> Callable[..., Any]:
         if name in REFUSED:
             raise NotNumbers(f"numpy.{name}() does not take tensors: {REFUSED[name]}.")
         raise TypeError(
-            f"the ufunc {name!r} has no derivative that ndgrad knows, and computing it on plain values would drop the graph. "
-            f"{_nearest(ufunc)}"
+            f"the ufunc {name!r} has no derivative that ndgrad knows, and computing it on plain values would drop "
+            f"the graph. {_nearest(ufunc)}"
         )
     return found
 
@@ -288,16 +307,18 @@ def implementation(ufunc: np.ufunc) -> Callable[..., Any]:
 def _nearest(ufunc: np.ufunc) -> str:
     if ufunc.types and all(set(t) <= set("O->") for t in ufunc.types):
         return (
-            "It was made of a Python function (numpy.frompyfunc): call that function on the Array itself, or wrap it with "
-            "ndgrad.numpy.vectorize."
+            "It was made of a Python function (numpy.frompyfunc): call that function on the Array itself, "
+            "or wrap it with ndgrad.numpy.vectorize."
         )
     return (
-        "Write it with NumPy's functions, give it a rule with ndgrad.autograd.Function, or pass t.detach() if no gradient is meant to pass."
+        "Write it with NumPy's functions, give it a rule with ndgrad.autograd.Function, or pass t.detach() "
+        "if no gradient is meant to pass."
     )
 
 
 def _special(ufunc: np.ufunc) -> Callable[..., Any] | None:
-    """SciPy's special functions are ufuncs too; those that ndgrad.special or ndgrad.scipy.special has are the same function."""
+    """SciPy's special functions are ufuncs too; those that ndgrad.special or ndgrad.scipy.special has
+    are the same function."""
     scipy_special = sys.modules.get("scipy.special")
     name = ufunc.__name__
     if scipy_special is None or getattr(scipy_special, name, None) is not ufunc:
@@ -309,7 +330,9 @@ def _special(ufunc: np.ufunc) -> Callable[..., Any] | None:
         found = registry.scipy_special(name)
     if found is None:
         return None
-    IMPLEMENTATIONS[ufunc] = run = lambda *values: found(*(v if isinstance(v, Variable) else constant(np.asarray(v)) for v in values))
+    IMPLEMENTATIONS[ufunc] = run = lambda *values: found(
+        *(v if isinstance(v, Variable) else constant(np.asarray(v)) for v in values)
+    )
     return run
 
 
@@ -337,15 +360,20 @@ def _into(ufunc: np.ufunc, result: Array, out: Any, casting: str) -> Array:
 
 
 def _symbol(ufunc: np.ufunc) -> str:
-    return {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "power": "**", "remainder": "%"}.get(ufunc.__name__, "op")
+    return {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "power": "**", "remainder": "%"}.get(
+        ufunc.__name__, "op"
+    )
 
 
-# ----- dtypes ----------------------------------------------------------------------------------------------------------------
+# ----- dtypes ---------------------------------------------------------------------------------------------------------
 
 
 def _loop_dtypes(ufunc: np.ufunc, values: list[Any], dtype: Dtype, signature: Any, casting: str) -> tuple[Any, ...]:
     """The dtypes of inputs and outputs that NumPy would compute in."""
-    given = [type(v) if v.__class__ in (int, float, complex) else np.dtype(bool) if v.__class__ is bool else np_dtype(v) for v in values]
+    given = [
+        type(v) if v.__class__ in (int, float, complex) else np.dtype(bool) if v.__class__ is bool else np_dtype(v)
+        for v in values
+    ]
     extension = next((g for g in given if isinstance(g, np.dtype) and g.kind == "V"), None)
     if extension is not None:  # beside bfloat16 NumPy takes Python's floats for float32
         given = [extension if g in (int, float) else g for g in given]
@@ -355,7 +383,8 @@ def _loop_dtypes(ufunc: np.ufunc, values: list[Any], dtype: Dtype, signature: An
         signature = tuple(np.dtype(c) for c in signature.replace("->", ""))
     options = {} if signature is None else {"signature": signature}
     try:
-        found: tuple[Any, ...] = ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout), casting=casting, **options)  # type: ignore[arg-type]  # the stubs want a literal
+        # the stubs want a literal
+        found: tuple[Any, ...] = ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout), casting=casting, **options)  # type: ignore[arg-type]
     except TypeError as error:
         kinds = ", ".join(str(g) for g in given)
         raise TypeError(f"{ufunc.__name__}() has no way to compute with ({kinds}): {error}") from None
@@ -370,23 +399,28 @@ def _in_loop(value: Any, dtype: np.dtype[Any]) -> Any:
     return value if have == dtype else cast_ops.cast(value, dtype=dtype)
 
 
-# ----- where= and gufuncs ----------------------------------------------------------------------------------------------------
+# ----- where= and gufuncs ---------------------------------------------------------------------------------------------
 
 
 def _masked(
     run: Callable[..., Any], values: list[Any], where: ArrayLike, outs: tuple[Any, ...], dtypes: tuple[Any, ...]
 ) -> tuple[Array, ...]:
-    """Only the chosen elements are computed: elsewhere the function may have no value, and its derivative no finite one."""
+    """Only the chosen elements are computed: elsewhere the function may have no value, and its
+    derivative no finite one."""
     mask = as_array(where)
     if np_dtype(mask).kind != "b":
         raise TypeError(f"where= must be an array of booleans, and is {np_dtype(mask)}. Compare to make a mask.")
     values = [v if isinstance(v, Variable) else constant(np.asarray(v)) for v in values]
-    shape = np.broadcast_shapes(mask.shape, *(v.shape for v in values), *(tuple(o.shape) for o in outs if o is not None))
+    shape = np.broadcast_shapes(
+        mask.shape, *(v.shape for v in values), *(tuple(o.shape) for o in outs if o is not None)
+    )
     chosen = np.broadcast_to(plain(mask), shape)
     made = run(*(broadcast(v, shape)[chosen] for v in values))
     filled = []
     for part, out, dtype in zip(made if isinstance(made, tuple) else (made,), outs, dtypes, strict=True):
-        base = constant(_zeros_beside(values, dtype)) if out is None else with_dtype(cast_ops.clone(as_array(out)), dtype)
+        base = (
+            constant(_zeros_beside(values, dtype)) if out is None else with_dtype(cast_ops.clone(as_array(out)), dtype)
+        )
         base[chosen] = part
         filled.append(base)
     return tuple(filled)
@@ -396,7 +430,8 @@ def _zeros_beside(values: list[Array], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Zeros in the shape and the memory order of what NumPy makes of operands."""
     samples: list[Any] = [sample_of(v) for v in values]
     flags = [*(["readonly"] for _ in values), ["writeonly", "allocate"]]
-    made = np.nditer([*samples, None], ["zerosize_ok"], flags, [*(None for _ in values), dtype])  # type: ignore[arg-type]  # the stubs know no None
+    # the stubs know no None
+    made = np.nditer([*samples, None], ["zerosize_ok"], flags, [*(None for _ in values), dtype])  # type: ignore[arg-type]
     return np.zeros_like(made.operands[-1])
 
 
@@ -409,8 +444,8 @@ def _generalised(
     for v, c in zip(values, core, strict=False):
         if v.ndim < len(c) and not (ufunc.__name__ == "matmul" and v.ndim == 1):
             raise ValueError(
-                f"{ufunc.__name__}(): an operand of shape {v.shape} does not have enough dimensions (has {v.ndim}, and needs {len(c)}). "
-                "Add dimensions with [None]."
+                f"{ufunc.__name__}(): an operand of shape {v.shape} does not have enough dimensions (has {v.ndim}, "
+                f"and needs {len(c)}). Add dimensions with [None]."
             )
     if axis is not None:
         if any(len(c) > 1 for c in core):

@@ -1,4 +1,5 @@
-"""The table of ops, one file per family. Ops from outside are found here by their namespace, as `torch.ops.mylib.name` is."""
+"""The table of ops, one file per family. Ops from outside are found here by their namespace, as
+`torch.ops.mylib.name` is."""
 
 from __future__ import annotations
 
@@ -14,7 +15,11 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"ndgrad.ops.{name}")
     library = sys.modules.get("ndgrad.library")
     if library is not None and hasattr(library, "registered"):
-        found = {full.split("::")[1]: entry.function for full, entry in library.registered().items() if full.startswith(name + "::")}
+        found = {
+            full.split("::")[1]: entry.function
+            for full, entry in library.registered().items()
+            if full.startswith(name + "::")
+        }
         if found:
             from types import SimpleNamespace
 

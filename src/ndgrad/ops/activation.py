@@ -1,8 +1,8 @@
 """Activation functions of neural networks.
 
-The constraint: what is saved is what torch saves (the output for sigmoid and relu, the input for the rest), since a program that
-overwrites the other one must keep working. Where the slope takes several steps, it is an op of its own, run by blocks like
-the function itself.
+The constraint: what is saved is what torch saves (the output for sigmoid and relu, the input for the rest), since a
+program that overwrites the other one must keep working. Where the slope takes several steps, it is an op of its own,
+run by blocks like the function itself.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ndgrad.ops.table import elementwise
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
 
-# ----- sigmoid and its inverse -----------------------------------------------------------------------------------------
+# ----- sigmoid and its inverse ----------------------------------------------------------------------------------------
 
 # exp(x) overflows, with a warning, for x above these; the sigmoid is 1 there.
 _SIGMOID = {"d": Constants(1.0, 709.0, -math.inf), "f": Constants(1.0, 88.0, -math.inf)}
@@ -121,7 +121,7 @@ softplus_slope = elementwise(
     "softplus_slope", _softplus_slope, settings={"beta": 1.0, "threshold": 20.0}, x=_softplus_slope_x, inplace=False
 )
 
-# ----- made of straight lines ------------------------------------------------------------------------------------------
+# ----- made of straight lines -----------------------------------------------------------------------------------------
 
 
 _FROM_ZERO = Constants(0.0, math.inf)
@@ -134,7 +134,9 @@ def _relu(np: Library, x: Payload) -> Payload:
         # NumPy's loop of maximum over an array and one number takes three times as long as that of clip
         return np.maximum(x, zero) if x.size < 2048 else x.clip(zero, infinity)
     if kind == "b":
-        raise RuntimeError("relu(): Boolean inputs are not supported. Convert them to an integer or floating-point dtype first.")
+        raise RuntimeError(
+            "relu(): Boolean inputs are not supported. Convert them to an integer or floating-point dtype first."
+        )
     refuse_complex("relu", x)
     return np.maximum(x, 0)
 
@@ -188,7 +190,8 @@ hardswish = elementwise(
 )  # fmt: skip
 
 threshold = elementwise(
-    "threshold", lambda np, x, *, threshold, value: np.where(x <= threshold, value, x), settings={"threshold": 0.0, "value": 0.0},
+    "threshold", lambda np, x, *, threshold, value: np.where(x <= threshold, value, x),
+    settings={"threshold": 0.0, "value": 0.0},
     x=lambda t, x, threshold, ops: ops.keep(t, ~(x <= threshold)),
     kind="rectifier", piecewise_linear=True,
 )  # fmt: skip
@@ -211,7 +214,7 @@ hardshrink = elementwise(
     kind="rectifier", piecewise_linear=True,
 )  # fmt: skip
 
-# ----- elu and its kin -------------------------------------------------------------------------------------------------
+# ----- elu and its kin ------------------------------------------------------------------------------------------------
 
 
 @blockwise
@@ -223,8 +226,8 @@ def _elu(np: Library, x: Payload, *, alpha: float, scale: float, input_scale: fl
 
 
 def _elu_x(t: Payload, x: Payload, alpha: float, scale: float, input_scale: float, ops: Vocabulary) -> Payload:
-    """`scale` above 0, and below it alpha scale input_scale exp(input_scale x). The exponent is kept from growing above 0: an
-    infinity in the branch not taken would become NaN in the second derivative."""
+    """`scale` above 0, and below it alpha scale input_scale exp(input_scale x). The exponent is kept from growing above
+    0: an infinity in the branch not taken would become NaN in the second derivative."""
     below = ops.clamp_max(x, 0.0)
     below = ops.exp(below if input_scale == 1 else below * input_scale)
     if alpha * input_scale == 1:  # the two meet smoothly
@@ -235,7 +238,7 @@ def _elu_x(t: Payload, x: Payload, alpha: float, scale: float, input_scale: floa
 # scale x above 0, scale alpha (exp(input_scale x) - 1) below: elu, selu and celu differ in the constants alone.
 elu = elementwise("elu", _elu, settings={"alpha": 1.0, "scale": 1.0, "input_scale": 1.0}, x=_elu_x)
 
-# ----- gates: x times a smooth step ------------------------------------------------------------------------------------
+# ----- gates: x times a smooth step -----------------------------------------------------------------------------------
 
 
 @blockwise
@@ -267,8 +270,8 @@ def _mish(np: Library, x: Payload) -> Payload:
 
 
 def _mish_gate(np: Library, x: Payload) -> Payload:
-    """tanh(softplus(x)) = (u^2 - 1) / (u^2 + 1) with u = 1 + exp(x), written without the cancellation in u^2 - 1 and, since
-    it is 1 to within rounding from x = 20 on, without overflow."""
+    """tanh(softplus(x)) = (u^2 - 1) / (u^2 + 1) with u = 1 + exp(x), written without the cancellation in u^2 - 1 and,
+    since it is 1 to within rounding from x = 20 on, without overflow."""
     two, most = _MISH(x)
     e = np.exp(np.minimum(x, most))
     e = e * (e + two)
@@ -346,7 +349,7 @@ gelu = elementwise(
 
 gelu_slope = elementwise("gelu_slope", _gelu_slope, settings={"approximate": "none"}, x=_gelu_slope_x, inplace=False)
 
-# ----- softer signs ----------------------------------------------------------------------------------------------------
+# ----- softer signs ---------------------------------------------------------------------------------------------------
 
 
 def _softsign(np: Library, x: Payload) -> Payload:

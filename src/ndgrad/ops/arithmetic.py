@@ -1,7 +1,8 @@
 """Arithmetic: the ops behind Python's operators, and their close kin.
 
-The constraint: these are the commonest ops of all, so forwards are Python's own operators wherever they exist (they are quicker
-than ufuncs on NumPy's scalars) and rules avoid Python numbers, which cost more to convert than a small array to multiply.
+The constraint: these are the commonest ops of all, so forwards are Python's own operators wherever they exist
+(they are quicker than ufuncs on NumPy's scalars) and rules avoid Python numbers, which cost more to convert than
+a small array to multiply.
 """
 
 from __future__ import annotations
@@ -25,8 +26,17 @@ _NUMBERS = (int, float, complex)
 
 add = elementwise("add", operator.add, args="x y", x=lambda t: t, y=lambda t: t)
 
-sub = elementwise("sub", operator.sub, args="x y", x=lambda t: t, y=lambda t: -t,
-    refuses_bool="Subtraction, the `-` operator, with a bool tensor is not supported. Use the `^` or `logical_xor()` operator instead.")
+sub = elementwise(
+    "sub",
+    operator.sub,
+    args="x y",
+    x=lambda t: t,
+    y=lambda t: -t,
+    refuses_bool=(
+        "Subtraction, the `-` operator, with a bool tensor is not supported. "
+        "Use the `^` or `logical_xor()` operator instead."
+    ),
+)
 
 mul = elementwise("mul", operator.mul, args="x y", x=lambda t, y: t * y, y=lambda t, x: t * x, kind="product")
 
@@ -40,12 +50,20 @@ div = elementwise(
 
 
 def may_vanish(x: Payload, ops: Vocabulary) -> bool:
-    """Whether some element is 0, or nobody can tell: a tensor may be traced, and a look at a GPU's array would mean waiting for it."""
+    """Whether some element is 0, or nobody can tell: a tensor may be traced, and a look at a GPU's array
+    would mean waiting for it."""
     return not ops.raw or ops.np is not numpy or numpy.count_nonzero(x) != x.size
 
 
-neg = elementwise("neg", operator.neg, x=lambda t: -t,
-    refuses_bool="Negation, the `-` operator, on a bool tensor is not supported. Use the `~` or `logical_not()` operator instead.")
+neg = elementwise(
+    "neg",
+    operator.neg,
+    x=lambda t: -t,
+    refuses_bool=(
+        "Negation, the `-` operator, on a bool tensor is not supported. "
+        "Use the `~` or `logical_not()` operator instead."
+    ),
+)
 
 
 def _reciprocal(np: Library, x: Payload) -> Payload:
@@ -58,8 +76,8 @@ reciprocal = elementwise("reciprocal", _reciprocal, x=lambda t, out: -t * out * 
 
 # ----- division with remainder ---------------------------------------------------------------------------------------
 
-# x = quotient * y + remainder. The quotient is constant between its jumps, so the remainder's derivative is 1 with respect to
-# x and minus the quotient with respect to y.
+# x = quotient * y + remainder. The quotient is constant between its jumps, so the remainder's derivative is 1 with
+# respect to x and minus the quotient with respect to y.
 
 floor_divide = elementwise(
     "floor_divide", operator.floordiv, args="x y",
@@ -90,11 +108,12 @@ fmod = elementwise("fmod", "fmod", args="x y", x=lambda t: t, y=lambda t, x, y, 
     piecewise_linear=True)
 
 
-# ----- powers ----------------------------------------------------------------------------------------------------------
+# ----- powers ---------------------------------------------------------------------------------------------------------
 
 
 def _pow_x(t: Payload, x: Payload, exponent: Any, ops: Vocabulary) -> Payload:
-    """y x^(y-1); where the exponent y is 0 the derivative is 0, also where the formula would give 0 * inf or 0 * NaN."""
+    """y x^(y-1); where the exponent y is 0 the derivative is 0, also where the formula would
+    give 0 * inf or 0 * NaN."""
     if isinstance(exponent, _NUMBERS):
         if exponent == 2:
             return t * (x + x)
@@ -144,7 +163,8 @@ def _log_of(x: complex, on_the_plane: bool) -> complex:
 
 
 def _pow(x: Any, exponent: Any) -> Any:
-    """x ** exponent. NumPy has short ways for -1, 0.5, 1 and 2; these few more are a hundred times quicker as products too."""
+    """x ** exponent. NumPy has short ways for -1, 0.5, 1 and 2; these few more are a hundred times
+    quicker as products too."""
     if exponent.__class__ in (int, float):
         if exponent == 3:
             return x * x * x
@@ -212,7 +232,8 @@ addcdiv = elementwise(
 
 
 def _lerp(np: Library, x: Payload, end: Any, weight: Payload) -> Payload:
-    """From the nearer end, so that weight 1 gives `end` exactly and the result never leaves the interval by rounding."""
+    """From the nearer end, so that weight 1 gives `end` exactly and the result never leaves
+    the interval by rounding."""
     way = end - x
     if isinstance(weight, (int, float)):
         return x + way * weight if abs(weight) < 0.5 else end - way * (1 - weight)

@@ -1,7 +1,9 @@
-"""The table's ops under `ndgrad.ops.aten`, for programs that name ops as torch's dispatch modes and checkpoint policies do.
+"""The table's ops under `ndgrad.ops.aten`, for programs that name ops as torch's dispatch modes
+and checkpoint policies do.
 
-`ndgrad.ops.aten.mul.Tensor`, `ndgrad.ops.aten.mul.default` and `ndgrad.ops.aten.mul` are one op here, which has no overloads; a trailing
-underscore gives the in-place form. Torch's names for products of matrices lead to `matmul`, which is one op for all of them.
+`ndgrad.ops.aten.mul.Tensor`, `ndgrad.ops.aten.mul.default` and `ndgrad.ops.aten.mul` are one op here, which has no
+overloads; a trailing underscore gives the in-place form. Torch's names for products of matrices lead to `matmul`, which
+is one op for all of them.
 """
 
 from __future__ import annotations

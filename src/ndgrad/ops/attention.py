@@ -1,15 +1,16 @@
 """Attention: softmax(q k' scale + mask) v as one op that never holds all the weights at once.
 
-The weights (queries x keys, per head) are by far the largest array of a transformer. They are computed a block at a time, used
-while they are in the cache, and computed again in reverse mode: neither direction needs memory that grows with queries times
-keys, and what the second computation costs, the cache saves. `attention_weights` is the part before v, for those who want to
-see or change the weights (dropout), and what the derivatives of higher order are made of.
+The weights (queries x keys, per head) are by far the largest array of a transformer. They are computed a block at a
+time, used while they are in the cache, and computed again in reverse mode: neither direction needs memory that grows
+with queries times keys, and what the second computation costs, the cache saves. `attention_weights` is the part before
+v, for those who want to see or change the weights (dropout), and what the derivatives of higher order are made of.
 
-q (..., L, E), k (..., S, E), v (..., S, F); leading dimensions broadcast. A boolean mask says who may be looked at, a float one is added
-to the scores; with `is_causal` query i sees keys 0 to i. A query that may look at nothing has weights, and a result, of zero.
+q (..., L, E), k (..., S, E), v (..., S, F); leading dimensions broadcast. A boolean mask says who may be looked at, a
+float one is added to the scores; with `is_causal` query i sees keys 0 to i. A query that may look at nothing has
+weights, and a result, of zero.
 
-Derivation. With P = softmax(Z) line by line, dP = P (dZ - <P, dZ>), a symmetric map for each line; where a line is zero so is its
-differential. Everything else is a matrix product.
+Derivation. With P = softmax(Z) line by line, dP = P (dZ - <P, dZ>), a symmetric map for each line; where a line is zero
+so is its differential. Everything else is a matrix product.
 """
 
 from __future__ import annotations
@@ -73,8 +74,11 @@ def _ranges(size: int, tile: int) -> list[slice]:
     return [r for r in (slice(0, whole), slice(whole, size)) if r.stop > r.start]
 
 
-def _exponentials(np: Library, q: Payload, k: Payload, mask: Payload, first: int | None, scale: float) -> tuple[Any, Any]:
-    """The weights before they are divided by their sums, and the sums. `first` is the number of q's first query if causal."""
+def _exponentials(
+    np: Library, q: Payload, k: Payload, mask: Payload, first: int | None, scale: float
+) -> tuple[Any, Any]:
+    """The weights before they are divided by their sums, and the sums. `first` is the number of q's
+    first query if causal."""
     z = _product(np, q * q.dtype.type(scale), np.ascontiguousarray(k.swapaxes(-1, -2)))
     low = z.dtype.type(-np.inf)
     masked = mask is not None
@@ -121,7 +125,9 @@ class _Blocks:
         self.dtype = np.result_type(q, k, v)
         self.size = _BLOCK if np is numpy else _BLOCK_ON_GPU
         self.arrays = tuple(
-            None if a is None else np.broadcast_to(a, (*self.lead, *(a.shape[-2:] if a is not mask else (self.queries, self.keys))))
+            None
+            if a is None
+            else np.broadcast_to(a, (*self.lead, *(a.shape[-2:] if a is not mask else (self.queries, self.keys))))
             for a in (q, k, v, mask)
         )
 
@@ -160,7 +166,14 @@ def _parts(head: Any, rows: slice, arrays: Any, is_causal: bool) -> tuple[Any, A
     q, k, v, mask = arrays
     keys = slice(0, rows.stop) if is_causal else slice(None)  # later keys are hidden from all of these queries
     part = None if mask is None else mask[head][..., rows, keys]
-    return q[head][..., rows, :], k[head][..., keys, :], v[head][..., keys, :], part, keys, rows.start if is_causal else None
+    return (
+        q[head][..., rows, :],
+        k[head][..., keys, :],
+        v[head][..., keys, :],
+        part,
+        keys,
+        rows.start if is_causal else None,
+    )
 
 
 def _attention(np: Library, q: Payload, k: Payload, v: Payload, mask: Payload, *, is_causal: bool, scale: float) -> Any:
@@ -186,7 +199,15 @@ def _attention(np: Library, q: Payload, k: Payload, v: Payload, mask: Payload, *
 
 
 def _attention_pull(
-    np: Library, g: Payload, q: Payload, k: Payload, v: Payload, mask: Payload, is_causal: bool, scale: float, needs: tuple[bool, ...]
+    np: Library,
+    g: Payload,
+    q: Payload,
+    k: Payload,
+    v: Payload,
+    mask: Payload,
+    is_causal: bool,
+    scale: float,
+    needs: tuple[bool, ...],
 ) -> tuple[Any, ...]:
     """The gradients on raw arrays, the weights of each block computed anew."""
     g, q, k, v, mask = _prepared(np, np.ascontiguousarray(g), q, k, v, mask)
@@ -240,7 +261,9 @@ def _line(h: Payload, p: Any, ops: Vocabulary) -> Payload:
     return p * (h - ops.sum(p * h, dim=(len(p.shape) - 1,), keepdim=True))
 
 
-def _scores_t(q: Payload, k: Payload, q_t: Payload, k_t: Payload, mask_t: Payload, scale: float, ops: Vocabulary) -> Payload:
+def _scores_t(
+    q: Payload, k: Payload, q_t: Payload, k_t: Payload, mask_t: Payload, scale: float, ops: Vocabulary
+) -> Payload:
     terms = []
     if q_t is not None:
         terms.append(ops.matmul(q_t * scale, _swapped(k, ops)))
@@ -309,7 +332,15 @@ attention_weights = op(
 
 
 def _attention_vjp(
-    g: Payload, q: Payload, k: Payload, v: Payload, mask: Payload, is_causal: bool, scale: float, needs: tuple[bool, ...], ops: Vocabulary
+    g: Payload,
+    q: Payload,
+    k: Payload,
+    v: Payload,
+    mask: Payload,
+    is_causal: bool,
+    scale: float,
+    needs: tuple[bool, ...],
+    ops: Vocabulary,
 ) -> tuple[Any, ...]:
     if ops.raw:
         return _attention_pull(ops.np, g, q, k, v, mask, is_causal, scale, needs)
@@ -348,7 +379,14 @@ def _attention_jvp(
 
 
 def _attention_batch(
-    q: Payload, k: Payload, v: Payload, mask: Payload, is_causal: bool, scale: float, batched: tuple[bool, ...], ops: Vocabulary
+    q: Payload,
+    k: Payload,
+    v: Payload,
+    mask: Payload,
+    is_causal: bool,
+    scale: float,
+    batched: tuple[bool, ...],
+    ops: Vocabulary,
 ) -> Payload:
     return ops.attention(*_batch_aligned((q, k, v, mask), batched, ops), is_causal=is_causal, scale=scale)
 

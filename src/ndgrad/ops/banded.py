@@ -1,7 +1,8 @@
 """Systems with banded matrices, stored by diagonals: ab[..., upper + i - j, j] is the entry (i, j).
 
-The cost of every rule is that of the solve, the number of bands times the order: nothing is ever written out as a full matrix. A stack
-of systems is one longer system, whose blocks the corners of `ab` (which belong to no entry, and are taken as zeros) keep apart.
+The cost of every rule is that of the solve, the number of bands times the order: nothing is ever written out as a full
+matrix. A stack of systems is one longer system, whose blocks the corners of `ab` (which belong to no entry, and are
+taken as zeros) keep apart.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def _solve_banded(np: Library, ab: Payload, b: Payload, *, lower: int, upper: in
         linalg = importlib.import_module("scipy.linalg")
     except ImportError as error:
         raise ImportError(
-            f'solve_banded comes from SciPy, which could not be imported ({error}). Install it: pip install "ndgrad[scipy]".'
+            f"solve_banded comes from SciPy, which could not be imported ({error}). "
+            'Install it: pip install "ndgrad[scipy]".'
         ) from None
     n, columns = b.shape[-2:]
     lead = numpy.broadcast_shapes(ab.shape[:-2], b.shape[:-2])
@@ -76,8 +78,11 @@ def _stacked(rows: list[Any], ops: Vocabulary) -> Payload:
 def adjoint_bands(ab: Payload, lower: int, upper: int, ops: Vocabulary) -> Payload:
     """The bands of the conjugate transpose, of which `upper` lie below the diagonal and `lower` above."""
     last = len(ab.shape) - 2
-    # row lower - k of the adjoint is the diagonal k of it, the diagonal -k of the matrix: row upper + k, moved by k columns
-    return ops.conj(_stacked([_shifted(_row(ab, upper + k, ops), -k, last, ops) for k in range(lower, -upper - 1, -1)], ops))
+    # row lower - k of the adjoint is the diagonal k of it, the diagonal -k of the matrix: row
+    # upper + k, moved by k columns
+    return ops.conj(
+        _stacked([_shifted(_row(ab, upper + k, ops), -k, last, ops) for k in range(lower, -upper - 1, -1)], ops)
+    )
 
 
 def times_bands(ab: Payload, x: Payload, lower: int, upper: int, ops: Vocabulary) -> Payload:
@@ -95,7 +100,13 @@ def _outer_bands(w: Payload, x: Payload, lower: int, upper: int, ops: Vocabulary
     """The bands of w x^H."""
     dim = len(w.shape) - 2
     xc = ops.conj(x)
-    return _stacked([ops.sum(_shifted(w, r - upper, dim, ops) * xc, dim=(dim + 1,), keepdim=False) for r in range(lower + upper + 1)], ops)
+    return _stacked(
+        [
+            ops.sum(_shifted(w, r - upper, dim, ops) * xc, dim=(dim + 1,), keepdim=False)
+            for r in range(lower + upper + 1)
+        ],
+        ops,
+    )
 
 
 def _vjp(
@@ -112,7 +123,8 @@ solve_banded = op(
     settings={"lower": 0, "upper": 0},
     vjp=_vjp,
     jvp={
-        "ab": lambda t, ab, out, lower, upper, ops: -ops.solve_banded(ab, times_bands(t, out, lower, upper, ops), lower=lower, upper=upper),
+        "ab": lambda t, ab, out, lower, upper, ops: -ops.solve_banded(ab, times_bands(t, out, lower, upper, ops),
+            lower=lower, upper=upper),
         "b": lambda t, ab, lower, upper, ops: ops.solve_banded(ab, t, lower=lower, upper=upper),
     },
     batch="leading",

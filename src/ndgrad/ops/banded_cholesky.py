@@ -1,10 +1,11 @@
-r"""The Cholesky factor of a banded matrix, L L^H = A, both stored by lower diagonals: ab[..., i - j, j] is the entry (i, j).
+r"""The Cholesky factor of a banded matrix, L L^H = A, both stored by lower diagonals: ab[..., i -
+j, j] is the entry (i, j).
 
-The constraint: L has as many bands as A, and so have all derivatives, while the usual formula, dL = L tril(L^-1 dA L^-H), has full matrices
-in between. The equation behind it has none: dL L^H + L dL^H = dA says, for each entry of dA, what the entries of dL in the columns up
-to its own add up to. Column after column that is a triangular system for the entries of dL, itself banded, and solved as such. Its
-solution and its adjoint are the two ops that all derivatives are made of. The corners of `ab`, which belong to no entry, and the
-imaginary parts of the diagonal are taken as zeros.
+The constraint: L has as many bands as A, and so have all derivatives, while the usual formula, dL = L tril(L^-1 dA
+L^-H), has full matrices in between. The equation behind it has none: dL L^H + L dL^H = dA says, for each entry of dA,
+what the entries of dL in the columns up to its own add up to. Column after column that is a triangular system for the
+entries of dL, itself banded, and solved as such. Its solution and its adjoint are the two ops that all derivatives are
+made of. The corners of `ab`, which belong to no entry, and the imaginary parts of the diagonal are taken as zeros.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def _scipy(what: str) -> Any:
         return importlib.import_module(what)
     except ImportError as error:
         raise ImportError(
-            f'cholesky_banded comes from SciPy, which could not be imported ({error}). Install it: pip install "ndgrad[scipy]".'
+            f"cholesky_banded comes from SciPy, which could not be imported ({error}). "
+            'Install it: pip install "ndgrad[scipy]".'
         ) from None
 
 
@@ -49,13 +51,14 @@ def _as_stack(bands: Any, shape: tuple[int, ...]) -> Any:
     return numpy.moveaxis(bands.reshape((count, -1, n)), 0, 1).reshape(shape)
 
 
-# ----- the equation X L^H + L X^H = Q ----------------------------------------------------------------------------------------------
+# ----- the equation X L^H + L X^H = Q ---------------------------------------------------------------------------------
 
 # Unknown e of column c is X[c + e, c], equation k of column j is that of Q[j + k, j]. The unknown stands there twice,
-#     as X[i, c] conj(L[j, c]) with j = c + s, s <= e, k = e - s: s w equations further on (w is the number of bands below the diagonal),
+#     as X[i, c] conj(L[j, c]) with j = c + s, s <= e, k = e - s: s w equations further on (w is the number of bands
+#     below the diagonal),
 #     as L[i, c] conj(X[j, c]) with j = c + e, k <= w - e: e w + k equations further on.
-# So the matrix is lower triangular with w^2 bands below its diagonal. A complex number is two unknowns and two equations; on the
-# diagonal, where numbers are real, the imaginary equation says that.
+# So the matrix is lower triangular with w^2 bands below its diagonal. A complex number is two unknowns and two
+# equations; on the diagonal, where numbers are real, the imaginary equation says that.
 
 
 def _system(factor: Any) -> Any:
@@ -72,7 +75,10 @@ def _system(factor: Any) -> Any:
     real, imaginary = factor.real, factor.imag
     out = numpy.zeros((2 * w * w + 2, n, w + 1, 2), real.dtype)
     for e in range(w + 1):
-        for far, which, sign in [*((s * w, s, 1) for s in range(e + 1)), *((e * w + k, e + k, -1) for k in range(w - e + 1))]:
+        for far, which, sign in [
+            *((s * w, s, 1) for s in range(e + 1)),
+            *((e * w + k, e + k, -1) for k in range(w - e + 1)),
+        ]:
             out[2 * far, :, e, 0] += real[which]
             out[2 * far + 1, :, e, 0] -= sign * imaginary[which]
             if far:
@@ -95,14 +101,19 @@ def _by_bands(factor: Any, right: Any, transposed: bool) -> Any:
     solve = _scipy("scipy.linalg.lapack").dtbtrs
     found, column = solve(bands, _unknowns(right), uplo="L", trans="T" if transposed else "N")
     if column:
-        raise LinAlgError(f"cholesky_banded: a factor of shape {factor.shape} has a zero on its diagonal. Give that of a positive matrix.")
+        raise LinAlgError(
+            f"cholesky_banded: a factor of shape {factor.shape} has a zero on its diagonal. "
+            "Give that of a positive matrix."
+        )
     return _from_unknowns(found, len(factor), factor.dtype)
 
 
 def _dense(bands: Any) -> Any:
     count, n = bands.shape[-2:]
     below = numpy.arange(n)[:, None] - numpy.arange(n)
-    return numpy.where((below >= 0) & (below < count), bands[..., numpy.clip(below, 0, count - 1), numpy.arange(n)], 0.0)
+    return numpy.where(
+        (below >= 0) & (below < count), bands[..., numpy.clip(below, 0, count - 1), numpy.arange(n)], 0.0
+    )
 
 
 def _bands_of(matrix: Any, count: int) -> Any:
@@ -116,7 +127,8 @@ def _lower_half(matrix: Any) -> Any:
 
 
 def _by_matrices(factor: Any, right: Any, transposed: bool) -> Any:
-    """The usual formula, for so many bands that full matrices are smaller than the system of all entries; for stacks."""
+    """The usual formula, for so many bands that full matrices are smaller than the system of
+    all entries; for stacks."""
     lower, given = _dense(factor), _dense(right)
     inverse = numpy.linalg.inv(lower)
     adjoint_inverse = inverse.conj().swapaxes(-1, -2)
@@ -155,7 +167,9 @@ def _sides(factor: Payload, x: Payload, ops: Vocabulary) -> Payload:
     for k in range(count):
         total: Any = None
         for m in range(count - k):
-            part = _row(x, k + m, ops) * ops.conj(_row(factor, m, ops)) + _row(factor, k + m, ops) * ops.conj(_row(x, m, ops))
+            part = _row(x, k + m, ops) * ops.conj(_row(factor, m, ops)) + _row(factor, k + m, ops) * ops.conj(
+                _row(x, m, ops)
+            )
             part = _shifted(part, -m, last, ops)
             total = part if total is None else total + part
         rows.append(total)
@@ -163,7 +177,8 @@ def _sides(factor: Payload, x: Payload, ops: Vocabulary) -> Payload:
 
 
 def _pulled(y: Payload, factor: Payload, ops: Vocabulary) -> Payload:
-    """The lower bands of (Y + Y^H) L, with Y the lower triangle of which y are the bands: the adjoint of `_sides` in X."""
+    """The lower bands of (Y + Y^H) L, with Y the lower triangle of which y are the bands: the
+    adjoint of `_sides` in X."""
     count, last = factor.shape[-2], len(factor.shape) - 2
     rows = []
     for e in range(count):
@@ -226,7 +241,7 @@ cholesky_pull = op(
 )  # fmt: skip
 
 
-# ----- the factor --------------------------------------------------------------------------------------------------------------------
+# ----- the factor -----------------------------------------------------------------------------------------------------
 
 
 def _cholesky(ab: Any) -> Any:
@@ -237,7 +252,9 @@ def _cholesky(ab: Any) -> Any:
         found = linalg.cholesky_banded(_as_one(ab), lower=True, check_finite=False)
     except numpy.linalg.LinAlgError as error:
         remedy = "Add a small multiple of the identity."
-        raise LinAlgError(f"cholesky_banded: a matrix is not positive definite (bands of shape {ab.shape}; {error}). {remedy}") from None
+        raise LinAlgError(
+            f"cholesky_banded: a matrix is not positive definite (bands of shape {ab.shape}; {error}). {remedy}"
+        ) from None
     return _as_stack(found, ab.shape).astype(ab.dtype, copy=False)
 
 

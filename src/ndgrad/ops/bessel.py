@@ -1,8 +1,9 @@
 r"""Bessel functions of orders 0 and 1.
 
-The constraint: derivatives must hold at 0 too, to any order. I1' = I0 - I1/x has a quotient there that no mask makes right for
-the derivatives after it; but h_k(x) = I_k(x) / x^k is a power series in x^2, and h_k' = x h_(k+1). So the quotients are an op,
-`bessel_ratio`, with the order as a setting. The functions of the second kind are singular at 0, and need none of this.
+The constraint: derivatives must hold at 0 too, to any order. I1' = I0 - I1/x has a quotient there that no mask
+makes right for the derivatives after it; but h_k(x) = I_k(x) / x^k is a power series in x^2, and h_k' = x h_(k+1).
+So the quotients are an op, `bessel_ratio`, with the order as a setting. The functions of the second kind are
+singular at 0, and need none of this.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ndgrad.ops.table import elementwise
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
 
-# ----- quotients by powers of x ----------------------------------------------------------------------------------------
+# ----- quotients by powers of x ---------------------------------------------------------------------------------------
 
 # Functions of order 0 and 1, the sign of the recurrence and of the series, and whether exp(-|x|) is a factor.
 _KINDS = {"i": ("i0", "i1", 1.0, False), "ie": ("i0e", "i1e", 1.0, True), "j": ("j0", "j1", -1.0, False)}
@@ -27,12 +28,14 @@ _KINDS = {"i": ("i0", "i1", 1.0, False), "ie": ("i0e", "i1e", 1.0, True), "j": (
 def _bessel_ratio(np: Library, x: Payload, *, kind: str, order: int) -> Payload:
     r"""h_k = I_k / x^k (kind "i"), exp(-|x|) I_k / x^k ("ie") or J_k / x^k ("j"), for k = `order` of 1 or more.
 
-    With s = 1 for I and -1 for J, the recurrence over orders is h_(k+1) = s (h_(k-1) - 2k h_k) / x^2, which loses digits where
+    With s = 1 for I and -1 for J, the recurrence over orders is h_(k+1) = s (h_(k-1) - 2k h_k) /
+    x^2, which loses digits where
     |x| is small beside k; there the series  h_k = 2^-k sum_j (s x^2 / 4)^j / (j! (j + k)!)  takes over.
     """
     zeroth, first, sign, scaled = _KINDS[kind]
     if order == 1:
-        zero = np.abs(x) < math.sqrt(finfo(x.dtype).tiny)  # to working precision: of subnormal numbers the quotient would have no digits
+        # to working precision: of subnormal numbers the quotient would have no digits
+        zero = np.abs(x) < math.sqrt(finfo(x.dtype).tiny)
         away = np.where(zero, 1.0, x)
         return np.where(zero, 0.5, _special(np, first)(away) / away)
     reach = 4.0 + 2 * order
@@ -60,12 +63,13 @@ def _bessel_ratio_x(t: Payload, x: Payload, out: Payload, kind: str, order: int,
 
 bessel_ratio = elementwise("bessel_ratio", _bessel_ratio, settings={"kind": "i", "order": 1}, x=_bessel_ratio_x)
 
-# ----- modified, first kind: plain, and times exp(-|x|), whose kink at 0 counts as level -------------------------------
+# ----- modified, first kind: plain, and times exp(-|x|), whose kink at 0 counts as level ------------------------------
 
 
 
 def _gap(x: Payload, ops: Vocabulary) -> Payload:
-    """exp(-|x|) (I0(x) - I1(|x|)): of large numbers by the expansion of the quotient I1 / I0, since the two agree in ever more digits."""
+    """exp(-|x|) (I0(x) - I1(|x|)): of large numbers by the expansion of the quotient I1 / I0, since the two
+    agree in ever more digits."""
     size = ops.abs(x)
     large = size > 1000.0
     r = 1.0 / ops.where(large, size, 1000.0)
@@ -100,7 +104,7 @@ i1e = elementwise(
     backward_name="SpecialI1EBackward0",
 )  # fmt: skip
 
-# ----- first and second kind -------------------------------------------------------------------------------------------
+# ----- first and second kind ------------------------------------------------------------------------------------------
 
 bessel_j0 = elementwise(
     "bessel_j0", real_function("j0", "bessel_j0"),
@@ -122,7 +126,7 @@ bessel_y1 = elementwise(
     x=lambda t, x, out, ops: t * (ops.bessel_y0(x) - out / x),
 )  # fmt: skip
 
-# ----- modified, second kind: plain, and times exp(x) ------------------------------------------------------------------
+# ----- modified, second kind: plain, and times exp(x) -----------------------------------------------------------------
 
 modified_bessel_k0 = elementwise(
     "modified_bessel_k0", real_function("k0", "modified_bessel_k0"),

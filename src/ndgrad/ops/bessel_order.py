@@ -1,7 +1,9 @@
-"""Bessel functions of any real order, and their kin: Hankel, Airy, Kelvin, Struve, spherical Bessel and parabolic cylinder functions.
+"""Bessel functions of any real order, and their kin: Hankel, Airy, Kelvin, Struve, spherical Bessel and
+parabolic cylinder functions.
 
-Each family is closed under differentiation by its recurrences in the order, which never divide by the argument where that can
-be avoided, so derivatives of any order exist at 0 too. There is no rule for derivatives in the order. Values come from SciPy.
+Each family is closed under differentiation by its recurrences in the order, which never divide by the argument
+where that can be avoided, so derivatives of any order exist at 0 too. There is no rule for derivatives in the
+order. Values come from SciPy.
 """
 
 from __future__ import annotations
@@ -48,18 +50,24 @@ hankel1 = _ordered("hankel1", lambda t, v, z, ops: t * (ops.hankel1(v - 1, z) - 
 hankel2 = _ordered("hankel2", lambda t, v, z, ops: t * (ops.hankel2(v - 1, z) - ops.hankel2(v + 1, z)) * 0.5)
 # scaled: times exp(-|z|) (real z only, where that is smooth but at 0), exp(z), exp(-iz), exp(iz)
 ive = _ordered(
-    "ive", lambda t, v, z, out, ops: t * ((ops.ive(v - 1, z) + ops.ive(v + 1, z)) * 0.5 - ops.sgn(z) * out), real_function("ive")
+    "ive",
+    lambda t, v, z, out, ops: t * ((ops.ive(v - 1, z) + ops.ive(v + 1, z)) * 0.5 - ops.sgn(z) * out),
+    real_function("ive"),
 )
 kve = _ordered("kve", lambda t, v, z, out, ops: t * (out - (ops.kve(v - 1, z) + ops.kve(v + 1, z)) * 0.5))
-hankel1e = _ordered("hankel1e", lambda t, v, z, out, ops: t * ((ops.hankel1e(v - 1, z) - ops.hankel1e(v + 1, z)) * 0.5 - out * 1j))
-hankel2e = _ordered("hankel2e", lambda t, v, z, out, ops: t * ((ops.hankel2e(v - 1, z) - ops.hankel2e(v + 1, z)) * 0.5 + out * 1j))
+hankel1e = _ordered(
+    "hankel1e", lambda t, v, z, out, ops: t * ((ops.hankel1e(v - 1, z) - ops.hankel1e(v + 1, z)) * 0.5 - out * 1j)
+)
+hankel2e = _ordered(
+    "hankel2e", lambda t, v, z, out, ops: t * ((ops.hankel2e(v - 1, z) - ops.hankel2e(v + 1, z)) * 0.5 + out * 1j)
+)
 
 
 def _struve_z(
     t: Payload, v: Payload, z: Payload, ops: Vocabulary, function: Callable[..., Any], sign: float
 ) -> Payload:
-    """H_v' = (H_(v-1) - H_(v+1) + u) / 2, u = (z/2)^v / (sqrt(pi) gamma(v + 3/2)), and L_v' with a plus; both hold at 0, where
-    H_v v/z does not. H_0' = u - H_1 besides, since the derivative of H_(-1) would not."""
+    """H_v' = (H_(v-1) - H_(v+1) + u) / 2, u = (z/2)^v / (sqrt(pi) gamma(v + 3/2)), and L_v' with a plus; both hold at
+    0, where H_v v/z does not. H_0' = u - H_1 besides, since the derivative of H_(-1) would not."""
     v = beside(v, z, ops)
     middle = (z * 0.5) ** v * ops.rgamma(v + 1.5) * (1 / math.sqrt(math.pi))
     above = function(v + 1, z) * sign
@@ -69,9 +77,11 @@ def _struve_z(
 
 
 struve = _ordered("struve", lambda t, v, z, ops: _struve_z(t, v, z, ops, ops.struve, -1.0), real_function("struve"))
-modstruve = _ordered("modstruve", lambda t, v, z, ops: _struve_z(t, v, z, ops, ops.modstruve, 1.0), real_function("modstruve"))
+modstruve = _ordered(
+    "modstruve", lambda t, v, z, ops: _struve_z(t, v, z, ops, ops.modstruve, 1.0), real_function("modstruve")
+)
 
-# ----- spherical: of whole order n -----------------------------------------------------------------------------------------
+# ----- spherical: of whole order n ------------------------------------------------------------------------------------
 
 # f_n' = (n f_(n-1) -+ (n+1) f_(n+1)) / (2n+1), which for n = 0 is -+ f_1.
 _LOWER = {"jn": 1.0, "yn": 1.0, "in": 1.0, "kn": -1.0}
@@ -90,16 +100,18 @@ def _spherical_z(t: Payload, z: Payload, kind: str, order: int, ops: Vocabulary)
     return t * (ops.spherical_bessel(z, kind=kind, order=order - 1) * (_LOWER[kind] * order / (2 * order + 1)) + above)
 
 
-spherical_bessel = elementwise("spherical_bessel", _spherical, args="z", settings={"kind": "jn", "order": 0}, z=_spherical_z, inplace=False)
+spherical_bessel = elementwise(
+    "spherical_bessel", _spherical, args="z", settings={"kind": "jn", "order": 0}, z=_spherical_z, inplace=False
+)
 
-# ----- Airy: y'' = x y --------------------------------------------------------------------------------------------------------
+# ----- Airy: y'' = x y ------------------------------------------------------------------------------------------------
 
 airy_ai = elementwise("airy_ai", part_of("airy", 0), x=lambda t, x, ops: t * ops.airy_aip(x), inplace=False)
 airy_aip = elementwise("airy_aip", part_of("airy", 1), x=lambda t, x, ops: t * (x * ops.airy_ai(x)), inplace=False)
 airy_bi = elementwise("airy_bi", part_of("airy", 2), x=lambda t, x, ops: t * ops.airy_bip(x), inplace=False)
 airy_bip = elementwise("airy_bip", part_of("airy", 3), x=lambda t, x, ops: t * (x * ops.airy_bi(x)), inplace=False)
 
-# ----- Kelvin: ber + i bei = J_0(x e^(3 pi i/4)), ker + i kei likewise; y'' + y'/x = i y ------------------------------------------
+# ----- Kelvin: ber + i bei = J_0(x e^(3 pi i/4)), ker + i kei likewise; y'' + y'/x = i y ------------------------------
 
 _TURN = cmath.exp(0.75j * math.pi)
 
@@ -114,12 +126,16 @@ bei = elementwise("bei", real_function("bei"), x=lambda t, x, ops: t * ops.beip(
 ker = elementwise("ker", real_function("ker"), x=lambda t, x, ops: t * ops.kerp(x), inplace=False)
 kei = elementwise("kei", real_function("kei"), x=lambda t, x, ops: t * ops.keip(x), inplace=False)
 # the quotient by x is 0/0 at 0, and J_0'' = (J_2 - J_0) / 2 is not
-berp = elementwise("berp", real_function("berp"), x=lambda t, x, ops: t * ops.real(_kelvin_second(x, ops)), inplace=False)
-beip = elementwise("beip", real_function("beip"), x=lambda t, x, ops: t * ops.imag(_kelvin_second(x, ops)), inplace=False)
+berp = elementwise(
+    "berp", real_function("berp"), x=lambda t, x, ops: t * ops.real(_kelvin_second(x, ops)), inplace=False
+)
+beip = elementwise(
+    "beip", real_function("beip"), x=lambda t, x, ops: t * ops.imag(_kelvin_second(x, ops)), inplace=False
+)
 kerp = elementwise("kerp", real_function("kerp"), x=lambda t, x, out, ops: t * -(ops.kei(x) + out / x), inplace=False)
 keip = elementwise("keip", real_function("keip"), x=lambda t, x, out, ops: t * (ops.ker(x) - out / x), inplace=False)
 
-# ----- parabolic cylinder functions: y'' = (x^2/4 - v - 1/2) y for D and V, y'' = (a - x^2/4) y for W -------------------------------
+# ----- parabolic cylinder functions: y'' = (x^2/4 - v - 1/2) y for D and V, y'' = (a - x^2/4) y for W -----------------
 
 
 def _cylinder(name: str, curvature: Callable[[Any, Any], Any]) -> tuple[Op, Op]:

@@ -12,7 +12,7 @@ from ndgrad.ops.table import elementwise
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload
 
-# ----- comparisons -----------------------------------------------------------------------------------------------------
+# ----- comparisons ----------------------------------------------------------------------------------------------------
 
 eq = elementwise("eq", operator.eq, args="x y", inplace=False)
 ne = elementwise("ne", operator.ne, args="x y", inplace=False)
@@ -29,7 +29,7 @@ isclose = elementwise(
     inplace=False,
 )  # fmt: skip
 
-# ----- tests -----------------------------------------------------------------------------------------------------------
+# ----- tests ----------------------------------------------------------------------------------------------------------
 
 
 def _isreal(np: Library, x: Payload) -> Payload:
@@ -44,7 +44,7 @@ isneginf = elementwise("isneginf", lambda np, x: x == -math.inf, inplace=False)
 isreal = elementwise("isreal", _isreal, inplace=False)
 signbit = elementwise("signbit", "signbit", inplace=False)
 
-# ----- logic -----------------------------------------------------------------------------------------------------------
+# ----- logic ----------------------------------------------------------------------------------------------------------
 
 logical_and = elementwise("logical_and", "logical_and", args="x y", inplace=False)
 logical_or = elementwise("logical_or", "logical_or", args="x y", inplace=False)

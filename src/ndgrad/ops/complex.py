@@ -1,7 +1,7 @@
 """Complex numbers: parts, conjugates, modulus and argument.
 
-These functions are not holomorphic, so their rules are given for each mode. Gradients follow torch's convention: the gradient
-of a real function is the direction of steepest ascent, df/dRe + i df/dIm.
+These functions are not holomorphic, so their rules are given for each mode. Gradients follow torch's convention: the
+gradient of a real function is the direction of steepest ascent, df/dRe + i df/dIm.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ndgrad.ops.table import elementwise, op
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
 
-# ----- parts -------------------------------------------------------------------------------------------------------------
+# ----- parts ----------------------------------------------------------------------------------------------------------
 
 
 # Of real numbers it is a copy. Rules need none: `ops.conj` of a real value is that value (see ndgrad.ops.vocabulary).
@@ -48,7 +48,7 @@ imag = op(
     backward_name="SelectBackward0",
 )  # fmt: skip
 
-# ----- modulus and argument --------------------------------------------------------------------------------------------
+# ----- modulus and argument -------------------------------------------------------------------------------------------
 
 
 def _along(t: Payload, direction: Any, dtype: Any, ops: Vocabulary) -> Payload:
@@ -64,13 +64,14 @@ abs = elementwise(
 
 
 def _or_one(size: Payload, ops: Vocabulary) -> Payload:
-    """What to divide by where a quotient by 0 is not kept: the derivatives of that quotient would be NaN, and so would 0 times them."""
+    """What to divide by where a quotient by 0 is not kept: the derivatives of that quotient would be NaN, and
+    so would 0 times them."""
     return ops.where(size == 0, 1.0, size)
 
 
 def _sgn_rule(t: Payload, x: Payload, x_dtype: Any, ops: Vocabulary) -> Payload:
-    """z / |z| turns with the part of t at right angles to z: (t - s Re(conj(s) t)) / |z|, a symmetric map, so both modes are
-    the same. On the real line there is no such part."""
+    """z / |z| turns with the part of t at right angles to z: (t - s Re(conj(s) t)) / |z|, a symmetric map, so both
+    modes are the same. On the real line there is no such part."""
     if x_dtype.kind != "c":
         return ops.zeros_like(t)
     s, size = ops.sgn(x), ops.abs(x)
@@ -93,7 +94,8 @@ def _angle(np: Library, x: Payload) -> Payload:
 
 
 def _turn(x: Payload, ops: Vocabulary) -> Payload:
-    """i z / |z|^2: moving z by it turns z by 1/|z|^2 times its length, one radian per unit of angle. 0 at the origin."""
+    """i z / |z|^2: moving z by it turns z by 1/|z|^2 times its length, one radian per unit of
+    angle. 0 at the origin."""
     size = ops.abs(x)
     return ops.keep(ops.sgn(x) * 1j / _or_one(size, ops), size)
 
@@ -108,7 +110,7 @@ def _angle_jvp(t: Payload, x: Payload, x_dtype: Any, ops: Vocabulary) -> Payload
 
 angle = elementwise("angle", _angle, vjp={"x": _angle_vjp}, jvp={"x": _angle_jvp}, inplace=False)
 
-# ----- from parts ------------------------------------------------------------------------------------------------------
+# ----- from parts -----------------------------------------------------------------------------------------------------
 
 
 def _complex(np: Library, real: Any, imag: Any) -> Payload:
@@ -124,7 +126,8 @@ def _complex(np: Library, real: Any, imag: Any) -> Payload:
 complex = elementwise(
     "complex", _complex, args="real imag",
     vjp={"real": lambda g, ops: ops.real(g), "imag": lambda g, ops: ops.imag(g)},
-    jvp={"real": lambda t, ops: ops.complex(t, ops.zeros_like(t)), "imag": lambda t, ops: ops.complex(ops.zeros_like(t), t)},
+    jvp={"real": lambda t, ops: ops.complex(t, ops.zeros_like(t)),
+        "imag": lambda t, ops: ops.complex(ops.zeros_like(t), t)},
     inplace=False,
 )  # fmt: skip
 

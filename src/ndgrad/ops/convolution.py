@@ -1,19 +1,20 @@
 """Convolution and its two adjoints: three bilinear ops, each of which is the derivative of the others.
 
-Write C(x, w) for the correlation of an input with a weight, I(g, w) for its adjoint in the input and W(g, x) for its adjoint
-in the weight. All three come from the one trilinear form
+Write C(x, w) for the correlation of an input with a weight, I(g, w) for its adjoint in the input and W(g, x) for its
+adjoint in the weight. All three come from the one trilinear form
 
     <g, C(x, w)> = <x, I(g, w)> = <w, W(g, x)>,
 
 so the derivative of each in either argument is another of the three with an argument exchanged, and the set
-is closed: derivatives of any order stay within it. A transposed convolution is I. Over complex numbers the inner product
-conjugates its left side, which puts a conjugate on whatever was not exchanged.
+is closed: derivatives of any order stay within it. A transposed convolution is I. Over complex numbers the inner
+product conjugates its left side, which puts a conjugate on whatever was not exchanged.
 
 Shapes: x (N, C, *S), w (M, C / groups, *K), g (N, M, *O). Settings are tuples with one entry per spatial axis.
 
-Note [Folding a batch into a convolution]. A batch of samples is more samples. A batch of weights alone is more outputs (in C)
-or more inputs (in I); a batch that both arguments have is more groups. So any batch of convolutions is one convolution.
-Channels are ordered group first, so a batch that goes into the channels goes between the group and the rest.
+Note [Folding a batch into a convolution]. A batch of samples is more samples. A batch of weights alone is more
+outputs (in C) or more inputs (in I); a batch that both arguments have is more groups. So any batch of
+convolutions is one convolution. Channels are ordered group first, so a batch that goes into the channels goes
+between the group and the rest.
 """
 
 from __future__ import annotations
@@ -159,7 +160,9 @@ def _convolution_batch(
             return _out_of_samples(ops.convolution(_into_samples(x, ops), w, b, groups=groups, **how), size, ops)
         out = _out_of_samples(ops.convolution(_into_samples(x, ops), w, None, groups=groups, **how), size, ops)
     elif bw:
-        out = _out_of_channels(ops.convolution(x, _into_channels(w, 0, groups, ops), None, groups=groups, **how), 1, groups, size, ops)
+        out = _out_of_channels(
+            ops.convolution(x, _into_channels(w, 0, groups, ops), None, groups=groups, **how), 1, groups, size, ops
+        )
     else:
         out = ops.convolution(x, w, None, groups=groups, **how)
         out = ops.reshape(out, shape=(1, *out.shape))
@@ -184,11 +187,15 @@ def _input_batch(
     n, channels, *spatial = x_shape
     wide = (n, size * channels, *spatial)
     if batched == (True, True):
-        out = ops.convolution_input(_into_channels(y, 1, 1, ops), _into_samples(w, ops), x_shape=wide, groups=size * groups, **how)
+        out = ops.convolution_input(
+            _into_channels(y, 1, 1, ops), _into_samples(w, ops), x_shape=wide, groups=size * groups, **how
+        )
         return _out_of_channels(out, 1, 1, size, ops)
     if batched[0]:
         long = (size * n, channels, *spatial)
-        return _out_of_samples(ops.convolution_input(_into_samples(y, ops), w, x_shape=long, groups=groups, **how), size, ops)
+        return _out_of_samples(
+            ops.convolution_input(_into_samples(y, ops), w, x_shape=long, groups=groups, **how), size, ops
+        )
     out = ops.convolution_input(y, _into_channels(w, 1, 1, ops), x_shape=wide, groups=groups, **how)
     return _out_of_channels(out, 1, groups, size, ops)
 
@@ -209,7 +216,9 @@ def _weight_batch(
     outputs, inputs, *kernel = w_shape
     if batched == (True, True):
         shape = (size * outputs, inputs, *kernel)
-        out = ops.convolution_weight(_into_channels(y, 1, 1, ops), _into_channels(x, 1, 1, ops), w_shape=shape, groups=size * groups, **how)
+        out = ops.convolution_weight(
+            _into_channels(y, 1, 1, ops), _into_channels(x, 1, 1, ops), w_shape=shape, groups=size * groups, **how
+        )
         return _out_of_samples(out, size, ops)
     if batched[0]:
         shape = (size * outputs, inputs, *kernel)

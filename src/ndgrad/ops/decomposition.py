@@ -1,9 +1,9 @@
 """Decompositions: QR, singular values, eigenvalues.
 
-The factors of a decomposition are not unique (signs, phases, bases of equal eigenvalues), and their derivatives exist only for
-what does not depend on the choice. What can be told to depend on it raises; see Note [Equal eigenvalues] in
-ndgrad.ops.matrix. The derivations follow Giles (2008), Walter and Lehmann (2012) for QR, Seeger et al. (2017) for QR and
-eigh, and Wan and Zhang (2019) for the phases of complex singular vectors.
+The factors of a decomposition are not unique (signs, phases, bases of equal eigenvalues), and their derivatives exist
+only for what does not depend on the choice. What can be told to depend on it raises; see Note [Equal eigenvalues] in
+ndgrad.ops.matrix. The derivations follow Giles (2008), Walter and Lehmann (2012) for QR, Seeger et al. (2017) for QR
+and eigh, and Wan and Zhang (2019) for the phases of complex singular vectors.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def _require_unique(shape: tuple[int, ...], mode: str) -> None:
 #     Omega = tril(M, -1) - tril(M, -1)^H + i Im diag(M),     dR = Q^H dA - Omega R,     dQ = (dA - Q dR) R^-1.
 # For m < n, A = [A1 A2] and R = [R1 R2]: the same with A1 and R1 in M, and dQ = Q Omega.
 #
-# Transposed (Walter and Lehmann): the gradient of Omega is X = Q^H gQ - gR R^H, that of M is, since M -> Omega is linear,
-# gM = tril(X, -1) - triu(X, 1)^H + i Im diag(X), and
+# Transposed (Walter and Lehmann): the gradient of Omega is X = Q^H gQ - gR R^H, that of M is, since M -> Omega is
+# linear, gM = tril(X, -1) - triu(X, 1)^H + i Im diag(X), and
 #     gA = Q gR + ((I - Q Q^H) gQ + Q gM) R^-H,
 # where for m < n the second term belongs to A1 and R1 and has no part outside Q.
 
@@ -100,7 +100,9 @@ def _qr_vjp(
     if x_shape[-2] < x_shape[-1]:
         core = ops.matmul(q, _skew_transposed(g_omega, ops))
         square = _over_upper_adjoint(core, _left_square(r, ops), ops)
-        return ops.matmul(q, gr) + ops.embed(square, shape=x_shape, index=(Ellipsis, slice(None), slice(0, x_shape[-2])))
+        return ops.matmul(q, gr) + ops.embed(
+            square, shape=x_shape, index=(Ellipsis, slice(None), slice(0, x_shape[-2]))
+        )
     outside = g0 - ops.matmul(q, inside)
     core = outside + ops.matmul(q, _skew_transposed(g_omega, ops))
     return ops.matmul(q, gr) + _over_upper_adjoint(core, r, ops)
@@ -134,24 +136,23 @@ qr = op(
 # ----- singular values ------------------------------------------------------------------------------------------------
 
 _SVD_EQUAL = (
-    "svd: the derivative of the singular vectors does not exist where two singular values are equal (to working "
-    "precision): the "
-    "vectors are then any basis of their space. Use svdvals if only the values matter, or a matrix function (pinv, solve, "
-    "matrix_norm) that has a derivative of its own; or perturb the matrix."
+    "svd: the derivative of the singular vectors does not exist where two singular values are equal (to "
+    "working precision): the vectors are then any basis of their space. Use svdvals if only the values matter, "
+    "or a matrix function (pinv, solve, matrix_norm) that has a derivative of its own; or perturb the matrix."
 )
 _SVD_ZERO = (
-    "svd: the derivative of a singular vector does not exist where its singular value is zero and the matrix is not square: "
-    "any vector of the null space would do. Drop those columns before they enter the loss, or perturb the matrix."
+    "svd: the derivative of a singular vector does not exist where its singular value is zero and "
+    "the matrix is not square: any vector of the null space would do. Drop those columns before they enter "
+    "the loss, or perturb the matrix."
 )
 _SVD_FULL = (
-    "svd: the loss depends on the columns that full_matrices=True adds; they are any basis of what the others leave, so "
-    "there is "
-    "no derivative. Use full_matrices=False, or leave those columns out of the loss."
+    "svd: the loss depends on the columns that full_matrices=True adds; they are any basis of what the others leave, "
+    "so there is no derivative. Use full_matrices=False, or leave those columns out of the loss."
 )
 _SVD_PHASE = (
-    "svd: the loss depends on the phases of complex singular vectors, which are arbitrary, so there is no derivative. Make "
-    "it depend "
-    "on what does not change when u and v are multiplied by the same e^(i phi), such as U f(S) Vh or |U|."
+    "svd: the loss depends on the phases of complex singular vectors, which are arbitrary, so there is no derivative. "
+    "Make it depend on what does not change when u and v are multiplied by the same e^(i phi), "
+    "such as U f(S) Vh or |U|."
 )
 
 
@@ -232,16 +233,22 @@ def _svd_vjp(
 
 
 def _svd_jvp(
-    t: Payload, out0: Payload, out1: Payload, out2: Payload, x_shape: tuple[int, ...], x_dtype: Any, full_matrices: bool, ops: Vocabulary
+    t: Payload,
+    out0: Payload,
+    out1: Payload,
+    out2: Payload,
+    x_shape: tuple[int, ...],
+    x_dtype: Any,
+    full_matrices: bool,
+    ops: Vocabulary,
 ) -> Any:
     m, n = x_shape[-2:]
     k = min(m, n)
     u, s, vh = out0, out1, out2
     if full_matrices and m != n:
         raise RuntimeError(
-            f"svd: forward mode needs full_matrices=False for a matrix that is not square (shape {tuple(x_shape)}): the "
-            "added columns "
-            "are any basis of what the others leave, and have no derivative."
+            f"svd: forward mode needs full_matrices=False for a matrix that is not square (shape {tuple(x_shape)}): "
+            "the added columns are any basis of what the others leave, and have no derivative."
         )
     s_row, s_column = row(s, ops), column(s, ops)
     uh, v = adjoint(u, ops), adjoint(vh, ops)
@@ -310,15 +317,13 @@ svdvals = op(
 # ----- eigenvalues of Hermitian matrices ------------------------------------------------------------------------------
 
 _EIGH_EQUAL = (
-    "eigh: the derivative of the eigenvectors does not exist where two eigenvalues are equal (to working precision): the "
-    "vectors are "
-    "then any basis of their space. Use eigvalsh if only the eigenvalues matter, or a matrix function (matrix_exp, "
-    "inv, cholesky) that has a derivative of its own; or perturb the matrix."
+    "eigh: the derivative of the eigenvectors does not exist where two eigenvalues are equal (to working precision): "
+    "the vectors are then any basis of their space. Use eigvalsh if only the eigenvalues matter, "
+    "or a matrix function (matrix_exp, inv, cholesky) that has a derivative of its own; or perturb the matrix."
 )
 _EIGH_PHASE = (
-    "eigh: the loss depends on the phases of complex eigenvectors, which are arbitrary, so there is no derivative. Make it "
-    "depend on "
-    "what does not change when an eigenvector is multiplied by e^(i phi), such as V f(w) V^H or |V|."
+    "eigh: the loss depends on the phases of complex eigenvectors, which are arbitrary, so there is no derivative. "
+    "Make it depend on what does not change when an eigenvector is multiplied by e^(i phi), such as V f(w) V^H or |V|."
 )
 
 
@@ -394,9 +399,9 @@ eigvalsh = op(
 # ----- eigenvalues of any matrix --------------------------------------------------------------------------------------
 
 _EIG_EQUAL = (
-    "eig: the derivative of the eigenvectors does not exist where two eigenvalues are equal (to working precision): the "
-    "vectors are then "
-    "any basis of their space, or too few. Use eigvals if only the eigenvalues matter; or perturb the matrix."
+    "eig: the derivative of the eigenvectors does not exist where two eigenvalues are equal (to working precision): "
+    "the vectors are then any basis of their space, or too few. Use eigvals if only the eigenvalues "
+    "matter; or perturb the matrix."
 )
 _EIG_PHASE = (
     "eig: the loss depends on the phases of the eigenvectors, which are arbitrary, so there is no derivative. Make it "

@@ -1,7 +1,8 @@
 """Functions whose code is written when they are first called.
 
-Making the code of every op when the package is imported would take longer than the rest of the import. A deferred function is the real
-one from the start: the object that is in namespaces, tables and pickles stays, and its first call gives it its code.
+Making the code of every op when the package is imported would take longer than the rest of the import. A
+deferred function is the real one from the start: the object that is in namespaces, tables and pickles stays, and
+its first call gives it its code.
 """
 
 from __future__ import annotations

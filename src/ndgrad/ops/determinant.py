@@ -1,4 +1,5 @@
-"""Determinants. A determinant is a polynomial, so it has derivatives at singular matrices too, where the inverse has none.
+"""Determinants. A determinant is a polynomial, so it has derivatives at singular matrices too,
+where the inverse has none.
 
 The derivative of det is the matrix of cofactors; that is an op of its own, and so is the derivative of the cofactors,
 which takes det to second order at every matrix.
@@ -129,7 +130,8 @@ cofactor = op(
 
 
 def _third(x: Payload, t: Payload, s: Payload, ops: Vocabulary) -> Payload:
-    """The derivative of cofactor_push(x, t) along a change s of x: the quotient rule. At a singular x it is NaN (0 / 0)."""
+    """The derivative of cofactor_push(x, t) along a change s of x: the quotient rule. At a
+    singular x it is NaN (0 / 0)."""
     c, d = ops.cofactor(x), _scalar(ops.det(x), ops)
     along_s, along_t = ops.cofactor_push(x, s), ops.cofactor_push(x, t)
     tt = transpose(t, ops)

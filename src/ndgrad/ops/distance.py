@@ -1,7 +1,7 @@
 """Euclidean distances between two sets of points.
 
-By one product, |x|^2 + |y|^2 - 2 x y^T, which is quick and wrong for points that are close together; those are found and
-computed again from their differences.
+By one product, |x|^2 + |y|^2 - 2 x y^T, which is quick and wrong for points that are close together; those are found
+and computed again from their differences.
 """
 
 from __future__ import annotations
@@ -120,7 +120,8 @@ def _from_pairs(np: Library, x: Payload, *, count: int) -> Payload:
     return out
 
 
-# The entries above the diagonal, row by row, and the matrix that has them and zeros elsewhere: transposes of each other.
+# The entries above the diagonal, row by row, and the matrix that has them and zeros elsewhere:
+# transposes of each other.
 pairs = op(
     "pairs", "x",
     _pairs,

@@ -1,8 +1,8 @@
 """Distribution functions with shapes, and their inverses: beta, Student's t, and the quantiles of gamma.
 
-The constraint: derivatives with respect to shapes are integrals (arrays.special.shape_derivatives), so each function has a companion op,
-the derivative of a given order in its shapes, whose own derivatives are the next order and a density. An inverse is
-differentiated at the point it leads to. Values come from SciPy.
+The constraint: derivatives with respect to shapes are integrals (arrays.special.shape_derivatives), so each function
+has a companion op, the derivative of a given order in its shapes, whose own derivatives are the next order and a
+density. An inverse is differentiated at the point it leads to. Values come from SciPy.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ndgrad.ops.table import elementwise
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
 
-# ----- quantiles of the gamma distribution ----------------------------------------------------------------------------------
+# ----- quantiles of the gamma distribution ----------------------------------------------------------------------------
 
 # P(a, out) = p, so dp = density(a, out) d(out) + dP/da da; Q = 1 - P.
 igamma_inverse = elementwise(
@@ -42,7 +42,7 @@ def _tensors(*values: Any, ops: Vocabulary) -> list[Any]:
     return [beside(v, like, ops) for v in values]
 
 
-# ----- beta -------------------------------------------------------------------------------------------------------------------
+# ----- beta -----------------------------------------------------------------------------------------------------------
 
 
 def beta_density(a: Payload, b: Payload, x: Payload, ops: Vocabulary) -> Payload:
@@ -112,7 +112,7 @@ betaincc_inverse = elementwise(
     inplace=False,
 )  # fmt: skip
 
-# ----- Student's t --------------------------------------------------------------------------------------------------------------
+# ----- Student's t ----------------------------------------------------------------------------------------------------
 
 
 def student_density(df: Any, x: Payload, ops: Vocabulary) -> Payload:
@@ -163,14 +163,15 @@ stdtr_inverse = elementwise(
     inplace=False,
 )  # fmt: skip
 
-# ----- powers of a distance --------------------------------------------------------------------------------------------------------
+# ----- powers of a distance -------------------------------------------------------------------------------------------
 
 
 def _distance_power(np: Library, x: Payload, beta: Any, *, order: int, logs: int) -> Payload:
-    r"""d^n/dx^n d^k/dbeta^k of |x|^beta: sgn(x)^n |x|^(beta-n) sum_j C(k, j) (d^j/dbeta^j of beta (beta-1) ... (beta-n+1)) log(|x|)^(k-j).
+    r"""d^n/dx^n d^k/dbeta^k of |x|^beta: sgn(x)^n |x|^(beta-n) sum_j C(k, j) (d^j/dbeta^j of beta (beta-1) ...
+    (beta-n+1)) log(|x|)^(k-j).
 
-    At 0 it is 0 for beta above n, and for odd n, where a corner or a cusp counts as level. For even n it is n! for beta = n and infinite
-    for beta below n, but 0 if the power is a polynomial, which has ended then.
+    At 0 it is 0 for beta above n, and for odd n, where a corner or a cusp counts as level. For even n it is n! for
+    beta = n and infinite for beta below n, but 0 if the power is a polynomial, which has ended then.
     """
     x, beta = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in (x, beta)))
     falling = numpy.polynomial.Polynomial.fromroots(range(order)) if order else numpy.polynomial.Polynomial([1.0])

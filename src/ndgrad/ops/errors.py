@@ -1,7 +1,7 @@
 """The errors that ops raise.
 
-NumPy's classes (ValueError, TypeError) are not torch's (RuntimeError, NotImplementedError). The errors here belong to both worlds' classes,
-so that `except` clauses written for either catch them.
+NumPy's classes (ValueError, TypeError) are not torch's (RuntimeError, NotImplementedError). The errors here belong to
+both worlds' classes, so that `except` clauses written for either catch them.
 """
 
 from __future__ import annotations
@@ -28,4 +28,6 @@ def refuse_complex(name: str, *arrays: Any) -> None:
     for x in arrays:
         if np.iscomplexobj(x) if not hasattr(x, "dtype") else x.dtype.kind == "c":
             what = x.dtype if hasattr(x, "dtype") else type(x).__name__
-            raise NotImplementedError(f"{name}() is a function of real numbers, and got {what}. Take .real, .imag or .abs() first.")
+            raise NotImplementedError(
+                f"{name}() is a function of real numbers, and got {what}. Take .real, .imag or .abs() first."
+            )

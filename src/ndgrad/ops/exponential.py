@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 LN2, LN10 = math.log(2), math.log(10)
 
-# ----- exponentials ----------------------------------------------------------------------------------------------------
+# ----- exponentials ---------------------------------------------------------------------------------------------------
 
 exp = elementwise("exp", "exp", x=lambda t, out: t * out, kind="saturating")
 
@@ -27,7 +27,7 @@ exp2 = elementwise("exp2", _exp2, x=lambda t, out: t * (out * LN2))
 
 expm1 = elementwise("expm1", "expm1", x=lambda t, out: t * out + t)
 
-# ----- logarithms ------------------------------------------------------------------------------------------------------
+# ----- logarithms -----------------------------------------------------------------------------------------------------
 
 log = elementwise("log", "log", x=lambda t, x: t / x)
 
@@ -46,7 +46,8 @@ _HIGHEST = {numpy.dtype(c): numpy.array(n, c) for c, n in {"d": 709.0, "f": 88.0
 
 
 def _odds(x: Payload, y: Payload, ops: Vocabulary) -> Any:
-    """On raw arrays e = exp(x - y) and 1 + e, of which both derivatives are made; otherwise they are sigmoids, smooth to any order."""
+    """On raw arrays e = exp(x - y) and 1 + e, of which both derivatives are made; otherwise they are
+    sigmoids, smooth to any order."""
     if not ops.raw or ops.np is not numpy:
         return None
     difference = x - y
@@ -77,7 +78,7 @@ logaddexp2 = elementwise(
     y=lambda t, x, y, ops: t * ops.sigmoid((y - x) * LN2),
 )  # fmt: skip
 
-# ----- x log(y), which is 0 at x = 0 whatever y ----------------------------------------------------------------------------
+# ----- x log(y), which is 0 at x = 0 whatever y -----------------------------------------------------------------------
 
 
 def _times_log(np: Library, log: Any, x: Payload, y: Payload, one: float) -> Payload:

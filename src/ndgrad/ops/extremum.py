@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: From this many elements on, the detours below pay.
 _LARGE = 4096
 
-# ----- one element of each line: pick_along and its transpose ------------------------------------------------------------------
+# ----- one element of each line: pick_along and its transpose ---------------------------------------------------------
 
 
 def _place_along(np: Library, x: Payload, index: Payload, *, dim: int, size: int) -> Payload:
@@ -75,7 +75,7 @@ place_along = op(
 )  # fmt: skip
 
 
-# ----- amax and amin, max and min over everything: ties share ------------------------------------------------------------
+# ----- amax and amin, max and min over everything: ties share ---------------------------------------------------------
 
 
 def largest(np: Library, x: Payload, dim: tuple[int, ...] | None, keepdim: bool = False) -> Payload:
@@ -173,7 +173,7 @@ min_all = op(
 )  # fmt: skip
 
 
-# ----- places --------------------------------------------------------------------------------------------------------------
+# ----- places ---------------------------------------------------------------------------------------------------------
 
 
 def first_place(np: Library, x: Payload, dim: int, keepdim: bool, name: str) -> Payload:
@@ -211,7 +211,7 @@ argmin = op(
 )  # fmt: skip
 
 
-# ----- max and min along a dimension ------------------------------------------------------------------------------------------
+# ----- max and min along a dimension ----------------------------------------------------------------------------------
 
 # `index` is where the extremum stands, as argmax and argmin say: the gradient goes there. One output, so it takes the
 # short way to its node; `max` and `min` below find the place themselves and return both.
@@ -256,7 +256,7 @@ min_at = op(
 )  # fmt: skip
 
 
-# ----- values chosen along a dimension by ops that also say where --------------------------------------------------------------
+# ----- values chosen along a dimension by ops that also say where -----------------------------------------------------
 
 
 def place_back(

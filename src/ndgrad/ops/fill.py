@@ -18,7 +18,9 @@ def _copy(np: Library, x: Payload, y: Payload) -> Payload:
 def assign(np: Library, target: Payload, source: Payload) -> None:
     """`target[...] = source`, if the source broadcasts to the target."""
     have, want = source.shape, target.shape
-    if have != want and (len(have) > len(want) or any(h not in (1, w) for h, w in zip(have[::-1], want[::-1], strict=False))):
+    if have != want and (
+        len(have) > len(want) or any(h not in (1, w) for h, w in zip(have[::-1], want[::-1], strict=False))
+    ):
         raise RuntimeError(
             f"the value of shape {list(have)} cannot be broadcast to the shape {list(want)} of what it is assigned to. "
             "Give a value of that shape, or one that broadcasts to it."
@@ -27,7 +29,8 @@ def assign(np: Library, target: Payload, source: Payload) -> None:
 
 
 def _copy_batch(x: Payload, y: Payload, ops: Vocabulary) -> Payload:
-    """The source lines up with the target behind the batch; the target is expanded, so it takes a batch that only y has."""
+    """The source lines up with the target behind the batch; the target is expanded, so it takes a
+    batch that only y has."""
     missing = len(x.shape) - len(y.shape) if hasattr(y, "shape") else 0
     return ops.copy(x, ops.reshape(y, shape=(y.shape[0], *(1,) * missing, *y.shape[1:])) if missing else y)
 

@@ -1,7 +1,8 @@
-"""The recursive part of a digital filter: y[n] = x[n] - a[0] y[n-1] - a[1] y[n-2] - ..., along the last dimension, from rest.
+"""The recursive part of a digital filter: y[n] = x[n] - a[0] y[n-1] - a[1] y[n-2] - ..., along the
+last dimension, from rest.
 
-It is linear in x, and its transpose is itself run backwards; in a it is the quotient that such filters are, so a derivative in a is another
-run of the filter. What feeds it (the moving average, initial states) is made of other ops.
+It is linear in x, and its transpose is itself run backwards; in a it is the quotient that such filters are, so a
+derivative in a is another run of the filter. What feeds it (the moving average, initial states) is made of other ops.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ def _recursive_filter(np: Library, x: Payload, a: Payload) -> Payload:
         except ImportError:
             pass
         else:
-            return signal.lfilter(np.ones(1, dtype), np.concatenate([np.ones(1, dtype), a]), x).astype(dtype, copy=False)
+            return signal.lfilter(np.ones(1, dtype), np.concatenate([np.ones(1, dtype), a]), x).astype(
+                dtype, copy=False
+            )
     lead = numpy.broadcast_shapes(x.shape[:-1], a.shape[:-1])
     out = np.array(np.broadcast_to(x, (*lead, length)), dtype)
     # a[..., ::-1] meets the last values, the oldest first

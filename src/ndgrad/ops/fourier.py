@@ -1,7 +1,8 @@
 r"""Discrete Fourier transforms: complex to complex, real to complex, complex to real.
 
-The constraint that shaped this file: every named transform (ifft, hfft, rfft2, ...) is one of these three, with a direction and
-a scale, on an input that was padded or trimmed beforehand. So three ops have rules, and each other's forward is their rule.
+The constraint that shaped this file: every named transform (ifft, hfft, rfft2, ...) is one of these three, with a
+direction and a scale, on an input that was padded or trimmed beforehand. So three ops have rules, and each
+other's forward is their rule.
 
 `dims` are the transformed dimensions, of which the last is the one that is halved; `scale` divides the sums by nothing
 ("none"), by the square root of the number of points ("root") or by that number ("full"), whatever the direction.
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _FORWARD_NORMS = {"none": "backward", "root": "ortho", "full": "forward"}
 _INVERSE_NORMS = {"none": "forward", "root": "ortho", "full": "backward"}
 
-# ----- complex to complex ----------------------------------------------------------------------------------------------
+# ----- complex to complex ---------------------------------------------------------------------------------------------
 
 
 def _c2c(np: Library, x: Payload, *, dims: tuple[int, ...], scale: str, inverse: bool) -> Payload:
@@ -43,10 +44,10 @@ fft_c2c = op(
     backward_name="FftC2CBackward0",
 )  # fmt: skip
 
-# ----- the bins that stand for two -------------------------------------------------------------------------------------
+# ----- the bins that stand for two ------------------------------------------------------------------------------------
 
-# The spectrum y of n real points has y[n - k] = conj(y[k]), so only bins 0 to n // 2 are kept. All but bin 0, and bin n / 2
-# where n is even, stand for two.
+# The spectrum y of n real points has y[n - k] = conj(y[k]), so only bins 0 to n // 2 are kept. All but bin 0, and bin n
+# / 2 where n is even, stand for two.
 
 
 def _scale_bins(np: Library, x: Payload, *, dim: int, size: int, factor: float) -> Payload:
@@ -65,7 +66,7 @@ scale_bins = op(
     batch="dims",
 )  # fmt: skip
 
-# ----- real to complex -------------------------------------------------------------------------------------------------
+# ----- real to complex ------------------------------------------------------------------------------------------------
 
 
 def _r2c(np: Library, x: Payload, *, dims: tuple[int, ...], scale: str, onesided: bool) -> Payload:
@@ -83,8 +84,8 @@ def _r2c(np: Library, x: Payload, *, dims: tuple[int, ...], scale: str, onesided
 def _r2c_vjp(
     g: Payload, x_shape: tuple[int, ...], dims: tuple[int, ...], scale: str, onesided: bool, ops: Vocabulary
 ) -> Payload:
-    """The real part of the adjoint. With all bins it is that of the inverse transform; with half of them, c2r takes the real
-    part, but it counts the bins that stand for two twice, and here each is only itself."""
+    """The real part of the adjoint. With all bins it is that of the inverse transform; with half of them, c2r takes the
+    real part, but it counts the bins that stand for two twice, and here each is only itself."""
     if not onesided:
         return ops.fft_c2c(g, dims=dims, scale=scale, inverse=True)
     size = x_shape[dims[-1]]
@@ -101,7 +102,7 @@ fft_r2c = op(
     backward_name="FftR2CBackward0",
 )  # fmt: skip
 
-# ----- complex to real -------------------------------------------------------------------------------------------------
+# ----- complex to real ------------------------------------------------------------------------------------------------
 
 
 def _c2r(np: Library, x: Payload, *, dims: tuple[int, ...], scale: str, size: int) -> Payload:
@@ -111,8 +112,9 @@ def _c2r(np: Library, x: Payload, *, dims: tuple[int, ...], scale: str, size: in
     return np.fft.irfftn(x, (*(x.shape[d] for d in dims[:-1]), size), axes=dims, norm=norm)
 
 
-# Each bin k contributes Re(w_k x_k e^(2 pi i jk / n)), with w_k = 2 for the bins that stand for two; the gradient of x_k is
-# w_k times the forward transform of g. In the bins that stand for themselves it is real: their imaginary part is not read.
+# Each bin k contributes Re(w_k x_k e^(2 pi i jk / n)), with w_k = 2 for the bins that stand for two; the gradient
+# of x_k is w_k times the forward transform of g. In the bins that stand for themselves it is real: their
+# imaginary part is not read.
 fft_c2r = op(
     "fft_c2r", "x",
     _c2r,

@@ -1,7 +1,8 @@
 """The gamma function's family: its logarithm and derivatives, zeta, beta, and the incomplete gamma functions.
 
-The constraint: raw functions come from SciPy where it is installed and else from NumPy alone (ndgrad.arrays.special), so rules
-use only functions that both have. Orders of derivatives are settings: a rule asks for the next one, to any order.
+The constraint: raw functions come from SciPy where it is installed and else from NumPy alone
+(ndgrad.arrays.special), so rules use only functions that both have. Orders of derivatives are settings: a rule asks
+for the next one, to any order.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ def real_function(name: str, public: str = "") -> Callable[..., Any]:
             dtype = getattr(a, "dtype", None)
             if isinstance(a, complex) if dtype is None else dtype.kind == "c":
                 raise NotImplementedError(
-                    f"{public or name}() is not implemented for complex numbers, and got {dtype or a}. Apply it to a real "
-                    "tensor (.real, .abs())."
+                    f"{public or name}() is not implemented for complex numbers, and got {dtype or a}. "
+                    "Apply it to a real tensor (.real, .abs())."
                 )
         return _special(np, name)(*arguments)
 
@@ -45,11 +46,14 @@ def shape_derivatives(name: str) -> Callable[..., Any]:
 
 
 def on_host(np: Library, name: str, function: Callable[..., Any], *arguments: Any, **settings: Any) -> Payload:
-    """A function that exists for NumPy's float64 alone, in the dtype of its arguments and the library they came from."""
+    """A function that exists for NumPy's float64 alone, in the dtype of its arguments and the
+    library they came from."""
     given = [to_host(a) for a in arguments]
     dtype = numpy.result_type(*given)
     if dtype.kind == "c":
-        raise NotImplementedError(f"{name}() is not implemented for complex numbers, and got {dtype}. Apply it to real tensors.")
+        raise NotImplementedError(
+            f"{name}() is not implemented for complex numbers, and got {dtype}. Apply it to real tensors."
+        )
     made = function(*given, **settings)
     return np.asarray(made if dtype.kind in "biu" else made.astype(dtype, copy=False))
 
@@ -61,15 +65,16 @@ def beside(value: Payload, like: Payload, ops: Vocabulary) -> Payload:
 
 def no_derivative(op: str, argument: str) -> NoReturn:
     raise NotImplementedError(
-        f"the derivative of {op} with respect to its argument {argument!r} is not implemented. Detach that argument if its "
-        "gradient is not wanted."
+        f"the derivative of {op} with respect to its argument {argument!r} is not implemented. "
+        "Detach that argument if its gradient is not wanted."
     )
 
 
-# From this many elements on, polynomials over blocks are quicker than a compiled sum for each element (20 times, for 1e5).
+# From this many elements on, polynomials over blocks are quicker than a compiled sum for each
+# element (20 times, for 1e5).
 _MANY = 2048
 
-# ----- logarithm and its derivatives -----------------------------------------------------------------------------------
+# ----- logarithm and its derivatives ----------------------------------------------------------------------------------
 
 _gammaln, _digamma, _zeta = real_function("gammaln", "lgamma"), real_function("psi", "digamma"), real_function("zeta")
 
@@ -106,7 +111,7 @@ polygamma = elementwise(
     saved_names={"order": "n"},
 )  # fmt: skip
 
-# ----- the multivariate gamma function ---------------------------------------------------------------------------------
+# ----- the multivariate gamma function --------------------------------------------------------------------------------
 
 
 def _mvlgamma(np: Library, x: Payload, *, p: int) -> Payload:
@@ -126,7 +131,7 @@ def _mvlgamma_x(t: Payload, x: Payload, p: int, ops: Vocabulary) -> Payload:
 
 mvlgamma = elementwise("mvlgamma", _mvlgamma, settings={"p": 1}, x=_mvlgamma_x)
 
-# ----- zeta and beta ---------------------------------------------------------------------------------------------------
+# ----- zeta and beta --------------------------------------------------------------------------------------------------
 
 # Hurwitz's: the sum over k >= 0 of (k + q)^-x.
 zeta = elementwise(
@@ -166,11 +171,12 @@ betaln = elementwise(
     b=lambda t, a, b, ops: t * -digamma_rise(b, a, ops),
 )  # fmt: skip
 
-# ----- incomplete gamma functions --------------------------------------------------------------------------------------
+# ----- incomplete gamma functions -------------------------------------------------------------------------------------
 
 
 def _gamma_density(np: Library, a: Payload, x: Payload) -> Payload:
-    """x^(a-1) e^-x / gamma(a), by its logarithm; at x = 0 the power decides (1 for a = 1), at infinity the exponential."""
+    """x^(a-1) e^-x / gamma(a), by its logarithm; at x = 0 the power decides (1 for a = 1), at
+    infinity the exponential."""
     a, x = beside_arrays(np, a, x)
     with numpy.errstate(all="ignore"):
         power = a - 1.0
@@ -191,7 +197,8 @@ def _igamma_shape(np: Library, x: Payload, y: Payload, *, order: int) -> Payload
 
 
 def _density_change(a: Payload, x: Payload, order: int, ops: Vocabulary) -> Any:
-    """The derivative of the density of that order with respect to a: the density times a polynomial in the derivatives of its logarithm."""
+    """The derivative of the density of that order with respect to a: the density times a polynomial in the
+    derivatives of its logarithm."""
     a, x = beside(a, x, ops), beside(x, a, ops)
 
     def first(index: tuple[int, ...]) -> Any:

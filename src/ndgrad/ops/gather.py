@@ -1,8 +1,9 @@
 """Reading and writing single elements through an index: gather and its kin, take and put, selection by a mask.
 
-Two conventions of torch meet here. An index of `gather` and `scatter` has the rank of the tensor and replaces the position
-along one dimension; an index of `take` and `put` counts through the whole tensor. Either comes with a pair of ops that are
-each other's transposes, from which the other rules follow. All index arrays are constants to differentiation.
+Two conventions of torch meet here. An index of `gather` and `scatter` has the rank of the tensor and replaces
+the position along one dimension; an index of `take` and `put` counts through the whole tensor. Either comes
+with a pair of ops that are each other's transposes, from which the other rules follow. All index arrays are
+constants to differentiation.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from ndgrad.ops.table import NOT_DIFFERENTIABLE, op
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
 
-# ----- gather, and its transpose -----------------------------------------------------------------------------------------
+# ----- gather, and its transpose --------------------------------------------------------------------------------------
 
 
 def _gather(np: Library, x: Payload, index: Payload, *, dim: int) -> Payload:
@@ -71,7 +72,8 @@ gather_backward = op(
     _gather_backward,
     settings={"dim": 0, "shape": (), "distinct": False},
     vjp={"x": lambda g, index, dim, ops: ops.gather(g, index, dim=dim)},
-    jvp={"x": lambda t, index, dim, shape, distinct, ops: ops.gather_backward(t, index, dim=dim, shape=shape, distinct=distinct)},
+    jvp={"x": lambda t, index, dim, shape, distinct, ops: ops.gather_backward(t, index, dim=dim, shape=shape,
+            distinct=distinct)},
     batch=lambda x, index, dim, shape, distinct, ops: ops.gather_backward(
         x, index, dim=dim + 1, shape=(x.shape[0], *shape), distinct=distinct
     ),
@@ -88,7 +90,7 @@ wrap_index = op(
 )  # fmt: skip
 
 
-# ----- scatter -----------------------------------------------------------------------------------------------------------
+# ----- scatter --------------------------------------------------------------------------------------------------------
 
 
 def _scatter_kernel(np: Library, target: Payload, index: Payload, y: Payload, *, dim: int) -> Payload:
@@ -105,8 +107,8 @@ overwritten_along = op(
     batch=lambda x, dim, shape, ops: ops.overwritten_along(x, dim=dim + 1, shape=(x.shape[0], *shape)),
 )  # fmt: skip
 
-# x with y (of the index's shape, or a number) put at the indexed places. Of several y for one place the last stays, and it
-# alone gets a gradient.
+# x with y (of the index's shape, or a number) put at the indexed places. Of several y for one place the last stays, and
+# it alone gets a gradient.
 scatter = op(
     "scatter", "x index y",
     lambda np, x, index, y, *, dim: _scatter_kernel(np, np.array(x, order="C"), index, y, dim=dim),
@@ -148,7 +150,7 @@ scatter_add = op(
 )  # fmt: skip
 
 
-# ----- scatter with a product ------------------------------------------------------------------------------------------
+# ----- scatter with a product -----------------------------------------------------------------------------------------
 
 
 def _scatter_prod(np: Library, x: Payload, index: Payload, *, dim: int, shape: tuple[int, ...]) -> Payload:
@@ -161,10 +163,11 @@ def _scatter_prod(np: Library, x: Payload, index: Payload, *, dim: int, shape: t
 def _others(x: Payload, index: Payload, dim: int, ops: Vocabulary) -> Payload:
     """Per element of x the product of all other elements with the same index.
 
-    Dividing the whole product by the element fails at zeros, and so do the quotient's derivatives. Instead equal indices
-    are brought together by sorting, and products of all elements to the left and to the right within a run are built by
-    doubling: after step s, entry i holds the product of the s nearest neighbours on its side that belong to its run.
-    Only products and selections by constant masks occur, so derivatives of every order are exact, zeros or not.
+    Dividing the whole product by the element fails at zeros, and so do the quotient's derivatives. Instead
+    equal indices are brought together by sorting, and products of all elements to the left and to the right
+    within a run are built by doubling: after step s, entry i holds the product of the s nearest neighbours on
+    its side that belong to its run. Only products and selections by constant masks occur, so derivatives of
+    every order are exact, zeros or not.
     """
     order = ops.argsort(index, dim=dim)
     values, keys = ops.gather(x, order, dim=dim), ops.gather(index, order, dim=dim)
@@ -185,7 +188,10 @@ def _run_product(values: Payload, keys: Any, dim: int, direction: int, ops: Voca
 def _neighbour(values: Payload, keys: Any, dim: int, distance: int, ops: Vocabulary) -> Payload:
     """The value `distance` places before, where that belongs to the same run, else 1."""
     shape = tuple(values.shape)
-    ahead, behind = slice(max(distance, 0), shape[dim] + min(distance, 0)), slice(max(-distance, 0), shape[dim] - max(distance, 0))
+    ahead, behind = (
+        slice(max(distance, 0), shape[dim] + min(distance, 0)),
+        slice(max(-distance, 0), shape[dim] - max(distance, 0)),
+    )
     here, there = (*(slice(None),) * dim, ahead), (*(slice(None),) * dim, behind)
     same = ops.getitem(keys, index=here) == ops.getitem(keys, index=there)
     shifted = ops.embed(ops.getitem(values, index=there), shape=shape, index=here)
@@ -206,14 +212,15 @@ scatter_prod = op(
     settings={"dim": 0, "shape": ()},
     vjp={"x": _scatter_prod_vjp},
     jvp={
-        "x": lambda t, x, index, dim, shape, ops: ops.gather_backward(t * _others(x, index, dim, ops), index, dim=dim, shape=shape)
+        "x": lambda t, x, index, dim, shape, ops: ops.gather_backward(t * _others(x, index, dim, ops), index, dim=dim,
+            shape=shape)
     },
     batch=lambda x, index, dim, shape, ops: ops.scatter_prod(x, index, dim=dim + 1, shape=(x.shape[0], *shape)),
     backward_name="ScatterReduceBackward0",
 )  # fmt: skip
 
 
-# ----- scatter with the largest or smallest ------------------------------------------------------------------------------
+# ----- scatter with the largest or smallest ---------------------------------------------------------------------------
 
 
 def _scatter_extreme_kernel(
@@ -290,7 +297,7 @@ scatter_extreme = op(
 )  # fmt: skip
 
 
-# ----- positions in the whole tensor -----------------------------------------------------------------------------------
+# ----- positions in the whole tensor ----------------------------------------------------------------------------------
 
 
 def _take_batch(x: Payload, index: Payload, batched: tuple[bool, ...], ops: Vocabulary, size: int) -> Payload:
@@ -360,7 +367,7 @@ put = op(
 )  # fmt: skip
 
 
-# ----- masks -------------------------------------------------------------------------------------------------------------
+# ----- masks ----------------------------------------------------------------------------------------------------------
 
 
 def _same_for_all(name: str, mask_is_batched: bool) -> None:

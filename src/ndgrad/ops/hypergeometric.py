@@ -1,7 +1,9 @@
-"""Hypergeometric functions, elliptic integrals and Jacobi's elliptic functions, Lambert's W, Wright's omega, orthogonal polynomials.
+"""Hypergeometric functions, elliptic integrals and Jacobi's elliptic functions, Lambert's W, Wright's
+omega, orthogonal polynomials.
 
-A derivative of a hypergeometric function shifts its parameters by one, so it is smooth wherever the function is, while the usual
-formulas for elliptic integrals are 0/0 at m = 0. There are no rules for derivatives in parameters. Values come from SciPy.
+A derivative of a hypergeometric function shifts its parameters by one, so it is smooth wherever the function is,
+while the usual formulas for elliptic integrals are 0/0 at m = 0. There are no rules for derivatives in
+parameters. Values come from SciPy.
 """
 
 from __future__ import annotations
@@ -16,11 +18,12 @@ from ndgrad.ops.table import elementwise
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload
 
-# ----- hypergeometric functions ----------------------------------------------------------------------------------------------
+# ----- hypergeometric functions ---------------------------------------------------------------------------------------
 
 hyp2f1 = elementwise(
     "hyp2f1", any_function("hyp2f1"), args="a b c_ z",
-    a=lambda t: no_derivative("hyp2f1", "a"), b=lambda t: no_derivative("hyp2f1", "b"), c_=lambda t: no_derivative("hyp2f1", "c"),
+    a=lambda t: no_derivative("hyp2f1", "a"), b=lambda t: no_derivative("hyp2f1", "b"),
+    c_=lambda t: no_derivative("hyp2f1", "c"),
     z=lambda t, a, b, c_, z, ops: t * (ops.hyp2f1(a + 1, b + 1, c_ + 1, z) * (a * b / c_)),
     inplace=False,
 )  # fmt: skip
@@ -39,11 +42,15 @@ hyperu = elementwise(
     inplace=False,
 )  # fmt: skip
 
-# ----- elliptic integrals of the parameter m = k^2 -----------------------------------------------------------------------------
+# ----- elliptic integrals of the parameter m = k^2 --------------------------------------------------------------------
 
 # E = pi/2 F(-1/2, 1/2; 1; m)
 ellipe = elementwise(
-    "ellipe", real_function("ellipe"), m=lambda t, m, ops: t * (ops.hyp2f1(0.5, 1.5, 2.0, m) * (-math.pi / 8)), args="m", inplace=False
+    "ellipe",
+    real_function("ellipe"),
+    m=lambda t, m, ops: t * (ops.hyp2f1(0.5, 1.5, 2.0, m) * (-math.pi / 8)),
+    args="m",
+    inplace=False,
 )
 
 ellipkinc = elementwise(
@@ -60,7 +67,7 @@ ellipeinc = elementwise(
     inplace=False,
 )  # fmt: skip
 
-# ----- Jacobi's elliptic functions ------------------------------------------------------------------------------------------------
+# ----- Jacobi's elliptic functions ------------------------------------------------------------------------------------
 
 
 def _jacobi(name: str, place: int, slope: Any) -> Any:
@@ -77,7 +84,7 @@ jacobi_cn = _jacobi("jacobi_cn", 1, lambda t, x, m, ops: t * -(ops.jacobi_sn(x, 
 jacobi_dn = _jacobi("jacobi_dn", 2, lambda t, x, m, ops: t * -(ops.jacobi_sn(x, m) * ops.jacobi_cn(x, m) * m))
 jacobi_am = _jacobi("jacobi_am", 3, lambda t, x, m, ops: t * ops.jacobi_dn(x, m))
 
-# ----- Lambert and Wright ----------------------------------------------------------------------------------------------------------
+# ----- Lambert and Wright ---------------------------------------------------------------------------------------------
 
 # w e^w = z, so dw = e^-w / (1 + w) dz, at z = 0 too
 lambertw = elementwise(
@@ -92,15 +99,19 @@ def _lambertw(np: Library, z: Payload, k: int, tol: float) -> Payload:
 
 
 # w + log(w) = z
-wrightomega = elementwise("wrightomega", any_function("wrightomega"), args="z", z=lambda t, out: t * (out / (out + 1.0)), inplace=False)
+wrightomega = elementwise(
+    "wrightomega", any_function("wrightomega"), args="z", z=lambda t, out: t * (out / (out + 1.0)), inplace=False
+)
 
-# ----- orthogonal polynomials of degree k ----------------------------------------------------------------------------------------------
+# ----- orthogonal polynomials of degree k -----------------------------------------------------------------------------
 
-# The degree need not be whole: then these are hypergeometric functions, whose derivatives go on below degree 0. A polynomial's end there.
+# The degree need not be whole: then these are hypergeometric functions, whose derivatives go on below degree 0.
+# A polynomial's end there.
 
 
 def _goes_on(k: Any) -> Any:
-    """Whether the derivative is that of a degree below. Of whole degree 0 (and below, where SciPy's values are 0) it is zero."""
+    """Whether the derivative is that of a degree below. Of whole degree 0 (and below, where SciPy's
+    values are 0) it is zero."""
     return (k > 0) | (k % 1 != 0)
 
 
@@ -113,7 +124,8 @@ jacobi_polynomial = elementwise(
     "jacobi_polynomial", real_function("eval_jacobi"), args="k a b x",
     k=lambda t: no_derivative("eval_jacobi", "n"), a=lambda t: no_derivative("eval_jacobi", "alpha"),
     b=lambda t: no_derivative("eval_jacobi", "beta"),
-    x=lambda t, k, a, b, x, ops: t * (ops.jacobi_polynomial(_lower(k), a + 1, b + 1, x) * ((k + a + b + 1) * 0.5 * _goes_on(k))),
+    x=lambda t, k, a, b, x, ops: t * (ops.jacobi_polynomial(_lower(k), a + 1, b + 1,
+            x) * ((k + a + b + 1) * 0.5 * _goes_on(k))),
     inplace=False,
 )  # fmt: skip
 

@@ -1,8 +1,8 @@
 """A value that somebody else has computed, with the derivative that a rule object gives it.
 
-Solvers iterate outside of the graph; what they find enters it through this one op. All that differentiable programs can meet
-(reverse and forward mode, graphs of graphs, vmap) is then handled where it is handled for every op, and a rule object
-says only how to pull a cotangent back and how to push tangents forward (see ndgrad.implicit.rules).
+Solvers iterate outside of the graph; what they find enters it through this one op. All that differentiable programs can
+meet (reverse and forward mode, graphs of graphs, vmap) is then handled where it is handled for every op, and a rule
+object says only how to pull a cotangent back and how to push tangents forward (see ndgrad.implicit.rules).
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Indexing. Every kind of index comes down to two ops: `getitem` (ints, slices, None, Ellipsis: a view) and `index` (arrays
-that index the leading dimensions), and their transposes; NumPy's single elements are `element`. The public side is ndgrad.api.index.
+"""Indexing. Every kind of index comes down to two ops: `getitem` (ints, slices, None, Ellipsis: a view) and `index`
+(arrays that index the leading dimensions), and their transposes; NumPy's single elements are `element`. The public
+side is ndgrad.api.index.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, op
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
 
-# ----- basic indexing: a view ------------------------------------------------------------------------------------------
+# ----- basic indexing: a view -----------------------------------------------------------------------------------------
 
 
 def _whole(index: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -39,7 +40,8 @@ getitem = op(
     known_as="indexing", aten_name="slice",
 )  # fmt: skip
 
-# One element, as NumPy hands it out: a number of its own that later writes to the array do not reach. `index` has an int per dimension.
+# One element, as NumPy hands it out: a number of its own that later writes to the array do not reach. `index`
+# has an int per dimension.
 element = op(
     "element", "x",
     lambda np, x, *, index: x[index] if np is numpy else x[index].copy(),
@@ -73,7 +75,9 @@ embed = op(
 # ----- arrays of indices into the leading dimensions -----------------------------------------------------------------
 
 
-def _index_batch(x: Payload, indices: tuple[Payload, ...], batched: tuple[bool, ...], ops: Vocabulary, size: int) -> Payload:
+def _index_batch(
+    x: Payload, indices: tuple[Payload, ...], batched: tuple[bool, ...], ops: Vocabulary, size: int
+) -> Payload:
     if not batched[0]:
         return ops.index(x, *_align_indices(indices, batched[1:], ops))
     if not any(batched[1:]):
@@ -144,7 +148,12 @@ def _index_add_zeros(np: Library, x: Payload, *indices: Any, shape: tuple[int, .
 
 
 def _index_add_zeros_batch(
-    x: Payload, indices: tuple[Payload, ...], shape: tuple[int, ...], batched: tuple[bool, ...], ops: Vocabulary, size: int
+    x: Payload,
+    indices: tuple[Payload, ...],
+    shape: tuple[int, ...],
+    batched: tuple[bool, ...],
+    ops: Vocabulary,
+    size: int,
 ) -> Payload:
     g = x
     if not batched[0]:
@@ -174,7 +183,7 @@ index_add_zeros = op(
 )  # fmt: skip
 
 
-# ----- writing -----------------------------------------------------------------------------------------------------------
+# ----- writing --------------------------------------------------------------------------------------------------------
 
 
 def _index_put(np: Library, x: Payload, y: Payload, *indices: Any, accumulate: bool) -> Payload:
@@ -198,7 +207,13 @@ def _index_put_kernel(np: Library, target: Payload, y: Payload, *indices: Any, a
 
 
 def _index_put_batch(
-    x: Payload, y: Payload, indices: tuple[Payload, ...], accumulate: bool, ops: Vocabulary, size: int, batched: tuple[bool, ...]
+    x: Payload,
+    y: Payload,
+    indices: tuple[Payload, ...],
+    accumulate: bool,
+    ops: Vocabulary,
+    size: int,
+    batched: tuple[bool, ...],
 ) -> Payload:
     if not batched[0]:
         x = ops.expand(x, shape=(size, *x.shape))
@@ -241,12 +256,15 @@ def staying(g: Payload, lost: Any, ops: Vocabulary) -> Payload:
     return ops.where(ops.reshape(lost, shape=(*lost.shape, *(1,) * (len(g.shape) - len(lost.shape)))), 0.0, g)
 
 
-def _index_put_y(g: Payload, x_shape: tuple[int, ...], indices: tuple[Payload, ...], accumulate: bool, ops: Vocabulary) -> Payload:
+def _index_put_y(
+    g: Payload, x_shape: tuple[int, ...], indices: tuple[Payload, ...], accumulate: bool, ops: Vocabulary
+) -> Payload:
     out = ops.index(g, *indices)
     return out if accumulate else staying(out, ops.overwritten(*indices, shape=x_shape[: len(indices)]), ops)
 
 
-# x with y put (or added) at the indexed places. Of several y for one place the last stays, and it alone gets a gradient.
+# x with y put (or added) at the indexed places. Of several y for one place the last stays, and
+# it alone gets a gradient.
 index_put = op(
     "index_put", "x y indices",
     _index_put,

@@ -1,5 +1,6 @@
-"""Functions defined as integrals: sine, Fresnel and Dawson integrals, Faddeeva's function, integrals of Bessel functions. The derivative
-of each is its integrand, which is elementary or in the table already. Values come from SciPy."""
+"""Functions defined as integrals: sine, Fresnel and Dawson integrals, Faddeeva's function, integrals of
+Bessel functions. The derivative of each is its integrand, which is elementary or in the table already.
+Values come from SciPy."""
 
 from __future__ import annotations
 
@@ -23,8 +24,12 @@ _ROOT_TWO_PI = math.sqrt(2 * math.pi)
 
 # ----- trigonometric integrals ------------------------------------------------------------------------------
 
-sine_integral = elementwise("sine_integral", part_of("sici", 0), x=lambda t, x, ops: t * ops.sinc(x * (1 / math.pi)), inplace=False)
-cosine_integral = elementwise("cosine_integral", part_of("sici", 1), x=lambda t, x, ops: t * (ops.cos(x) / x), inplace=False)
+sine_integral = elementwise(
+    "sine_integral", part_of("sici", 0), x=lambda t, x, ops: t * ops.sinc(x * (1 / math.pi)), inplace=False
+)
+cosine_integral = elementwise(
+    "cosine_integral", part_of("sici", 1), x=lambda t, x, ops: t * (ops.cos(x) / x), inplace=False
+)
 
 
 def _sinhc(x: Payload, ops: Vocabulary) -> Payload:
@@ -42,10 +47,14 @@ hyperbolic_sine_integral = elementwise(
 hyperbolic_cosine_integral = elementwise(
     "hyperbolic_cosine_integral", part_of("shichi", 1), x=lambda t, x, ops: t * (ops.cosh(x) / x), inplace=False
 )
-fresnel_s = elementwise("fresnel_s", part_of("fresnel", 0), x=lambda t, x, ops: t * ops.sin(x * x * (math.pi / 2)), inplace=False)
-fresnel_c = elementwise("fresnel_c", part_of("fresnel", 1), x=lambda t, x, ops: t * ops.cos(x * x * (math.pi / 2)), inplace=False)
+fresnel_s = elementwise(
+    "fresnel_s", part_of("fresnel", 0), x=lambda t, x, ops: t * ops.sin(x * x * (math.pi / 2)), inplace=False
+)
+fresnel_c = elementwise(
+    "fresnel_c", part_of("fresnel", 1), x=lambda t, x, ops: t * ops.cos(x * x * (math.pi / 2)), inplace=False
+)
 
-# ----- the error function's kin ----------------------------------------------------------------------------------------------
+# ----- the error function's kin ---------------------------------------------------------------------------------------
 
 
 def _far_series(np: Library, z: Payload, order: int, step: Any) -> Payload:
@@ -58,10 +67,12 @@ def _far_series(np: Library, z: Payload, order: int, step: Any) -> Payload:
 
 
 def _faddeeva(np: Library, z: Payload, order: int, value: Payload, slope: complex, far: Any) -> Payload:
-    r"""The n-th derivative of w(z) = exp(-z^2) erfc(-iz), or of Dawson's integral, from its value and w' + 2 z w = `slope`.
+    r"""The n-th derivative of w(z) = exp(-z^2) erfc(-iz), or of Dawson's integral, from its value
+    and w' + 2 z w = `slope`.
 
-    Differentiated n - 1 times more, w_n = -2z w_(n-1) - 2(n-1) w_(n-2), differences that lose their digits where |z| is large. There
-    (`far`) w = slope / 2 sum_k (1/2)_k z^(-2k-1), term by term; from |z| = 8 on, the twenty-fifth term is below 1e-17.
+    Differentiated n - 1 times more, w_n = -2z w_(n-1) - 2(n-1) w_(n-2), differences that lose their digits where
+    |z| is large. There (`far`) w = slope / 2 sum_k (1/2)_k z^(-2k-1), term by term; from |z| = 8 on, the
+    twenty-fifth term is below 1e-17.
     """
     if order == 0:
         return value
@@ -93,19 +104,28 @@ def _wofz(np: Library, x: Payload, *, order: int) -> Payload:
     if order == 0:
         return value
     z = x.astype(value.dtype)
-    return _faddeeva(np, z, order, value, 1j * _TWO_OVER_ROOT_PI, (np.abs(z) > _FAR) & (z.imag >= 0)).astype(value.dtype)
+    return _faddeeva(np, z, order, value, 1j * _TWO_OVER_ROOT_PI, (np.abs(z) > _FAR) & (z.imag >= 0)).astype(
+        value.dtype
+    )
 
 
-dawsn = elementwise("dawsn", _dawsn, settings={"order": 0}, x=lambda t, x, order, ops: t * ops.dawsn(x, order=order + 1), inplace=False)
-erfi = elementwise("erfi", any_function("erfi"), x=lambda t, x, ops: t * (ops.exp(x * x) * _TWO_OVER_ROOT_PI), inplace=False)
-wofz = elementwise("wofz", _wofz, settings={"order": 0}, x=lambda t, x, order, ops: t * ops.wofz(x, order=order + 1), inplace=False)
+dawsn = elementwise(
+    "dawsn", _dawsn, settings={"order": 0}, x=lambda t, x, order, ops: t * ops.dawsn(x, order=order + 1), inplace=False
+)
+erfi = elementwise(
+    "erfi", any_function("erfi"), x=lambda t, x, ops: t * (ops.exp(x * x) * _TWO_OVER_ROOT_PI), inplace=False
+)
+wofz = elementwise(
+    "wofz", _wofz, settings={"order": 0}, x=lambda t, x, order, ops: t * ops.wofz(x, order=order + 1), inplace=False
+)
 
 
 def _voigt(np: Library, x: Payload, sigma: Any, gamma: Any, *, order: int, imaginary: bool) -> Payload:
-    r"""The real (or imaginary) part of the n-th derivative of F(zeta) = w(zeta / (sigma sqrt 2)) / (sigma sqrt(2 pi)), zeta = x + i gamma.
+    r"""The real (or imaginary) part of the n-th derivative of F(zeta) = w(zeta / (sigma sqrt 2)) / (sigma sqrt(2
+    pi)), zeta = x + i gamma.
 
-    The part is the convolution of a normal density with Cauchy's. For large |z| the series above is one in sigma^2 / zeta^2, which is
-    right for sigma = 0 too: F = i / (pi zeta), Cauchy's density alone.
+    The part is the convolution of a normal density with Cauchy's. For large |z| the series above is one in sigma^2 /
+    zeta^2, which is right for sigma = 0 too: F = i / (pi zeta), Cauchy's density alone.
     """
     x, sigma, gamma = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in (x, sigma, gamma)))
     zeta = x + 1j * gamma
@@ -130,26 +150,34 @@ def _voigt_forward(np: Library, x: Payload, width: Any, y: Payload, *, order: in
     return on_host(np, "voigt_profile", lambda *v: _voigt(numpy, *v, order=order, imaginary=imaginary), x, width, y)
 
 
-# `width` is sigma of the normal density, y is gamma of Cauchy's. In sigma the profile obeys the equation of heat, dF/dsigma =
-# sigma F'', and F is a function of x + i gamma.
+# `width` is sigma of the normal density, y is gamma of Cauchy's. In sigma the profile obeys the equation of heat,
+# dF/dsigma = sigma F'', and F is a function of x + i gamma.
 voigt_profile = elementwise(
     "voigt_profile", _voigt_forward, args="x width y", settings={"order": 0, "imaginary": False},
-    x=lambda t, x, width, y, order, imaginary, ops: t * ops.voigt_profile(x, width, y, order=order + 1, imaginary=imaginary),
-    width=lambda t, x, width, y, order, imaginary, ops: t * (ops.voigt_profile(x, width, y, order=order + 2, imaginary=imaginary) * width),
+    x=lambda t, x, width, y, order, imaginary, ops: t * ops.voigt_profile(x, width, y, order=order + 1,
+        imaginary=imaginary),
+    width=lambda t, x, width, y, order, imaginary, ops: t * (ops.voigt_profile(x, width, y, order=order + 2,
+            imaginary=imaginary) * width),
     y=lambda t, x, width, y, order, imaginary, ops: (
         t * (ops.voigt_profile(x, width, y, order=order + 1, imaginary=not imaginary) * (1.0 if imaginary else -1.0))
     ),
     inplace=False,
 )  # fmt: skip
 erfcinv = elementwise(
-    "erfcinv", real_function("erfcinv"), x=lambda t, out, ops: t * (ops.exp(out * out) * (-1 / _TWO_OVER_ROOT_PI)), inplace=False
+    "erfcinv",
+    real_function("erfcinv"),
+    x=lambda t, out, ops: t * (ops.exp(out * out) * (-1 / _TWO_OVER_ROOT_PI)),
+    inplace=False,
 )
 # the quantile of a logarithm: log Phi(out) = x
 ndtri_exp = elementwise(
-    "ndtri_exp", real_function("ndtri_exp"), x=lambda t, x, out, ops: t * (ops.exp(x + out * out * 0.5) * _ROOT_TWO_PI), inplace=False
+    "ndtri_exp",
+    real_function("ndtri_exp"),
+    x=lambda t, x, out, ops: t * (ops.exp(x + out * out * 0.5) * _ROOT_TWO_PI),
+    inplace=False,
 )
 
-# ----- integrals of Bessel functions and their kin, from 0 (or to infinity) -------------------------------------------------------
+# ----- integrals of Bessel functions and their kin, from 0 (or to infinity) -------------------------------------------
 
 
 def _integral(name: str, function: str, place: int | None, integrand: Callable[[Any, Any], Any]) -> Op:
@@ -191,9 +219,12 @@ integral_j0_over = _integral(
     "integral_j0_over", "it2j0y0", 0, lambda x, ops: _over(x, ops, -1, lambda far: (1.0 - ops.bessel_j0(far)) / far)
 )
 integral_y0_over = _integral("integral_y0_over", "it2j0y0", 1, lambda x, ops: -ops.bessel_y0(x) / x)
-integral_i0_over = _integral("integral_i0_over", "it2i0k0", 0, lambda x, ops: _over(x, ops, 1, lambda far: (ops.i0(far) - 1.0) / far))
+integral_i0_over = _integral(
+    "integral_i0_over", "it2i0k0", 0, lambda x, ops: _over(x, ops, 1, lambda far: (ops.i0(far) - 1.0) / far)
+)
 integral_k0_over = _integral("integral_k0_over", "it2i0k0", 1, lambda x, ops: -ops.modified_bessel_k0(x) / x)
 integral_struve0_over = _integral(
     "integral_struve0_over", "it2struve0", None,
-    lambda x, ops: -_near_0(x, ops, lambda k: 0.5 * (-1) ** k / math.gamma(k + 1.5) ** 2, lambda far: ops.struve(0, far) / far),
+    lambda x, ops: -_near_0(x, ops, lambda k: 0.5 * (-1) ** k / math.gamma(k + 1.5) ** 2,
+        lambda far: ops.struve(0, far) / far),
 )  # fmt: skip

@@ -1,7 +1,7 @@
 """The affine map x W^T + b as one op: what every layer of a network spends its time in.
 
-One op instead of a transpose, a product and a sum, so that the bias is added in place and each of the three gradients is
-a single BLAS call or a single reduction over all rows, whatever the number of leading dimensions.
+One op instead of a transpose, a product and a sum, so that the bias is added in place and each of the three gradients
+is a single BLAS call or a single reduction over all rows, whatever the number of leading dimensions.
 """
 
 from __future__ import annotations

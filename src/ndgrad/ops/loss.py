@@ -1,7 +1,7 @@
 """Losses that are worth an op of their own: for memory (cross entropy), or for their derivative at the edges.
 
-`softmax_cross_entropy` saves its input and its (small) output: the softmax is exp(x - out - x[target]), so no array of the
-input's size is kept beside the input itself.
+`softmax_cross_entropy` saves its input and its (small) output: the softmax is exp(x - out - x[target]), so no array of
+the input's size is kept beside the input itself.
 """
 
 from __future__ import annotations
@@ -48,7 +48,11 @@ def _cross_entropy(np: Library, x: Payload, target: Payload, *, dim: int) -> Pay
     shifted = x - largest(np, x, (dim,), True)
     at = shifted[_at(np, target, x.ndim, dim)]
     np.exp(shifted, out=shifted)
-    total = line_sum(np, shifted, False) if is_lines(np, x, (dim,)) and x.dtype.char in "fd" else np.add.reduce(shifted, axis=dim)
+    total = (
+        line_sum(np, shifted, False)
+        if is_lines(np, x, (dim,)) and x.dtype.char in "fd"
+        else np.add.reduce(shifted, axis=dim)
+    )
     return np.log(total) - at
 
 

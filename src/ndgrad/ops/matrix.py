@@ -1,8 +1,9 @@
 """What the rules of linear algebra have in common: adjoints, parts of matrices, and division by what may vanish.
 
-The constraint that shaped this file: derivatives of eigenvectors and singular vectors divide by differences of eigenvalues,
-and those may be zero. A rule must then give the right answer or say that there is none, on arrays, under vmap and
-at every order. So the division is an op of its own, and its forward, which always sees plain arrays, does the refusing.
+The constraint that shaped this file: derivatives of eigenvectors and singular vectors divide by differences of
+eigenvalues, and those may be zero. A rule must then give the right answer or say that there is none, on arrays,
+under vmap and at every order. So the division is an op of its own, and its forward, which always sees plain
+arrays, does the refusing.
 """
 
 from __future__ import annotations
@@ -230,4 +231,6 @@ def _refuse_phase(np: Library, x: Payload, y: Payload, *, problem: str) -> Paylo
 
 # A check: a loss must not depend on the phases of complex eigenvectors, which are arbitrary. x is diag(V^H gV), whose
 # imaginary part is the derivative along the phases, and y the squared norm of V^H gV that it is measured by.
-refuse_phase = op("refuse_phase", "x y", _refuse_phase, settings={"problem": ""}, vjp=NOT_DIFFERENTIABLE, batch="leading")
+refuse_phase = op(
+    "refuse_phase", "x y", _refuse_phase, settings={"problem": ""}, vjp=NOT_DIFFERENTIABLE, batch="leading"
+)

@@ -1,8 +1,8 @@
 """Matrix equations: Sylvester's, Stein's (the discrete Lyapunov equation) and Riccati's.
 
-The derivative of a linear matrix equation is the same equation with another right side, and that of a Riccati equation is a linear one
-along its closed loop; so the two linear ones are what all rules here are made of, to any order. All arguments have the same
-leading dimensions: the public functions see to that.
+The derivative of a linear matrix equation is the same equation with another right side, and that of a Riccati equation
+is a linear one along its closed loop; so the two linear ones are what all rules here are made of, to any order. All
+arguments have the same leading dimensions: the public functions see to that.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _SHARED = "Shift or perturb one of the matrices."
 
 
-# ----- a x + x b = q ---------------------------------------------------------------------------------------------------
+# ----- a x + x b = q --------------------------------------------------------------------------------------------------
 
 # With w the solution for a^H, b^H and g, which is the gradient of q: <g, dx> = <w, dq - da x - x db>.
 
@@ -51,9 +51,10 @@ sylvester = op(
 )  # fmt: skip
 
 
-# ----- x - a x a^H = q --------------------------------------------------------------------------------------------------
+# ----- x - a x a^H = q ------------------------------------------------------------------------------------------------
 
-# dx - a dx a^H = dq + da x a^H + a x da^H. Transposed, w - a^H w a = g, and <w, da x a^H + a x da^H> gives both terms of a.
+# dx - a dx a^H = dq + da x a^H + a x da^H. Transposed, w - a^H w a = g, and <w, da x a^H + a x
+# da^H> gives both terms of a.
 
 
 def _stein(np: Library, a: Payload, q: Payload) -> Payload:
@@ -84,7 +85,7 @@ stein = op(
 )  # fmt: skip
 
 
-# ----- Riccati ----------------------------------------------------------------------------------------------------------
+# ----- Riccati --------------------------------------------------------------------------------------------------------
 
 # Note [Riccati equations]
 # Continuous: a^H x + x a - x b r^-1 b^H x + q = 0. With k = r^-1 b^H x and the closed loop c = a - b k,

@@ -1,4 +1,5 @@
-"""The matrix exponential, by Padé approximants with scaling and squaring (Higham 2005), on stacks of matrices at once."""
+"""The matrix exponential, by Padé approximants with scaling and squaring (Higham 2005), on
+stacks of matrices at once."""
 
 from __future__ import annotations
 
@@ -49,8 +50,12 @@ def _pade(np: Library, a: Payload, degree: int) -> Payload:
         fourth = square @ square
         powers += [fourth, fourth @ square]
         sixth = powers[3]
-        odd = sixth @ sum(b[7 + 2 * i] * powers[i] for i in range(1, 4)) + sum(b[2 * i + 1] * p for i, p in enumerate(powers))
-        even = sixth @ sum(b[6 + 2 * i] * powers[i] for i in range(1, 4)) + sum(b[2 * i] * p for i, p in enumerate(powers))
+        odd = sixth @ sum(b[7 + 2 * i] * powers[i] for i in range(1, 4)) + sum(
+            b[2 * i + 1] * p for i, p in enumerate(powers)
+        )
+        even = sixth @ sum(b[6 + 2 * i] * powers[i] for i in range(1, 4)) + sum(
+            b[2 * i] * p for i, p in enumerate(powers)
+        )
     u = a @ odd
     return np.linalg.solve(even - u, even + u)
 
@@ -87,11 +92,14 @@ def _matrix_exp(np: Library, x: Payload) -> Payload:
 
 
 def derivative_by_blocks(function: Callable[[Any], Any], x: Payload, along: Any, ops: Vocabulary) -> Payload:
-    """The derivative of a function of matrices at x along another matrix, from its value at the block matrix of the note."""
+    """The derivative of a function of matrices at x along another matrix, from its value at the
+    block matrix of the note."""
     n = x.shape[-1]
     shape = (*x.shape[:-2], 2 * n, 2 * n)
     low, high = slice(0, n), slice(n, 2 * n)
-    block = ops.embed(x, shape=shape, index=(Ellipsis, low, low)) + ops.embed(x, shape=shape, index=(Ellipsis, high, high))
+    block = ops.embed(x, shape=shape, index=(Ellipsis, low, low)) + ops.embed(
+        x, shape=shape, index=(Ellipsis, high, high)
+    )
     block = block + ops.embed(along, shape=shape, index=(Ellipsis, low, high))
     return ops.getitem(function(block), index=(Ellipsis, low, high))
 

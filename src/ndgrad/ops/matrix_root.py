@@ -1,7 +1,8 @@
 """The square root and the logarithm of a matrix, and the unitary factor of its polar decomposition.
 
-Unlike eigenvectors these are smooth functions of the matrix wherever they are defined, equal eigenvalues included, so their rules
-never see eigenvectors: roots and polar factors lead to Sylvester's equation, the logarithm to a logarithm of twice the size.
+Unlike eigenvectors these are smooth functions of the matrix wherever they are defined, equal eigenvalues included,
+so their rules never see eigenvectors: roots and polar factors lead to Sylvester's equation, the logarithm to a
+logarithm of twice the size.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ndgrad.ops.table import op
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
 
-# ----- square root: out out = x ----------------------------------------------------------------------------------------
+# ----- square root: out out = x ---------------------------------------------------------------------------------------
 
 # d(out) out + out d(out) = dx. A real matrix with a negative eigenvalue has a complex root.
 matrix_sqrt = op(
@@ -28,7 +29,7 @@ matrix_sqrt = op(
     batch="leading",
 )  # fmt: skip
 
-# ----- logarithm ---------------------------------------------------------------------------------------------------------
+# ----- logarithm ------------------------------------------------------------------------------------------------------
 
 # See Note [Derivative of the matrix exponential]: the same block matrix serves every function of matrices.
 matrix_log = op(
@@ -40,10 +41,11 @@ matrix_log = op(
 )  # fmt: skip
 
 
-# ----- polar decomposition: x = u p, u^H u = 1, p = u^H x positive ---------------------------------------------------------
+# ----- polar decomposition: x = u p, u^H u = 1, p = u^H x positive ----------------------------------------------------
 
-# u^H du = o is skew, and o p + p o = u^H dx - dx^H u; outside the columns of u, du = (1 - u u^H) dx p^-1. The map from the right side
-# to o is its own adjoint, p being Hermitian. For more columns than rows the adjoint of x is meant, here and in the rules.
+# u^H du = o is skew, and o p + p o = u^H dx - dx^H u; outside the columns of u, du = (1 - u u^H) dx p^-1. The map
+# from the right side to o is its own adjoint, p being Hermitian. For more columns than rows the adjoint of x is
+# meant, here and in the rules.
 
 
 def _polar_unitary(np: Library, x: Payload) -> Payload:

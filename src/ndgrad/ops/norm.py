@@ -1,7 +1,8 @@
 """Norms of vectors, of any order, over any dimensions.
 
 At zero, where a norm has no derivative, the gradient is 0, the subgradient torch takes; with several largest elements
-the infinity norm shares it equally among them. Rules never divide by a norm of zero, so second derivatives are finite too.
+the infinity norm shares it equally among them. Rules never divide by a norm of zero, so second
+derivatives are finite too.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ndgrad.ops.table import op
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
 
-# ----- vector norms -----------------------------------------------------------------------------------------------------
+# ----- vector norms ---------------------------------------------------------------------------------------------------
 
 
 def _vector_norm(np: Library, x: Payload, *, ord: float, dim: tuple[int, ...], keepdim: bool) -> Payload:
@@ -32,7 +33,9 @@ def _vector_norm(np: Library, x: Payload, *, ord: float, dim: tuple[int, ...], k
             with numpy.errstate(over="ignore"):
                 squares = x.real**2 + x.imag**2 if x.dtype.kind == "c" else x * x
                 total = np.add.reduce(squares, axis=dim, keepdims=keepdim)
-        return np.sqrt(total) if not x.size or _is_in_range(np, total) else _scaled_norm(np, np.abs(x), 2.0, dim, keepdim)
+        return (
+            np.sqrt(total) if not x.size or _is_in_range(np, total) else _scaled_norm(np, np.abs(x), 2.0, dim, keepdim)
+        )
     size = np.abs(x)
     if ord == 1:
         return np.add.reduce(size, axis=dim, keepdims=keepdim)
@@ -42,11 +45,14 @@ def _vector_norm(np: Library, x: Payload, *, ord: float, dim: tuple[int, ...], k
         return smallest(np, size, dim, keepdim)
     with numpy.errstate(over="ignore", divide="ignore"):
         total = np.add.reduce(size**ord, axis=dim, keepdims=keepdim)
-        return total ** (1 / ord) if not x.size or _is_in_range(np, total) else _scaled_norm(np, size, ord, dim, keepdim)
+        return (
+            total ** (1 / ord) if not x.size or _is_in_range(np, total) else _scaled_norm(np, size, ord, dim, keepdim)
+        )
 
 
 def _is_in_range(np: Library, total: Any) -> bool:
-    """Whether sums of powers have neither overflowed nor lost digits to underflow. A GPU is not asked: it would have to be waited for."""
+    """Whether sums of powers have neither overflowed nor lost digits to underflow. A GPU is not asked: it would
+    have to be waited for."""
     if np is not numpy or getattr(total, "is_meta", False):
         return True
     limits = finfo(total.dtype)
@@ -54,8 +60,8 @@ def _is_in_range(np: Library, total: Any) -> bool:
 
 
 def _scaled_norm(np: Library, size: Any, ord: float, dim: tuple[int, ...], keepdim: bool) -> Payload:
-    """The norm of the quotients by the element that decides, times that element: the only powers to leave the range of the dtype are those
-    that do not matter."""
+    """The norm of the quotients by the element that decides, times that element: the only powers to leave the range of
+    the dtype are those that do not matter."""
     top = largest(np, size, dim, True) if ord > 0 else smallest(np, size, dim, True)
     usable = (top > 0) & (top < math.inf)
     scale = np.where(usable, top, np.ones((), size.dtype))
@@ -87,7 +93,9 @@ def _vector_norm_x(
     g: Payload, x: Payload, out: Payload, ord: float, dim: tuple[int, ...], keepdim: bool, x_dtype: Any, ops: Vocabulary
 ) -> Payload:
     shape = tuple(x.shape)
-    return _slope(keep(g, shape, dim, keepdim, ops), x, keep(out, shape, dim, keepdim, ops), ord, dim, real_dtype(x_dtype), ops)
+    return _slope(
+        keep(g, shape, dim, keepdim, ops), x, keep(out, shape, dim, keepdim, ops), ord, dim, real_dtype(x_dtype), ops
+    )
 
 
 def _vector_norm_t(
@@ -111,7 +119,7 @@ vector_norm = op(
 )  # fmt: skip
 
 
-# ----- renorm -----------------------------------------------------------------------------------------------------------------
+# ----- renorm ---------------------------------------------------------------------------------------------------------
 
 #: Added to the norm that is divided by, as in torch.
 _EPSILON = 1e-7
@@ -127,7 +135,8 @@ def _renorm(np: Library, x: Payload, *, p: float, dim: int, maxnorm: float) -> P
 
 
 def _renorm_parts(x: Payload, p: float, dim: int, maxnorm: float, ops: Vocabulary) -> tuple[Any, Any, Any, Any]:
-    """The sizes of the slices, which of them are too large, the factor there, and its derivative with respect to the size."""
+    """The sizes of the slices, which of them are too large, the factor there, and its derivative
+    with respect to the size."""
     size = ops.vector_norm(x, ord=p, dim=_others(x.shape, dim), keepdim=True)
     factor = maxnorm / (size + _EPSILON)
     return size, size > maxnorm, factor, -factor / (size + _EPSILON)

@@ -1,14 +1,15 @@
-"""Standardising over some dimensions, fused with the affine map behind it: layer, group, instance and batch normalisation.
+"""Standardising over some dimensions, fused with the affine map behind it: layer, group,
+instance and batch normalisation.
 
-Composed of elementwise ops this would save several arrays of the input's size; fused, it saves the input. The constraint is
-that it stays differentiable to any order: the statistics that the rules need are computed again from the input, or, in batch
-normalisation, are outputs of the op with gradients of their own.
+Composed of elementwise ops this would save several arrays of the input's size; fused, it saves the input. The
+constraint is that it stays differentiable to any order: the statistics that the rules need are computed again from the
+input, or, in batch normalisation, are outputs of the op with gradients of their own.
 
-Derivation. With n elements to a group, m their mean, v their variance, r = (v + eps)^(-1/2), y = (x - m) r and out = y w + b, the
-differential of y is
+Derivation. With n elements to a group, m their mean, v their variance, r = (v + eps)^(-1/2), y = (x - m) r and out = y
+w + b, the differential of y is
     dy = r (dx - mean(dx) - y mean(y dx)),
-because dm = mean(dx) and dr = -r^3 mean((x - m) dx) = -r^2 mean(y dx). As a map of dx it is symmetric, so for h = g w the
-gradient in x is r (h - mean(h) - y mean(h y)); those in w and b are the sums of g y and g.
+because dm = mean(dx) and dr = -r^3 mean((x - m) dx) = -r^2 mean(y dx). As a map of dx it is symmetric, so for h = g w
+the gradient in x is r (h - mean(h) - y mean(h y)); those in w and b are the sums of g y and g.
 """
 
 from __future__ import annotations
@@ -34,13 +35,14 @@ _BLOCK = 2**18
 _LONG = 4096
 
 
-# ----- sums over a group, on raw arrays --------------------------------------------------------------------------------
+# ----- sums over a group, on raw arrays -------------------------------------------------------------------------------
 
 
 def _total(np: Library, x: Payload, y: Payload, dim: Shape) -> Payload:
     """The sum of x y over `dim`, which is kept; y None stands for ones.
 
-    Along the last dimensions of contiguous arrays these are dot products, which take less than half the time of reductions.
+    Along the last dimensions of contiguous arrays these are dot products, which take less than
+    half the time of reductions.
     """
     ndim = x.ndim
     kept = tuple([1 if d in dim else n for d, n in enumerate(x.shape)])
@@ -48,7 +50,14 @@ def _total(np: Library, x: Payload, y: Payload, dim: Shape) -> Payload:
     while inner < ndim and ndim - 1 - inner in dim:
         inner += 1
     length = prod(x.shape[ndim - inner :])
-    if np is numpy and inner and 1 < length <= _LONG and x.size and x.flags.c_contiguous and (y is None or y.flags.c_contiguous):
+    if (
+        np is numpy
+        and inner
+        and 1 < length <= _LONG
+        and x.size
+        and x.flags.c_contiguous
+        and (y is None or y.flags.c_contiguous)
+    ):
         lines = x.reshape(-1, length)
         sums = np.matmul(lines, np.ones(length, x.dtype)) if y is None else np.vecdot(lines, y.reshape(-1, length))
         outer = tuple([d for d in dim if d < ndim - inner])
@@ -71,14 +80,21 @@ def _count(x: Any, dim: Shape) -> int:
     return int(max(prod([x.shape[d] for d in dim]), 1))
 
 
-# Note [Half precision]: these ops take halves as they are, since weights and statistics beside them may be in single precision, and the
-# result has the dtype of x all the same.
+# Note [Half precision]: these ops take halves as they are, since weights and statistics beside them may be in single
+# precision, and the result has the dtype of x all the same.
 
 
 def _moments(np: Library, x: Payload, dim: Shape) -> tuple[Any, Any, Any]:
     """Mean, variance, and the centred input, which is a new array."""
     share = x.dtype.type(1 / _count(x, dim))
-    if np is numpy and len(dim) == 1 and dim[0] == x.ndim - 1 and 1 < x.shape[-1] <= _LONG and x.size and x.flags.c_contiguous:
+    if (
+        np is numpy
+        and len(dim) == 1
+        and dim[0] == x.ndim - 1
+        and 1 < x.shape[-1] <= _LONG
+        and x.size
+        and x.flags.c_contiguous
+    ):
         return _moments_of_lines(np, x, share)
     mean = _total(np, x, None, dim)
     mean *= share
@@ -101,7 +117,8 @@ def _moments_of_lines(np: Library, x: Payload, share: Any) -> tuple[Any, Any, An
 
 
 def _inverse_deviation(np: Library, variance: Any, eps: float) -> Payload:
-    """Its reciprocal square root; NaN, which 0 * inf makes, for a variance that has overflowed, where 0 would look like an answer."""
+    """Its reciprocal square root; NaN, which 0 * inf makes, for a variance that has overflowed, where 0
+    would look like an answer."""
     return np.reciprocal(np.sqrt(variance + variance.dtype.type(eps))) + variance * 0.0
 
 
@@ -244,7 +261,8 @@ def _pull(
     more_mean: Any = None,
     more_centred: Any = None,
 ) -> tuple[Any, ...]:
-    """r (h - mean(h) - y mean(h y)) + more_mean + centred more_centred, and the gradients in w and b. `centred` is overwritten.
+    """r (h - mean(h) - y mean(h y)) + more_mean + centred more_centred, and the gradients in w and b.
+    `centred` is overwritten.
 
     Along dimensions where w is constant it can wait until the sums are taken, and what is left to do is small.
     """
@@ -300,14 +318,16 @@ def _norm_batch(
     if not batched[0]:
         y = ops.native_layer_norm(x, None, None, dim=dim, eps=eps)
         y = ops.reshape(y, shape=(1, *y.shape))
-        return _affine(y, _behind_batch(w, batched[1], len(y.shape), ops), _behind_batch(b, batched[2], len(y.shape), ops))
+        return _affine(
+            y, _behind_batch(w, batched[1], len(y.shape), ops), _behind_batch(b, batched[2], len(y.shape), ops)
+        )
     ndim = len(x.shape)
     w, b = _behind_batch(w, batched[1], ndim, ops), _behind_batch(b, batched[2], ndim, ops)
     return ops.native_layer_norm(x, w, b, dim=tuple(d + 1 for d in dim), eps=eps)
 
 
-# (x - mean) (variance + eps)^(-1/2) w + b with statistics over `dim`. Either of w and b may be None; they broadcast against x,
-# and have one shape if both are given.
+# (x - mean) (variance + eps)^(-1/2) w + b with statistics over `dim`. Either of w and b may be None; they broadcast
+# against x, and have one shape if both are given.
 native_layer_norm = op(
     "native_layer_norm", "x w b",
     _norm,
@@ -364,7 +384,16 @@ def _batch_norm_vjp(
 
 
 def _batch_norm_jvp(
-    x: Payload, w: Payload, x_t: Payload, w_t: Payload, b_t: Payload, out1: Payload, out2: Payload, dim: Shape, eps: float, ops: Vocabulary
+    x: Payload,
+    w: Payload,
+    x_t: Payload,
+    w_t: Payload,
+    b_t: Payload,
+    out1: Payload,
+    out2: Payload,
+    dim: Shape,
+    eps: float,
+    ops: Vocabulary,
 ) -> tuple[Any, Any, Any]:
     r = _inverse_root(out2 + eps, ops)
     centred = x - out1

@@ -1,8 +1,8 @@
 """Sorting and searching: sort, topk, kthvalue, unique values, searchsorted, isin.
 
 What is differentiable here (sort, topk, kthvalue) picks elements: the reverse rule puts gradients back where the picked
-ones came from. NaN counts as the largest number throughout, as in NumPy and torch. Sorting is always stable, so that equal
-elements get their gradients in a defined order.
+ones came from. NaN counts as the largest number throughout, as in NumPy and torch. Sorting is always stable, so that
+equal elements get their gradients in a defined order.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, op
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
 
-# ----- sort --------------------------------------------------------------------------------------------------------------
+# ----- sort -----------------------------------------------------------------------------------------------------------
 
-#: From this length on an unstable argsort and a look for equal neighbours are quicker than a stable one (4 times at 100).
+#: From this length on an unstable argsort and a look for equal neighbours are quicker than a
+#: stable one (4 times at 100).
 _WORTH_A_TRY = 32
 
 
@@ -48,7 +49,9 @@ def _sort(np: Library, x: Payload, *, dim: int, descending: bool) -> tuple[Any, 
     return _taken(np, x, order, dim), order
 
 
-_PICK_VJP = {"x": lambda g0, x_shape, out1, dim, ops: ops.gather_backward(g0, out1, dim=dim, shape=x_shape, distinct=True)}
+_PICK_VJP = {
+    "x": lambda g0, x_shape, out1, dim, ops: ops.gather_backward(g0, out1, dim=dim, shape=x_shape, distinct=True)
+}
 _PICK_JVP = {"x": lambda t, out1, dim, ops: (ops.gather(t, out1, dim=dim), None)}
 
 sort = op(
@@ -72,7 +75,7 @@ argsort = op(
 )  # fmt: skip
 
 
-# ----- the largest or smallest k -----------------------------------------------------------------------------------------
+# ----- the largest or smallest k --------------------------------------------------------------------------------------
 
 
 def _topk(np: Library, x: Payload, *, k: int, dim: int, largest: bool) -> tuple[Any, Any]:
@@ -88,7 +91,8 @@ def _topk(np: Library, x: Payload, *, k: int, dim: int, largest: bool) -> tuple[
 
 
 def _by_rounds(np: Library, rows: Payload, k: int, largest: bool) -> Payload:
-    """k rounds of argmax, which is some 30 times quicker than partitioning. None where equal extremes or NaN spoil it."""
+    """k rounds of argmax, which is some 30 times quicker than partitioning. None where equal
+    extremes or NaN spoil it."""
     kind = rows.dtype.kind
     if kind not in "fiu":
         return None
@@ -151,11 +155,12 @@ kthvalue = op(
 )  # fmt: skip
 
 
-# ----- unique values -------------------------------------------------------------------------------------------------------
+# ----- unique values --------------------------------------------------------------------------------------------------
 
 
 def _runs(np: Library, rows: Payload, order: Any) -> tuple[Any, Any, Any]:
-    """Of rows that are equal to their predecessor in `order`: the first places, the number of its run per row, run lengths."""
+    """Of rows that are equal to their predecessor in `order`: the first places, the number of its
+    run per row, run lengths."""
     count = len(rows)
     ordered = rows[order]
     starts = np.ones(count, bool)
@@ -181,8 +186,8 @@ def _unique(np: Library, x: Payload, *, dim: int | None, consecutive: bool) -> t
     return first, inverse.reshape(x.shape) if dim is None else inverse, counts
 
 
-# Of distinct elements (or slices along `dim`), sorted or in runs: where each occurs first, from where it is picked; for each element
-# the number of its value; how often each occurs.
+# Of distinct elements (or slices along `dim`), sorted or in runs: where each occurs first, from where it is picked; for
+# each element the number of its value; how often each occurs.
 unique = op(
     "unique", "x",
     _unique,
@@ -203,7 +208,7 @@ unique_values = op(
 )  # fmt: skip
 
 
-# ----- searching -----------------------------------------------------------------------------------------------------------
+# ----- searching ------------------------------------------------------------------------------------------------------
 
 
 def _searchsorted(np: Library, x: Payload, y: Payload, *, right: bool) -> Payload:

@@ -1,4 +1,5 @@
-"""The patches of an image as columns, and columns added up into an image: `unfold` and `fold`, transposes of each other.
+"""The patches of an image as columns, and columns added up into an image: `unfold` and `fold`,
+transposes of each other.
 
 x (N, C, *S) has columns (N, C * taps, positions). Settings are tuples with one entry per spatial axis.
 """
@@ -20,13 +21,21 @@ SETTINGS = {"kernel": (), "dilation": (), "padding": (), "stride": ()}
 
 def positions(sizes: Shape, kernel: Shape, dilation: Shape, padding: Shape, stride: Shape) -> Shape:
     """How many patches fit along each axis."""
-    return tuple((s + 2 * p - d * (k - 1) - 1) // t + 1 for s, k, d, p, t in zip(sizes, kernel, dilation, padding, stride, strict=True))
+    return tuple(
+        (s + 2 * p - d * (k - 1) - 1) // t + 1
+        for s, k, d, p, t in zip(sizes, kernel, dilation, padding, stride, strict=True)
+    )
 
 
 def reads(kernel: Shape, dilation: Shape, stride: Shape, out: Shape) -> Any:
     """For each tap, the places it reads in the padded image."""
     for tap in product(*map(range, kernel)):
-        yield tap, tuple(slice(k * d, k * d + (o - 1) * t + 1, t) for k, d, t, o in zip(tap, dilation, stride, out, strict=True))
+        yield (
+            tap,
+            tuple(
+                slice(k * d, k * d + (o - 1) * t + 1, t) for k, d, t, o in zip(tap, dilation, stride, out, strict=True)
+            ),
+        )
 
 
 def _im2col(np: Library, x: Payload, *, kernel: Shape, dilation: Shape, padding: Shape, stride: Shape) -> Payload:

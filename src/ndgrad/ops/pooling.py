@@ -1,10 +1,11 @@
 """Pooling: maxima and means over windows, and what carries their derivatives.
 
-A maximum is linear once it is known which element wins, so max pooling returns the winners' places, and its derivatives read
-(`take_pooled`) and write (`max_unpool`) there. Averages are linear as they stand. Either way the derivative is a pair of
-ops that are transposes of each other, and a batch is more samples.
+A maximum is linear once it is known which element wins, so max pooling returns the winners' places, and its derivatives
+read (`take_pooled`) and write (`max_unpool`) there. Averages are linear as they stand. Either way the derivative is a
+pair of ops that are transposes of each other, and a batch is more samples.
 
-x (N, C, *S); places are numbers within a plane, in row-major order. Settings are tuples with one entry per spatial axis.
+x (N, C, *S); places are numbers within a plane, in row-major order. Settings are tuples with
+one entry per spatial axis.
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 WINDOW = {"kernel": (), "stride": (), "padding": (), "dilation": (), "ceil_mode": False}
-AVERAGE = {"kernel": (), "stride": (), "padding": (), "ceil_mode": False, "count_include_pad": True, "divisor_override": None}
+AVERAGE = {
+    "kernel": (),
+    "stride": (),
+    "padding": (),
+    "ceil_mode": False,
+    "count_include_pad": True,
+    "divisor_override": None,
+}
 
 
 def _folded(x: Payload, ops: Vocabulary) -> Payload:
@@ -57,7 +65,8 @@ take_pooled = op(
     backward_name="MaxUnpoolBackward0",
 )  # fmt: skip
 
-# Planes of zeros with the elements of x added at `index`. With `distinct`, no place occurs twice, or the last one may win.
+# Planes of zeros with the elements of x added at `index`. With `distinct`, no place occurs
+# twice, or the last one may win.
 max_unpool = op(
     "max_unpool", "x index",
     _max_unpool,
@@ -71,7 +80,8 @@ max_unpool = op(
 
 
 def positions(sizes: Shape, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool) -> Shape:
-    """How many windows there are along each axis; in ceil mode the last may stick out, if it begins before the padding at the end."""
+    """How many windows there are along each axis; in ceil mode the last may stick out, if it begins before
+    the padding at the end."""
     out = []
     for n, k, s, p, d in zip(sizes, kernel, stride, padding, dilation, strict=True):
         count = (n + 2 * p - d * (k - 1) - 1 + (s - 1 if ceil_mode else 0)) // s + 1
@@ -106,7 +116,9 @@ def _max_pool_x(
 def _max_pool_batch(
     x: Payload, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool, ops: Vocabulary
 ) -> tuple[Any, Any]:
-    values, index = ops.max_pool(_folded(x, ops), kernel=kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
+    values, index = ops.max_pool(
+        _folded(x, ops), kernel=kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode
+    )
     return _unfolded(values, x, ops), _unfolded(index, x, ops)
 
 
@@ -167,7 +179,9 @@ def _avg_pool_backward(np: Library, x: Payload, *, sizes: Shape, **how: Any) -> 
     return kernels.avg_pool_grad(x, (*x.shape[:2], *sizes), **how)
 
 
-def _how(kernel: Shape, stride: Shape, padding: Shape, ceil_mode: bool, count_include_pad: bool, divisor_override: int | None) -> Any:
+def _how(
+    kernel: Shape, stride: Shape, padding: Shape, ceil_mode: bool, count_include_pad: bool, divisor_override: int | None
+) -> Any:
     return {
         "kernel": kernel, "stride": stride, "padding": padding, "ceil_mode": ceil_mode,
         "count_include_pad": count_include_pad, "divisor_override": divisor_override,
@@ -180,13 +194,16 @@ avg_pool = op(
     _avg_pool,
     settings=AVERAGE,
     vjp={
-        "x": lambda g, x_shape, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override, ops: ops.avg_pool_backward(
-            g, sizes=x_shape[2:], **_how(kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
+        "x": lambda g, x_shape, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override, ops: (
+            ops.avg_pool_backward(
+                g, sizes=x_shape[2:], **_how(kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
+            )
         )
     },
     jvp="linear",
     batch=lambda x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override, ops: _unfolded(
-        ops.avg_pool(_folded(x, ops), **_how(kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)), x, ops
+        ops.avg_pool(_folded(x, ops), **_how(kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)),
+        x, ops
     ),
     backward_name="AvgPool2DBackward0",
 )  # fmt: skip
@@ -204,7 +221,8 @@ avg_pool_backward = op(
     jvp="linear",
     batch=lambda x, sizes, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override, ops: _unfolded(
         ops.avg_pool_backward(
-            _folded(x, ops), sizes=sizes, **_how(kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
+            _folded(x, ops), sizes=sizes,
+            **_how(kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
         ), x, ops
     ),
 )  # fmt: skip

@@ -45,11 +45,13 @@ def _mismatch(x: Any, y: Any) -> ShapeError:
     shapes = f"{tuple(x.shape)} and {tuple(y.shape)}"
     if x.ndim == 0 or y.ndim == 0:
         return ShapeError(
-            f"matmul: both arguments need at least one dimension, and their shapes are {shapes}. Use * to scale by a number."
+            f"matmul: both arguments need at least one dimension, and their shapes are {shapes}. "
+            "Use * to scale by a number."
         )
     return ShapeError(
-        f"matmul: shapes {shapes} cannot be multiplied: the last dimension of the first must equal the last but one of the "
-        "second (the only one, of a vector), and the leading dimensions must broadcast. Check which one is to be transposed."
+        f"matmul: shapes {shapes} cannot be multiplied: the last dimension of the first must equal the last "
+        "but one of the second (the only one, of a vector), and the leading dimensions must broadcast. "
+        "Check which one is to be transposed."
     )
 
 
@@ -155,8 +157,13 @@ class _Plan:
         self.shared, self.x_own, self.y_own = len(shared), len(x_own), len(y_own)
         self.x_contracted = len(contracted)
         self.elementwise = not contracted
-        # the product of the two in the other order, if that is the one that has the output's dimensions as they are to lie in memory
-        self.turned = f"{ys},{xs}->{out}" if not self.elementwise and x_own and [*shared, *y_own, *x_own] == list(out) and y_own else None
+        # the product of the two in the other order, if that is the one that has the output's dimensions as
+        # they are to lie in memory
+        self.turned = (
+            f"{ys},{xs}->{out}"
+            if not self.elementwise and x_own and [*shared, *y_own, *x_own] == list(out) and y_own
+            else None
+        )
         if self.elementwise:
             self.x_order = tuple(xs.index(s) for s in out if s in xs)
             self.y_order = tuple(ys.index(s) for s in out if s in ys)

@@ -1,4 +1,5 @@
-"""`ndgrad.ops.profiler`: the two functions with which old programs mark a range by hand. New ones use `record_function`."""
+"""`ndgrad.ops.profiler`: the two functions with which old programs mark a range by hand. New ones
+use `record_function`."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ def _record_function_enter(name: str, args: str | None = None) -> Any:
 def _record_function_exit(handle: Any) -> None:
     """End a range; ending it again does nothing."""
     if not isinstance(handle, _Handle):
-        raise RuntimeError(f"_record_function_exit() takes what _record_function_enter() returned, and got {type(handle).__name__}.")
+        raise RuntimeError(
+            f"_record_function_exit() takes what _record_function_enter() returned, and got {type(handle).__name__}."
+        )
     end(handle.begun)
 
 

@@ -1,8 +1,8 @@
 """Random numbers. Every op draws from the NumPy generator inside an `ndgrad.Generator`.
 
-Two kinds. The first take a tensor only for its shape and dtype (`uniform`, `normal`, ...): the in-place forms overwrite it,
-and the factories pass one without memory. The second draw from a distribution whose parameters are the tensors' values.
-The result of either is constant in its inputs, and so gets a gradient of zeros, as in torch; the exception is
+Two kinds. The first take a tensor only for its shape and dtype (`uniform`, `normal`, ...): the in-place forms overwrite
+it, and the factories pass one without memory. The second draw from a distribution whose parameters are the tensors'
+values. The result of either is constant in its inputs, and so gets a gradient of zeros, as in torch; the exception is
 `standard_gamma`, whose samples move smoothly with the parameter.
 
 Under vmap, `randomness` decides whether samples share their numbers: see ndgrad.autograd.batching.
@@ -104,7 +104,8 @@ uniform = _like("uniform", _uniform, {"low": 0.0, "high": 1.0})
 normal = _like("normal", _normal, {"mean": 0.0, "std": 1.0})
 
 log_normal = _like(
-    "log_normal", lambda source, shape, dtype, *, mean, std: source.lognormal(mean, std, shape), {"mean": 1.0, "std": 2.0}
+    "log_normal", lambda source, shape, dtype, *, mean, std: source.lognormal(mean, std, shape),
+    {"mean": 1.0, "std": 2.0}
 )  # fmt: skip
 
 exponential = _like(
@@ -209,8 +210,8 @@ bernoulli_tensor = op(
 def _multinomial(np: Library, x: Payload, *, num_samples: int, replacement: bool, generator: Any) -> Payload:
     """Draw indices with probabilities proportional to the last dimension.
 
-    Without replacement: the `num_samples` smallest of independent exponential times with these rates, which come in the order
-    in which a draw without replacement would pick them.
+    Without replacement: the `num_samples` smallest of independent exponential times with these rates, which come in the
+    order in which a draw without replacement would pick them.
     """
     weights = numpy.asarray(x.get() if np is not numpy else x)
     source = source_of(generator)
@@ -236,7 +237,7 @@ multinomial = op(
 )  # fmt: skip
 
 
-# ----- gamma -----------------------------------------------------------------------------------------------------------
+# ----- gamma ----------------------------------------------------------------------------------------------------------
 
 
 def _standard_gamma(np: Library, x: Payload, *, generator: Any) -> Payload:
@@ -264,14 +265,16 @@ def _gamma_sample_derivative(np: Library, x: Payload, sample: Any) -> Payload:
     """dz/da of a standard gamma sample z = `sample` with shape a = `x`.
 
     The distribution function is z^a e^-z sum_k z^k / Gamma(a+k+1), and its density z^(a-1) e^-z / Gamma(a), so with
-    c_k = z^k Gamma(a) / Gamma(a+k+1) the quotient is -z sum_k c_k (log z - digamma(a+k+1)). The terms grow until k = z - a and
-    then fall; samples lie within some standard deviations sqrt(a) of a, so about a + 12 sqrt(a) of them are enough. For
-    large shapes, where those are many, the quantile is expanded in the normal quantile w (Cornish and Fisher):
-    z = a + sqrt(a) w + (w^2-1)/3 + (w^3-7w)/(36 sqrt(a)) + O(1/a), differentiated at fixed w.
+    c_k = z^k Gamma(a) / Gamma(a+k+1) the quotient is -z sum_k c_k (log z - digamma(a+k+1)). The terms grow until k =
+    z - a and then fall; samples lie within some standard deviations sqrt(a) of a, so about a + 12 sqrt(a) of them are
+    enough. For large shapes, where those are many, the quantile is expanded in the normal quantile w (Cornish and
+    Fisher): z = a + sqrt(a) w + (w^2-1)/3 + (w^3-7w)/(36 sqrt(a)) + O(1/a), differentiated at fixed w.
     """
     from ndgrad.arrays.special import digamma  # importing ndgrad need not load it
 
-    a, z = numpy.broadcast_arrays(numpy.asarray(to_host(x), numpy.float64), numpy.asarray(to_host(sample), numpy.float64))
+    a, z = numpy.broadcast_arrays(
+        numpy.asarray(to_host(x), numpy.float64), numpy.asarray(to_host(sample), numpy.float64)
+    )
     out = numpy.empty(a.shape)
     large = a > _SERIES_LIMIT
     if large.any():
@@ -303,8 +306,8 @@ def _expanded(a: Any, z: Any) -> Any:
 
 def _no_second_derivative(g: Any) -> Any:
     raise NotImplementedError(
-        "the derivative of a gamma sample with respect to its shape cannot be differentiated again. Detach the gradient, or "
-        "use a score-function estimator for second derivatives."
+        "the derivative of a gamma sample with respect to its shape cannot be differentiated again. "
+        "Detach the gradient, or use a score-function estimator for second derivatives."
     )
 
 

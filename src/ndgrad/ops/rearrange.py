@@ -15,7 +15,7 @@ from ndgrad.ops.table import op
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
 
-# ----- another order ---------------------------------------------------------------------------------------------------
+# ----- another order --------------------------------------------------------------------------------------------------
 
 flip = op(
     "flip", "x",
@@ -52,7 +52,7 @@ roll = op(
     batch=_roll_batch,
 )  # fmt: skip
 
-# ----- another number --------------------------------------------------------------------------------------------------
+# ----- another number -------------------------------------------------------------------------------------------------
 
 
 def _repeat_vjp(g: Payload, x_shape: tuple[int, ...], repeats: tuple[int, ...], ops: Vocabulary) -> Payload:

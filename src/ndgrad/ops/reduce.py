@@ -26,7 +26,8 @@ _SMALL = 4096
 
 
 def keep(g: Payload, x_shape: tuple[int, ...], dim: tuple[int, ...], keepdim: bool, ops: Vocabulary) -> Payload:
-    """A reduction's result with the reduced dimensions put back with size one, so that it broadcasts against the input."""
+    """A reduction's result with the reduced dimensions put back with size one, so that it
+    broadcasts against the input."""
     if keepdim or not dim:
         return g
     return ops.reshape(g, shape=tuple(1 if i in dim else n for i, n in enumerate(x_shape)))
@@ -59,7 +60,7 @@ def behind_batch(x: Any) -> tuple[int, ...]:
     return tuple(range(1, len(x.shape)))
 
 
-# ----- sum and mean ----------------------------------------------------------------------------------------------------
+# ----- sum and mean ---------------------------------------------------------------------------------------------------
 
 
 def _sum(np: Library, x: Payload, *, dim: tuple[int, ...], keepdim: bool = False, dtype: Any = None) -> Payload:
@@ -147,21 +148,22 @@ nansum = op(
     _nansum,
     settings={"dim": (), "keepdim": False, "dtype": None},
     vjp={"x": lambda g, x, dim, keepdim, ops: ops.where(x == x, keep(g, tuple(x.shape), dim, keepdim, ops), 0.0)},
-    jvp={"x": lambda t, x, dim, keepdim, dtype, ops: ops.sum(ops.where(x == x, t, 0.0), dim=dim, keepdim=keepdim, dtype=dtype)},
+    jvp={"x": lambda t, x, dim, keepdim, dtype, ops: ops.sum(ops.where(x == x, t, 0.0), dim=dim, keepdim=keepdim,
+            dtype=dtype)},
     batch="dims",
     may_be_discrete=True,
     piecewise_linear=True,
 )  # fmt: skip
 
 
-# ----- prod ------------------------------------------------------------------------------------------------------------
+# ----- prod -----------------------------------------------------------------------------------------------------------
 
 
 def product_of_others(x: Payload, dim: tuple[int, ...], ops: Vocabulary) -> Payload:
     """For each element, the product of all others that share its result.
 
-    The product of those before it times the product of those after it. Dividing the whole product by the element would be
-    shorter, and wrong where elements are zero; this is right there too, and can be differentiated again.
+    The product of those before it times the product of those after it. Dividing the whole product by the element would
+    be shorter, and wrong where elements are zero; this is right there too, and can be differentiated again.
     """
     shape = tuple(x.shape)
     rest = tuple(i for i in range(len(shape)) if i not in dim)
@@ -177,9 +179,9 @@ def product_of_others(x: Payload, dim: tuple[int, ...], ops: Vocabulary) -> Payl
 def divides_back(out: Payload, scaled: Any, ops: Vocabulary) -> bool:
     """Whether products `out`, times a gradient (`scaled`), may be divided by a factor to get what the others give.
 
-    They may not if a factor is zero, infinite or NaN (the quotient is NaN then, the product of the others need not be), nor
-    where the product left the range of normal numbers, since it lost digits there that the others have. On tensors nobody
-    asks: the values may be traced, and a quotient's own derivatives fail at the same places.
+    They may not if a factor is zero, infinite or NaN (the quotient is NaN then, the product of the others need not be),
+    nor where the product left the range of normal numbers, since it lost digits there that the others have. On tensors
+    nobody asks: the values may be traced, and a quotient's own derivatives fail at the same places.
     """
     if not ops.raw or not is_inexact(out.dtype):
         return False
@@ -200,7 +202,8 @@ prod = op(
     lambda np, x, *, dim, keepdim=False, dtype=None: np.multiply.reduce(x, axis=dim, dtype=dtype, keepdims=keepdim),
     settings={"dim": (), "keepdim": False, "dtype": None},
     vjp={"x": _prod_x},
-    jvp={"x": lambda t, x, dim, keepdim, dtype, ops: ops.sum(t * product_of_others(x, dim, ops), dim=dim, keepdim=keepdim, dtype=dtype)},
+    jvp={"x": lambda t, x, dim, keepdim, dtype, ops: ops.sum(t * product_of_others(x, dim, ops), dim=dim,
+            keepdim=keepdim, dtype=dtype)},
     batch="dims",
     backward_name="ProdBackward1",
     may_be_discrete=True,
@@ -223,7 +226,7 @@ prod_all = op(
 )  # fmt: skip
 
 
-# ----- truth and counts -------------------------------------------------------------------------------------------------
+# ----- truth and counts -----------------------------------------------------------------------------------------------
 
 
 def _count_nonzero(np: Library, x: Payload, *, dim: tuple[int, ...], keepdim: bool = False) -> Payload:

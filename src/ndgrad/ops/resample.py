@@ -1,12 +1,12 @@
 """Resampling along one dimension: every output is a weighted sum of a few inputs.
 
-Interpolation of every kind, padding by reflection, repetition or wrapping round, and adaptive average pooling are all this one
-linear map, applied along one dimension after another; they differ only in which inputs each output reads and how
-it weighs them. The map is a setting, a `Taps`, and the transpose of a `Taps` is a `Taps`, so the op is its own derivative
-and closed under differentiation of any order.
+Interpolation of every kind, padding by reflection, repetition or wrapping round, and adaptive average pooling are all
+this one linear map, applied along one dimension after another; they differ only in which inputs each output reads and
+how it weighs them. The map is a setting, a `Taps`, and the transpose of a `Taps` is a `Taps`, so the op is its own
+derivative and closed under differentiation of any order.
 
-Taps are taken one by one rather than as a product with a (mostly zero) matrix: an infinity then stays in the outputs that read
-it, and the work is that of the taps.
+Taps are taken one by one rather than as a product with a (mostly zero) matrix: an infinity then stays in the outputs
+that read it, and the work is that of the taps.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Taps:
     def transpose(self) -> Taps:
         """The same coefficients read the other way: for each input, the outputs that read it.
 
-        The pairs (input, output) are sorted by input and written into rows as long as the most-read input needs; shorter rows
-        are filled with a repetition of weight zero.
+        The pairs (input, output) are sorted by input and written into rows as long as the most-read input needs;
+        shorter rows are filled with a repetition of weight zero.
         """
         taps, outputs = self.index.shape
         read = self.index.ravel()
@@ -76,7 +76,11 @@ def _resample(np: Library, x: Payload, *, dim: int, taps: Taps) -> Payload:
     index = np.asarray(taps.index)
     behind = (-1, *(1,) * (x.ndim - dim - 1))
     dtype = x.dtype if is_inexact(x.dtype) or taps.weight is None else np.result_type(x.dtype, np.float64)
-    weight = None if taps.weight is None else np.asarray(taps.weight.astype(dtype.type(0).real.dtype)).reshape(len(index), *behind)
+    weight = (
+        None
+        if taps.weight is None
+        else np.asarray(taps.weight.astype(dtype.type(0).real.dtype)).reshape(len(index), *behind)
+    )
     if not x.size:
         return np.zeros((*x.shape[:dim], taps.outputs, *x.shape[dim + 1 :]), dtype)
     out = x.take(index[0], axis=dim)
@@ -182,7 +186,8 @@ def border_taps(inputs: int, before: int, after: int, mode: str) -> Taps:
 
 @functools.lru_cache(maxsize=256)
 def filtered_taps(inputs: int, outputs: int, ratio: float, cubic: bool) -> Taps:
-    """Interpolation that averages when it shrinks: the kernel is stretched by the ratio and its weights scaled to sum to one."""
+    """Interpolation that averages when it shrinks: the kernel is stretched by the ratio and its
+    weights scaled to sum to one."""
     stretch = max(ratio, 1.0)
     reach = (2.0 if cubic else 1.0) * stretch
     centre = ratio * (numpy.arange(outputs) + 0.5)

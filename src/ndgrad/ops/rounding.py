@@ -1,7 +1,7 @@
 """Functions that are constant between jumps, or have slope one there: rounding, signs, steps.
 
-Their derivative is 0 or 1 wherever it exists, and that is what the jumps get too. They stay differentiable ops (the gradient is
-an array of zeros, not a missing one), as in torch.
+Their derivative is 0 or 1 wherever it exists, and that is what the jumps get too. They stay differentiable ops (the
+gradient is an array of zeros, not a missing one), as in torch.
 """
 
 from __future__ import annotations
@@ -15,31 +15,47 @@ from ndgrad.ops.table import elementwise
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload
 
-# ----- to whole numbers ------------------------------------------------------------------------------------------------
+# ----- to whole numbers -----------------------------------------------------------------------------------------------
 
 
 def _round(np: Library, x: Payload, *, decimals: int) -> Payload:
     if decimals == 0 and x.dtype.kind in FLOATING:
         return np.rint(x)
-    return np.round(x, decimals, np.empty_like(x) if x.dtype.kind in INEXACT and x.ndim > 1 else None)  # which else is in C order
+    # which else is in C order
+    return np.round(x, decimals, np.empty_like(x) if x.dtype.kind in INEXACT and x.ndim > 1 else None)
 
 
 round = elementwise("round", _round, settings={"decimals": 0}, x=lambda t, ops: ops.zeros_like(t),
     kind="step", piecewise_linear=True)
 
 # Integers stay as they are, which NumPy 2.0 does not know yet.
-floor = elementwise("floor", lambda np, x: np.array(x) if x.dtype.kind in "iub" else np.floor(x), x=lambda t, ops: ops.zeros_like(t),
-    kind="step", piecewise_linear=True)
+floor = elementwise(
+    "floor",
+    lambda np, x: np.array(x) if x.dtype.kind in "iub" else np.floor(x),
+    x=lambda t, ops: ops.zeros_like(t),
+    kind="step",
+    piecewise_linear=True,
+)
 
-ceil = elementwise("ceil", lambda np, x: np.array(x) if x.dtype.kind in "iub" else np.ceil(x), x=lambda t, ops: ops.zeros_like(t),
-    kind="step", piecewise_linear=True)
+ceil = elementwise(
+    "ceil",
+    lambda np, x: np.array(x) if x.dtype.kind in "iub" else np.ceil(x),
+    x=lambda t, ops: ops.zeros_like(t),
+    kind="step",
+    piecewise_linear=True,
+)
 
-trunc = elementwise("trunc", lambda np, x: np.array(x) if x.dtype.kind in "iub" else np.trunc(x), x=lambda t, ops: ops.zeros_like(t),
-    kind="step", piecewise_linear=True)
+trunc = elementwise(
+    "trunc",
+    lambda np, x: np.array(x) if x.dtype.kind in "iub" else np.trunc(x),
+    x=lambda t, ops: ops.zeros_like(t),
+    kind="step",
+    piecewise_linear=True,
+)
 
 frac = elementwise("frac", lambda np, x: x - np.trunc(x), x=lambda t: t, piecewise_linear=True)
 
-# ----- signs and steps -------------------------------------------------------------------------------------------------
+# ----- signs and steps ------------------------------------------------------------------------------------------------
 
 sign = elementwise("sign", "sign", x=lambda t, ops: ops.zeros_like(t), kind="step", piecewise_linear=True)
 
@@ -64,7 +80,7 @@ heaviside = elementwise(
     kind="step", piecewise_linear=True,
 )  # fmt: skip
 
-# ----- neighbours and repairs ------------------------------------------------------------------------------------------
+# ----- neighbours and repairs -----------------------------------------------------------------------------------------
 
 nextafter = elementwise(
     "nextafter", "nextafter", args="x y",

@@ -69,7 +69,7 @@ shift = op(
 )  # fmt: skip
 
 
-# ----- the linear recurrence -------------------------------------------------------------------------------------------
+# ----- the linear recurrence ------------------------------------------------------------------------------------------
 
 
 def _recurrence_pair(earlier: list[Any], later: list[Any]) -> list[Any]:
@@ -81,8 +81,8 @@ def _recurrence_pair(earlier: list[Any], later: list[Any]) -> list[Any]:
 def _by_steps(np: Library, a: Payload, b: Payload, dim: int, dtype: Any) -> Payload:
     """The recurrence as it is written, one step at a time.
 
-    Doubling multiplies stretches of a before it knows what they meet: one that overflows, or holds an infinity, makes NaN of a
-    zero that the recurrence itself never multiplies by it.
+    Doubling multiplies stretches of a before it knows what they meet: one that overflows, or holds an infinity, makes
+    NaN of a zero that the recurrence itself never multiplies by it.
     """
     h = np.array(b, dtype)
     steps, factors = np.moveaxis(h, dim, 0), np.moveaxis(a, dim, 0)
@@ -105,7 +105,8 @@ def _linear_recurrence(np: Library, a: Payload, b: Payload, *, dim: int, reverse
 def _linear_recurrence_vjp(
     g: Payload, a: Payload, out: Payload, dim: int, reverse: bool, needs: tuple[bool, bool], ops: Vocabulary
 ) -> tuple[Any, Any]:
-    """b[k] reaches h[k], and through a[k+1] h[k+1], and so on: the recurrence runs the other way. a[k] scales h[k-1]."""
+    """b[k] reaches h[k], and through a[k+1] h[k+1], and so on: the recurrence runs the other
+    way. a[k] scales h[k-1]."""
     gb = ops.linear_recurrence(ops.shift(ops.conj(a), dim=dim, reverse=not reverse), g, dim=dim, reverse=not reverse)
     ga = gb * ops.conj(ops.shift(out, dim=dim, reverse=reverse)) if needs[0] else None
     return ga, gb
@@ -134,7 +135,8 @@ linear_recurrence = op(
 # ----- cumsum and cumprod ---------------------------------------------------------------------------------------------
 
 
-#: What running sums and products are computed in: an error made on the way stays to the end, unlike that of a pairwise sum.
+#: What running sums and products are computed in: an error made on the way stays to the end,
+#: unlike that of a pairwise sum.
 _ACCUMULATING = {"f": numpy.dtype(numpy.float64), "F": numpy.dtype(numpy.complex128)}
 
 
@@ -194,7 +196,7 @@ cumprod = op(
 )  # fmt: skip
 
 
-# ----- logcumsumexp ----------------------------------------------------------------------------------------------------
+# ----- logcumsumexp ---------------------------------------------------------------------------------------------------
 
 
 def _log_add_exp(np: Library, x: Payload, y: Payload) -> Payload:
@@ -211,11 +213,12 @@ def _logcumsumexp(np: Library, x: Payload, *, dim: int) -> Payload:
 
 
 def _scaled_sums(x: Payload, dim: int, ops: Vocabulary) -> tuple[Any, Any, Any]:
-    """e^(x[k] - m[k]), the factors e^(m[k-1] - m[k]) and the running sums of e^(x[j] - m[k]), with m the running maximum of x.
+    """e^(x[k] - m[k]), the factors e^(m[k-1] - m[k]) and the running sums of e^(x[j] - m[k]), with m
+    the running maximum of x.
 
-    With them d out[n] / d x[k] = e^(x[k] - m[k]) e^(m[k] - m[k+1]) ... e^(m[n-1] - m[n]) / sums[n]. All exponents are at most 0 for real
-    numbers, so nothing overflows. From `out` the same could be had by e^(x[k] - out[n]), but of large numbers that has lost the
-    logarithm of the sums. m only scales, so it counts as a constant.
+    With them d out[n] / d x[k] = e^(x[k] - m[k]) e^(m[k] - m[k+1]) ... e^(m[n-1] - m[n]) / sums[n]. All exponents are
+    at most 0 for real numbers, so nothing overflows. From `out` the same could be had by e^(x[k] - out[n]), but of
+    large numbers that has lost the logarithm of the sums. m only scales, so it counts as a constant.
     """
     top = ops.detach(ops.cummax(ops.real(x) if is_complex(x) else x, dim=dim)[0])
     top = ops.where(abs(top) < math.inf, top, 0.0)
@@ -245,7 +248,7 @@ logcumsumexp = op(
 )  # fmt: skip
 
 
-# ----- cummax and cummin -----------------------------------------------------------------------------------------------
+# ----- cummax and cummin ----------------------------------------------------------------------------------------------
 
 
 def running(np: Library, choose: Any, x: Payload, dim: int) -> Payload:

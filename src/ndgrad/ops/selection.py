@@ -1,8 +1,9 @@
 """Choosing between values: where, minimum and maximum, clamp.
 
-The constraint that shaped this file: a choice must pass an *exact* zero to what was not chosen. Multiplying a gradient by a mask
-would make NaN of an infinite one (sqrt(relu(x)) at a negative x), so rules select with `keep` instead. numpy.where branches at
-every element, which on a random mask costs ten times what moving the data does; for large arrays the bits are masked instead.
+The constraint that shaped this file: a choice must pass an *exact* zero to what was not chosen. Multiplying a gradient
+by a mask would make NaN of an infinite one (sqrt(relu(x)) at a negative x), so rules select with `keep` instead.
+numpy.where branches at every element, which on a random mask costs ten times what moving the data does; for large
+arrays the bits are masked instead.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _LARGE = 2048
 _BITS = {2: "i2", 4: "i4", 8: "i8"}
 _BOOL = numpy.dtype(bool)
 
-# ----- keep --------------------------------------------------------------------------------------------------------------
+# ----- keep -----------------------------------------------------------------------------------------------------------
 
 
 def _keep(np: Library, x: Payload, mask: Payload) -> Payload:
@@ -56,7 +57,7 @@ keep = op(
     kind="choice",
 )  # fmt: skip
 
-# ----- where -------------------------------------------------------------------------------------------------------------
+# ----- where ----------------------------------------------------------------------------------------------------------
 
 
 def _where(np: Library, condition: Any, x: Payload, y: Payload) -> Payload:
@@ -90,7 +91,7 @@ where = op(
     kind="choice",
 )  # fmt: skip
 
-# ----- minimum and maximum -----------------------------------------------------------------------------------------------
+# ----- minimum and maximum --------------------------------------------------------------------------------------------
 
 
 def _split_ties(t: Payload, x: Payload, y: Payload, ops: Vocabulary) -> Payload:
@@ -133,7 +134,7 @@ fmin = elementwise(
     kind="clamp", piecewise_linear=True,
 )  # fmt: skip
 
-# ----- clamp -------------------------------------------------------------------------------------------------------------
+# ----- clamp ----------------------------------------------------------------------------------------------------------
 
 # A value on the edge counts as inside and keeps its gradient. Where the bounds cross, the result is `max`.
 

@@ -1,7 +1,7 @@
 """Shape ops: the same elements under other dimensions, as views of the same memory wherever NumPy can make one.
 
-Dims are non-negative, and every forward also takes a NumPy scalar for a 0-d array. A view must be writable where its source
-is: writes through it, and gradients added to its part of a base's gradient, go through the array made here.
+Dims are non-negative, and every forward also takes a NumPy scalar for a 0-d array. A view must be writable where its
+source is: writes through it, and gradients added to its part of a base's gradient, go through the array made here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ detach = op(
     shares_storage=True,
 )  # fmt: skip
 
-# ----- new sizes -------------------------------------------------------------------------------------------------------
+# ----- new sizes ------------------------------------------------------------------------------------------------------
 
 reshape = op(
     "reshape", "x",
@@ -58,8 +58,8 @@ unsafe_view = op(
 
 
 def _expand(np: Library, x: Payload, *, shape: tuple[int, ...]) -> Payload:
-    """NumPy makes a broadcast array read-only, yet a part of it (`x.expand(2, 3)[0]`) may be written. Whether the whole may
-    be is asked when it is written, of its strides.
+    """NumPy makes a broadcast array read-only, yet a part of it (`x.expand(2, 3)[0]`) may be written. Whether the whole
+    may be is asked when it is written, of its strides.
     """
     if x.size == math.prod(shape):
         return x.reshape(shape)
@@ -121,7 +121,7 @@ def viewable(shape: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, .
     return True
 
 
-# ----- dimensions of size one ------------------------------------------------------------------------------------------
+# ----- dimensions of size one -----------------------------------------------------------------------------------------
 
 
 def _squeeze(name: str, number: int) -> Op:
@@ -155,7 +155,7 @@ unsqueeze = op(
     whole_view=True,
 )  # fmt: skip
 
-# ----- new order of dimensions -----------------------------------------------------------------------------------------
+# ----- new order of dimensions ----------------------------------------------------------------------------------------
 
 permute = op(
     "permute", "x",
@@ -198,7 +198,7 @@ t = op(
     whole_view=True,
 )  # fmt: skip
 
-# ----- the same memory as another type ---------------------------------------------------------------------------------
+# ----- the same memory as another type --------------------------------------------------------------------------------
 
 
 def _view_as_complex(np: Library, x: Payload) -> Payload:

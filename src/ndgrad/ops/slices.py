@@ -1,8 +1,8 @@
 """Whole slices along one dimension, named by a 1-d index (index_select and its kin, embedding) or by a basic index.
 
-A slice is contiguous memory when the dimension comes first, so these are much quicker than the element-wise ops of `gather`,
-and everything is done in that order: the dimension is moved to the front, and back. Under vmap with an index per sample the
-batch becomes one more indexed dimension (`index` and `index_put`), which keeps whole slices together.
+A slice is contiguous memory when the dimension comes first, so these are much quicker than the element-wise ops of
+`gather`, and everything is done in that order: the dimension is moved to the front, and back. Under vmap with an index
+per sample the batch becomes one more indexed dimension (`index` and `index_put`), which keeps whole slices together.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _from_front(x: Payload, dim: int, ops: Vocabulary) -> Payload:
     return x if dim == 1 else ops.permute(x, dims=tuple(order))
 
 
-# ----- index_select, and its transpose -----------------------------------------------------------------------------------
+# ----- index_select, and its transpose --------------------------------------------------------------------------------
 
 
 def _index_select(np: Library, x: Payload, index: Payload, *, dim: int) -> Payload:
@@ -93,7 +93,7 @@ index_select_backward = op(
 )  # fmt: skip
 
 
-# ----- writing slices ----------------------------------------------------------------------------------------------------
+# ----- writing slices -------------------------------------------------------------------------------------------------
 
 
 def _put_slices_batch(
@@ -141,7 +141,11 @@ index_add = op(
 def _index_copy_kernel(np: Library, target: Payload, index: Payload, y: Payload, *, dim: int) -> Payload:
     check_range(np, "index_copy", index, target.shape[dim], dim)
     if np is not numpy and index.ndim:
-        y = np.moveaxis(settled(np, (index,), (target.shape[dim], *y.shape[:dim], *y.shape[dim + 1 :]), np.moveaxis(y, dim, 0)), 0, dim)
+        y = np.moveaxis(
+            settled(np, (index,), (target.shape[dim], *y.shape[:dim], *y.shape[dim + 1 :]), np.moveaxis(y, dim, 0)),
+            0,
+            dim,
+        )
     target[(slice(None),) * dim + (index,)] = y
     return target
 
@@ -228,7 +232,7 @@ index_fill = op(
 )  # fmt: skip
 
 
-# ----- a part named by a basic index -------------------------------------------------------------------------------------
+# ----- a part named by a basic index ----------------------------------------------------------------------------------
 
 
 def _slice_scatter(np: Library, x: Payload, y: Payload, *, index: tuple[Any, ...]) -> Payload:
@@ -255,7 +259,7 @@ slice_scatter = op(
 )  # fmt: skip
 
 
-# ----- embedding -----------------------------------------------------------------------------------------------------------
+# ----- embedding ------------------------------------------------------------------------------------------------------
 
 
 def _embedding(
@@ -282,7 +286,13 @@ def _embedding_vjp(
 
 
 def _embedding_batch(
-    x: Payload, index: Payload, padding_idx: int | None, scale_grad_by_freq: bool, batched: tuple[bool, ...], ops: Vocabulary, size: int
+    x: Payload,
+    index: Payload,
+    padding_idx: int | None,
+    scale_grad_by_freq: bool,
+    batched: tuple[bool, ...],
+    ops: Vocabulary,
+    size: int,
 ) -> Payload:
     options = {"padding_idx": padding_idx, "scale_grad_by_freq": scale_grad_by_freq}
     if not batched[1]:
@@ -311,7 +321,8 @@ def _embedding_batch(
     return out
 
 
-# Rows of x. The row `padding_idx` gets no gradient; with `scale_grad_by_freq` a row's gradient is the mean over its uses.
+# Rows of x. The row `padding_idx` gets no gradient; with `scale_grad_by_freq` a row's gradient
+# is the mean over its uses.
 embedding = op(
     "embedding", "x index",
     _embedding,

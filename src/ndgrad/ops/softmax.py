@@ -28,7 +28,8 @@ _LOWEST_SUM = 1e-5
 
 
 def _total(np: Library, x: Payload, dim: tuple[int, ...]) -> Payload:
-    """The sum over `dim`, which is kept, of exponentials; all have one sign, so the order of summation does not matter."""
+    """The sum over `dim`, which is kept, of exponentials; all have one sign, so the order of
+    summation does not matter."""
     if x.dtype.char in "fd" and is_lines(np, x, dim):
         return line_sum(np, x, True)
     return np.add.reduce(x, axis=dim, keepdims=True)
@@ -65,7 +66,7 @@ def _exponentials(np: Library, x: Payload, dim: tuple[int, ...], infinite: bool)
     return out, _total(np, out, dim), top
 
 
-# ----- the dot product along a dimension --------------------------------------------------------------------------------
+# ----- the dot product along a dimension ------------------------------------------------------------------------------
 
 
 def _line_dot(np: Library, x: Payload, y: Payload, *, dim: int) -> Payload:
@@ -85,7 +86,7 @@ line_dot = op(
 )  # fmt: skip
 
 
-# ----- softmax -----------------------------------------------------------------------------------------------------------
+# ----- softmax --------------------------------------------------------------------------------------------------------
 
 
 def _softmax(np: Library, x: Payload, *, dim: int) -> Payload:
@@ -143,7 +144,7 @@ log_softmax = op(
 )  # fmt: skip
 
 
-# ----- logsumexp ---------------------------------------------------------------------------------------------------------
+# ----- logsumexp ------------------------------------------------------------------------------------------------------
 
 
 def _logsumexp(np: Library, x: Payload, *, dim: tuple[int, ...], keepdim: bool = False) -> Payload:
@@ -158,15 +159,18 @@ logsumexp = op(
     "logsumexp", "x",
     _logsumexp,
     settings={"dim": (), "keepdim": False},
-    vjp={"x": lambda g, x, out, dim, keepdim, ops: _weigh(keep(g, tuple(x.shape), dim, keepdim, ops), x, out, dim, keepdim, ops)},
-    jvp={"x": lambda t, x, out, dim, keepdim, ops: ops.sum(t * _weights(x, out, dim, keepdim, ops), dim=dim, keepdim=keepdim)},
+    vjp={"x": lambda g, x, out, dim, keepdim, ops: _weigh(keep(g, tuple(x.shape), dim, keepdim, ops), x, out, dim,
+            keepdim, ops)},
+    jvp={"x": lambda t, x, out, dim, keepdim, ops: ops.sum(t * _weights(x, out, dim, keepdim, ops), dim=dim,
+            keepdim=keepdim)},
     batch="dims",
     kind="saturating",
 )  # fmt: skip
 
 
 def _weights(x: Payload, out: Payload, dim: tuple[int, ...], keepdim: bool, ops: Vocabulary) -> Payload:
-    """The softmax of x, from the logsumexp at hand, which of large numbers has lost the logarithm of their count: hence the quotient."""
+    """The softmax of x, from the logsumexp at hand, which of large numbers has lost the logarithm of their
+    count: hence the quotient."""
     weights = ops.exp(x - keep(out, tuple(x.shape), dim, keepdim, ops))
     if not dim:
         return weights

@@ -68,7 +68,9 @@ def _batch_of_solves(a: Payload, b: Payload, batched: tuple[bool, bool], ops: Vo
         n = len(b.shape)
         rows, columns = b.shape[-2:]
         lead = tuple(b.shape[:-2])
-        beside = ops.reshape(ops.permute(b, dims=(n - 2, *range(n - 2), n - 1)), shape=(rows, math.prod(lead) * columns))
+        beside = ops.reshape(
+            ops.permute(b, dims=(n - 2, *range(n - 2), n - 1)), shape=(rows, math.prod(lead) * columns)
+        )
         out = ops.reshape(solve(a, beside), shape=(rows, *lead, columns))
         return ops.permute(out, dims=(*range(1, n - 1), 0, n - 1))
     rank = max(len(a.shape) - batched[0], len(b.shape) - batched[1])
@@ -97,7 +99,9 @@ def _solve_triangular(np: Library, a: Payload, b: Payload, *, upper: bool, unitr
     wide = np.result_type(dtype, np.float32 if is_inexact(dtype) else np.float64)
     a, b = (m.astype(wide) for m in _stacks(np, a, b))
     if b.size:
-        b = importlib.import_module("cupyx.scipy.linalg").solve_triangular(a, b, lower=not upper, unit_diagonal=unitriangular)
+        b = importlib.import_module("cupyx.scipy.linalg").solve_triangular(
+            a, b, lower=not upper, unit_diagonal=unitriangular
+        )
     return b.astype(dtype, copy=False) if is_inexact(dtype) else b
 
 
@@ -130,7 +134,8 @@ solve_triangular = op(
     vjp=_triangular_vjp,
     jvp={
         "a": _triangular_jvp_a,
-        "b": lambda t, a, upper, unitriangular, ops: ops.solve_triangular(a, t, upper=upper, unitriangular=unitriangular),
+        "b": lambda t, a, upper, unitriangular, ops: ops.solve_triangular(a, t, upper=upper,
+            unitriangular=unitriangular),
     },
     batch=lambda a, b, upper, unitriangular, batched, ops: _batch_of_solves(
         a, b, batched, ops, lambda p, q: ops.solve_triangular(p, q, upper=upper, unitriangular=unitriangular)
@@ -347,7 +352,9 @@ cholesky = op(
 
 def _pinv(np: Library, x: Payload, atol: Any, rtol: Any, *, hermitian: bool) -> Payload:
     if hermitian:
-        s, v = guarded(np.linalg.eigh, "pinv: the eigenvalues did not converge", "Check the matrix for NaN and infinities.", x)
+        s, v = guarded(
+            np.linalg.eigh, "pinv: the eigenvalues did not converge", "Check the matrix for NaN and infinities.", x
+        )
         left, right, size = v, v, np.abs(s)
     else:
         u, s, vh = guarded(
@@ -368,7 +375,9 @@ def _pinv_batch(
     x: Payload, atol: Any, rtol: Any, hermitian: bool, batched: tuple[bool, ...], ops: Vocabulary
 ) -> Payload:
     rank = len(x.shape) - batched[0] - 2
-    atol, rtol = (align(c, b, rank, ops) if hasattr(c, "shape") else c for c, b in ((atol, batched[1]), (rtol, batched[2])))
+    atol, rtol = (
+        align(c, b, rank, ops) if hasattr(c, "shape") else c for c, b in ((atol, batched[1]), (rtol, batched[2]))
+    )
     return ops.pinv(x, atol, rtol, hermitian=hermitian)
 
 
@@ -393,7 +402,8 @@ def _pinv_jvp(t: Payload, x: Payload, out: Payload, ops: Vocabulary) -> Payload:
     return ops.matmul(left, p) + ops.matmul(p, right) - ops.matmul(p, ops.matmul(t, p))
 
 
-# Singular values (eigenvalues, if the matrix is said to be Hermitian) up to max(atol, rtol * the largest) count as zero.
+# Singular values (eigenvalues, if the matrix is said to be Hermitian) up to max(atol, rtol *
+# the largest) count as zero.
 pinv = op(
     "pinv", "x atol rtol",
     _pinv,

@@ -1,7 +1,8 @@
-"""Products and solves with sparse matrices: numbers at the places of a constant pattern, times (or divided into) dense columns.
+"""Products and solves with sparse matrices: numbers at the places of a constant pattern, times (or
+divided into) dense columns.
 
-Three ops, closed under differentiation: the product A x; its derivative in the numbers, which samples the matrix x y^T at the pattern's
-places and never makes the rest of it; and the solve. So gradients have the pattern of the matrix.
+Three ops, closed under differentiation: the product A x; its derivative in the numbers, which samples the matrix x y^T
+at the pattern's places and never makes the rest of it; and the solve. So gradients have the pattern of the matrix.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ sparse_sample = op(
 )  # fmt: skip
 
 
-# ----- A x = b, or A^H x = b --------------------------------------------------------------------------------------------------
+# ----- A x = b, or A^H x = b ------------------------------------------------------------------------------------------
 
 
 def _solve(np: Library, data: Payload, b: Payload, *, pattern: Any, adjoint: bool) -> Payload:
@@ -78,7 +79,8 @@ def _solve(np: Library, data: Payload, b: Payload, *, pattern: Any, adjoint: boo
 def _solve_vjp(
     g: Payload, data: Payload, out: Payload, pattern: Any, adjoint: bool, needs: tuple[bool, bool], ops: Vocabulary
 ) -> tuple[Any, Any]:
-    """As for solve: the gradient of b is w = A^-H g, that of A is -w x^H; for the adjoint the two sides change places."""
+    """As for solve: the gradient of b is w = A^-H g, that of A is -w x^H; for the adjoint the
+    two sides change places."""
     w = ops.sparse_solve(data, g, pattern=pattern, adjoint=not adjoint)
     if not needs[0]:
         return None, w

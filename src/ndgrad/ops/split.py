@@ -20,7 +20,7 @@ def along(dim: int, item: Any) -> tuple[Any, ...]:
     return (*(slice(None),) * dim, item, ...)
 
 
-# ----- one index -------------------------------------------------------------------------------------------------------
+# ----- one index ------------------------------------------------------------------------------------------------------
 
 select = op(
     "select", "x",
@@ -47,10 +47,11 @@ select_backward = op(
     settings={"shape": (), "dim": 0, "index": 0},
     vjp={"x": lambda g, dim, index, ops: ops.select(g, dim=dim, index=index)},
     jvp="linear",
-    batch=lambda x, shape, dim, index, ops: ops.select_backward(x, shape=(x.shape[0], *shape), dim=dim + 1, index=index),
+    batch=lambda x, shape, dim, index, ops: ops.select_backward(x, shape=(x.shape[0], *shape), dim=dim + 1,
+        index=index),
 )  # fmt: skip
 
-# ----- a range of indices ----------------------------------------------------------------------------------------------
+# ----- a range of indices ---------------------------------------------------------------------------------------------
 
 slice_ = op(
     "slice", "x",
@@ -79,7 +80,7 @@ slice_backward = op(
     ),
 )  # fmt: skip
 
-# ----- all parts -------------------------------------------------------------------------------------------------------
+# ----- all parts ------------------------------------------------------------------------------------------------------
 
 
 def _split(np: Library, x: Payload, *, split_size: int, dim: int) -> tuple[Any, ...]:

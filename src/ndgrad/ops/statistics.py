@@ -20,7 +20,7 @@ from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, op
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
 
-# ----- variance and standard deviation ----------------------------------------------------------------------------------
+# ----- variance and standard deviation --------------------------------------------------------------------------------
 
 #: Up to this many elements a dot product is as accurate as NumPy's pairwise sum, and quicker.
 _SHORT = 4096
@@ -29,8 +29,9 @@ _SHORT = 4096
 def _moments(np: Library, x: Payload, dim: tuple[int, ...], keepdim: bool, correction: float) -> tuple[Any, Any]:
     """Variance and mean, in two passes: deviations first, so that nothing cancels.
 
-    The mean of equal numbers may be rounded, and then they all deviate from it by the same: a spread that is not there, with a gradient
-    that is not small. Where the deviations are no larger than that, numbers are counted from the first of them.
+    The mean of equal numbers may be rounded, and then they all deviate from it by the same: a spread that is
+    not there, with a gradient that is not small. Where the deviations are no larger than that, numbers are
+    counted from the first of them.
     """
     n = count(x.shape, dim)
     mean = np.add.reduce(x, axis=dim, keepdims=True) / n
@@ -64,7 +65,8 @@ def _squares(np: Library, deviation: Any, dim: tuple[int, ...]) -> Payload:
 
 
 def _deviation(x: Payload, mean: Payload, dim: tuple[int, ...], correction: float, ops: Vocabulary) -> Payload:
-    """2 (x - mean) / (n - correction), the variance's derivative: the mean's own is summed against deviations, whose sum is 0."""
+    """2 (x - mean) / (n - correction), the variance's derivative: the mean's own is summed against
+    deviations, whose sum is 0."""
     left = count(tuple(x.shape), dim) - correction
     if left > 0:
         return (x - mean) * (2 / left)
@@ -101,14 +103,23 @@ std = op(
     "std", "x",
     lambda np, x, *, dim, keepdim, correction: _std_mean(np, x, dim=dim, keepdim=keepdim, correction=correction)[0],
     settings={"dim": (), "keepdim": False, "correction": 1},
-    vjp={"x": lambda g, x, out, dim, keepdim, correction, ops: _var_x(g * _half_inverse(out, ops), x, dim, keepdim, correction, ops)},
-    jvp={"x": lambda t, x, out, dim, keepdim, correction, ops: _half_inverse(out, ops) * _var_t(t, x, dim, keepdim, correction, ops)},
+    vjp={"x": lambda g, x, out, dim, keepdim, correction, ops: _var_x(g * _half_inverse(out, ops), x, dim, keepdim,
+            correction, ops)},
+    jvp={"x": lambda t, x, out, dim, keepdim, correction, ops: _half_inverse(out, ops) * _var_t(t, x, dim, keepdim,
+            correction, ops)},
     batch="dims",
 )  # fmt: skip
 
 
 def _var_mean_x(
-    g0: Payload, g1: Payload, x: Payload, out1: Payload, dim: tuple[int, ...], keepdim: bool, correction: float, ops: Vocabulary
+    g0: Payload,
+    g1: Payload,
+    x: Payload,
+    out1: Payload,
+    dim: tuple[int, ...],
+    keepdim: bool,
+    correction: float,
+    ops: Vocabulary,
 ) -> tuple[Any]:
     shape = tuple(x.shape)
     slope = _deviation(x, keep(out1, shape, dim, keepdim, ops), dim, correction, ops)
@@ -134,7 +145,8 @@ var_mean = op(
 
 
 def _std_mean(np: Library, x: Payload, *, dim: tuple[int, ...], keepdim: bool, correction: float) -> tuple[Any, Any]:
-    """The root of the variance. Numbers whose squares leave the range of the dtype are divided by the largest of them first."""
+    """The root of the variance. Numbers whose squares leave the range of the dtype are divided by the
+    largest of them first."""
     with numpy.errstate(over="ignore"):
         variance, mean = _moments(np, x, dim, keepdim, correction)
     if np is numpy and x.size and is_inexact(x.dtype) and not getattr(x, "is_meta", False):
@@ -163,7 +175,14 @@ def _std_mean_x(
 
 
 def _std_mean_t(
-    x_t: Payload, x: Payload, out0: Payload, out1: Payload, dim: tuple[int, ...], keepdim: bool, correction: float, ops: Vocabulary
+    x_t: Payload,
+    x: Payload,
+    out0: Payload,
+    out1: Payload,
+    dim: tuple[int, ...],
+    keepdim: bool,
+    correction: float,
+    ops: Vocabulary,
 ) -> tuple[Any, Any]:
     variance_t, mean_t = _var_mean_t(x_t, x, out1, dim, keepdim, correction, ops)
     return _half_inverse(out0, ops) * variance_t, mean_t
@@ -180,7 +199,7 @@ std_mean = op(
 )  # fmt: skip
 
 
-# ----- median: of an even number of elements, the lower of the middle two ---------------------------------------------------
+# ----- median: of an even number of elements, the lower of the middle two ---------------------------------------------
 
 
 def _chosen(np: Library, x: Payload, index: Payload, dim: int, keepdim: bool) -> tuple[Any, Any]:
@@ -277,11 +296,12 @@ nanmedian_all = op(
 )  # fmt: skip
 
 
-# ----- mode: the most frequent value, the smallest of several, where it stands last -----------------------------------------
+# ----- mode: the most frequent value, the smallest of several, where it stands last -----------------------------------
 
 
 def _mode(np: Library, x: Payload, *, dim: int, keepdim: bool) -> tuple[Any, Any]:
-    """Along sorted lines, each element's place in its run of equals; the first longest run ends where that is largest."""
+    """Along sorted lines, each element's place in its run of equals; the first longest run ends
+    where that is largest."""
     order = np.argsort(x, axis=dim, kind="stable")
     ranked = np.take_along_axis(x, order, dim)
     n = x.shape[dim]
@@ -309,7 +329,7 @@ mode = op(
 )  # fmt: skip
 
 
-# ----- ranks ----------------------------------------------------------------------------------------------------------------
+# ----- ranks ----------------------------------------------------------------------------------------------------------
 
 # Where the k-th smallest element stands, for every k; NaNs are last. Quantiles look their neighbours up here.
 ranking = op(
@@ -321,11 +341,12 @@ ranking = op(
 )  # fmt: skip
 
 
-# ----- counts -----------------------------------------------------------------------------------------------------------------
+# ----- counts ---------------------------------------------------------------------------------------------------------
 
 
 def _histogram(np: Library, x: Payload, *, bins: int, low: float, high: float) -> Payload:
-    """Each line's counts in `bins` equal bins between low and high, the last closed; what is outside, or NaN, is not counted."""
+    """Each line's counts in `bins` equal bins between low and high, the last closed; what is outside,
+    or NaN, is not counted."""
     lines = x.reshape((count(x.shape, range(len(x.shape) - 1)), x.shape[-1]))
     inside = (lines >= low) & (lines <= high)
     place = np.minimum(((np.where(inside, lines, low) - low) * (bins / (high - low))).astype(np.int64), bins - 1)

@@ -17,8 +17,8 @@ a non-negative int or tuple, a dtype a NumPy dtype): the public functions do tha
   * an array argument or `out` (`out0`, `out1`, ... where there are several outputs),
   * `x_shape`, `x_dtype`, `x_ndim` for an array argument `x`, when its values are not needed,
   * any setting,
-  * `ops`, the vocabulary: the table's own ops, running on whatever the rule runs on (raw arrays in an ordinary backward,
-    tensors under create_graph or inside a transform). Operators and indexing work on both.
+  * `ops`, the vocabulary: the table's own ops, running on whatever the rule runs on (raw arrays in an ordinary
+    backward, tensors under create_graph or inside a transform). Operators and indexing work on both.
 
 **Reverse** (`vjp`): a dict, argument name -> rule of `g`, the gradient of the output (`g0`, `g1`, ... where there are
 several; `gs`, all of them, where the settings decide how many: `outputs=VARIABLE`). Or one function for all arguments
@@ -26,33 +26,37 @@ together that also names `needs` (a tuple of bools) and returns a tuple.
 The engine reduces a gradient to the shape and dtype of its input (sum over broadcast dimensions, real part for a real
 input), so rules do not.
 
-**Elementwise** rules are the partial derivative times `t`, without conjugates. They serve both modes: forward mode as they
-stand, and reverse mode through conj(rule(conj(g))), which for real numbers is the rule itself. What the rules of several
-arguments have in common can be given as `shared`, a function of the same names; rules that name `shared` get its value, which an
-ordinary backward computes once.
+**Elementwise** rules are the partial derivative times `t`, without conjugates. They serve both modes: forward mode as
+they stand, and reverse mode through conj(rule(conj(g))), which for real numbers is the rule itself. What the rules of
+several arguments have in common can be given as `shared`, a function of the same names; rules that name `shared` get
+its value, which an ordinary backward computes once.
 
-**Forward mode** (`jvp`): "elementwise"; "linear" (jointly linear: apply the op to the tangents); "multilinear" (linear in
-each argument: one term per tangent); or a dict, argument name -> rule of `t`, whose terms are added.
+**Forward mode** (`jvp`): "elementwise"; "linear" (jointly linear: apply the op to the tangents); "multilinear" (linear
+in each argument: one term per tangent); or a dict, argument name -> rule of `t`, whose terms are added.
 
 **Batching** (`batch`): "elementwise" (ranks aligned, then the op itself), "leading" (the op already treats leading
 dimensions as a batch), "dims" (the setting `dim`/`dims` moves up by one), or a function of the arguments with a batch
 dimension in front of each (unbatched ones expanded, which is free) that names what it needs, `ops` and `batched` (which
 arguments were batched; naming it leaves the unbatched ones unexpanded) and returns the result with the batch in front.
 
-**Parts.** An op that reads a part of `x` says how the gradient of that part is added to the gradient of `x` in place, so that n reads
-of one array cost what they read: `partial_view` (its own view of the gradient is the part), `copies_part`, or `adjoint_write`, a
-function of `g` and of what the reverse rule names, which returns the in-place op: (name, arguments, settings). An op that
-writes a part `consumes` its gradient: a rule that says `ops.index_put_(g, 0.0, ...)` for `x` may change `g` itself, if the
-engine owns it, and rules run from the last argument to the first, so that this one comes last. See ndgrad.autograd.parts.
+**Parts.** An op that reads a part of `x` says how the gradient of that part is added to the gradient of `x` in place,
+so that n reads of one array cost what they read: `partial_view` (its own view of the gradient is the part),
+`copies_part`, or `adjoint_write`, a function of `g` and of what the reverse rule names, which returns the in-place op:
+(name, arguments, settings). An op that writes a part `consumes` its gradient: a rule that says `ops.index_put_(g, 0.0,
+...)` for `x` may change `g` itself, if the engine owns it, and rules run from the last argument to the first, so that
+this one comes last. See ndgrad.autograd.parts.
 
-**Half precision.** Forward functions see float16 and bfloat16 as float32, and what they return is rounded; rules likewise (Note [Half
-precision] in ndgrad.arrays.precision). `halves=True` says that a forward function takes halves as they are. Views and single ufuncs do.
+**Half precision.** Forward functions see float16 and bfloat16 as float32, and what they return is rounded; rules
+likewise (Note [Half precision] in ndgrad.arrays.precision). `halves=True` says that a forward function takes halves as
+they are. Views and single ufuncs do.
 
-**Without data.** On the meta device the forward runs on arrays that have a shape and a dtype, and again on zeros if it has looked at
-values, so nothing need be said about shapes. `needs_values` marks an op that the device must refuse, as `DATA_DEPENDENT` does.
+**Without data.** On the meta device the forward runs on arrays that have a shape and a dtype, and again on zeros if
+it has looked at values, so nothing need be said about shapes. `needs_values` marks an op that the device must refuse,
+as `DATA_DEPENDENT` does.
 
-**What else is known of an op** (`Facts`) stands in its block too: torch's names for what it saves, its kind, its name in a profile.
-Rules that only one room needs (Taylor series, index sets, counts of operations) are kept there, in a `RulesOfOps`.
+**What else is known of an op** (`Facts`) stands in its block too: torch's names for what it saves, its kind, its
+name in a profile. Rules that only one room needs (Taylor series, index sets, counts of operations) are kept
+there, in a `RulesOfOps`.
 
 `NOT_DIFFERENTIABLE` and `DATA_DEPENDENT` are values in the table, never absences.
 """
@@ -87,7 +91,10 @@ VARIABLE = 0
 table: dict[str, Op] = {}
 
 #: What stands for functions that take no complex numbers in CuPy.
-_OF_ANY_DTYPE: dict[str, Callable[..., Any]] = {"logical_not": lambda x: x == 0, "logical_xor": lambda x, y: (x != 0) ^ (y != 0)}
+_OF_ANY_DTYPE: dict[str, Callable[..., Any]] = {
+    "logical_not": lambda x: x == 0,
+    "logical_xor": lambda x, y: (x != 0) ^ (y != 0),
+}
 
 _TORCH_NAMES = {"x": "self", "y": "other", "out": "result"}
 
@@ -102,7 +109,8 @@ def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
 class Facts(TypedDict, total=False):
     """What is known of an op beside its rules."""
 
-    #: torch's names for what it saves, where they are not self, other and result: {"a": "mat1"} is shown as `_saved_mat1`.
+    #: torch's names for what it saves, where they are not self, other and result: {"a": "mat1"}
+    #: is shown as `_saved_mat1`.
     saved_names: Mapping[str, str]
     #: One of KINDS: why its derivative is zero where it is, which `explain` says.
     kind: str
@@ -208,7 +216,8 @@ class Op:
         self.discrete_outputs = frozenset(discrete_outputs)
         self.variadic = variadic
         self.view = view
-        self.write_kernel = write_kernel  # (np, target, *others, **settings): the in-place form, changing only what it must
+        # (np, target, *others, **settings): the in-place form, changing only what it must
+        self.write_kernel = write_kernel
         self.shares_storage = shares_storage  # the result is the same memory, but no differentiable view (detach)
         self.partial_view = partial_view  # each element of the result is one element of the base, and only some are
         self.whole_view = whole_view  # the elements of the result are those of the base, each once
@@ -218,9 +227,17 @@ class Op:
         self.elementwise = elementwise
         self.inplace = inplace
         self.may_be_discrete = may_be_discrete
-        self.needs_values = needs_values or batch is DATA_DEPENDENT  # without which the result has no shape, or no sense
-        if shared is not None and isinstance(vjp, Mapping) and not all("shared" in parameter_names(rule) for rule in vjp.values()):
-            raise TypeError(f"op {name!r} has a shared value that not all of its rules name: compute it in those that need it instead")
+        # without which the result has no shape, or no sense
+        self.needs_values = needs_values or batch is DATA_DEPENDENT
+        if (
+            shared is not None
+            and isinstance(vjp, Mapping)
+            and not all("shared" in parameter_names(rule) for rule in vjp.values())
+        ):
+            raise TypeError(
+                f"op {name!r} has a shared value that not all of its rules name: "
+                "compute it in those that need it instead"
+            )
         self.shared = shared
         ufunc = elementwise and not hasattr(forward, "__code__")
         self.halves = view or shares_storage or ufunc if halves is None else halves
@@ -229,7 +246,10 @@ class Op:
         self.differentiable = vjp is not NOT_DIFFERENTIABLE
         self.backward_name = backward_name or _camel(name) + "Backward0"
         if facts.keys() - Facts.__annotations__.keys():
-            raise TypeError(f"op {name!r}: a block has no {', '.join(facts.keys() - Facts.__annotations__.keys())}; see ndgrad.ops.table")
+            raise TypeError(
+                f"op {name!r}: a block has no {', '.join(facts.keys() - Facts.__annotations__.keys())}; "
+                "see ndgrad.ops.table"
+            )
         self.saved_names = facts.get("saved_names", {})
         self.kind = facts.get("kind")
         if self.kind is not None and self.kind not in KINDS:
@@ -247,7 +267,8 @@ class Op:
 
     @functools.cached_property
     def number_settings(self) -> tuple[str, ...]:
-        """The settings that are numbers of the user's, through which no derivative passes: a tensor that has one is refused there."""
+        """The settings that are numbers of the user's, through which no derivative passes: a tensor that
+        has one is refused there."""
         return tuple(name for name, default in self.settings.items() if default.__class__ is float or name in _NUMBERS)
 
     def __repr__(self) -> str:
@@ -277,8 +298,8 @@ class Op:
 
     @functools.cached_property
     def in_level(self) -> Callable[..., Any]:
-        """`plain`, recorded in the graph of the transform level that the keyword `level` numbers; NotImplemented for what it does not
-        know."""
+        """`plain`, recorded in the graph of the transform level that the keyword `level` numbers; NotImplemented for
+        what it does not know."""
         return registry.make_eager(self, plain=True, level=True)
 
     @functools.cached_property
@@ -361,7 +382,9 @@ class Op:
         """Which of `count` actual arguments gradients flow to, in order."""
         known = self._positions.get(count)
         if known is None:
-            names = self.args if not self.variadic else (*self.args[:-1], *(self.args[-1],) * (count - len(self.args) + 1))
+            names = (
+                self.args if not self.variadic else (*self.args[:-1], *(self.args[-1],) * (count - len(self.args) + 1))
+            )
             wanted = self.differentiable_args
             known = self._positions[count] = tuple(i for i, name in enumerate(names) if name in wanted)
         return known
@@ -376,7 +399,9 @@ class Op:
         return self.saved_names.get(name) or _TORCH_NAMES.get(name, name)
 
 
-def _by_itself(rule: Callable[..., Any], names: tuple[str, ...], shared: Callable[..., Any]) -> tuple[Callable[..., Any], tuple[str, ...]]:
+def _by_itself(
+    rule: Callable[..., Any], names: tuple[str, ...], shared: Callable[..., Any]
+) -> tuple[Callable[..., Any], tuple[str, ...]]:
     """A rule that computes the shared value from what it is made of."""
     parts = parameter_names(shared)
     every = tuple(dict.fromkeys((*(n for n in names if n != "shared"), *parts)))
@@ -448,7 +473,8 @@ def elementwise(
     halves: bool | None = None,
     **partials: Any,
 ) -> Op:
-    """An elementwise op from its partial derivatives times `t`, one keyword per argument (see the manual above), and its `Facts`.
+    """An elementwise op from its partial derivatives times `t`, one keyword per argument (see the
+    manual above), and its `Facts`.
 
     Where the function is not holomorphic on complex numbers (abs, real, angle), give `vjp` and `jvp` instead.
     """

@@ -1,10 +1,10 @@
 """Toeplitz matrices, stored by their diagonals: line[..., n - 1 + i - j] is the entry (i, j) of a matrix of n columns.
 
-The constraint: a matrix of order n is n numbers twice, and neither it nor the outer product that its gradient would be is ever written out,
-unless it is small. Three ops are closed under derivatives: a solve, a product, which is a convolution with the line, and the sums along the
-diagonals of an outer product, which are a correlation and belong to the line. Both go by Fourier transforms, so their errors are
-those of the largest number they meet; small ones are summed as they stand. Arguments of one op have the same leading dimensions: the
-public functions see to that.
+The constraint: a matrix of order n is n numbers twice, and neither it nor the outer product that its gradient would be
+is ever written out, unless it is small. Three ops are closed under derivatives: a solve, a product, which is a
+convolution with the line, and the sums along the diagonals of an outer product, which are a correlation and belong to
+the line. Both go by Fourier transforms, so their errors are those of the largest number they meet; small ones are
+summed as they stand. Arguments of one op have the same leading dimensions: the public functions see to that.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ def adjoint_line(line: Any, ops: Vocabulary) -> Payload:
     return ops.conj(ops.flip(line, dims=(len(line.shape) - 1,)))
 
 
-# ----- products with a matrix, and sums along the diagonals of an outer product ------------------------------------------------
+# ----- products with a matrix, and sums along the diagonals of an outer product ---------------------------------------
 
 
 def _convolved(np: Library, a: Payload, b: Payload, size: int) -> Any:
-    """The spectrum of the cyclic convolution of some size of what stands in the next to last dimension, and the way back from it."""
+    """The spectrum of the cyclic convolution of some size of what stands in the next to last dimension,
+    and the way back from it."""
     dtype = np.result_type(a, b)
     wide = np.result_type(dtype, np.float64)
     ahead, back = (np.fft.fft, np.fft.ifft) if wide.kind == "c" else (np.fft.rfft, np.fft.irfft)
@@ -57,7 +58,8 @@ def _times(np: Library, line: Any, x: Payload) -> Payload:
     rows = line.shape[-1] - n + 1
     if rows * n <= _SMALL:
         return np.matmul(_full(np, line, rows, n), x)
-    # of the whole convolution of the line with x only the middle is read, where what is turned around by a cyclic one does not reach
+    # of the whole convolution of the line with x only the middle is read, where what is turned around by a
+    # cyclic one does not reach
     spectrum, back = _convolved(np, line[..., None], x, _size(line.shape[-1]))
     return np.ascontiguousarray(back(spectrum)[..., n - 1 : n - 1 + rows, :])
 
@@ -66,11 +68,14 @@ def _sums(np: Library, w: Payload, y: Payload) -> Payload:
     rows, n = w.shape[-2], y.shape[-2]
     length = rows + n - 1
     if rows * n <= _SMALL:
-        # Rows with room for one more number than the result are, read as if they had none, each one place further on than the one before.
+        # Rows with room for one more number than the result are, read as if they had none, each one place
+        # further on than the one before.
         outer = np.matmul(w, y[..., ::-1, :].swapaxes(-1, -2))
         lead = outer.shape[:-2]
         wide = np.concatenate([outer, np.zeros((*lead, rows, rows), outer.dtype)], axis=-1)
-        return wide.reshape((*lead, rows * (length + 1)))[..., : rows * length].reshape((*lead, rows, length)).sum(axis=-2)
+        return (
+            wide.reshape((*lead, rows * (length + 1)))[..., : rows * length].reshape((*lead, rows, length)).sum(axis=-2)
+        )
     spectrum, back = _convolved(np, w, y[..., ::-1, :], _size(length))
     return np.ascontiguousarray(back(spectrum.sum(axis=-1, keepdims=True))[..., :length, 0])
 
@@ -100,7 +105,7 @@ toeplitz_sums = op(
 )  # fmt: skip
 
 
-# ----- solving -------------------------------------------------------------------------------------------------------------------
+# ----- solving --------------------------------------------------------------------------------------------------------
 
 
 def _solve(np: Library, line: Any, b: Payload) -> Payload:
@@ -120,10 +125,16 @@ def _solve(np: Library, line: Any, b: Payload) -> Payload:
             return np.linalg.solve(_full(np, line, n, n), b)
         lines, sides = np.broadcast_to(line, (*lead, line.shape[-1])), np.broadcast_to(b, (*lead, n, columns))
         pairs = zip(lines.reshape((-1, line.shape[-1])), sides.reshape((-1, n, columns)), strict=True)
-        return np.stack([on_host(np, _levinson)(*pair) for pair in pairs]).reshape((*lead, n, columns)).astype(dtype, copy=False)
+        return (
+            np.stack([on_host(np, _levinson)(*pair) for pair in pairs])
+            .reshape((*lead, n, columns))
+            .astype(dtype, copy=False)
+        )
     except numpy.linalg.LinAlgError as error:
         remedy = "Solve it as a full matrix, whose rows may be exchanged: solve(toeplitz(c, r), b)."
-        raise LinAlgError(f"solve_toeplitz: a matrix of order {n}, or a leading part of it, is singular ({error}). {remedy}") from None
+        raise LinAlgError(
+            f"solve_toeplitz: a matrix of order {n}, or a leading part of it, is singular ({error}). {remedy}"
+        ) from None
 
 
 def _levinson(line: Any, b: Any) -> Any:
@@ -131,14 +142,16 @@ def _levinson(line: Any, b: Any) -> Any:
         linalg = importlib.import_module("scipy.linalg")
     except ImportError as error:
         raise ImportError(
-            f'solve_toeplitz comes from SciPy, which could not be imported ({error}). Install it: pip install "ndgrad[scipy]".'
+            f"solve_toeplitz comes from SciPy, which could not be imported ({error}). "
+            'Install it: pip install "ndgrad[scipy]".'
         ) from None
     n = b.shape[0]
     return linalg.solve_toeplitz((line[n - 1 :], line[n - 1 :: -1]), b, check_finite=False)
 
 
 def _solve_vjp(g: Payload, line: Any, out: Payload, needs: tuple[bool, ...], ops: Vocabulary) -> tuple[Any, ...]:
-    """As for every solve, with w = T^-H g the gradient of b, that of T is -w out^H, of which the line gets the sums along diagonals."""
+    """As for every solve, with w = T^-H g the gradient of b, that of T is -w out^H, of which the line gets
+    the sums along diagonals."""
     w = ops.solve_toeplitz(adjoint_line(line, ops), g)
     return -ops.toeplitz_sums(w, ops.conj(out)) if needs[0] else None, w
 

@@ -1,8 +1,9 @@
-r"""Special functions that SciPy has and torch has not: gamma quotients, exponential integrals, quotients by x, angles in degrees, elliptic,
-hypergeometric and Legendre functions.
+r"""Special functions that SciPy has and torch has not: gamma quotients, exponential integrals, quotients by x, angles
+in degrees, elliptic, hypergeometric and Legendre functions.
 
-The constraint: values are SciPy's, and derivatives of every order keep their digits where the closed form is a quotient of two things that
-vanish together. Where that can happen, the order is a setting: near the point a power series answers, and a recurrence elsewhere.
+The constraint: values are SciPy's, and derivatives of every order keep their digits where the closed form is a quotient
+of two things that vanish together. Where that can happen, the order is a setting: near the point a power series
+answers, and a recurrence elsewhere.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ndgrad.ops.table import elementwise
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
 
-# ----- gamma functions and their quotients -------------------------------------------------------------------------------
+# ----- gamma functions and their quotients ----------------------------------------------------------------------------
 
 gamma_function = elementwise(
     "gamma_function", real_function("gamma"),
@@ -44,7 +45,8 @@ rgamma = elementwise("rgamma", real_function("rgamma"), x=lambda t, x, ops: t * 
 
 
 def _poch_x(t: Payload, x: Payload, m: Payload, out: Payload, ops: Vocabulary) -> Payload:
-    """At the poles of gamma(x), below 0: as gamma(x + m) / gamma(x), 1/gamma being smooth there, or if x + m is a pole too, mirrored."""
+    """At the poles of gamma(x), below 0: as gamma(x + m) / gamma(x), 1/gamma being smooth there, or if x + m
+    is a pole too, mirrored."""
     x, m = beside(x, m, ops), beside(m, x, ops)
     top = x + m
     left, up = x <= 0, top > 0
@@ -67,13 +69,16 @@ poch = elementwise(
 
 
 def _binom_change(t: Payload, x: Payload, k: Any, out: Payload, ops: Vocabulary, of_k: bool) -> Payload:
-    r"""gamma(x + 1) / gamma(k + 1) / gamma(x - k + 1) = B(x + 1, m) sin(pi m) / pi with m = k - x, which holds where x - k + 1 is a pole of
-    gamma and the coefficient 0. With j = x - k for k it is the same number, which does for k below 0."""
+    r"""gamma(x + 1) / gamma(k + 1) / gamma(x - k + 1) = B(x + 1, m) sin(pi m) / pi with m = k - x, which
+    holds where x - k + 1 is a pole of gamma and the coefficient 0. With j = x - k for k it is the same
+    number, which does for k below 0."""
     x, k = beside(x, k, ops), beside(k, x, ops)
     above, below = (k - x > 0.5) & (x > -1.0), (k < -0.5) & (x > -1.0)
     mirrored = above | below
     inner, upper = ops.where(mirrored, 1.0, k), ops.where(mirrored, 2.0, x)
-    slope = ops.digamma(upper - inner + 1.0) - ops.digamma(inner + 1.0) if of_k else -digamma_rise(upper + 1.0, -inner, ops)
+    slope = (
+        ops.digamma(upper - inner + 1.0) - ops.digamma(inner + 1.0) if of_k else -digamma_rise(upper + 1.0, -inner, ops)
+    )
     n, m = ops.where(mirrored, x + 1.0, 1.0), ops.where(above, k - x, ops.where(below, -k, 1.0))
     size = ops.exp(ops.betaln(n, m)) * (1 / math.pi)
     sine, turned = ops.sin(m * math.pi), ops.cos(m * math.pi) * math.pi
@@ -92,7 +97,7 @@ binom = elementwise(
     inplace=False,
 )  # fmt: skip
 
-# ----- powers less one, and Box and Cox's transforms ------------------------------------------------------------------------
+# ----- powers less one, and Box and Cox's transforms ------------------------------------------------------------------
 
 powm1 = elementwise(
     "powm1", real_function("powm1"), args="x y",
@@ -103,12 +108,15 @@ powm1 = elementwise(
 
 
 def _boxcox(np: Library, log: Any, lmbda: Any) -> Payload:
-    """(exp(lmbda log) - 1) / lmbda; an infinite logarithm goes to -1 / lmbda on one side of 0 and stays infinite on the other."""
+    """(exp(lmbda log) - 1) / lmbda; an infinite logarithm goes to -1 / lmbda on one side of 0 and stays
+    infinite on the other."""
     log, lmbda = np.broadcast_arrays(log, lmbda)
     with numpy.errstate(all="ignore"):
         infinite = np.isinf(log)
         finite = np.where(infinite, 0.0, log).astype(np.result_type(log, lmbda))
-        limit = np.where(lmbda * np.sign(log) < 0, -1.0 / np.where(lmbda == 0, 1.0, lmbda), np.where(np.isnan(lmbda), lmbda, log))
+        limit = np.where(
+            lmbda * np.sign(log) < 0, -1.0 / np.where(lmbda == 0, 1.0, lmbda), np.where(np.isnan(lmbda), lmbda, log)
+        )
         return np.where(infinite, limit, finite * _exprel(np, lmbda * finite, order=0)).astype(finite.dtype)
 
 
@@ -125,10 +133,13 @@ def _boxcox1p_of(np: Library, x: Payload, lmbda: Any) -> Payload:
 
 
 def _boxcox_change(log: Any, lmbda: Any, ops: Vocabulary) -> Payload:
-    """d/dlmbda of (exp(lmbda log) - 1) / lmbda: log^2 times the derivative of exprel; for log(0) the limit, 1 / lmbda^2."""
+    """d/dlmbda of (exp(lmbda log) - 1) / lmbda: log^2 times the derivative of exprel; for log(0)
+    the limit, 1 / lmbda^2."""
     infinite = (log == -math.inf) & (lmbda > 0)
     finite = ops.where(infinite, 0.0, log)
-    return ops.where(infinite, ops.where(infinite, lmbda, 1.0) ** -2.0, finite * finite * ops.exprel(lmbda * finite, order=1))
+    return ops.where(
+        infinite, ops.where(infinite, lmbda, 1.0) ** -2.0, finite * finite * ops.exprel(lmbda * finite, order=1)
+    )
 
 
 # (x^lmbda - 1) / lmbda, and log(x) for lmbda = 0.
@@ -147,16 +158,22 @@ boxcox1p = elementwise(
     inplace=False,
 )  # fmt: skip
 
-# ----- quotients by x ------------------------------------------------------------------------------------------------------
+# ----- quotients by x -------------------------------------------------------------------------------------------------
 
 
 def _quotient(
-    np: Library, x: Payload, order: int, plain: Callable[..., Any], change: Callable[..., Any], term: Callable[[int], float], limit: float
+    np: Library,
+    x: Payload,
+    order: int,
+    plain: Callable[..., Any],
+    change: Callable[..., Any],
+    term: Callable[[int], float],
+    limit: float,
 ) -> Payload:
     r"""The derivative of f(x) = h(x) / x of an order, h(0) = 0, and the limit at infinity.
 
-    From x f = h follows x f_n + n f_(n-1) = h_n, a recurrence that loses digits where x is small; there f_n is the series
-    sum_k (k + n)! / k! c_(k+n) x^k with f = sum_k c_k x^k.
+    From x f = h follows x f_n + n f_(n-1) = h_n, a recurrence that loses digits where x is small; there f_n is the
+    series sum_k (k + n)! / k! c_(k+n) x^k with f = sum_k c_k x^k.
     """
     wide = x.astype(np.float64)
     near = np.abs(wide) < 0.25
@@ -173,9 +190,19 @@ def _quotient(
 
 def _exprel(np: Library, x: Payload, *, order: int) -> Payload:
     if x.dtype.kind == "c":
-        raise NotImplementedError(f"exprel() is not implemented for complex numbers, and got {x.dtype}. Apply it to a real tensor.")
+        raise NotImplementedError(
+            f"exprel() is not implemented for complex numbers, and got {x.dtype}. Apply it to a real tensor."
+        )
     with numpy.errstate(over="ignore", invalid="ignore"):
-        return _quotient(np, x, order, lambda np, v: np.expm1(v), lambda np, v, n: np.exp(v), lambda k: 1 / math.factorial(k + 1), math.inf)
+        return _quotient(
+            np,
+            x,
+            order,
+            lambda np, v: np.expm1(v),
+            lambda np, v, n: np.exp(v),
+            lambda k: 1 / math.factorial(k + 1),
+            math.inf,
+        )
 
 
 # (exp(x) - 1) / x.
@@ -188,7 +215,9 @@ exprel = elementwise(
 
 def _log1prel(np: Library, x: Payload, *, order: int) -> Any:
     if x.dtype.kind == "c":
-        raise NotImplementedError(f"log1prel() is not implemented for complex numbers, and got {x.dtype}. Apply it to a real tensor.")
+        raise NotImplementedError(
+            f"log1prel() is not implemented for complex numbers, and got {x.dtype}. Apply it to a real tensor."
+        )
 
     def change(np: Library, v: Payload, n: int) -> Payload:
         return (-1) ** (n - 1) * math.factorial(n - 1) * (1.0 + v) ** -n
@@ -209,7 +238,7 @@ cosm1 = elementwise("cosm1", real_function("cosm1"), x=lambda t, x, ops: t * -op
 # Spence's function, the integral of log(t) / (1 - t) from 1 to x.
 spence = elementwise("spence", real_function("spence"), x=lambda t, x, ops: t * -ops.log1prel(x - 1.0), inplace=False)
 
-# ----- angles in degrees -----------------------------------------------------------------------------------------------------
+# ----- angles in degrees ----------------------------------------------------------------------------------------------
 
 _DEGREE = math.pi / 180
 
@@ -218,7 +247,7 @@ cosdg = elementwise("cosdg", real_function("cosdg"), x=lambda t, x, ops: t * (op
 tandg = elementwise("tandg", real_function("tandg"), x=lambda t, out: t * ((out * out + 1.0) * _DEGREE), inplace=False)
 cotdg = elementwise("cotdg", real_function("cotdg"), x=lambda t, out: t * ((out * out + 1.0) * -_DEGREE), inplace=False)
 
-# ----- exponential integrals --------------------------------------------------------------------------------------------------
+# ----- exponential integrals ------------------------------------------------------------------------------------------
 
 expi = elementwise("expi", real_function("expi"), x=lambda t, x, ops: t * (ops.exp(x) / x), inplace=False)
 exp1 = elementwise("exp1", real_function("exp1"), x=lambda t, x, ops: t * -(ops.exp(-x) / x), inplace=False)
@@ -243,14 +272,15 @@ expn = elementwise(
     inplace=False,
 )  # fmt: skip
 
-# ----- the complete elliptic integral -------------------------------------------------------------------------------------------
+# ----- the complete elliptic integral ---------------------------------------------------------------------------------
 
 
 def _ellipkm1(np: Library, p: Any, *, order: int) -> Payload:
-    """The derivative of K(1 - p), K the complete elliptic integral of the first kind of parameter m = 1 - p, of an order.
+    """The derivative of K(1 - p), K the complete elliptic integral of the first kind of
+    parameter m = 1 - p, of an order.
 
-    K = pi/2 F(1/2, 1/2; 1; m), so near m = 0 its series is differentiated. Elsewhere the first derivative is Carlson's integral,
-    dK/dm = R_D(0, 1, p) / 6, and the differential equation, which is the same in m and in p, gives the rest:
+    K = pi/2 F(1/2, 1/2; 1; m), so near m = 0 its series is differentiated. Elsewhere the first derivative is Carlson's
+    integral, dK/dm = R_D(0, 1, p) / 6, and the differential equation, which is the same in m and in p, gives the rest:
         m p K_(n+2) + (n + 1) (1 - 2p) K_(n+1) - (n + 1/2)^2 K_n = 0   (derivatives in p).
     """
     import scipy.special as functions
@@ -272,14 +302,17 @@ def _ellipkm1(np: Library, p: Any, *, order: int) -> Payload:
 
 
 ellipkm1 = elementwise(
-    "ellipkm1", lambda np, x, *, order: on_host(np, "ellipkm1", lambda x: _ellipkm1(numpy, x, order=order), x), settings={"order": 0},
+    "ellipkm1", lambda np, x, *, order: on_host(np, "ellipkm1", lambda x: _ellipkm1(numpy, x, order=order), x),
+    settings={"order": 0},
     x=lambda t, x, order, ops: t * ops.ellipkm1(x, order=order + 1),
     inplace=False,
 )  # fmt: skip
 
-ellipk = elementwise("ellipk", real_function("ellipk"), x=lambda t, x, ops: t * -ops.ellipkm1(1.0 - x, order=1), inplace=False)
+ellipk = elementwise(
+    "ellipk", real_function("ellipk"), x=lambda t, x, ops: t * -ops.ellipkm1(1.0 - x, order=1), inplace=False
+)
 
-# ----- functions of three arguments, and Bessel's of whole orders ------------------------------------------------------------------
+# ----- functions of three arguments, and Bessel's of whole orders -----------------------------------------------------
 
 # Kummer's confluent hypergeometric function.
 hyp1f1 = elementwise(

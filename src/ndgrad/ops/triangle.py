@@ -28,11 +28,12 @@ triu = op(
     batch="leading",
 )  # fmt: skip
 
-# ----- diagonals -------------------------------------------------------------------------------------------------------
+# ----- diagonals ------------------------------------------------------------------------------------------------------
 
 
 def _diagonal(np: Library, x: Payload, *, offset: int, dim0: int, dim1: int) -> Payload:
-    """NumPy hands out diagonals read-only although each element stands for itself; ours is as writable as its source."""
+    """NumPy hands out diagonals read-only although each element stands for itself; ours is as
+    writable as its source."""
     out = x.diagonal(offset, dim0, dim1)
     if not getattr(out.flags, "writeable", True) and x.flags.writeable:
         out.flags.writeable = True

@@ -12,7 +12,7 @@ from ndgrad.ops.table import elementwise
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
 
-# ----- circular --------------------------------------------------------------------------------------------------------
+# ----- circular -------------------------------------------------------------------------------------------------------
 
 sin = elementwise("sin", "sin", x=lambda t, x, ops: t * ops.cos(x))
 
@@ -21,8 +21,9 @@ cos = elementwise("cos", "cos", x=lambda t, x, ops: t * -ops.sin(x))
 tan = elementwise("tan", "tan", x=lambda t, out: t + t * out * out)
 
 def _one_less_square(x: Any, dtype: Any) -> Any:
-    """1 - x^2. On a branch cut the sign of a zero says on which side of it the function is, and its derivative must be on the same: of
-    complex numbers 1 - z forgets that sign, since 0 - 0 is 0, and -(z - 1) keeps it. So do z - (-1) in place of z + 1 below."""
+    """1 - x^2. On a branch cut the sign of a zero says on which side of it the function is, and its derivative must
+    be on the same: of complex numbers 1 - z forgets that sign, since 0 - 0 is 0, and -(z - 1) keeps it. So do z -
+    (-1) in place of z + 1 below."""
     return -(x * x - 1.0) if dtype.kind == "c" else 1.0 - x * x
 
 
@@ -48,11 +49,15 @@ atan2 = elementwise(
 
 hypot = elementwise("hypot", "hypot", args="x y", x=lambda t, x, out: t * (x / out), y=lambda t, y, out: t * (y / out))
 
-deg2rad = elementwise("deg2rad", "deg2rad", x=lambda t: t * (math.pi / 180), backward_name="Deg2RadBackward0", halves=False)
+deg2rad = elementwise(
+    "deg2rad", "deg2rad", x=lambda t: t * (math.pi / 180), backward_name="Deg2RadBackward0", halves=False
+)
 
-rad2deg = elementwise("rad2deg", "rad2deg", x=lambda t: t * (180 / math.pi), backward_name="Rad2DegBackward0", halves=False)
+rad2deg = elementwise(
+    "rad2deg", "rad2deg", x=lambda t: t * (180 / math.pi), backward_name="Rad2DegBackward0", halves=False
+)
 
-# ----- hyperbolic ------------------------------------------------------------------------------------------------------
+# ----- hyperbolic -----------------------------------------------------------------------------------------------------
 
 sinh = elementwise("sinh", "sinh", x=lambda t, x, ops: t * ops.cosh(x))
 
@@ -82,7 +87,7 @@ acosh = elementwise("acosh", "arccosh", x=_acosh_x)
 
 atanh = elementwise("atanh", "arctanh", x=lambda t, x: t / (1.0 - x * x))
 
-# ----- sinc ------------------------------------------------------------------------------------------------------------
+# ----- sinc -----------------------------------------------------------------------------------------------------------
 
 
 def _sinc(np: Library, x: Payload, *, order: int) -> Payload:

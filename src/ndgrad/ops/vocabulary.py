@@ -1,13 +1,15 @@
 """What rules compute with: the table's ops, on raw arrays or on tensors.
 
 A rule that names `ops` is handed one of these. `RawOps(numpy).sum` is the forward function of op `sum`, so an ordinary
-backward runs without wrappers; `TensorOps().sum` is the op itself, so the same rule records a graph. Names are looked up
-once and kept on the instance.
+backward runs without wrappers; `TensorOps().sum` is the op itself, so the same rule records a graph. Names are looked
+up once and kept on the instance.
 
-A name with an underscore at its end (`ops.index_put_(g, ...)`) is the op that may change its first argument. It does so only in a
-vocabulary that `owns` the gradient (see ndgrad.autograd.parts); in the others it is the op without the underscore.
+A name with an underscore at its end (`ops.index_put_(g, ...)`) is the op that may change its first argument.
+It does so only in a vocabulary that `owns` the gradient (see ndgrad.autograd.parts); in the others it is the
+op without the underscore.
 
-The conjugate of a real value is that value, and no op: another tensor over the same memory would not know of writes to it.
+The conjugate of a real value is that value, and no op: another tensor over the same memory would
+not know of writes to it.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from ndgrad.ops.table import Op, table
 
 
 def find(name: str) -> Op:
-    """The op of a name. Families are loaded when first used, so a name that is unknown yet may come from one of them."""
+    """The op of a name. Families are loaded when first used, so a name that is unknown yet may
+    come from one of them."""
     if name not in table:
         load_all()
     found = table.get(name)

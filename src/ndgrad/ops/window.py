@@ -4,13 +4,13 @@ Here one element of memory may be several elements of the view. Such a view must
 should win?), so it is read-only, and its gradient adds up what falls on one place.
 
 Note [As strided]
-as_strided speaks of memory, everything else in this library of values. Its settings therefore hold two geometries: that of
-x when the op was called (`source`) and that of the result (`target`), both counted in elements from x's first one. The
-forward makes a true view, and only of an array that lies in memory as `source` says. The derivatives are about values,
-and are a pair of linear maps: `strided_values` lays x out in a piece of memory and reads the result from it, and
-`as_strided_backward` is its transpose. Where x itself has several elements in one place (it was expanded), the place
-holds their mean, so that the gradient is shared out among them, as torch does. Places that are no element of x hold
-zero: they do not depend on x.
+as_strided speaks of memory, everything else in this library of values. Its settings therefore hold two geometries: that
+of x when the op was called (`source`) and that of the result (`target`), both counted in elements from x's first one.
+The forward makes a true view, and only of an array that lies in memory as `source` says. The derivatives are about
+values, and are a pair of linear maps: `strided_values` lays x out in a piece of memory and reads the result from it,
+and `as_strided_backward` is its transpose. Where x itself has several elements in one place (it was expanded), the
+place holds their mean, so that the gradient is shared out among them, as torch does. Places that are no element of x
+hold zero: they do not depend on x.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def strided_view(
     return out
 
 
-# ----- sliding windows -------------------------------------------------------------------------------------------------
+# ----- sliding windows ------------------------------------------------------------------------------------------------
 
 
 def _unfold(np: Library, x: Payload, *, dim: int, width: int, step: int) -> Payload:
@@ -61,7 +61,8 @@ unfold = op(
     "unfold", "x",
     _unfold,
     settings={"dim": 0, "width": 1, "step": 1},
-    vjp={"x": lambda g, x_shape, dim, width, step, ops: ops.unfold_backward(g, shape=x_shape, dim=dim, width=width, step=step)},
+    vjp={"x": lambda g, x_shape, dim, width, step, ops: ops.unfold_backward(g, shape=x_shape, dim=dim, width=width,
+            step=step)},
     jvp="linear",
     batch="dims",
     view=True,
@@ -93,7 +94,7 @@ unfold_backward = op(
     ),
 )  # fmt: skip
 
-# ----- any strides -----------------------------------------------------------------------------------------------------
+# ----- any strides ----------------------------------------------------------------------------------------------------
 
 
 class Geometry(NamedTuple):
@@ -140,9 +141,9 @@ def _as_strided(np: Library, x: Payload, *, source: Geometry, target: Geometry) 
     item = x.itemsize
     if any(n > 1 and have != item * want for n, have, want in zip(x.shape, x.strides, source.strides, strict=True)):
         raise RuntimeError(
-            f"as_strided: a tensor with strides {source.strides} was viewed by strides, and the view is now to be taken of "
-            f"an array with strides {geometry_of(x).strides}, where the same places hold other elements. clone() before "
-            "as_strided()."
+            f"as_strided: a tensor with strides {source.strides} was viewed by strides, and the view is now to be "
+            f"taken of an array with strides {geometry_of(x).strides}, where the same places hold other elements. "
+            "clone() before as_strided()."
         )
     strides = tuple(s * item for s in target.strides)
     return strided_view(np, x, target.sizes, strides, offset=target.offset * item, writable=not target.overlaps(np))

@@ -10,6 +10,6 @@ from ndgrad.optim.optimizer import Optimizer
 from ndgrad.optim.sgd import ASGD, SGD
 
 __all__ = [
-    "ASGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "SGD",
-    "lr_scheduler",
+    "ASGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "NAdam", "Optimizer", "RAdam", "RMSprop",
+    "Rprop", "SGD", "lr_scheduler",
 ]  # fmt: skip

@@ -34,7 +34,8 @@ class _Adaptive(Optimizer):
         return fresh(p, "exp_avg", "exp_avg_sq")
 
     def _advance(self, p: Tensor, grad: Tensor, state: State, group: Group) -> tuple[Any, Tensor, Tensor, Tensor]:
-        """What every step begins with: the count of steps, the gradient after weight decay, its mean and that of its square.
+        """What every step begins with: the count of steps, the gradient after weight decay, its
+        mean and that of its square.
 
         The decay is on the parameter itself, or through the gradient.
         """
@@ -77,9 +78,9 @@ class Adam(_Adaptive):
         decoupled_weight_decay: bool = False,
     ) -> None:
         settings = {
-            "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad, "maximize": maximize,
-            "foreach": foreach, "capturable": capturable, "differentiable": differentiable, "fused": fused,
-            "decoupled_weight_decay": decoupled_weight_decay,
+            "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
+            "maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable,
+            "fused": fused, "decoupled_weight_decay": decoupled_weight_decay,
         }  # fmt: skip
         super().__init__(params, checked(type(self).__name__, settings))
 
@@ -155,8 +156,8 @@ class Adamax(Optimizer):
         capturable: bool = False,
     ) -> None:
         settings = {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach, "maximize": maximize,
-            "differentiable": differentiable, "capturable": capturable,
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach,
+            "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
         }  # fmt: skip
         super().__init__(params, checked("Adamax", settings))
 
@@ -247,8 +248,9 @@ class RAdam(_Adaptive):
         differentiable: bool = False,
     ) -> None:
         settings = {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize, "foreach": foreach,
-            "capturable": capturable, "decoupled_weight_decay": decoupled_weight_decay, "differentiable": differentiable,
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+            "foreach": foreach, "capturable": capturable, "decoupled_weight_decay": decoupled_weight_decay,
+            "differentiable": differentiable,
         }  # fmt: skip
         super().__init__(params, checked("RAdam", settings))
 

@@ -91,8 +91,8 @@ class Adadelta(Optimizer):
         differentiable: bool = False,
     ) -> None:
         settings = {
-            "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize, "capturable": capturable,
-            "foreach": foreach, "differentiable": differentiable,
+            "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+            "capturable": capturable, "foreach": foreach, "differentiable": differentiable,
         }  # fmt: skip
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Adadelta: Invalid rho value: {rho}. It must lie in [0, 1].")
@@ -138,8 +138,9 @@ class RMSprop(Optimizer):
         differentiable: bool = False,
     ) -> None:
         settings = {
-            "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered, "weight_decay": weight_decay,
-            "capturable": capturable, "foreach": foreach, "maximize": maximize, "differentiable": differentiable,
+            "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
+            "weight_decay": weight_decay, "capturable": capturable, "foreach": foreach, "maximize": maximize,
+            "differentiable": differentiable,
         }  # fmt: skip
         if not alpha >= 0.0:
             raise ValueError(f"RMSprop: Invalid alpha value: {alpha}. It must be at least 0.")
@@ -194,7 +195,10 @@ class Rprop(Optimizer):
             "differentiable": differentiable, "capturable": capturable,
         }  # fmt: skip
         if not 0.0 < etas[0] < 1.0 < etas[1]:
-            raise ValueError(f"Rprop: Invalid eta values: {etas[0]}, {etas[1]}. The first must lie between 0 and 1, the second above 1.")
+            raise ValueError(
+                f"Rprop: Invalid eta values: {etas[0]}, {etas[1]}. The first must lie between 0 "
+                "and 1, the second above 1."
+            )
         super().__init__(params, checked("Rprop", settings))
 
     def _start(self, p: Tensor, group: Group) -> State:

@@ -1,7 +1,7 @@
 """L-BFGS: a quasi-Newton method that knows the curvature from the last few steps (Nocedal, 1980).
 
-A step of the optimizer is a whole run of iterations, so the closure, which computes the loss and the gradients, is needed. All
-parameters are handled as one vector.
+A step of the optimizer is a whole run of iterations, so the closure, which computes the loss and the gradients, is
+needed. All parameters are handled as one vector.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LBFGS"]
 
-#: Of the conditions of Wolfe: how much of the promised descent must be there, and how much flatter the slope must have become.
+#: Of the conditions of Wolfe: how much of the promised descent must be there, and how much flatter
+#: the slope must have become.
 _DESCENT, _CURVATURE = 1e-4, 0.9
 
 
@@ -119,7 +120,8 @@ class LBFGS(Optimizer):
         if float(gradient.abs().max()) <= group["tolerance_grad"]:
             return first_loss
         memory: dict[str, Any] = {
-            name: state.get(name) for name in ("d", "t", "old_dirs", "old_stps", "ro", "H_diag", "prev_flat_grad", "prev_loss")
+            name: state.get(name)
+            for name in ("d", "t", "old_dirs", "old_stps", "ro", "H_diag", "prev_flat_grad", "prev_loss")
         }
         for iteration in range(1, group["max_iter"] + 1):
             state["n_iter"] += 1
@@ -141,11 +143,15 @@ class LBFGS(Optimizer):
                     used = 1
             elif group["line_search_fn"] == "strong_wolfe":
                 probe = self._probe(closure, direction)
-                loss, gradient, length, used = strong_wolfe(probe, loss, gradient, slope, length, group["tolerance_change"])
+                loss, gradient, length, used = strong_wolfe(
+                    probe, loss, gradient, slope, length, group["tolerance_change"]
+                )
                 memory["t"] = length
                 self._walk(direction, length)
             else:
-                raise RuntimeError(f"line_search_fn must be 'strong_wolfe' or None, and is {group['line_search_fn']!r}.")
+                raise RuntimeError(
+                    f"line_search_fn must be 'strong_wolfe' or None, and is {group['line_search_fn']!r}."
+                )
             evaluations += used
             state["func_evals"] += used
             flat = float(gradient.abs().max()) <= group["tolerance_grad"]
@@ -174,7 +180,8 @@ def _evaluated(closure: Closure) -> float:
 
 
 def _renew_direction(memory: dict[str, Any], gradient: Tensor, iteration: int, history_size: int) -> None:
-    """The next direction: minus the gradient at first, then minus the inverse Hessian, as far as remembered, times the gradient."""
+    """The next direction: minus the gradient at first, then minus the inverse Hessian, as far as
+    remembered, times the gradient."""
     if iteration == 1:
         memory.update(d=-gradient, old_dirs=[], old_stps=[], ro=[], H_diag=1.0)
         return
@@ -201,7 +208,7 @@ def _renew_direction(memory: dict[str, Any], gradient: Tensor, iteration: int, h
     memory["d"] = d
 
 
-# ----- line search -------------------------------------------------------------------------------------------------------
+# ----- line search ----------------------------------------------------------------------------------------------------
 
 
 def _cubic_minimum(a: tuple[float, float, float], b: tuple[float, float, float], low: float, high: float) -> float:
@@ -224,10 +231,11 @@ def strong_wolfe(
     tolerance: float,
     max_probes: int = 25,
 ) -> tuple[float, Tensor, float, int]:
-    """A length at which the loss has fallen enough and the slope is flat enough; with loss, gradient and number of probes.
+    """A length at which the loss has fallen enough and the slope is flat enough; with loss,
+    gradient and number of probes.
 
-    First the length grows until such a length must lie between the last two (Nocedal and Wright, algorithm 3.5); then that bracket
-    shrinks around it (algorithm 3.6), by cubic interpolation, with bisection where that makes no progress.
+    First the length grows until such a length must lie between the last two (Nocedal and Wright, algorithm 3.5); then
+    that bracket shrinks around it (algorithm 3.6), by cubic interpolation, with bisection where that makes no progress.
     """
     start = (0.0, loss, gradient, slope)
     before, probes = start, 0

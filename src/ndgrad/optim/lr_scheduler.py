@@ -1,7 +1,7 @@
 """Schedules of learning rates: each changes `lr` in the groups of an optimizer, once per call of `step()`.
 
-A schedule computes the next rate from the present one where it can, so that several schedules on one optimizer combine; that is
-torch's "chainable form", and rounding then is torch's too.
+A schedule computes the next rate from the present one where it can, so that several schedules on one optimizer combine;
+that is torch's "chainable form", and rounding then is torch's too.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from ndgrad._typing import Tensor
 
 __all__ = [
-    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "ExponentialLR", "LRScheduler", "LambdaLR",
-    "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR", "ReduceLROnPlateau", "SequentialLR", "StepLR",
+    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "ExponentialLR",
+    "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR",
+    "ReduceLROnPlateau", "SequentialLR", "StepLR",
 ]  # fmt: skip
 
 
@@ -53,7 +54,10 @@ class LRScheduler:
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer. Make the schedule with the optimizer whose rates it changes.")
+            raise TypeError(
+                f"{type(optimizer).__name__} is not an Optimizer. Make the schedule with the optimizer "
+                "whose rates it changes."
+            )
         self.optimizer = optimizer
         for number, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
@@ -61,7 +65,8 @@ class LRScheduler:
                 group.setdefault("initial_lr", lr.clone() if isinstance(lr, Variable) else lr)
             elif "initial_lr" not in group:
                 raise KeyError(
-                    f"param_groups[{number}] has no 'initial_lr', which a schedule that goes on from epoch {last_epoch} starts from."
+                    f"param_groups[{number}] has no 'initial_lr', which a schedule that goes on from epoch "
+                    f"{last_epoch} starts from."
                 )
         self.base_lrs = [float(group["initial_lr"]) for group in optimizer.param_groups]
         self.last_epoch = last_epoch
@@ -120,7 +125,10 @@ class LRScheduler:
         """Go on by one (or to an epoch) and set the rates."""
         if self._step_count == 1 and not self.optimizer.__dict__.get("_steps_taken", 1):
             warnings.warn(
-                "lr_scheduler.step() is called before optimizer.step(). Call them in the opposite order, or the first rate is skipped.",
+                (
+                    "lr_scheduler.step() is called before optimizer.step(). Call them in the opposite order, "
+                    "or the first rate is skipped."
+                ),
                 stacklevel=2,
             )
         if epoch is None:
@@ -131,7 +139,7 @@ class LRScheduler:
             self._set_rates(getattr(self, "_get_closed_form_lr", self.get_lr))
 
 
-# ----- factors ---------------------------------------------------------------------------------------------------------
+# ----- factors --------------------------------------------------------------------------------------------------------
 
 
 class LambdaLR(LRScheduler):
@@ -158,14 +166,18 @@ class LambdaLR(LRScheduler):
         groups = len(optimizer.param_groups)
         functions = list(lr_lambda) if isinstance(lr_lambda, Sequence) else [lr_lambda] * groups
         if len(functions) != groups:
-            raise ValueError(f"Expected {groups} lr_lambdas, but got {len(functions)}. Give one per group, or one for all.")
+            raise ValueError(
+                f"Expected {groups} lr_lambdas, but got {len(functions)}. Give one per group, or one for all."
+            )
         self.lr_lambdas: list[Callable[[int], float]] = functions
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer and the functions; of callable objects, their attributes."""
         state = {k: v for k, v in self.__dict__.items() if k not in ("optimizer", "lr_lambdas")}
-        state["lr_lambdas"] = [dict(vars(f)) if hasattr(f, "__dict__") and not hasattr(f, "__code__") else None for f in self.lr_lambdas]
+        state["lr_lambdas"] = [
+            dict(vars(f)) if hasattr(f, "__dict__") and not hasattr(f, "__code__") else None for f in self.lr_lambdas
+        ]
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -256,7 +268,9 @@ class MultiStepLR(_FactorLR):
     [1.0, 0.5, 0.5, 0.25]
     """
 
-    def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
+    ) -> None:
         self.milestones = Counter(milestones)
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
@@ -309,7 +323,9 @@ class ConstantLR(_FactorLR):
     [0.5, 0.5, 1.0]
     """
 
-    def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
+    ) -> None:
         if not 0 <= factor <= 1.0:
             raise ValueError(f"factor must lie in [0, 1], and is {factor}.")
         self.factor = factor
@@ -402,7 +418,7 @@ class PolynomialLR(_FactorLR):
         return float(self._left(min(self.total_iters, self.last_epoch)) ** self.power)
 
 
-# ----- waves -----------------------------------------------------------------------------------------------------------
+# ----- waves ----------------------------------------------------------------------------------------------------------
 
 
 class CosineAnnealingLR(LRScheduler):
@@ -457,7 +473,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     [1.0, 0.5, 1.0, 0.5, 1.0]
     """
 
-    def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
+    ) -> None:
         if T_0 <= 0 or not isinstance(T_0, int):
             raise ValueError(f"T_0 must be a positive int, and is {T_0}.")
         if T_mult < 1 or not isinstance(T_mult, int):
@@ -556,7 +574,9 @@ class OneCycleLR(LRScheduler):
         else:
             phases.append((last, "max_lr min_lr base_momentum max_momentum"))
         names = "end_step start_lr end_lr start_momentum end_momentum".split()
-        self._schedule_phases: list[dict[str, Any]] = [dict(zip(names, (end, *what.split()), strict=True)) for end, what in phases]
+        self._schedule_phases: list[dict[str, Any]] = [
+            dict(zip(names, (end, *what.split()), strict=True)) for end, what in phases
+        ]
         groups = optimizer.param_groups
         if last_epoch == -1:
             for group, top in zip(groups, _per_group(groups, "max_lr", max_lr), strict=True):
@@ -569,7 +589,10 @@ class OneCycleLR(LRScheduler):
                 raise ValueError("the optimizer has neither momentum nor betas to cycle. Pass cycle_momentum=False.")
             self.use_beta1 = "betas" in optimizer.defaults
             if last_epoch == -1:
-                most, least = _per_group(groups, "max_momentum", max_momentum), _per_group(groups, "base_momentum", base_momentum)
+                most, least = (
+                    _per_group(groups, "max_momentum", max_momentum),
+                    _per_group(groups, "base_momentum", base_momentum),
+                )
                 for group, high, low in zip(groups, most, least, strict=True):
                     self._set_momentum(group, high)
                     group["max_momentum"], group["base_momentum"] = high, low
@@ -599,7 +622,9 @@ class OneCycleLR(LRScheduler):
                     part = (step - begun) / (end - begun)
                     rates.append(self._between(group[phase["start_lr"]], group[phase["end_lr"]], part))
                     if self.cycle_momentum:
-                        self._set_momentum(group, self._between(group[phase["start_momentum"]], group[phase["end_momentum"]], part))
+                        self._set_momentum(
+                            group, self._between(group[phase["start_momentum"]], group[phase["end_momentum"]], part)
+                        )
                     break
                 begun = end
         return rates
@@ -613,7 +638,7 @@ def _per_group(groups: list[dict[str, Any]], name: str, value: float | Sequence[
     return list(value)
 
 
-# ----- several schedules -------------------------------------------------------------------------------------------------
+# ----- several schedules ----------------------------------------------------------------------------------------------
 
 
 def _check_schedulers(kind: str, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None) -> None:
@@ -639,10 +664,14 @@ class SequentialLR(LRScheduler):
     [0.5]
     """
 
-    def __init__(self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Sequence[int], last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Sequence[int], last_epoch: int = -1
+    ) -> None:
         _check_schedulers("SequentialLR", schedulers, optimizer)
         if len(milestones) != len(schedulers) - 1:
-            raise ValueError(f"SequentialLR needs a milestone between every two schedulers: {len(milestones)} for {len(schedulers)}.")
+            raise ValueError(
+                f"SequentialLR needs a milestone between every two schedulers: {len(milestones)} for {len(schedulers)}."
+            )
         self._schedulers = list(schedulers)
         self._milestones = list(milestones)
         self.last_epoch = last_epoch + 1
@@ -711,7 +740,7 @@ class ChainedScheduler(LRScheduler):
     load_state_dict = SequentialLR.load_state_dict
 
 
-# ----- by what is measured -----------------------------------------------------------------------------------------------
+# ----- by what is measured --------------------------------------------------------------------------------------------
 
 
 class ReduceLROnPlateau(LRScheduler):
@@ -766,7 +795,8 @@ class ReduceLROnPlateau(LRScheduler):
         self.cooldown_counter = 0
         self.num_bad_epochs = 0
 
-    def step(self, metrics: Tensor | float, epoch: int | None = None) -> None:  # type: ignore[override]  # needs the metric, as torch's does
+    # needs the metric, as torch's does
+    def step(self, metrics: Tensor | float, epoch: int | None = None) -> None:  # type: ignore[override]
         """Take a measured value into account."""
         current = float(metrics)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
@@ -788,7 +818,9 @@ class ReduceLROnPlateau(LRScheduler):
         groups = self.optimizer.param_groups
         if len(groups) != len(self.min_lrs):  # some were added since
             if self.default_min_lr is None:
-                raise RuntimeError(f"min_lrs has {len(self.min_lrs)} values for {len(groups)} parameter groups. Add to it.")
+                raise RuntimeError(
+                    f"min_lrs has {len(self.min_lrs)} values for {len(groups)} parameter groups. Add to it."
+                )
             self.min_lrs = [self.default_min_lr] * len(groups)
         for group, least in zip(groups, self.min_lrs, strict=True):
             old = float(group["lr"])

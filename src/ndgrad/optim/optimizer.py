@@ -1,8 +1,8 @@
 """What all optimizers share: groups of parameters, their state, hooks, saving, and the loop of a step.
 
-An optimizer is a rule for one parameter: `_start` makes its state, `_update` changes parameter and state in place. The loop over
-groups, the grad mode, gradients that are to be followed upwards and complex parameters (whose real and imaginary parts are
-updated like two real parameters) are dealt with here, once.
+An optimizer is a rule for one parameter: `_start` makes its state, `_update` changes parameter and state in place. The
+loop over groups, the grad mode, gradients that are to be followed upwards and complex parameters (whose real and
+imaginary parts are updated like two real parameters) are dealt with here, once.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ def _with_hooks(step: Step) -> Step:
             answer = hook(self, args, kwargs)
             if answer is not None:
                 if not (isinstance(answer, tuple) and len(answer) == 2):
-                    raise RuntimeError(f"a hook before a step must return None or a pair (args, kwargs), and returned {answer!r}.")
+                    raise RuntimeError(
+                        f"a hook before a step must return None or a pair (args, kwargs), and returned {answer!r}."
+                    )
                 args, kwargs = answer
         own["_stepping"] = True
         try:
@@ -107,7 +109,9 @@ def _parameters(params: Any) -> tuple[list[Any], list[str] | None]:
     if isinstance(params, Variable):
         return [params], None
     if isinstance(params, (set, frozenset)):
-        raise TypeError("the parameters of a group need an order that is the same in every run, and a set has none. Give a list.")
+        raise TypeError(
+            "the parameters of a group need an order that is the same in every run, and a set has none. Give a list."
+        )
     given = list(params)
     if given and all(isinstance(p, tuple) for p in given):
         return [p for _, p in given], [name for name, _ in given]
@@ -122,16 +126,16 @@ def _check_parameter(p: Any, may_be_computed: bool) -> None:
         raise TypeError(f"an optimizer takes tensors, and one of the parameters is {type(p).__name__}.")
     if not (may_be_computed or p.is_leaf or p.retains_grad):
         raise ValueError(
-            f"can't optimize a non-leaf Tensor: one of shape {tuple(p.shape)} was computed by {p.grad_fn}. Optimize the leaves it "
-            "was computed from, or detach() it."
+            f"can't optimize a non-leaf Tensor: one of shape {tuple(p.shape)} was computed by {p.grad_fn}. "
+            "Optimize the leaves it was computed from, or detach() it."
         )
 
 
 class Optimizer:
     """The base of all optimizers: a subclass defines `step`.
 
-    `params` is an iterable of tensors, of pairs of name and tensor, or of dicts, one per group, with "params" and settings
-    of the group's own; what a group does not set comes from `defaults`.
+    `params` is an iterable of tensors, of pairs of name and tensor, or of dicts, one per group, with "params" and
+    settings of the group's own; what a group does not set comes from `defaults`.
 
     >>> import ndgrad
     >>> class Descent(ndgrad.optim.Optimizer):
@@ -159,7 +163,9 @@ class Optimizer:
         self._init_hooks()
         groups: list[Any] = list(params)
         if not groups:
-            raise ValueError("optimizer got an empty parameter list. Did the module register its parameters (nn.Parameter)?")
+            raise ValueError(
+                "optimizer got an empty parameter list. Did the module register its parameters (nn.Parameter)?"
+            )
         if not isinstance(groups[0], dict):
             groups = [{"params": groups}]
         for group in groups:
@@ -171,7 +177,14 @@ class Optimizer:
             cls.step = _with_hooks(cls.step)  # type: ignore[method-assign]  # a class may wrap its own method
 
     def _init_hooks(self) -> None:
-        for name in ("step_pre", "step_post", "state_dict_pre", "state_dict_post", "load_state_dict_pre", "load_state_dict_post"):
+        for name in (
+            "step_pre",
+            "step_post",
+            "state_dict_pre",
+            "state_dict_post",
+            "load_state_dict_pre",
+            "load_state_dict_post",
+        ):
             self.__dict__.setdefault(f"_{name}_hooks", OrderedDict())
 
     def __getstate__(self) -> dict[str, Any]:
@@ -346,12 +359,16 @@ class Optimizer:
         state_dict = self._run_hooks("load_state_dict_pre", dict(state_dict))
         saved = state_dict["param_groups"]
         if len(saved) != len(self.param_groups):
-            raise ValueError(f"the state dict has {len(saved)} parameter groups, and this optimizer {len(self.param_groups)}.")
+            raise ValueError(
+                f"the state dict has {len(saved)} parameter groups, and this optimizer {len(self.param_groups)}."
+            )
         params: dict[Any, Any] = {}
         groups = []
         for mine, theirs in zip(self.param_groups, saved, strict=True):
             if len(mine["params"]) != len(theirs["params"]):
-                raise ValueError(f"a group of the state dict has {len(theirs['params'])} parameters for {len(mine['params'])} here.")
+                raise ValueError(
+                    f"a group of the state dict has {len(theirs['params'])} parameters for {len(mine['params'])} here."
+                )
             params.update(zip(theirs["params"], mine["params"], strict=True))
             group = {k: mine["params"] if k == "params" else copy.deepcopy(v) for k, v in theirs.items()}
             if "param_names" in mine:
@@ -408,7 +425,7 @@ class Optimizer:
         return self._hook("load_state_dict_post", hook, prepend)
 
 
-# ----- what rules are written with -------------------------------------------------------------------------------------
+# ----- what rules are written with ------------------------------------------------------------------------------------
 
 
 def _fitted(p: Tensor, name: str, value: Any) -> Any:
@@ -470,7 +487,8 @@ def counted(state: State) -> Any:
 
 
 def number(t: Tensor) -> Any:
-    """A number of the state, to be computed with: a float. While a step is traced, which has no values, the tensor in double precision."""
+    """A number of the state, to be computed with: a float. While a step is traced, which has no values, the
+    tensor in double precision."""
     return t.detach().double() if getattr(innermost_array(t), "is_traced", False) else float(t)
 
 

@@ -47,7 +47,9 @@ class SGD(Optimizer):
             "maximize": maximize, "foreach": foreach, "differentiable": differentiable, "fused": fused,
         }  # fmt: skip
         if nesterov and (momentum <= 0 or dampening != 0):
-            raise ValueError(f"Nesterov momentum requires a momentum and zero dampening, and they are {momentum} and {dampening}.")
+            raise ValueError(
+                f"Nesterov momentum requires a momentum and zero dampening, and they are {momentum} and {dampening}."
+            )
         super().__init__(params, checked("SGD", settings))
 
     def _update(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:

@@ -1,7 +1,8 @@
-"""The profiler under the names of torch.profiler: `profile` with a schedule of steps, and what to do when a trace is ready.
+"""The profiler under the names of torch.profiler: `profile` with a schedule of steps, and what to
+do when a trace is ready.
 
-It is ndgrad.profiler.timing's, started and stopped by a schedule: of a long training run a few steps are measured, after others that
-are left alone or run to warm up.
+It is ndgrad.profiler.timing's, started and stopped by a schedule: of a long training run a few steps are measured,
+after others that are left alone or run to warm up.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from ndgrad.profiler.events import EventList
 from ndgrad.profiler.timing import kineto_available, record_function
 from ndgrad.profiler.timing import profile as _autograd_profile
 
-__all__ = ["ProfilerAction", "ProfilerActivity", "kineto_available", "profile", "record_function", "schedule", "supported_activities"]
+__all__ = [
+    "ProfilerAction", "ProfilerActivity", "kineto_available", "profile", "record_function", "schedule",
+    "supported_activities",
+]  # fmt: skip
 
 
 class ProfilerActivity(enum.Enum):
@@ -59,8 +63,9 @@ def schedule(
 ) -> Callable[[int], ProfilerAction]:
     """A function from the number of a step to what is done in it.
 
-    After `skip_first` steps come cycles of `wait` steps without measuring, `warmup` steps that are measured and thrown away, and `active`
-    steps that are kept; `repeat` cycles, or without end for 0. `skip_first_wait` leaves out the waiting of the first cycle.
+    After `skip_first` steps come cycles of `wait` steps without measuring, `warmup` steps that are measured and thrown
+    away, and `active` steps that are kept; `repeat` cycles, or without end for 0. `skip_first_wait` leaves out the
+    waiting of the first cycle.
 
     >>> steps = schedule(wait=1, warmup=1, active=2, repeat=1)
     >>> [steps(i).name for i in range(5)]
@@ -68,8 +73,9 @@ def schedule(
     """
     if min(wait, warmup, repeat, skip_first, skip_first_wait) < 0 or active <= 0:
         raise AssertionError(
-            f"Invalid profiler schedule arguments: wait={wait}, warmup={warmup}, repeat={repeat}, skip_first={skip_first} and "
-            f"skip_first_wait={skip_first_wait} must not be negative, and active={active} must be positive."
+            f"Invalid profiler schedule arguments: wait={wait}, warmup={warmup}, repeat={repeat}, "
+            f"skip_first={skip_first} and skip_first_wait={skip_first_wait} must not be negative, "
+            f"and active={active} must be positive."
         )
     cycle = wait + warmup + active
 
@@ -96,11 +102,13 @@ def schedule(
 class profile:
     """A context that measures all calls, or by a `schedule` those of some steps; `step()` says that a step is over.
 
-    When a cycle of the schedule is complete (and at the end), `on_trace_ready(profile)` is called with the events of the cycle.
+    When a cycle of the schedule is complete (and at the end), `on_trace_ready(profile)` is called
+    with the events of the cycle.
 
     >>> import ndgrad
     >>> x = ndgrad.ones(3)
-    >>> with profile(schedule=schedule(wait=1, warmup=1, active=1), on_trace_ready=lambda p: print(len(p.events()))) as p:
+    >>> count = lambda p: print(len(p.events()))
+    >>> with profile(schedule=schedule(wait=1, warmup=1, active=1), on_trace_ready=count) as p:
     ...     for _ in range(3):
     ...         y = x * x
     ...         p.step()
@@ -126,7 +134,9 @@ class profile:
     ) -> None:
         self.activities = set(activities) if activities is not None else supported_activities()
         if not self.activities:
-            raise AssertionError("No valid profiler activities found: give ProfilerActivity.CPU, or leave activities out.")
+            raise AssertionError(
+                "No valid profiler activities found: give ProfilerActivity.CPU, or leave activities out."
+            )
         self.schedule = schedule
         self.on_trace_ready = on_trace_ready
         self.acc_events = acc_events
@@ -207,7 +217,7 @@ class profile:
         if self.on_trace_ready is not None:
             self.on_trace_ready(self)
 
-    # ----- what was measured ------------------------------------------------------------------------------------------------
+    # ----- what was measured ------------------------------------------------------------------------------------------
 
     def _finished(self, what: str) -> _autograd_profile:
         if self.profiler is None:
@@ -222,7 +232,9 @@ class profile:
         self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
     ) -> EventList:
         """The events of the last cycle grouped by name, and on request by shapes and lines."""
-        return self._finished("getting key averages").key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
+        return self._finished("getting key averages").key_averages(
+            group_by_input_shape, group_by_stack_n, group_by_overload_name
+        )
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
         """Write the last cycle as a trace for chrome://tracing or Perfetto."""

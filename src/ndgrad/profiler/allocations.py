@@ -1,9 +1,9 @@
 """Which memory was made where, and what of it lives: a ledger of arrays, and the trace that users ask for.
 
-An array is entered when a call returns it and nobody has seen its memory before: results of ops, factories, gradients of a backward
-pass. A weak reference strikes it out when it is freed. What a kernel needs only while it runs is not seen, nor are NumPy's scalars, which
-have no memory to speak of. Entries and deletions are appended to one list, which is one step, so threads and finalizers need no lock;
-sums and peaks are found by reading the list.
+An array is entered when a call returns it and nobody has seen its memory before: results of ops, factories, gradients
+of a backward pass. A weak reference strikes it out when it is freed. What a kernel needs only while it runs is not
+seen, nor are NumPy's scalars, which have no memory to speak of. Entries and deletions are appended to one list, which
+is one step, so threads and finalizers need no lock; sums and peaks are found by reading the list.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from ndgrad.debug.source_lines import Frames, Place, innermost, places, user_fra
 class Allocation:
     """One piece of memory: how large, made by which call on which line, and whether it is alive.
 
-    `backward` tells a gradient from a result. `freed_at` and `made_at` are seconds since the trace began; `freed_at` is None while
-    the memory is alive.
+    `backward` tells a gradient from a result. `freed_at` and `made_at` are seconds since the trace began; `freed_at` is
+    None while the memory is alive.
     """
 
     __slots__ = ("_dtype", "backward", "frames", "freed_at", "made_at", "nbytes", "number", "op", "shape")
@@ -144,8 +144,11 @@ def arrays_in(values: Any) -> Iterator[Any]:
         yield values
 
 
-def note_results(ledger: Ledger, call: tuple[str, str, Any, Any], results: Any, frames: Callable[[], Frames]) -> list[Allocation]:
-    """Enter what a call (its kind, name, subject and arguments) made; what it was given is no news, however it comes back."""
+def note_results(
+    ledger: Ledger, call: tuple[str, str, Any, Any], results: Any, frames: Callable[[], Frames]
+) -> list[Allocation]:
+    """Enter what a call (its kind, name, subject and arguments) made; what it was given is no news,
+    however it comes back."""
     kind, name, subject, args = call
     if kind in (EVALUATION, RANGE, WRITE):
         return []
@@ -166,7 +169,8 @@ def note_results(ledger: Ledger, call: tuple[str, str, Any, Any], results: Any, 
 
 
 def note_received(ledger: Ledger, node: Any, args: tuple[Any, ...], frames: Callable[[], Frames]) -> list[Allocation]:
-    """Enter the gradients that a node receives and no call has made: the engine did, which adds up what comes from several consumers.
+    """Enter the gradients that a node receives and no call has made: the engine did, which adds up what
+    comes from several consumers.
 
     Those at the roots of the pass belong to its caller.
     """
@@ -186,8 +190,9 @@ def note_received(ledger: Ledger, node: Any, args: tuple[Any, ...], frames: Call
 class trace_allocations:
     """A context that notes every piece of memory that calls make, in all threads, and what becomes of it.
 
-    `callback(allocation)` is called for each, right after the call that made it. `frames` says how many of the user's lines are kept.
-    `str(trace)` tells who held the memory when most of it was in use; a trace that has ended no longer follows what is freed.
+    `callback(allocation)` is called for each, right after the call that made it. `frames` says how many of the user's
+    lines are kept. `str(trace)` tells who held the memory when most of it was in use; a trace that has ended no
+    longer follows what is freed.
 
     >>> import ndgrad
     >>> x = ndgrad.ones(1000, requires_grad=True)
@@ -235,7 +240,7 @@ class trace_allocations:
     def end(self, token: Any, results: Any) -> None:
         self._tell(note_results(self._ledger, token, results, self._place))
 
-    # ----- what was found ----------------------------------------------------------------------------------------------
+    # ----- what was found ---------------------------------------------------------------------------------------------
 
     @property
     def allocations(self) -> list[Allocation]:
@@ -288,8 +293,10 @@ class trace_allocations:
 
         rows = sorted(groups.items(), key=lambda group: -sum(made.nbytes for made in group[1]))
         lines = [
-            f"{len(self.allocations):,} allocations, {format_bytes(self.total_bytes)} in all, {format_bytes(self.peak_bytes)} at the peak, "
-            f"{format_bytes(self.alive_bytes)} alive now",
+            (
+                f"{len(self.allocations):,} allocations, {format_bytes(self.total_bytes)} in all, "
+                f"{format_bytes(self.peak_bytes)} at the peak, {format_bytes(self.alive_bytes)} alive now"
+            ),
         ]
         if rows:
             lines.append("at the peak:")

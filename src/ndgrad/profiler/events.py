@@ -1,8 +1,8 @@
 """What a profile consists of: events, lists of them, and their averages, under torch's names.
 
-An event is one call: a name, a thread, a beginning and an end in microseconds, and what was measured of it. Lists of events know how to
-nest (`_build_tree`), to group (`key_averages`) and to print themselves. Nothing here measures; ndgrad.profiler.timing does, and
-programs may make events of their own.
+An event is one call: a name, a thread, a beginning and an end in microseconds, and what was measured of it. Lists of
+events know how to nest (`_build_tree`), to group (`key_averages`) and to print themselves. Nothing here measures;
+ndgrad.profiler.timing does, and programs may make events of their own.
 """
 
 from __future__ import annotations
@@ -162,8 +162,9 @@ class FunctionEvent(_Formatted):
     def __repr__(self) -> str:
         return (
             f"<FunctionEvent id={self.id} name={self.name} thread={self.thread} cpu_time={self.cpu_time_str} "
-            f"start_us={self.time_range.start:.3f} end_us={self.time_range.end:.3f} cpu_children={[c.id for c in self.cpu_children]} "
-            f"input_shapes={self.input_shapes} cpu_memory_usage={self.cpu_memory_usage} seq_nr={self.sequence_nr}>"
+            f"start_us={self.time_range.start:.3f} end_us={self.time_range.end:.3f} "
+            f"cpu_children={[c.id for c in self.cpu_children]} input_shapes={self.input_shapes} "
+            f"cpu_memory_usage={self.cpu_memory_usage} seq_nr={self.sequence_nr}>"
         )
 
 
@@ -207,7 +208,11 @@ class FunctionEventAvg(_Formatted):
             self.node_id, self.is_async, self.is_remote = other.node_id, other.is_async, other.is_remote
             self.cpu_parent, self.cpu_children = other.cpu_parent, other.cpu_children
             self.input_shapes, self.stack, self.scope = other.input_shapes, other.stack, other.scope
-            self.is_user_annotation, self.use_device, self.is_legacy = other.is_user_annotation, other.use_device, other.is_legacy
+            self.is_user_annotation, self.use_device, self.is_legacy = (
+                other.is_user_annotation,
+                other.use_device,
+                other.is_legacy,
+            )
         if not isinstance(other, (FunctionEvent, FunctionEventAvg)):
             raise AssertionError(f"only events can be added, and this is {type(other).__name__}")
         if other.key != self.key:
@@ -228,8 +233,9 @@ class FunctionEventAvg(_Formatted):
 
     def __repr__(self) -> str:
         return (
-            f"<FunctionEventAvg key={self.key} self_cpu_time={self.self_cpu_time_total_str} cpu_time={self.cpu_time_str} "
-            f"count={self.count} input_shapes={self.input_shapes} cpu_memory_usage={self.cpu_memory_usage}>"
+            f"<FunctionEventAvg key={self.key} self_cpu_time={self.self_cpu_time_total_str} "
+            f"cpu_time={self.cpu_time_str} count={self.count} input_shapes={self.input_shapes} "
+            f"cpu_memory_usage={self.cpu_memory_usage}>"
         )
 
 
@@ -253,8 +259,8 @@ class EventList(list[Any]):
         super().__init__(*args, **options)
 
     def _build_tree(self) -> None:
-        """Find out from times and threads which call happened inside which. A call whose only content is a call of the same name (an
-        op on its way through a transform) is taken together with it."""
+        """Find out from times and threads which call happened inside which. A call whose only content is a call of the
+        same name (an op on its way through a transform) is taken together with it."""
         self._populate_cpu_children()
         self._remove_dup_nodes()
         self._tree_built = True
@@ -302,12 +308,15 @@ class EventList(list[Any]):
         return float(sum(event.self_cpu_time_total for event in self))
 
     def _empty(self, events: Iterable[Any] = ()) -> EventList:
-        return EventList(events, profile_memory=self._profile_memory, with_flops=self._with_flops, use_device=self._use_device)
+        return EventList(
+            events, profile_memory=self._profile_memory, with_flops=self._with_flops, use_device=self._use_device
+        )
 
     def key_averages(
         self, group_by_input_shapes: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
     ) -> EventList:
-        """The events grouped by name, and on request by the shapes of their inputs and the innermost lines of their stacks."""
+        """The events grouped by name, and on request by the shapes of their inputs and the innermost
+        lines of their stacks."""
         groups: dict[tuple[Any, ...], FunctionEventAvg] = {}
         for event in self:
             key: list[Any] = [event.key, event.node_id, event.is_user_annotation]
@@ -349,8 +358,9 @@ class EventList(list[Any]):
     ) -> str:
         """The events as a table.
 
-        `sort_by` names an attribute (cpu_time_total, self_cpu_time_total, cpu_time, cpu_memory_usage, self_cpu_memory_usage, count,
-        saved_bytes, flops), largest first; None keeps the order. A `row_limit` of -1 is none.
+        `sort_by` names an attribute (cpu_time_total, self_cpu_time_total, cpu_time, cpu_memory_usage,
+        self_cpu_memory_usage, count, saved_bytes, flops), largest first; None keeps the order. A
+        `row_limit` of -1 is none.
         """
         events: list[Any] = list(self)
         if sort_by is not None:
@@ -361,8 +371,9 @@ class EventList(list[Any]):
                 missing = [type(e).__name__ for e in events if not hasattr(e, name)]
                 if missing:
                     raise AttributeError(
-                        f"{missing[0]!r} object has no attribute {name!r}, so a table cannot be sorted by it. Sort by cpu_time_total, "
-                        "self_cpu_time_total, cpu_time, cpu_memory_usage, self_cpu_memory_usage, saved_bytes, flops or count."
+                        f"{missing[0]!r} object has no attribute {name!r}, so a table cannot be sorted by it. "
+                        "Sort by cpu_time_total, self_cpu_time_total, cpu_time, cpu_memory_usage, "
+                        "self_cpu_memory_usage, saved_bytes, flops or count."
                     )
                 events.sort(key=lambda event: getattr(event, name) or 0, reverse=True)
         if top_level_events_only:

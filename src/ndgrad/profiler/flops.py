@@ -1,4 +1,5 @@
-"""How many floating-point operations an op does, estimated as torch does: a multiplication and an addition count as two."""
+"""How many floating-point operations an op does, estimated as torch does: a multiplication and an
+addition count as two."""
 
 from __future__ import annotations
 

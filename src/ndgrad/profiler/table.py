@@ -59,7 +59,9 @@ class _Column(NamedTuple):
     keeps_end: bool = False  # of a path the end says most
 
 
-def _columns(shown: list[Any], total: float, widths: tuple[int, int, int], unit: str | None, memory: bool, flops: bool) -> list[_Column]:
+def _columns(
+    shown: list[Any], total: float, widths: tuple[int, int, int], unit: str | None, memory: bool, flops: bool
+) -> list[_Column]:
     """What the table shows of its events. Columns that would be empty in every row are left out."""
 
     def times(values: Iterable[float]) -> list[str]:

@@ -1,11 +1,12 @@
 """Where the time goes: `profile` and `record_function`, under torch's names.
 
-The recorder is a watcher (ndgrad.autograd.call_watchers): every op, write, factory, custom function and backward node of every thread,
-with what lies inside it. Backward runs in the lane in which it always runs, on raw arrays, so what is measured is what happens; the price
-is that the NumPy calls inside one backward node are not told apart, unless the pass records a graph or is watched by a mode.
+The recorder is a watcher (ndgrad.autograd.call_watchers): every op, write, factory, custom function and backward node
+of every thread, with what lies inside it. Backward runs in the lane in which it always runs, on raw arrays, so what is
+measured is what happens; the price is that the NumPy calls inside one backward node are not told apart, unless the pass
+records a graph or is watched by a mode.
 
-While it is on, calls take the general lane and each costs a little more; while it is off nothing is different (docs/profiler.md has
-the numbers).
+While it is on, calls take the general lane and each costs a little more; while it is off nothing is different
+(docs/profiler.md has the numbers).
 """
 
 from __future__ import annotations
@@ -17,7 +18,19 @@ import threading
 import time
 from typing import Any, Self
 
-from ndgrad.autograd.call_watchers import EVALUATION, FUNCTION, NODE, OP, RANGE, WRITE, Begun, add_watcher, begin, end, remove_watcher
+from ndgrad.autograd.call_watchers import (
+    EVALUATION,
+    FUNCTION,
+    NODE,
+    OP,
+    RANGE,
+    WRITE,
+    Begun,
+    add_watcher,
+    begin,
+    end,
+    remove_watcher,
+)
 from ndgrad.autograd.grad_mode import Mode
 from ndgrad.autograd.modes import ThreadState
 from ndgrad.autograd.node import FIRST, next_sequence_number
@@ -51,8 +64,8 @@ class Span:
     """One call while it is measured."""
 
     __slots__ = (
-        "args", "end", "frames", "kind", "memory", "name", "number", "opened", "output", "parent", "saved", "seq", "shapes", "start",
-        "subject", "thread",
+        "args", "end", "frames", "kind", "memory", "name", "number", "opened", "output", "parent", "saved", "seq",
+        "shapes", "start", "subject", "thread",
     )  # fmt: skip
 
     start: int
@@ -188,21 +201,31 @@ class Recorder:
                     scope=1 if span.kind is NODE else 7 if span.kind is RANGE else 0,
                     cpu_memory_usage=totals[span],
                     sequence_nr=span.seq,
-                    flops=flops_of(span.name, span.args, span.output) or None if self.flops and span.kind is OP else None,
+                    flops=flops_of(span.name, span.args, span.output) or None
+                    if self.flops and span.kind is OP
+                    else None,
                     is_user_annotation=span.kind is RANGE,
                     saved_bytes=span.saved,
                 )
             )
         for at, thread, size in self.loose:
             when = (at - began) / 1000
-            found.append(FunctionEvent(self._numbers(), MEMORY_EVENT_NAME, thread, when, when, None, 0, [], cpu_memory_usage=-size))
+            found.append(
+                FunctionEvent(
+                    self._numbers(), MEMORY_EVENT_NAME, thread, when, when, None, 0, [], cpu_memory_usage=-size
+                )
+            )
         found.sort(key=lambda event: (event.time_range.start, event.id))
         memory = []
         if self.ledger is not None:
             offset = self.ledger.began * 1e6 - began / 1000
             memory = [(now * 1e6 + offset, alive) for now, alive, _ in self.ledger.timeline()]
         events = EventList(
-            found, profile_memory=self.ledger is not None, with_flops=self.flops, thread_names=self.thread_names, memory=memory
+            found,
+            profile_memory=self.ledger is not None,
+            with_flops=self.flops,
+            thread_names=self.thread_names,
+            memory=memory,
         )
         events._build_tree()
         return events
@@ -215,9 +238,9 @@ MEMORY_EVENT_NAME = "[memory]"
 class profile:
     """A context that measures every call of every thread, forward and backward.
 
-    `record_shapes` keeps the shapes of tensor arguments, `profile_memory` counts the bytes that calls allocate and free, and that nodes
-    save, `with_stack` keeps the user's lines, `with_flops` estimates floating-point operations. What torch has for its own machinery
-    (`use_kineto`, `experimental_config`, ...) is accepted and means nothing here.
+    `record_shapes` keeps the shapes of tensor arguments, `profile_memory` counts the bytes that calls allocate and
+    free, and that nodes save, `with_stack` keeps the user's lines, `with_flops` estimates floating-point operations.
+    What torch has for its own machinery (`use_kineto`, `experimental_config`, ...) is accepted and means nothing here.
 
     >>> import ndgrad
     >>> x = ndgrad.ones(3, requires_grad=True)
@@ -251,7 +274,9 @@ class profile:
         if unknown:
             raise TypeError(f"profile() got an unexpected keyword argument {min(unknown)!r}")
         if enabled and not use_cpu:
-            raise AssertionError("profile(use_cpu=False) would measure nothing: what runs on a GPU is not timed by itself.")
+            raise AssertionError(
+                "profile(use_cpu=False) would measure nothing: what runs on a GPU is not timed by itself."
+            )
         self.enabled = bool(enabled)
         self.record_shapes = bool(record_shapes) or bool(with_flops)
         self.with_flops = bool(with_flops)
@@ -274,7 +299,9 @@ class profile:
         return self
 
     def _start(self) -> None:
-        recorder = Recorder(shapes=self.record_shapes, memory=self.profile_memory, stack=self.with_stack, flops=self.with_flops)
+        recorder = Recorder(
+            shapes=self.record_shapes, memory=self.profile_memory, stack=self.with_stack, flops=self.with_flops
+        )
         self._recorder, self._events = recorder, None
         self._began = time.perf_counter_ns()
         add_watcher(recorder)
@@ -335,7 +362,8 @@ class profile:
 
 
 class record_function(Mode):
-    """A range with a name, in a profile: a context, or a decorator of a function whose every call is one. Else it does nothing.
+    """A range with a name, in a profile: a context, or a decorator of a function whose every call is
+    one. Else it does nothing.
 
     >>> import ndgrad
     >>> with ndgrad.profiler.timing.profile() as prof:

@@ -17,7 +17,9 @@ from typing import Any
 _CATEGORIES = {0: "cpu_op", 1: "cpu_op", 7: "user_annotation"}
 
 
-def trace_events(events: Sequence[Any], thread_names: Mapping[int, str], memory: Sequence[tuple[float, int]] = ()) -> list[dict[str, Any]]:
+def trace_events(
+    events: Sequence[Any], thread_names: Mapping[int, str], memory: Sequence[tuple[float, int]] = ()
+) -> list[dict[str, Any]]:
     """The entries of a trace."""
     pid = os.getpid()
     out: list[dict[str, Any]] = [{"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": "python"}}]
@@ -37,7 +39,10 @@ def trace_events(events: Sequence[Any], thread_names: Mapping[int, str], memory:
             arrow = {"cat": "fwdbwd", "name": "fwdbwd", "id": event.id, "pid": pid}
             out.append({"ph": "s", **arrow, "tid": begin.thread, "ts": begin.time_range.start})
             out.append({"ph": "f", "bp": "e", **arrow, "tid": event.thread, "ts": event.time_range.start})
-    out += [{"ph": "C", "name": "allocated", "pid": pid, "tid": 0, "ts": ts, "args": {"bytes": alive}} for ts, alive in memory]
+    out += [
+        {"ph": "C", "name": "allocated", "pid": pid, "tid": 0, "ts": ts, "args": {"bytes": alive}}
+        for ts, alive in memory
+    ]
     return out
 
 
@@ -60,7 +65,9 @@ def _arguments(event: Any) -> dict[str, Any]:
     return facts
 
 
-def write_trace(path: str | os.PathLike[str], events: Sequence[Any], thread_names: Mapping[int, str], memory: Sequence[Any] = ()) -> None:
+def write_trace(
+    path: str | os.PathLike[str], events: Sequence[Any], thread_names: Mapping[int, str], memory: Sequence[Any] = ()
+) -> None:
     """Write a trace to a file, compressed if its name ends in .gz."""
     trace = {"schemaVersion": 1, "displayTimeUnit": "ms", "traceEvents": trace_events(events, thread_names, memory)}
     name = os.fspath(path)

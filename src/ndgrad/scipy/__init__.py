@@ -1,6 +1,7 @@
 """SciPy's functions under SciPy's names, with derivatives.
 
-A submodule is here when SciPy computes outside of the graph and a rule of our own is needed; each is imported when first used.
+A submodule is here when SciPy computes outside of the graph and a rule of our own is needed; each is
+imported when first used.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ def __getattr__(name: str) -> Any:
             if error.name != f"ndgrad.scipy.{name}":
                 raise
     raise AttributeError(
-        f"module 'ndgrad.scipy' has no attribute {name!r}. It has {', '.join(_submodules())}; what SciPy computes through NumPy's "
-        "functions alone works on ndgrad's Arrays without it."
+        f"module 'ndgrad.scipy' has no attribute {name!r}. It has {', '.join(_submodules())}; "
+        "what SciPy computes through NumPy's functions alone works on ndgrad's Arrays without it."
     )
 
 

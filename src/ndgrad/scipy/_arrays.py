@@ -1,5 +1,5 @@
-"""What SciPy's solvers are given as unknowns (numbers, lists, ndarrays, tensors, structures of these) as Arrays, the face on which NumPy's
-functions mean what NumPy means."""
+"""What SciPy's solvers are given as unknowns (numbers, lists, ndarrays, tensors, structures of these) as Arrays, the
+face on which NumPy's functions mean what NumPy means."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def as_array(value: ArrayLike) -> Array:
 
 
 def as_arrays(tree: PyTree) -> PyTree:
-    """A structure of Arrays. A list or tuple of numbers, some of which may be tensors, is one vector, as it is for SciPy."""
+    """A structure of Arrays. A list or tuple of numbers, some of which may be tensors, is one
+    vector, as it is for SciPy."""
     return tree_map(as_array, tree, is_leaf=_is_vector)
 
 

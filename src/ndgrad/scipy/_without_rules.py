@@ -1,8 +1,9 @@
 """What SciPy has and ndgrad has no rule for.
 
-The constraint: programs that are moved to `ndgrad.scipy` also call what designs a filter, finds peaks or makes a Hilbert matrix. Such calls
-run on SciPy's own function as long as no argument carries a derivative; one that does is refused, with the name of the nearest call that
-works. So nothing is lost silently, and a name of SciPy's is missing only if SciPy has not got it.
+The constraint: programs that are moved to `ndgrad.scipy` also call what designs a filter, finds peaks or makes a
+Hilbert matrix. Such calls run on SciPy's own function as long as no argument carries a derivative; one that does is
+refused, with the name of the nearest call that works. So nothing is lost silently, and a name of SciPy's is missing
+only if SciPy has not got it.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ def finite(x: ArrayLike, check: bool = True) -> Array:
 
 
 def is_our_sparse(value: object) -> bool:
-    """Whether this is a SparseArray; asked by its attributes, since the module of sparse arrays is built on this one."""
+    """Whether this is a SparseArray; asked by its attributes, since the module of sparse
+    arrays is built on this one."""
     return hasattr(value, "to_scipy") and isinstance(getattr(value, "data", None), Variable)
 
 
@@ -60,13 +62,15 @@ def refuse_active(name: str, arguments: Any, instead: str) -> None:
     found = active_in(arguments)
     if found is not None:
         raise NotImplementedError(
-            f"{name} has no derivative here, and got a tensor of shape {tuple(found.shape)} that {stake_of(found)}. Instead: {instead}."
+            f"{name} has no derivative here, and got a tensor of shape {tuple(found.shape)} that {stake_of(found)}. "
+            f"Instead: {instead}."
         )
 
 
 def without_tensors(value: Any, name: str = "a function of SciPy's") -> Any:
-    """An argument for SciPy: plain arrays in the place of tensors, SciPy's sparse arrays in the place of ours, and in the place of a
-    function one that gives numbers, and refuses to where its result carries a derivative: it may close over a tensor that does."""
+    """An argument for SciPy: plain arrays in the place of tensors, SciPy's sparse arrays in the place of ours, and in
+    the place of a function one that gives numbers, and refuses to where its result carries a derivative: it may close
+    over a tensor that does."""
     if isinstance(value, Variable):
         return values_of(value)
     if is_our_sparse(value):
@@ -81,7 +85,11 @@ def without_tensors(value: Any, name: str = "a function of SciPy's") -> Any:
 def _of_numbers(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         made = function(*args, **kwargs)
-        refuse_active(f"{name}: the result of its function", made, "the same with functions of ndgrad, or detach() what it closes over")
+        refuse_active(
+            f"{name}: the result of its function",
+            made,
+            "the same with functions of ndgrad, or detach() what it closes over",
+        )
         return without_tensors(made)
 
     functools.update_wrapper(call, function)  # SciPy asks some functions for their signature
@@ -89,8 +97,8 @@ def _of_numbers(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def on_constants(name: str, theirs: Callable[..., Any], instead: str, *, decides: bool = False) -> Callable[..., Any]:
-    """SciPy's own function on constants. With `decides`, its answer is a place, a count or a yes: then nothing is lost, whatever it
-    reads."""
+    """SciPy's own function on constants. With `decides`, its answer is a place, a count or a yes: then nothing is
+    lost, whatever it reads."""
 
     @functools.wraps(theirs, updated=())
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -107,7 +115,8 @@ def beyond(
 ) -> Callable[[str], Any]:  # fmt: skip
     """The `__getattr__` of a submodule: names of SciPy's that it does not have itself.
 
-    `instead` names the nearest call that works, `decisions` the functions whose answers are not numbers that depend smoothly on anything.
+    `instead` names the nearest call that works, `decisions` the functions whose answers are not numbers that
+    depend smoothly on anything.
     """
     deciding = frozenset(decisions.split())
 
@@ -118,7 +127,11 @@ def beyond(
         if theirs is None:
             raise AttributeError(f"module 'ndgrad.scipy.{submodule}' has no attribute {name!r}, nor has SciPy's module")
         is_class = isinstance(theirs, type)
-        if isinstance(theirs, types.ModuleType) or not callable(theirs) or (is_class and issubclass(theirs, (BaseException, Warning))):
+        if (
+            isinstance(theirs, types.ModuleType)
+            or not callable(theirs)
+            or (is_class and issubclass(theirs, (BaseException, Warning)))
+        ):
             return theirs
         return on_constants(f"scipy.{submodule}.{name}", theirs, instead.get(name, otherwise), decides=name in deciding)
 
@@ -131,4 +144,6 @@ def public_of(module: str) -> Callable[[], list[str]]:
     return lambda: sorted(sys.modules[module].__all__)
 
 
-__all__ = ["ONLY_VALUES", "beyond", "finite", "floating", "on_constants", "public_of", "refuse_active", "without_tensors"]
+__all__ = [
+    "ONLY_VALUES", "beyond", "finite", "floating", "on_constants", "public_of", "refuse_active", "without_tensors",
+]  # fmt: skip

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# ----- Fourier transforms -----------------------------------------------------------------------------------------------------
+# ----- Fourier transforms ---------------------------------------------------------------------------------------------
 
 
 class _Line(Protocol):
@@ -45,7 +45,8 @@ def _described(function: F, name: str, sentence: str, arguments: str, result: st
 
 
 def _line(name: str, sentence: str, arguments: str, result: str) -> _Line:
-    """NumPy's transform along one axis, with its docstring: what it computes, and the arguments and the result of its example."""
+    """NumPy's transform along one axis, with its docstring: what it computes, and the arguments and the
+    result of its example."""
 
     def function(
         x: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, overwrite_x: bool = False,
@@ -70,7 +71,11 @@ def _box(name: str, default: Axes, sentence: str, arguments: str, result: str) -
         if swapped is None:
             return getattr(np.fft, name)(t, s, axes, norm)
         other = getattr(np.fft, swapped)
-        return other(t.conj(), s, axes, _SWAPPED[norm]) if swapped == "irfftn" else other(t, s, axes, _SWAPPED[norm]).conj()
+        return (
+            other(t.conj(), s, axes, _SWAPPED[norm])
+            if swapped == "irfftn"
+            else other(t, s, axes, _SWAPPED[norm]).conj()
+        )
 
     return _described(function, name, sentence, arguments, result)
 
@@ -197,10 +202,11 @@ def prev_fast_len(target: int, real: bool = False) -> int:
     return int(scipy.fft.prev_fast_len(int(target), real))
 
 
-# ----- cosine and sine transforms ------------------------------------------------------------------------------------------------
+# ----- cosine and sine transforms -------------------------------------------------------------------------------------
 
-# Each is the Fourier transform of the signal continued with the symmetry that its type stands for; the factors of norm="ortho" scale the
-# ends of the input and of the output. The inverse of type 2 is type 3 and the other way round, types 1 and 4 are their own.
+# Each is the Fourier transform of the signal continued with the symmetry that its type stands for; the factors of
+# norm="ortho" scale the ends of the input and of the output. The inverse of type 2 is type 3 and the other way round,
+# types 1 and 4 are their own.
 
 
 def _continued(t: Array, kind: int, odd: bool) -> Array:
@@ -234,7 +240,9 @@ def _continued(t: Array, kind: int, odd: bool) -> Array:
     if kind == 4:
         # cos(pi (2n+1)(2k+1) / 4N) from a transform of twice the length of the samples turned by half a step
         turned = t * numpy.exp(-1j * numpy.pi * (2 * k + 1) / (4 * n))
-        spectrum = np.fft.fft(np.pad(turned, [(0, 0)] * (t.ndim - 1) + [(0, n)]))[..., :n] * numpy.exp(-1j * numpy.pi * k / (2 * n))
+        spectrum = np.fft.fft(np.pad(turned, [(0, 0)] * (t.ndim - 1) + [(0, n)]))[..., :n] * numpy.exp(
+            -1j * numpy.pi * k / (2 * n)
+        )
         return -2.0 * spectrum.imag if odd else 2.0 * spectrum.real
     raise ValueError(f"the type of a cosine or sine transform must be 1, 2, 3 or 4, and is {kind}.")
 
@@ -367,7 +375,7 @@ __getattr__ = beyond(
 __dir__ = public_of(__name__)
 
 __all__ = [
-    "dct", "dctn", "dst", "dstn", "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "idct", "idctn", "idst", "idstn",
-    "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "ihfft2", "ihfftn", "irfft", "irfft2", "irfftn", "next_fast_len", "prev_fast_len",
-    "rfft", "rfft2", "rfftfreq", "rfftn",
+    "dct", "dctn", "dst", "dstn", "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "idct",
+    "idctn", "idst", "idstn", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "ihfft2", "ihfftn", "irfft", "irfft2",
+    "irfftn", "next_fast_len", "prev_fast_len", "rfft", "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip

@@ -28,7 +28,8 @@ def solve_ivp(
     dense_output: bool = False, events: ArrayLike | None = None, vectorized: bool = False, args: Any = None,
     **options: Any,
 ) -> OdeResult:  # fmt: skip
-    """`scipy.integrate.solve_ivp`, differentiable in y0, args, times and closures; `fun` gets Arrays (see ndgrad.implicit.solve_ivp).
+    """`scipy.integrate.solve_ivp`, differentiable in y0, args, times and closures; `fun` gets Arrays (see
+    ndgrad.implicit.solve_ivp).
 
     >>> import ndgrad.numpy as np
     >>> from ndgrad.scipy import integrate
@@ -45,7 +46,8 @@ def odeint(
     func: Callable[..., Any], y0: ArrayLike, t: ArrayLike, args: Any = (), *, tfirst: bool = False,
     rtol: float = 1.49012e-8, atol: float = 1.49012e-8, hmax: float = 0.0, h0: float = 0.0, method: str = "LSODA",
 ) -> Array:  # fmt: skip
-    """`scipy.integrate.odeint`: states at the times `t` (the first is that of y0), one per row, differentiable in y0, t and args.
+    """`scipy.integrate.odeint`: states at the times `t` (the first is that of y0), one per row,
+    differentiable in y0, t and args.
 
     `func(y, t, *args)` gives dy/dt, or `func(t, y, *args)` with `tfirst`.
 
@@ -59,7 +61,16 @@ def odeint(
     given = args if isinstance(args, tuple) else (args,)
     ends = (times[0], times[-1])
     sol = _solve_ivp(
-        field, ends, as_arrays(y0), method, times, args=given, rtol=rtol, atol=atol, max_step=hmax or np.inf, first_step=h0 or None
+        field,
+        ends,
+        as_arrays(y0),
+        method,
+        times,
+        args=given,
+        rtol=rtol,
+        atol=atol,
+        max_step=hmax or np.inf,
+        first_step=h0 or None,
     )
     states: Any = sol.y
     return states.T if hasattr(states, "T") else states
@@ -69,7 +80,8 @@ def quad(
     func: Callable[..., Any], a: ArrayLike, b: ArrayLike, args: Any = (), *, epsabs: float = 1.49e-8,
     epsrel: float = 1.49e-8, limit: int = 200, points: Sequence[float] | None = None,
 ) -> tuple[Any, float]:  # fmt: skip
-    """`scipy.integrate.quad`: the integral of func(x, *args) from a to b and an estimate of the error; `func` gets an Array.
+    """`scipy.integrate.quad`: the integral of func(x, *args) from a to b and an estimate of the
+    error; `func` gets an Array.
 
     >>> import ndgrad.numpy as np
     >>> from ndgrad.scipy import integrate
@@ -96,7 +108,9 @@ def _samples(y: ArrayLike, x: ArrayLike | None, dx: ArrayLike, axis: int) -> tup
     x = as_array(x)
     if x.ndim == 1:
         if x.shape[0] != y.shape[-1]:
-            raise ValueError(f"x has {x.shape[0]} elements for {y.shape[-1]} samples along axis {axis}. There must be one for each.")
+            raise ValueError(
+                f"x has {x.shape[0]} elements for {y.shape[-1]} samples along axis {axis}. There must be one for each."
+            )
     else:
         x = x.swapaxes(axis, x.ndim - 1)
     return y, x[..., 1:] - x[..., :-1], axis
@@ -203,5 +217,6 @@ def _with_initial(out: Array, initial: ArrayLike | None) -> Array:
 
 __dir__ = public_of(__name__)
 __all__ = [
-    "Array", "OdeResult", "cumulative_simpson", "cumulative_trapezoid", "odeint", "quad", "simpson", "solve_ivp", "trapezoid",
+    "Array", "OdeResult", "cumulative_simpson", "cumulative_trapezoid", "odeint", "quad", "simpson", "solve_ivp",
+    "trapezoid",
 ]  # fmt: skip

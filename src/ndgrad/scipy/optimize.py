@@ -1,9 +1,9 @@
 """`scipy.optimize` with exact derivatives, both ways: solvers are given them, and solutions have them.
 
-Functions are written for NumPy: they get Arrays, in the structure of x0, and what they need of derivatives (gradients, Jacobians,
-Hessian products) is worked out and handed to SciPy. If an argument or something that the function closes over requires grad, the
-solution is a differentiable function of it (ndgrad.implicit), and a solve that fails raises, since its derivative would
-mean nothing. Otherwise results are SciPy's, failures and all.
+Functions are written for NumPy: they get Arrays, in the structure of x0, and what they need of derivatives (gradients,
+Jacobians, Hessian products) is worked out and handed to SciPy. If an argument or something that the function closes
+over requires grad, the solution is a differentiable function of it (ndgrad.implicit), and a solve that fails raises,
+since its derivative would mean nothing. Otherwise results are SciPy's, failures and all.
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ def _flat_derivative(derivative: Any, layout: Layout, args: tuple[Any, ...]) -> 
 
     def call(x: Array, *vectors: Any) -> NDArray[Any]:
         structures = [layout.unpack(as_array(np.asarray(v, layout.dtype))) for v in (x, *vectors)]
-        leaves = [np.asarray(getattr(leaf, "detach", lambda leaf=leaf: leaf)()) for leaf in tree_flatten(derivative(*structures, *args))[0]]
+        leaves = [
+            np.asarray(getattr(leaf, "detach", lambda leaf=leaf: leaf)())
+            for leaf in tree_flatten(derivative(*structures, *args))[0]
+        ]
         return leaves[0] if len(leaves) == 1 else np.concatenate([leaf.reshape(-1) for leaf in leaves])
 
     return call
@@ -72,11 +75,12 @@ def minimize(
     hessp: Callable[..., Any] | None = None, bounds: Any = None, constraints: Any = (), tol: float | None = None,
     callback: Callable[..., Any] | None = None, options: dict[str, Any] | None = None,
 ) -> OptimizeResult:  # fmt: skip
-    """`scipy.optimize.minimize` for any nested structure `x0`, with exact gradients, Hessian products and Jacobians of constraints.
+    """`scipy.optimize.minimize` for any nested structure `x0`, with exact gradients, Hessian products and
+    Jacobians of constraints.
 
-    They are supplied by themselves to every method that uses them; `jac`, `hess` and `hessp` need not be given. With hess="sparse"
-    the Hessian is found sparse, by colouring, which suits large problems with method="trust-constr". The result's `x` has the structure
-    of `x0`.
+    They are supplied by themselves to every method that uses them; `jac`, `hess` and `hessp` need not be given. With
+    hess="sparse" the Hessian is found sparse, by colouring, which suits large problems with method="trust-constr". The
+    result's `x` has the structure of `x0`.
 
     >>> from ndgrad.scipy import optimize
     >>> result = optimize.minimize(lambda p: (p["a"] - 3.0) ** 2 + (p["b"] ** 2).sum(), {"a": 0.0, "b": [1.0, 2.0]})
@@ -89,24 +93,38 @@ def minimize(
     jac = None if jac is True or jac is False else jac
     layout = Layout("minimize: x0", structure, Array)
     x, result, _ = find_minimum(
-        "optimize.minimize", objective, structure, given, method=method, bounds=bounds, constraints=constraints, tol=tol, options=options,
+        "optimize.minimize", objective, structure, given, method=method, bounds=bounds, constraints=constraints,
+        tol=tol, options=options,
         linear=None, on_failure="return", jac=_flat_derivative(jac, layout, given),
-        hess=hess if hess == "sparse" else _flat_derivative(hess, layout, given), hessp=_flat_derivative(hessp, layout, given),
+        hess=hess if hess == "sparse" else _flat_derivative(hess, layout, given),
+        hessp=_flat_derivative(hessp, layout, given),
         callback=_flat_derivative(callback, layout, ()) if callback is not None else None,
     )  # fmt: skip
     return _finished(result, x, layout, objective, given)
 
 
 def _finished(result: Any, x: PyTree, layout: Layout, fun: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """SciPy's result with the solution, and what has its shape, in the user's structure. Where the solution carries a derivative, so does
-    what is a function of it: the value, and the gradient, which does not vanish at bounds and constraints."""
+    """SciPy's result with the solution, and what has its shape, in the user's structure. Where the solution
+    carries a derivative, so does what is a function of it: the value, and the gradient, which does not vanish at
+    bounds and constraints."""
     gradient = result.get("jac")
     shown = isinstance(gradient, np.ndarray) and gradient.shape == (layout.size,)
     if _carries(x):
         result.fun = fun(x, *args)
         if shown:
             result.jac = grad(lambda v: scalar_result("optimize.minimize", fun(v, *args), layout))(x)
-        result = _withholding(result, "hess", "hess_inv", "direc", "final_simplex", "grad", "lagrangian_grad", "constr", "v", "multipliers")
+        result = _withholding(
+            result,
+            "hess",
+            "hess_inv",
+            "direc",
+            "final_simplex",
+            "grad",
+            "lagrangian_grad",
+            "constr",
+            "v",
+            "multipliers",
+        )
     elif shown:
         result.jac = layout.unpack(as_array(gradient.astype(layout.dtype)))
     result.x = x
@@ -119,16 +137,16 @@ def _carries(x: PyTree) -> bool:
 
 
 def _withholding(result: Any, *names: str) -> Any:
-    """SciPy's result, without those of its numbers that depend on the parameters as the solution does but have no derivative here. They
-    are shown when the result is printed; whoever reads one would lose its derivative."""
+    """SciPy's result, without those of its numbers that depend on the parameters as the solution does but have no
+    derivative here. They are shown when the result is printed; whoever reads one would lose its derivative."""
 
     class Result(type(result)):  # type: ignore[misc]  # SciPy's class, which is known when SciPy is imported
         def __getitem__(self, name: str) -> Any:
             if name in names and name in self:
                 raise NotImplementedError(
-                    f"the field {name!r} of {type(result).__name__} depends on the parameters of a solution that carries a derivative, and "
-                    "has none itself: the solver's own numbers. Instead: compute it from result.x (func.hessian, func.jacfwd), or "
-                    "detach() the parameters."
+                    f"the field {name!r} of {type(result).__name__} depends on the parameters of a solution "
+                    "that carries a derivative, and has none itself: the solver's own numbers. Instead: "
+                    "compute it from result.x (func.hessian, func.jacfwd), or detach() the parameters."
                 )
             return super().__getitem__(name)
 
@@ -153,7 +171,9 @@ def minimize_scalar(
     """
     given = _tuple(args)
 
-    limits = None if bounds is None else tuple(float(constant("optimize.minimize_scalar", "a bound", b)) for b in bounds)
+    limits = (
+        None if bounds is None else tuple(float(constant("optimize.minimize_scalar", "a bound", b)) for b in bounds)
+    )
 
     def search(f: Callable[..., Any], x0: Array, args: Any = (), **_: Any) -> OptimizeResult:
         found = _optimize().minimize_scalar(
@@ -162,9 +182,12 @@ def minimize_scalar(
         found.x = np.atleast_1d(np.asarray(found.x, np.float64))
         return found
 
-    start = as_array(float(np.mean(limits)) if limits is not None else float(bracket[0]) if bracket is not None else 0.0)
+    start = as_array(
+        float(np.mean(limits)) if limits is not None else float(bracket[0]) if bracket is not None else 0.0
+    )
     x, result, layout = find_minimum(
-        "optimize.minimize_scalar", fun, start, given, method=search, bounds=limits, constraints=(), tol=None, options=None, linear=None,
+        "optimize.minimize_scalar", fun, start, given, method=search, bounds=limits, constraints=(), tol=None,
+        options=None, linear=None,
         on_failure="return",
     )  # fmt: skip
     return _finished(result, x, layout, fun, given)
@@ -185,10 +208,19 @@ def least_squares(
     """
     structure, given = as_arrays(x0), _tuple(args)
     function = (lambda *a: fun(*a, **kwargs)) if kwargs else fun
-    settings = {"ftol": ftol, "xtol": xtol, "gtol": gtol, "x_scale": x_scale, "max_nfev": max_nfev, "verbose": verbose, **options}
+    settings = {
+        "ftol": ftol,
+        "xtol": xtol,
+        "gtol": gtol,
+        "x_scale": x_scale,
+        "max_nfev": max_nfev,
+        "verbose": verbose,
+        **options,
+    }
     layout = Layout("least_squares: x0", structure, Array)
     x, result, _ = find_least_squares(
-        "optimize.least_squares", function, structure, given, bounds=bounds, method=method, loss=loss, f_scale=f_scale, options=settings,
+        "optimize.least_squares", function, structure, given, bounds=bounds, method=method, loss=loss, f_scale=f_scale,
+        options=settings,
         linear=None, on_failure="return", jac=_flat_derivative(jac, layout, given),
     )  # fmt: skip
     if _carries(x):
@@ -216,8 +248,8 @@ def curve_fit(
 ) -> tuple[Array, Array]:  # fmt: skip
     """`scipy.optimize.curve_fit`: the parameters p for which f(xdata, *p) is nearest to ydata, and their covariance.
 
-    Both are differentiable in `xdata`, `ydata`, `sigma` and what `f` closes over. `sigma` holds standard deviations, or a covariance
-    matrix.
+    Both are differentiable in `xdata`, `ydata`, `sigma` and what `f` closes over. `sigma` holds standard
+    deviations, or a covariance matrix.
 
     >>> from ndgrad.scipy import optimize
     >>> p, covariance = optimize.curve_fit(lambda x, a, b: a * x + b, [0.0, 1.0, 2.0], [1.0, 3.0, 5.0])
@@ -249,11 +281,14 @@ def curve_fit(
     given = (x, y) if weights is None else (x, y, weights)
     settings = {"bounds": bounds, "method": method or ("lm" if bounds is None else "trf")}
     popt, result, _ = find_least_squares(
-        "optimize.curve_fit", residuals, start, given, loss="linear", f_scale=1.0, options=options, linear=None, on_failure="return",
+        "optimize.curve_fit", residuals, start, given, loss="linear", f_scale=1.0, options=options, linear=None,
+        on_failure="return",
         **settings,
     )  # fmt: skip
     if not result.success:
-        raise RuntimeError(f"curve_fit: optimal parameters not found: {result.message} Give a better p0, or raise max_nfev.")
+        raise RuntimeError(
+            f"curve_fit: optimal parameters not found: {result.message} Give a better p0, or raise max_nfev."
+        )
     jacobian = jacfwd(residuals)(popt, *given)
     covariance = _of_arrays.pinv(jacobian.T @ jacobian)
     count, size = int(np.prod(y.shape)), int(popt.shape[0])
@@ -272,7 +307,8 @@ def root(
     jac: Callable[..., Any] | bool | str | None = None, tol: float | None = None,
     callback: Callable[..., Any] | None = None, options: dict[str, Any] | None = None,
 ) -> OptimizeResult:  # fmt: skip
-    """`scipy.optimize.root` with exact Jacobians, for any nested structure `x0`; the root is differentiable (see implicit.root).
+    """`scipy.optimize.root` with exact Jacobians, for any nested structure `x0`; the root is
+    differentiable (see implicit.root).
 
     >>> from ndgrad.scipy import optimize
     >>> optimize.root(lambda x: x**2 - 4.0, [1.0]).x.round(6)
@@ -285,7 +321,11 @@ def root(
     if callback is not None:
         raise ValueError("optimize.root: callbacks are not passed on. Count the calls in the function instead.")
     x, found = find_root("optimize.root", function, as_arrays(x0), given, method, tol, settings, None, "return")
-    result = found.result if isinstance(found.result, optimize.OptimizeResult) else optimize.OptimizeResult(message=found.message)
+    result = (
+        found.result
+        if isinstance(found.result, optimize.OptimizeResult)
+        else optimize.OptimizeResult(message=found.message)
+    )
     # the residual is zero at the root for all parameters, so its derivative is zero
     result.x, result.fun, result.success = x, np.array(found.residual), found.success
     return _withholding(result, "jac", "fjac", "r", "qtf", "cov_x") if _carries(x) else result
@@ -295,7 +335,8 @@ def _scalar_root(
     name: str, f: Callable[..., Any], x0: ArrayLike | None, args: Any, search: Callable[..., Any], full_output: bool,
     disp: bool,
 ) -> Any:  # fmt: skip
-    """A root of a function of one number, by a search of SciPy's, which is called with the function and its derivative."""
+    """A root of a function of one number, by a search of SciPy's, which is called with the
+    function and its derivative."""
     report: dict[str, Any] = {}
 
     def solver(function: Any, start: NDArray[Any]) -> NDArray[Any]:
@@ -328,11 +369,19 @@ def _bracketed(name: str, method: str) -> _Bracketed:
         low, high = (float(v.detach().item()) if isinstance(v, Variable) else float(v) for v in (a, b))  # type: ignore[arg-type]
         tool = getattr(_optimize(), name)
         settings = {"xtol": xtol, "rtol": rtol, "maxiter": maxiter, "full_output": True, "disp": disp}
-        return _scalar_root(f"optimize.{name}", f, 0.5 * (low + high), args, lambda g, _: tool(g, low, high, **settings), full_output, disp)
+        return _scalar_root(
+            f"optimize.{name}",
+            f,
+            0.5 * (low + high),
+            args,
+            lambda g, _: tool(g, low, high, **settings),
+            full_output,
+            disp,
+        )
 
     search.__name__ = search.__qualname__ = name
-    search.__doc__ = f"""A root between a and b, where f has different signs, by {method}; differentiable in `args` and in what `f`
-    closes over, but not in a and b. With `full_output` also SciPy's report.
+    search.__doc__ = f"""A root between a and b, where f has different signs, by {method}; differentiable in `args` and
+    in what `f` closes over, but not in a and b. With `full_output` also SciPy's report.
 
     >>> import ndgrad.numpy as np
     >>> from ndgrad.scipy import optimize
@@ -356,8 +405,8 @@ def newton(
     tol: float = 1.48e-8, maxiter: int = 50, fprime2: Callable[..., Any] | bool | None = None,
     x1: ArrayLike | None = None, rtol: float = 0.0, full_output: bool = False, disp: bool = True,
 ) -> Any:  # fmt: skip
-    """`scipy.optimize.newton` with the exact derivative (`fprime` need not be given; with `x1` it is the secant method). An array x0 holds
-    independent problems, all stepped together.
+    """`scipy.optimize.newton` with the exact derivative (`fprime` need not be given; with `x1` it is the secant
+    method). An array x0 holds independent problems, all stepped together.
 
     >>> from ndgrad.scipy import optimize
     >>> optimize.newton(lambda x: x**2 - 4.0, 1.0).round(6)
@@ -367,7 +416,9 @@ def newton(
     if start.ndim:
         if full_output:
             raise ValueError("optimize.newton: full_output is for one number. Ask optimize.root for a report.")
-        x, found = find_root("optimize.newton", func, start, _tuple(args), "newton", tol, {"maxiter": maxiter}, None, "return")
+        x, found = find_root(
+            "optimize.newton", func, start, _tuple(args), "newton", tol, {"maxiter": maxiter}, None, "return"
+        )
         if not found.success and disp:
             raise RuntimeError(f"optimize.newton: failed to converge: {found.message}.")
         return x
@@ -375,7 +426,9 @@ def newton(
 
     def search(value: Callable[[float], float], slope: Callable[[float], float]) -> tuple[float, RootResults]:
         derivative = slope if x1 is None else None
-        return _optimize().newton(value, first, fprime=derivative, x1=x1, tol=tol, maxiter=maxiter, rtol=rtol, full_output=True, disp=disp)
+        return _optimize().newton(
+            value, first, fprime=derivative, x1=x1, tol=tol, maxiter=maxiter, rtol=rtol, full_output=True, disp=disp
+        )
 
     return _scalar_root("optimize.newton", func, first, args, search, full_output, disp)
 
@@ -386,15 +439,20 @@ def root_scalar(
     x0: ArrayLike | None = None, x1: ArrayLike | None = None, xtol: float | None = None, rtol: float | None = None,
     maxiter: int | None = None, options: dict[str, Any] | None = None,
 ) -> RootResults:  # fmt: skip
-    """`scipy.optimize.root_scalar`, with the exact derivative; the root is differentiable in `args` and in what `f` closes over.
+    """`scipy.optimize.root_scalar`, with the exact derivative; the root is differentiable in `args`
+    and in what `f` closes over.
 
     >>> from ndgrad.scipy import optimize
     >>> optimize.root_scalar(lambda x: x**2 - 4.0, bracket=(0.0, 5.0)).root.round(6)
     array(2.)
     """
-    settings = {"bracket": bracket, "x0": x0, "x1": x1, "xtol": xtol, "rtol": rtol, "maxiter": maxiter, "options": options}
+    settings = {
+        "bracket": bracket, "x0": x0, "x1": x1, "xtol": xtol, "rtol": rtol, "maxiter": maxiter, "options": options,
+    }  # fmt: skip
     if method == "halley":
-        raise ValueError("optimize.root_scalar: Halley's method needs second derivatives of one number. Use method='newton'.")
+        raise ValueError(
+            "optimize.root_scalar: Halley's method needs second derivatives of one number. Use method='newton'."
+        )
 
     def search(value: Callable[[float], float], slope: Callable[[float], float]) -> tuple[float, RootResults]:
         derivative = slope if method == "newton" or (method is None and bracket is None and x1 is None) else None
@@ -428,13 +486,20 @@ def fixed_point(
 
 def __getattr__(name: str) -> Any:
     """What holds no numbers (Bounds, constraints, result classes) is SciPy's own."""
-    if name in ("Bounds", "LinearConstraint", "NonlinearConstraint", "OptimizeResult", "OptimizeWarning", "RootResults"):
+    if name in (
+        "Bounds",
+        "LinearConstraint",
+        "NonlinearConstraint",
+        "OptimizeResult",
+        "OptimizeWarning",
+        "RootResults",
+    ):
         return getattr(_optimize(), name)
     raise AttributeError(f"module 'ndgrad.scipy.optimize' has no attribute {name!r}")
 
 
 __dir__ = public_of(__name__)
 __all__ = [
-    "ConvergenceError", "ConvergenceWarning", "SingularError", "bisect", "brenth", "brentq", "curve_fit", "fixed_point", "least_squares",
-    "minimize", "minimize_scalar", "newton", "ridder", "root", "root_scalar",
+    "ConvergenceError", "ConvergenceWarning", "SingularError", "bisect", "brenth", "brentq", "curve_fit", "fixed_point",
+    "least_squares", "minimize", "minimize_scalar", "newton", "ridder", "root", "root_scalar",
 ]  # fmt: skip

@@ -1,8 +1,8 @@
 """`scipy.special` with derivatives.
 
-What SciPy's array API mode asks of a namespace is in `ndgrad.array_api.special`, and the same functions stand here; added are those that
-SciPy computes in C alone. Orders, degrees and parameters of hypergeometric functions have no derivative, and raise where one is asked
-for.
+What SciPy's array API mode asks of a namespace is in `ndgrad.array_api.special`, and the same functions stand here;
+added are those that SciPy computes in C alone. Orders, degrees and parameters of hypergeometric functions have no
+derivative, and raise where one is asked for.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# ----- ops of the table, as ufuncs ------------------------------------------------------------------------------------------
+# ----- ops of the table, as ufuncs ------------------------------------------------------------------------------------
 
 
 def _arguments(values: tuple[Any, ...]) -> list[Array]:
@@ -44,7 +44,8 @@ def _arguments(values: tuple[Any, ...]) -> list[Array]:
 def _ufunc(
     name: str, parameters: str, compute: Callable[..., Any], sentence: str, arguments: str, result: str,
 ) -> Callable[..., Array]:  # fmt: skip
-    """A function of Arrays under SciPy's name, with its docstring: what it computes, and the arguments and the result of its example."""
+    """A function of Arrays under SciPy's name, with its docstring: what it computes, and the arguments and the
+    result of its example."""
     names = parameters.split(", ")
 
     def function(*args: ArrayLike, out: Out = None) -> Array:
@@ -52,7 +53,9 @@ def _ufunc(
             raise TypeError(f"{name}() takes {len(names)} arguments, and got {len(args)}.")
         return deliver(name, compute(*_arguments(args)), out)
 
-    return _described(function, name, [*(Parameter(n, Parameter.POSITIONAL_ONLY) for n in names), _OUT], sentence, arguments, result)
+    return _described(
+        function, name, [*(Parameter(n, Parameter.POSITIONAL_ONLY) for n in names), _OUT], sentence, arguments, result
+    )
 
 
 _OUT = Parameter("out", Parameter.KEYWORD_ONLY, default=None)
@@ -61,7 +64,9 @@ _OUT = Parameter("out", Parameter.KEYWORD_ONLY, default=None)
 def _described(function: F, name: str, parameters: list[Parameter], sentence: str, arguments: str, result: str) -> F:
     function.__name__ = function.__qualname__ = name
     function.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # functions take attributes
-    function.__doc__ = f"{sentence}\n\n>>> from ndgrad.scipy import special\n>>> special.{name}({arguments})\n{result}\n"
+    function.__doc__ = (
+        f"{sentence}\n\n>>> from ndgrad.scipy import special\n>>> special.{name}({arguments})\n{result}\n"
+    )
     return function
 
 
@@ -77,17 +82,21 @@ def _several(
         given = _arguments(args)
         return tuple(op(*given) for op in ops)
 
-    return _described(function, name, [Parameter(n, Parameter.POSITIONAL_ONLY) for n in names], sentence, arguments, result)
+    return _described(
+        function, name, [Parameter(n, Parameter.POSITIONAL_ONLY) for n in names], sentence, arguments, result
+    )
 
 
 def _log_expit(x: Array) -> Array:
-    """log(1 / (1 + exp(-x))), each side of 0 by the exponential that is small there: derivatives of every order keep their digits."""
+    """log(1 / (1 + exp(-x))), each side of 0 by the exponential that is small there: derivatives of every
+    order keep their digits."""
     below = x < 0
     return np.where(below, x, 0.0) - np.log1p(np.exp(np.where(below, x, -x)))
 
 
 def _beta(a: Array, b: Array) -> Array:
-    """By its logarithm where gamma would overflow; else as a quotient, which holds below 0 and where a + b is a pole of gamma."""
+    """By its logarithm where gamma would overflow; else as a quotient, which holds below 0 and where
+    a + b is a pole of gamma."""
     positive = (a > 0) & (b > 0)
     quotient = [np.where(positive, 1.0, v) for v in (a, b)]
     other = S.gamma_function(quotient[0]) * S.gamma_function(quotient[1]) * S.rgamma(quotient[0] + quotient[1])
@@ -123,7 +132,9 @@ def _real_only(name: str, op: Op) -> Callable[..., Any]:
 
     def compute(v: Array, z: Array) -> Array:
         if np_dtype(z).kind == "c":
-            raise NotImplementedError(f"{name}() has a derivative for real arguments only. Use {op.name}() and scale it.")
+            raise NotImplementedError(
+                f"{name}() has a derivative for real arguments only. Use {op.name}() and scale it."
+            )
         return op(v, z)
 
     return compute
@@ -443,7 +454,7 @@ def softplus(x: Array, **kwargs: Any) -> Array:
     return -_log_expit(-inexact(as_array(x)))
 
 
-# ----- Bessel functions of other kinds ---------------------------------------------------------------------------------------------
+# ----- Bessel functions of other kinds --------------------------------------------------------------------------------
 
 
 class _Spherical(Protocol):
@@ -457,13 +468,22 @@ def _spherical(kind: str, sentence: str, result: str) -> _Spherical:
             raise ValueError(f"spherical_{kind}: n must be a whole number from 0 on, and is {n!r}.")
         if not derivative:
             return bessel_order.spherical_bessel(t, kind=kind, order=order)
-        made = bessel_order._UPPER[kind] * (order + 1) / (2 * order + 1) * bessel_order.spherical_bessel(t, kind=kind, order=order + 1)
+        made = (
+            bessel_order._UPPER[kind]
+            * (order + 1)
+            / (2 * order + 1)
+            * bessel_order.spherical_bessel(t, kind=kind, order=order + 1)
+        )
         if order == 0:
             return made
-        return made + bessel_order._LOWER[kind] * order / (2 * order + 1) * bessel_order.spherical_bessel(t, kind=kind, order=order - 1)
+        return made + bessel_order._LOWER[kind] * order / (2 * order + 1) * bessel_order.spherical_bessel(
+            t, kind=kind, order=order - 1
+        )
 
     sentence = f"The {sentence} of one whole order n, or its derivative in z."
-    return _described(function, f"spherical_{kind}", list(signature(function).parameters.values()), sentence, "1, 2.0", result)
+    return _described(
+        function, f"spherical_{kind}", list(signature(function).parameters.values()), sentence, "1, 2.0", result
+    )
 
 
 spherical_jn = _spherical("jn", "spherical Bessel function of the first kind", "array(0.43539777)")
@@ -498,7 +518,7 @@ kvp = _derivative_of("kvp", bessel_order.kv, 1.0, -1.0, "array(-0.18382681)")
 h1vp = _derivative_of("h1vp", bessel_order.hankel1, -1.0, 1.0, "array(-0.06447162+0.56389189j)")
 h2vp = _derivative_of("h2vp", bessel_order.hankel2, -1.0, 1.0, "array(-0.06447162-0.56389189j)")
 
-# ----- sums of exponentials, counts ---------------------------------------------------------------------------------------------------
+# ----- sums of exponentials, counts -----------------------------------------------------------------------------------
 
 
 def logsumexp(
@@ -521,7 +541,9 @@ def logsumexp(
         return (made, np.ones_like(made).detach()) if return_sign else made
     top = np.max(np.where(weights == 0, -numpy.inf, t), axis=dims, keepdims=True).detach()
     top = np.where(np.isfinite(top), top, 0.0)
-    total = (np.where(weights == 0, 0.0, weights * np.exp(np.where(weights == 0, 0.0, t - top)))).sum(axis=dims, keepdims=keepdims)
+    total = (np.where(weights == 0, 0.0, weights * np.exp(np.where(weights == 0, 0.0, t - top)))).sum(
+        axis=dims, keepdims=keepdims
+    )
     top = top if keepdims else top.reshape(total.shape)
     if return_sign:
         return np.log(abs(total)) + top, np.sign(total).detach()
@@ -597,7 +619,9 @@ def perm(N: Array, k: Array, exact: bool = False) -> Array:
 _beyond = beyond(
     "special",
     {
-        **dict.fromkeys(("elliprf", "elliprd", "elliprg", "elliprj", "elliprc"), "ellipk, ellipe, ellipkinc or ellipeinc"),
+        **dict.fromkeys(
+            ("elliprf", "elliprd", "elliprg", "elliprj", "elliprc"), "ellipk, ellipe, ellipkinc or ellipeinc"
+        ),
         "zetac": "zeta(x, q), differentiable in q",
         "airye": "airy",
         **dict.fromkeys(("chndtr", "chndtrix", "chndtridf", "chndtrinc"), "chdtr"),
@@ -605,7 +629,9 @@ _beyond = beyond(
         **dict.fromkeys(("ncfdtr", "ncfdtri", "ncfdtridfd", "ncfdtridfn", "ncfdtrinc", "fdtridfd"), "fdtr and fdtri"),
         **dict.fromkeys(("btdtria", "btdtrib"), "betaincinv, or optimize.brentq of betainc"),
         **dict.fromkeys(("gdtrib", "chdtriv"), "optimize.brentq of gammainc"),
-        **dict.fromkeys(("bdtrik", "bdtrin", "nbdtrik", "nbdtrin", "pdtrik"), "optimize.brentq of the distribution function"),
+        **dict.fromkeys(
+            ("bdtrik", "bdtrin", "nbdtrik", "nbdtrin", "pdtrik"), "optimize.brentq of the distribution function"
+        ),
         **dict.fromkeys(("nrdtrimn", "nrdtrisd"), "ndtri"),
         **dict.fromkeys(("kolmogorov", "kolmogi", "smirnov", "smirnovi"), "stats.wasserstein_distance"),
         **dict.fromkeys(("sph_harm_y", "sph_legendre_p", "assoc_legendre_p"), "lpmv"),

@@ -1,7 +1,8 @@
 """assert_close: are two values, or two structures of values, the same up to rounding?
 
-What is compared, and by which tolerance, is torch's: tensors, arrays and numbers in sequences and mappings of any depth. The graph
-plays no part. A failure says how many elements differ, which differs most, and where in the structure it lies.
+What is compared, and by which tolerance, is torch's: tensors, arrays and numbers in sequences and mappings
+of any depth. The graph plays no part. A failure says how many elements differ, which differs most, and where
+in the structure it lies.
 """
 
 from __future__ import annotations
@@ -43,8 +44,9 @@ def assert_close(
 ) -> None:
     """Raise an AssertionError unless `|actual - expected| <= atol + rtol * |expected|` everywhere.
 
-    Sequences are compared item by item, mappings key by key. Without tolerances, those of the dtype are used: 1e-7 for double precision,
-    exact equality for integers. `msg` replaces the message of a failure, or is a function that makes it from the standard one.
+    Sequences are compared item by item, mappings key by key. Without tolerances, those of the dtype are used: 1e-7 for
+    double precision, exact equality for integers. `msg` replaces the message of a failure, or is a function that makes
+    it from the standard one.
 
     >>> from ndgrad.testing import assert_close
     >>> assert_close({"x": [ndgrad.tensor([1.0, 2.0])]}, {"x": [ndgrad.tensor([1.0, 2.0 + 1e-9])]})
@@ -62,13 +64,18 @@ def assert_close(
         raise ValueError(f"assert_close: {missing} is missing. Give both rtol and atol, or neither.")
     if (rtol or 0) < 0 or (atol or 0) < 0:
         raise RuntimeError(f"assert_close: rtol is {rtol} and atol {atol}. Tolerances cannot be negative.")
-    _Comparison(allow_subclasses, rtol, atol, equal_nan, check_device, check_dtype, check_layout, check_stride, msg).run(
-        actual, expected, ""
-    )
+    _Comparison(
+        allow_subclasses, rtol, atol, equal_nan, check_device, check_dtype, check_layout, check_stride, msg
+    ).run(actual, expected, "")
 
 
 def assert_allclose(
-    actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True, msg: str = ""
+    actual: Any,
+    expected: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+    msg: str = "",
 ) -> None:
     """The older form of `assert_close`: whatever can be made a tensor, of any dtype; warns.
 
@@ -82,7 +89,14 @@ def assert_allclose(
     if rtol is None and atol is None:
         rtol, atol = 1e-7, 1e-7
     assert_close(
-        *given, rtol=rtol, atol=atol, equal_nan=equal_nan, check_device=True, check_dtype=False, check_stride=False, msg=msg or None
+        *given,
+        rtol=rtol,
+        atol=atol,
+        equal_nan=equal_nan,
+        check_device=True,
+        check_dtype=False,
+        check_stride=False,
+        msg=msg or None,
     )
 
 
@@ -90,7 +104,8 @@ class _Comparison:
     """The options of one call, and the walk through both structures."""
 
     def __init__(
-        self, subclasses: bool, rtol: float | None, atol: float | None, equal_nan: bool, device: bool, dtype: bool, layout: bool,
+        self, subclasses: bool, rtol: float | None, atol: float | None, equal_nan: bool, device: bool, dtype: bool,
+        layout: bool,
         stride: bool, msg: str | Callable[[str], str] | None,
     ) -> None:  # fmt: skip
         self.subclasses, self.rtol, self.atol, self.equal_nan = subclasses, rtol, atol, equal_nan
@@ -146,8 +161,13 @@ class _Comparison:
         relative = gap / abs(expected) if expected else float("inf")
         kind = "equal" if rtol == atol == 0 else "close"
         self.fail(
-            f"Scalars are not {kind}!\n\nExpected {expected} but got {actual}.\nThe absolute difference is {gap} ({atol} is allowed).\n"
-            f"The relative difference is {relative} ({rtol} is allowed).",
+            (
+                f"Scalars are not {kind}!\n"
+                "\n"
+                f"Expected {expected} but got {actual}.\n"
+                f"The absolute difference is {gap} ({atol} is allowed).\n"
+                f"The relative difference is {relative} ({rtol} is allowed)."
+            ),
             where,
         )
 
@@ -155,14 +175,18 @@ class _Comparison:
         a, e = (_Facts(t) for t in (actual, expected))
         for name in ("shape", *(n for n in ("device", "layout", "dtype", "stride") if getattr(self, n))):
             if getattr(a, name) != getattr(e, name):
-                self.fail(f"The values of the attribute {name!r} do not match: {getattr(a, name)} and {getattr(e, name)}.", where)
+                self.fail(
+                    f"The values of the attribute {name!r} do not match: {getattr(a, name)} and {getattr(e, name)}.",
+                    where,
+                )
         if "meta" in (str(a.device), str(e.device)):
             self.fail("Tensors on the device meta have no values to compare.", where)
         got, want = a.values(), e.values()
         rtol, atol = self.tolerances([got.dtype, want.dtype])
         if not is_inexact(got.dtype) or not is_inexact(want.dtype):
             got, want = (
-                v.astype(object) if v.dtype.kind in "iu" else v.astype(np.float64) if v.dtype.kind == "b" else v for v in (got, want)
+                v.astype(object) if v.dtype.kind in "iu" else v.astype(np.float64) if v.dtype.kind == "b" else v
+                for v in (got, want)
             )
         with np.errstate(invalid="ignore", over="ignore"):
             gap = np.abs(got - want)
@@ -177,12 +201,18 @@ class _Comparison:
             what = f"Scalars are not {kind}!\n\nExpected {want} but got {got}."
         else:
             count = int((~close).sum())
-            what = f"Tensor-likes are not {kind}!\n\n{count} of {close.size} elements differ ({100 * count / close.size:.1f}%)."
+            what = (
+                f"Tensor-likes are not {kind}!\n"
+                "\n"
+                f"{count} of {close.size} elements differ ({100 * count / close.size:.1f}%)."
+            )
         with np.errstate(all="ignore"):
             sizes = gap.astype(np.float64)
             relative = sizes / np.abs(want.astype(got.dtype if want.dtype == object else want.dtype)).astype(np.float64)
         for name, values, allowed in (("absolute", sizes, atol), ("relative", relative, rtol)):
-            index = np.unravel_index(int(np.argmax(np.where(close, -1.0, np.nan_to_num(values, nan=np.inf)))), got.shape)
+            index = np.unravel_index(
+                int(np.argmax(np.where(close, -1.0, np.nan_to_num(values, nan=np.inf)))), got.shape
+            )
             place = f" at index {tuple(int(i) for i in index)}" if got.ndim else ""
             limit = f" ({allowed} is allowed)" if kind == "close" else ""
             what += f"\nThe largest {name} difference is {values[index]:.10g}{place}{limit}."
@@ -206,8 +236,8 @@ class _Comparison:
     def refuse(self, actual: Any, expected: Any, where: str) -> NoReturn:
         at = f" (item {where})" if where else ""
         raise TypeError(
-            f"assert_close: {type(actual).__name__} and {type(expected).__name__} cannot be compared{at}. Give two tensors, two arrays, "
-            "two numbers, or sequences or mappings of these."
+            f"assert_close: {type(actual).__name__} and {type(expected).__name__} cannot be compared{at}. "
+            "Give two tensors, two arrays, two numbers, or sequences or mappings of these."
         )
 
 
@@ -222,16 +252,21 @@ class _Facts:
         self.dtype = np_dtype(value) if tensor else value.dtype
         self.device = value.device if tensor else "cpu"
         self.layout = str(getattr(value, "layout", "strided")) if tensor else "strided"
-        self.stride = tuple(value.stride()) if tensor else tuple(s // array.itemsize for s in getattr(array, "strides", ()))
+        self.stride = (
+            tuple(value.stride()) if tensor else tuple(s // array.itemsize for s in getattr(array, "strides", ()))
+        )
 
     def values(self) -> Any:
         if not isinstance(self.value, Variable):
             return np.asarray(self.value)
         array = self.value.detach()
         if isinstance(array._array, Variable):
-            raise RuntimeError("assert_close: a tensor inside a function transform has no values of its own. Compare outside of it.")
+            raise RuntimeError(
+                "assert_close: a tensor inside a function transform has no values of its own. Compare outside of it."
+            )
         values = np.asarray(moved(array._array, CPU))
-        return values.astype(np.float32) if values.dtype.kind == "V" else values  # bfloat16 computes in single precision
+        # bfloat16 computes in single precision
+        return values.astype(np.float32) if values.dtype.kind == "V" else values
 
 
 __all__ = ["assert_allclose", "assert_close"]

@@ -1,9 +1,9 @@
 """One call that checks everything the table promises of an op.
 
-Values against a reference, forward mode against finite differences, reverse mode as its transpose, second and (of elementwise ops)
-third orders, batching against a loop, batched derivatives, and that batching does not loop; then the same arguments in strided
-memory, without dimensions, without elements, in single precision. People who register an op of their own use it as the project's
-own tests do.
+Values against a reference, forward mode against finite differences, reverse mode as its transpose, second and (of
+elementwise ops) third orders, batching against a loop, batched derivatives, and that batching does not loop; then the
+same arguments in strided memory, without dimensions, without elements, in single precision. People who register an op
+of their own use it as the project's own tests do.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM, Op
 
 #: The checks of one sample, in the order they run; the last two, of third order, for smooth elementwise ops.
 CHECKS = (
-    "values", "jvp", "vjp", "jvp of vjp", "vjp of vjp", "vjp of jvp", "vmap", "no loop", "vmap of jvp", "vmap of vjp", "jvp of jvp of vjp",
-    "vjp of jvp of vjp",
+    "values", "jvp", "vjp", "jvp of vjp", "vjp of vjp", "vjp of jvp", "vmap", "no loop", "vmap of jvp", "vmap of vjp",
+    "jvp of jvp of vjp", "vjp of jvp of vjp",
 )  # fmt: skip
 
 
@@ -61,10 +61,11 @@ class Failure(AssertionError):
 
 
 def check_op(op: Op, *samples: Sample, seed: int = 0, variants: bool = True) -> list[str]:
-    """Run every check on every sample; returns the names of those that ran, and raises a Failure at the first that fails.
+    """Run every check on every sample; returns the names of those that ran, and raises a
+    Failure at the first that fails.
 
-    With `variants` the samples are also tried in strided memory, in single precision and over an empty batch, and those of an
-    elementwise op without dimensions and without elements. A long check shows its progress on the terminal.
+    With `variants` the samples are also tried in strided memory, in single precision and over an empty batch, and those
+    of an elementwise op without dimensions and without elements. A long check shows its progress on the terminal.
 
     >>> from ndgrad.ops.exponential import exp
     >>> from ndgrad.testing import Sample, check_op
@@ -72,7 +73,9 @@ def check_op(op: Op, *samples: Sample, seed: int = 0, variants: bool = True) -> 
     17
     """
     if not samples:
-        raise ValueError(f"check_op: no sample of {op.name!r} was given. Give at least one: Sample((arrays...), reference=function).")
+        raise ValueError(
+            f"check_op: no sample of {op.name!r} was given. Give at least one: Sample((arrays...), reference=function)."
+        )
     planned = [found for sample in samples for found in checks(op, sample, seed=seed)]
     planned += [found for sample in samples for found in more_checks(op, sample, seed=seed)] if variants else []
     with Progress(f"check_op {op.name}", len(planned)) as progress:
@@ -107,7 +110,13 @@ def checks(op: Op, sample: Sample, *, seed: int = 0) -> Iterator[tuple[str, Call
             for name, run in {"vmap of jvp": case.batched_forward, "vmap of vjp": case.batched_reverse}.items():
                 if name not in sample.skip:
                     yield name, run
-    if op.elementwise and sample.smooth and op.vjp is not NOT_DIFFERENTIABLE and case.positions and "jvp of vjp" not in sample.skip:
+    if (
+        op.elementwise
+        and sample.smooth
+        and op.vjp is not NOT_DIFFERENTIABLE
+        and case.positions
+        and "jvp of vjp" not in sample.skip
+    ):
         for name, run in {"jvp of jvp of vjp": case.third_forward, "vjp of jvp of vjp": case.third_reverse}.items():
             if name not in sample.skip:
                 yield name, run
@@ -193,7 +202,9 @@ class _Case:
         for e, g in zip(as_tuple(expected), as_tuple(got), strict=True):
             e = array_of(e)
             if g.shape != e.shape or array_of(g).dtype != e.dtype:
-                raise Failure(f"{self.op.name}: shape {tuple(g.shape)} {array_of(g).dtype}, expected {e.shape} {e.dtype}")
+                raise Failure(
+                    f"{self.op.name}: shape {tuple(g.shape)} {array_of(g).dtype}, expected {e.shape} {e.dtype}"
+                )
             self.compare("value", array_of(g), e, 1e-9)
 
     def forward(self) -> None:
@@ -214,13 +225,24 @@ class _Case:
         _, pull = vjp(f, *primals)
         pulled = pull(cotangents)
         left, right = inner(cotangents, pushed), inner(as_tuple(pulled), tangents)
-        scale = sum(np.sum(np.abs(array_of(a) * array_of(b))) for a, b in zip(as_tuple(pulled), tangents, strict=True)) + 1e-12
-        scale = max(scale, float(np.sum([np.sum(np.abs(array_of(a) * array_of(b))) for a, b in zip(cotangents, pushed, strict=True)])))
+        scale = (
+            sum(np.sum(np.abs(array_of(a) * array_of(b))) for a, b in zip(as_tuple(pulled), tangents, strict=True))
+            + 1e-12
+        )
+        scale = max(
+            scale,
+            float(np.sum([np.sum(np.abs(array_of(a) * array_of(b))) for a, b in zip(cotangents, pushed, strict=True)])),
+        )
         if not abs(left - right) <= 1e-8 * scale:
-            raise Failure(f"{self.op.name}: {name} is not the transpose of the forward rule: <g, Jt> = {left}, <J'g, t> = {right}")
+            raise Failure(
+                f"{self.op.name}: {name} is not the transpose of the forward rule: <g, Jt> = {left}, <J'g, t> = {right}"
+            )
         for p, g in zip(primals, as_tuple(pulled), strict=True):
             if tuple(p.shape) != tuple(g.shape) or _dtype(p) != _dtype(g):
-                raise Failure(f"{self.op.name}: {name} gave a gradient {tuple(g.shape)} {_dtype(g)} for {tuple(p.shape)} {_dtype(p)}")
+                raise Failure(
+                    f"{self.op.name}: {name} gave a gradient {tuple(g.shape)} {_dtype(g)} for "
+                    f"{tuple(p.shape)} {_dtype(p)}"
+                )
 
     def pulled(self) -> tuple[Callable[..., Any], list[Any]]:
         """The reverse derivative as a function of primals and cotangents, and arguments for it."""
@@ -306,7 +328,10 @@ class _Case:
 
     def single_precision(self) -> None:
         """In single precision, values and derivatives are single and close to those in double precision."""
-        args = [a.astype(_SINGLE[a.dtype]) if i in self.arrays and a.dtype in _SINGLE else a for i, a in enumerate(self.sample.args)]
+        args = [
+            a.astype(_SINGLE[a.dtype]) if i in self.arrays and a.dtype in _SINGLE else a
+            for i, a in enumerate(self.sample.args)
+        ]
         double = [a.astype(result_dtype(a, np.float64)) if i in self.positions else a for i, a in enumerate(args)]
         for got, want in zip(self.all_of(args), self.all_of(double), strict=True):
             if want.dtype in _SINGLE and got.dtype != _SINGLE[want.dtype]:
@@ -319,7 +344,8 @@ class _Case:
         for number, (g, one) in enumerate(zip(got, self.run(*map(wrap_array, self.sample.args)), strict=True)):
             if tuple(g.shape) != (0, *one.shape):
                 raise Failure(
-                    f"{self.op.name}: vmap over an empty batch gave shape {tuple(g.shape)} for output {number}, not {(0, *one.shape)}"
+                    f"{self.op.name}: vmap over an empty batch gave shape {tuple(g.shape)} for output "
+                    f"{number}, not {(0, *one.shape)}"
                 )
 
     def batched_sets(self) -> list[tuple[int, ...]]:
@@ -349,11 +375,16 @@ class _Case:
         for which in self.batched_sets():
             args = self.batched_args(which, 3)
             got = vmap(self.invariant_run, in_dims=self.in_dims(which))(*map(wrap_array, args))
-            rows = [self.invariant_run(*(wrap_array(a[r] if i in which else a) for i, a in enumerate(args))) for r in range(3)]
+            rows = [
+                self.invariant_run(*(wrap_array(a[r] if i in which else a) for i, a in enumerate(args)))
+                for r in range(3)
+            ]
             for number, g in enumerate(got):
                 want = np.stack([array_of(row[number]) for row in rows])
                 if g.shape != want.shape:
-                    raise Failure(f"{self.op.name}: vmap over arguments {which} gave shape {tuple(g.shape)}, a loop {want.shape}")
+                    raise Failure(
+                        f"{self.op.name}: vmap over arguments {which} gave shape {tuple(g.shape)}, a loop {want.shape}"
+                    )
                 self.compare(f"vmap over arguments {which}", array_of(g), want, 1e-8)
 
     def invariant_run(self, *args: Any) -> tuple[Any, ...]:
@@ -369,7 +400,10 @@ class _Case:
         f(*first)  # what is made once is made
         counts = [count_calls(f, *args) for args in (few, many)]
         if counts[0] != counts[1]:
-            raise Failure(f"{self.op.name}: vmap makes {counts[0]} calls for a batch of 2 and {counts[1]} for 64: there is a loop over it")
+            raise Failure(
+                f"{self.op.name}: vmap makes {counts[0]} calls for a batch of 2 and {counts[1]} for 64: "
+                "there is a loop over it"
+            )
 
     def batched_forward(self) -> None:
         self._batched(*self.pushed(), "vmap of jvp")

@@ -32,9 +32,11 @@ def make_tensor(
     exclude_zero: bool = False,
     memory_format: MemoryFormat = None,
 ) -> Tensor:
-    """A tensor of values drawn uniformly from [low, high), which is [-9, 9) unless given ([-9, 10) for integers, [0, 10) if unsigned).
+    """A tensor of values drawn uniformly from [low, high), which is [-9, 9) unless given ([-9, 10) for
+    integers, [0, 10) if unsigned).
 
-    With `noncontiguous` it is every other element of a larger one; with `exclude_zero` zeros are replaced by a small number.
+    With `noncontiguous` it is every other element of a larger one; with `exclude_zero` zeros are
+    replaced by a small number.
 
     >>> from ndgrad.testing import make_tensor
     >>> t = make_tensor((2, 3), dtype=ndgrad.float32, low=1, high=2, noncontiguous=True)
@@ -47,7 +49,9 @@ def make_tensor(
     lowest, highest = _limits(kind)
     start, stop = _interval(kind, dtype, low, high, lowest, highest)
     if requires_grad and discrete:
-        raise ValueError(f"make_tensor: requires_grad=True is not possible for {as_dtype(dtype)}. Give a floating or complex dtype.")
+        raise ValueError(
+            f"make_tensor: requires_grad=True is not possible for {as_dtype(dtype)}. Give a floating or complex dtype."
+        )
     if noncontiguous and memory_format is not None:
         raise ValueError("make_tensor: noncontiguous and memory_format exclude each other. Give one of them.")
     drawn = (*sizes, 2) if noncontiguous and math.prod(sizes) > 1 else sizes
@@ -84,7 +88,9 @@ def _interval(
     if start > stop or (start == stop and kind.kind in "biu"):
         raise ValueError(f"make_tensor: low must be less than high, and they are {start} and {stop}.")
     if start >= highest or stop <= lowest:
-        raise ValueError(f"make_tensor: no value of {dtype} lies in [{start}, {stop}): it has those of [{lowest}, {highest}).")
+        raise ValueError(
+            f"make_tensor: no value of {dtype} lies in [{start}, {stop}): it has those of [{lowest}, {highest})."
+        )
     start, stop = max(start, lowest), min(stop, highest)
     return (math.floor(start), math.ceil(stop)) if kind.kind in "biu" else (start, stop)
 

@@ -1,4 +1,5 @@
-"""Dispatch modes, under the name that torch programs import them by. What they are is told in ndgrad.autograd.op_observers."""
+"""Dispatch modes, under the name that torch programs import them by. What they are is told in
+ndgrad.autograd.op_observers."""
 
 from __future__ import annotations
 
@@ -11,7 +12,10 @@ from ndgrad.autograd.op_observers import DispatchMode
 from ndgrad.autograd.subclass import has_dispatch
 from ndgrad.autograd.variable import Variable
 
-__all__ = ["BaseTorchDispatchMode", "DispatchMode", "TorchDispatchMode", "is_traceable_wrapper_subclass", "return_and_correct_aliasing"]
+__all__ = [
+    "BaseTorchDispatchMode", "DispatchMode", "TorchDispatchMode", "is_traceable_wrapper_subclass",
+    "return_and_correct_aliasing",
+]  # fmt: skip
 
 TorchDispatchMode = DispatchMode
 
@@ -26,7 +30,9 @@ class BaseTorchDispatchMode(DispatchMode):
     tensor([2.])
     """
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         return func(*args, **(kwargs or {}))
 
 

@@ -16,6 +16,6 @@ from ndgrad.pytree import (
 )
 
 __all__ = [
-    "TreeSpec", "register_pytree_node", "tree_all", "tree_any", "tree_flatten", "tree_leaves", "tree_map", "tree_map_only",
-    "tree_structure", "tree_unflatten",
+    "TreeSpec", "register_pytree_node", "tree_all", "tree_any", "tree_flatten", "tree_leaves", "tree_map",
+    "tree_map_only", "tree_structure", "tree_unflatten",
 ]  # fmt: skip

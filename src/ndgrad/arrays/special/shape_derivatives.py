@@ -1,13 +1,16 @@
-r"""Derivatives of distribution functions with respect to their shapes: the incomplete gamma and beta functions, and Student's t.
+r"""Derivatives of distribution functions with respect to their shapes: the incomplete gamma and beta
+functions, and Student's t.
 
-None has a closed form. All are integrals of the derivative of a density, d^n/da^n F(x; a) = the integral up to x of d^n p(t; a)/da^n dt,
-and log p is simple, so the integrand is p times a polynomial in the derivatives of log p (Bell's; here by the recurrence of
-`derivatives`). In a variable u in which p falls exponentially on both sides (log t, logit t, arsinh t) the double exponential rule
+None has a closed form. All are integrals of the derivative of a density, d^n/da^n F(x; a) = the integral up to x of d^n
+p(t; a)/da^n dt, and log p is simple, so the integrand is p times a polynomial in the derivatives of log p (Bell's; here
+by the recurrence of `derivatives`). In a variable u in which p falls exponentially on both sides (log t, logit t,
+arsinh t) the double exponential rule
 
     integral over d > 0 of f(d) dd  =  h sum over k of f(w / lambda) w' / lambda,   w = exp(s - exp(-s)),  s = k h,
 
-gives nearly all digits, if 1 / lambda is the length over which p falls. The derivative of the whole integral is zero, so the
-integral may be taken over either tail: the one without the peak is taken, and relative accuracy holds far out in it.
+gives nearly all digits, if 1 / lambda is the length over which p falls. The derivative of the whole integral
+is zero, so the integral may be taken over either tail: the one without the peak is taken, and relative
+accuracy holds far out in it.
 
 The number of terms is fixed, so that the cost does not depend on values. Arithmetic is in float64.
 """
@@ -75,7 +78,8 @@ def _by_blocks(function: Callable[..., Array], *arguments: Array) -> Array:
 
 
 def _tail(density: Callable[[Array], Array], slope: Array, curvature: Array, left: Array, least: Array) -> Array:
-    """The integral over a tail that starts where log p has a slope and a curvature, as a function of the distance from there.
+    """The integral over a tail that starts where log p has a slope and a curvature, as a function
+    of the distance from there.
 
     `least` bounds the rate of decay: p falls at that rate in the end, and not faster.
     """
@@ -89,12 +93,16 @@ def _stirling_rest(a: Array) -> Array:
     """lgamma(a) - ((a - 1/2) log a - a + log(2 pi)/2)."""
     far = np.where(a < 10, 10.0, a)
     r = 1 / (far * far)
-    series = (1 / 12 - r * (1 / 360 - r * (1 / 1260 - r * (1 / 1680 - r * (1 / 1188 - r * (691 / 360360 - r / 156)))))) / far
+    series = (
+        1 / 12 - r * (1 / 360 - r * (1 / 1260 - r * (1 / 1680 - r * (1 / 1188 - r * (691 / 360360 - r / 156)))))
+    ) / far
     near = np.where(a < 10, a, 1.0)
-    return np.where(a < 10, special("gammaln")(near) - (near - 0.5) * np.log(near) + near - 0.5 * math.log(2 * math.pi), series)
+    return np.where(
+        a < 10, special("gammaln")(near) - (near - 0.5) * np.log(near) + near - 0.5 * math.log(2 * math.pi), series
+    )
 
 
-# ----- incomplete gamma ----------------------------------------------------------------------------------------------------
+# ----- incomplete gamma -----------------------------------------------------------------------------------------------
 
 
 def gammainc_shape(a: Array, x: Array, order: int) -> Array:
@@ -107,12 +115,15 @@ def _gamma(a: Array, x: Array, order: int) -> Array:
     a, y = np.where(good, a, 1.0), np.where(good, x, 0.5)
     # up to 1 the power series converges at once; beyond, log t is of the order of the density's width
     series = y <= 1
-    out = np.where(series, _gamma_series(a, np.where(series, y, 0.5), order), _gamma_tail(a, np.where(series, 2.0, y), order))
+    out = np.where(
+        series, _gamma_series(a, np.where(series, y, 0.5), order), _gamma_tail(a, np.where(series, 2.0, y), order)
+    )
     return np.where(good, out, np.where((a > 0) & (x >= 0), 0.0, math.nan))
 
 
 def _gamma_series(a: Array, x: Array, order: int) -> Array:
-    """P = x^a e^-x / gamma(a + 1) (1 + x/(a+1) + x^2/((a+1)(a+2)) + ...), term by term as a polynomial in the change of a."""
+    """P = x^a e^-x / gamma(a + 1) (1 + x/(a+1) + x^2/((a+1)(a+2)) + ...), term by term as a
+    polynomial in the change of a."""
     term = [np.ones_like(x), *(np.zeros_like(x) for _ in range(order))]
     total = [t.copy() for t in term]
     for k in range(1, 26):
@@ -139,14 +150,17 @@ def _gamma_tail(a: Array, x: Array, order: int) -> Array:
 
     def density(distance: Array) -> Array:
         d = start + distance
-        bells = [derivatives(lambda index: d + rates[0] if index[0] == 1 else rates[index[0] - 1], (k,)) for k in (order - 1, order)]
+        bells = [
+            derivatives(lambda index: d + rates[0] if index[0] == 1 else rates[index[0] - 1], (k,))
+            for k in (order - 1, order)
+        ]
         return np.exp(a * (d - np.expm1(d)) + constant) * (bells[1] + bells[0] * (order / a))
 
     found = _tail(density, a - x, x, left, np.where(left, a, math.inf))
     return np.where(left, found, -found)
 
 
-# ----- incomplete beta -----------------------------------------------------------------------------------------------------
+# ----- incomplete beta ------------------------------------------------------------------------------------------------
 
 
 def betainc_shape(a: Array, b: Array, x: Array, orders: tuple[int, int]) -> Array:
@@ -155,7 +169,8 @@ def betainc_shape(a: Array, b: Array, x: Array, orders: tuple[int, int]) -> Arra
 
 
 def _beta(a: Array, b: Array, x: Array, orders: tuple[int, int]) -> Array:
-    """Over u = logit t, at the distance d from the peak t0 = a / (a + b): log p = a d - (a + b) log1p(t0 expm1(d)) + const."""
+    """Over u = logit t, at the distance d from the peak t0 = a / (a + b): log p = a d - (a + b)
+    log1p(t0 expm1(d)) + const."""
     valid = (a > 0) & (b > 0) & np.isfinite(a) & np.isfinite(b) & (x >= 0) & (x <= 1)
     good = valid & (x > 0) & (x < 1)
     a, b, x = np.where(good, a, 1.0), np.where(good, b, 1.0), np.where(good, x, 0.5)
@@ -191,19 +206,21 @@ def _beta(a: Array, b: Array, x: Array, orders: tuple[int, int]) -> Array:
     return np.where(good, np.where(left, found, -found), np.where(valid, 0.0, math.nan))
 
 
-# ----- Student's t -----------------------------------------------------------------------------------------------------------
+# ----- Student's t ----------------------------------------------------------------------------------------------------
 
 
 def student_shape(df: Array, t: Array, order: int) -> Array:
-    """The derivative of the distribution function of Student's t of some order of 1 or more with respect to the degrees of freedom."""
+    """The derivative of the distribution function of Student's t of some order of 1 or more with respect to
+    the degrees of freedom."""
     return _by_blocks(lambda df, t: _student(df, t, order), df, t)
 
 
 def student_log_density(df: Any, keep: Any, log_keep: Any, order: int, gammas: Any) -> Any:
-    """The derivative of log p of that order in df, for keep = df / (df + t^2); `gammas(k, s)` is polygamma(k, (df + s) / 2).
+    """The derivative of log p of that order in df, for keep = df / (df + t^2); `gammas(k, s)` is
+    polygamma(k, (df + s) / 2).
 
-    log p = lgamma((v+1)/2) - lgamma(v/2) - log(pi v)/2 + (v+1)/2 f with f = log v - log(v + t^2) = log(keep), whose k-th derivative
-    is f_k = (-1)^(k-1) (k-1)! (1 - keep^k) / v^k; that of the product is (v+1)/2 f_k + k/2 f_(k-1).
+    log p = lgamma((v+1)/2) - lgamma(v/2) - log(pi v)/2 + (v+1)/2 f with f = log v - log(v + t^2) = log(keep), whose
+    k-th derivative is f_k = (-1)^(k-1) (k-1)! (1 - keep^k) / v^k; that of the product is (v+1)/2 f_k + k/2 f_(k-1).
     """
     k = order
     sign = (-1.0) ** (k - 1) * math.factorial(k - 1)
@@ -220,7 +237,8 @@ _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(24)
 
 
 def _student(df: Array, t: Array, order: int) -> Array:
-    """Over u = arsinh(t / sqrt(df)): t = sqrt(df) sinh(u), log(p dt/du) = -df log cosh(u) + const, keep = 1 / cosh(u)^2.
+    """Over u = arsinh(t / sqrt(df)): t = sqrt(df) sinh(u), log(p dt/du) = -df log cosh(u) +
+    const, keep = 1 / cosh(u)^2.
 
     The integral from 0 to t is minus that from t on, by symmetry. It is the better one where t is small.
     """
@@ -230,7 +248,9 @@ def _student(df: Array, t: Array, order: int) -> Array:
     start = np.arcsinh(np.abs(t) / np.sqrt(v))
     half = 0.5 * v
     # log(gamma((v+1)/2) / (gamma(v/2) sqrt(pi)))
-    constant = half * np.log1p(0.5 / half) - 0.5 + 0.5 * np.log(half) + _stirling_rest(half + 0.5) - _stirling_rest(half)
+    constant = (
+        half * np.log1p(0.5 / half) - 0.5 + 0.5 * np.log(half) + _stirling_rest(half + 0.5) - _stirling_rest(half)
+    )
     constant = constant - 0.5 * math.log(math.pi)
     found_before = {(k, s): polygamma(k, (v + s) * 0.5) for k in range(order) for s in (0, 1)}
 
@@ -238,7 +258,9 @@ def _student(df: Array, t: Array, order: int) -> Array:
         log_cosh = np.abs(u) + np.log1p(np.exp(-2 * np.abs(u))) - math.log(2.0)
         log_keep = -2 * log_cosh
         keep = np.exp(log_keep)
-        bell = derivatives(lambda index: student_log_density(v, keep, log_keep, index[0], lambda k, s: found_before[k, s]), (order,))
+        bell = derivatives(
+            lambda index: student_log_density(v, keep, log_keep, index[0], lambda k, s: found_before[k, s]), (order,)
+        )
         return np.exp(constant - v * log_cosh) * bell
 
     flat = np.zeros(t.shape, bool)
@@ -254,7 +276,8 @@ def _student(df: Array, t: Array, order: int) -> Array:
     return np.where(good, found, np.where(valid, 0.0, math.nan))
 
 
-#: t, t^3, ... : what stands at 1 / v^k in the expansion of (normal - Student's distribution function) / normal density (Fisher).
+#: t, t^3, ... : what stands at 1 / v^k in the expansion of (normal - Student's distribution function)
+#: / normal density (Fisher).
 _FISHER = (
     np.array([1.0, 1.0]) / 4,
     np.array([-3.0, -5.0, -7.0, 3.0]) / 96,
@@ -268,5 +291,7 @@ def _nearly_normal(v: Array, t: Array, order: int) -> Array:
     total = np.zeros_like(v)
     for k, coefficients in enumerate(_FISHER, 1):
         rising = math.prod(range(k, k + order))
-        total = total + (-1) ** order * rising * v ** -float(k + order) * np.polynomial.polynomial.polyval(t * t, coefficients)
+        total = total + (-1) ** order * rising * v ** -float(k + order) * np.polynomial.polynomial.polyval(
+            t * t, coefficients
+        )
     return -np.exp(-0.5 * t * t) / math.sqrt(2 * math.pi) * t * total

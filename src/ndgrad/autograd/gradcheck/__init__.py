@@ -1,7 +1,7 @@
 """gradcheck and gradgradcheck: the derivatives of a function against finite differences, with torch's arguments.
 
-A failed comparison is a `GradcheckError`, which names the function, the op that made the output, the input, the indices and both
-values. An error that the function itself raises passes through as it is.
+A failed comparison is a `GradcheckError`, which names the function, the op that made the output, the input, the indices
+and both values. An error that the function itself raises passes through as it is.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def gradcheck(
 ) -> bool:
     """Whether the derivatives of `func` at `inputs` agree with finite differences of step `eps`.
 
-    Of the inputs, those that require grad are checked; use double precision. A derivative `a` agrees with the difference
-    quotient `n` if `|a - n| <= atol + rtol * |n|`. With `fast_mode` one random direction is compared instead of all elements.
-    `masked`, which concerns sparse inputs, changes nothing: all inputs here are dense.
+    Of the inputs, those that require grad are checked; use double precision. A derivative `a` agrees with the
+    difference quotient `n` if `|a - n| <= atol + rtol * |n|`. With `fast_mode` one random direction is compared instead
+    of all elements. `masked`, which concerns sparse inputs, changes nothing: all inputs here are dense.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([0.5, 1.5], requires_grad=True)
@@ -53,11 +53,17 @@ def gradcheck(
     True
     """
     if not (check_forward_ad or check_backward_ad):
-        raise AssertionError("gradcheck: check_forward_ad and check_backward_ad are both False. Set at least one of them to True.")
+        raise AssertionError(
+            "gradcheck: check_forward_ad and check_backward_ad are both False. Set at least one of them to True."
+        )
     if check_batched_grad and not check_backward_ad:
-        raise AssertionError("gradcheck: check_batched_grad=True checks reverse mode, so it needs check_backward_ad=True.")
+        raise AssertionError(
+            "gradcheck: check_batched_grad=True checks reverse mode, so it needs check_backward_ad=True."
+        )
     if check_batched_forward_grad and not check_forward_ad:
-        raise AssertionError("gradcheck: check_batched_forward_grad=True checks forward mode, so it needs check_forward_ad=True.")
+        raise AssertionError(
+            "gradcheck: check_batched_forward_grad=True checks forward mode, so it needs check_forward_ad=True."
+        )
     check = Check(func, as_tuple(inputs), eps, atol, rtol)
     steps: list[Callable[[], None]] = []
     if fast_mode:
@@ -119,15 +125,21 @@ def gradgradcheck(
     True
     """
     if not (check_fwd_over_rev or check_rev_over_rev):
-        raise AssertionError("gradgradcheck: check_fwd_over_rev and check_rev_over_rev are both False. Set at least one of them to True.")
+        raise AssertionError(
+            "gradgradcheck: check_fwd_over_rev and check_rev_over_rev are both False. Set at least one of them to True."
+        )
     for name, wanted in (("check_undefined_grad", check_undefined_grad), ("check_batched_grad", check_batched_grad)):
         if wanted and not check_rev_over_rev:
-            raise AssertionError(f"gradgradcheck: {name}=True checks reverse over reverse, so it needs check_rev_over_rev=True.")
+            raise AssertionError(
+                f"gradgradcheck: {name}=True checks reverse over reverse, so it needs check_rev_over_rev=True."
+            )
     given = as_tuple(inputs)
     outputs = as_tuple(func(*given))
     smooth = differentiable(outputs)
     if not smooth:
-        return gradcheck(func, given, eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, fast_mode=fast_mode)
+        return gradcheck(
+            func, given, eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, fast_mode=fast_mode
+        )
     if grad_outputs is None:
         random = np.random.default_rng(1)
         cotangents = tuple(_cotangent(outputs[i], random, gen_non_contig_grad_outputs) for i in smooth)
@@ -143,8 +155,10 @@ def gradgradcheck(
 
     gradient.__qualname__ = f"the gradient of {name_of(func)}"
     return gradcheck(
-        gradient, (*given, *cotangents), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, nondet_tol=nondet_tol,
-        check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes, check_batched_grad=check_batched_grad,
+        gradient, (*given, *cotangents), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad,
         check_forward_ad=check_fwd_over_rev, check_backward_ad=check_rev_over_rev, fast_mode=fast_mode, masked=masked,
     )  # fmt: skip
 
@@ -157,14 +171,16 @@ def _cotangent(output: Any, random: np.random.Generator, strided: bool) -> Any:
     return made.requires_grad_()
 
 
-# ----- Jacobians by themselves ------------------------------------------------------------------------------------------
+# ----- Jacobians by themselves ----------------------------------------------------------------------------------------
 
 
-def get_numerical_jacobian(fn: Callable[[Any], Any], inputs: Any, target: Any = None, eps: float = 1e-3, grad_out: float = 1.0) -> Any:
+def get_numerical_jacobian(
+    fn: Callable[[Any], Any], inputs: Any, target: Any = None, eps: float = 1e-3, grad_out: float = 1.0
+) -> Any:
     """Finite-difference Jacobians of the (first) real output of `fn`, a function of the tuple `inputs`.
 
-    One matrix of shape (elements of the input, elements of the output) per tensor of `target` (all inputs that require grad, if
-    None).
+    One matrix of shape (elements of the input, elements of the output) per tensor of `target` (all inputs
+    that require grad, if None).
     """
     _check_grad_out("get_numerical_jacobian", grad_out)
     given = as_tuple(inputs)
@@ -204,7 +220,8 @@ def get_numerical_jacobian_wrt_specific_input(
 def get_analytical_jacobian(
     inputs: Any, output: Tensor, nondet_tol: float = 0.0, grad_out: float = 1.0
 ) -> tuple[tuple[Tensor, ...], bool, bool, bool]:
-    """The Jacobians of a real output by backward, whether backward repeats itself, and whether gradients fit in size and dtype.
+    """The Jacobians of a real output by backward, whether backward repeats itself, and whether
+    gradients fit in size and dtype.
 
     >>> import ndgrad
     >>> from ndgrad.autograd.gradcheck import get_analytical_jacobian
@@ -239,6 +256,6 @@ def _refuse_complex(name: str, outputs: Sequence[Any]) -> None:
 
 
 __all__ = [
-    "GradcheckError", "get_analytical_jacobian", "get_numerical_jacobian", "get_numerical_jacobian_wrt_specific_input", "gradcheck",
-    "gradgradcheck",
+    "GradcheckError", "get_analytical_jacobian", "get_numerical_jacobian", "get_numerical_jacobian_wrt_specific_input",
+    "gradcheck", "gradgradcheck",
 ]  # fmt: skip

@@ -40,7 +40,9 @@ def unit(t: Any, element: int, value: complex) -> Any:
     return like(t, values)
 
 
-def pull(outputs: Sequence[Any], inputs: Sequence[Any], cotangents: Sequence[Any], create_graph: bool = False) -> tuple[Any, ...]:
+def pull(
+    outputs: Sequence[Any], inputs: Sequence[Any], cotangents: Sequence[Any], create_graph: bool = False
+) -> tuple[Any, ...]:
     """Gradients of the inputs; None where no path leads."""
     found: tuple[Any, ...] = grad(
         list(outputs), list(inputs), list(cotangents), retain_graph=True, create_graph=create_graph, allow_unused=True
@@ -85,12 +87,18 @@ def push(func: Callable[..., Any], args: Sequence[Any], tangents: dict[int, Any]
     with forward_ad.dual_level() as level:
         duals = [forward_ad.make_dual(a, tangents[i], level=level) if i in tangents else a for i, a in enumerate(args)]
         outputs = as_tuple(func(*duals))
-        pairs = [forward_ad.unpack_dual(cast(Any, o), level=level) if isinstance(o, Variable) else (o, None) for o in outputs]
+        pairs = [
+            forward_ad.unpack_dual(cast(Any, o), level=level) if isinstance(o, Variable) else (o, None) for o in outputs
+        ]
     return [p for p, _ in pairs], [t for _, t in pairs]
 
 
 def forward_jacobian(
-    func: Callable[..., Any], args: Sequence[Any], position: int, imaginary: bool = False, step: Callable[[], None] = lambda: None
+    func: Callable[..., Any],
+    args: Sequence[Any],
+    position: int,
+    imaginary: bool = False,
+    step: Callable[[], None] = lambda: None,
 ) -> list[Array | None]:
     """Per output, its derivatives along the real (or imaginary) parts of one argument's elements, as rows.
 

@@ -1,7 +1,8 @@
 """The checks that gradcheck runs on one function at one point, and what a failed one says.
 
-Complex numbers are checked as pairs of real ones: for each part of a complex output the gradient of reverse mode, for each part of
-a complex input the tangent of forward mode. So no convention can hide an error, and functions need not be holomorphic.
+Complex numbers are checked as pairs of real ones: for each part of a complex output the gradient of reverse
+mode, for each part of a complex input the tangent of forward mode. So no convention can hide an error, and
+functions need not be holomorphic.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ class Check:
         for number, o in enumerate(self.outputs):
             if not isinstance(o, Variable):
                 raise TypeError(
-                    f"gradcheck: output {number} of {name_of(func)} is {type(o).__name__}. Let the function return tensors alone."
+                    f"gradcheck: output {number} of {name_of(func)} is {type(o).__name__}. "
+                    "Let the function return tensors alone."
                 )
         self.differentiable = differentiable(self.outputs)
         self.random = np.random.default_rng(0)
@@ -94,23 +96,27 @@ class Check:
     def _check_inputs(self) -> None:
         if not self.positions:
             raise ValueError(
-                "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True. "
-                "Call requires_grad_() on the inputs to check."
+                "gradcheck expects at least one input tensor to require gradient, but none of them have "
+                "requires_grad=True. Call requires_grad_() on the inputs to check."
             )
         for i in self.positions:
             t = self.inputs[i]
             if np_dtype(t) not in (np.float64, np.complex128):
                 warnings.warn(
-                    f"gradcheck: {self.names[i]} requires gradient and is not a double precision floating point or complex, but "
-                    f"{np_dtype(t)}. Finite differences will likely be too rough. Convert it to double first.",
+                    (
+                        f"gradcheck: {self.names[i]} requires gradient and is not a double precision floating "
+                        f"point or complex, but {np_dtype(t)}. Finite differences will likely be too rough. "
+                        "Convert it to double first."
+                    ),
                     UserWarning,
                     stacklevel=4,
                 )
             strides = getattr(t._array, "strides", ())
             if any(s == 0 and n > 1 for s, n in zip(strides, t.shape, strict=True)) and math.prod(t.shape):
                 raise RuntimeError(
-                    f"gradcheck: {self.names[i]}, of shape {tuple(t.shape)}, has a dimension with stride 0, so several of its elements "
-                    "are one place in memory and cannot be moved one by one. Call .contiguous() on it before passing it to gradcheck."
+                    f"gradcheck: {self.names[i]}, of shape {tuple(t.shape)}, has a dimension with stride 0, "
+                    "so several of its elements are one place in memory and cannot be moved one by one. "
+                    "Call .contiguous() on it before passing it to gradcheck."
                 )
 
     def call(self) -> list[Array]:
@@ -126,9 +132,9 @@ class Check:
                 worst = max((float(np.abs(m).max()) for m in matrices if m.size), default=0.0)
                 if not worst <= self.atol:
                     raise GradcheckError(
-                        f"gradcheck: Numerical gradient for function expected to be zero: no output of {name_of(self.func)} requires "
-                        f"grad, yet output {number} changes with {self.names[i]} (slope {worst:.6g}). "
-                        "Look for a detach(), a no_grad() or an op without a derivative."
+                        "gradcheck: Numerical gradient for function expected to be zero: no output "
+                        f"of {name_of(self.func)} requires grad, yet output {number} changes with {self.names[i]} "
+                        f"(slope {worst:.6g}). Look for a detach(), a no_grad() or an op without a derivative."
                     )
 
     # ----- element by element -----
@@ -137,7 +143,10 @@ class Check:
         runs = sum(number_of_elements(t) for t in self.wanted) * (1 + forward)
         runs += sum(number_of_elements(self.outputs[o]) for o in self.differentiable) * backward
         with Progress(f"gradcheck {name_of(self.func)}", runs) as progress:
-            slopes = [numerical_jacobian(self.call, self.inputs[i], self.names[i], self.eps, progress.step) for i in self.positions]
+            slopes = [
+                numerical_jacobian(self.call, self.inputs[i], self.names[i], self.eps, progress.step)
+                for i in self.positions
+            ]
             if backward:
                 self._compare_reverse(slopes, nondet_tol, progress)
             if forward:
@@ -164,14 +173,20 @@ class Check:
                     numerical = slope[number].imaginary if imaginary else slope[number].real
                     assert numerical is not None
                     matrix = found[number]
-                    self.agree(np.zeros_like(numerical) if matrix is None else matrix, numerical, number, i, f"{part}forward mode")
+                    self.agree(
+                        np.zeros_like(numerical) if matrix is None else matrix,
+                        numerical,
+                        number,
+                        i,
+                        f"{part}forward mode",
+                    )
 
     def _repeatable(self, spread: float, nondet_tol: float, number: int) -> None:
         if not spread <= nondet_tol:
             raise GradcheckError(
-                f"gradcheck: Backward is not reentrant: the same backward of {self.describe_output(number)}, run twice, gave gradients "
-                f"that differ by {spread:.6g}, and nondet_tol is {nondet_tol:.6g}. Derivative and difference quotient agree. "
-                "If the differences are expected, pass a larger nondet_tol."
+                f"gradcheck: Backward is not reentrant: the same backward of {self.describe_output(number)}, "
+                f"run twice, gave gradients that differ by {spread:.6g}, and nondet_tol is {nondet_tol:.6g}. "
+                "Derivative and difference quotient agree. If the differences are expected, pass a larger nondet_tol."
             )
 
     # ----- one direction -----
@@ -214,10 +229,12 @@ class Check:
         try:
             self.compare_elements(not forward, forward, math.inf)
         except GradcheckError as error:
-            raise GradcheckError(f"gradcheck in fast mode failed along a random direction; element by element:\n{error}") from None
+            raise GradcheckError(
+                f"gradcheck in fast mode failed along a random direction; element by element:\n{error}"
+            ) from None
         raise GradcheckError(
-            f"gradcheck in fast mode: {mode} gives {got} for {self.describe_output(number)} along a random direction of "
-            f"{self.describe_input(i)}, and finite differences {want}; element by element they agree. "
+            f"gradcheck in fast mode: {mode} gives {got} for {self.describe_output(number)} along a random "
+            f"direction of {self.describe_input(i)}, and finite differences {want}; element by element they agree. "
             "Trust fast_mode=False, or loosen atol."
         )
 
@@ -230,8 +247,9 @@ class Check:
         for i, g in zip(self.positions, grads, strict=True):
             if g is not None and not _no_more_than_zero(host_array(g)):
                 raise GradcheckError(
-                    f"gradcheck: backward not multiplied by grad_output: zero gradients of the outputs gave a gradient of "
-                    f"{self.describe_input(i)} that is not zero. Multiply the formula of {self.ops()} by the gradient it is given."
+                    "gradcheck: backward not multiplied by grad_output: "
+                    f"zero gradients of the outputs gave a gradient of {self.describe_input(i)} that is not zero. "
+                    f"Multiply the formula of {self.ops()} by the gradient it is given."
                 )
 
     def dtypes(self) -> None:
@@ -240,20 +258,22 @@ class Check:
         for i, t, g in zip(self.positions, self.wanted, grads, strict=True):
             if g is not None and (np_dtype(g) != np_dtype(t) or tuple(g.shape) != tuple(t.shape)):
                 raise GradcheckError(
-                    f"gradcheck: the gradient of {self.describe_input(i)} has shape {tuple(g.shape)} and dtype {np_dtype(g)}. "
-                    f"It must have the input's, {np_dtype(t)}."
+                    f"gradcheck: the gradient of {self.describe_input(i)} has shape {tuple(g.shape)} and dtype "
+                    f"{np_dtype(g)}. It must have the input's, {np_dtype(t)}."
                 )
 
     def missing_gradients(self) -> None:
-        """A backward must cope with outputs that received no gradient (None): with all of them, and with all but one."""
+        """A backward must cope with outputs that received no gradient (None): with all of
+        them, and with all but one."""
         for number in self.differentiable:
             node = self.outputs[number]._node
             if isinstance(node, FunctionNode) and not node.materialize_grads:
                 found = self._tolerates_missing(functools.partial(node._run, *[None] * node.outputs))
                 if any(g is not None and not _no_more_than_zero(host_array(g)) for g in found):
                     raise GradcheckError(
-                        f"gradcheck: {node.name()} returned a gradient that is not zero though none of its outputs had one. Expected all "
-                        "input grads to be undefined or zero when all output grads are: return None or zeros where a gradient is None."
+                        f"gradcheck: {node.name()} returned a gradient that is not zero though none of its outputs "
+                        "had one. Expected all input grads to be undefined or zero when all output grads are: "
+                        "return None or zeros where a gradient is None."
                     )
         if len(self.differentiable) < 3:
             return  # each output alone has been differentiated already
@@ -267,8 +287,9 @@ class Check:
             return run()
         except RuntimeError as error:
             raise GradcheckError(
-                f"gradcheck: the backward of {self.ops()} raised when some outputs had no gradient: {error}. Expected backward function "
-                "to handle undefined output grads: check each for None, or leave set_materialize_grads(True) in force."
+                f"gradcheck: the backward of {self.ops()} raised when some outputs had no gradient: "
+                f"{error}. Expected backward function to handle undefined output grads: check each for None, "
+                "or leave set_materialize_grads(True) in force."
             ) from error
 
     def missing_tangents(self) -> None:
@@ -284,8 +305,9 @@ class Check:
                 a, b = (0.0 if t is None else host_array(t) for t in (without[number], filled[number]))
                 if not np.allclose(a, b, self.rtol, self.atol, equal_nan=True):
                     raise GradcheckError(
-                        f"gradcheck: forward mode gives {self.describe_output(number)} another tangent when inputs other than "
-                        f"{self.describe_input(i)} have a zero tangent instead of none. Treat a tangent of None as zeros."
+                        f"gradcheck: forward mode gives {self.describe_output(number)} another tangent when "
+                        f"inputs other than {self.describe_input(i)} have a zero tangent instead of none. "
+                        "Treat a tangent of None as zeros."
                     )
 
     # ----- batches -----
@@ -332,13 +354,19 @@ class Check:
                     "Write the jvp with ops that vmap knows, or pass check_batched_forward_grad=False."
                 ) from error
             for o, g in zip(used, got, strict=True):
-                self._same_batch(host_array(g), np.stack([host_array(row[o]) for row in rows]), o, i, "the batched tangent")
+                self._same_batch(
+                    host_array(g), np.stack([host_array(row[o]) for row in rows]), o, i, "the batched tangent"
+                )
 
     def _same_batch(self, got: Array, want: Array, number: int, i: int, what: str) -> None:
         if got.shape != want.shape or not np.allclose(got, want, self.rtol, self.atol, equal_nan=True):
             raise GradcheckError(
-                f"gradcheck: {what} of {self.describe_output(number)} with respect to {self.describe_input(i)} is not what a loop gives:\n"
-                f"batched:\n{got}\nloop:\n{want}"
+                f"gradcheck: {what} of {self.describe_output(number)} with respect to {self.describe_input(i)} "
+                "is not what a loop gives:\n"
+                "batched:\n"
+                f"{got}\n"
+                "loop:\n"
+                f"{want}"
             )
 
     # ----- telling what is wrong -----
@@ -357,11 +385,15 @@ class Check:
         raise GradcheckError(
             f"gradcheck: {mode}: Jacobian mismatch for output {number} with respect to input {i}: "
             f"{self.describe_output(number)}, {self.describe_input(i)}.\n"
-            f"At output index {at_output} and input index {at_input}: analytical {analytical[row, column]:.8g}, numerical "
-            f"{numerical[row, column]:.8g}, difference {gap[row, column]:.3g}, allowed {allowed[row, column]:.3g} "
-            f"({int(wrong.sum())} of {wrong.size} elements differ; this one most).\n"
-            f"numerical:\n{numerical}\nanalytical:\n{analytical}\n"
-            f"Check the derivative of {self.ops(number)}, or, if the function has a kink or a steep place here, move the input away."
+            f"At output index {at_output} and input index {at_input}: analytical {analytical[row, column]:.8g}, "
+            f"numerical {numerical[row, column]:.8g}, difference {gap[row, column]:.3g}, "
+            f"allowed {allowed[row, column]:.3g} ({int(wrong.sum())} of {wrong.size} elements differ; this one most).\n"
+            "numerical:\n"
+            f"{numerical}\n"
+            "analytical:\n"
+            f"{analytical}\n"
+            f"Check the derivative of {self.ops(number)}, or, if the function has a kink or a steep place "
+            "here, move the input away."
         )
 
     def describe_output(self, number: int) -> str:

@@ -1,8 +1,8 @@
 """Derivatives by finite differences: what gradients are checked against.
 
-Elements are moved where they lie and put back, so that a function that finds its input by another road (a closure, a view)
-sees the change too. Complex numbers count as pairs of real ones, whose two derivatives are kept apart: what the conventions of
-forward and reverse mode make of them is decided by those who compare.
+Elements are moved where they lie and put back, so that a function that finds its input by another road (a closure, a
+view) sees the change too. Complex numbers count as pairs of real ones, whose two derivatives are kept apart: what the
+conventions of forward and reverse mode make of them is decided by those who compare.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ Array = np.ndarray[Any, Any]
 class Slopes(NamedTuple):
     """The derivatives of one output along the real parts of one input's elements, and along the imaginary parts.
 
-    Each has shape (elements of the input, elements of the output) and is complex if the output is; `imaginary` is None for a
-    real input.
+    Each has shape (elements of the input, elements of the output) and is complex if the output is; `imaginary`
+    is None for a real input.
     """
 
     real: Array
     imaginary: Array | None
 
     def of_output_part(self, imaginary: bool) -> Array:
-        """For the real (or imaginary) part of the output, the gradient in the convention of reverse mode: d/dx + i d/dy."""
+        """For the real (or imaginary) part of the output, the gradient in the convention of
+        reverse mode: d/dx + i d/dy."""
         part = np.imag if imaginary else np.real
         return np.asarray(part(self.real) if self.imaginary is None else part(self.real) + 1j * part(self.imaginary))
 
@@ -46,7 +47,8 @@ def host_array(t: Any) -> Array:
 
 
 def values_of(outputs: Sequence[Any]) -> list[Array]:
-    """The values of outputs, apart from memory that may be about to change; no integers, whose differences would wrap around."""
+    """The values of outputs, apart from memory that may be about to change; no integers, whose
+    differences would wrap around."""
     arrays = [host_array(o) for o in outputs]
     return [a if is_inexact(a.dtype) else a.astype(np.float64) for a in arrays]
 
@@ -57,8 +59,8 @@ def memory_of(t: Any, name: str) -> Any:
     array = t._array
     if not getattr(array.flags, "writeable", True):
         raise RuntimeError(
-            f"gradcheck: {name}, of shape {tuple(t.shape)}, lies in read-only memory, and finite differences move its elements in "
-            "place. Pass a clone() of it."
+            f"gradcheck: {name}, of shape {tuple(t.shape)}, lies in read-only memory, and finite differences move its "
+            "elements in place. Pass a clone() of it."
         )
     return array
 
@@ -80,7 +82,8 @@ def _moved_element(array: Any, index: tuple[int, ...]) -> Iterator[Callable[[com
 def numerical_jacobian(
     call: Callable[[], list[Array]], t: Any, name: str, eps: float, step: Callable[[], None] = lambda: None
 ) -> list[Slopes]:
-    """Per output of `call`, its slopes along every element of tensor `t`. `call` reads the memory of `t` and returns copies."""
+    """Per output of `call`, its slopes along every element of tensor `t`. `call` reads the memory of
+    `t` and returns copies."""
     array = memory_of(t, name)
     is_complex = np_dtype(t).kind == "c"
     rows: list[list[list[Array]]] = []  # [real, imaginary][element][output]
@@ -103,7 +106,9 @@ def numerical_jacobian(
     return [Slopes(stacks[0][o], stacks[1][o] if is_complex else None) for o in range(count)]
 
 
-def numerical_directional(call: Callable[[], list[Array]], t: Any, name: str, direction: Array, eps: float) -> list[Array]:
+def numerical_directional(
+    call: Callable[[], list[Array]], t: Any, name: str, direction: Array, eps: float
+) -> list[Array]:
     """The derivative of each output of `call` when tensor `t` moves along `direction`."""
     array = memory_of(t, name)
     before = array.copy()

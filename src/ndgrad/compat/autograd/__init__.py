@@ -3,8 +3,9 @@
     import ndgrad.compat.autograd.numpy as np
     from ndgrad.compat.autograd import grad
 
-Functions take and return what they did: floats, ndarrays and nested lists, tuples and dicts of them. Inside a function that is being
-differentiated, values are Arrays. Submodules have HIPS autograd's names: `numpy`, `scipy`, `extend`, `builtins`, `misc`, `test_util`.
+Functions take and return what they did: floats, ndarrays and nested lists, tuples and dicts of them. Inside a function
+that is being differentiated, values are Arrays. Submodules have HIPS autograd's names: `numpy`, `scipy`, `extend`,
+`builtins`, `misc`, `test_util`.
 """
 
 from __future__ import annotations
@@ -45,9 +46,11 @@ _SUBMODULES = frozenset("builtins differential_operators extend misc numpy scipy
 _BUILTINS = frozenset("dict isinstance list tuple type".split())
 
 __all__ = [
-    "checkpoint", "deriv", "egrad", "elementwise_grad", "grad", "grad_and_aux", "grad_named", "hessian", "hessian_tensor_product",
-    "hessian_vector_product", "holomorphic_grad", "jacobian", "make_ggnvp", "make_hvp", "make_jvp", "make_jvp_reversemode", "make_vjp",
-    "multigrad_dict", "primitive", "tensor_jacobian_product", "value_and_grad", "vector_jacobian_product", *sorted(_BUILTINS),
+    "checkpoint", "deriv", "egrad", "elementwise_grad", "grad", "grad_and_aux", "grad_named", "hessian",
+    "hessian_tensor_product", "hessian_vector_product", "holomorphic_grad", "jacobian", "make_ggnvp", "make_hvp",
+    "make_jvp", "make_jvp_reversemode", "make_vjp",
+    "multigrad_dict", "primitive", "tensor_jacobian_product", "value_and_grad", "vector_jacobian_product",
+    *sorted(_BUILTINS),
 ]  # fmt: skip
 
 

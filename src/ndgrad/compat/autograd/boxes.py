@@ -1,7 +1,7 @@
 """Between plain values and Arrays: what goes into a function that is differentiated, and what comes out.
 
-HIPS autograd puts values into boxes on the way in and takes them out on the way back. Here an Array is the box. A result is taken out
-when nothing hangs on it any more; inside an outer derivative it stays an Array.
+HIPS autograd puts values into boxes on the way in and takes them out on the way back. Here an Array is the box. A
+result is taken out when nothing hangs on it any more; inside an outer derivative it stays an Array.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def _boxed_leaf(value: Any) -> Any:
 
 def _undifferentiable(kind: type) -> TypeError:
     return TypeError(
-        f"Can't differentiate w.r.t. type {kind}. Pass floats, floating-point arrays, or nested lists, tuples and dicts of them (for an "
-        "int x, float(x))."
+        f"Can't differentiate w.r.t. type {kind}. Pass floats, floating-point arrays, or nested lists, "
+        "tuples and dicts of them (for an int x, float(x))."
     )
 
 
@@ -75,7 +75,9 @@ def value_of(x: Any) -> Any:
     if not isinstance(x, Variable):
         return x
     inner = x._array
-    return as_array(inner) if isinstance(inner, Variable) else np.asarray(inner)[()] if x.ndim == 0 else np.asarray(inner)
+    return (
+        as_array(inner) if isinstance(inner, Variable) else np.asarray(inner)[()] if x.ndim == 0 else np.asarray(inner)
+    )
 
 
 def conjugated(tree: Any) -> Any:
@@ -88,4 +90,5 @@ def conjugated(tree: Any) -> Any:
 
 def install() -> None:
     """`x._value`, by which HIPS autograd's programs look into a box."""
-    Array._value = property(value_of)  # type: ignore[attr-defined]  # HIPS autograd's attribute, added while this is in use
+    # HIPS autograd's attribute, added while this is in use
+    Array._value = property(value_of)  # type: ignore[attr-defined]

@@ -1,4 +1,5 @@
-"""Python's containers and questions, as HIPS autograd offers them: Arrays need no special containers, so most are Python's own."""
+"""Python's containers and questions, as HIPS autograd offers them: Arrays need no special containers, so
+most are Python's own."""
 
 from __future__ import annotations
 

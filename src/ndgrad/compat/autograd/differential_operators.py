@@ -1,7 +1,8 @@
 """grad, jacobian, hessian and their kin, with HIPS autograd's signatures and conventions.
 
-Each is a few lines over vjp and jvp of ndgrad.func. Two conventions differ from torch's: values come first out of `value_and_grad` and
-last out of `make_vjp`, and gradients of complex arguments are df/dx - i df/dy, so that `holomorphic_grad` is the derivative.
+Each is a few lines over vjp and jvp of ndgrad.func. Two conventions differ from torch's: values come first out of
+`value_and_grad` and last out of `make_vjp`, and gradients of complex arguments are df/dx - i df/dy, so that
+`holomorphic_grad` is the derivative.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ Function = Callable[..., Any]
 Argnum = int | Sequence[int]
 
 __all__ = [
-    "checkpoint", "deriv", "elementwise_grad", "grad", "grad_and_aux", "grad_named", "hessian", "hessian_tensor_product",
-    "hessian_vector_product", "holomorphic_grad", "jacobian", "make_ggnvp", "make_hvp", "make_jvp", "make_jvp_reversemode", "make_vjp",
-    "multigrad_dict", "tensor_jacobian_product", "value_and_grad", "vector_jacobian_product",
+    "checkpoint", "deriv", "elementwise_grad", "grad", "grad_and_aux", "grad_named", "hessian",
+    "hessian_tensor_product", "hessian_vector_product", "holomorphic_grad", "jacobian", "make_ggnvp", "make_hvp",
+    "make_jvp", "make_jvp_reversemode", "make_vjp", "multigrad_dict", "tensor_jacobian_product", "value_and_grad",
+    "vector_jacobian_product",
 ]  # fmt: skip
 
 
@@ -106,12 +108,19 @@ def _cotangent(g: Any, t: Any) -> Any:
 def _check_scalar(value: Any) -> None:
     if not isinstance(value, Variable) or math.prod(value.shape) != 1 or np_dtype(value).kind == "c":
         raise TypeError(
-            "Grad only applies to real scalar-output functions. Try jacobian, elementwise_grad or holomorphic_grad. The function returned "
-            + (f"{np_dtype(value)} of shape {tuple(value.shape)}." if isinstance(value, Variable) else f"{type(value).__name__}.")
+            (
+                "Grad only applies to real scalar-output functions. Try jacobian, elementwise_grad or "
+                "holomorphic_grad. The function returned "
+            )
+            + (
+                f"{np_dtype(value)} of shape {tuple(value.shape)}."
+                if isinstance(value, Variable)
+                else f"{type(value).__name__}."
+            )
         )
 
 
-# ----- gradients -------------------------------------------------------------------------------------------------------------
+# ----- gradients ------------------------------------------------------------------------------------------------------
 
 
 def make_vjp(fun: Function, argnum: Argnum = 0) -> Function:
@@ -255,11 +264,12 @@ def multigrad_dict(fun: Function) -> Function:
     return gradfun
 
 
-# ----- Jacobians and Hessians --------------------------------------------------------------------------------------------------
+# ----- Jacobians and Hessians -----------------------------------------------------------------------------------------
 
 
 def jacobian(fun: Function, argnum: Argnum = 0) -> Function:
-    """The Jacobian, of shape `value.shape + argument.shape`; for an argument with structure, one Jacobian for each part.
+    """The Jacobian, of shape `value.shape + argument.shape`; for an argument with structure,
+    one Jacobian for each part.
 
     >>> import ndgrad.compat.autograd.numpy as np
     >>> from ndgrad.compat.autograd import jacobian
@@ -273,7 +283,9 @@ def jacobian(fun: Function, argnum: Argnum = 0) -> Function:
         pull = _Pullback(*_unary(fun, argnum, args, kwargs))
         value = pull.value
         if not isinstance(value, Variable):
-            raise TypeError(f"jacobian applies to functions that return one array, and this one returned {type(value).__name__}.")
+            raise TypeError(
+                f"jacobian applies to functions that return one array, and this one returned {type(value).__name__}."
+            )
         count = math.prod(value.shape)
         basis = as_array(np.eye(count, dtype=np_dtype(value)).reshape(count, *value.shape))
         if not pull.depends or not pull.batches or count < 2:
@@ -412,7 +424,8 @@ def _half_square(x: Any) -> Any:
 
 
 def make_ggnvp(f: Function, g: Function = _half_square, f_argnum: Argnum = 0) -> Function:
-    """A function that returns the generalised Gauss-Newton product of g(f(x)) at a point: J' H J v, with H the Hessian of g.
+    """A function that returns the generalised Gauss-Newton product of g(f(x)) at a point: J' H J
+    v, with H the Hessian of g.
 
     >>> from ndgrad.compat.autograd import make_ggnvp
     >>> float(make_ggnvp(lambda x: 3.0 * x)(2.0)(1.0))
@@ -428,7 +441,7 @@ def make_ggnvp(f: Function, g: Function = _half_square, f_argnum: Argnum = 0) ->
     return maker
 
 
-# ----- checkpoints -----------------------------------------------------------------------------------------------------------
+# ----- checkpoints ----------------------------------------------------------------------------------------------------
 
 
 def checkpoint(fun: Function) -> Function:

@@ -5,8 +5,8 @@
     defvjp(logsumexp, lambda ans, x: lambda g: g * np.exp(x - ans))
     defjvp(logsumexp, lambda g, ans, x: np.sum(g * np.exp(x - ans)))
 
-A primitive becomes an autograd Function, so it takes part in backward, in forward mode and in every transform. Rules get plain values where
-nothing hangs on these, and Arrays otherwise, so that they can be differentiated in their turn.
+A primitive becomes an autograd Function, so it takes part in backward, in forward mode and in every transform. Rules
+get plain values where nothing hangs on these, and Arrays otherwise, so that they can be differentiated in their turn.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from ndgrad.numpy.coercion import as_array
 from ndgrad.pytree import tree_flatten, tree_map, tree_unflatten
 
 __all__ = [
-    "VSpace", "def_linear", "defjvp", "defjvp_argnum", "defjvp_argnums", "defvjp", "defvjp_argnum", "defvjp_argnums", "notrace_primitive",
-    "primitive", "register_notrace", "vspace",
+    "VSpace", "def_linear", "defjvp", "defjvp_argnum", "defjvp_argnums", "defvjp", "defvjp_argnum", "defvjp_argnums",
+    "notrace_primitive", "primitive", "register_notrace", "vspace",
 ]  # fmt: skip
 
 #: (argnums, ans, args, kwargs) -> (g -> gradients); (argnums, tangents, ans, args, kwargs) -> tangent of ans
@@ -113,7 +113,9 @@ class _Primitive(Function):
 
     @staticmethod
     def forward(call: _Call, *leaves: Any) -> Any:
-        ans = call.primitive.fun(*tree_unflatten([*map(_plain_value, leaves)], call.spec), **tree_map(_plain_value, call.kwargs))
+        ans = call.primitive.fun(
+            *tree_unflatten([*map(_plain_value, leaves)], call.spec), **tree_map(_plain_value, call.kwargs)
+        )
         if isinstance(ans, (tuple, list, dict)):
             found, call.out_spec = tree_flatten(ans)
             return tuple(map(as_array, found))
@@ -168,7 +170,9 @@ class _Primitive(Function):
         made = call.primitive.jvp(tuple(argnums), [by_arg[n] for n in argnums], ans, args, call.kwargs)
         leaves = tree_flatten(made)[0]
         outputs = ctx.saved_tensors[ctx.count :]
-        out = tuple(as_array(t).astype(np_dtype(o), copy=False).reshape(o.shape) for t, o in zip(leaves, outputs, strict=True))
+        out = tuple(
+            as_array(t).astype(np_dtype(o), copy=False).reshape(o.shape) for t, o in zip(leaves, outputs, strict=True)
+        )
         return out if call.out_spec is not None else out[0]
 
     @staticmethod
@@ -176,7 +180,9 @@ class _Primitive(Function):
         """One sample after the other: nothing is known about the function."""
         results = []
         for k in range(info.batch_size):
-            sample = [t if d is None else t[(slice(None),) * d + (k,)] for t, d in zip(leaves, in_dims[1:], strict=True)]
+            sample = [
+                t if d is None else t[(slice(None),) * d + (k,)] for t, d in zip(leaves, in_dims[1:], strict=True)
+            ]
             made = _Primitive.apply(call, *sample)
             results.append(made if isinstance(made, tuple) else (made,))
         stacked = tuple(np.stack([r[n] for r in results]) for n in range(len(results[0])))
@@ -201,7 +207,7 @@ def _fitted(g: Any, leaf: Any) -> Any:
     return made.astype(dtype, copy=False)
 
 
-# ----- the functions that users call ---------------------------------------------------------------------------------------------
+# ----- the functions that users call ----------------------------------------------------------------------------------
 
 
 def primitive(function: Callable[..., Any]) -> Primitive:
@@ -246,8 +252,9 @@ def register_notrace(trace_type: Any, function: Primitive) -> None:
 def _own(function: Any) -> Primitive:
     if not isinstance(function, Primitive):
         raise TypeError(
-            f"rules can be given to functions made by @primitive, and {getattr(function, '__name__', function)!r} is a "
-            f"{type(function).__name__}. NumPy's and SciPy's own functions have rules: wrap the function in a primitive of your own."
+            f"rules can be given to functions made by @primitive, and {getattr(function, '__name__', function)!r} "
+            f"is a {type(function).__name__}. NumPy's and SciPy's own functions have rules: "
+            "wrap the function in a primitive of your own."
         )
     return function
 
@@ -306,7 +313,8 @@ def defvjp_argnum(fun: Any, vjpmaker: Rule) -> None:
 
 
 def defjvp(fun: Any, *jvpfuns: Any, argnums: Any = None) -> None:
-    """Give the forward rules: `jvpfun(g, ans, *args, **kwargs)`; "same" for a function linear in that argument; None for zero.
+    """Give the forward rules: `jvpfun(g, ans, *args, **kwargs)`; "same" for a function linear in
+    that argument; None for zero.
 
     >>> from ndgrad.compat.autograd import deriv
     >>> from ndgrad.compat.autograd.extend import defjvp, primitive
@@ -374,7 +382,7 @@ def def_linear(fun: Any) -> None:
     defjvp_argnum(fun, lambda n, g, ans, args, kwargs: fun(*args[:n], g, *args[n + 1 :], **kwargs))
 
 
-# ----- vector spaces -----------------------------------------------------------------------------------------------------------------
+# ----- vector spaces --------------------------------------------------------------------------------------------------
 
 
 #: Random directions come from here: the user's random numbers stay as they are.

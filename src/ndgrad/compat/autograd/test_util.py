@@ -44,7 +44,9 @@ def check_vjp(f: Callable[..., Any], x: Any) -> None:
     expected = into.inner_prod(out.covector(weights), derivative)
     found = into.inner_prod(along, into.covector(gradient))
     if not scalar_close(expected, found):
-        raise AssertionError(f"Derivative (VJP) check of {f} failed with arg {x}: by differences {expected}, by reverse mode {found}")
+        raise AssertionError(
+            f"Derivative (VJP) check of {f} failed with arg {x}: by differences {expected}, by reverse mode {found}"
+        )
 
 
 def check_jvp(f: Callable[..., Any], x: Any) -> None:
@@ -53,7 +55,9 @@ def check_jvp(f: Callable[..., Any], x: Any) -> None:
     expected, found = make_numerical_jvp(f, x)(along), make_jvp(f)(x)(along)[1]
     for a, b in zip(tree_flatten(expected)[0], tree_flatten(found)[0], strict=True):
         if not np.allclose(a, b, rtol=1e-5, atol=1e-5 * max(1.0, float(np.max(np.abs(a), initial=0.0)))):
-            raise AssertionError(f"Derivative (JVP) check of {f} failed with arg {x}: by differences {a}, by forward mode {b}")
+            raise AssertionError(
+                f"Derivative (JVP) check of {f} failed with arg {x}: by differences {a}, by forward mode {b}"
+            )
 
 
 def check_equivalent(x: Any, y: Any) -> None:
@@ -65,7 +69,9 @@ def check_equivalent(x: Any, y: Any) -> None:
         raise AssertionError(f"{x} and {y} differ")
 
 
-def check_grads(f: Callable[..., Any], argnum: Any = 0, *, modes: Sequence[str] = ("fwd", "rev"), order: int = 2) -> Callable[..., None]:
+def check_grads(
+    f: Callable[..., Any], argnum: Any = 0, *, modes: Sequence[str] = ("fwd", "rev"), order: int = 2
+) -> Callable[..., None]:
     """A function of the arguments of `f` that raises unless derivatives up to `order` agree with finite differences."""
 
     def check(*args: Any, **kwargs: Any) -> None:

@@ -6,7 +6,8 @@
     show(y)         an object that notebooks draw and terminals print
     draw(y, path)   a file, whose ending says which of them
 
-Needed for none of them is anything but Python. Where names are not given, tensors are called what the code that asks calls them.
+Needed for none of them is anything but Python. Where names are not given, tensors are called what the
+code that asks calls them.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ LARGEST = 300
 class GraphPicture:
     """A picture of a graph, taken when it was made: `str` is the text tree, and a notebook shows the SVG.
 
-    It holds text and numbers alone, no tensor and no node. `text`, `dot` and `svg` are its three forms, `save` writes one of them.
+    It holds text and numbers alone, no tensor and no node. `text`, `dot` and `svg` are its three forms,
+    `save` writes one of them.
     """
 
     def __init__(self, contents: Contents, limit: int | None) -> None:
@@ -57,8 +59,8 @@ class GraphPicture:
         forms = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".txt": "text", ".html": "_page"}
         if kind not in forms:
             raise ValueError(
-                f"a picture cannot be written to {os.fspath(path)!r}: its ending says no form. End it in {', '.join(forms)}; "
-                "for PNG or PDF, write .dot and run Graphviz's dot, or convert the .svg."
+                f"a picture cannot be written to {os.fspath(path)!r}: its ending says no form. "
+                f"End it in {', '.join(forms)}; for PNG or PDF, write .dot and run Graphviz's dot, or convert the .svg."
             )
         text = getattr(self, forms[kind])
         with open(path, "w", encoding="utf-8") as file:
@@ -92,9 +94,10 @@ def _picture(roots: Any, params: Any, frame: FrameType, limit: int | None) -> Gr
 def show(roots: Any, params: Any = None, *, limit: int | None = LARGEST) -> GraphPicture:
     """The graph behind tensors, as an object that a notebook draws and a terminal prints.
 
-    `roots` is a tensor, a gradient edge, a node, or a list or a dict (name -> tensor) of them. `params` gives names to leaves: a dict, a
-    module, or pairs such as `model.named_parameters()`; otherwise tensors are called what the caller's variables are called. A picture has
-    at most `limit` boxes: beyond that, parameters join the op that uses them, chains become one box, and the rest is cut off visibly.
+    `roots` is a tensor, a gradient edge, a node, or a list or a dict (name -> tensor) of them. `params` gives names to
+    leaves: a dict, a module, or pairs such as `model.named_parameters()`; otherwise tensors are called what the
+    caller's variables are called. A picture has at most `limit` boxes: beyond that, parameters join the op that uses
+    them, chains become one box, and the rest is cut off visibly.
 
     Under `ndgrad.autograd.debug()` ops remember the user's lines, and the picture shows them.
 

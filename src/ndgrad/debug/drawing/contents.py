@@ -1,8 +1,8 @@
 """What every picture of a graph says: one box per node, one arrow per edge, and the facts that stand in a box.
 
-Text, DOT and SVG are three ways to lay the same contents out. A leaf and its accumulator are one box. Looking changes nothing: no saved
-value is unpacked, no view's history is replayed that `grad_fn` would not replay, and nothing of the graph is held afterwards but by the
-picture itself, which is plain text and numbers.
+Text, DOT and SVG are three ways to lay the same contents out. A leaf and its accumulator are one box. Looking changes
+nothing: no saved value is unpacked, no view's history is replayed that `grad_fn` would not replay, and nothing of the
+graph is held afterwards but by the picture itself, which is plain text and numbers.
 """
 
 from __future__ import annotations
@@ -137,7 +137,10 @@ def _roots(roots: Any) -> Iterator[tuple[Node, int, str | None]]:
     elif isinstance(roots, (list, tuple)):
         pairs = [(None, root) for root in roots]
     else:
-        raise TypeError(f"a picture needs a tensor, a gradient edge, a node, or a list or dict of them, and got {type(roots).__name__}.")
+        raise TypeError(
+            "a picture needs a tensor, a gradient edge, a node, or a list or dict of them, "
+            f"and got {type(roots).__name__}."
+        )
     found = False
     for name, root in pairs:
         found = True
@@ -148,8 +151,9 @@ def _roots(roots: Any) -> Iterator[tuple[Node, int, str | None]]:
         elif isinstance(root, Variable):
             if not root.requires_grad:
                 raise RuntimeError(
-                    f"there is no graph behind a tensor of shape {tuple(root.shape)} that does not require grad. Draw a result of a "
-                    "computation with requires_grad_() leaves; ndgrad.autograd.explain(y, x) tells where a graph was cut."
+                    f"there is no graph behind a tensor of shape {tuple(root.shape)} that does not require grad. "
+                    "Draw a result of a computation with requires_grad_() leaves; ndgrad.autograd.explain(y, x) "
+                    "tells where a graph was cut."
                 )
             edge = get_gradient_edge(cast(Any, root))
             yield edge.node, edge.output_nr, name
@@ -198,14 +202,20 @@ def _box(node: Node, number: int, names: Names) -> Box:
         known = [k for k in getattr(node, "metadata_of_outputs", ()) if k is not None]
         shapes = list(dict.fromkeys(_shape(shape) for shape, _ in known))
         box.shape = (
-            f"{output_count(node)} x {shapes[0]}" if len(shapes) == 1 else ", ".join(shapes[:3]) + ("..." if len(shapes) > 3 else "")
+            f"{output_count(node)} x {shapes[0]}"
+            if len(shapes) == 1
+            else ", ".join(shapes[:3]) + ("..." if len(shapes) > 3 else "")
         )
         box.dtype = ", ".join(dict.fromkeys(_dtype(dtype) for _, dtype in known))
     box.saved = list(holdings(node))
     box.place = place_of(node)
     if node.extra is not None:
         extra = node.extra
-        box.hooks = len(extra.pre_hooks or ()) + len(extra.post_hooks or ()) + sum(len(h or ()) for h in extra.tensor_hooks.values())
+        box.hooks = (
+            len(extra.pre_hooks or ())
+            + len(extra.post_hooks or ())
+            + sum(len(h or ()) for h in extra.tensor_hooks.values())
+        )
     return box
 
 

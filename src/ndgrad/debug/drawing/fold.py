@@ -1,4 +1,5 @@
-"""Making a large graph small enough to look at: side branches into their consumers, chains into one box, the rest cut off visibly.
+"""Making a large graph small enough to look at: side branches into their consumers, chains into one box,
+the rest cut off visibly.
 
 Nothing vanishes: a box says how many nodes it stands for, and what is cut off is a box of its own.
 """
@@ -81,7 +82,12 @@ def _join_chains(boxes: list[Box]) -> list[Box]:
     consumers = _consumers(boxes)
 
     def is_link(box: Box) -> bool:
-        return not box.is_root and box.kind != "leaf" and len(consumers[box]) == 1 and sum(e is not None for e in box.inputs) == 1
+        return (
+            not box.is_root
+            and box.kind != "leaf"
+            and len(consumers[box]) == 1
+            and sum(e is not None for e in box.inputs) == 1
+        )
 
     gone: set[Box] = set()
     for box in boxes:
@@ -99,7 +105,9 @@ def _join_chains(boxes: list[Box]) -> list[Box]:
         box = chain[0]
         merged = Box(box.number, f"{sum(b.count for b in chain)} nodes", "fold", count=sum(b.count for b in chain))
         merged.shape, merged.dtype = box.shape, box.dtype
-        merged.contained = [f"{name} x {n}" if n > 1 else name for name, n in Counter(b.title for b in chain).most_common()]
+        merged.contained = [
+            f"{name} x {n}" if n > 1 else name for name, n in Counter(b.title for b in chain).most_common()
+        ]
         for link in chain:
             merged.saved += link.saved
             merged.names += link.names

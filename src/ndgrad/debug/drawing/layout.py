@@ -1,12 +1,14 @@
 """Where boxes go: a layered layout, as small as one can be and still readable.
 
-    layers      a box lies one above its deepest consumer (longest path from the outputs), so a parameter stands where it is used
+    layers      a box lies one above its deepest consumer (longest path from the outputs), so a parameter stands where
+                it is used
     order       within a layer, sweeps of barycentres; the order with the fewest crossings is kept
-    positions   each box as near as possible to the mean of its neighbours, in least squares, without overlapping in the given order
+    positions   each box as near as possible to the mean of its neighbours, in least squares, without overlapping in
+                the given order
 
-Edges over several layers get a bend in each, which takes part in all of this as a box without a body. The least-squares step is exact:
-with the gaps subtracted, "keep the order" becomes "do not decrease", and that is isotonic regression, which pooling neighbours solves in
-one pass.
+Edges over several layers get a bend in each, which takes part in all of this as a box without a body. The least-squares
+step is exact: with the gaps subtracted, "keep the order" becomes "do not decrease", and that is isotonic regression,
+which pooling neighbours solves in one pass.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ class Spot:
 
 @dataclass
 class Placed:
-    """A finished layout: spots of the boxes by box, the run of every edge from producer to consumer, and the size of it all."""
+    """A finished layout: spots of the boxes by box, the run of every edge from producer to consumer,
+    and the size of it all."""
 
     spots: dict[Any, Spot]
     runs: list[tuple[Any, Any, list[Spot]]]
@@ -48,7 +51,10 @@ class Placed:
 
 
 def place(
-    boxes: list[Any], edges: list[tuple[Any, Any]], sizes: dict[Any, tuple[float, float]], gap: tuple[float, float] = (22.0, 36.0)
+    boxes: list[Any],
+    edges: list[tuple[Any, Any]],
+    sizes: dict[Any, tuple[float, float]],
+    gap: tuple[float, float] = (22.0, 36.0),
 ) -> Placed:
     """Lay out boxes, given consumers before producers; `edges` are (producer, consumer) pairs."""
     spots = {box: Spot(*sizes[box], box=box) for box in boxes}
@@ -91,7 +97,7 @@ def place(
     return Placed(spots, runs, width, height - gap[1])
 
 
-# ----- order ---------------------------------------------------------------------------------------------------------------
+# ----- order ----------------------------------------------------------------------------------------------------------
 
 
 def _order(layers: list[list[Spot]]) -> None:
@@ -130,7 +136,7 @@ def _crossings(layers: list[list[Spot]]) -> int:
     return count
 
 
-# ----- positions -----------------------------------------------------------------------------------------------------------
+# ----- positions ------------------------------------------------------------------------------------------------------
 
 
 def _positions(layers: list[list[Spot]], gap: float) -> None:

@@ -1,4 +1,5 @@
-"""What the user calls the tensors of a graph: names that were given, and the variables of the code that asks for a picture."""
+"""What the user calls the tensors of a graph: names that were given, and the variables of the code
+that asks for a picture."""
 
 from __future__ import annotations
 
@@ -15,15 +16,16 @@ from ndgrad.autograd.variable import Variable
 _HIDDEN = "_"
 #: A container with more elements than this holds data, and nobody looks for names in it.
 _MANY = 1000
-#: References to a frame's dict of variables while nobody but the frame and `_locals` has it: theirs, and that of the call that counts.
+#: References to a frame's dict of variables while nobody but the frame and `_locals` has it: theirs, and
+#: that of the call that counts.
 _HELD_BY_FRAME = 3
 
 
 class Names:
     """Names of leaves by identity, and of results by their node.
 
-    `params` are names that were given: a dict, pairs such as `model.named_parameters()` makes, or a module. Names of a frame's variables
-    come second; a module among them lends its parameters' names.
+    `params` are names that were given: a dict, pairs such as `model.named_parameters()` makes, or a module. Names of a
+    frame's variables come second; a module among them lends its parameters' names.
     """
 
     def __init__(self, params: Any = None, frame: FrameType | None = None) -> None:
@@ -63,11 +65,16 @@ class Names:
 
 
 def _locals(frame: FrameType) -> dict[str, Any]:
-    """The variables of a frame. Before Python 3.13 a function's frame keeps the dict that it hands out, and with it every value in it,
-    until the function returns: a graph that was looked at once would live on. So it is emptied, unless somebody else has it too."""
+    """The variables of a frame. Before Python 3.13 a function's frame keeps the dict that it hands out, and with it
+    every value in it, until the function returns: a graph that was looked at once would live on. So it is emptied,
+    unless somebody else has it too."""
     variables = frame.f_locals
     found = dict(variables)
-    if isinstance(variables, dict) and frame.f_code.co_flags & CO_OPTIMIZED and sys.getrefcount(variables) <= _HELD_BY_FRAME:
+    if (
+        isinstance(variables, dict)
+        and frame.f_code.co_flags & CO_OPTIMIZED
+        and sys.getrefcount(variables) <= _HELD_BY_FRAME
+    ):
         variables.clear()
     return found
 

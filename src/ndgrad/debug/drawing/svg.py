@@ -1,8 +1,8 @@
 """A graph as an SVG picture, drawn without any other program or library.
 
-The text is in a fixed-width font, so its width is known without asking a browser. Results are at the bottom, as in a program; arrows go
-with the forward computation, and gradients flow against them. The picture brings its own paper and colours and no script, so that it looks
-the same in a notebook, a page and a file.
+The text is in a fixed-width font, so its width is known without asking a browser. Results are at the bottom, as in a
+program; arrows go with the forward computation, and gradients flow against them. The picture brings its own paper and
+colours and no script, so that it looks the same in a notebook, a page and a file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ COLOURS = {
     "fold": ("#eaeef2", "#6e7781"),
     "root": ("#dafbe1", "#4ac26b"),
 }
-_WORDS = {"leaf": "leaf", "function": "custom function", "write": "write into a part", "fold": "several nodes", "root": "result"}
+_WORDS = {
+    "leaf": "leaf", "function": "custom function", "write": "write into a part", "fold": "several nodes",
+    "root": "result",
+}  # fmt: skip
 
 _TITLE, _SMALL = 13.0, 11.0
 _PER_CHARACTER = 0.602  # width of a fixed-width font's characters, in parts of its size
@@ -91,8 +94,8 @@ def svg_text(contents: Contents) -> str:
     height = placed.height + 2 * _MARGIN + 2 * 20
     shift = (width - placed.width) / 2
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" '
-        'role="img">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" role="img">',
         f"<title>Backward graph: {escape(contents.caption)}</title>",
         f"<style>{_STYLE}</style>",
         f'<rect class="paper" width="{width:.0f}" height="{height:.0f}" rx="6"/>',
@@ -134,7 +137,9 @@ def _box(spot: Spot, lines: list[tuple[str, str]]) -> str:
     baseline = y + _PADDING
     for text, style in lines:
         baseline += _font(style)
-        parts.append(f'<text class="{style}" x="{spot.x:.1f}" y="{baseline - 2:.1f}" text-anchor="middle">{escape(text)}</text>')
+        parts.append(
+            f'<text class="{style}" x="{spot.x:.1f}" y="{baseline - 2:.1f}" text-anchor="middle">{escape(text)}</text>'
+        )
         baseline += 4
     return "".join([*parts, "</g>"])
 
@@ -147,7 +152,8 @@ def _tip(box: Box) -> str:
 
 
 def edge_labels(contents: Contents) -> dict[tuple[Box, Box], str]:
-    """What stands at the edge between producer and consumer: which outputs are used, and how often, where that is not once the first."""
+    """What stands at the edge between producer and consumer: which outputs are used, and how often, where that
+    is not once the first."""
     uses: dict[tuple[Box, Box], list[int]] = {}
     for box in contents.boxes:
         for entry in box.inputs:
@@ -164,7 +170,8 @@ def edge_labels(contents: Contents) -> dict[tuple[Box, Box], str]:
 
 
 def _edges(placed: Placed, labels: dict[tuple[Box, Box], str]) -> list[str]:
-    """Curves that leave and arrive vertically. Several at one side of a box have a place each, in the order in which they come."""
+    """Curves that leave and arrive vertically. Several at one side of a box have a place each, in the
+    order in which they come."""
     leaving = _ports([(run[0], run[1].x) for _, _, run in placed.runs])
     arriving = _ports([(run[-1], run[-2].x) for _, _, run in placed.runs])
     parts = []

@@ -1,8 +1,8 @@
 """A graph as text: the results first, what they were made of below.
 
-A node with one producer has it on the next line, in the same column; one with several has a branch for each. So the indentation counts
-branches and not depth, and a long chain stays a column. A node that several consumers share is printed once, at its first place, with a
-number that the others refer to.
+A node with one producer has it on the next line, in the same column; one with several has a branch for each. So the
+indentation counts branches and not depth, and a long chain stays a column. A node that several consumers share is
+printed once, at its first place, with a number that the others refer to.
 """
 
 from __future__ import annotations

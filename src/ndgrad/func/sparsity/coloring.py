@@ -1,10 +1,11 @@
 """Colouring: which columns of a sparse matrix can share one product.
 
-Two columns without a common row can be summed and told apart again afterwards, so a Jacobian costs as many products as a colouring
-of its columns has colours. A symmetric matrix is cheaper still: an entry can be read in its row or in its column, so
-a colour may meet a row twice as long as the mirrored place is clear. Both colourings are greedy, in an order that is tried both
-as it comes (right for banded matrices) and by falling degree (right for matrices with some dense rows), and both keep the colours
-in use at a vertex as the bits of one integer: a step costs a few operations on integers per entry, whatever the degrees.
+Two columns without a common row can be summed and told apart again afterwards, so a Jacobian costs as many products as
+a colouring of its columns has colours. A symmetric matrix is cheaper still: an entry can be read in its row or in its
+column, so a colour may meet a row twice as long as the mirrored place is clear. Both colourings are greedy, in an order
+that is tried both as it comes (right for banded matrices) and by falling degree (right for matrices with some dense
+rows), and both keep the colours in use at a vertex as the bits of one integer: a step costs a few operations on
+integers per entry, whatever the degrees.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def _lowest_free(taken: int) -> int:
     return (~taken & (taken + 1)).bit_length() - 1
 
 
-# ----- columns that have no row in common ---------------------------------------------------------------------------------------
+# ----- columns that have no row in common -----------------------------------------------------------------------------
 
 
 def color_columns(pattern: Pattern) -> Ids:
@@ -73,14 +74,16 @@ def _distance_two(rows_of: list[list[int]], order: Iterable[int], rows: int) -> 
     return colors
 
 
-# ----- star colouring of a symmetric pattern --------------------------------------------------------------------------------------
+# ----- star colouring of a symmetric pattern --------------------------------------------------------------------------
 
 
 def color_symmetric(pattern: Pattern) -> Ids:
-    """A star colouring: a colour per column, such that every entry of a symmetric matrix can be read in its row or in its column.
+    """A star colouring: a colour per column, such that every entry of a symmetric matrix can be read in
+    its row or in its column.
 
-    Vertices are columns, edges the entries off the diagonal. Neighbours differ in colour, and no path of four vertices has only two
-    colours: then the vertices of any two colours form stars, and an edge is read at the end that is no centre.
+    Vertices are columns, edges the entries off the diagonal. Neighbours differ in colour, and no path of
+    four vertices has only two colours: then the vertices of any two colours form stars, and an edge is read
+    at the end that is no centre.
     """
     off_diagonal = pattern.rows != pattern.indices
     edges = _neighbours(pattern_of(pattern.rows[off_diagonal], pattern.indices[off_diagonal], pattern.shape))
@@ -96,9 +99,9 @@ def _star(edges: list[list[int]], order: Iterable[int]) -> Ids:
     """Greedy star colouring.
 
     Of a path a - b - c - d in two colours, the vertex v that is coloured last is an end or is inside.
-    An end, v - b - c - d: v must not take the colour of c if d has that of b, that is if b's colour occurs twice around c.
-    `blocked[b]` collects these colours.
-    Inside, a - v - c - d: if a and c have one colour (it occurs twice around v), v must not take a colour that occurs around c.
+    An end, v - b - c - d: v must not take the colour of c if d has that of b, that is if b's colour occurs twice around
+    c. `blocked[b]` collects these colours. Inside, a - v - c - d: if a and c have one colour (it occurs twice around
+    v), v must not take a colour that occurs around c.
     """
     n = len(edges)
     colors = [-1] * n
@@ -129,9 +132,11 @@ def _star(edges: list[list[int]], order: Iterable[int]) -> Ids:
 
 
 def readable(pattern: Pattern, colors: Ids) -> tuple[Ids, Ids]:
-    """Where each entry of a symmetric matrix stands in the compressed product (columns summed by colour): row and colour.
+    """Where each entry of a symmetric matrix stands in the compressed product (columns summed
+    by colour): row and colour.
 
-    The entry (i, j) stands in row i, unless another entry of that row has the colour of j; then it stands, mirrored, in row j.
+    The entry (i, j) stands in row i, unless another entry of that row has the colour of j; then it
+    stands, mirrored, in row j.
     """
     rows, columns = pattern.rows, pattern.indices
     count = int(colors.max(initial=0)) + 1

@@ -1,8 +1,8 @@
 """Rules of products: matmul and all contractions, convolution and its adjoints, attention, distances.
 
-A product of two arrays depends on a factor only where the other factor is not the constant zero, so the zeros of a constant
-matrix are the zeros of the pattern. Rows (or columns) with the same zeros are treated as one, which makes a product with a
-dense constant matrix one union per row, however many columns it has.
+A product of two arrays depends on a factor only where the other factor is not the constant zero, so the zeros of a
+constant matrix are the zeros of the pattern. Rows (or columns) with the same zeros are treated as one, which makes a
+product with a dense constant matrix one union per row, however many columns it has.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def product(x: Factor, y: Factor, sets: IndexSets) -> Ids:
 
 
 def _one_side(ids: Ids, there: Array, sets: IndexSets) -> Ids:
-    """For (batch, m, k) ids and (batch, k, n) truth values: element (i, j) is the union of the ids (i, k) over the k that are true in
-    column j."""
+    """For (batch, m, k) ids and (batch, k, n) truth values: element (i, j) is the union of the ids (i, k) over the k
+    that are true in column j."""
     batch, m, _ = ids.shape
     n = there.shape[2]
     if not ids.any():
@@ -72,7 +72,7 @@ def _one_side(ids: Ids, there: Array, sets: IndexSets) -> Ids:
     return out
 
 
-# ----- matmul and contractions --------------------------------------------------------------------------------------------------
+# ----- matmul and contractions ----------------------------------------------------------------------------------------
 
 
 def matmul(x: Factor, y: Factor, sets: IndexSets) -> Ids:
@@ -101,8 +101,12 @@ def contract(x: Factor, y: Factor, subscripts: str, sets: IndexSets) -> Ids:
     def size(names: list[str]) -> int:
         return math.prod(sizes[s] for s in names)
 
-    a = x.transpose(*(xs.index(s) for s in (*shared, *x_own, *contracted))).reshape(size(shared), size(x_own), size(contracted))
-    b = y.transpose(*(ys.index(s) for s in (*shared, *contracted, *y_own))).reshape(size(shared), size(contracted), size(y_own))
+    a = x.transpose(*(xs.index(s) for s in (*shared, *x_own, *contracted))).reshape(
+        size(shared), size(x_own), size(contracted)
+    )
+    b = y.transpose(*(ys.index(s) for s in (*shared, *contracted, *y_own))).reshape(
+        size(shared), size(contracted), size(y_own)
+    )
     made = (*shared, *x_own, *y_own)
     return product(a, b, sets).reshape([sizes[s] for s in made]).transpose([made.index(s) for s in out])
 
@@ -117,7 +121,9 @@ def _contract(call: Call) -> Any:
     return contract(Factor.of(call["x"]), Factor.of(call["y"]), call.settings["subscripts"], call.sets)
 
 
-_SUBSCRIPTS = {"addmm": "ij,jk->ik", "addmv": "ij,j->i", "addr": "i,j->ij", "baddbmm": "bij,bjk->bik", "addbmm": "bij,bjk->ik"}
+_SUBSCRIPTS = {
+    "addmm": "ij,jk->ik", "addmv": "ij,j->i", "addr": "i,j->ij", "baddbmm": "bij,bjk->bik", "addbmm": "bij,bjk->ik",
+}  # fmt: skip
 
 
 @rule(*_SUBSCRIPTS)
@@ -136,11 +142,12 @@ def _linear(call: Call) -> Any:
     return made if call["b"].value is None else call.sets.union(made, call["b"].ids)
 
 
-# ----- convolution ----------------------------------------------------------------------------------------------------------------
+# ----- convolution ----------------------------------------------------------------------------------------------------
 
 
 class _Geometry:
-    """A convolution as products: the patches of the input, one row each, times the weights. Groups are a batch of products."""
+    """A convolution as products: the patches of the input, one row each, times the weights. Groups
+    are a batch of products."""
 
     def __init__(self, call: Call, x_shape: Any, w_shape: Any, positions: tuple[int, ...]) -> None:
         stride, padding, dilation = (call.settings[k] for k in ("stride", "padding", "dilation"))
@@ -157,7 +164,9 @@ class _Geometry:
         count, taps = self.reads.shape
 
         def read(array: Array) -> Array:
-            with_outside = np.concatenate([array, np.zeros((*array.shape[:-1], 1), array.dtype)], axis=-1)[..., self.reads]
+            with_outside = np.concatenate([array, np.zeros((*array.shape[:-1], 1), array.dtype)], axis=-1)[
+                ..., self.reads
+            ]
             return with_outside.transpose(1, 0, 3, 2, 4).reshape(self.groups, self.n * count, self.each * taps)
 
         return Factor(read(flat.ids), read(flat.there))
@@ -203,19 +212,22 @@ def _convolution_weight(call: Call) -> Any:
     return product(results, g.patches(Factor.of(call["x"])), call.sets).reshape(call.out_shape)
 
 
-# ----- attention and distances --------------------------------------------------------------------------------------------------------
+# ----- attention and distances ----------------------------------------------------------------------------------------
 
 
 @rule("attention", "attention_weights")
 def _attention(call: Call) -> Any:
-    """Row i of the weights depends on query i, on all keys and on its row of the mask; the result, on the columns of the values too."""
+    """Row i of the weights depends on query i, on all keys and on its row of the mask; the result, on the
+    columns of the values too."""
     sets, q, k, mask = call.sets, call["q"], call["k"], call["mask"]
     last = q.ids.ndim - 1
     total = sets.union_along(q.ids, (last,), keepdim=True)
     try:
         total = sets.union(total, sets.union_along(k.ids, (k.ids.ndim - 2, k.ids.ndim - 1), keepdim=True))
         if mask.depends:
-            total = sets.union(total, sets.union_along(np.atleast_2d(mask.ids), (max(mask.ids.ndim, 2) - 1,), keepdim=True))
+            total = sets.union(
+                total, sets.union_along(np.atleast_2d(mask.ids), (max(mask.ids.ndim, 2) - 1,), keepdim=True)
+            )
         if call.op.name == "attention":
             total = sets.union(total, sets.union_along(call["v"].ids, (call["v"].ids.ndim - 2,), keepdim=True))
         return np.broadcast_to(total, call.out_shape)

@@ -1,8 +1,9 @@
 """Rules of ops that move elements about: gathers, scatters, joins, windows.
 
-A gather takes each element of its result from one place, so it is run on ids as it stands. A scatter that adds is the transpose of
-a gather: that gather, run on the numbers of the result's places, says where each element goes. An index or a mask that depends on the
-inputs may point anywhere: then the result is blurred along the indexed dimension, or altogether.
+A gather takes each element of its result from one place, so it is run on ids as it stands. A scatter that adds is
+the transpose of a gather: that gather, run on the numbers of the result's places, says where each element goes. An
+index or a mask that depends on the inputs may point anywhere: then the result is blurred along the indexed
+dimension, or altogether.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from ndgrad.func.sparsity.sets import CONSTANT, DISCRETE, Ids
 from ndgrad.ops.table import table
 from ndgrad.ops.window import _Layout
 
-# ----- one source per element ------------------------------------------------------------------------------------------------
+# ----- one source per element -----------------------------------------------------------------------------------------
 
 
 @rule(
-    "unsafe_view", "clone_ordered", "embed", "select_backward", "slice_backward", "diagonal_backward", "diag_embed", "tril", "triu",
-    "flip", "rot90", "roll", "repeat", "repeat_interleave", "im2col", "pairs", "from_pairs",
+    "unsafe_view", "clone_ordered", "embed", "select_backward", "slice_backward", "diagonal_backward", "diag_embed",
+    "tril", "triu", "flip", "rot90", "roll", "repeat", "repeat_interleave", "im2col", "pairs", "from_pairs",
     "cat", "stack", "block_diag", "slice_scatter",
-    "index", "rows", "index_select", "index_copy", "index_fill", "embedding", "gather", "take", "scatter", "masked_select",
-    "masked_select_backward", "exchange_rows", "take_pooled", "pick_along",
+    "index", "rows", "index_select", "index_copy", "index_fill", "embedding", "gather", "take", "scatter",
+    "masked_select", "masked_select_backward", "exchange_rows", "take_pooled", "pick_along",
 )  # fmt: skip
 def moved(call: Call) -> Any:
     """Run the op on ids."""
@@ -52,7 +53,11 @@ def blurred(call: Call) -> Any:
     dim = call.settings.get("dim", 0 if call.op.name == "rows" and call["index"].value.ndim == 1 else None)
     out = call.out_shape
     for o in call.data:
-        same = dim is not None and o.ids.ndim == len(out) and all(n in (1, m) for d, (n, m) in enumerate(zip(o.shape, out)) if d != dim)
+        same = (
+            dim is not None
+            and o.ids.ndim == len(out)
+            and all(n in (1, m) for d, (n, m) in enumerate(zip(o.shape, out)) if d != dim)
+        )
         if o.depends and not same:
             return everything(call)
     total = np.full(out, DISCRETE)
@@ -62,7 +67,7 @@ def blurred(call: Call) -> Any:
     return np.broadcast_to(total, out)
 
 
-# ----- scatters that add -------------------------------------------------------------------------------------------------------
+# ----- scatters that add ----------------------------------------------------------------------------------------------
 
 
 def _numbers(shape: tuple[int, ...]) -> Ids:
@@ -171,14 +176,19 @@ def _strided(call: Call) -> Any:
     rows = ids.reshape(-1, len(to)) if len(to) else ids.reshape(0, 0)
     places = np.arange(len(rows))[:, None] * layout.length + to
     memory = call.sets.union_at(places.ravel(), rows.ravel(), len(rows) * layout.length)
-    return memory.reshape(len(rows), layout.length)[:, back].reshape(call.out_shape) if len(to) else np.zeros(call.out_shape, np.int64)
+    return (
+        memory.reshape(len(rows), layout.length)[:, back].reshape(call.out_shape)
+        if len(to)
+        else np.zeros(call.out_shape, np.int64)
+    )
 
 
-# ----- windows -------------------------------------------------------------------------------------------------------------------
+# ----- windows --------------------------------------------------------------------------------------------------------
 
 
 def windows(axes: list[Ids], sizes: tuple[int, ...]) -> Ids:
-    """The places that each window reads, of shape (windows, reads), from those along each axis; -1 for places outside."""
+    """The places that each window reads, of shape (windows, reads), from those along each axis;
+    -1 for places outside."""
     total = np.zeros((1, 1), np.int64)
     for places, size in zip(axes, sizes, strict=True):
         outside = (total < 0)[:, None, :, None] | ((places < 0) | (places >= size))[None, :, None, :]
@@ -190,7 +200,8 @@ def windows(axes: list[Ids], sizes: tuple[int, ...]) -> Ids:
 def sliding(positions: tuple[int, ...], kernel: Any, stride: Any, padding: Any, dilation: Any) -> list[Ids]:
     """Per axis, the places that each window reads: shape (windows, taps)."""
     return [
-        np.arange(n)[:, None] * s - p + np.arange(k) * d for n, k, s, p, d in zip(positions, kernel, stride, padding, dilation, strict=True)
+        np.arange(n)[:, None] * s - p + np.arange(k) * d
+        for n, k, s, p, d in zip(positions, kernel, stride, padding, dilation, strict=True)
     ]
 
 

@@ -1,7 +1,7 @@
 """Sparse Jacobians and Hessians: as many products as the pattern has colours, and the entries read from them.
 
-Preparing costs one traced run of the function and a colouring; what comes out is an object that can be called at any point.
-Products are batched by vmap, in chunks that keep memory within bounds.
+Preparing costs one traced run of the function and a colouring; what comes out is an object that can be called at any
+point. Products are batched by vmap, in chunks that keep memory within bounds.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _MODES = ("auto", "forward", "reverse")
 
 
 class _Prepared:
-    """What Jacobians and Hessians have in common: the function, what it was prepared for, and the pattern with its colours."""
+    """What Jacobians and Hessians have in common: the function, what it was prepared for, and the
+    pattern with its colours."""
 
     _name = "sparse_jacobian"
     _pattern: Pattern
@@ -46,11 +47,15 @@ class _Prepared:
     #: The colour of each column (of each row, in reverse mode).
     colors: Ids
 
-    def __init__(self, func: Callable[..., Any], args: tuple[Any, ...], argnums: Argnums, format: str, chunk_size: int | None) -> None:
+    def __init__(
+        self, func: Callable[..., Any], args: tuple[Any, ...], argnums: Argnums, format: str, chunk_size: int | None
+    ) -> None:
         if format not in _FORMATS:
             raise ValueError(f"{self._name}: format is {format!r}. Choose one of {', '.join(map(repr, _FORMATS))}.")
         if chunk_size is not None and chunk_size <= 0:
-            raise ValueError(f"{self._name}: chunk_size is {chunk_size}. It must be positive, or None for a choice by size.")
+            raise ValueError(
+                f"{self._name}: chunk_size is {chunk_size}. It must be positive, or None for a choice by size."
+            )
         _scipy_sparse(self._name)
         self.func = func
         self.argnums = argnums
@@ -61,15 +66,15 @@ class _Prepared:
             self._check(t)
         if thread.levels and any(level_number(t) for t in self._inputs):
             raise RuntimeError(
-                f"{self._name}: the example belongs to an open transform (vmap, grad), where its values are not fixed. Prepare outside "
-                "of the transform, and use .values(...) inside."
+                f"{self._name}: the example belongs to an open transform (vmap, grad), where its values are not fixed. "
+                "Prepare outside of the transform, and use .values(...) inside."
             )
         self._shapes = [tuple(t.shape) for t in self._inputs]
         self._takes_short_way = True
         self._kept_seeds: tuple[Any, list[Array]] | None = None
         self._sizes = [math.prod(s) for s in self._shapes]
 
-    # ----- what the user sees ---------------------------------------------------------------------------------------------
+    # ----- what the user sees -----------------------------------------------------------------------------------------
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -98,19 +103,21 @@ class _Prepared:
             try:
                 return self._matrix(self._numbers(inputs, self._flat_function(args, kwargs)), self.format)
             except Exception:
-                # Whatever the short way does not know, or the function itself refuses, the general way does or says properly.
+                # Whatever the short way does not know, or the function itself refuses, the general
+                # way does or says properly.
                 self._takes_short_way = False
         found = self.values(*args, **kwargs)
         if thread.levels and level_number(found):
             raise RuntimeError(
-                f"{self._name}: inside a transform (vmap, grad) the matrix cannot be a SciPy one, which holds plain numbers. Use "
-                ".values(...), a tensor of its entries."
+                f"{self._name}: inside a transform (vmap, grad) the matrix cannot be a SciPy one, "
+                "which holds plain numbers. Use .values(...), a tensor of its entries."
             )
         array = innermost_array(found)
         return self._matrix(np.asarray(array if library_of(array) is np else array.get()), self.format)
 
     def values(self, *args: Any, **kwargs: Any) -> Any:
-        """The entries at a point as a tensor, in the order of `pattern.indices`: row by row. It can be differentiated further."""
+        """The entries at a point as a tensor, in the order of `pattern.indices`: row by row. It can be
+        differentiated further."""
         inputs = self._checked_inputs(args)
         if not self._pattern.nnz:
             like = inputs[0]
@@ -136,14 +143,15 @@ class _Prepared:
         rows, columns = self.shape
         return f"<{type(self).__name__} {rows} x {columns}, {self.nnz} entries in {self.products} products>"
 
-    # ----- the parts --------------------------------------------------------------------------------------------------------
+    # ----- the parts --------------------------------------------------------------------------------------------------
 
     def _checked_inputs(self, args: tuple[Any, ...]) -> list[Any]:
         inputs, spec = self._flatten(args)
         if spec != self._spec or [tuple(getattr(t, "shape", ())) for t in inputs] != self._shapes:
             raise ValueError(
-                f"{self._name}: it was prepared for arguments of shapes {self._shapes} in structure {self._spec}, and called with shapes "
-                f"{[tuple(getattr(t, 'shape', ())) for t in inputs]} in structure {spec}. Prepare it for these."
+                f"{self._name}: it was prepared for arguments of shapes {self._shapes} in structure {self._spec}, "
+                f"and called with shapes {[tuple(getattr(t, 'shape', ())) for t in inputs]} in structure "
+                f"{spec}. Prepare it for these."
             )
         for t in inputs:
             self._check(t)
@@ -155,11 +163,13 @@ class _Prepared:
     def _check(self, t: Any) -> None:
         if not isinstance(t, Variable):
             raise TypeError(
-                f"{self._name}: expected tensors to differentiate, and got {type(t).__name__}. Wrap it with ndgrad.as_tensor(...)."
+                f"{self._name}: expected tensors to differentiate, and got {type(t).__name__}. "
+                "Wrap it with ndgrad.as_tensor(...)."
             )
         if not is_inexact(np_dtype(t)):
             raise RuntimeError(
-                f"{self._name}: a tensor of dtype {np_dtype(t)} cannot be differentiated. Convert it to a floating dtype first."
+                f"{self._name}: a tensor of dtype {np_dtype(t)} cannot be differentiated. "
+                "Convert it to a floating dtype first."
             )
 
     def _flat_function(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[..., Any]:
@@ -186,7 +196,9 @@ class _Prepared:
         """
         rows = []
         for seeds in self._seeds(likes):
-            made = vmap(push)(*(wrap(t.face, library_of(innermost_array(t)).asarray(s)) for t, s in zip(likes, seeds, strict=True)))
+            made = vmap(push)(
+                *(wrap(t.face, library_of(innermost_array(t)).asarray(s)) for t, s in zip(likes, seeds, strict=True))
+            )
             rows.append(_joined([tensor_ops.reshape(t, shape=(t.shape[0], math.prod(t.shape[1:]))) for t in made], 1))
         return _joined(rows, 0)
 
@@ -219,7 +231,9 @@ class _Prepared:
 
     def _matrix(self, data: Any, format: str) -> Any:
         sparse = _scipy_sparse(self._name)
-        made = sparse.csr_array((data, self._pattern.indices.copy(), self._pattern.starts.copy()), shape=self._pattern.shape)
+        made = sparse.csr_array(
+            (data, self._pattern.indices.copy(), self._pattern.starts.copy()), shape=self._pattern.shape
+        )
         return made if format == "csr" else made.asformat(format)
 
 
@@ -236,7 +250,8 @@ def _scipy_sparse(name: str) -> Any:
         import scipy.sparse
     except ImportError as error:
         raise ImportError(
-            f"{name} returns SciPy's sparse matrices, and SciPy is not installed. Install it with pip install 'ndgrad[scipy]'."
+            f"{name} returns SciPy's sparse matrices, and SciPy is not installed. "
+            "Install it with pip install 'ndgrad[scipy]'."
         ) from error
     return scipy.sparse
 
@@ -245,12 +260,15 @@ def _given(name: str, pattern: Any, columns: int) -> Pattern:
     """A pattern from the user: whatever SciPy makes a sparse matrix of; its entries, not their values, count."""
     made = _scipy_sparse(name).coo_array(pattern)
     if len(made.shape) != 2 or made.shape[1] != columns:
-        raise ValueError(f"{name}: the pattern has shape {tuple(made.shape)}, and the inputs have {columns} elements: one column for each.")
+        raise ValueError(
+            f"{name}: the pattern has shape {tuple(made.shape)}, and the inputs have {columns} elements: "
+            "one column for each."
+        )
     rows, indices = made.coords
     return pattern_of(rows, indices, (int(made.shape[0]), columns))
 
 
-# ----- Jacobians ------------------------------------------------------------------------------------------------------------------
+# ----- Jacobians ------------------------------------------------------------------------------------------------------
 
 
 class SparseJacobian(_Prepared):
@@ -276,7 +294,9 @@ class SparseJacobian(_Prepared):
         super().__init__(func, args, argnums, format, chunk_size)
         if any(np_dtype(t).kind == "c" for t in self._inputs):
             if mode == "reverse":
-                raise ValueError("sparse_jacobian: mode='reverse' is for real inputs, and one is complex. Use mode='forward'.")
+                raise ValueError(
+                    "sparse_jacobian: mode='reverse' is for real inputs, and one is complex. Use mode='forward'."
+                )
             mode = "forward"
         if pattern is None:
             self._pattern = trace(self._flat_function(args, {}), self._inputs)
@@ -302,7 +322,9 @@ class SparseJacobian(_Prepared):
         if count != self.shape[0]:
             raise self._other_outputs(count)
         if any(np_dtype(o).kind == "c" for o in outputs):
-            raise ValueError("sparse_jacobian: mode='reverse' is for real outputs, and one is complex. Use mode='forward'.")
+            raise ValueError(
+                "sparse_jacobian: mode='reverse' is for real outputs, and one is complex. Use mode='forward'."
+            )
 
         def pull_all(*cotangents: Any) -> tuple[Any, ...]:
             return tuple(pull(tree_unflatten(list(cotangents), spec)))
@@ -316,15 +338,17 @@ class SparseJacobian(_Prepared):
 
     def _other_outputs(self, count: int) -> ValueError:
         return ValueError(
-            f"sparse_jacobian: the function returned {count} numbers, and {self.shape[0]} where it was prepared. Prepare it again for "
-            "arguments with which it does."
+            f"sparse_jacobian: the function returned {count} numbers, and {self.shape[0]} where it was prepared. "
+            "Prepare it again for arguments with which it does."
         )
 
 
 def _choose(pattern: Pattern, mode: str) -> tuple[str, Ids]:
     """The mode with fewer products; forward, which keeps no graph, where they are equal."""
     by_column = color_columns(pattern) if mode != "reverse" else None
-    if by_column is not None and (mode == "forward" or int(np.diff(pattern.transposed().starts).max(initial=0)) > by_column.max(initial=0)):
+    if by_column is not None and (
+        mode == "forward" or int(np.diff(pattern.transposed().starts).max(initial=0)) > by_column.max(initial=0)
+    ):
         return "forward", by_column  # as many rows meet in one column as there are colours: rows cannot do with fewer
     by_row = color_columns(pattern.transposed())
     if by_column is not None and by_column.max(initial=0) <= by_row.max(initial=0):
@@ -343,13 +367,13 @@ def sparse_jacobian(
 ) -> SparseJacobian:
     """Prepare the Jacobian of `func` for arguments like `args`: find where it can differ from zero, and colour it.
 
-    The result is called at any point and returns a SciPy sparse array. A banded Jacobian of any size costs as many products as
-    the band is wide. Rows are the elements of the outputs, columns those of the arguments that `argnums` names, in the order of
-    their structure.
+    The result is called at any point and returns a SciPy sparse array. A banded Jacobian of any size costs as many
+    products as the band is wide. Rows are the elements of the outputs, columns those of the arguments that `argnums`
+    names, in the order of their structure.
 
-    `mode` is "forward" (jvp), "reverse" (vjp) or "auto", which takes the one with fewer products. `format` is that of the result:
-    "csr", "csc" or "coo". `chunk_size` bounds how many products run together. `pattern` is a sparse matrix with an entry wherever
-    the Jacobian may differ from zero, if you know better than the trace.
+    `mode` is "forward" (jvp), "reverse" (vjp) or "auto", which takes the one with fewer products. `format` is that of
+    the result: "csr", "csc" or "coo". `chunk_size` bounds how many products run together. `pattern` is a sparse matrix
+    with an entry wherever the Jacobian may differ from zero, if you know better than the trace.
 
     >>> import ndgrad
     >>> second_difference = lambda x: x[2:] - 2 * x[1:-1] ** 3 + x[:-2]
@@ -362,7 +386,7 @@ def sparse_jacobian(
     return SparseJacobian(func, args, argnums, mode, format, chunk_size, pattern)
 
 
-# ----- Hessians -------------------------------------------------------------------------------------------------------------------
+# ----- Hessians -------------------------------------------------------------------------------------------------------
 
 
 class SparseHessian(_Prepared):
@@ -376,11 +400,19 @@ class SparseHessian(_Prepared):
     _name = "sparse_hessian"
 
     def __init__(
-        self, func: Callable[..., Any], args: tuple[Any, ...], argnums: Argnums, format: str, chunk_size: int | None, pattern: Any
+        self,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        argnums: Argnums,
+        format: str,
+        chunk_size: int | None,
+        pattern: Any,
     ) -> None:
         super().__init__(func, args, argnums, format, chunk_size)
         if any(np_dtype(t).kind == "c" for t in self._inputs):
-            raise ValueError("sparse_hessian: one of the inputs is complex. Differentiate with respect to real and imaginary parts.")
+            raise ValueError(
+                "sparse_hessian: one of the inputs is complex. Differentiate with respect to real and imaginary parts."
+            )
         if pattern is None:
             found = trace(self._gradient(self._flat_function(args, {})), self._inputs)
         else:
@@ -396,7 +428,8 @@ class SparseHessian(_Prepared):
             if not isinstance(out, Variable) or tuple(out.shape) != ():
                 what = f"a tensor of shape {tuple(out.shape)}" if isinstance(out, Variable) else type(out).__name__
                 raise RuntimeError(
-                    f"sparse_hessian: the function must return a scalar (0-d) tensor, and returned {what}. Reduce it, e.g. with .sum()."
+                    f"sparse_hessian: the function must return a scalar (0-d) tensor, and returned {what}. "
+                    "Reduce it, e.g. with .sum()."
                 )
             return out
 
@@ -423,11 +456,13 @@ def sparse_hessian(
     chunk_size: int | None = None,
     pattern: Any = None,
 ) -> SparseHessian:
-    """Prepare the Hessian of a scalar function for arguments like `args`: find where it can differ from zero, and colour it.
+    """Prepare the Hessian of a scalar function for arguments like `args`: find where it can differ
+    from zero, and colour it.
 
-    The result is called at any point and returns a SciPy sparse array, from one Hessian-vector product per colour of a star
-    colouring, which makes use of the symmetry. The pattern is that of the gradient's Jacobian: the index sets are propagated through
-    the ops of the backward pass too, so what is linear adds nothing. Arguments as for `sparse_jacobian`.
+    The result is called at any point and returns a SciPy sparse array, from one Hessian-vector product per colour
+    of a star colouring, which makes use of the symmetry. The pattern is that of the gradient's Jacobian: the
+    index sets are propagated through the ops of the backward pass too, so what is linear adds nothing. Arguments
+    as for `sparse_jacobian`.
 
     >>> import ndgrad
     >>> rosenbrock = lambda x: (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()

@@ -1,4 +1,5 @@
-"""Rules of ops that combine the elements of a line: reductions, running forms, and what mixes a whole line or a whole matrix."""
+"""Rules of ops that combine the elements of a line: reductions, running forms, and what mixes a whole
+line or a whole matrix."""
 
 from __future__ import annotations
 
@@ -15,12 +16,13 @@ def _dims(call: Call) -> tuple[int, ...]:
     return found if isinstance(found, tuple) else (found,)
 
 
-# ----- reductions -------------------------------------------------------------------------------------------------------------
+# ----- reductions -----------------------------------------------------------------------------------------------------
 
 
 @rule(
-    "sum", "mean", "nansum", "prod", "amax", "amin", "max_at", "min_at", "max", "min", "vector_norm", "logsumexp", "var", "std", "var_mean",
-    "std_mean", "median", "nanmedian", "mode", "kthvalue", "softmax", "log_softmax", "sort", "topk", "fft_c2c", "fft_r2c", "fft_c2r",
+    "sum", "mean", "nansum", "prod", "amax", "amin", "max_at", "min_at", "max", "min", "vector_norm", "logsumexp",
+    "var", "std", "var_mean", "std_mean", "median", "nanmedian", "mode", "kthvalue", "softmax", "log_softmax", "sort",
+    "topk", "fft_c2c", "fft_r2c", "fft_c2r",
 )  # fmt: skip
 def along_dims(call: Call) -> Any:
     """Every element of the result depends on the whole of its line: all of them, or the only one that is left."""
@@ -80,7 +82,7 @@ def _factors(call: Call) -> list[Operand]:
     return kept
 
 
-# ----- running forms ------------------------------------------------------------------------------------------------------------
+# ----- running forms --------------------------------------------------------------------------------------------------
 
 
 def running(ids: Ids, dim: int, reverse: bool, sets: IndexSets) -> Ids:
@@ -117,7 +119,7 @@ def _linear_recurrence(call: Call) -> Any:
     return np.moveaxis(out, 0, dim)
 
 
-# ----- normalisation ------------------------------------------------------------------------------------------------------------
+# ----- normalisation --------------------------------------------------------------------------------------------------
 
 
 @rule("native_layer_norm", "native_batch_norm", "rms_norm")
@@ -144,12 +146,12 @@ def _softmax_cross_entropy(call: Call) -> Any:
     return [_spread(sets.union_along(x.ids, _dims(call), keepdim=True), out.shape) for out in call.outs]
 
 
-# ----- matrices -----------------------------------------------------------------------------------------------------------------
+# ----- matrices -------------------------------------------------------------------------------------------------------
 
 
 @rule(
-    "det", "slogdet", "inv", "cofactor", "cofactor_push", "qr", "svd", "svdvals", "eigh", "eigvalsh", "eig", "cholesky", "lu_factor",
-    "matrix_exp", "spectral_gaps", "pinv",
+    "det", "slogdet", "inv", "cofactor", "cofactor_push", "qr", "svd", "svdvals", "eigh", "eigvalsh", "eig", "cholesky",
+    "lu_factor", "matrix_exp", "spectral_gaps", "pinv",
 )  # fmt: skip
 def _per_matrix(call: Call) -> Any:
     """Whatever is made of a matrix depends on the whole of it; leading dimensions are a batch."""
@@ -165,7 +167,8 @@ def _per_matrix(call: Call) -> Any:
 
 @rule("solve", "solve_triangular")
 def _solve(call: Call) -> Any:
-    """A column of the solution depends on the matrix and on its own column; in a triangular system, on what comes before it."""
+    """A column of the solution depends on the matrix and on its own column; in a triangular system,
+    on what comes before it."""
     sets, a, b = call.sets, call["a"], call["b"]
     vector = len(call.out_shape) < len(a.shape) or b.ids.ndim == 1
     columns = b.ids[..., None] if vector else b.ids

@@ -1,12 +1,12 @@
 """What an op makes of the sets of its arguments: the language of rules, and the rules that hold for whole kinds of ops.
 
-A rule gets a `Call` and returns, for every output, an array of ids. The one law is that a set may be too large and never too
-small, whatever the values of the inputs are. So a rule may look at the values of arguments that are constants of the program, and
-at no others; an op that nobody has written a rule for gets the rule of its kind, or `everything`, by which each element of the
-result depends on each element of the arguments.
+A rule gets a `Call` and returns, for every output, an array of ids. The one law is that a set may be too large and
+never too small, whatever the values of the inputs are. So a rule may look at the values of arguments that are constants
+of the program, and at no others; an op that nobody has written a rule for gets the rule of its kind, or `everything`,
+by which each element of the result depends on each element of the arguments.
 
-Rules that only move elements about run the op itself on ids and return floats (see Note [Ids as tangents] in ndgrad.func.sparsity.trace);
-rules that combine elements return integers, one set for the real and the imaginary part.
+Rules that only move elements about run the op itself on ids and return floats (see Note [Ids as tangents] in
+ndgrad.func.sparsity.trace); rules that combine elements return integers, one set for the real and the imaginary part.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ class Operand:
 class Call:
     """An op with its arguments and results, as a rule sees it."""
 
-    def __init__(self, op: Op, operands: Sequence[Operand], settings: dict[str, Any], outs: Sequence[Any], sets: IndexSets) -> None:
+    def __init__(
+        self, op: Op, operands: Sequence[Operand], settings: dict[str, Any], outs: Sequence[Any], sets: IndexSets
+    ) -> None:
         self.op = op
         self.operands = tuple(operands)
         self.settings = settings
@@ -113,7 +115,7 @@ def rule_for(op: Op) -> Rule:
     return everything
 
 
-# ----- whole kinds ---------------------------------------------------------------------------------------------------------
+# ----- whole kinds ----------------------------------------------------------------------------------------------------
 
 
 def everything(call: Call) -> Any:
@@ -164,7 +166,7 @@ def _independent(call: Call) -> Any:
     return np.zeros(call.out_shape, np.int64)
 
 
-# ----- elementwise ops that say more ------------------------------------------------------------------------------------------
+# ----- elementwise ops that say more ----------------------------------------------------------------------------------
 
 
 @rule("copysign", "nextafter")
@@ -183,7 +185,9 @@ def _heaviside(call: Call) -> Any:
 def _mul(call: Call) -> Any:
     """A factor that is the constant zero makes the product independent of the other."""
     x, y = call.operands
-    return call.sets.union(np.where(y.may_differ_from_zero, x.ids, CONSTANT), np.where(x.may_differ_from_zero, y.ids, CONSTANT))
+    return call.sets.union(
+        np.where(y.may_differ_from_zero, x.ids, CONSTANT), np.where(x.may_differ_from_zero, y.ids, CONSTANT)
+    )
 
 
 @rule("div")

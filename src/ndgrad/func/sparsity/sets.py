@@ -1,13 +1,13 @@
 """Sets of column numbers, thousands at a time: what a traced value depends on.
 
-Every element of a traced array names a set by a number, its id. Sets are never changed, so elements that depend on the same
-columns share one set, and moving elements about (views, gathers, writes) moves ids. Only where elements are combined are new
-sets made, all those of an op together in a few array operations; nothing is ever as large as the dense matrix unless the
-pattern itself is.
+Every element of a traced array names a set by a number, its id. Sets are never changed, so elements that depend on the
+same columns share one set, and moving elements about (views, gathers, writes) moves ids. Only where elements are
+combined are new sets made, all those of an op together in a few array operations; nothing is ever as large as the dense
+matrix unless the pattern itself is.
 
-Two ids are special. `CONSTANT` marks what does not depend on the inputs at all: its value may be used. `DISCRETE` marks what has
-no derivative and yet another value at another point (a comparison, an index, a detached value): its set is empty, but nothing
-may be concluded from its value.
+Two ids are special. `CONSTANT` marks what does not depend on the inputs at all: its value may be used. `DISCRETE` marks
+what has no derivative and yet another value at another point (a comparison, an index, a detached value): its set is
+empty, but nothing may be concluded from its value.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class IndexSets:
         self._members.append(members)
         return np.arange(first, first + len(lengths))
 
-    # ----- unions ------------------------------------------------------------------------------------------------------
+    # ----- unions -----------------------------------------------------------------------------------------------------
 
     def union(self, a: Ids, b: Ids) -> Ids:
         """The union of two sets per element, with broadcasting."""
@@ -142,10 +142,11 @@ class IndexSets:
             members = members[np.repeat(~full, lengths)]
         out[wanted[~full]] = self._append(lengths[~full], members)
 
-    # ----- reading ------------------------------------------------------------------------------------------------------
+    # ----- reading ----------------------------------------------------------------------------------------------------
 
     def members(self, ids: Ids) -> tuple[Ids, Ids]:
-        """The members of the sets, one after the other in rising order, and for each the position in `ids` of its set."""
+        """The members of the sets, one after the other in rising order, and for each the
+        position in `ids` of its set."""
         lengths = self._lengths.array[ids]
         owners = np.repeat(np.arange(len(ids)), lengths)
         offsets = np.arange(len(owners)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -153,7 +154,8 @@ class IndexSets:
 
 
 def distinct(keys: Ids) -> Ids:
-    """The different numbers among `keys`, which are its own, in rising order: numpy.unique, without its detour by hashing."""
+    """The different numbers among `keys`, which are its own, in rising order: numpy.unique, without
+    its detour by hashing."""
     keys.sort()
     return keys[np.concatenate([[True], keys[1:] != keys[:-1]])] if len(keys) else keys
 

@@ -1,14 +1,15 @@
 """Running a function once to see which of its results depend on which of its inputs.
 
 Note [Ids as tangents]
-Forward mode has a place for something that accompanies every element of a tensor: its tangent. A trace opens a dual level and puts
-the ids of sets there (see ndgrad.func.sparsity.sets). Views of a tensor are then views of its ids, a write into a buffer writes
-ids into the buffer's ids, and transforms inside the traced function (an inner grad, say) carry them through as they carry
-tangents, at no further cost in code; only ops combine ids by rules of their own. Ids are floats, exact to 2^53. Those of a complex
-tensor are complex: its real and imaginary part are elements of their own, so that real, imag and view_as_real are views too.
+Forward mode has a place for something that accompanies every element of a tensor: its tangent. A trace opens a dual
+level and puts the ids of sets there (see ndgrad.func.sparsity.sets). Views of a tensor are then views of its ids, a
+write into a buffer writes ids into the buffer's ids, and transforms inside the traced function (an inner grad, say)
+carry them through as they carry tangents, at no further cost in code; only ops combine ids by rules of their own. Ids
+are floats, exact to 2^53. Those of a complex tensor are complex: its real and imaginary part are elements of their own,
+so that real, imag and view_as_real are views too.
 
-The function runs at one point. Its Python code takes the way it takes there; what depends on values inside of ops (where, sort,
-gather by a computed index) is covered for all points.
+The function runs at one point. Its Python code takes the way it takes there; what depends on values inside of ops
+(where, sort, gather by a computed index) is covered for all points.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ from ndgrad.pytree import tree_flatten
 
 
 class Pattern(NamedTuple):
-    """Which entries of a matrix may differ from zero, in compressed rows: those of row i are indices[starts[i] : starts[i + 1]]."""
+    """Which entries of a matrix may differ from zero, in compressed rows: those of row i are
+    indices[starts[i] : starts[i + 1]]."""
 
     shape: tuple[int, int]
     starts: Ids
@@ -78,11 +80,15 @@ def pattern_of(rows: Ids, columns: Ids, shape: tuple[int, int]) -> Pattern:
 
 @section
 def trace(func: Callable[..., Any], inputs: Sequence[Any]) -> Pattern:
-    """The pattern of the Jacobian of func(*inputs): rows are elements of the resulting tensors, columns elements of the inputs."""
+    """The pattern of the Jacobian of func(*inputs): rows are elements of the resulting tensors, columns
+    elements of the inputs."""
     sizes = [math.prod(t.shape) for t in inputs]
     with _tracing(sum(sizes)) as (tracer, level):
         ids = np.split(tracer.sets.singletons(), np.cumsum(sizes)[:-1])
-        traced = [make_dual(t, tracer.carried(t, part.reshape(tuple(t.shape))), level=level) for t, part in zip(inputs, ids, strict=True)]
+        traced = [
+            make_dual(t, tracer.carried(t, part.reshape(tuple(t.shape))), level=level)
+            for t, part in zip(inputs, ids, strict=True)
+        ]
         return tracer.pattern(tree_flatten(func(*traced))[0])
 
 
@@ -103,7 +109,7 @@ class Tracer:
         self.level = level
         self.sets = sets
 
-    # ----- ops ---------------------------------------------------------------------------------------------------------
+    # ----- ops --------------------------------------------------------------------------------------------------------
 
     def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         if op.view or op.shares_storage:
@@ -118,7 +124,9 @@ class Tracer:
         self._attach(outs, made if isinstance(made, (list, tuple)) else [made], op.discrete_outputs)
         node = next((o._node for o in outs if o._node is not None), None)
         if node is not None:
-            save_tangents(node, op, tuple(tangent_of(a, level) for a in args), tuple(tangent_of(o, level) for o in outs), level)
+            save_tangents(
+                node, op, tuple(tangent_of(a, level) for a in args), tuple(tangent_of(o, level) for o in outs), level
+            )
         return out
 
     def _view(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
@@ -153,7 +161,7 @@ class Tracer:
                 ids = np.minimum(ids.real, DISCRETE)
             with_tangent(o, in_layout_of(o, self.carried(o, ids)), self.level)
 
-    # ----- ids as tensors ------------------------------------------------------------------------------------------------
+    # ----- ids as tensors ---------------------------------------------------------------------------------------------
 
     def carried(self, like: Any, ids: Array) -> Any:
         """Ids as the tangent of the tensor `like`."""
@@ -171,7 +179,8 @@ class Tracer:
 
     def _parts(self, a: Any) -> Array | None:
         tangent = tangent_of(a, self.level)
-        return None if tangent is None else np.asarray(innermost_array(tangent))  # always NumPy's, whatever holds the values
+        # always NumPy's, whatever holds the values
+        return None if tangent is None else np.asarray(innermost_array(tangent))
 
     def pattern(self, outputs: Sequence[Any]) -> Pattern:
         ids = [np.zeros(0, np.int64)]

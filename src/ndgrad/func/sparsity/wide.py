@@ -1,12 +1,12 @@
 """Several tangents at once on bare arrays: the short way to the products of a coloured matrix.
 
-A few products of a function of a thousand numbers are little work for the array library, so what they cost is what the transforms
-cost: two levels per op in vmap(jvp). Here one dual level carries all tangents of a tensor as one array with the products in front,
-and rules run on arrays, as in an ordinary backward pass.
+A few products of a function of a thousand numbers are little work for the array library, so what they cost is what the
+transforms cost: two levels per op in vmap(jvp). Here one dual level carries all tangents of a tensor as one array with
+the products in front, and rules run on arrays, as in an ordinary backward pass.
 
-This way is only for what it knows: elementwise ops, linear ops, products and selections on plain NumPy arrays. `Wide` is no tensor, so
-whatever else a program does with tangents (writing into buffers, custom functions, a graph of its own) fails here instead of
-going wrong, and the caller takes the general way, which does it all.
+This way is only for what it knows: elementwise ops, linear ops, products and selections on plain NumPy arrays. `Wide`
+is no tensor, so whatever else a program does with tangents (writing into buffers, custom functions, a graph of its own)
+fails here instead of going wrong, and the caller takes the general way, which does it all.
 """
 
 from __future__ import annotations
@@ -46,12 +46,18 @@ class Wide:
 
 def applies(inputs: list[Any]) -> bool:
     """Whether nothing but plain NumPy arrays is about."""
-    return not thread.levels and not thread.dual_levels and not thread.observers and all(type(t._array) is np.ndarray for t in inputs)
+    return (
+        not thread.levels
+        and not thread.dual_levels
+        and not thread.observers
+        and all(type(t._array) is np.ndarray for t in inputs)
+    )
 
 
 @section
 def push(func: Callable[..., Any], inputs: list[Any], seeds: list[Array]) -> list[Array]:
-    """The tangents of the results of func(*inputs), one after the other as rows, for tangents of the inputs in the same form."""
+    """The tangents of the results of func(*inputs), one after the other as rows, for tangents of the
+    inputs in the same form."""
     count = len(seeds[0])
     with dual_level() as level:
         interpreter = interpreters[level] = _Pushing(level, count)
@@ -70,7 +76,8 @@ def push(func: Callable[..., Any], inputs: list[Any], seeds: list[Array]) -> lis
 
 
 class _Plan:
-    """What is the same in every call of an op: its forward function, how its tangents are made, and what its rules name."""
+    """What is the same in every call of an op: its forward function, how its tangents are made,
+    and what its rules name."""
 
     def __init__(self, op: Op) -> None:
         self.op = op
@@ -78,7 +85,9 @@ class _Plan:
         self.no_tangent = op.jvp is NOT_DIFFERENTIABLE or op.shares_storage
         rules: Any = op.rules if op.jvp == "elementwise" else op.jvp
         self.elementwise = op.batch == "elementwise" and op.jvp != "linear" and isinstance(rules, Mapping)
-        self.rules = [self._rule(rules[name]) if name in rules else None for name in op.args] if self.elementwise else []
+        self.rules = (
+            [self._rule(rules[name]) if name in rules else None for name in op.args] if self.elementwise else []
+        )
         self.linear = op.jvp == "linear"
         self.by_factor = op.jvp == "multilinear" or op.name in _LINEAR_IN_FIRST
         self.batch = op.batch
@@ -90,7 +99,8 @@ class _Plan:
 
 
 def _place(op: Op, name: str) -> Any:
-    """Where a parameter of a rule is found in (t, out, ops, settings, *values): its position, or a function that finds it."""
+    """Where a parameter of a rule is found in (t, out, ops, settings, *values): its position, or a
+    function that finds it."""
     if name in _FIXED:
         return _FIXED.index(name)
     if name in op.settings:
@@ -169,8 +179,11 @@ class _Pushing:
             raise UnknownHere
         return self.carrying(face, out, made)
 
-    def _elementwise(self, plan: _Plan, values: list[Any], wide: list[Array | None], settings: dict[str, Any], out: Any) -> Any:
-        """The rule of each argument, with the products in front; everything else lines up behind them by broadcasting."""
+    def _elementwise(
+        self, plan: _Plan, values: list[Any], wide: list[Array | None], settings: dict[str, Any], out: Any
+    ) -> Any:
+        """The rule of each argument, with the products in front; everything else lines up
+        behind them by broadcasting."""
         rank, total = out.ndim + 1, None
         for found, w in zip(plan.rules, wide, strict=True):
             if w is None or found is None:
@@ -188,7 +201,9 @@ class _Pushing:
             if any(w is None for w in wide):
                 wanted = plan.op.differentiable_positions(len(values))
                 wide = [self._zeros(values[i]) if w is None and i in wanted else w for i, w in enumerate(wide)]
-            return self._batched(plan, [v if w is None else w for v, w in zip(values, wide, strict=True)], wide, settings)
+            return self._batched(
+                plan, [v if w is None else w for v, w in zip(values, wide, strict=True)], wide, settings
+            )
         if not plan.by_factor or (plan.op.jvp != "multilinear" and any(w is not None for w in wide[1:])):
             raise UnknownHere
         total = None
@@ -203,9 +218,18 @@ class _Pushing:
         """The op with the products as a batch in front of the arguments that have tangents."""
         rule = plan.batch
         if any(w is None for w in wide) and "batched" not in plan.batch_names:
-            args = [a if w is not None or not hasattr(a, "shape") else self._spread(a) for a, w in zip(args, wide, strict=True)]
+            args = [
+                a if w is not None or not hasattr(a, "shape") else self._spread(a)
+                for a, w in zip(args, wide, strict=True)
+            ]
         if callable(rule):
-            env = {**settings, **plan.op.bind(args), "ops": _OPS, "size": self.count, "batched": tuple([w is not None for w in wide])}
+            env = {
+                **settings,
+                **plan.op.bind(args),
+                "ops": _OPS,
+                "size": self.count,
+                "batched": tuple([w is not None for w in wide]),
+            }
             return rule(*[env[n] for n in plan.batch_names])
         if rule == "dims":
             settings = {k: _shift(v) if k in ("dim", "dims", "dim0", "dim1") else v for k, v in settings.items()}

@@ -3,7 +3,8 @@
 Ops with rules of their own are in ndgrad.ops; what is here reads arguments, checks them, and composes.
 """
 
-# ruff: noqa: F403, F405  # each file has its own __all__; the list below is literal for static tools, and a test compares
+# ruff: noqa: F403, F405
+# Each file has its own __all__; the list below is literal for static tools, and a test compares.
 
 from __future__ import annotations
 

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from ndgrad.ops.table import Op
 
 __all__ = [
-    "relu", "relu6", "elu", "selu", "celu", "leaky_relu", "prelu", "rrelu", "threshold", "hardtanh", "hardsigmoid", "hardswish",
-    "hardshrink", "softshrink", "tanhshrink", "sigmoid", "logsigmoid", "tanh", "softplus", "softsign", "silu", "mish", "gelu", "glu",
-    "relu_", "elu_", "selu_", "celu_", "leaky_relu_", "rrelu_", "threshold_", "hardtanh_",
-    "softmax", "log_softmax", "softmin", "gumbel_softmax",
+    "relu", "relu6", "elu", "selu", "celu", "leaky_relu", "prelu", "rrelu", "threshold", "hardtanh", "hardsigmoid",
+    "hardswish", "hardshrink", "softshrink", "tanhshrink", "sigmoid", "logsigmoid", "tanh", "softplus", "softsign",
+    "silu", "mish", "gelu", "glu", "relu_", "elu_", "selu_", "celu_", "leaky_relu_", "rrelu_", "threshold_",
+    "hardtanh_", "softmax", "log_softmax", "softmin", "gumbel_softmax",
 ]  # fmt: skip
 
 
@@ -74,8 +74,8 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     """
     if inplace and negative_slope < 0:
         raise RuntimeError(
-            f"leaky_relu: in place with negative_slope {negative_slope}, the sign of the input is lost, and with it the gradient. "
-            "Use inplace=False."
+            f"leaky_relu: in place with negative_slope {negative_slope}, the sign of the input is lost, "
+            "and with it the gradient. Use inplace=False."
         )
     return _apply(activation.leaky_relu, input, inplace, negative_slope=negative_slope)
 
@@ -89,15 +89,17 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """
     shape = tuple(weight.shape)
     if len(shape) > 1:
-        raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {len(shape)}. Flatten it.")
+        raise RuntimeError(
+            f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {len(shape)}. Flatten it."
+        )
     count = shape[0] if shape else 1
     if count != 1:
         ndim = len(input.shape)
         channels = input.shape[1] if ndim > 1 else 1
         if ndim == 0 or channels != count:
             raise RuntimeError(
-                f"prelu: Mismatch of parameter numbers and input channel size. Found parameter numbers = {count} and channel size = "
-                f"{channels} (input of shape {tuple(input.shape)}). Give one weight, or one per channel."
+                f"prelu: Mismatch of parameter numbers and input channel size. Found parameter numbers = {count} and "
+                f"channel size = {channels} (input of shape {tuple(input.shape)}). Give one weight, or one per channel."
             )
         weight = ops.reshape(weight, shape=(count, *(1,) * (ndim - 2)))
     elif shape:
@@ -105,7 +107,9 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     return ops.where(input > 0, input, weight * input)
 
 
-def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False) -> Tensor:
+def rrelu(
+    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
+) -> Tensor:
     """leaky_relu with a slope drawn for each element in training, and the mean slope otherwise.
 
     >>> import ndgrad
@@ -114,7 +118,8 @@ def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, trainin
     """
     if lower > upper:
         raise RuntimeError(
-            f"rrelu: Lower bound should be less than or equal to the upper bound, and they are {lower} and {upper}. Exchange them."
+            f"rrelu: Lower bound should be less than or equal to the upper bound, and they are {lower} and "
+            f"{upper}. Exchange them."
         )
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
@@ -315,11 +320,14 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     """
     shape = tuple(input.shape)
     if not shape:
-        raise RuntimeError("glu does not support scalars because halving size must be even. Give a tensor of at least one dimension.")
+        raise RuntimeError(
+            "glu does not support scalars because halving size must be even. Give a tensor of at least one dimension."
+        )
     dim = as_dim(dim, len(shape))
     if shape[dim] % 2:
         raise RuntimeError(
-            f"glu: Halving dimension must be even, but dimension {dim} is size {shape[dim]} (shape {shape}). Choose another dim."
+            f"glu: Halving dimension must be even, but dimension {dim} is size {shape[dim]} (shape {shape}). "
+            "Choose another dim."
         )
     half = shape[dim] // 2
     first = ops.slice(input, dim=dim, start=0, stop=half, step=1)
@@ -417,7 +425,10 @@ def _along(op: Op, name: str, input: Tensor, dim: int | None, dtype: Dtype, stac
     ndim = len(input.shape)
     if dim is None:
         warnings.warn(
-            f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
+            (
+                f"Implicit dimension choice for {name} has been deprecated. "
+                "Change the call to include dim=X as an argument."
+            ),
             stacklevel=stacklevel + 1,
         )
         dim = 0 if ndim in (0, 1, 3) else 1

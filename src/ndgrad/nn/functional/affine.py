@@ -25,7 +25,9 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         shape, w_shape = tuple(input.shape), tuple(weight.shape)
     except AttributeError:
         kinds = f"{type(input).__name__} and {type(weight).__name__}"
-        raise TypeError(f"linear(): input and weight must be tensors, and are {kinds}. Wrap them with ndgrad.as_tensor(...).") from None
+        raise TypeError(
+            f"linear(): input and weight must be tensors, and are {kinds}. Wrap them with ndgrad.as_tensor(...)."
+        ) from None
     if len(w_shape) not in (1, 2) or not shape or shape[-1] != w_shape[-1]:
         raise RuntimeError(
             f"linear: an input of shape {shape} and a weight of shape {w_shape} cannot be multiplied. "
@@ -36,7 +38,9 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         return out if bias is None else out + bias
     if bias is not None and tuple(bias.shape) != w_shape[:1]:
         if len(bias.shape) > 1 or (bias.shape and bias.shape[0] != 1):
-            raise RuntimeError(f"linear: a bias of shape {tuple(bias.shape)} for {w_shape[0]} outputs. Give one number per output.")
+            raise RuntimeError(
+                f"linear: a bias of shape {tuple(bias.shape)} for {w_shape[0]} outputs. Give one number per output."
+            )
         return linear_ops.linear.eager(input, weight, None) + bias
     return linear_ops.linear.eager(input, weight, bias)
 
@@ -54,11 +58,13 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     a, b, w = tuple(input1.shape), tuple(input2.shape), tuple(weight.shape)
     if len(w) != 3 or a[:-1] != b[:-1] or a[-1:] != w[1:2] or b[-1:] != w[2:]:
         raise RuntimeError(
-            f"bilinear: inputs of shapes {a} and {b} do not fit a weight of shape {w}. The weight is (outputs, last size of the first, "
-            "last size of the second), and the other sizes of the inputs agree."
+            f"bilinear: inputs of shapes {a} and {b} do not fit a weight of shape {w}. The weight is (outputs, "
+            "last size of the first, last size of the second), and the other sizes of the inputs agree."
         )
     if bias is not None and tuple(bias.shape) != w[:1]:
-        raise RuntimeError(f"bilinear: a bias of shape {tuple(bias.shape)} for {w[0]} outputs. Give one number per output.")
+        raise RuntimeError(
+            f"bilinear: a bias of shape {tuple(bias.shape)} for {w[0]} outputs. Give one number per output."
+        )
     # input1 with every weight matrix first: (rows, inputs1) @ (inputs1, outputs * inputs2)
     mixed = ops.matmul(input1, ops.reshape(ops.permute(weight, dims=(1, 0, 2)), shape=(w[1], w[0] * w[2])))
     mixed = ops.reshape(mixed, shape=(*a[:-1], w[0], w[2]))

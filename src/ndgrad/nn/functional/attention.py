@@ -46,16 +46,22 @@ def scaled_dot_product_attention(
     name = "scaled_dot_product_attention"
     q, k, v = (tuple(t.shape) for t in (query, key, value))
     if min(len(q), len(k), len(v)) < 2:
-        raise RuntimeError(f"{name}: query, key and value must have at least 2 dimensions, and have shapes {q}, {k}, {v}.")
+        raise RuntimeError(
+            f"{name}: query, key and value must have at least 2 dimensions, and have shapes {q}, {k}, {v}."
+        )
     if q[-1] != k[-1] or k[-2] != v[-2]:
         raise RuntimeError(
-            f"{name}: shapes {q}, {k}, {v} do not fit: query and key agree in the last size, key and value in the one before."
+            f"{name}: shapes {q}, {k}, {v} do not fit: query and key agree in the last size, "
+            "key and value in the one before."
         )
     if attn_mask is not None and is_causal:
-        raise RuntimeError(f"{name}: Explicit attn_mask should not be set when is_causal=True. Put the causal part into the mask.")
+        raise RuntimeError(
+            f"{name}: Explicit attn_mask should not be set when is_causal=True. Put the causal part into the mask."
+        )
     if attn_mask is not None and np_dtype(attn_mask).kind not in "b" + FLOATING:
         raise RuntimeError(
-            f"{name}: Expected attn_mask dtype to be bool or float, and it is {np_dtype(attn_mask)}. Convert it with .bool()."
+            f"{name}: Expected attn_mask dtype to be bool or float, and it is {np_dtype(attn_mask)}. "
+            "Convert it with .bool()."
         )
     if not enable_gqa:
         _check_broadcast(name, q, k, v, None if attn_mask is None else tuple(attn_mask.shape))
@@ -83,22 +89,25 @@ def _check_broadcast(name: str, q: Sizes, k: Sizes, v: Sizes, mask: Sizes | None
     if not fits:
         with_mask = "" if mask is None else f" and a mask of shape {mask}"
         raise RuntimeError(
-            f"{name}: shapes {q}, {k} and {v}{with_mask} do not fit: leading sizes are equal or 1, and a mask broadcasts to "
-            "(..., queries, keys). Where key and value have fewer heads, use enable_gqa."
+            f"{name}: shapes {q}, {k} and {v}{with_mask} do not fit: leading sizes are equal or 1, "
+            "and a mask broadcasts to (..., queries, keys). Where key and value have fewer heads, use enable_gqa."
         )
 
 
 def _grouped_heads(
     name: str, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, int]:
-    """The query's heads as (heads of the key, heads per each); key and value get a dimension of size one there, no copies."""
+    """The query's heads as (heads of the key, heads per each); key and value get a dimension of
+    size one there, no copies."""
     if min(len(t.shape) for t in (query, key, value)) < 3:
-        raise RuntimeError(f"{name}: enable_gqa needs a dimension of heads: at least 3 dimensions in query, key and value.")
+        raise RuntimeError(
+            f"{name}: enable_gqa needs a dimension of heads: at least 3 dimensions in query, key and value."
+        )
     heads, shared = query.shape[-3], key.shape[-3]
     if value.shape[-3] != shared or not shared or heads % shared:
         raise RuntimeError(
-            f"{name}: Number of heads in key and value must divide the number of heads in query, and they are {shared}, "
-            f"{value.shape[-3]} and {heads}."
+            f"{name}: Number of heads in key and value must divide the number of heads in query, "
+            f"and they are {shared}, {value.shape[-3]} and {heads}."
         )
     each = heads // shared
     query = ops.reshape(query, shape=(*query.shape[:-3], shared, each, *query.shape[-2:]))
@@ -159,13 +168,20 @@ def multi_head_attention_forward(
     length, batch, embed = query.shape
     if embed != embed_dim_to_check or embed % num_heads:
         raise AssertionError(
-            f"{name}: was expecting embedding dimension of {embed_dim_to_check}, a multiple of num_heads {num_heads}, but got {embed}."
+            f"{name}: was expecting embedding dimension of {embed_dim_to_check}, a multiple of num_heads "
+            f"{num_heads}, but got {embed}."
         )
     if is_causal and attn_mask is None:
         raise RuntimeError(f"{name}: Need attn_mask if specifying the is_causal hint. Give the causal mask.")
     head = embed // num_heads
     q, k, v = _projected(
-        query, key, value, in_proj_weight, in_proj_bias, use_separate_proj_weight, (q_proj_weight, k_proj_weight, v_proj_weight)
+        query,
+        key,
+        value,
+        in_proj_weight,
+        in_proj_bias,
+        use_separate_proj_weight,
+        (q_proj_weight, k_proj_weight, v_proj_weight),
     )
     extra = 0
     if bias_k is not None and bias_v is not None:
@@ -173,8 +189,16 @@ def multi_head_attention_forward(
         v = ops.cat(v, ops.expand(bias_v, shape=(1, batch, embed)), dim=0)
         extra += 1
     q = _heads(q, num_heads)
-    k = _heads(k, num_heads) if static_k is None else ops.reshape(static_k, shape=(batch, num_heads, *static_k.shape[1:]))
-    v = _heads(v, num_heads) if static_v is None else ops.reshape(static_v, shape=(batch, num_heads, *static_v.shape[1:]))
+    k = (
+        _heads(k, num_heads)
+        if static_k is None
+        else ops.reshape(static_k, shape=(batch, num_heads, *static_k.shape[1:]))
+    )
+    v = (
+        _heads(v, num_heads)
+        if static_v is None
+        else ops.reshape(static_v, shape=(batch, num_heads, *static_v.shape[1:]))
+    )
     if add_zero_attn:
         zeros = ops.zeros_like(ops.detach(ops.slice(k, dim=2, start=0, stop=1, step=1)))
         k, v = ops.cat(k, zeros, dim=2), ops.cat(v, zeros, dim=2)
@@ -204,7 +228,13 @@ def _thirds(t: Tensor, dim: int) -> list[Tensor]:
 
 
 def _projected(
-    query: Tensor, key: Tensor, value: Tensor, weight: Any, bias: Tensor | None, separate: bool, weights: tuple[Any, Any, Any]
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    weight: Any,
+    bias: Tensor | None,
+    separate: bool,
+    weights: tuple[Any, Any, Any],
 ) -> list[Tensor]:
     if not separate and query is key and key is value:
         return _thirds(linear(query, weight, bias), 2)  # one product for all three
@@ -228,7 +258,9 @@ def _joined_mask(
         mask = _additive(attn_mask, dtype)
         shape = tuple(mask.shape)
         if len(shape) == 3:
-            mask = ops.reshape(mask, shape=(batch, heads, *shape[1:]) if shape[0] == batch * heads else (*shape[:1], 1, *shape[1:]))
+            mask = ops.reshape(
+                mask, shape=(batch, heads, *shape[1:]) if shape[0] == batch * heads else (*shape[:1], 1, *shape[1:])
+            )
         parts.append(mask)
     if padding is not None:
         mask = _additive(padding, dtype)
@@ -236,7 +268,11 @@ def _joined_mask(
     if not parts:
         return None
     joined = parts[0] if len(parts) == 1 else parts[0] + parts[1]
-    return ops.constant_pad_nd(joined, pads=(*((0, 0),) * (len(joined.shape) - 1), (0, extra)), value=0.0) if extra else joined
+    return (
+        ops.constant_pad_nd(joined, pads=(*((0, 0),) * (len(joined.shape) - 1), (0, extra)), value=0.0)
+        if extra
+        else joined
+    )
 
 
 def _additive(mask: Tensor, dtype: np.dtype[Any]) -> Tensor:

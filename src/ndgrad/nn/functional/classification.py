@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from ndgrad._typing import Payload, Sizes, Tensor
 
 __all__ = [
-    "cross_entropy", "linear_cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div",
-    "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "soft_margin_loss",
+    "cross_entropy", "linear_cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits",
+    "kl_div", "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "soft_margin_loss",
 ]  # fmt: skip
 
 def values(t: Any) -> Payload | None:
-    """The array under a tensor, whatever transforms it is inside of; None for one without data. It may be checked: compared with numbers,
-    and asked whether all or any pass, for its size and its extremes."""
+    """The array under a tensor, whatever transforms it is inside of; None for one without data. It may be checked:
+    compared with numbers, and asked whether all or any pass, for its size and its extremes."""
     while isinstance(t, Variable):
         t = t._array
     if getattr(t, "is_traced", False):
@@ -53,13 +53,13 @@ class _Targets:
         self.classes = shape[self.dim]
         if np_dtype(target).kind not in "iu":
             raise RuntimeError(
-                f"{name}: expected target dtype to be Long or Byte, but got {np_dtype(target)}. Class numbers are integers: "
-                "convert them with .long(); class probabilities have the shape of the input."
+                f"{name}: expected target dtype to be Long or Byte, but got {np_dtype(target)}. Class numbers are "
+                "integers: convert them with .long(); class probabilities have the shape of the input."
             )
         if weight is not None and tuple(weight.shape) != (self.classes,):
             raise RuntimeError(
-                f"{name}: weight tensor should be defined either for all {self.classes} classes or no classes but got weight tensor of "
-                f"shape: {list(weight.shape)}. Give one weight per class."
+                f"{name}: weight tensor should be defined either for all {self.classes} classes or no classes but got "
+                f"weight tensor of shape: {list(weight.shape)}. Give one weight per class."
             )
         #: which samples count; None for all
         self.counted: Tensor | None = None
@@ -77,7 +77,9 @@ class _Targets:
 
     def pick(self, scores: Tensor) -> Tensor:
         """The score of each sample's class."""
-        return ops.reshape(ops.gather(scores, _unsqueezed(self.target, self.dim), dim=self.dim), shape=tuple(self.target.shape))
+        return ops.reshape(
+            ops.gather(scores, _unsqueezed(self.target, self.dim), dim=self.dim), shape=tuple(self.target.shape)
+        )
 
     def weighed(self, per_sample: Tensor) -> Tensor:
         return self.masked(per_sample) if self.weights is None else per_sample * self.weights
@@ -112,7 +114,9 @@ def _some_are_ignored(name: str, numbers: Payload | None, classes: int, ignore_i
 def _wrong_target(name: str, shape: Sizes, target: Sizes) -> Exception:
     """What to raise for a target that does not fit the scores."""
     if not shape:
-        return ValueError(f"{name}: Expected 1 or more dimensions (got 0). Give the scores of the classes along dimension 0 or 1.")
+        return ValueError(
+            f"{name}: Expected 1 or more dimensions (got 0). Give the scores of the classes along dimension 0 or 1."
+        )
     if len(shape) <= 2 and len(target) > 1:
         return RuntimeError(
             f"{name}: 0D or 1D target tensor expected, multi-target not supported (scores {shape}, target {target}). "
@@ -120,11 +124,13 @@ def _wrong_target(name: str, shape: Sizes, target: Sizes) -> Exception:
         )
     if len(shape) > 1 and target and shape[0] != target[0]:
         return ValueError(
-            f"{name}: Expected input batch_size ({shape[0]}) to match target batch_size ({target[0]}) (scores {shape}, target {target})."
+            f"{name}: Expected input batch_size ({shape[0]}) to match target batch_size ({target[0]}) "
+            f"(scores {shape}, target {target})."
         )
     expected = (*shape[:1], *shape[2:]) if len(shape) > 1 else ()
     return RuntimeError(
-        f"{name}: Expected target size {list(expected)}, got {list(target)} for scores of shape {shape}. Classes are along dimension 1."
+        f"{name}: Expected target size {list(expected)}, got {list(target)} for scores of shape {shape}. "
+        "Classes are along dimension 1."
     )
 
 
@@ -178,7 +184,8 @@ def cross_entropy(
     if not label_smoothing:
         per_sample = loss_ops.softmax_cross_entropy.eager(input, targets.target, dim=targets.dim)
         return targets.reduced(targets.weighed(per_sample), reduction)
-    # A share of the target goes to all classes alike. Both parts are divided by the same total, so they can be added first.
+    # A share of the target goes to all classes alike. Both parts are divided by the same total,
+    # so they can be added first.
     log_p = ops.log_softmax(input, dim=targets.dim)
     every = log_p if weight is None else log_p * _along_classes(weight, log_p, targets.dim)
     spread = targets.masked(ops.sum(every, dim=(targets.dim,), keepdim=False))
@@ -208,7 +215,9 @@ def linear_cross_entropy(
     """
     scores = linear(input, linear_weight, linear_bias)
     ignored = -100 if ignore_index is None else ignore_index
-    return cross_entropy(scores, target, weight, ignore_index=ignored, reduction=reduction, label_smoothing=label_smoothing)
+    return cross_entropy(
+        scores, target, weight, ignore_index=ignored, reduction=reduction, label_smoothing=label_smoothing
+    )
 
 
 def _along_classes(weight: Tensor, like: Tensor, dim: int) -> Tensor:
@@ -227,7 +236,9 @@ def _cross_entropy_of_probabilities(
     dim = 0 if len(shape) == 1 else 1
     classes = shape[dim]
     if weight is not None and tuple(weight.shape) != (classes,):
-        raise RuntimeError(f"cross_entropy: weight of shape {list(weight.shape)} for {classes} classes. Give one weight per class.")
+        raise RuntimeError(
+            f"cross_entropy: weight of shape {list(weight.shape)} for {classes} classes. Give one weight per class."
+        )
     if label_smoothing:
         target = target * (1.0 - label_smoothing) + label_smoothing / classes
     weighed = ops.log_softmax(input, dim=dim) * target
@@ -274,8 +285,8 @@ def binary_cross_entropy(
     p = values(input)
     if p is not None and p.size and not (p.min() >= 0 and p.max() <= 1):
         raise RuntimeError(
-            f"binary_cross_entropy: all elements of input should be between 0 and 1, and they lie between {p.min()} and {p.max()}. "
-            "Apply sigmoid first, or use binary_cross_entropy_with_logits."
+            f"binary_cross_entropy: all elements of input should be between 0 and 1, and they lie between {p.min()} "
+            f"and {p.max()}. Apply sigmoid first, or use binary_cross_entropy_with_logits."
         )
     loss = loss_ops.binary_cross_entropy.eager(input, target)
     return reduced(loss if weight is None else loss * weight, reduction)
@@ -379,7 +390,8 @@ def _as_batch(name: str, input: Tensor) -> Tensor:
     ndim = len(input.shape)
     if ndim > 2:
         raise RuntimeError(
-            f"{name}: Expected non-empty vector or matrix, and got a tensor of shape {tuple(input.shape)}. Flatten the leading dimensions."
+            f"{name}: Expected non-empty vector or matrix, and got a tensor of shape {tuple(input.shape)}. "
+            "Flatten the leading dimensions."
         )
     return input if ndim == 2 else ops.reshape(input, shape=(1, -1 if ndim else 1))
 
@@ -405,7 +417,8 @@ def multi_margin_loss(
         raise ValueError(f"multi_margin_loss: only p == 1 and p == 2 supported, and p is {p}.")
     if weight is not None and len(weight.shape) != 1:
         raise ValueError(
-            f"multi_margin_loss: weight must be one-dimensional, and has shape {tuple(weight.shape)}. Give one weight per class."
+            f"multi_margin_loss: weight must be one-dimensional, and has shape {tuple(weight.shape)}. "
+            "Give one weight per class."
         )
     rows = _as_batch("multi_margin_loss", input)
     if not target.shape:
@@ -434,13 +447,16 @@ def multilabel_margin_loss(
     reduction = read_reduction(reduction, size_average, reduce)
     if tuple(input.shape) != tuple(target.shape):
         raise RuntimeError(
-            f"multilabel_margin_loss: inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}."
+            f"multilabel_margin_loss: inconsistent target size: {list(target.shape)} for input of size: "
+            f"{list(input.shape)}."
         )
     rows, labels = _as_batch("multilabel_margin_loss", input), _as_batch("multilabel_margin_loss", target)
     classes = rows.shape[1]
     numbers = values(labels)
     if numbers is not None and numbers.size and (numbers.min() < -1 or numbers.max() >= classes):
-        raise RuntimeError(f"multilabel_margin_loss: targets must lie between -1 and {classes - 1} for {classes} classes.")
+        raise RuntimeError(
+            f"multilabel_margin_loss: targets must lie between -1 and {classes - 1} for {classes} classes."
+        )
     given = ops.cumprod(ops.cast(labels >= 0, dtype=np_dtype(rows)), dim=1, reverse=False, dtype=None)
     safe = ops.clamp_min(labels, 0)
     is_target = ops.clamp_max(ops.scatter_add(ops.zeros_like(ops.detach(rows)), safe, given, dim=1), 1.0)

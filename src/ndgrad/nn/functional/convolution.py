@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from ndgrad._typing import Shape, Sizes, Tensor
 
 __all__ = [
-    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "conv_tbc", "unfold", "fold",
+    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "conv_tbc", "unfold",
+    "fold",
 ]  # fmt: skip
 
 
@@ -24,7 +25,14 @@ def _refuse(name: str, problem: str) -> NoReturn:
 
 
 def _check(
-    name: str, shape: Sizes, bias: Tensor | None, outputs: int, groups: int, stride: Sizes, padding: Sizes, dilation: Sizes
+    name: str,
+    shape: Sizes,
+    bias: Tensor | None,
+    outputs: int,
+    groups: int,
+    stride: Sizes,
+    padding: Sizes,
+    dilation: Sizes,
 ) -> None:
     """Refuse settings that no convolution with a weight of this shape has."""
     if min(padding) < 0:
@@ -38,7 +46,9 @@ def _check(
     if shape[0] % groups:
         _refuse(name, f"the first dimension of a weight of shape {shape} cannot be divided into {groups} groups.")
     if bias is not None and tuple(bias.shape) != (outputs,):
-        _refuse(name, f"a weight of shape {shape} wants a bias of shape {(outputs,)}, and this one has {tuple(bias.shape)}.")
+        _refuse(
+            name, f"a weight of shape {shape} wants a bias of shape {(outputs,)}, and this one has {tuple(bias.shape)}."
+        )
 
 
 def _weight_shape(name: str, weight: Tensor, axes: int) -> Sizes:
@@ -51,7 +61,14 @@ def _weight_shape(name: str, weight: Tensor, axes: int) -> Sizes:
 
 
 def _conv(
-    axes: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Shape, padding: Shape | str, dilation: Shape, groups: int
+    axes: int,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Shape,
+    padding: Shape | str,
+    dilation: Shape,
+    groups: int,
 ) -> Tensor:
     """Cross-correlation of (N, C, *spatial) or (C, *spatial) with a weight (M, C / groups, *K)."""
     name = f"conv{axes}d"
@@ -66,12 +83,19 @@ def _conv(
     _, channels, *sizes = tuple(x.shape)
     if channels != depth * groups:
         _refuse(
-            name, f"an input of shape {tuple(x.shape)} has {channels} channels; weight {shape} in {groups} groups takes {depth * groups}."
+            name,
+            (
+                f"an input of shape {tuple(x.shape)} has {channels} channels; weight {shape} in {groups} groups "
+                f"takes {depth * groups}."
+            ),
         )
     spans = [(n + 2 * p, d * (k - 1) + 1) for n, p, d, k in zip(sizes, pads, spread, kernel, strict=True)]
     if any(size < reach for size, reach in spans):
         padded, reaches = zip(*spans, strict=True)
-        _refuse(name, f"a kernel that reaches over {reaches} does not fit into a padded input of {padded}. Use more padding.")
+        _refuse(
+            name,
+            f"a kernel that reaches over {reaches} does not fit into a padded input of {padded}. Use more padding.",
+        )
     out = convolution_ops.convolution.eager(x, weight, bias, stride=steps, padding=pads, dilation=spread, groups=groups)
     return without_batch(out, batched)
 
@@ -79,7 +103,8 @@ def _conv(
 def _named_padding(
     name: str, padding: str, x: Tensor, kernel: Sequence[int], stride: Sizes, dilation: Sizes
 ) -> tuple[Tensor, Sizes]:
-    """'valid', or 'same': an odd total is one longer behind, and the kernels pad alike on both sides, so that one is added first."""
+    """'valid', or 'same': an odd total is one longer behind, and the kernels pad alike on both sides, so
+    that one is added first."""
     if padding == "valid":
         return x, (0,) * len(kernel)
     if padding != "same":
@@ -182,7 +207,9 @@ def _conv_transpose(
     if min(extra) < 0 or any(e >= s and e >= d for e, s, d in zip(extra, steps, spread, strict=True)):
         _refuse(name, f"output_padding {extra} must be smaller than the stride {steps} or the dilation {spread}.")
     reach = [d * (k - 1) + 1 for k, d in zip(kernel, spread, strict=True)]
-    out_sizes = tuple((n - 1) * s - 2 * p + r + e for n, s, p, r, e in zip(sizes, steps, pads, reach, extra, strict=True))
+    out_sizes = tuple(
+        (n - 1) * s - 2 * p + r + e for n, s, p, r, e in zip(sizes, steps, pads, reach, extra, strict=True)
+    )
     if min(out_sizes) < 1 or min(sizes) < 1:
         _refuse(name, f"an input of size {tuple(sizes)} would give an output of size {out_sizes}. Use less padding.")
     # An output padding of a stride or more reaches positions that further inputs would have filled: those are zeros.
@@ -306,7 +333,9 @@ def unfold(input: Tensor, kernel_size: Shape, dilation: Shape = 1, padding: Shap
     settings = _patch_settings("unfold", kernel_size, dilation, padding, stride)
     x, batched = with_batch("unfold", input, 2)
     if min(patches.positions(tuple(x.shape)[2:], **settings)) < 1:
-        _refuse("unfold", f"no patch of {settings} fits into {tuple(x.shape)[2:]}. Use a smaller kernel or more padding.")
+        _refuse(
+            "unfold", f"no patch of {settings} fits into {tuple(x.shape)[2:]}. Use a smaller kernel or more padding."
+        )
     return without_batch(patches.im2col.eager(x, **settings), batched)
 
 
@@ -327,5 +356,8 @@ def fold(
     if x.shape[1] % taps:
         _refuse("fold", f"columns of length {x.shape[1]} do not consist of patches of size {settings['kernel']}.")
     if min(expected) < 1 or x.shape[2] != math.prod(expected):
-        _refuse("fold", f"{settings} makes {expected} patches of an image of size {sizes}, and the input has {x.shape[2]} columns.")
+        _refuse(
+            "fold",
+            f"{settings} makes {expected} patches of an image of size {sizes}, and the input has {x.shape[2]} columns.",
+        )
     return without_batch(patches.col2im.eager(x, sizes=sizes, **settings), batched)

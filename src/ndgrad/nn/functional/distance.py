@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     from ndgrad._typing import Sizes, Tensor
 
 __all__ = [
-    "cosine_similarity", "pairwise_distance", "normalize", "cosine_embedding_loss", "margin_ranking_loss", "hinge_embedding_loss",
-    "triplet_margin_loss", "triplet_margin_with_distance_loss",
+    "cosine_similarity", "pairwise_distance", "normalize", "cosine_embedding_loss", "margin_ranking_loss",
+    "hinge_embedding_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss",
 ]  # fmt: skip
 
 
 @both_worlds
-def normalize(input: Tensor, p: float = 2.0, dim: int | Sequence[int] = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
+def normalize(
+    input: Tensor, p: float = 2.0, dim: int | Sequence[int] = 1, eps: float = 1e-12, out: Tensor | None = None
+) -> Tensor:
     """The input divided by its p-norm along `dim`, or by eps where the norm is smaller.
 
     >>> import ndgrad
@@ -32,7 +34,9 @@ def normalize(input: Tensor, p: float = 2.0, dim: int | Sequence[int] = 1, eps: 
     """
     ndim = len(input.shape)
     dims = tuple(as_dim(d, ndim) for d in dim) if isinstance(dim, Sequence) else (as_dim(dim, ndim),)
-    result = input / ops.clamp_min(ops.vector_norm(input, ord=float(as_number("normalize", "p", p)), dim=dims, keepdim=True), eps)
+    result = input / ops.clamp_min(
+        ops.vector_norm(input, ord=float(as_number("normalize", "p", p)), dim=dims, keepdim=True), eps
+    )
     return result if out is None else copy_into("normalize", out, result)
 
 
@@ -59,7 +63,9 @@ def _broadcast(name: str, *tensors: Tensor) -> Sizes:
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:
-        raise RuntimeError(f"{name}: tensors of shapes {', '.join(map(str, shapes))} cannot be broadcast together. Reshape them.") from None
+        raise RuntimeError(
+            f"{name}: tensors of shapes {', '.join(map(str, shapes))} cannot be broadcast together. Reshape them."
+        ) from None
 
 
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
@@ -72,7 +78,9 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     _broadcast("pairwise_distance", x1, x2)
     difference = x1 - x2 + eps
     ndim = len(difference.shape)
-    return ops.vector_norm(difference, ord=float(as_number("pairwise_distance", "p", p)), dim=(ndim - 1,) if ndim else (), keepdim=keepdim)
+    return ops.vector_norm(
+        difference, ord=float(as_number("pairwise_distance", "p", p)), dim=(ndim - 1,) if ndim else (), keepdim=keepdim
+    )
 
 
 # ----- losses --------------------------------------------------------------------------------------------------------
@@ -97,15 +105,19 @@ def cosine_embedding_loss(
     reduction = read_reduction(reduction, size_average, reduce)
     name, rank = "cosine_embedding_loss", len(target.shape)
     if rank > 1:
-        raise RuntimeError(f"{name}: 0D or 1D target tensor expected, multi-target not supported; its shape is {tuple(target.shape)}.")
+        raise RuntimeError(
+            f"{name}: 0D or 1D target tensor expected, multi-target not supported; its shape is {tuple(target.shape)}."
+        )
     if len(input1.shape) != rank + 1 or len(input2.shape) != rank + 1:
         raise RuntimeError(
-            f"{name}: {rank}D target tensor expects {rank + 1}D input tensors, but found inputs with sizes {list(input1.shape)} and "
-            f"{list(input2.shape)}."
+            f"{name}: {rank}D target tensor expects {rank + 1}D input tensors, but found inputs with sizes "
+            f"{list(input1.shape)} and {list(input2.shape)}."
         )
     _broadcast(name, input1, input2)
     dim = (rank,)
-    product, size1, size2 = (ops.sum(a * b, dim=dim, keepdim=False) for a, b in ((input1, input2), (input1, input1), (input2, input2)))
+    product, size1, size2 = (
+        ops.sum(a * b, dim=dim, keepdim=False) for a, b in ((input1, input2), (input1, input1), (input2, input2))
+    )
     cosine = product / ops.sqrt((size1 + 1e-12) * (size2 + 1e-12))
     loss = ops.where(target == 1, 1.0 - cosine, 0.0) + ops.where(target == -1, ops.clamp_min(cosine - margin, 0.0), 0.0)
     return reduced(loss, reduction)
@@ -130,8 +142,8 @@ def margin_ranking_loss(
     reduction = read_reduction(reduction, size_average, reduce)
     if not len(input1.shape) == len(input2.shape) == len(target.shape):
         raise RuntimeError(
-            f"margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: {tuple(input1.shape)}, input2: "
-            f"{tuple(input2.shape)}, target: {tuple(target.shape)}."
+            "margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: "
+            f"{tuple(input1.shape)}, input2: {tuple(input2.shape)}, target: {tuple(target.shape)}."
         )
     _broadcast("margin_ranking_loss", input1, input2, target)
     return reduced(ops.clamp_min(margin - target * (input1 - input2), 0.0), reduction)
@@ -224,8 +236,8 @@ def _triplet(
     ranks = [len(t.shape) for t in (anchor, positive, negative)]
     if len(set(ranks)) != 1:
         raise RuntimeError(
-            f"{name}: The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor "
-            f"{ranks[0]}D, positive {ranks[1]}D, and negative {ranks[2]}D inputs."
+            f"{name}: The anchor, positive, and negative tensors are expected to have the same number of dimensions, "
+            f"but got: anchor {ranks[0]}D, positive {ranks[1]}D, and negative {ranks[2]}D inputs."
         )
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:

@@ -53,14 +53,17 @@ def _padding(name: str, padding_idx: int | None, weight: Tensor) -> int | None:
         return None
     rows = int(weight.shape[0])
     if not -rows <= padding_idx < rows:
-        raise AssertionError(f"{name}: Padding_idx must be within num_embeddings: it is {padding_idx}, and the weight has {rows} rows.")
+        raise AssertionError(
+            f"{name}: Padding_idx must be within num_embeddings: it is {padding_idx}, and the weight has {rows} rows."
+        )
     return padding_idx % rows
 
 
 def _check_index(name: str, index: Tensor) -> None:
     if np_dtype(index).kind not in "iu":
         raise RuntimeError(
-            f"{name}: Expected tensor for argument 'input' to have integer dtype, but got {np_dtype(index)}. Convert it with .long()."
+            f"{name}: Expected tensor for argument 'input' to have integer dtype, but got {np_dtype(index)}. "
+            "Convert it with .long()."
         )
 
 
@@ -103,7 +106,8 @@ def embedding_bag(
     name = "embedding_bag"
     if per_sample_weights is not None and tuple(per_sample_weights.shape) != tuple(input.shape):
         raise ValueError(
-            f"{name}: per_sample_weights of shape {tuple(per_sample_weights.shape)} must have the shape of the input, {tuple(input.shape)}."
+            f"{name}: per_sample_weights of shape {tuple(per_sample_weights.shape)} must have the shape "
+            f"of the input, {tuple(input.shape)}."
         )
     if len(weight.shape) != 2:
         raise ValueError(f"{name}: weight has to be a 2D Tensor, but got Tensor of dimension {len(weight.shape)}.")
@@ -111,7 +115,8 @@ def embedding_bag(
         raise ValueError(f"{name}: mode has to be one of sum, mean or max, and is {mode!r}.")
     if mode == "max" and (scale_grad_by_freq or sparse):
         raise ValueError(
-            f"{name}: max mode does not support {'scaling the gradient by the frequency' if scale_grad_by_freq else 'sparse weights'}."
+            f"{name}: max mode does not support "
+            f"{'scaling the gradient by the frequency' if scale_grad_by_freq else 'sparse weights'}."
         )
     if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError(f"{name}: per_sample_weights is only supported for mode='sum' (got mode='{mode}').")
@@ -121,7 +126,8 @@ def embedding_bag(
     count, numbers = weight.shape[0], values(input)
     if numbers is not None and numbers.size and (numbers.min() < 0 or numbers.max() >= count):
         raise RuntimeError(
-            f"{name}: Expected idx >= 0 && idx < num_embeddings, {count}, but the indices run from {numbers.min()} to {numbers.max()}."
+            f"{name}: Expected idx >= 0 && idx < num_embeddings, {count}, but the indices run from "
+            f"{numbers.min()} to {numbers.max()}."
         )
     if max_norm is not None:
         _shorten(weight, input, max_norm, norm_type)
@@ -140,13 +146,16 @@ def _bags(name: str, input: Tensor, offsets: Tensor | None, include_last: bool) 
     if ndim == 2:
         if offsets is not None:
             raise ValueError(
-                f"{name}: if input is 2D, then offsets has to be None, as its rows are the bags; it is a {type(offsets).__name__}."
+                f"{name}: if input is 2D, then offsets has to be None, as its rows are the bags; "
+                f"it is a {type(offsets).__name__}."
             )
         return None
     if ndim != 1:
         raise ValueError(f"{name}: input has to be 1D or 2D Tensor, but got Tensor of dimension {ndim}.")
     if offsets is None or len(offsets.shape) != 1:
-        raise ValueError(f"{name}: offsets has to be a 1D Tensor but got {None if offsets is None else tuple(offsets.shape)}.")
+        raise ValueError(
+            f"{name}: offsets has to be a 1D Tensor but got {None if offsets is None else tuple(offsets.shape)}."
+        )
     starts, length = np.asarray(values(offsets)), input.shape[0]
     if include_last:  # the last one is the end of the input, whatever it says
         if not starts.size:
@@ -154,8 +163,8 @@ def _bags(name: str, input: Tensor, offsets: Tensor | None, include_last: bool) 
         starts = starts[:-1]
     if starts.size and (starts[0] != 0 or starts[-1] > length or (np.diff(starts) < 0).any()):
         raise RuntimeError(
-            f"{name}: offsets must start with 0, not fall, and not exceed the number of indices ({length}); they run from {starts[0]} "
-            f"to {starts[-1]}."
+            f"{name}: offsets must start with 0, not fall, and not exceed the number of indices ({length}); "
+            f"they run from {starts[0]} to {starts[-1]}."
         )
     stops = np.append(starts[1:], length)
     places = starts[:, None] + np.arange(max(1, int((stops - starts).max(initial=0))))
@@ -204,7 +213,8 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """
     if np_dtype(tensor).kind not in "iu":
         raise RuntimeError(
-            f"one_hot is only applicable to index tensors of integer dtype, and got {np_dtype(tensor)}. Convert it with .long()."
+            f"one_hot is only applicable to index tensors of integer dtype, and got {np_dtype(tensor)}. "
+            "Convert it with .long()."
         )
     numbers: Payload = values(tensor)
     size = 0 if numbers is None else int(numbers.size)
@@ -217,6 +227,9 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     elif num_classes < 1 and not size:
         raise RuntimeError(f"one_hot: num_classes should be positive, and is {num_classes}.")
     elif size and numbers.max() >= num_classes:
-        raise RuntimeError(f"one_hot: Class values must be smaller than num_classes, {num_classes}, and the largest is {numbers.max()}.")
+        raise RuntimeError(
+            f"one_hot: Class values must be smaller than num_classes, {num_classes}, "
+            f"and the largest is {numbers.max()}."
+        )
     classes = beside(tensor, np.arange(num_classes))
     return ops.cast(ops.eq(ops.unsqueeze(tensor, dim=len(tensor.shape)), classes), dtype=np.dtype(np.int64))

@@ -22,7 +22,8 @@ __all__ = ["layer_norm", "rms_norm", "batch_norm", "group_norm", "instance_norm"
 def _check_real(name: str, input: Tensor) -> None:
     if not is_floating(np_dtype(input)):
         raise RuntimeError(
-            f"{name}: the input has dtype {np_dtype(input)}, and a mean and a variance need real floating point. Convert it first."
+            f"{name}: the input has dtype {np_dtype(input)}, and a mean and a variance need real floating "
+            "point. Convert it first."
         )
 
 
@@ -34,7 +35,8 @@ def _last_dims(name: str, input: Tensor, normalized_shape: Shape, **parameters: 
     shape = tuple(input.shape)
     if not given:
         raise RuntimeError(
-            f"{name}: Expected normalized_shape to be at least 1-dimensional, but got (). Give the sizes of the last dimensions."
+            f"{name}: Expected normalized_shape to be at least 1-dimensional, but got (). "
+            "Give the sizes of the last dimensions."
         )
     for parameter, value in parameters.items():
         if value is not None and tuple(value.shape) != given:
@@ -44,8 +46,9 @@ def _last_dims(name: str, input: Tensor, normalized_shape: Shape, **parameters: 
             )
     if len(shape) < len(given) or shape[len(shape) - len(given) :] != given:
         raise RuntimeError(
-            f"{name}: Given normalized_shape={list(given)}, expected input with shape [*, {', '.join(map(str, given))}], but got input of "
-            f"size{list(shape)}. normalized_shape is the shape of the last dimensions."
+            f"{name}: Given normalized_shape={list(given)}, expected input with shape [*, "
+            f"{', '.join(map(str, given))}], but got input of size{list(shape)}. "
+            "normalized_shape is the shape of the last dimensions."
         )
     _check_real(name, input)
     return tuple(range(len(shape) - len(given), len(shape)))
@@ -88,8 +91,8 @@ def _check_channels(name: str, channels: int, **given: Tensor | None) -> None:
     for what, value in given.items():
         if value is not None and tuple(value.shape) != (channels,):
             raise RuntimeError(
-                f"{name}: {what} should contain {channels} elements not {math.prod(value.shape)} (shape {tuple(value.shape)}). "
-                "Give one per channel."
+                f"{name}: {what} should contain {channels} elements not {math.prod(value.shape)} (shape "
+                f"{tuple(value.shape)}). Give one per channel."
             )
 
 
@@ -123,19 +126,25 @@ def batch_norm(
     if len(shape) < 2:
         raise RuntimeError(f"batch_norm: expected an input (N, C, ...), and got shape {shape}. Add a batch dimension.")
     channels, count = shape[1], math.prod(shape) // max(shape[1], 1)
-    _check_channels("batch_norm", channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    _check_channels(
+        "batch_norm", channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias
+    )
     _check_real("batch_norm", input)
     w, b = _per_channel(weight, len(shape)), _per_channel(bias, len(shape))
     if not training:
         if running_mean is None or running_var is None:
-            raise RuntimeError("batch_norm: Expected running_mean and running_var to be defined when training=False. Give them, or train.")
+            raise RuntimeError(
+                "batch_norm: Expected running_mean and running_var to be defined when training=False. "
+                "Give them, or train."
+            )
         scale = ops.rsqrt(_per_channel(running_var, len(shape)) + eps)
         scale = scale if w is None else scale * w
         shift = -(_per_channel(running_mean, len(shape)) * scale)
         return ops.addcmul(shift if b is None else shift + b, input, scale)
     if count == 1:
         raise ValueError(
-            f"batch_norm: Expected more than 1 value per channel when training, got input size {shape}. One value has no variance."
+            f"batch_norm: Expected more than 1 value per channel when training, got input size {shape}. "
+            "One value has no variance."
         )
     dim = (0, *range(2, len(shape)))
     out, mean, variance = normalization.native_batch_norm(input, w, b, dim=dim, eps=eps)
@@ -146,7 +155,9 @@ def batch_norm(
     return out
 
 
-def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
     """Mean 0 and variance 1 over each of `num_groups` groups of channels, sample by sample.
 
     >>> import ndgrad
@@ -155,7 +166,9 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
     """
     shape = tuple(input.shape)
     if len(shape) < 2:
-        raise RuntimeError(f"group_norm: Expected at least 2 dimensions for input tensor but received {len(shape)} (shape {shape}).")
+        raise RuntimeError(
+            f"group_norm: Expected at least 2 dimensions for input tensor but received {len(shape)} (shape {shape})."
+        )
     n, channels, *rest = shape
     if num_groups <= 0 or channels % num_groups:
         raise RuntimeError(
@@ -166,7 +179,8 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
     _check_real("group_norm", input)
     if math.prod(shape[2:]) * (channels // num_groups) * n <= 1 and n * math.prod(shape[1:]) > 0:
         raise ValueError(
-            f"group_norm: Expected more than 1 value per channel when training, got input size {shape}. One value has no variance."
+            f"group_norm: Expected more than 1 value per channel when training, got input size {shape}. "
+            "One value has no variance."
         )
     each = channels // num_groups
     grouped = ops.reshape(input, shape=(n, num_groups, each, math.prod(rest)))
@@ -194,17 +208,25 @@ def instance_norm(
     """
     shape = tuple(input.shape)
     if len(shape) < 2:
-        raise RuntimeError(f"instance_norm: expected an input (N, C, ...), and got shape {shape}. Add a batch dimension.")
+        raise RuntimeError(
+            f"instance_norm: expected an input (N, C, ...), and got shape {shape}. Add a batch dimension."
+        )
     if not use_input_stats:
         if running_mean is None or running_var is None:
-            raise RuntimeError("instance_norm: Expected running_mean and running_var to be defined when use_input_stats=False. Give them.")
+            raise RuntimeError(
+                "instance_norm: Expected running_mean and running_var to be defined when use_input_stats=False. "
+                "Give them."
+            )
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     count = math.prod(shape[2:])
     if count == 1:
         raise ValueError(
-            f"instance_norm: Expected more than 1 spatial element when training, got input size {shape}. One value has no variance."
+            f"instance_norm: Expected more than 1 spatial element when training, got input size {shape}. "
+            "One value has no variance."
         )
-    _check_channels("instance_norm", shape[1], running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    _check_channels(
+        "instance_norm", shape[1], running_mean=running_mean, running_var=running_var, weight=weight, bias=bias
+    )
     _check_real("instance_norm", input)
     w, b, dim = _per_channel(weight, len(shape)), _per_channel(bias, len(shape)), tuple(range(2, len(shape)))
     if running_mean is None and running_var is None:
@@ -227,13 +249,24 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     """
     shape = tuple(input.shape)
     if len(shape) < 3:
-        raise ValueError(f"local_response_norm: Expected 3D or higher dimensionality input (got {len(shape)} dimensions: shape {shape}).")
+        raise ValueError(
+            f"local_response_norm: Expected 3D or higher dimensionality input (got {len(shape)} dimensions: "
+            f"shape {shape})."
+        )
     if not math.prod(shape):
         return input
-    padded = ops.constant_pad_nd(ops.square(input), pads=((0, 0), (size // 2, (size - 1) // 2), *((0, 0),) * (len(shape) - 2)), value=0.0)
+    padded = ops.constant_pad_nd(
+        ops.square(input), pads=((0, 0), (size // 2, (size - 1) // 2), *((0, 0),) * (len(shape) - 2)), value=0.0
+    )
     # the channels as an axis of one plane, over which a window of `size` slides
     planes = ops.reshape(padded, shape=(shape[0], 1, padded.shape[1], math.prod(shape[2:])))
     mean = ops.avg_pool(
-        planes, kernel=(size, 1), stride=(1, 1), padding=(0, 0), ceil_mode=False, count_include_pad=True, divisor_override=None
+        planes,
+        kernel=(size, 1),
+        stride=(1, 1),
+        padding=(0, 0),
+        ceil_mode=False,
+        count_include_pad=True,
+        divisor_override=None,
     )
     return input / (ops.reshape(mean, shape=shape) * alpha + k) ** beta

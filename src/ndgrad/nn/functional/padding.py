@@ -26,7 +26,9 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Number
     shape = tuple(input.shape)
     given = tuple(int(p) for p in pad)
     if len(given) % 2:
-        raise RuntimeError(f"pad: {given} has an odd number of numbers. Give a pair per dimension, the last dimension first.")
+        raise RuntimeError(
+            f"pad: {given} has an odd number of numbers. Give a pair per dimension, the last dimension first."
+        )
     if len(given) > 2 * len(shape):
         raise RuntimeError(f"pad: padding {given} has more pairs than an input of shape {shape} has dimensions.")
     # from the last dimension backwards, as given, to one pair per dimension
@@ -35,7 +37,10 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Number
     for dim, (size, (before, after)) in enumerate(zip(shape, pairs, strict=True)):
         cropped = size + min(before, 0) + min(after, 0)
         if size + before + after < 0 or (cropped < 0 and mode in ("constant", "circular")):
-            raise RuntimeError(f"pad: padding {given} leaves a negative size in dimension {dim} of an input of shape {shape}. Crop less.")
+            raise RuntimeError(
+                f"pad: padding {given} leaves a negative size in dimension {dim} of an input of shape {shape}. "
+                "Crop less."
+            )
     if mode == "constant":
         return constant_pad_nd.eager(input, pads=pairs, value=0 if value is None else value)
     if mode not in ("reflect", "replicate", "circular"):
@@ -45,8 +50,8 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Number
     count = len(given) // 2
     if count not in (1, 2, 3) or len(shape) not in (count + 1, count + 2):
         raise NotImplementedError(
-            f"pad: mode {mode!r} does not pad {count} dimensions of an input of shape {shape}, but the last 1 of 2 or 3 dimensions, the "
-            "last 2 of 3 or 4, or the last 3 of 4 or 5. Reshape it."
+            f"pad: mode {mode!r} does not pad {count} dimensions of an input of shape {shape}, "
+            "but the last 1 of 2 or 3 dimensions, the last 2 of 3 or 4, or the last 3 of 4 or 5. Reshape it."
         )
     out = input
     for dim in range(len(shape) - count, len(shape)):
@@ -60,7 +65,9 @@ def _continue(x: Tensor, dim: int, pair: tuple[int, int], mode: str, shape: Size
         return x
     size = shape[dim]
     if mode == "reflect" and max(before, after) >= size:
-        raise RuntimeError(f"pad: padding {given} asks for more than there is to reflect in dimension {dim} of shape {shape}.")
+        raise RuntimeError(
+            f"pad: padding {given} asks for more than there is to reflect in dimension {dim} of shape {shape}."
+        )
     if mode == "circular":
         # what is cropped is gone before the rest is wrapped round
         crops = tuple((min(before, 0), min(after, 0)) if d == dim else (0, 0) for d in range(len(shape)))
@@ -68,7 +75,12 @@ def _continue(x: Tensor, dim: int, pair: tuple[int, int], mode: str, shape: Size
             x = constant_pad_nd.eager(x, pads=crops, value=0)
             size, before, after = size + sum(crops[dim]), max(before, 0), max(after, 0)
         if max(before, after) > size:
-            raise RuntimeError(f"pad: padding {given} wraps shape {shape} around more than once in dimension {dim}. Repeat it first.")
+            raise RuntimeError(
+                f"pad: padding {given} wraps shape {shape} around more than once in dimension {dim}. Repeat it first."
+            )
     if not size:
-        raise RuntimeError(f"pad: an empty dimension cannot be padded by {mode}: dimension {dim} of shape {shape}. Pad with a constant.")
+        raise RuntimeError(
+            f"pad: an empty dimension cannot be padded by {mode}: dimension {dim} of shape {shape}. "
+            "Pad with a constant."
+        )
     return resample.eager(x, dim=dim, taps=border_taps(size, before, after, mode))

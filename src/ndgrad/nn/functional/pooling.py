@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     OutputSize: TypeAlias = int | Sequence[int | None]
 
 __all__ = [
-    "max_pool1d", "max_pool2d", "max_pool3d", "max_pool1d_with_indices", "max_pool2d_with_indices", "max_pool3d_with_indices",
-    "avg_pool1d", "avg_pool2d", "avg_pool3d", "lp_pool1d", "lp_pool2d", "lp_pool3d",
+    "max_pool1d", "max_pool2d", "max_pool3d", "max_pool1d_with_indices", "max_pool2d_with_indices",
+    "max_pool3d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d", "lp_pool1d", "lp_pool2d", "lp_pool3d",
     "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
     "adaptive_avg_pool3d",
     "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d_with_indices", "adaptive_max_pool3d_with_indices",
@@ -33,7 +33,14 @@ def _empty(name: str, shape: Sizes) -> str:
 
 
 def _window(
-    name: str, axes: int, x: Tensor, kernel_size: Shape, stride: Shape | None, padding: Shape, dilation: Shape, ceil_mode: bool
+    name: str,
+    axes: int,
+    x: Tensor,
+    kernel_size: Shape,
+    stride: Shape | None,
+    padding: Shape,
+    dilation: Shape,
+    ceil_mode: bool,
 ) -> dict[str, Any]:
     """The settings of a pooling, checked against the input (N, C, *spatial)."""
     kernel = per_axis(name, "kernel_size", kernel_size, axes)
@@ -42,16 +49,22 @@ def _window(
     steps = per_axis(name, "stride", stride, axes)
     pads, spread = per_axis(name, "padding", padding, axes), per_axis(name, "dilation", dilation, axes)
     if min(*steps, *kernel, *spread) < 1:
-        raise RuntimeError(f"{name}: kernel_size, stride and dilation must be positive, and are {kernel}, {steps} and {spread}.")
+        raise RuntimeError(
+            f"{name}: kernel_size, stride and dilation must be positive, and are {kernel}, {steps} and {spread}."
+        )
     for pad, taps, step in zip(pads, kernel, spread, strict=True):
         if not 0 <= 2 * pad <= step * (taps - 1) + 1:
-            raise RuntimeError(f"{name}: padding {pad} is negative or more than half a kernel of size {taps} and dilation {step}.")
+            raise RuntimeError(
+                f"{name}: padding {pad} is negative or more than half a kernel of size {taps} and dilation {step}."
+            )
     shape = tuple(x.shape)
     if 0 in shape[1:]:
         raise RuntimeError(_empty(name, shape))
     sizes = pooling_ops.positions(shape[2:], kernel, steps, pads, spread, ceil_mode)
     if min(sizes) < 1:
-        raise RuntimeError(f"{name}: no window of size {kernel} fits into {shape[2:]}. Use a smaller kernel or more padding.")
+        raise RuntimeError(
+            f"{name}: no window of size {kernel} fits into {shape[2:]}. Use a smaller kernel or more padding."
+        )
     return {"kernel": kernel, "stride": steps, "padding": pads, "dilation": spread, "ceil_mode": bool(ceil_mode)}
 
 
@@ -70,12 +83,14 @@ def _max_pool(
 
 @overload
 def max_pool1d(
-    input: Tensor, kernel_size: Shape, stride: Shape | None = ..., padding: Shape = ..., dilation: Shape = ..., ceil_mode: bool = ...,
+    input: Tensor, kernel_size: Shape, stride: Shape | None = ..., padding: Shape = ..., dilation: Shape = ...,
+    ceil_mode: bool = ...,
     return_indices: Literal[False] = ...,
 ) -> Tensor: ...  # fmt: skip
 @overload
 def max_pool1d(
-    input: Tensor, kernel_size: Shape, stride: Shape | None = ..., padding: Shape = ..., dilation: Shape = ..., ceil_mode: bool = ...,
+    input: Tensor, kernel_size: Shape, stride: Shape | None = ..., padding: Shape = ..., dilation: Shape = ...,
+    ceil_mode: bool = ...,
     *, return_indices: Literal[True],
 ) -> tuple[Tensor, Tensor]: ...  # fmt: skip
 def max_pool1d(
@@ -101,12 +116,14 @@ def max_pool1d(
 
 @overload
 def max_pool2d(
-    input: Tensor, kernel_size: Shape, stride: Shape | None = ..., padding: Shape = ..., dilation: Shape = ..., ceil_mode: bool = ...,
+    input: Tensor, kernel_size: Shape, stride: Shape | None = ..., padding: Shape = ..., dilation: Shape = ...,
+    ceil_mode: bool = ...,
     return_indices: Literal[False] = ...,
 ) -> Tensor: ...  # fmt: skip
 @overload
 def max_pool2d(
-    input: Tensor, kernel_size: Shape, stride: Shape | None = ..., padding: Shape = ..., dilation: Shape = ..., ceil_mode: bool = ...,
+    input: Tensor, kernel_size: Shape, stride: Shape | None = ..., padding: Shape = ..., dilation: Shape = ...,
+    ceil_mode: bool = ...,
     *, return_indices: Literal[True],
 ) -> tuple[Tensor, Tensor]: ...  # fmt: skip
 def max_pool2d(
@@ -133,12 +150,14 @@ def max_pool2d(
 
 @overload
 def max_pool3d(
-    input: Tensor, kernel_size: Shape, stride: Shape | None = ..., padding: Shape = ..., dilation: Shape = ..., ceil_mode: bool = ...,
+    input: Tensor, kernel_size: Shape, stride: Shape | None = ..., padding: Shape = ..., dilation: Shape = ...,
+    ceil_mode: bool = ...,
     return_indices: Literal[False] = ...,
 ) -> Tensor: ...  # fmt: skip
 @overload
 def max_pool3d(
-    input: Tensor, kernel_size: Shape, stride: Shape | None = ..., padding: Shape = ..., dilation: Shape = ..., ceil_mode: bool = ...,
+    input: Tensor, kernel_size: Shape, stride: Shape | None = ..., padding: Shape = ..., dilation: Shape = ...,
+    ceil_mode: bool = ...,
     *, return_indices: Literal[True],
 ) -> tuple[Tensor, Tensor]: ...  # fmt: skip
 def max_pool3d(
@@ -235,25 +254,34 @@ def _max_unpool(
     if np_dtype(indices).kind not in "iu":
         raise RuntimeError(f"{name}: indices must be integers, and are {np_dtype(indices)}.")
     if tuple(indices.shape) != tuple(input.shape):
-        raise RuntimeError(f"{name}: input and indices have different shapes: {tuple(input.shape)} and {tuple(indices.shape)}.")
+        raise RuntimeError(
+            f"{name}: input and indices have different shapes: {tuple(input.shape)} and {tuple(indices.shape)}."
+        )
     x, batched = with_batch(name, input, axes)
     where, _ = with_batch(name, indices, axes)
     kernel = per_axis(name, "kernel_size", kernel_size, axes)
     steps = per_axis(name, "stride", stride, axes) if stride is not None else kernel
     pads = per_axis(name, "padding", padding, axes)
-    sizes: Sizes = tuple((n - 1) * s - 2 * p + k for n, s, p, k in zip(tuple(x.shape)[2:], steps, pads, kernel, strict=True))
+    sizes: Sizes = tuple(
+        (n - 1) * s - 2 * p + k for n, s, p, k in zip(tuple(x.shape)[2:], steps, pads, kernel, strict=True)
+    )
     if output_size is not None:
         wanted = tuple(int(n) for n in output_size)[-axes:]
         if len(output_size) not in (axes, axes + 2):
-            raise ValueError(f"{name}: output_size must have {axes} or {axes + 2} numbers, and is {tuple(output_size)}.")
+            raise ValueError(
+                f"{name}: output_size must have {axes} or {axes + 2} numbers, and is {tuple(output_size)}."
+            )
         for axis, (n, default, step) in enumerate(zip(wanted, sizes, steps, strict=True)):
             if not default - step < n < default + step:
-                raise ValueError(f"{name}: {wanted} cannot be pooled to this: dim {axis} must lie within {step - 1} of {default}.")
+                raise ValueError(
+                    f"{name}: {wanted} cannot be pooled to this: dim {axis} must lie within {step - 1} of {default}."
+                )
         sizes = wanted
     places = values(where)
     if places is not None and places.size and (places.min() < 0 or places.max() >= math.prod(sizes)):
         raise RuntimeError(
-            f"{name}: indices up to {int(places.max())} do not fit into an output of size {sizes}. Give the output_size that was pooled."
+            f"{name}: indices up to {int(places.max())} do not fit into an output of size {sizes}. "
+            "Give the output_size that was pooled."
         )
     return without_batch(pooling_ops.max_unpool.eager(x, where, sizes=sizes, distinct=True), batched)
 
@@ -335,7 +363,9 @@ def _avg_pool(
         raise RuntimeError(f"{name}: divisor_override is 0. Leave it out to divide by the size of the window.")
     how = _window(name, axes, x, kernel_size, stride, padding, 1, ceil_mode)
     del how["dilation"]
-    out = pooling_ops.avg_pool.eager(x, **how, count_include_pad=bool(count_include_pad), divisor_override=divisor_override)
+    out = pooling_ops.avg_pool.eager(
+        x, **how, count_include_pad=bool(count_include_pad), divisor_override=divisor_override
+    )
     return without_batch(out, batched)
 
 

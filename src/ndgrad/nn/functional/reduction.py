@@ -13,15 +13,22 @@ if TYPE_CHECKING:
 _KINDS = ("none", "mean", "sum")
 
 
-def read_reduction(reduction: str, size_average: bool | None = None, reduce: bool | None = None, *, more: tuple[str, ...] = ()) -> str:
+def read_reduction(
+    reduction: str, size_average: bool | None = None, reduce: bool | None = None, *, more: tuple[str, ...] = ()
+) -> str:
     """The reduction to use; the deprecated flags win, with a warning, when they are given."""
     if size_average is not None or reduce is not None:
         average = True if size_average is None else size_average
         wanted = True if reduce is None else reduce
         reduction = ("mean" if average else "sum") if wanted else "none"
-        warnings.warn(f"size_average and reduce args will be deprecated, please use reduction={reduction!r} instead.", stacklevel=3)
+        warnings.warn(
+            f"size_average and reduce args will be deprecated, please use reduction={reduction!r} instead.",
+            stacklevel=3,
+        )
     if reduction not in _KINDS and reduction not in more:
-        raise ValueError(f"{reduction} is not a valid value for reduction. Choose one of {', '.join((*_KINDS, *more))}.")
+        raise ValueError(
+            f"{reduction} is not a valid value for reduction. Choose one of {', '.join((*_KINDS, *more))}."
+        )
     return reduction
 
 

@@ -24,8 +24,10 @@ def _check_sizes(name: str, input: Tensor, target: Tensor, weight: Tensor | None
     a, b = tuple(input.shape), tuple(target.shape)
     if a != b:
         warnings.warn(
-            f"{name}: Using a target size ({b}) that is different to the input size ({a}): they are broadcast against each other, "
-            "which is rarely what is meant. Give both the same size.",
+            (
+                f"{name}: Using a target size ({b}) that is different to the input size ({a}): "
+                "they are broadcast against each other, which is rarely what is meant. Give both the same size."
+            ),
             stacklevel=3,
         )
         try:
@@ -101,12 +103,16 @@ def smooth_l1_loss(
     reduction = read_reduction(reduction, size_average, reduce)
     _check_sizes("smooth_l1_loss", input, target)
     if beta < 0:
-        raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, and it is {beta}. Give a width of at least 0.")
+        raise RuntimeError(
+            f"smooth_l1_loss does not support negative values for beta, and it is {beta}. Give a width of at least 0."
+        )
     loss = ops.abs(input - target) if beta == 0 else loss_ops.smooth_l1.eager(input, target, beta=beta)
     return reduced(loss, reduction)
 
 
-def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None) -> Tensor:
+def huber_loss(
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
+) -> Tensor:
     """Half the squared difference, and a straight line of slope delta where the difference exceeds delta.
 
     >>> import ndgrad
@@ -116,7 +122,9 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     reduction = read_reduction(reduction)
     _check_sizes("huber_loss", input, target, weight)
     if delta <= 0:
-        raise RuntimeError(f"huber_loss does not support non-positive values for delta, and it is {delta}. Give a width above 0.")
+        raise RuntimeError(
+            f"huber_loss does not support non-positive values for delta, and it is {delta}. Give a width above 0."
+        )
     loss = loss_ops.smooth_l1.eager(input, target, beta=delta)
     if delta != 1:
         loss = loss * delta
@@ -166,8 +174,8 @@ def gaussian_nll_loss(
     known = values(variance)
     if known is not None and (known < 0).any():
         raise ValueError(
-            f"gaussian_nll_loss: var has negative entry/entries, the least being {known.min()}. A variance is at least 0; take "
-            "exp() or softplus()."
+            f"gaussian_nll_loss: var has negative entry/entries, the least being {known.min()}. "
+            "A variance is at least 0; take exp() or softplus()."
         )
     shape, given = tuple(input.shape), tuple(variance.shape)
     if given != shape:
@@ -175,8 +183,8 @@ def gaussian_nll_loss(
             variance = ops.unsqueeze(variance, dim=len(given))
         elif len(given) != len(shape) or sum(b for a, b in zip(shape, given, strict=True) if a != b) != 1:
             raise ValueError(
-                f"gaussian_nll_loss: var is of incorrect size: {given}, for an input of size {shape}. Give that size, or 1 in "
-                "one dimension."
+                f"gaussian_nll_loss: var is of incorrect size: {given}, for an input of size {shape}. "
+                "Give that size, or 1 in one dimension."
             )
     variance = variance + ops.detach(ops.clamp_min(variance, as_number("gaussian_nll_loss", "eps", eps)) - variance)
     loss = (ops.log(variance) + ops.square(input - target) / variance) * 0.5

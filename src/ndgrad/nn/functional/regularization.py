@@ -35,7 +35,11 @@ def _drop(input: Tensor, p: float, training: bool, inplace: bool, like: Tensor |
         return write(mul, input, (0.0,), {}) if inplace else input * 0.0
     mask = uniform_like(input if like is None else like) >= p
     scale = 1.0 / (1.0 - p)
-    return write(native_dropout, input, (mask,), {"scale": scale}) if inplace else native_dropout.eager(input, mask, scale=scale)
+    return (
+        write(native_dropout, input, (mask,), {"scale": scale})
+        if inplace
+        else native_dropout.eager(input, mask, scale=scale)
+    )
 
 
 def _channels(input: Tensor) -> Tensor:
@@ -60,16 +64,22 @@ def _by_channel(name: str, spatial: int, input: Tensor, p: float, training: bool
     if ndim not in (spatial + 1, spatial + 2):
         if spatial == 1 or ndim < 2:
             raise RuntimeError(
-                f"{name}: Expected {spatial + 1}D or {spatial + 2}D input, but received a {ndim}D input (shape {tuple(input.shape)}). "
-                "Reshape it to (N, C, ...) or (C, ...)."
+                f"{name}: Expected {spatial + 1}D or {spatial + 2}D input, but received a {ndim}D input (shape "
+                f"{tuple(input.shape)}). Reshape it to (N, C, ...) or (C, ...)."
             )
         warnings.warn(
-            f"{name}: a {ndim}-D input (shape {tuple(input.shape)}) is deprecated, and will be an error. Use dropout instead.", stacklevel=3
+            (
+                f"{name}: a {ndim}-D input (shape {tuple(input.shape)}) is deprecated, and will be an error. "
+                "Use dropout instead."
+            ),
+            stacklevel=3,
         )
     elif spatial == 2 and ndim == 3:
         warnings.warn(
-            f"{name}: a 3-D input (shape {tuple(input.shape)}) is read as (N, C, L), for historical reasons, not as one sample (C, H, W). "
-            "Use dropout1d for the first, or unsqueeze(0) for the second.",
+            (
+                f"{name}: a 3-D input (shape {tuple(input.shape)}) is read as (N, C, L), for historical reasons, "
+                "not as one sample (C, H, W). Use dropout1d for the first, or unsqueeze(0) for the second."
+            ),
             stacklevel=3,
         )
     if spatial == 2 or ndim == spatial + 2:
@@ -150,6 +160,7 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
     _check("feature_alpha_dropout", p)
     if len(input.shape) < 2:
         raise RuntimeError(
-            f"feature_alpha_dropout: Feature dropout requires at least 2 dimensions in the input, which has shape {tuple(input.shape)}."
+            "feature_alpha_dropout: Feature dropout requires at least 2 dimensions in the input, "
+            f"which has shape {tuple(input.shape)}."
         )
     return _alpha(input, p, training, inplace, _channels(input))

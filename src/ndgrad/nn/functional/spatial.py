@@ -1,4 +1,5 @@
-"""How functions over images and signals read their arguments: one number per spatial axis, and inputs without a batch."""
+"""How functions over images and signals read their arguments: one number per spatial axis, and
+inputs without a batch."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ def per_axis(name: str, what: str, value: Shape, axes: int) -> Sizes:
         try:
             given = tuple(operator.index(v) for v in value)  # type: ignore[union-attr]  # an int has an index
         except TypeError:
-            raise TypeError(f"{name}(): {what} must be an int or a tuple of ints, and is {value!r} ({type(value).__name__}).") from None
+            raise TypeError(
+                f"{name}(): {what} must be an int or a tuple of ints, and is {value!r} ({type(value).__name__})."
+            ) from None
     if len(given) == 1:
         return given * axes
     if len(given) != axes:
@@ -37,7 +40,8 @@ def with_batch(name: str, input: Tensor, axes: int) -> tuple[Tensor, bool]:
     if ndim == axes + 1:
         return ops.unsqueeze(input, dim=0), False
     raise RuntimeError(
-        f"{name}: the input must have {axes + 2} dimensions, or {axes + 1} without a batch; its shape is {tuple(input.shape)}."
+        f"{name}: the input must have {axes + 2} dimensions, or {axes + 1} without a batch; "
+        f"its shape is {tuple(input.shape)}."
     )
 
 

@@ -56,8 +56,8 @@ def interpolate(
     axes = len(shape) - 2
     if mode not in _AXES or axes not in _AXES[mode]:
         raise NotImplementedError(
-            f"interpolate: an input of {len(shape)} dimensions (shape {shape}) with mode {mode!r} is not supported. nearest, "
-            "nearest-exact and area take 3 to 5 dimensions, linear 3, bilinear and bicubic 4, trilinear 5."
+            f"interpolate: an input of {len(shape)} dimensions (shape {shape}) with mode {mode!r} is not supported. "
+            "nearest, nearest-exact and area take 3 to 5 dimensions, linear 3, bilinear and bicubic 4, trilinear 5."
         )
     if mode not in _ALIGNABLE and align_corners is not None:
         raise ValueError(f"interpolate: mode {mode!r} takes no align_corners. Leave it out.")
@@ -73,7 +73,9 @@ def interpolate(
         before, after, ratio = shape[2 + axis], sizes[axis], ratios[axis]
         if before == after and (ratio == 1.0 or lazy):
             continue
-        out = resample_ops.resample.eager(out, dim=2 + axis, taps=_taps(mode, before, after, ratio, bool(align_corners), antialias))
+        out = resample_ops.resample.eager(
+            out, dim=2 + axis, taps=_taps(mode, before, after, ratio, bool(align_corners), antialias)
+        )
     return ops.clone(out) if out is input else out
 
 
@@ -94,7 +96,8 @@ def _taps(mode: str, before: int, after: int, ratio: float, align_corners: bool,
 def _sizes(
     before: Sizes, size: Shape | None, scale_factor: float | Sequence[float] | None, recompute: bool | None
 ) -> tuple[Sizes, tuple[float, ...]]:
-    """Output sizes, and how many inputs one output step is: by default what the scale factor says, not what the sizes do."""
+    """Output sizes, and how many inputs one output step is: by default what the scale factor says,
+    not what the sizes do."""
     axes = len(before)
     if (size is None) == (scale_factor is None):
         raise ValueError("interpolate: give either size or scale_factor.")
@@ -102,8 +105,8 @@ def _sizes(
     listed = tuple(given) if isinstance(given, (tuple, list)) or hasattr(given, "__len__") else (given,) * axes
     if len(listed) != axes:
         raise ValueError(
-            "interpolate: Input and output must have the same number of spatial dimensions, but got input with spatial dimensions "
-            f"of {list(before)} and {'output size' if size is not None else 'scale_factor'} of {given}. "
+            "interpolate: Input and output must have the same number of spatial dimensions, but got input with spatial "
+            f"dimensions of {list(before)} and {'output size' if size is not None else 'scale_factor'} of {given}. "
             "Give one number, or one per axis, in the order of the axes."
         )
     if size is not None:
@@ -143,7 +146,9 @@ def upsample_nearest(
     >>> ndgrad.nn.functional.upsample_nearest(ndgrad.tensor([[[1.0, 3.0]]]), 4)
     tensor([[[1., 1., 3., 3.]]])
     """
-    warnings.warn("`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    warnings.warn(
+        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
+    )
     return interpolate(input, size, scale_factor, "nearest")
 
 
@@ -156,7 +161,9 @@ def upsample_bilinear(
     >>> ndgrad.nn.functional.upsample_bilinear(ndgrad.tensor([[[[1.0, 3.0]]]]), (1, 3))
     tensor([[[[1., 2., 3.]]]])
     """
-    warnings.warn("`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    warnings.warn(
+        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
+    )
     return interpolate(input, size, scale_factor, "bilinear", align_corners=True)
 
 
@@ -173,7 +180,10 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
               [ 1.,  0.]]]])
     """
     if align_corners is None:
-        warnings.warn("affine_grid: align_corners is taken to be False, since it is not given. Give it to silence this.", stacklevel=2)
+        warnings.warn(
+            "affine_grid: align_corners is taken to be False, since it is not given. Give it to silence this.",
+            stacklevel=2,
+        )
         align_corners = False
     if not is_floating(np_dtype(theta)):
         raise ValueError(f"affine_grid: theta must be floating point, and is {np_dtype(theta)}.")
@@ -181,8 +191,8 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     axes = len(sizes) - 2
     if axes not in (2, 3) or len(theta.shape) != 3 or tuple(theta.shape[1:]) != (axes, axes + 1):
         raise ValueError(
-            f"affine_grid: size {sizes} and theta of shape {tuple(theta.shape)} do not fit. They are (N, C, H, W) and (N, 2, 3), or "
-            "(N, C, D, H, W) and (N, 3, 4)."
+            f"affine_grid: size {sizes} and theta of shape {tuple(theta.shape)} do not fit. "
+            "They are (N, C, H, W) and (N, 2, 3), or (N, C, D, H, W) and (N, 3, 4)."
         )
     if min(sizes) <= 0:
         raise ValueError(f"affine_grid: size must be positive, and is {sizes}.")
@@ -209,7 +219,10 @@ def grid_sample(
     tensor([[[[2.5000]]]])
     """
     if align_corners is None:
-        warnings.warn("grid_sample: align_corners is taken to be False, since it is not given. Give it to silence this.", stacklevel=2)
+        warnings.warn(
+            "grid_sample: align_corners is taken to be False, since it is not given. Give it to silence this.",
+            stacklevel=2,
+        )
         align_corners = False
     shape, places = tuple(input.shape), tuple(grid.shape)
     axes = len(shape) - 2
@@ -219,15 +232,17 @@ def grid_sample(
         raise ValueError(f"grid_sample: padding_mode is {padding_mode!r}. Choose zeros, border or reflection.")
     if axes not in (2, 3) or len(places) != len(shape) or places[0] != shape[0] or places[-1] != axes:
         raise RuntimeError(
-            f"grid_sample: an input of shape {shape} and a grid of shape {places} do not fit. They are (N, C, H, W) and (N, h, w, 2), or "
-            "(N, C, D, H, W) and (N, d, h, w, 3)."
+            f"grid_sample: an input of shape {shape} and a grid of shape {places} do not fit. "
+            "They are (N, C, H, W) and (N, h, w, 2), or (N, C, D, H, W) and (N, d, h, w, 3)."
         )
     if mode == "bicubic" and axes != 2:
         raise RuntimeError("grid_sample: bicubic is for inputs (N, C, H, W). Use bilinear.")
     if not math.prod(shape[1:]):
         raise RuntimeError(f"grid_sample: only the batch may be empty, and the input has shape {shape}.")
     sizes = shape[2:]
-    positions = [_pixel(ops.select(grid, dim=len(places) - 1, index=axes - 1 - a), n, align_corners) for a, n in enumerate(sizes)]
+    positions = [
+        _pixel(ops.select(grid, dim=len(places) - 1, index=axes - 1 - a), n, align_corners) for a, n in enumerate(sizes)
+    ]
     readers = [_Reader(n, padding_mode, align_corners) for n in sizes]
     choose = {"nearest": _nearest_taps, "bilinear": _linear_taps, "bicubic": _cubic_taps}[mode]
     per_axis = [choose(p, reader) for p, reader in zip(positions, readers, strict=True)]
@@ -268,7 +283,8 @@ class _Reader:
 
 
 def _nearest_taps(x: Tensor, reader: _Reader) -> list[tuple[Tensor, Tensor]]:
-    return [(ops.round(ops.detach(reader.bring_in(x)), decimals=0), ops.zero(x) + 1.0)]  # a constant, with a gradient of zeros
+    # a constant, with a gradient of zeros
+    return [(ops.round(ops.detach(reader.bring_in(x)), decimals=0), ops.zero(x) + 1.0)]
 
 
 def _linear_taps(x: Tensor, reader: _Reader) -> list[tuple[Tensor, Tensor]]:
@@ -355,7 +371,9 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     if len(shape) < 3:
         raise RuntimeError(f"pixel_unshuffle: the input must have 3 dimensions or more, and its shape is {shape}.")
     if r <= 0 or shape[-2] % r or shape[-1] % r:
-        raise RuntimeError(f"pixel_unshuffle: height and width {shape[-2:]} cannot be divided into blocks of {r} x {r}.")
+        raise RuntimeError(
+            f"pixel_unshuffle: height and width {shape[-2:]} cannot be divided into blocks of {r} x {r}."
+        )
     *lead, channels, height, width = shape
     k = len(lead)
     split = ops.reshape(input, shape=(*lead, channels, height // r, r, width // r, r))

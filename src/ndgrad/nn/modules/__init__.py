@@ -1,9 +1,11 @@
 """Layers, losses and containers, under torch's names; most people reach them as `ndgrad.nn.Linear` and so on.
 
-The files carry the names they have in torch where programs import from them (`nn.modules.conv`, `nn.modules.batchnorm`).
+The files carry the names they have in torch where programs import from them
+(`nn.modules.conv`, `nn.modules.batchnorm`).
 """
 
-# ruff: noqa: F403, F405  # each file has its own __all__; the list below is literal for static tools, and a test compares
+# ruff: noqa: F403, F405
+# Each file has its own __all__; the list below is literal for static tools, and a test compares.
 
 from __future__ import annotations
 

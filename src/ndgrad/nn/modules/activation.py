@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from ndgrad._typing import Device, Dtype, Tensor
 
 __all__ = [
-    "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid", "LogSoftmax", "Mish",
-    "PReLU", "RReLU", "ReLU", "ReLU6", "SELU", "SiLU", "Sigmoid", "Softmax", "Softmax2d", "Softmin", "Softplus", "Softshrink",
-    "Softsign", "Tanh", "Tanhshrink", "Threshold",
+    "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid",
+    "LogSoftmax", "Mish", "PReLU", "RReLU", "ReLU", "ReLU6", "SELU", "SiLU", "Sigmoid", "Softmax", "Softmax2d",
+    "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink", "Threshold",
 ]  # fmt: skip
 
 
-# ----- piecewise linear ------------------------------------------------------------------------------------------------
+# ----- piecewise linear -----------------------------------------------------------------------------------------------
 
 
 class ReLU(Module):
@@ -60,7 +60,11 @@ class Hardtanh(Module):
         super().__init__()
         for name, value in (("min", min_value), ("max", max_value)):
             if value is not None:
-                warnings.warn(f"keyword argument `{name}_value` is deprecated and renamed to `{name}_val`", FutureWarning, stacklevel=2)
+                warnings.warn(
+                    f"keyword argument `{name}_value` is deprecated and renamed to `{name}_val`",
+                    FutureWarning,
+                    stacklevel=2,
+                )
         self.min_val = min_val if min_value is None else min_value
         self.max_val = max_val if max_value is None else max_value
         self.inplace = inplace
@@ -250,7 +254,7 @@ class Softshrink(Module):
         return f"{self.lambd}"
 
 
-# ----- exponential -----------------------------------------------------------------------------------------------------
+# ----- exponential ----------------------------------------------------------------------------------------------------
 
 
 class ELU(Module):
@@ -468,7 +472,7 @@ class GLU(Module):
         return settings_text(self, "dim")
 
 
-# ----- along a dimension -------------------------------------------------------------------------------------------------
+# ----- along a dimension ----------------------------------------------------------------------------------------------
 
 
 class _Along(Module):
@@ -528,5 +532,7 @@ class Softmax2d(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         if input.dim() not in (3, 4):
-            raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D (shape {tuple(input.shape)}) instead.")
+            raise ValueError(
+                f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D (shape {tuple(input.shape)}) instead."
+            )
         return F.softmax(input, -3, _stacklevel=5)

@@ -57,7 +57,9 @@ class _NormBase(Module):
 
     def _make_tensors(self, bias: bool, device: Device, dtype: Dtype) -> None:
         for name, wanted in (("weight", self.affine), ("bias", self.affine and bias)):
-            self.register_parameter(name, new_parameter(self.num_features, device=device, dtype=dtype) if wanted else None)
+            self.register_parameter(
+                name, new_parameter(self.num_features, device=device, dtype=dtype) if wanted else None
+            )
         tracked = self.track_running_stats
         self.register_buffer("running_mean", zeros(self.num_features, device=device, dtype=dtype) if tracked else None)
         self.register_buffer("running_var", ones(self.num_features, device=device, dtype=dtype) if tracked else None)
@@ -82,25 +84,30 @@ class _NormBase(Module):
         if input.dim() not in self._dims:
             expected = " or ".join(f"{n}D" for n in self._dims)
             raise ValueError(
-                f"expected {expected} input (got {input.dim()}D input of shape {tuple(input.shape)}) to {type(self).__name__}."
+                f"expected {expected} input (got {input.dim()}D input of shape {tuple(input.shape)}) "
+                f"to {type(self).__name__}."
             )
 
     def extra_repr(self) -> str:
         return (
-            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, bias={self.bias is not None}, "
-            f"track_running_stats={self.track_running_stats}"
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
         )
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *rest: Any) -> None:
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *rest: Any
+    ) -> None:
         version = local_metadata.get("version")
         if (version is None or version < 2) and self.track_running_stats:
             key = prefix + "num_batches_tracked"
             if key not in state_dict:
-                state_dict[key] = tensor(0, dtype=int64) if self.num_batches_tracked is None else self.num_batches_tracked.clone()
+                state_dict[key] = (
+                    tensor(0, dtype=int64) if self.num_batches_tracked is None else self.num_batches_tracked.clone()
+                )
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
 
-# ----- over the batch --------------------------------------------------------------------------------------------------
+# ----- over the batch -------------------------------------------------------------------------------------------------
 
 
 class _BatchNorm(_NormBase):
@@ -159,7 +166,7 @@ class BatchNorm3d(_BatchNorm):
     _dims = (5,)
 
 
-# ----- over the instance -----------------------------------------------------------------------------------------------
+# ----- over the instance ----------------------------------------------------------------------------------------------
 
 
 class _InstanceNorm(_NormBase):
@@ -183,23 +190,28 @@ class _InstanceNorm(_NormBase):
         channels = input.shape[1 if batched else 0]
         if channels != self.num_features and self.affine:
             raise ValueError(
-                f"expected input's size at dim={1 if batched else 0} to match num_features ({self.num_features}), but got: {channels}."
+                f"expected input's size at dim={1 if batched else 0} to match num_features "
+                f"({self.num_features}), but got: {channels}."
             )
         own = input if batched else input.unsqueeze(0)
         of_instance = self.training or not self.track_running_stats
         momentum = 0.0 if self.momentum is None else self.momentum
-        out = F.instance_norm(own, self.running_mean, self.running_var, self.weight, self.bias, of_instance, momentum, self.eps)
+        out = F.instance_norm(
+            own, self.running_mean, self.running_var, self.weight, self.bias, of_instance, momentum, self.eps
+        )
         return out if batched else out.squeeze(0)
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *rest: Any) -> None:
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *rest: Any
+    ) -> None:
         # Checkpoints from before statistics became optional hold them where this module has none.
         if local_metadata.get("version") is None and not self.track_running_stats:
             found = [name for name in ("running_mean", "running_var") if prefix + name in state_dict]
             if found:
                 listed = " and ".join(f'"{prefix + name}"' for name in found)
                 rest[-1].append(
-                    f"Unexpected running stats buffer(s) {listed} for {type(self).__name__} with track_running_stats=False. Remove these "
-                    "keys, or make the module with track_running_stats=True."
+                    f"Unexpected running stats buffer(s) {listed} for {type(self).__name__} with "
+                    "track_running_stats=False. Remove these keys, or make the module with track_running_stats=True."
                 )
                 for name in found:
                     state_dict.pop(prefix + name)

@@ -34,7 +34,9 @@ def _place(length: int, index: Any) -> int:
 
 def _iterable(owner: Module, what: str, values: Iterable[V]) -> Iterable[V]:
     if not isinstance(values, Iterable) or isinstance(values, Variable):
-        raise TypeError(f"{type(owner).__name__}.{what} should be called with an iterable, but got {type(values).__name__}.")
+        raise TypeError(
+            f"{type(owner).__name__}.{what} should be called with an iterable, but got {type(values).__name__}."
+        )
     return values
 
 
@@ -52,7 +54,7 @@ class Container(Module):
             self.add_module(name, module)
 
 
-# ----- sequences of modules --------------------------------------------------------------------------------------------
+# ----- sequences of modules -------------------------------------------------------------------------------------------
 
 
 class _Numbered(Module):
@@ -179,7 +181,9 @@ class Sequential(_Numbered):
         if not isinstance(other, int):
             raise TypeError(f"unsupported operand type(s) for *: {type(self)} and {type(other)}.")
         if other <= 0:
-            raise ValueError(f"Non-positive multiplication factor {other} for {type(self).__name__}. It must be 1 or more.")
+            raise ValueError(
+                f"Non-positive multiplication factor {other} for {type(self).__name__}. It must be 1 or more."
+            )
         return other
 
     def insert(self, index: int, module: Module) -> Self:
@@ -241,7 +245,7 @@ class ModuleList(_Numbered):
         return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
 
 
-# ----- a dictionary of modules -----------------------------------------------------------------------------------------
+# ----- a dictionary of modules ----------------------------------------------------------------------------------------
 
 
 class ModuleDict(Module):
@@ -318,7 +322,7 @@ def _pairs(owner: Module, given: Any, own_class: type[ModuleDict | ParameterDict
     return pairs
 
 
-# ----- parameters ------------------------------------------------------------------------------------------------------
+# ----- parameters -----------------------------------------------------------------------------------------------------
 
 
 def _as_parameter(value: Any) -> Any:
@@ -417,7 +421,8 @@ class ParameterDict(Module):
         """The attribute under which a value is kept."""
         if not isinstance(key, str):
             raise TypeError(
-                f"Index given to ParameterDict cannot be used as a key as it is not a string (type is '{type(key).__name__}'). Use strings."
+                "Index given to ParameterDict cannot be used as a key as it is not a string (type "
+                f"is '{type(key).__name__}'). Use strings."
             )
         return key
 

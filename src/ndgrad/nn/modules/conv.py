@@ -58,7 +58,9 @@ class _ConvNd(Module):
             if padding not in ("same", "valid"):
                 raise ValueError(f"padding is {padding!r}. Use 'same', 'valid' or numbers.")
             if padding == "same" and any(s != 1 for s in repeated(stride, self._axes)):
-                raise ValueError(f"padding='same' needs a stride of 1, and stride is {stride}. Give the padding in numbers.")
+                raise ValueError(
+                    f"padding='same' needs a stride of 1, and stride is {stride}. Give the padding in numbers."
+                )
         if padding_mode not in _PADDING_MODES:
             raise ValueError(f"padding_mode must be one of {_PADDING_MODES}, and is {padding_mode!r}.")
         self.in_channels, self.out_channels = in_channels, out_channels
@@ -85,7 +87,9 @@ class _ConvNd(Module):
         return tuple(n for side in reversed(sides) for n in side)
 
     def _weight_shape(self) -> tuple[int, ...]:
-        first, second = (self.in_channels, self.out_channels) if self._transposed else (self.out_channels, self.in_channels)
+        first, second = (
+            (self.in_channels, self.out_channels) if self._transposed else (self.out_channels, self.in_channels)
+        )
         return (first, second // self.groups, *self.kernel_size)
 
     def _make_weights(self, bias: bool, device: Device, dtype: Dtype) -> None:
@@ -184,7 +188,7 @@ class Conv3d(_Conv):
     _axes, _function = 3, staticmethod(F.conv3d)
 
 
-# ----- transposes ------------------------------------------------------------------------------------------------------
+# ----- transposes -----------------------------------------------------------------------------------------------------
 
 
 class _ConvTranspose(_ConvNd):
@@ -208,9 +212,13 @@ class _ConvTranspose(_ConvNd):
         dtype: Dtype = None,
     ) -> None:
         if padding_mode != "zeros":
-            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}, and {padding_mode!r} was given.')
+            raise ValueError(
+                f'Only "zeros" padding mode is supported for {type(self).__name__}, and {padding_mode!r} was given.'
+            )
         channels = (in_channels, out_channels)
-        self._set_up(channels, kernel_size, stride, padding, dilation, output_padding, groups, bias, padding_mode, device, dtype)
+        self._set_up(
+            channels, kernel_size, stride, padding, dilation, output_padding, groups, bias, padding_mode, device, dtype
+        )
 
     def _output_padding(self, input: Tensor, output_size: Sequence[int] | None) -> tuple[int, ...]:
         """The padding of the output that gives it the wanted size: several sizes are convolved to the same one."""
@@ -222,7 +230,8 @@ class _ConvTranspose(_ConvNd):
             wanted = wanted[ndim - axes :]
         if len(wanted) != axes:
             raise ValueError(
-                f"{name}: for {ndim}D input, output_size must have {axes} or {ndim} elements (got {len(wanted)}): {tuple(output_size)}."
+                f"{name}: for {ndim}D input, output_size must have {axes} or {ndim} elements (got {len(wanted)}): "
+                f"{tuple(output_size)}."
             )
         sizes = list(input.shape[ndim - axes :])
         least = [
@@ -232,8 +241,8 @@ class _ConvTranspose(_ConvNd):
         most = [n + s - 1 for n, s in zip(least, self.stride, strict=True)]
         if not all(low <= n <= high for low, n, high in zip(least, wanted, most, strict=True)):
             raise ValueError(
-                f"{name}: requested an output size of {tuple(output_size)}, but valid sizes range from {least} to {most} (for an input of "
-                f"{sizes})."
+                f"{name}: requested an output size of {tuple(output_size)}, but valid sizes range from {least} "
+                f"to {most} (for an input of {sizes})."
             )
         return tuple(n - low for n, low in zip(wanted, least, strict=True))
 

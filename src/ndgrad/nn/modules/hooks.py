@@ -1,10 +1,11 @@
 """Hooks on modules: functions called before and after forward and backward of one module or of all.
 
 Note [Order of module hooks]
-A call runs the pre-forward hooks (those of all modules first, then the module's own), forward, the forward hooks (in the same order).
-Backward hooks need to know when the gradient enters and leaves the module, and a module has no node of its own. So its
-tensor arguments and its results pass through an identity with a node: the gradient of the results meets the second first,
-where the pre-backward hooks run, and the gradient of the arguments leaves through the first, where the backward hooks run.
+A call runs the pre-forward hooks (those of all modules first, then the module's own), forward, the forward hooks (in
+the same order). Backward hooks need to know when the gradient enters and leaves the module, and a module has no node
+of its own. So its tensor arguments and its results pass through an identity with a node: the gradient of the results
+meets the second first, where the pre-backward hooks run, and the gradient of the arguments leaves through the first,
+where the backward hooks run.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class HasForward(Protocol[P, R_co]):
-    """What calling a module needs to know of it: a call takes and returns what `forward` does, for type checkers too."""
+    """What calling a module needs to know of it: a call takes and returns what `forward` does,
+    for type checkers too."""
 
     @property
     def forward(self) -> Callable[P, R_co]: ...
@@ -57,7 +59,7 @@ class _HooksOfAllModules:
 of_all = _HooksOfAllModules()
 
 
-# ----- registering for all modules ---------------------------------------------------------------------------------------
+# ----- registering for all modules ------------------------------------------------------------------------------------
 
 
 def register_module_forward_pre_hook(hook: Hook) -> RemovableHandle:
@@ -72,8 +74,11 @@ def register_module_forward_pre_hook(hook: Hook) -> RemovableHandle:
     return RemovableHandle(of_all.forward_pre, hook)
 
 
-def register_module_forward_hook(hook: Hook, *, with_kwargs: bool = False, always_call: bool = False) -> RemovableHandle:
-    """Call `hook(module, args, output)` after every module's forward; what it returns, if not None, replaces the output.
+def register_module_forward_hook(
+    hook: Hook, *, with_kwargs: bool = False, always_call: bool = False
+) -> RemovableHandle:
+    """Call `hook(module, args, output)` after every module's forward; what it returns, if not
+    None, replaces the output.
 
     >>> import ndgrad
     >>> from ndgrad.nn.modules.module import register_module_forward_hook
@@ -125,8 +130,8 @@ def register_module_backward_hook(hook: Hook) -> RemovableHandle:
 def _no_mixture(before: bool | None, full: bool, what: str) -> None:
     if before is not None and before is not full:
         raise RuntimeError(
-            f"Cannot use both regular backward hooks and full backward hooks as a {what}: they see different gradients. "
-            "Please use only one of them; register_full_backward_hook is the one to prefer."
+            f"Cannot use both regular backward hooks and full backward hooks as a {what}: they see different "
+            "gradients. Please use only one of them; register_full_backward_hook is the one to prefer."
         )
 
 
@@ -169,7 +174,9 @@ class Hooked:
             self.__dict__.setdefault(name, set())
         self.__dict__.setdefault("_is_full_backward_hook", None)
 
-    def register_forward_pre_hook(self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False) -> RemovableHandle:
+    def register_forward_pre_hook(
+        self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
         """Call `hook(module, args)` before forward; what it returns, if not None, replaces the positional arguments.
 
         With `with_kwargs` it is `hook(module, args, kwargs)`, and returns both or None.
@@ -188,7 +195,8 @@ class Hooked:
     ) -> RemovableHandle:
         """Call `hook(module, args, output)` after forward; what it returns, if not None, replaces the output.
 
-        With `with_kwargs` it is `hook(module, args, kwargs, output)`; with `always_call` it runs also when forward raises.
+        With `with_kwargs` it is `hook(module, args, kwargs, output)`; with `always_call` it runs
+        also when forward raises.
 
         >>> import ndgrad
         >>> layer = ndgrad.nn.ReLU()
@@ -200,7 +208,8 @@ class Hooked:
         return _registered(self._forward_hooks, hook, prepend, *flags)
 
     def register_full_backward_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
-        """Call `hook(module, grad_output)` before the gradient enters the module; what it returns, if not None, replaces it."""
+        """Call `hook(module, grad_output)` before the gradient enters the module; what it returns, if
+        not None, replaces it."""
         return _registered(self._backward_pre_hooks, hook, prepend)
 
     def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
@@ -227,7 +236,13 @@ class Hooked:
     # ----- calling -----
 
     def _call_impl(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not (self._backward_hooks or self._backward_pre_hooks or self._forward_hooks or self._forward_pre_hooks or of_all.any()):
+        if not (
+            self._backward_hooks
+            or self._backward_pre_hooks
+            or self._forward_hooks
+            or self._forward_pre_hooks
+            or of_all.any()
+        ):
             return self.forward(*args, **kwargs)
         return _call_with_hooks(self, args, kwargs)
 
@@ -271,7 +286,9 @@ def _call(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any], called:
     return result
 
 
-def _run_forward_pre_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _run_forward_pre_hooks(
+    module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     with_kwargs = module._forward_pre_hooks_with_kwargs
     for number, hook in (*of_all.forward_pre.items(), *module._forward_pre_hooks.items()):
         if number not in with_kwargs:
@@ -303,7 +320,10 @@ def _run_always_called(module: Module, args: tuple[Any, ...], kwargs: dict[str, 
                     hook(module, args, kwargs, None) if number in with_kwargs else hook(module, args, None)
                 except Exception as error:
                     warnings.warn(
-                        f"a forward hook registered with always_call=True raised another error after forward had failed: {error!s}",
+                        (
+                            "a forward hook registered with always_call=True raised another error after "
+                            f"forward had failed: {error!s}"
+                        ),
                         stacklevel=3,
                     )
 
@@ -332,15 +352,19 @@ def _on_last_node(module: Module, result: Any, hooks: list[Hook]) -> None:
         return
     if isinstance(result, (list, dict)):
         warnings.warn(
-            f"non-full backward hooks on a Module that does not return a single Tensor or a tuple of Tensors ({type(module).__name__}) "
-            "miss some gradients. Use register_full_backward_hook.",
+            (
+                "non-full backward hooks on a Module that does not return a single Tensor or a tuple of Tensors "
+                f"({type(module).__name__}) miss some gradients. Use register_full_backward_hook."
+            ),
             FutureWarning,
             stacklevel=4,
         )
     elif sum(e is not None for e in node.next) > 1 or isinstance(result, tuple):
         warnings.warn(
-            f"non-full backward hooks when the forward of {type(module).__name__} contains several nodes see the last one alone, so "
-            "grad_input is missing some gradients. Use register_full_backward_hook.",
+            (
+                f"non-full backward hooks when the forward of {type(module).__name__} contains several nodes see "
+                "the last one alone, so grad_input is missing some gradients. Use register_full_backward_hook."
+            ),
             FutureWarning,
             stacklevel=4,
         )
@@ -348,7 +372,7 @@ def _on_last_node(module: Module, result: Any, hooks: list[Hook]) -> None:
         node.register_hook(lambda grad_input, grad_output, hook=hook: hook(module, grad_input, grad_output))
 
 
-# ----- where gradients enter and leave a module ------------------------------------------------------------------------
+# ----- where gradients enter and leave a module -----------------------------------------------------------------------
 
 
 class _Passage(Function):
@@ -401,8 +425,10 @@ class _Crossing:
         outputs = result if isinstance(result, tuple) else (result,)
         if not isinstance(result, (Variable, tuple)):
             warnings.warn(
-                f"For backward hooks to be called, the output of {type(self.module).__name__} should be a Tensor or a tuple of Tensors, "
-                f"but it is {type(result).__name__}.",
+                (
+                    f"For backward hooks to be called, the output of {type(self.module).__name__} should be a Tensor "
+                    f"or a tuple of Tensors, but it is {type(result).__name__}."
+                ),
                 stacklevel=5,
             )
         self.count_outputs = len(outputs)
@@ -426,8 +452,8 @@ class _Crossing:
                 answer = hook(self.module, nothing, whole)
                 if answer is not None and not (isinstance(answer, tuple) and all(g is None for g in answer)):
                     raise RuntimeError(
-                        "Backward hook for Modules where no input requires gradient should always return None or None for all gradients: "
-                        f"one on {type(self.module).__name__} returned {type(answer).__name__}."
+                        "Backward hook for Modules where no input requires gradient should always return None or None "
+                        f"for all gradients: one on {type(self.module).__name__} returned {type(answer).__name__}."
                     )
             self.grad_outputs = None
         return tuple(whole[i] for i in self.outputs)
@@ -435,7 +461,8 @@ class _Crossing:
     def _leaving(self, grad_inputs: Gradients, _: Gradients) -> Gradients | None:
         """The gradients of the inputs are known."""
         if self.grad_outputs is None:
-            return None  # a gradient that came past the output, as in a double backward: it is not what the hooks are for
+            # a gradient that came past the output, as in a double backward: it is not what the hooks are for
+            return None
         assert self.inputs is not None
         whole = _spread(grad_inputs, self.inputs, self.count_inputs)
         for hook in self.hooks:
@@ -447,7 +474,8 @@ class _Crossing:
 
 
 def _pass(values: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[int], Node | None]:
-    """Values with their tensors led through one node, the tensors' places, and the node (None if nothing is recorded)."""
+    """Values with their tensors led through one node, the tensors' places, and the node (None
+    if nothing is recorded)."""
     places = [i for i, v in enumerate(values) if isinstance(v, Variable)]
     if not (thread.grad_enabled and any(requires_grad(values[i]) for i in places)):
         return values, places, None
@@ -470,5 +498,8 @@ def _spread(grads: Gradients, places: list[int], count: int) -> Gradients:
 def _checked_answer(answer: Any, count: int, what: str, name: str) -> Gradients:
     made = answer if isinstance(answer, tuple) else (answer,)
     if len(made) != count:
-        raise RuntimeError(f"{what} returned an invalid number of {name}: got {len(made)}, but expected {count}. Return one per gradient.")
+        raise RuntimeError(
+            f"{what} returned an invalid number of {name}: got {len(made)}, but expected {count}. "
+            "Return one per gradient."
+        )
     return made

@@ -1,7 +1,7 @@
 """Lazy modules: layers that learn the size of their input from the first one they see.
 
-Until then their parameters are uninitialised. A hook before the first forward gives them their shapes and initial values and
-turns the object into an ordinary module of the class it stands for.
+Until then their parameters are uninitialised. A hook before the first forward gives them their shapes and initial
+values and turns the object into an ordinary module of the class it stands for.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from ndgrad._typing import Device, Dtype, Shape, Tensor
 
 __all__ = [
-    "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyConv1d", "LazyConv2d", "LazyConv3d", "LazyConvTranspose1d",
-    "LazyConvTranspose2d", "LazyConvTranspose3d", "LazyInstanceNorm1d", "LazyInstanceNorm2d", "LazyInstanceNorm3d", "LazyLinear",
+    "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyConv1d", "LazyConv2d", "LazyConv3d",
+    "LazyConvTranspose1d", "LazyConvTranspose2d", "LazyConvTranspose3d", "LazyInstanceNorm1d", "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d", "LazyLinear",
 ]  # fmt: skip
 
 
@@ -75,7 +76,9 @@ class LazyModuleMixin:
     def _infer_parameters(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.initialize_parameters(*args, **kwargs)
         if self.has_uninitialized_params():
-            raise RuntimeError(f"module {self._get_name()} has not been fully initialized: some parameters have no shape yet.")
+            raise RuntimeError(
+                f"module {self._get_name()} has not been fully initialized: some parameters have no shape yet."
+            )
         number = self.__dict__.pop("_waiting")
         self._forward_pre_hooks.pop(number, None)
         self._forward_pre_hooks_with_kwargs.discard(number)
@@ -114,7 +117,7 @@ class LazyLinear(LazyModuleMixin, Linear):
             self.reset_parameters()
 
 
-# ----- convolutions ------------------------------------------------------------------------------------------------------
+# ----- convolutions ---------------------------------------------------------------------------------------------------
 
 
 class _LazyConv(LazyModuleMixin, _ConvNd):
@@ -133,8 +136,8 @@ class _LazyConv(LazyModuleMixin, _ConvNd):
     def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
         if input.dim() not in (self._axes + 1, self._axes + 2):
             raise RuntimeError(
-                f"Expected {self._axes + 1}D (unbatched) or {self._axes + 2}D (batched) input to {type(self).__name__}, but got input of "
-                f"size: {list(input.shape)}."
+                f"Expected {self._axes + 1}D (unbatched) or {self._axes + 2}D (batched) "
+                f"input to {type(self).__name__}, but got input of size: {list(input.shape)}."
             )
         self.in_channels = input.shape[-self._axes - 1]
         if self.in_channels % self.groups:
@@ -212,7 +215,7 @@ class LazyConvTranspose3d(_LazyConv, ConvTranspose3d):
     cls_to_become = ConvTranspose3d
 
 
-# ----- norms -------------------------------------------------------------------------------------------------------------
+# ----- norms ----------------------------------------------------------------------------------------------------------
 
 
 class _LazyNorm(LazyModuleMixin, _NormBase):

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from ndgrad._typing import Device, Dtype, Tensor
 
 __all__ = [
-    "BCELoss", "BCEWithLogitsLoss", "CosineEmbeddingLoss", "CrossEntropyLoss", "GaussianNLLLoss", "HingeEmbeddingLoss", "HuberLoss",
-    "KLDivLoss", "L1Loss", "LinearCrossEntropyLoss", "MSELoss", "MarginRankingLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss",
-    "MultiMarginLoss", "NLLLoss", "NLLLoss2d", "PoissonNLLLoss", "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss",
-    "TripletMarginWithDistanceLoss",
+    "BCELoss", "BCEWithLogitsLoss", "CosineEmbeddingLoss", "CrossEntropyLoss", "GaussianNLLLoss", "HingeEmbeddingLoss",
+    "HuberLoss", "KLDivLoss", "L1Loss", "LinearCrossEntropyLoss", "MSELoss", "MarginRankingLoss",
+    "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss", "NLLLoss2d", "PoissonNLLLoss",
+    "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss", "TripletMarginWithDistanceLoss",
 ]  # fmt: skip
 
 
@@ -47,7 +47,7 @@ class _WeightedLoss(_Loss):
         self.register_buffer("weight", weight)
 
 
-# ----- classes ---------------------------------------------------------------------------------------------------------
+# ----- classes --------------------------------------------------------------------------------------------------------
 
 
 class NLLLoss(_WeightedLoss):
@@ -144,8 +144,8 @@ class LinearCrossEntropyLoss(Module):
         super().__init__()
         if out_features:
             raise NotImplementedError(
-                f"LinearCrossEntropyLoss: out_features={out_features}, classes along several dimensions, are not supported. "
-                "Use nn.Linear and CrossEntropyLoss."
+                f"LinearCrossEntropyLoss: out_features={out_features}, classes along several dimensions, "
+                "are not supported. Use nn.Linear and CrossEntropyLoss."
             )
         self.in_features = in_features
         self.num_classes = num_classes
@@ -214,7 +214,9 @@ class BCEWithLogitsLoss(_Loss):
         self.register_buffer("pos_weight", pos_weight)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.binary_cross_entropy_with_logits(input, target, self.weight, pos_weight=self.pos_weight, reduction=self.reduction)
+        return F.binary_cross_entropy_with_logits(
+            input, target, self.weight, pos_weight=self.pos_weight, reduction=self.reduction
+        )
 
 
 class SoftMarginLoss(_Loss):
@@ -279,7 +281,9 @@ class MultiMarginLoss(_WeightedLoss):
         self.margin = margin
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.multi_margin_loss(input, target, p=self.p, margin=self.margin, weight=self.weight, reduction=self.reduction)
+        return F.multi_margin_loss(
+            input, target, p=self.p, margin=self.margin, weight=self.weight, reduction=self.reduction
+        )
 
 
 class KLDivLoss(_Loss):
@@ -292,7 +296,11 @@ class KLDivLoss(_Loss):
     """
 
     def __init__(
-        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", log_target: bool = False
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        log_target: bool = False,
     ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.log_target = log_target
@@ -301,7 +309,7 @@ class KLDivLoss(_Loss):
         return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
 
 
-# ----- numbers ---------------------------------------------------------------------------------------------------------
+# ----- numbers --------------------------------------------------------------------------------------------------------
 
 
 class MSELoss(_Loss):
@@ -336,7 +344,9 @@ class SmoothL1Loss(_Loss):
     tensor([0.1250, 2.5000])
     """
 
-    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", beta: float = 1.0) -> None:
+    def __init__(
+        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", beta: float = 1.0
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.beta = beta
 
@@ -383,7 +393,9 @@ class PoissonNLLLoss(_Loss):
         self.eps = eps
 
     def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
-        return F.poisson_nll_loss(log_input, target, log_input=self.log_input, full=self.full, eps=self.eps, reduction=self.reduction)
+        return F.poisson_nll_loss(
+            log_input, target, log_input=self.log_input, full=self.full, eps=self.eps, reduction=self.reduction
+        )
 
 
 class GaussianNLLLoss(_Loss):
@@ -403,7 +415,7 @@ class GaussianNLLLoss(_Loss):
         return F.gaussian_nll_loss(input, target, var, full=self.full, eps=self.eps, reduction=self.reduction)
 
 
-# ----- distances -------------------------------------------------------------------------------------------------------
+# ----- distances ------------------------------------------------------------------------------------------------------
 
 
 class HingeEmbeddingLoss(_Loss):
@@ -414,7 +426,9 @@ class HingeEmbeddingLoss(_Loss):
     tensor([0.2500, 0.7500])
     """
 
-    def __init__(self, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
+    def __init__(
+        self, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.margin = margin
 
@@ -431,7 +445,9 @@ class CosineEmbeddingLoss(_Loss):
     tensor(0.2929)
     """
 
-    def __init__(self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
+    def __init__(
+        self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.margin = margin
 
@@ -448,7 +464,9 @@ class MarginRankingLoss(_Loss):
     tensor([0., 1.])
     """
 
-    def __init__(self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
+    def __init__(
+        self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.margin = margin
 
@@ -489,7 +507,14 @@ class TripletMarginLoss(_Loss):
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         return F.triplet_margin_loss(
-            anchor, positive, negative, margin=self.margin, p=self.p, eps=self.eps, swap=self.swap, reduction=self.reduction
+            anchor,
+            positive,
+            negative,
+            margin=self.margin,
+            p=self.p,
+            eps=self.eps,
+            swap=self.swap,
+            reduction=self.reduction,
         )
 
 

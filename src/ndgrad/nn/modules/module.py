@@ -1,7 +1,7 @@
 """`Module`: the base class of all networks, put together from its parts.
 
-What a module owns is in `registry`, how it is called in `hooks`, how it is saved in `state`. Here are its life, its modes,
-its conversions and its text.
+What a module owns is in `registry`, how it is called in `hooks`, how it is saved in `state`. Here are its life, its
+modes, its conversions and its text.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ if TYPE_CHECKING:
     from ndgrad._typing import Device, Dtype, Tensor
 
 __all__ = [
-    "Module", "register_module_backward_hook", "register_module_buffer_registration_hook", "register_module_forward_hook",
-    "register_module_forward_pre_hook", "register_module_full_backward_hook", "register_module_full_backward_pre_hook",
-    "register_module_module_registration_hook", "register_module_parameter_registration_hook",
+    "Module", "register_module_backward_hook", "register_module_buffer_registration_hook",
+    "register_module_forward_hook", "register_module_forward_pre_hook", "register_module_full_backward_hook",
+    "register_module_full_backward_pre_hook", "register_module_module_registration_hook",
+    "register_module_parameter_registration_hook",
 ]  # fmt: skip
 
 
@@ -65,7 +66,11 @@ class Module(Hooked, Stateful, Registry):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not self.call_super_init and (args or kwargs):
-            what = f"{len(args) + 1} positional arguments were given" if args else f"an unexpected keyword argument '{next(iter(kwargs))}'"
+            what = (
+                f"{len(args) + 1} positional arguments were given"
+                if args
+                else f"an unexpected keyword argument '{next(iter(kwargs))}'"
+            )
             raise TypeError(f"{type(self).__name__}.__init__() takes no arguments of its own, and got {what}.")
         # Straight into the instance's dict: __setattr__ looks in dictionaries that do not exist yet.
         own = self.__dict__
@@ -99,7 +104,8 @@ class Module(Hooked, Stateful, Registry):
     # ----- modes -----
 
     def train(self, mode: bool = True) -> Self:
-        """Switch this module and all below it to training (dropout drops, batch norm learns), or, with False, to evaluation.
+        """Switch this module and all below it to training (dropout drops, batch norm learns), or,
+        with False, to evaluation.
 
         >>> import ndgrad
         >>> ndgrad.nn.Dropout(0.5).train(False)(ndgrad.ones(2))
@@ -208,11 +214,15 @@ class Module(Hooked, Stateful, Registry):
         if dtype is not None:
             dtype = dtypes.as_dtype(dtypes.as_numpy_dtype(dtype))
             if not (dtype.is_floating_point or dtype.is_complex):
-                raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}.")
+                raise TypeError(
+                    f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}."
+                )
             if dtype.is_complex:
                 warnings.warn(
-                    "Complex modules are a new feature under active development whose design may change, and some modules might not "
-                    "work as expected when using complex tensors as parameters or buffers.",
+                    (
+                        "Complex modules are a new feature under active development whose design may change, and some "
+                        "modules might not work as expected when using complex tensors as parameters or buffers."
+                    ),
                     stacklevel=2,
                 )
 

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from ndgrad._typing import Shape, Tensor
 
 __all__ = [
-    "CircularPad1d", "CircularPad2d", "CircularPad3d", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d", "ReflectionPad1d",
-    "ReflectionPad2d", "ReflectionPad3d", "ReplicationPad1d", "ReplicationPad2d", "ReplicationPad3d", "ZeroPad1d", "ZeroPad2d", "ZeroPad3d",
+    "CircularPad1d", "CircularPad2d", "CircularPad3d", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d",
+    "ReflectionPad1d", "ReflectionPad2d", "ReflectionPad3d", "ReplicationPad1d", "ReplicationPad2d", "ReplicationPad3d",
+    "ZeroPad1d", "ZeroPad2d", "ZeroPad3d",
 ]  # fmt: skip
 
 
@@ -27,7 +28,10 @@ class _Pad(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         if self._mode == "circular" and input.dim() not in (self._axes + 1, self._axes + 2):
-            raise ValueError(f"expected {self._axes + 1}D or {self._axes + 2}D input (got {input.dim()}D input to {type(self).__name__}).")
+            raise ValueError(
+                f"expected {self._axes + 1}D or {self._axes + 2}D input (got {input.dim()}D input "
+                f"to {type(self).__name__})."
+            )
         return F.pad(input, self.padding, self._mode)
 
     def extra_repr(self) -> str:

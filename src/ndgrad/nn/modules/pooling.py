@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from ndgrad._typing import Shape, Tensor
 
 __all__ = [
-    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "AdaptiveMaxPool3d",
-    "AvgPool1d", "AvgPool2d", "AvgPool3d", "LPPool1d", "LPPool2d", "LPPool3d", "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxUnpool1d",
-    "MaxUnpool2d", "MaxUnpool3d",
+    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "LPPool1d", "LPPool2d", "LPPool3d", "MaxPool1d",
+    "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d",
 ]  # fmt: skip
 
 
@@ -50,7 +50,8 @@ class _MaxPoolNd(_Pool):
         self.return_indices = return_indices
         self.ceil_mode = ceil_mode
 
-    # A pair with return_indices; declared as what it nearly always is. (A tensor too can be unpacked, for the type checker.)
+    # A pair with return_indices; declared as what it nearly always is. (A tensor too can be
+    # unpacked, for the type checker.)
     def forward(self, input: Tensor) -> Tensor:
         return type(self)._function(
             input,
@@ -200,7 +201,13 @@ class _AvgPoolNd(_Pool):
 
     def forward(self, input: Tensor) -> Tensor:
         return type(self)._function(
-            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, self.divisor_override
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.ceil_mode,
+            self.count_include_pad,
+            self.divisor_override,
         )
 
 
@@ -230,7 +237,9 @@ class AvgPool3d(_AvgPoolNd):
 class _LPPoolNd(_Pool):
     _shown = ("norm_type", "kernel_size", "stride", "ceil_mode")
 
-    def __init__(self, norm_type: float, kernel_size: Shape, stride: Shape | None = None, ceil_mode: bool = False) -> None:
+    def __init__(
+        self, norm_type: float, kernel_size: Shape, stride: Shape | None = None, ceil_mode: bool = False
+    ) -> None:
         super().__init__()
         self.norm_type = norm_type
         self.kernel_size = kernel_size
@@ -275,7 +284,7 @@ class LPPool3d(_LPPoolNd):
     _function = staticmethod(F.lp_pool3d)
 
 
-# ----- to a given size -------------------------------------------------------------------------------------------------
+# ----- to a given size ------------------------------------------------------------------------------------------------
 
 
 class _AdaptiveMaxPoolNd(_Pool):

@@ -1,7 +1,7 @@
 """What a module owns: parameters, buffers and submodules, by attribute assignment and by name.
 
-The three live in dictionaries of the instance and are found through `__getattr__`, so that one place knows everything a module is
-made of: walking, converting, saving and swapping all go through these dictionaries.
+The three live in dictionaries of the instance and are found through `__getattr__`, so that one place knows everything a
+module is made of: walking, converting, saving and swapping all go through these dictionaries.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from ndgrad._typing import Tensor
     from ndgrad.nn.modules.module import Module
 
-#: Hooks on registration, for all modules: kind ("parameter", "buffer", "module") -> hooks called with (module, name, value).
+#: Hooks on registration, for all modules: kind ("parameter", "buffer", "module") -> hooks called
+#: with (module, name, value).
 _REGISTRATION_HOOKS: dict[str, OrderedDict[int, Callable[..., Any]]] = {
     "parameter": OrderedDict(),
     "buffer": OrderedDict(),
@@ -28,7 +29,8 @@ _REGISTRATION_HOOKS: dict[str, OrderedDict[int, Callable[..., Any]]] = {
 
 
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(module, name, parameter)` whenever a module gets a parameter; what it returns, if not None, takes its place.
+    """Call `hook(module, name, parameter)` whenever a module gets a parameter; what it returns, if
+    not None, takes its place.
 
     >>> import ndgrad
     >>> from ndgrad.nn.modules.module import register_module_parameter_registration_hook
@@ -52,7 +54,8 @@ def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> Remova
 
 
 def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(module, name, submodule)` whenever a module gets a submodule; what it returns, if not None, takes its place.
+    """Call `hook(module, name, submodule)` whenever a module gets a submodule; what it returns, if
+    not None, takes its place.
 
     >>> import ndgrad
     >>> from ndgrad.nn.modules.module import register_module_module_registration_hook
@@ -79,7 +82,8 @@ def type_text(value: Any) -> str:
 class Registry:
     """The part of `Module` that holds what is registered."""
 
-    #: Whether `Module.__init__` calls that of the next class in line (for modules that inherit from something else too).
+    #: Whether `Module.__init__` calls that of the next class in line (for modules that inherit
+    #: from something else too).
     call_super_init: ClassVar[bool] = False
     training: bool
     _parameters: dict[str, Parameter | None]
@@ -97,8 +101,8 @@ class Registry:
         elif name in own.get("_parameters", ()):
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{type_text(value)}' as parameter '{name}' of {type(self).__name__} (nn.Parameter or None expected). "
-                    "Wrap it: nn.Parameter(...), or delete the attribute first."
+                    f"cannot assign '{type_text(value)}' as parameter '{name}' of {type(self).__name__} (nn.Parameter "
+                    "or None expected). Wrap it: nn.Parameter(...), or delete the attribute first."
                 )
             self.register_parameter(name, None)
         elif isinstance(value, Registry):
@@ -107,15 +111,15 @@ class Registry:
         elif name in own.get("_modules", ()):
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{type_text(value)}' as child module '{name}' of {type(self).__name__} (nn.Module or None expected). "
-                    "Delete the attribute first if it is to hold something else."
+                    f"cannot assign '{type_text(value)}' as child module '{name}' of {type(self).__name__} (nn.Module "
+                    "or None expected). Delete the attribute first if it is to hold something else."
                 )
             self._modules[name] = _after_hooks("module", self, name, value)
         elif name in own.get("_buffers", ()) or isinstance(value, Buffer):
             if value is not None and not isinstance(value, Variable):
                 raise TypeError(
-                    f"cannot assign '{type_text(value)}' as buffer '{name}' of {type(self).__name__} (nn.Buffer, Tensor or None expected). "
-                    "Wrap it with ndgrad.as_tensor(...), or delete the attribute first."
+                    f"cannot assign '{type_text(value)}' as buffer '{name}' of {type(self).__name__} (nn.Buffer, "
+                    "Tensor or None expected). Wrap it with ndgrad.as_tensor(...), or delete the attribute first."
                 )
             if isinstance(value, Buffer):
                 persistent = bool(getattr(value, "persistent", True))
@@ -172,7 +176,9 @@ class Registry:
         if name == "":
             raise KeyError(f'{kind} name can\'t be empty string "".')
         if hasattr(self, name) and name not in home:
-            raise KeyError(f"attribute '{name}' already exists in {type(self).__name__}. Choose another name, or delete it first.")
+            raise KeyError(
+                f"attribute '{name}' already exists in {type(self).__name__}. Choose another name, or delete it first."
+            )
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Add a parameter under a name; None reserves the name.
@@ -184,7 +190,9 @@ class Registry:
         1
         """
         if "_parameters" not in self.__dict__:
-            raise AttributeError("cannot assign parameter before Module.__init__() call. Begin __init__ with super().__init__().")
+            raise AttributeError(
+                "cannot assign parameter before Module.__init__() call. Begin __init__ with super().__init__()."
+            )
         self._check_name("parameter", name, self._parameters)
         if param is not None:
             if not isinstance(param, Parameter):
@@ -194,14 +202,15 @@ class Registry:
                 )
             if param.grad_fn is not None:
                 raise ValueError(
-                    f"Cannot assign non-leaf Tensor to parameter '{name}': it was computed by {param.grad_fn}. A parameter is a leaf; "
-                    "to express it through others, compute it in forward()."
+                    f"Cannot assign non-leaf Tensor to parameter '{name}': it was computed by {param.grad_fn}. "
+                    "A parameter is a leaf; to express it through others, compute it in forward()."
                 )
             param = _after_hooks("parameter", self, name, param)
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Add a tensor that is moved and saved with the module but not learned; one that is not persistent is not saved.
+        """Add a tensor that is moved and saved with the module but not learned; one that is
+        not persistent is not saved.
 
         >>> import ndgrad
         >>> module = ndgrad.nn.Module()
@@ -210,12 +219,14 @@ class Registry:
         tensor([1., 1.])
         """
         if "_buffers" not in self.__dict__:
-            raise AttributeError("cannot assign buffer before Module.__init__() call. Begin __init__ with super().__init__().")
+            raise AttributeError(
+                "cannot assign buffer before Module.__init__() call. Begin __init__ with super().__init__()."
+            )
         self._check_name("buffer", name, self._buffers)
         if tensor is not None and not isinstance(tensor, Variable):
             raise TypeError(
-                f"cannot assign '{type_text(tensor)}' object to buffer '{name}' (Tensor or None required). Wrap it with "
-                "ndgrad.as_tensor(...)."
+                f"cannot assign '{type_text(tensor)}' object to buffer '{name}' (Tensor or None required). "
+                "Wrap it with ndgrad.as_tensor(...)."
             )
         self._buffers[name] = _after_hooks("buffer", self, name, tensor)
         if persistent:
@@ -233,7 +244,10 @@ class Registry:
         ReLU()
         """
         if module is not None and not isinstance(module, Registry):
-            raise TypeError(f"{type_text(module)} is not a Module subclass: it was given as submodule {name!r}. Pass an nn.Module or None.")
+            raise TypeError(
+                f"{type_text(module)} is not a Module subclass: it was given as submodule {name!r}. "
+                "Pass an nn.Module or None."
+            )
         self._check_name("module", name, self._modules)
         self._modules[name] = _after_hooks("module", self, name, module)
 
@@ -262,13 +276,17 @@ class Registry:
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
         """Put another module at a dotted path; with `strict`, only where one is already."""
         if target == "":
-            raise ValueError("Cannot set the submodule without a target name. Give the dotted path of the submodule to replace.")
+            raise ValueError(
+                "Cannot set the submodule without a target name. Give the dotted path of the submodule to replace."
+            )
         if not isinstance(module, Registry):
             raise ValueError(f"`module` is not an nn.Module, found {type(module)}. Pass a module.")
         path, _, name = target.rpartition(".")
         parent = self.get_submodule(path)
         if strict and not hasattr(parent, name):
-            raise AttributeError(f"{parent._get_name()} has no attribute `{name}`, and strict=True wants an existing one.")
+            raise AttributeError(
+                f"{parent._get_name()} has no attribute `{name}`, and strict=True wants an existing one."
+            )
         if hasattr(parent, name) and not isinstance(getattr(parent, name), Registry):
             raise AttributeError(f"`{name}` is not an nn.Module (looking for {target!r}).")
         setattr(parent, name, module)
@@ -335,7 +353,11 @@ class Registry:
             yield module
 
     def _named_members(
-        self, get_members_fn: Callable[[Any], Any], prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+        self,
+        get_members_fn: Callable[[Any], Any],
+        prefix: str = "",
+        recurse: bool = True,
+        remove_duplicate: bool = True,
     ) -> Iterator[tuple[str, Any]]:
         seen: set[int] = set()
         owners = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]

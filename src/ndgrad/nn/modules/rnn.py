@@ -1,8 +1,8 @@
 """Recurrent networks: RNN, LSTM and GRU, over whole sequences and one step at a time.
 
-What does not depend on the state, the product of the input with its weights, is computed for all steps at once; the loop
-over time does the rest. A loop is over "steps", tensors of which each may have fewer rows than the one before: so packed
-sequences, in which short ones end early, run through the same code as padded ones.
+What does not depend on the state, the product of the input with its weights, is computed for all steps at once; the
+loop over time does the rest. A loop is over "steps", tensors of which each may have fewer rows than the one before: so
+packed sequences, in which short ones end early, run through the same code as padded ones.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ S = TypeVar("S", "Tensor", PackedSequence)
 Weights: TypeAlias = "tuple[Any, ...]"
 
 
-# ----- one step ----------------------------------------------------------------------------------------------------------
+# ----- one step -------------------------------------------------------------------------------------------------------
 
-# Each takes the input's part of the gates, the state, and the weights that act on the state; it returns the new state, whose first
-# part is the output.
+# Each takes the input's part of the gates, the state, and the weights that act on the state; it returns the new state,
+# whose first part is the output.
 
 
 def _plain_step(activation: Callable[[Tensor], Tensor]) -> Callable[..., State]:
@@ -70,7 +70,7 @@ _STEPS: dict[str, Callable[..., State]] = {
 _GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 
 
-# ----- over time -------------------------------------------------------------------------------------------------------
+# ----- over time ------------------------------------------------------------------------------------------------------
 
 
 def _over_time(
@@ -142,12 +142,15 @@ class RNNBase(Module):
             raise ValueError(f"Unrecognized RNN mode: {mode!r}. Choose one of {', '.join(_STEPS)}.")
         if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or not 0 <= dropout <= 1:
             raise ValueError(
-                f"dropout should be a number in range [0, 1] representing the probability of an element being zeroed, and is {dropout!r}."
+                "dropout should be a number in range [0, 1] representing the probability of an element being "
+                f"zeroed, and is {dropout!r}."
             )
         if dropout > 0 and num_layers == 1:
             warnings.warn(
-                "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers greater than 1, "
-                f"but got dropout={dropout} and num_layers={num_layers}",
+                (
+                    "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects "
+                    f"num_layers greater than 1, but got dropout={dropout} and num_layers={num_layers}"
+                ),
                 stacklevel=3,
             )
         if not isinstance(hidden_size, int):
@@ -156,11 +159,15 @@ class RNNBase(Module):
             if value <= 0:
                 raise ValueError(f"{name} must be greater than zero, and is {value}.")
         if proj_size < 0:
-            raise ValueError(f"proj_size should be a positive integer or zero to disable projections, and is {proj_size}.")
+            raise ValueError(
+                f"proj_size should be a positive integer or zero to disable projections, and is {proj_size}."
+            )
         if proj_size and mode != "LSTM":
             raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU.")
         if proj_size >= hidden_size:
-            raise ValueError(f"proj_size has to be smaller than hidden_size: {proj_size} is not smaller than {hidden_size}.")
+            raise ValueError(
+                f"proj_size has to be smaller than hidden_size: {proj_size} is not smaller than {hidden_size}."
+            )
         self.mode = mode
         self.input_size = input_size
         self.hidden_size = hidden_size
@@ -224,16 +231,20 @@ class RNNBase(Module):
     def _check_input(self, input: Tensor | PackedSequence) -> None:
         name = type(self).__name__
         if not isinstance(input, PackedSequence) and input.dim() not in (2, 3):
-            raise ValueError(f"{name}: Expected input to be 2D or 3D, got {input.dim()}D (shape {tuple(input.shape)}) instead.")
+            raise ValueError(
+                f"{name}: Expected input to be 2D or 3D, got {input.dim()}D (shape {tuple(input.shape)}) instead."
+            )
         data = input.data if isinstance(input, PackedSequence) else input
         weight = self._flat_weights[0]
         if data.dtype != weight.dtype:
             raise ValueError(
-                f"{name}: RNN input dtype ({data.dtype}) does not match weight dtype ({weight.dtype}). Convert the input with "
-                f".to({weight.dtype}), or the model with .to({data.dtype})."
+                f"{name}: RNN input dtype ({data.dtype}) does not match weight dtype ({weight.dtype}). "
+                f"Convert the input with .to({weight.dtype}), or the model with .to({data.dtype})."
             )
         if data.shape[-1] != self.input_size:
-            raise RuntimeError(f"{name}: input.size(-1) must be equal to input_size. Expected {self.input_size}, got {data.shape[-1]}.")
+            raise RuntimeError(
+                f"{name}: input.size(-1) must be equal to input_size. Expected {self.input_size}, got {data.shape[-1]}."
+            )
 
     def _check_state(self, state: State, batch: int, unbatched: bool) -> State:
         """The initial state, with a batch dimension, or an error that says what it should be."""
@@ -436,7 +447,7 @@ class GRU(RNNBase):
         super().__init__("GRU", input_size, hidden_size, *settings, device, dtype)
 
 
-# ----- cells -------------------------------------------------------------------------------------------------------------
+# ----- cells ----------------------------------------------------------------------------------------------------------
 
 
 class RNNCellBase(Module):
@@ -453,7 +464,9 @@ class RNNCellBase(Module):
     bias_ih: Parameter  # None with bias=False, as bias_hh
     bias_hh: Parameter
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Device = None, dtype: Dtype = None) -> None:
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Device = None, dtype: Dtype = None
+    ) -> None:
         super().__init__()
         self.input_size = input_size
         self.hidden_size = hidden_size
@@ -474,22 +487,33 @@ class RNNCellBase(Module):
     def _step(self, mode: str, input: Tensor, state: State | None) -> State:
         name = type(self).__name__
         if input.dim() not in (1, 2):
-            raise ValueError(f"{name}: Expected input to be 1D or 2D, got {input.dim()}D (shape {tuple(input.shape)}) instead.")
+            raise ValueError(
+                f"{name}: Expected input to be 1D or 2D, got {input.dim()}D (shape {tuple(input.shape)}) instead."
+            )
         if state is not None and any(s.dim() not in (1, 2) for s in state):
-            raise ValueError(f"{name}: Expected hidden to be 1D or 2D, got {', '.join(f'{s.dim()}D' for s in state)} instead.")
+            raise ValueError(
+                f"{name}: Expected hidden to be 1D or 2D, got {', '.join(f'{s.dim()}D' for s in state)} instead."
+            )
         batched = input.dim() == 2
         own = input if batched else input.unsqueeze(0)
         if own.shape[1] != self.input_size:
-            raise RuntimeError(f"{name}: input has inconsistent input_size: got {own.shape[1]} expected {self.input_size}.")
+            raise RuntimeError(
+                f"{name}: input has inconsistent input_size: got {own.shape[1]} expected {self.input_size}."
+            )
         if state is None:
             state = tuple(own.new_zeros((own.shape[0], self.hidden_size)) for _ in range(2 if mode == "LSTM" else 1))
         elif not batched:
             state = tuple(s.unsqueeze(0) if s.dim() == 1 else s for s in state)
         for number, s in enumerate(state):
             if s.shape[0] != own.shape[0]:
-                raise RuntimeError(f"{name}: Input batch size {own.shape[0]} doesn't match hidden{number} batch size {s.shape[0]}.")
+                raise RuntimeError(
+                    f"{name}: Input batch size {own.shape[0]} doesn't match hidden{number} batch size {s.shape[0]}."
+                )
             if s.dim() != 2 or s.shape[1] != self.hidden_size:
-                raise RuntimeError(f"{name}: hidden{number} has inconsistent hidden_size: got {s.shape[-1]}, expected {self.hidden_size}.")
+                raise RuntimeError(
+                    f"{name}: hidden{number} has inconsistent hidden_size: got {s.shape[-1]}, "
+                    f"expected {self.hidden_size}."
+                )
         made = _STEPS[mode](F.linear(own, self.weight_ih, self.bias_ih), state, self.weight_hh, self.bias_hh, None)
         return made if batched else tuple(s.squeeze(0) for s in made)
 
@@ -537,7 +561,9 @@ class LSTMCell(RNNCellBase):
     (ndgrad.Size([2, 5]), ndgrad.Size([2, 5]))
     """
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Device = None, dtype: Dtype = None) -> None:
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Device = None, dtype: Dtype = None
+    ) -> None:
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
@@ -553,7 +579,9 @@ class GRUCell(RNNCellBase):
     ndgrad.Size([2, 5])
     """
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Device = None, dtype: Dtype = None) -> None:
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Device = None, dtype: Dtype = None
+    ) -> None:
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:

@@ -1,4 +1,5 @@
-"""Modules that change shapes and sizes and have nothing to learn: flattening, shuffling, patches, resampling, distances."""
+"""Modules that change shapes and sizes and have nothing to learn: flattening, shuffling, patches,
+resampling, distances."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ if TYPE_CHECKING:
     from ndgrad._typing import Shape, Tensor
 
 __all__ = [
-    "ChannelShuffle", "CosineSimilarity", "Flatten", "Fold", "PairwiseDistance", "PixelShuffle", "PixelUnshuffle", "Unflatten", "Unfold",
-    "Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d",
+    "ChannelShuffle", "CosineSimilarity", "Flatten", "Fold", "PairwiseDistance", "PixelShuffle", "PixelUnshuffle",
+    "Unflatten", "Unfold", "Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d",
 ]  # fmt: skip
 
 
@@ -48,10 +49,15 @@ class Unflatten(Module):
     def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
         super().__init__()
         if not isinstance(unflattened_size, (tuple, list)):
-            raise TypeError(f"unflattened_size must be a tuple of ints, but found type {type(unflattened_size).__name__}.")
+            raise TypeError(
+                f"unflattened_size must be a tuple of ints, but found type {type(unflattened_size).__name__}."
+            )
         for place, size in enumerate(unflattened_size):
             if not isinstance(size, int):
-                raise TypeError(f"unflattened_size must be tuple of ints, but found element of type {type(size).__name__} at pos {place}.")
+                raise TypeError(
+                    "unflattened_size must be tuple of ints, but found element of type "
+                    f"{type(size).__name__} at pos {place}."
+                )
         self.dim = dim
         self.unflattened_size = unflattened_size
 
@@ -62,7 +68,7 @@ class Unflatten(Module):
         return settings_text(self, "dim", "unflattened_size")
 
 
-# ----- pixels and patches ----------------------------------------------------------------------------------------------
+# ----- pixels and patches ---------------------------------------------------------------------------------------------
 
 
 class PixelShuffle(Module):
@@ -154,7 +160,9 @@ class Fold(Module):
              [1., 2., 1.]]])
     """
 
-    def __init__(self, output_size: Shape, kernel_size: Shape, dilation: Shape = 1, padding: Shape = 0, stride: Shape = 1) -> None:
+    def __init__(
+        self, output_size: Shape, kernel_size: Shape, dilation: Shape = 1, padding: Shape = 0, stride: Shape = 1
+    ) -> None:
         super().__init__()
         self.output_size = output_size
         self.kernel_size = kernel_size
@@ -169,7 +177,7 @@ class Fold(Module):
         return settings_text(self, "output_size", "kernel_size", "dilation", "padding", "stride")
 
 
-# ----- resampling ------------------------------------------------------------------------------------------------------
+# ----- resampling -----------------------------------------------------------------------------------------------------
 
 
 class Upsample(Module):
@@ -201,7 +209,12 @@ class Upsample(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         return F.interpolate(
-            input, self.size, self.scale_factor, self.mode, self.align_corners, recompute_scale_factor=self.recompute_scale_factor
+            input,
+            self.size,
+            self.scale_factor,
+            self.mode,
+            self.align_corners,
+            recompute_scale_factor=self.recompute_scale_factor,
         )
 
     def extra_repr(self) -> str:
@@ -233,7 +246,7 @@ class UpsamplingBilinear2d(Upsample):
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)
 
 
-# ----- distances -------------------------------------------------------------------------------------------------------
+# ----- distances ------------------------------------------------------------------------------------------------------
 
 
 class CosineSimilarity(Module):

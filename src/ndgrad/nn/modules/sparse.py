@@ -20,7 +20,9 @@ def _padding(padding_idx: int | None, num_embeddings: int) -> int | None:
     if padding_idx is None:
         return None
     if not -num_embeddings <= padding_idx < num_embeddings:
-        raise AssertionError(f"padding_idx must be within num_embeddings: {padding_idx} is not one of {num_embeddings} rows.")
+        raise AssertionError(
+            f"padding_idx must be within num_embeddings: {padding_idx} is not one of {num_embeddings} rows."
+        )
     return padding_idx % num_embeddings
 
 
@@ -43,7 +45,10 @@ class _Table(Module):
             self.reset_parameters()
             return
         if tuple(weight.shape) != shape:
-            raise AssertionError(f"Shape of weight does not match num_embeddings and embedding_dim: {tuple(weight.shape)} is not {shape}.")
+            raise AssertionError(
+                "Shape of weight does not match num_embeddings and embedding_dim: "
+                f"{tuple(weight.shape)} is not {shape}."
+            )
         self.weight = Parameter(weight, requires_grad=not freeze)
 
     def reset_parameters(self) -> None:
@@ -56,7 +61,9 @@ class _Table(Module):
     @classmethod
     def _from_table(cls, embeddings: Tensor, freeze: bool, **settings: Any) -> Self:
         if embeddings.dim() != 2:
-            raise AssertionError(f"Embeddings parameter is expected to be 2-dimensional, and has shape {tuple(embeddings.shape)}.")
+            raise AssertionError(
+                f"Embeddings parameter is expected to be 2-dimensional, and has shape {tuple(embeddings.shape)}."
+            )
         rows, columns = embeddings.shape
         made = cls(rows, columns, _weight=embeddings, **settings)
         made.weight.requires_grad = not freeze
@@ -64,7 +71,12 @@ class _Table(Module):
 
     def _settings_text(self) -> str:
         text = f"{self.num_embeddings}, {self.embedding_dim}"
-        for name, default in (("padding_idx", None), ("max_norm", None), ("norm_type", 2), ("scale_grad_by_freq", False)):
+        for name, default in (
+            ("padding_idx", None),
+            ("max_norm", None),
+            ("norm_type", 2),
+            ("scale_grad_by_freq", False),
+        ):
             if getattr(self, name) != default:
                 text += f", {name}={getattr(self, name)}"
         return text + (", sparse=True" if self.sparse else "")
@@ -105,7 +117,9 @@ class Embedding(_Table):
         self._make_table(_weight, _freeze, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse)
+        return F.embedding(
+            input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
+        )
 
     def extra_repr(self) -> str:
         return self._settings_text()

@@ -1,7 +1,7 @@
 """State dicts: what a module has learned, by dotted name, out and in again.
 
-The walk is over the dictionaries of registered things, so what is saved is what was registered and nothing else. Loading writes
-into the tensors that exist, under no_grad, and collects everything that does not fit before it raises.
+The walk is over the dictionaries of registered things, so what is saved is what was registered and nothing else.
+Loading writes into the tensors that exist, under no_grad, and collects everything that does not fit before it raises.
 """
 
 from __future__ import annotations
@@ -50,11 +50,17 @@ class _WithModule:
             return self.hook(*args)
         module = self.module()
         if module is None:
-            raise RuntimeError("a hook on load_state_dict outlived its module. Register it on the module that is loaded.")
+            raise RuntimeError(
+                "a hook on load_state_dict outlived its module. Register it on the module that is loaded."
+            )
         return self.hook(module, *args)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"hook": self.hook, "with_module": self.module is not None, "module": None if self.module is None else self.module()}
+        return {
+            "hook": self.hook,
+            "with_module": self.module is not None,
+            "module": None if self.module is None else self.module(),
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.hook = state["hook"]
@@ -77,18 +83,27 @@ class Stateful:
     _load_state_dict_post_hooks: OrderedDict[int, Callable[..., Any]]
 
     def _init_state_hooks(self) -> None:
-        for name in ("_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks"):
+        for name in (
+            "_state_dict_hooks",
+            "_state_dict_pre_hooks",
+            "_load_state_dict_pre_hooks",
+            "_load_state_dict_post_hooks",
+        ):
             self.__dict__.setdefault(name, OrderedDict())
 
     # ----- out -----
 
     def get_extra_state(self) -> Any:
         """What else belongs into the state dict; a module that defines it defines `set_extra_state` too."""
-        raise RuntimeError("Reached a code path in Module.get_extra_state() that should never be called: define it in the subclass.")
+        raise RuntimeError(
+            "Reached a code path in Module.get_extra_state() that should never be called: define it in the subclass."
+        )
 
     def set_extra_state(self, state: Any) -> None:
         """Take back what `get_extra_state` gave."""
-        raise RuntimeError("Reached a code path in Module.set_extra_state() that should never be called: define it in the subclass.")
+        raise RuntimeError(
+            "Reached a code path in Module.set_extra_state() that should never be called: define it in the subclass."
+        )
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
         """Put what this module itself owns into `destination`."""
@@ -101,7 +116,8 @@ class Stateful:
     def state_dict(
         self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
     ) -> dict[str, Any]:
-        """Parameters and persistent buffers by dotted name, detached unless `keep_vars`; they share the module's memory.
+        """Parameters and persistent buffers by dotted name, detached unless `keep_vars`; they
+        share the module's memory.
 
         >>> import ndgrad
         >>> list(ndgrad.nn.Linear(2, 1).state_dict())
@@ -137,7 +153,8 @@ class Stateful:
         return RemovableHandle(self._state_dict_pre_hooks, hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call `hook(module, state_dict, prefix, local_metadata)` after the module is saved; it may change the dict in place."""
+        """Call `hook(module, state_dict, prefix, local_metadata)` after the module is saved; it may
+        change the dict in place."""
         checked = functools.partial(hook)
         checked._from_public_api = True  # type: ignore[attr-defined]  # functions take attributes
         return RemovableHandle(self._state_dict_hooks, checked)
@@ -149,20 +166,26 @@ class Stateful:
     # ----- in -----
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call `hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)` before loading."""
+        """Call `hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
+        error_msgs)` before loading."""
         return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
-    def _register_load_state_dict_pre_hook(self, hook: Callable[..., Any], with_module: bool = False) -> RemovableHandle:
+    def _register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], with_module: bool = False
+    ) -> RemovableHandle:
         return RemovableHandle(self._load_state_dict_pre_hooks, _WithModule(hook, self if with_module else None))
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(module, incompatible_keys)` after loading; it may change the lists in place."""
         return RemovableHandle(self._load_state_dict_post_hooks, hook)
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> _IncompatibleKeys:
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> _IncompatibleKeys:
         """Copy what `state_dict()` gave into the parameters and buffers.
 
-        With `strict`, the names must match exactly. With `assign`, the given tensors take the place of the module's own.
+        With `strict`, the names must match exactly. With `assign`, the given tensors take the
+        place of the module's own.
 
         >>> import ndgrad
         >>> ndgrad.nn.Linear(2, 1).load_state_dict(ndgrad.nn.Linear(2, 1).state_dict())
@@ -170,7 +193,8 @@ class Stateful:
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(
-                f"Expected state_dict to be dict-like, got {type(state_dict)}. Pass what state_dict() or ndgrad.load() returned."
+                f"Expected state_dict to be dict-like, got {type(state_dict)}. Pass what state_dict() "
+                "or ndgrad.load() returned."
             )
         missing: list[str] = []
         unexpected: list[str] = []
@@ -193,8 +217,8 @@ class Stateful:
             for hook in list(module._load_state_dict_post_hooks.values()):
                 if hook(module, incompatible) is not None:
                     raise AssertionError(
-                        "Hooks registered with register_load_state_dict_post_hook are not expected to return new values, if "
-                        "incompatible_keys need to be modified, it should be done inplace."
+                        "Hooks registered with register_load_state_dict_post_hook are not expected to return new "
+                        "values, if incompatible_keys need to be modified, it should be done inplace."
                     )
 
         load(cast("Module", self), copied, "")
@@ -204,7 +228,9 @@ class Stateful:
                     listed = ", ".join(f'"{name}"' for name in names)
                     errors.insert(0, f"{what} key(s) in state_dict: {listed}. ")
         if errors:
-            raise RuntimeError("Error(s) in loading state_dict for {}:\n\t{}".format(type(self).__name__, "\n\t".join(errors)))
+            raise RuntimeError(
+                "Error(s) in loading state_dict for {}:\n\t{}".format(type(self).__name__, "\n\t".join(errors))
+            )
         return _IncompatibleKeys(missing, unexpected)
 
     def _load_from_state_dict(
@@ -252,20 +278,24 @@ class Stateful:
             given = as_tensor(given)  # weights out of an npz file
         if not isinstance(given, Variable):
             return (
-                f'While copying the parameter named "{key}", expected a Tensor or an array from the checkpoint but received {type(given)}'
+                f'While copying the parameter named "{key}", expected a Tensor or an array from the checkpoint '
+                f"but received {type(given)}"
             )
         if is_lazy(tensor):
             if is_lazy(given):
                 return None
             tensor.materialize(given.shape)
         elif is_lazy(given):
-            return f'While copying the parameter named "{key}": the checkpoint holds an uninitialized parameter, which has no values.'
+            return (
+                f'While copying the parameter named "{key}": the checkpoint holds an uninitialized parameter, '
+                "which has no values."
+            )
         elif tensor.ndim == 0 and given.ndim == 1:
             given = given.select(0, 0)  # old checkpoints keep 0-d tensors as vectors of one element
         if tuple(given.shape) != tuple(tensor.shape):
             return (
-                f"size mismatch for {key}: copying a param with shape {given.shape} from checkpoint, the shape in current model is "
-                f"{tensor.shape}."
+                f"size mismatch for {key}: copying a param with shape {given.shape} from checkpoint, "
+                f"the shape in current model is {tensor.shape}."
             )
         try:
             with no_grad():
@@ -281,7 +311,7 @@ class Stateful:
                     setattr(self, name, given)
         except Exception as error:
             return (
-                f'While copying the parameter named "{key}", whose dimensions in the model are {tensor.shape} and whose dimensions in the '
-                f"checkpoint are {given.shape}, an exception occurred : {error.args}."
+                f'While copying the parameter named "{key}", whose dimensions in the model are {tensor.shape} '
+                f"and whose dimensions in the checkpoint are {given.shape}, an exception occurred : {error.args}."
             )
         return None

@@ -1,7 +1,7 @@
 """Attention with several heads, and the Transformer made of it (Vaswani et al., 2017).
 
-Masks that are added to scores hold 0 and -inf, boolean ones are True where a key must not be looked at. `is_causal` is a hint: the
-mask decides.
+Masks that are added to scores hold 0 and -inf, boolean ones are True where a key must not be looked at. `is_causal` is
+a hint: the mask decides.
 """
 
 from __future__ import annotations
@@ -149,9 +149,13 @@ class MultiheadAttention(Module):
     def _check(self, query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, mask: Tensor | None) -> None:
         dims = query.dim()
         if dims not in (2, 3):
-            raise AssertionError(f"query must have 3 dimensions, or 2 without a batch; its shape is {tuple(query.shape)}.")
+            raise AssertionError(
+                f"query must have 3 dimensions, or 2 without a batch; its shape is {tuple(query.shape)}."
+            )
         if key.dim() != dims or value.dim() != dims:
-            raise AssertionError(f"query, key and value must have as many dimensions, and have {dims}, {key.dim()} and {value.dim()}.")
+            raise AssertionError(
+                f"query, key and value must have as many dimensions, and have {dims}, {key.dim()} and {value.dim()}."
+            )
         time, samples = (1, 0) if self.batch_first and dims == 3 else (0, 1)
         length, sources = query.shape[time], key.shape[time]
         if padding is not None:
@@ -162,11 +166,12 @@ class MultiheadAttention(Module):
             heads = self.num_heads * (query.shape[samples] if dims == 3 else 1)
             if tuple(mask.shape) not in ((length, sources), (heads, length, sources)):
                 raise RuntimeError(
-                    f"attn_mask must have shape {(length, sources)} or {(heads, length, sources)}, and has {tuple(mask.shape)}."
+                    f"attn_mask must have shape {(length, sources)} or {(heads, length, sources)}, "
+                    f"and has {tuple(mask.shape)}."
                 )
 
 
-# ----- layers ------------------------------------------------------------------------------------------------------------
+# ----- layers ---------------------------------------------------------------------------------------------------------
 
 
 def _activation(given: str | Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
@@ -178,7 +183,8 @@ def _activation(given: str | Callable[[Tensor], Tensor]) -> Callable[[Tensor], T
 
 
 class _Layer(Module):
-    """What encoder and decoder layers share: self-attention and a network of two linear layers, each around a shortcut."""
+    """What encoder and decoder layers share: self-attention and a network of two linear layers,
+    each around a shortcut."""
 
     #: Whether the layer also looks at the output of an encoder.
     _across: ClassVar[bool]
@@ -212,7 +218,9 @@ class _Layer(Module):
         for n in parts:
             setattr(self, f"dropout{n}", Dropout(dropout))
         self.activation = _activation(activation)
-        relu, gelu = (self.activation is f or isinstance(self.activation, kind) for f, kind in ((F.relu, ReLU), (F.gelu, GELU)))
+        relu, gelu = (
+            self.activation is f or isinstance(self.activation, kind) for f, kind in ((F.relu, ReLU), (F.gelu, GELU))
+        )
         self.activation_relu_or_gelu = 1 if relu else 2 if gelu else 0  # read by torch's kernels, kept
 
     def _around(self, x: Tensor, number: int, part: Callable[[Tensor], Tensor]) -> Tensor:
@@ -232,7 +240,9 @@ class _Layer(Module):
 
         def attend(x: Tensor) -> Tensor:
             seen = x if memory is None else memory
-            return attention(x, seen, seen, attn_mask=mask, key_padding_mask=padding, need_weights=False, is_causal=causal)[0]
+            return attention(
+                x, seen, seen, attn_mask=mask, key_padding_mask=padding, need_weights=False, is_causal=causal
+            )[0]
 
         return attend
 
@@ -294,7 +304,7 @@ class TransformerDecoderLayer(_Layer):
         return self._around(self._around(self._around(tgt, 1, attend), 2, look), 3, self._feed_forward)
 
 
-# ----- stacks of layers ------------------------------------------------------------------------------------------------
+# ----- stacks of layers -----------------------------------------------------------------------------------------------
 
 
 def _copies(layer: Module, count: int) -> ModuleList:
@@ -406,7 +416,10 @@ class Transformer(Module):
         dtype: Dtype = None,
     ) -> None:
         super().__init__()
-        settings = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, device, dtype)
+        settings = (
+            d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, device,
+            dtype,
+        )  # fmt: skip
 
         def norm() -> LayerNorm:
             return LayerNorm(d_model, layer_norm_eps, bias=bias, device=device, dtype=dtype)
@@ -441,9 +454,14 @@ class Transformer(Module):
         memory_is_causal: bool = False,
     ) -> Tensor:
         if src.dim() == 3 and src.shape[0 if self.batch_first else 1] != tgt.shape[0 if self.batch_first else 1]:
-            raise RuntimeError(f"src and tgt must have batches of one size; their shapes are {tuple(src.shape)} and {tuple(tgt.shape)}.")
+            raise RuntimeError(
+                f"src and tgt must have batches of one size; their shapes are {tuple(src.shape)} "
+                f"and {tuple(tgt.shape)}."
+            )
         if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
-            raise RuntimeError(f"src and tgt must have d_model features, {self.d_model}, and have {src.shape[-1]} and {tgt.shape[-1]}.")
+            raise RuntimeError(
+                f"src and tgt must have d_model features, {self.d_model}, and have {src.shape[-1]} and {tgt.shape[-1]}."
+            )
         memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal)
         return self.decoder(
             tgt,

@@ -1,4 +1,5 @@
-"""What training needs around modules, under torch's names: clipping, parameters as a vector, sequences of different lengths."""
+"""What training needs around modules, under torch's names: clipping, parameters as a vector,
+sequences of different lengths."""
 
 from __future__ import annotations
 

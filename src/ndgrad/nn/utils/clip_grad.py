@@ -46,8 +46,8 @@ def get_total_norm(
     total = vector_norm(stack([n.to(norms[0].device) for n in norms]), order)
     if error_if_nonfinite and not bool(total.isfinite()):
         raise RuntimeError(
-            f"The total norm of order {order} for gradients from `parameters` is non-finite ({total.detach().item()}), so it cannot be "
-            "clipped. To scale by it anyway, set error_if_nonfinite=False."
+            f"The total norm of order {order} for gradients from `parameters` is non-finite ({total.detach().item()}), "
+            "so it cannot be clipped. To scale by it anyway, set error_if_nonfinite=False."
         )
     return total
 

@@ -38,7 +38,10 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     given = list(parameters)
     needed = sum(p.numel() for p in given)
     if vec.numel() < needed:
-        raise RuntimeError(f"vector_to_parameters: a vector of {vec.numel()} elements for parameters of {needed}. Give one per element.")
+        raise RuntimeError(
+            f"vector_to_parameters: a vector of {vec.numel()} elements for parameters of {needed}. "
+            "Give one per element."
+        )
     start = 0
     for p in given:
         count = p.numel()

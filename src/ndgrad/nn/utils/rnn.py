@@ -1,7 +1,7 @@
 """Sequences of different lengths in one tensor: padded to the longest, or packed without padding.
 
-A packed sequence holds, step after step, what the sequences still running have at that step, the longest first. Packing and
-unpacking are one gather each, so their gradients are too.
+A packed sequence holds, step after step, what the sequences still running have at that step, the longest first. Packing
+and unpacking are one gather each, so their gradients are too.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     Lengths: TypeAlias = "Tensor | Sequence[int] | npt.NDArray[Any]"
 
 __all__ = [
-    "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence", "pad_sequence",
-    "unpack_sequence", "unpad_sequence",
+    "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence",
+    "pad_sequence", "unpack_sequence", "unpad_sequence",
 ]  # fmt: skip
 
 
@@ -54,7 +54,10 @@ class PackedSequence(_Packed):
         unsorted_indices: Tensor | None = None,
     ) -> Self:
         if batch_sizes is None:
-            raise ValueError("a PackedSequence needs batch_sizes: how many sequences are running at each step. Use pack_padded_sequence.")
+            raise ValueError(
+                "a PackedSequence needs batch_sizes: how many sequences are running at each step. "
+                "Use pack_padded_sequence."
+            )
         if unsorted_indices is None:
             unsorted_indices = invert_permutation(sorted_indices)
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
@@ -107,7 +110,7 @@ def _numbers(t: Lengths) -> npt.NDArray[Any]:
     return t.detach().numpy(force=True) if isinstance(t, Variable) else np.asarray(t)
 
 
-# ----- packing ---------------------------------------------------------------------------------------------------------
+# ----- packing --------------------------------------------------------------------------------------------------------
 
 
 def pack_padded_sequence(
@@ -115,7 +118,8 @@ def pack_padded_sequence(
 ) -> PackedSequence:
     """Take the padding out of (time, batch, ...), or of (batch, time, ...) with `batch_first`.
 
-    The lengths must fall, unless `enforce_sorted` is False: then the sequences are sorted, which recurrent modules undo.
+    The lengths must fall, unless `enforce_sorted` is False: then the sequences are sorted,
+    which recurrent modules undo.
 
     >>> import ndgrad
     >>> padded = ndgrad.tensor([[1, 2], [3, 0]])
@@ -127,7 +131,9 @@ def pack_padded_sequence(
         input = input.transpose(0, 1)
     steps, batch = input.shape[:2]
     if counts.ndim != 1 or len(counts) != batch:
-        raise RuntimeError(f"Expected `len(lengths)` to be equal to batch_size, but got {counts.size} (batch_size={batch}).")
+        raise RuntimeError(
+            f"Expected `len(lengths)` to be equal to batch_size, but got {counts.size} (batch_size={batch})."
+        )
     order = None
     if not enforce_sorted:
         order = np.argsort(-counts, kind="stable")
@@ -135,11 +141,13 @@ def pack_padded_sequence(
         input = input.index_select(1, tensor(order))
     if np.any(np.diff(counts) > 0):
         raise RuntimeError(
-            f"`lengths` array must be sorted in decreasing order when `enforce_sorted` is True, and is {counts.tolist()}. Pass "
-            "enforce_sorted=False to have the sequences sorted."
+            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True, "
+            f"and is {counts.tolist()}. Pass enforce_sorted=False to have the sequences sorted."
         )
     if len(counts) == 0 or counts[-1] <= 0:
-        raise RuntimeError("Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0.")
+        raise RuntimeError(
+            "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0."
+        )
     if counts[0] > steps:
         raise RuntimeError(f"pack_padded_sequence: a length of {counts[0]} for an input of {steps} steps.")
     batch_sizes = (counts[None, :] > np.arange(counts[0])[:, None]).sum(1)
@@ -184,7 +192,10 @@ def pad_packed_sequence(
 
 
 def pad_sequence(
-    sequences: Tensor | Iterable[Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
+    sequences: Tensor | Iterable[Tensor],
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    padding_side: str = "right",
 ) -> Tensor:
     """Tensors of different lengths as one, padded to the longest.
 
@@ -196,7 +207,9 @@ def pad_sequence(
     if isinstance(sequences, Variable):
         sequences = sequences.unbind(0)
     if not isinstance(sequences, Iterable):
-        raise RuntimeError(f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}.")
+        raise RuntimeError(
+            f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}."
+        )
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"pad_sequence: padding_side must be 'left' or 'right', and is {padding_side!r}.")
     tensors = tuple(sequences)

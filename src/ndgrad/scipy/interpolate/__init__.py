@@ -1,6 +1,7 @@
 """`scipy.interpolate` with derivatives: splines, piecewise cubics, grids, scattered data.
 
-Interpolants are differentiable in the data, in the points of evaluation and, where that makes sense, in the sites and knots.
+Interpolants are differentiable in the data, in the points of evaluation and, where that makes
+sense, in the sites and knots.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ __getattr__ = beyond(
             _KNOTS,
         ),
         **dict.fromkeys(
-            ("bisplev", "BivariateSpline", "RectSphereBivariateSpline", "NdBSpline"), "RectBivariateSpline or RegularGridInterpolator"
+            ("bisplev", "BivariateSpline", "RectSphereBivariateSpline", "NdBSpline"),
+            "RectBivariateSpline or RegularGridInterpolator",
         ),
         **dict.fromkeys(("CloughTocher2DInterpolator", "Rbf"), "RBFInterpolator or LinearNDInterpolator"),
         **dict.fromkeys(("BPoly", "NdPPoly"), "PPoly"),

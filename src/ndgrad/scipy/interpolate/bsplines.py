@@ -1,7 +1,7 @@
 """B-splines: evaluation, derivatives and integrals, and the splines that interpolate or fit data.
 
-The basis functions at a point are those of de Boor's recurrence, in which knots, points and coefficients are ordinary operands: all three
-may carry derivatives. Interpolation solves a banded system.
+The basis functions at a point are those of de Boor's recurrence, in which knots, points and coefficients are ordinary
+operands: all three may carry derivatives. Interpolation solves a banded system.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike
 
 __all__ = [
-    "BSpline", "InterpolatedUnivariateSpline", "make_interp_spline", "make_lsq_spline", "splantider", "splder", "splev", "splint", "splrep",
+    "BSpline", "InterpolatedUnivariateSpline", "make_interp_spline", "make_lsq_spline", "splantider", "splder", "splev",
+    "splint", "splrep",
 ]  # fmt: skip
 
 
@@ -142,7 +143,9 @@ class BSpline:
     def integrate(self, a: ArrayLike, b: ArrayLike, extrapolate: bool | str | None = None) -> Array:
         beyond = self.extrapolate if extrapolate is None else extrapolate
         if beyond == "periodic":
-            raise NotImplementedError("BSpline.integrate over several periods has no rule here. Add integrals over whole periods yourself.")
+            raise NotImplementedError(
+                "BSpline.integrate over several periods has no rule here. Add integrals over whole periods yourself."
+            )
         low, high = self.t[self.k], self.t[self.c.shape[0]]
         a, b = floating(a), floating(b)
         if not beyond:
@@ -173,7 +176,7 @@ class BSpline:
         return made
 
 
-# ----- interpolation -----------------------------------------------------------------------------------------------------------------
+# ----- interpolation --------------------------------------------------------------------------------------------------
 
 
 def _ends(bc: Array, y: Array, side: str) -> list[tuple[int, Any]]:
@@ -193,7 +196,8 @@ def _repeated(v: Array, count: int) -> Array:
 
 
 def _knots(x: Array, k: int, ends: int) -> Array:
-    """Knots at the data (between them, for even degrees), without as many at the ends as there are conditions missing."""
+    """Knots at the data (between them, for even degrees), without as many at the ends as there
+    are conditions missing."""
     if ends:
         return np.concatenate([_repeated(x[0], k), x, _repeated(x[-1], k)])
     inner = x if k % 2 else (x[1:] + x[:-1]) * 0.5
@@ -213,13 +217,21 @@ def make_interp_spline(
     2.25
     """
     if isinstance(bc_type, str) and bc_type == "periodic":
-        raise NotImplementedError("make_interp_spline(bc_type='periodic') has no rule here. Use CubicSpline(..., bc_type='periodic').")
+        raise NotImplementedError(
+            "make_interp_spline(bc_type='periodic') has no rule here. Use CubicSpline(..., bc_type='periodic')."
+        )
     sites, values = increasing(x, "make_interp_spline"), floating(y)
     d = one_axis(axis, values.ndim)
     values = np.moveaxis(values, d, 0)
     if values.shape[0] != sites.shape[0]:
         raise ValueError(f"Shapes of x {sites.shape} and y {values.shape} are incompatible")
-    bc = (None, None) if bc_type is None or bc_type == "not-a-knot" else (bc_type, bc_type) if isinstance(bc_type, str) else tuple(bc_type)
+    bc = (
+        (None, None)
+        if bc_type is None or bc_type == "not-a-knot"
+        else (bc_type, bc_type)
+        if isinstance(bc_type, str)
+        else tuple(bc_type)
+    )
     left, right = _ends(bc[0], values, "left"), _ends(bc[1], values, "right")
     if k == 0:
         return _spline(np.concatenate([sites, sites[-1:]]), values, 0, d)
@@ -231,7 +243,8 @@ def make_interp_spline(
     n = knots.shape[0] - k - 1
     if n - sites.shape[0] != len(left) + len(right):
         raise ValueError(
-            f"The number of derivatives at boundaries does not match: expected {n - sites.shape[0]}, got {len(left)}+{len(right)}"
+            f"The number of derivatives at boundaries does not match: expected {n - sites.shape[0]}, "
+            f"got {len(left)}+{len(right)}"
         )
     rows: list[tuple[Any, Any, Any]] = []  # (row numbers, first column of each, weights)
     first = len(left)
@@ -252,13 +265,16 @@ def make_interp_spline(
 
 
 def _derivative_row(t: Array, x: Array, k: int, n: int, order: int) -> list[tuple[Any, Any]]:
-    """Columns and weights of a derivative at one point, from the basis of lower degree and differences of coefficients."""
+    """Columns and weights of a derivative at one point, from the basis of lower degree and
+    differences of coefficients."""
     lower = k - order
     place, found = basis(t[order : t.shape[0] - order] if order else t, x, lower, n - order)
     # the coefficients of the derivative, as combinations of those of the spline: rows of a (lower + 1) x (k + 1) matrix
     base = int(values_of(place.detach())[0]) - lower if not batch_dims(place) else None
     if base is None:
-        raise NotImplementedError("make_interp_spline with derivatives at the ends cannot choose its knots inside vmap. Call it outside.")
+        raise NotImplementedError(
+            "make_interp_spline with derivatives at the ends cannot choose its knots inside vmap. Call it outside."
+        )
     combination = [[np.ones(1) if i == j else np.zeros(1) for j in range(k + 1)] for i in range(k + 1)]
     degree = k
     for step in range(order):
@@ -307,7 +323,7 @@ def make_lsq_spline(
     return _spline(knots, c.reshape((c.shape[0], *values.shape[1:])), k, d)
 
 
-# ----- FITPACK's names --------------------------------------------------------------------------------------------------------------------
+# ----- FITPACK's names ------------------------------------------------------------------------------------------------
 
 
 def splrep(
@@ -324,12 +340,19 @@ def splrep(
     """
     if (s is not None and s != 0) or (s is None and w is not None) or per or task or xb is not None or xe is not None:
         raise NotImplementedError(
-            "splrep with smoothing, weights, periods or tasks has no rule here. Use make_lsq_spline with knots of your own."
+            "splrep with smoothing, weights, periods or tasks has no rule here. "
+            "Use make_lsq_spline with knots of your own."
         )
     made = (
         make_interp_spline(x, y, k)
         if t is None
-        else make_lsq_spline(x, y, np.concatenate([_repeated(floating(x)[0], k + 1), floating(t), _repeated(floating(x)[-1], k + 1)]), k, w)
+        else make_lsq_spline(
+            x,
+            y,
+            np.concatenate([_repeated(floating(x)[0], k + 1), floating(t), _repeated(floating(x)[-1], k + 1)]),
+            k,
+            w,
+        )
     )
     padded = np.concatenate([made.c, np.zeros((k + 1, *made.c.shape[1:]))], axis=0)
     return made.t, padded, k
@@ -418,7 +441,8 @@ class InterpolatedUnivariateSpline:
     ) -> None:  # fmt: skip
         if w is not None or tuple(bbox) != (None, None):
             raise NotImplementedError(
-                "InterpolatedUnivariateSpline with w or bbox has no rule here. Use make_interp_spline or make_lsq_spline."
+                "InterpolatedUnivariateSpline with w or bbox has no rule here. "
+                "Use make_interp_spline or make_lsq_spline."
             )
         self._spline = make_interp_spline(x, y, k)
         self._ext = _BEYOND.get(ext, ext)

@@ -55,7 +55,11 @@ class interp1d:
         if self._extrapolates and fill_value != "extrapolate":
             raise ValueError(f"fill_value must be numbers or 'extrapolate', and is {fill_value!r}.")
         self._fill = fill_value
-        unsaid = not self._extrapolates and not isinstance(fill_value, (Variable, tuple)) and bool(numpy.isnan(fill_value).all())
+        unsaid = (
+            not self._extrapolates
+            and not isinstance(fill_value, (Variable, tuple))
+            and bool(numpy.isnan(fill_value).all())
+        )
         self.bounds_error = unsaid if bounds_error is None else bounds_error
         if kind in _DEGREES and kind not in ("zero",):
             self._spline = make_interp_spline(sites, values, _DEGREES[kind])
@@ -69,7 +73,8 @@ class interp1d:
         below, above = flat < low, flat > high
         if self.bounds_error and not batch_dims(flat + self.x[0]) and bool((below | above).any()):
             raise ValueError(
-                "A value in x_new is outside of the interpolation range. Give fill_value='extrapolate', or bounds_error=False."
+                "A value in x_new is outside of the interpolation range. "
+                "Give fill_value='extrapolate', or bounds_error=False."
             )
         made = self._inside(flat)
         if not self._extrapolates:
@@ -103,7 +108,7 @@ class interp1d:
         return np.where(columns(missing, made), numpy.nan, made)
 
 
-# ----- grids ----------------------------------------------------------------------------------------------------------------------------
+# ----- grids ----------------------------------------------------------------------------------------------------------
 
 _SPLINES = {"slinear": 1, "cubic": 3, "quintic": 5}
 _METHODS = ("linear", "nearest", "pchip", *_SPLINES)
@@ -140,7 +145,9 @@ class RegularGridInterpolator:
             if p.ndim == 1 and p.shape[0] > 1 and (numpy.diff(memory_of(p), axis=-1) < 0).all():
                 grid[d], self.values = p[::-1], np.flip(self.values, d)
             if grid[d].shape[0] != self.values.shape[d]:
-                raise ValueError(f"There are {grid[d].shape[0]} points and {self.values.shape[d]} values along dimension {d}")
+                raise ValueError(
+                    f"There are {grid[d].shape[0]} points and {self.values.shape[d]} values along dimension {d}"
+                )
         self.grid = tuple(increasing(p, "RegularGridInterpolator") for p in grid)
 
     def __call__(self, xi: ArrayLike, method: str | None = None, *, nu: Sequence[int] | None = None) -> Array:
@@ -150,11 +157,16 @@ class RegularGridInterpolator:
         if nu is not None and method not in _SPLINES:
             raise ValueError(f"Can only compute derivatives for methods {list(_SPLINES)}, got {method}.")
         n = len(self.grid)
-        at = np.stack(np.broadcast_arrays(*(floating(x) for x in xi)), axis=-1) if isinstance(xi, tuple) else floating(xi)
+        at = (
+            np.stack(np.broadcast_arrays(*(floating(x) for x in xi)), axis=-1)
+            if isinstance(xi, tuple)
+            else floating(xi)
+        )
         at = at[None] if at.ndim == 1 and n > 1 else at[..., None] if at.ndim == 1 else at
         if at.shape[-1] != n:
             raise ValueError(
-                f"The requested sample points xi have dimension {at.shape[-1]} but this RegularGridInterpolator has dimension {n}"
+                f"The requested sample points xi have dimension {at.shape[-1]} but this "
+                f"RegularGridInterpolator has dimension {n}"
             )
         flat = at.reshape((-1, n))
         places = [flat[:, d] for d in range(n)]
@@ -172,7 +184,9 @@ class RegularGridInterpolator:
         elif method == "pchip":
             made = self._pchip(places)
         else:
-            made = tensor_spline(self.grid, self.values, places, _SPLINES[method], (0,) * n if nu is None else tuple(nu))
+            made = tensor_spline(
+                self.grid, self.values, places, _SPLINES[method], (0,) * n if nu is None else tuple(nu)
+            )
         if not self.bounds_error and self.fill_value is not None:
             made = np.where(columns(outside, made), self.fill_value, made)
         nans = np.isnan(flat).any(axis=-1)
@@ -207,7 +221,8 @@ class RegularGridInterpolator:
         for d in range(n - 1, -1, -1):
             x, p = self.grid[d], places[d]
             piece = places_of(x, p, x.shape[0] - 1)
-            # the axis to interpolate along goes to the front: before the points are in, it is d; afterwards it is behind them
+            # the axis to interpolate along goes to the front: before the points are in, it is d;
+            # afterwards it is behind them
             y = np.moveaxis(values, d if rows is None else d + 1, 0)
             s = pchip_slopes(x, y)
             h = x[piece + 1] - x[piece]
@@ -218,7 +233,12 @@ class RegularGridInterpolator:
             else:
                 (y0, y1), (s0, s1) = ((v[piece, rows], v[piece + 1, rows]) for v in (y, s))
             u, h = columns(u, y0), columns(h, y0)
-            values = y0 * (1 + 2 * u) * (1 - u) ** 2 + s0 * h * u * (1 - u) ** 2 + y1 * u**2 * (3 - 2 * u) + s1 * h * u**2 * (u - 1)
+            values = (
+                y0 * (1 + 2 * u) * (1 - u) ** 2
+                + s0 * h * u * (1 - u) ** 2
+                + y1 * u**2 * (3 - 2 * u)
+                + s1 * h * u**2 * (u - 1)
+            )
         return values
 
 
@@ -232,14 +252,16 @@ def tensor_spline(
     for d, (x, degree) in enumerate(zip(grid, degrees, strict=True)):
         if x.shape[0] <= degree:
             raise ValueError(
-                f"There are {x.shape[0]} points in dimension {d}, but a spline of degree {degree} requires at least {degree + 1} "
-                "points per dimension."
+                f"There are {x.shape[0]} points in dimension {d}, but a spline of degree {degree} requires at least "
+                f"{degree + 1} points per dimension."
             )
         made = make_interp_spline(x, np.moveaxis(coefficients, d, 0), degree)
         t, c, _ = derived(made.t, made.c, degree, nu[d])
         knots.append((t, max(degree - nu[d], 0)))
         coefficients = np.moveaxis(c, 0, d)
-    found = [basis(t, p, degree, coefficients.shape[d]) for d, ((t, degree), p) in enumerate(zip(knots, places, strict=True))]
+    found = [
+        basis(t, p, degree, coefficients.shape[d]) for d, ((t, degree), p) in enumerate(zip(knots, places, strict=True))
+    ]
     total: Any = 0.0
     for choice in product(*(range(degree + 1) for _, degree in knots)):
         value = coefficients[tuple(found[d][0] - knots[d][1] + j for d, j in enumerate(choice))]
@@ -286,12 +308,16 @@ class RectBivariateSpline:
         kx: int = 3, ky: int = 3, s: ArrayLike = 0, maxit: int = 20,
     ) -> None:  # fmt: skip
         if s != 0 or any(b is not None for b in bbox):
-            raise NotImplementedError("RectBivariateSpline with smoothing or bbox has no rule here. Use s=0 and the box of the data.")
+            raise NotImplementedError(
+                "RectBivariateSpline with smoothing or bbox has no rule here. Use s=0 and the box of the data."
+            )
         self.x, self.y = increasing(x, "RectBivariateSpline"), increasing(y, "RectBivariateSpline")
         self.z = floating(z)
         self.degrees = (kx, ky)
         if self.z.shape != (self.x.shape[0], self.y.shape[0]):
-            raise ValueError(f"x and y of lengths {self.x.shape[0]} and {self.y.shape[0]} do not fit z of shape {self.z.shape}")
+            raise ValueError(
+                f"x and y of lengths {self.x.shape[0]} and {self.y.shape[0]} do not fit z of shape {self.z.shape}"
+            )
 
     def ev(self, xi: ArrayLike, yi: ArrayLike, dx: int = 0, dy: int = 0) -> Array:
         u, v = (np.asarray(t) for t in np.broadcast_arrays(*operands(floating(xi), floating(yi))))

@@ -1,7 +1,7 @@
 """Piecewise polynomials, and the cubic ones through points: splines, PCHIP, Akima.
 
-Which piece a point belongs to is decided by values; everything else is arithmetic, so values and slopes are differentiable in the data, in
-the breakpoints and in the points of evaluation.
+Which piece a point belongs to is decided by values; everything else is arithmetic, so values and slopes are
+differentiable in the data, in the breakpoints and in the points of evaluation.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
     from ndgrad._typing import Array, ArrayLike
 
-__all__ = ["Akima1DInterpolator", "CubicHermiteSpline", "CubicSpline", "PPoly", "PchipInterpolator", "pchip_interpolate"]
+__all__ = [
+    "Akima1DInterpolator", "CubicHermiteSpline", "CubicSpline", "PPoly", "PchipInterpolator", "pchip_interpolate",
+]  # fmt: skip
 
 
 def columns(v: Array, like: Array) -> Array:
@@ -116,7 +118,9 @@ class PPoly:
         return PPoly.construct_fast(self._derived(nu), self.x, self.extrapolate, self.axis)
 
     def antiderivative(self, nu: int = 1) -> PPoly:
-        return PPoly.construct_fast(self._derived(-nu), self.x, self.extrapolate if self.extrapolate != "periodic" else False, self.axis)
+        return PPoly.construct_fast(
+            self._derived(-nu), self.x, self.extrapolate if self.extrapolate != "periodic" else False, self.axis
+        )
 
     def integrate(self, a: ArrayLike, b: ArrayLike, extrapolate: bool | str | None = None) -> Array:
         """The integral from a to b, differentiable in both ends too."""
@@ -134,7 +138,9 @@ class PPoly:
         return whole(b) - whole(a)
 
     def solve(self, *args: Any, **kwargs: Any) -> Array:
-        raise NotImplementedError("solve() and roots() have no rule here. Use ndgrad.scipy.optimize.brentq on the polynomial.")
+        raise NotImplementedError(
+            "solve() and roots() have no rule here. Use ndgrad.scipy.optimize.brentq on the polynomial."
+        )
 
     roots = solve
 
@@ -191,11 +197,12 @@ def _prepared(name: str, x: ArrayLike, y: ArrayLike, axis: int) -> tuple[Array, 
     return breaks, values, d
 
 
-# ----- PCHIP and Akima ------------------------------------------------------------------------------------------------------------
+# ----- PCHIP and Akima ------------------------------------------------------------------------------------------------
 
 
 def pchip_slopes(x: Array, y: Array) -> Array:
-    """Fritsch and Butland's slopes: a weighted harmonic mean of neighbouring differences, zero where these change sign."""
+    """Fritsch and Butland's slopes: a weighted harmonic mean of neighbouring differences, zero
+    where these change sign."""
     h = columns(x[1:] - x[:-1], y)
     m = (y[1:] - y[:-1]) / h
     if y.shape[0] == 2:
@@ -205,7 +212,9 @@ def pchip_slopes(x: Array, y: Array) -> Array:
     w1, w2 = 2.0 * h[1:] + h[:-1], h[1:] + 2.0 * h[:-1]
     safe_before, safe_after = np.where(level, 1.0, before), np.where(level, 1.0, after)
     inner = np.where(level, 0.0, (w1 + w2) / (w1 / safe_before + w2 / safe_after))
-    return np.concatenate([_end_slope(h[0], h[1], m[0], m[1])[None], inner, _end_slope(h[-1], h[-2], m[-1], m[-2])[None]], axis=0)
+    return np.concatenate(
+        [_end_slope(h[0], h[1], m[0], m[1])[None], inner, _end_slope(h[-1], h[-2], m[-1], m[-2])[None]], axis=0
+    )
 
 
 def _end_slope(h0: Array, h1: Array, m0: Array, m1: Array) -> Array:
@@ -227,7 +236,9 @@ class PchipInterpolator(CubicHermiteSpline):
     def __init__(self, x: ArrayLike, y: ArrayLike, axis: int = 0, extrapolate: bool | str | None = None) -> None:
         breaks, values, d = _prepared("PchipInterpolator", x, y, axis)
         if np_dtype(values).kind == "c":
-            raise ValueError("`PchipInterpolator` only works with real values for `y`. Interpolate real and imaginary part.")
+            raise ValueError(
+                "`PchipInterpolator` only works with real values for `y`. Interpolate real and imaginary part."
+            )
         self._take(breaks, values, pchip_slopes(breaks, values), d, extrapolate)
 
 
@@ -275,7 +286,7 @@ class Akima1DInterpolator(CubicHermiteSpline):
         self._take(breaks, values, slopes, d, False if extrapolate is None else extrapolate)
 
 
-# ----- cubic splines -----------------------------------------------------------------------------------------------------------------
+# ----- cubic splines --------------------------------------------------------------------------------------------------
 
 
 class CubicSpline(CubicHermiteSpline):
@@ -301,9 +312,12 @@ class CubicSpline(CubicHermiteSpline):
 def _conditions(bc_type: str | tuple[Any, Any], y: Array) -> list[str | tuple[int, Array]]:
     """One condition per end: "not-a-knot", "periodic", or the order and value of a derivative."""
     if isinstance(bc_type, str) and bc_type == "periodic":
-        if not batch_dims(y) and not numpy.allclose(values_of(y.detach())[0], values_of(y.detach())[-1], rtol=1e-15, atol=1e-15):
+        if not batch_dims(y) and not numpy.allclose(
+            values_of(y.detach())[0], values_of(y.detach())[-1], rtol=1e-15, atol=1e-15
+        ):
             raise ValueError(
-                "The first and last `y` point along axis 0 must be identical (within machine precision) when bc_type='periodic'."
+                "The first and last `y` point along axis 0 must be identical (within machine precision) "
+                "when bc_type='periodic'."
             )
         return ["periodic", "periodic"]
     both = [bc_type, bc_type] if isinstance(bc_type, str) else list(bc_type)

@@ -1,6 +1,8 @@
-"""Interpolation of scattered data: radial basis functions, triangulations, nearest neighbours; and polynomials through points.
+"""Interpolation of scattered data: radial basis functions, triangulations, nearest neighbours; and
+polynomials through points.
 
-Triangles and neighbours are found on values; what is interpolated within them is differentiable in data, sites and points.
+Triangles and neighbours are found on values; what is interpolated within them is differentiable
+in data, sites and points.
 """
 
 from __future__ import annotations
@@ -28,9 +30,10 @@ __all__ = [
     "barycentric_interpolate", "griddata", "krogh_interpolate", "lagrange",
 ]  # fmt: skip
 
-# ----- radial basis functions -------------------------------------------------------------------------------------------------------
+# ----- radial basis functions -----------------------------------------------------------------------------------------
 
-# Of the squared distance q = r^2, so that nothing is singular at a site; odd powers of r have no second derivative there.
+# Of the squared distance q = r^2, so that nothing is singular at a site; odd powers of r have
+# no second derivative there.
 _Kernel = Callable[[Any], Any]
 
 
@@ -74,7 +77,9 @@ class RBFInterpolator:
         kernel: str = "thin_plate_spline", epsilon: ArrayLike | None = None, degree: int | None = None,
     ) -> None:  # fmt: skip
         if neighbors is not None:
-            raise NotImplementedError("RBFInterpolator(neighbors=...) has no rule here. Leave it out: one system of all sites is solved.")
+            raise NotImplementedError(
+                "RBFInterpolator(neighbors=...) has no rule here. Leave it out: one system of all sites is solved."
+            )
         if kernel not in _KERNELS:
             raise ValueError(f"`kernel` must be one of {sorted(_KERNELS)}.")
         sites, data = floating(y), floating(d)
@@ -97,11 +102,17 @@ class RBFInterpolator:
         p = self._monomials(sites)
         m = p.shape[1]
         if m > n:
-            raise ValueError(f"At least {m} data points are required when `degree` is {most} and the number of dimensions is {dims}.")
-        inner = self._kernel(self._squares(sites, sites)) + np.broadcast_to(floating(smoothing), (n,))[:, None] * np.eye(n)
+            raise ValueError(
+                f"At least {m} data points are required when `degree` is {most} and the number of dimensions is {dims}."
+            )
+        inner = self._kernel(self._squares(sites, sites)) + np.broadcast_to(floating(smoothing), (n,))[
+            :, None
+        ] * np.eye(n)
         top = np.concatenate([inner, p], axis=1)
         bottom = np.concatenate([p.T, np.zeros((m, m))], axis=1)
-        right = np.concatenate([data.reshape((n, -1)), np.zeros((m, data.reshape((n, -1)).shape[1]), dtype=np_dtype(data))], axis=0)
+        right = np.concatenate(
+            [data.reshape((n, -1)), np.zeros((m, data.reshape((n, -1)).shape[1]), dtype=np_dtype(data))], axis=0
+        )
         try:
             self._coefficients = np.linalg.solve(np.concatenate([top, bottom], axis=0).astype(np_dtype(right)), right)
         except numpy.linalg.LinAlgError:
@@ -126,7 +137,10 @@ class RBFInterpolator:
     def __call__(self, x: ArrayLike) -> Array:
         points = floating(x)
         if points.ndim != 2 or points.shape[1] != self.sites.shape[1]:
-            raise ValueError(f"Expected the second axis of `x` to have length {self.sites.shape[1]}, and its shape is {points.shape}.")
+            raise ValueError(
+                f"Expected the second axis of `x` to have length {self.sites.shape[1]}, "
+                f"and its shape is {points.shape}."
+            )
         parts = np.concatenate([self._kernel(self._squares(points, self.sites)), self._monomials(points)], axis=1)
         return (parts @ self._coefficients).reshape((points.shape[0], *self.shape))
 
@@ -197,7 +211,10 @@ class NearestNDInterpolator:
         sites = values_of(_as_points(x).detach())
         self.values = floating(y)
         span = numpy.ptp(sites, axis=0)
-        self._low, self._span = sites.min(axis=0), numpy.where(span > 0, span, 1.0) if rescale else numpy.ones_like(span)
+        self._low, self._span = (
+            sites.min(axis=0),
+            numpy.where(span > 0, span, 1.0) if rescale else numpy.ones_like(span),
+        )
         self._tree = cKDTree((sites - self._low) / self._span, **(tree_options or {}))
 
     def __call__(self, *args: Any, **query_options: Any) -> Array:
@@ -228,7 +245,9 @@ def griddata(
         return NearestNDInterpolator(sites, values, rescale)(xi)
     if method == "linear":
         return LinearNDInterpolator(sites, values, fill_value, rescale)(xi)
-    raise NotImplementedError(f"griddata(method={method!r}) has no rule here for several dimensions. Use 'linear', or RBFInterpolator.")
+    raise NotImplementedError(
+        f"griddata(method={method!r}) has no rule here for several dimensions. Use 'linear', or RBFInterpolator."
+    )
 
 
 # ----- polynomials through points
@@ -248,17 +267,24 @@ class BarycentricInterpolator:
         rng: RandomState = None, random_state: RandomState = None,
     ) -> None:  # fmt: skip
         if yi is None:
-            raise NotImplementedError("BarycentricInterpolator without values has no rule here. Make it when the values are known.")
+            raise NotImplementedError(
+                "BarycentricInterpolator without values has no rule here. Make it when the values are known."
+            )
         self.xi, values = floating(xi), floating(yi)
         self.axis = one_axis(axis, values.ndim)
         self.yi = np.moveaxis(values, self.axis, 0)
         if self.yi.shape[0] != self.xi.shape[0]:
-            raise ValueError(f"x and y arrays of lengths {self.xi.shape[0]} and {self.yi.shape[0]} must be equal in length along the axis.")
+            raise ValueError(
+                f"x and y arrays of lengths {self.xi.shape[0]} and {self.yi.shape[0]} must be equal "
+                "in length along the axis."
+            )
         n = self.xi.shape[0]
         gaps = self.xi[:, None] - self.xi + np.eye(n)
         # scaled by the capacity of the interval, so that products neither overflow nor vanish
         span = (self.xi.detach().max() - self.xi.detach().min()) / 4.0
-        self.wi = 1.0 / (np.where(numpy.eye(n, dtype=bool), 1.0, gaps / span)).prod(axis=1) if wi is None else floating(wi)
+        self.wi = (
+            1.0 / (np.where(numpy.eye(n, dtype=bool), 1.0, gaps / span)).prod(axis=1) if wi is None else floating(wi)
+        )
 
     def __call__(self, x: ArrayLike) -> Array:
         points = floating(x)
@@ -287,7 +313,9 @@ def barycentric_interpolate(
     array(2.25)
     """
     if der != 0:
-        raise NotImplementedError("barycentric_interpolate(der=...) has no rule here: differentiate it with ndgrad.func.grad.")
+        raise NotImplementedError(
+            "barycentric_interpolate(der=...) has no rule here: differentiate it with ndgrad.func.grad."
+        )
     return BarycentricInterpolator(xi, yi, axis)(x)
 
 
@@ -316,7 +344,9 @@ def krogh_interpolate(xi: ArrayLike, yi: ArrayLike, x: ArrayLike, der: ArrayLike
     array(2.25)
     """
     if der != 0:
-        raise NotImplementedError("krogh_interpolate(der=...) has no rule here: differentiate it with ndgrad.func.grad.")
+        raise NotImplementedError(
+            "krogh_interpolate(der=...) has no rule here: differentiate it with ndgrad.func.grad."
+        )
     return KroghInterpolator(xi, yi, axis)(x)
 
 

@@ -1,8 +1,9 @@
 """`scipy.linalg` with derivatives.
 
-Every function takes stacks of matrices where SciPy's does. What SciPy reads of a matrix is what has a gradient (one triangle, some bands),
-except that a symmetric matrix given to `cholesky` or `eigh` is meant as an element of the symmetric matrices, whose gradient is symmetric.
-Eigenvectors and singular vectors have signs of their own: those of NumPy's LAPACK calls, which may differ from SciPy's.
+Every function takes stacks of matrices where SciPy's does. What SciPy reads of a matrix is what has a gradient (one
+triangle, some bands), except that a symmetric matrix given to `cholesky` or `eigh` is meant as an element of the
+symmetric matrices, whose gradient is symmetric. Eigenvectors and singular vectors have signs of their own: those of
+NumPy's LAPACK calls, which may differ from SciPy's.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike
 
 __all__ = [
-    "solve_continuous_are", "solve_continuous_lyapunov", "solve_discrete_are", "solve_discrete_lyapunov", "solve_lyapunov",
-    "solve_sylvester",
+    "solve_continuous_are", "solve_continuous_lyapunov", "solve_discrete_are", "solve_discrete_lyapunov",
+    "solve_lyapunov", "solve_sylvester",
 ]  # fmt: skip
 
 
@@ -79,7 +79,8 @@ def _general(
 ) -> tuple[list[Array], Array | None]:
     """a, b, q and r of the equation without s and with e = 1 that the general one comes down to, and e.
 
-    With y = e^H x e, e drops out when a and b are divided by it; s is removed by feeding it back: a - b r^-1 s^H, q - s r^-1 s^H.
+    With y = e^H x e, e drops out when a and b are divided by it; s is removed by feeding it back: a - b
+    r^-1 s^H, q - s r^-1 s^H.
     """
     given = [m for m in (e, s) if m is not None]
     state, control, cost, price, *rest = _together(a, b, q, r, *given)

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike
 
 __all__ = [
-    "cho_factor", "cho_solve", "cho_solve_banded", "cholesky", "cholesky_banded", "lu", "lu_factor", "lu_solve", "orthogonal_procrustes",
-    "polar", "qr", "qr_multiply",
+    "cho_factor", "cho_solve", "cho_solve_banded", "cholesky", "cholesky_banded", "lu", "lu_factor", "lu_solve",
+    "orthogonal_procrustes", "polar", "qr", "qr_multiply",
 ]  # fmt: skip
 
-# ----- LU ----------------------------------------------------------------------------------------------------------------
+# ----- LU -------------------------------------------------------------------------------------------------------------
 
 
 def lu_factor(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Array, Array]:
@@ -82,11 +82,12 @@ def lu(
     return p, l, u
 
 
-# ----- Cholesky -----------------------------------------------------------------------------------------------------------
+# ----- Cholesky -------------------------------------------------------------------------------------------------------
 
 
 def _reads(a: Array, lower: bool) -> Array:
-    """The Hermitian matrix that LAPACK takes from one triangle. As for NumPy's function, the gradient is that of a Hermitian matrix."""
+    """The Hermitian matrix that LAPACK takes from one triangle. As for NumPy's function, the gradient is that
+    of a Hermitian matrix."""
     return a if lower else adjoint(a)
 
 
@@ -105,7 +106,8 @@ def cholesky(a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check
 def cho_factor(
     a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True,
 ) -> tuple[Any, bool]:  # fmt: skip
-    """The factor and which triangle it is in, for `cho_solve`. The other triangle is zero (SciPy leaves what was there).
+    """The factor and which triangle it is in, for `cho_solve`. The other triangle is zero
+    (SciPy leaves what was there).
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.cho_solve(linalg.cho_factor([[4.0, 2.0], [2.0, 5.0]]), [6.0, 7.0])
@@ -151,7 +153,9 @@ def cholesky_banded(ab: ArrayLike, overwrite_ab: bool = False, lower: bool = Fal
     """
     bands = finite(ab, check_finite)
     if bands.ndim < 2:
-        raise ValueError(f"cholesky_banded: expected the diagonals of a matrix as rows, and the shape is {bands.shape}.")
+        raise ValueError(
+            f"cholesky_banded: expected the diagonals of a matrix as rows, and the shape is {bands.shape}."
+        )
     count = bands.shape[-2] - 1
     if lower:
         return banded_cholesky.cholesky_banded(bands)
@@ -182,7 +186,7 @@ def cho_solve_banded(
     return times_columns(solver, factor, right)
 
 
-# ----- QR -------------------------------------------------------------------------------------------------------------------
+# ----- QR -------------------------------------------------------------------------------------------------------------
 
 
 def qr(
@@ -191,7 +195,8 @@ def qr(
 ) -> tuple[Array, ...]:  # fmt: skip
     """Q and R, and with `pivoting` the order of columns, which has no derivative.
 
-    For more rows than columns mode="full" adds columns to Q that are any basis of the rest: a loss must not depend on them.
+    For more rows than columns mode="full" adds columns to Q that are any basis of the rest: a
+    loss must not depend on them.
 
     >>> from ndgrad.scipy import linalg
     >>> q, r = linalg.qr([[3.0, 1.0], [4.0, 2.0]])
@@ -203,7 +208,9 @@ def qr(
     if mode not in ("full", "qr", "r", "economic", "raw"):
         raise ValueError(f"Mode argument should be one of ['full', 'r', 'economic', 'raw'], and is {mode!r}")
     if mode == "raw":
-        raise NotImplementedError("qr(mode='raw') gives LAPACK's reflectors, which have no rule here. Use mode='economic' or 'r'.")
+        raise NotImplementedError(
+            "qr(mode='raw') gives LAPACK's reflectors, which have no rule here. Use mode='economic' or 'r'."
+        )
     order = None
     if pivoting:
         import scipy.linalg
@@ -240,7 +247,7 @@ def qr_multiply(
     return made, r, *order
 
 
-# ----- polar decomposition ------------------------------------------------------------------------------------------------------
+# ----- polar decomposition --------------------------------------------------------------------------------------------
 
 
 def polar(a: ArrayLike, side: str = "right") -> tuple[Array, Array]:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike
 
 __all__ = [
-    "coshm", "cosm", "expm", "expm_frechet", "fractional_matrix_power", "funm", "logm", "signm", "sinhm", "sinm", "sqrtm", "tanhm", "tanm",
+    "coshm", "cosm", "expm", "expm_frechet", "fractional_matrix_power", "funm", "logm", "signm", "sinhm", "sinm",
+    "sqrtm", "tanhm", "tanm",
 ]  # fmt: skip
 
 
@@ -99,11 +100,16 @@ def fractional_matrix_power(A: ArrayLike, t: ArrayLike) -> Array:
 
 
 def _real_like(a: Array, made: Array) -> Array:
-    """The real part, if the matrix is real and the result is but for rounding; inside vmap, where values cannot decide, complex."""
+    """The real part, if the matrix is real and the result is but for rounding; inside vmap, where values
+    cannot decide, complex."""
     if np_dtype(a).kind == "c" or np_dtype(made).kind != "c" or batch_dims(made):
         return made
     values = values_of(made.detach())
-    return made.real if numpy.allclose(values.imag, 0.0, atol=1e-13 * max(1.0, float(numpy.abs(values).max(initial=0.0)))) else made
+    return (
+        made.real
+        if numpy.allclose(values.imag, 0.0, atol=1e-13 * max(1.0, float(numpy.abs(values).max(initial=0.0))))
+        else made
+    )
 
 
 def _exp_i(a: Array) -> Array:
@@ -209,7 +215,8 @@ def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Array:
 
 
 def _keeps_conjugates(func: Callable[[Any], Any], w: Array) -> bool:
-    """Whether func(conj(z)) = conj(func(z)) around eigenvalues: only then does a change of a real matrix leave a real result real."""
+    """Whether func(conj(z)) = conj(func(z)) around eigenvalues: only then does a change of a real matrix
+    leave a real result real."""
     if batch_dims(w):
         return False
     beside = values_of(w.detach()) * (1 + 1e-3j) + 1e-3j

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike
 
 __all__ = [
-    "eig", "eig_banded", "eigh", "eigh_tridiagonal", "eigvals", "eigvals_banded", "eigvalsh", "eigvalsh_tridiagonal", "subspace_angles",
-    "svd", "svdvals",
+    "eig", "eig_banded", "eigh", "eigh_tridiagonal", "eigvals", "eigvals_banded", "eigvalsh", "eigvalsh_tridiagonal",
+    "subspace_angles", "svd", "svdvals",
 ]  # fmt: skip
 
-# ----- any matrix -----------------------------------------------------------------------------------------------------------
+# ----- any matrix -----------------------------------------------------------------------------------------------------
 
 
 def _quotient(a: ArrayLike, b: ArrayLike | None, check_finite: bool) -> Array:
@@ -59,7 +59,9 @@ def eig(
     array([2.+0.j, 3.+0.j])
     """
     if homogeneous_eigvals:
-        raise NotImplementedError("eig(homogeneous_eigvals=True) has no rule here: call it with False and an invertible b.")
+        raise NotImplementedError(
+            "eig(homogeneous_eigvals=True) has no rule here: call it with False and an invertible b."
+        )
     t = _quotient(a, b, check_finite)
     w, v = of_arrays.eig(t)
     if not left:
@@ -90,7 +92,7 @@ def eigvals(
     return eig(a, b, right=False, check_finite=check_finite, homogeneous_eigvals=homogeneous_eigvals)
 
 
-# ----- Hermitian matrices -----------------------------------------------------------------------------------------------------
+# ----- Hermitian matrices ---------------------------------------------------------------------------------------------
 
 
 def _chosen(
@@ -236,7 +238,9 @@ def eigvals_banded(
     >>> linalg.eigvals_banded([[2.0, 2.0], [1.0, 0.0]], lower=True)
     array([1., 3.])
     """
-    return eig_banded(a_band, lower, eigvals_only=True, select=select, select_range=select_range, check_finite=check_finite)
+    return eig_banded(
+        a_band, lower, eigvals_only=True, select=select, select_range=select_range, check_finite=check_finite
+    )
 
 
 @overload
@@ -278,10 +282,12 @@ def eigvalsh_tridiagonal(
     >>> linalg.eigvalsh_tridiagonal([2.0, 2.0], [1.0])
     array([1., 3.])
     """
-    return eigh_tridiagonal(d, e, eigvals_only=True, select=select, select_range=select_range, check_finite=check_finite)
+    return eigh_tridiagonal(
+        d, e, eigvals_only=True, select=select, select_range=select_range, check_finite=check_finite
+    )
 
 
-# ----- singular values ----------------------------------------------------------------------------------------------------------
+# ----- singular values ------------------------------------------------------------------------------------------------
 
 
 @overload
@@ -336,4 +342,6 @@ def subspace_angles(A: ArrayLike, B: ArrayLike) -> Array:
     sines = np.clip(of_arrays.svdvals(rest), -1.0, 1.0)
     # small angles lose their digits in the cosine, large ones in the sine
     by_sine = cosines[..., ::-1] ** 2 >= 0.5
-    return np.where(by_sine, np.arcsin(np.where(by_sine, sines, 0.5)), np.arccos(np.where(by_sine, 0.5, cosines[..., ::-1])))
+    return np.where(
+        by_sine, np.arcsin(np.where(by_sine, sines, 0.5)), np.arccos(np.where(by_sine, 0.5, cosines[..., ::-1]))
+    )

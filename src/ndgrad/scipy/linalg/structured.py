@@ -1,4 +1,5 @@
-"""Matrices made of vectors: Toeplitz, Hankel, companion and others, block diagonals, Kronecker's and Khatri and Rao's products.
+"""Matrices made of vectors: Toeplitz, Hankel, companion and others, block diagonals, Kronecker's and
+Khatri and Rao's products.
 
 Each is one reading of a vector at indices that depend on shapes alone.
 """
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike
 
 __all__ = [
-    "block_diag", "circulant", "companion", "convolution_matrix", "diagsvd", "fiedler", "fiedler_companion", "hankel", "khatri_rao", "kron",
-    "leslie", "toeplitz",
+    "block_diag", "circulant", "companion", "convolution_matrix", "diagsvd", "fiedler", "fiedler_companion", "hankel",
+    "khatri_rao", "kron", "leslie", "toeplitz",
 ]  # fmt: skip
 
 
@@ -235,6 +236,8 @@ def khatri_rao(a: ArrayLike, b: ArrayLike) -> Array:
     """
     x, y = operands(as_array(a), as_array(b))
     if x.ndim < 2 or y.ndim < 2 or x.shape[-1] != y.shape[-1]:
-        raise ValueError(f"The number of columns for both arrays should be equal, and the shapes are {x.shape} and {y.shape}.")
+        raise ValueError(
+            f"The number of columns for both arrays should be equal, and the shapes are {x.shape} and {y.shape}."
+        )
     made = x[..., :, None, :] * y[..., None, :, :]
     return made.reshape((*made.shape[:-3], made.shape[-3] * made.shape[-2], made.shape[-1]))

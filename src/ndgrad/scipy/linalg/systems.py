@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike, Axes
 
 __all__ = [
-    "det", "inv", "lstsq", "matmul_toeplitz", "norm", "pinv", "pinvh", "solve", "solve_banded", "solve_circulant", "solve_toeplitz",
-    "solve_triangular", "solveh_banded",
+    "det", "inv", "lstsq", "matmul_toeplitz", "norm", "pinv", "pinvh", "solve", "solve_banded", "solve_circulant",
+    "solve_toeplitz", "solve_triangular", "solveh_banded",
 ]  # fmt: skip
 
 #: torch's functions, which give Arrays of Arrays; their own types say Tensor.
@@ -53,7 +53,11 @@ def _mirrored(a: Array, lower: bool, conjugate: bool) -> Array:
     half = np.tril(a, -1) if lower else np.triu(a, 1)
     other = np.swapaxes(half, -1, -2)
     diagonal = np.tril(np.triu(a))
-    return half + (other.conj() if conjugate else other) + (diagonal.real if conjugate and np_dtype(a).kind == "c" else diagonal)
+    return (
+        half
+        + (other.conj() if conjugate else other)
+        + (diagonal.real if conjugate and np_dtype(a).kind == "c" else diagonal)
+    )
 
 
 def _structured(a: Array, assume_a: str | None, lower: bool) -> Array:
@@ -125,7 +129,9 @@ def solve_triangular(
     if diagonal is not None and not diagonal.all():
         place = int(numpy.argmin(numpy.abs(diagonal).reshape(-1, diagonal.shape[-1]).min(axis=0)))
         raise numpy.linalg.LinAlgError(f"singular matrix: resolution failed at diagonal {place}")
-    return times_columns(lambda p, q: tensor_ops.solve_triangular(p, q, upper=lower == bool(turned), unitriangular=unit_diagonal), x, y)
+    return times_columns(
+        lambda p, q: tensor_ops.solve_triangular(p, q, upper=lower == bool(turned), unitriangular=unit_diagonal), x, y
+    )
 
 
 def _in_vmap(t: Array) -> bool:
@@ -168,7 +174,7 @@ def norm(
     return linalg.norm(finite(a, check_finite), ord, axis, keepdims)
 
 
-# ----- least squares -----------------------------------------------------------------------------------------------------
+# ----- least squares --------------------------------------------------------------------------------------------------
 
 
 def _tolerance(t: Array, rtol: float | None) -> float:
@@ -242,7 +248,7 @@ def lstsq(
     return made, residues, int(rank), None if lapack_driver == "gelsy" else values
 
 
-# ----- banded systems -----------------------------------------------------------------------------------------------------
+# ----- banded systems -------------------------------------------------------------------------------------------------
 
 
 def solve_banded(
@@ -259,8 +265,8 @@ def solve_banded(
     bands, right = _pair(ab, b, check_finite)
     if bands.ndim < 2 or bands.shape[-2] != l + u + 1:
         raise ValueError(
-            f"invalid values for the number of lower and upper diagonals: l+u+1 ({l + u + 1}) does not equal ab.shape[-2] "
-            f"({bands.shape[-2]})"
+            f"invalid values for the number of lower and upper diagonals: l+u+1 ({l + u + 1}) "
+            f"does not equal ab.shape[-2] ({bands.shape[-2]})"
         )
     return times_columns(lambda p, q: banded.solve_banded(p, q, lower=l, upper=u), bands, right)
 
@@ -297,14 +303,15 @@ def solveh_banded(
 
 
 def require_positive(bands: Array, lower: bool) -> None:
-    """SciPy's factorisation fails where ours would go on; inside vmap, where a value cannot decide, nothing is checked."""
+    """SciPy's factorisation fails where ours would go on; inside vmap, where a value cannot
+    decide, nothing is checked."""
     if not _in_vmap(bands):
         import scipy.linalg
 
         scipy.linalg.cholesky_banded(values_of(bands.detach()), lower=lower, check_finite=False)
 
 
-# ----- Toeplitz and circulant systems --------------------------------------------------------------------------------------
+# ----- Toeplitz and circulant systems ---------------------------------------------------------------------------------
 
 
 def _column_and_row(c_or_cr: ArrayLike | tuple[ArrayLike, ArrayLike]) -> tuple[Array, Array]:
@@ -318,7 +325,8 @@ def _column_and_row(c_or_cr: ArrayLike | tuple[ArrayLike, ArrayLike]) -> tuple[A
 def solve_toeplitz(c_or_cr: ArrayLike | tuple[ArrayLike, ArrayLike], b: ArrayLike, check_finite: bool = True) -> Array:
     """The x with T x = b for the Toeplitz matrix of a first column and row (of which the first number is not read).
 
-    Neither the matrix nor its gradient is written out: memory is that of c, r and b, and the time of a backward that of the solve.
+    Neither the matrix nor its gradient is written out: memory is that of c, r and b, and the time of a
+    backward that of the solve.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.solve_toeplitz([2.0, 1.0], [3.0, 3.0])
@@ -328,7 +336,9 @@ def solve_toeplitz(c_or_cr: ArrayLike | tuple[ArrayLike, ArrayLike], b: ArrayLik
     line, right = operands(_line(finite(c, check_finite), finite(r, check_finite)), finite(b, check_finite))
     n = c.shape[-1]
     if r.shape[-1] != n or right.ndim == 0 or right.shape[-2 if right.ndim > 1 else 0] != n:
-        raise ValueError(f"Incompatible dimensions: a Toeplitz matrix of shape {(n, r.shape[-1])} and b of shape {right.shape}.")
+        raise ValueError(
+            f"Incompatible dimensions: a Toeplitz matrix of shape {(n, r.shape[-1])} and b of shape {right.shape}."
+        )
     columns = right[:, None] if right.ndim == 1 else right
     if line.ndim == 1:  # one matrix: all right sides are its columns
         sides = np.moveaxis(columns, -2, 0)
@@ -382,7 +392,9 @@ def solve_circulant(
         limit = size.max(axis=-1, keepdims=True) * size.shape[-1] * numpy.finfo(float).eps if tol is None else tol
         mask = size <= limit
         if numpy.any(mask) and singular != "lstsq":
-            raise numpy.linalg.LinAlgError("near singular matrix. Use singular='lstsq' for a solution in the least squares sense.")
+            raise numpy.linalg.LinAlgError(
+                "near singular matrix. Use singular='lstsq' for a solution in the least squares sense."
+            )
     image = np.fft.fft(np.moveaxis(right, baxis, -1))
     quotient = np.where(mask, 0.0, image / np.where(mask, 1.0, spectrum))
     made = np.fft.ifft(quotient)

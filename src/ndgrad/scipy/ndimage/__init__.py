@@ -26,8 +26,9 @@ __getattr__ = beyond(
         "distance_transform_cdt": "its indices (return_distances=False), and distances computed from them",
     },
     decisions=(
-        "binary_closing binary_dilation binary_erosion binary_fill_holes binary_hit_or_miss binary_opening binary_propagation find_objects "
-        "generate_binary_structure iterate_structure label maximum_position minimum_position value_indices watershed_ift"
+        "binary_closing binary_dilation binary_erosion binary_fill_holes binary_hit_or_miss binary_opening "
+        "binary_propagation find_objects generate_binary_structure iterate_structure label maximum_position "
+        "minimum_position value_indices watershed_ift"
     ),
 )
 __dir__ = public_of(__name__)

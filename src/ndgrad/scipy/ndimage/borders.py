@@ -39,8 +39,8 @@ MODES = ("reflect", "constant", "nearest", "mirror", "wrap", *_SAME)
 
 
 def of_images(function: Callable[Concatenate[Array, P], Array]) -> Callable[Concatenate[ArrayLike, P], Array]:
-    """A function of an image of floating numbers, whose result goes where the parameter `output` says: into an array, or to a dtype.
-    Whole numbers give whole numbers, by SciPy's function."""
+    """A function of an image of floating numbers, whose result goes where the parameter `output` says: into an array,
+    or to a dtype. Whole numbers give whole numbers, by SciPy's function."""
     name = function.__name__
     place = function.__code__.co_varnames.index("output") - 1
 
@@ -52,7 +52,9 @@ def of_images(function: Callable[Concatenate[Array, P], Array]) -> Callable[Conc
         t = as_array(input)
         if np_dtype(t).kind in "biu" and not at_stake(args, kwargs):
             theirs = getattr(scipy_module("ndimage", f"ndgrad.scipy.ndimage.{name}"), name)
-            made = constant(numpy.asarray(theirs(without_tensors(t), *without_tensors(args), **without_tensors(kwargs))))
+            made = constant(
+                numpy.asarray(theirs(without_tensors(t), *without_tensors(args), **without_tensors(kwargs)))
+            )
         else:
             made = function(t if np_dtype(t).kind in "fc" else t.astype(numpy.float64), *args, **kwargs)
         if output is None:
@@ -125,7 +127,10 @@ def neighbourhoods(
         if not 0 <= before < size:
             raise ValueError(f"invalid origin {origins[d]} for a filter of size {size}: it must lie inside the filter.")
         t = extended(t, d, before, size - 1 - before, modes[d], cval)
-    parts = [t[tuple(slice(int(k), int(k) + n) for k, n in zip(offset, shape, strict=True))] for offset in numpy.argwhere(footprint)]
+    parts = [
+        t[tuple(slice(int(k), int(k) + n) for k, n in zip(offset, shape, strict=True))]
+        for offset in numpy.argwhere(footprint)
+    ]
     return np.stack(parts, axis=-1)
 
 

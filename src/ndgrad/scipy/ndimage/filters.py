@@ -1,7 +1,7 @@
 """Linear filters (correlations, Gaussians, derivatives) and order filters (maxima, medians, morphology) of images.
 
-Linear ones are differentiable in image and weights, the Gaussian in its width. Of an order filter the gradient goes to the pixel that was
-chosen; where several are largest or smallest, they share it.
+Linear ones are differentiable in image and weights, the Gaussian in its width. Of an order filter the gradient goes to
+the pixel that was chosen; where several are largest or smallest, they share it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "black_tophat", "convolve", "convolve1d", "correlate", "correlate1d", "gaussian_filter", "gaussian_filter1d",
-    "gaussian_gradient_magnitude", "gaussian_laplace", "generic_gradient_magnitude", "generic_laplace", "grey_closing", "grey_dilation",
-    "grey_erosion", "grey_opening", "laplace", "maximum_filter", "maximum_filter1d", "median_filter", "minimum_filter", "minimum_filter1d",
-    "morphological_gradient", "morphological_laplace", "percentile_filter", "prewitt", "rank_filter", "sobel", "uniform_filter",
-    "uniform_filter1d", "white_tophat",
+    "gaussian_gradient_magnitude", "gaussian_laplace", "generic_gradient_magnitude", "generic_laplace", "grey_closing",
+    "grey_dilation", "grey_erosion", "grey_opening", "laplace", "maximum_filter", "maximum_filter1d", "median_filter",
+    "minimum_filter", "minimum_filter1d", "morphological_gradient", "morphological_laplace", "percentile_filter",
+    "prewitt", "rank_filter", "sobel", "uniform_filter", "uniform_filter1d", "white_tophat",
 ]  # fmt: skip
 
-# ----- correlations ------------------------------------------------------------------------------------------------------------
+# ----- correlations ---------------------------------------------------------------------------------------------------
 
 
 def _correlate1d(t: Array, weights: ArrayLike, axis: int, mode: str, cval: ArrayLike, origin: int) -> Array:
@@ -51,7 +51,13 @@ def _correlate1d(t: Array, weights: ArrayLike, axis: int, mode: str, cval: Array
     wide = np.moveaxis(extended(t, d, before, size - 1 - before, mode_of(mode), cval), d, -1)
     lead = wide.shape[:-1]
     made = tensor_ops.convolution(
-        wide.reshape((-1, 1, wide.shape[-1])), w.reshape((1, 1, size)), None, stride=(1,), padding=(0,), dilation=(1,), groups=1
+        wide.reshape((-1, 1, wide.shape[-1])),
+        w.reshape((1, 1, size)),
+        None,
+        stride=(1,),
+        padding=(0,),
+        dilation=(1,),
+        groups=1,
     )
     return np.moveaxis(made.reshape((*lead, n)), -1, d)
 
@@ -100,7 +106,9 @@ def _correlate(
     for d, size, o, m in zip(dims, w.shape, origins, sequence(mode, len(dims)), strict=True):
         before = size // 2 + o
         if not 0 <= before < size:
-            raise ValueError("Invalid origin; origin must satisfy -(weights.shape[k] // 2) <= origin[k] <= (weights.shape[k]-1) // 2")
+            raise ValueError(
+                "Invalid origin; origin must satisfy -(weights.shape[k] // 2) <= origin[k] <= (weights.shape[k]-1) // 2"
+            )
         t = extended(t, d, before, size - 1 - before, mode_of(m), cval)
     others = [d for d in range(t.ndim) if d not in dims]
     wide = np.transpose(t, (*others, *dims)) if others else t
@@ -177,11 +185,12 @@ def uniform_filter(
     return made
 
 
-# ----- Gaussians --------------------------------------------------------------------------------------------------------------------
+# ----- Gaussians ------------------------------------------------------------------------------------------------------
 
 
 def _gaussian_weights(sigma: Array, order: int, radius: int) -> Array:
-    """The normal density at whole numbers, over their sum, times the polynomial of a derivative; differentiable in sigma."""
+    """The normal density at whole numbers, over their sum, times the polynomial of a derivative;
+    differentiable in sigma."""
     if order < 0:
         raise ValueError("order must be non-negative")
     x = numpy.arange(-radius, radius + 1)
@@ -214,7 +223,8 @@ def gaussian_filter1d(
     input: Array, sigma: ArrayLike, axis: int = -1, order: int = 0, output: Output = None, mode: str = "reflect",
     cval: ArrayLike = 0.0, truncate: float = 4.0, *, radius: int | None = None,
 ) -> Array:  # fmt: skip
-    """A Gaussian along an axis, or with `order` its derivative; differentiable in sigma (the reach, a whole number, is not).
+    """A Gaussian along an axis, or with `order` its derivative; differentiable in sigma (the
+    reach, a whole number, is not).
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.gaussian_filter1d([0.0, 1.0, 0.0], sigma=0.5)
@@ -289,7 +299,7 @@ def gaussian_gradient_magnitude(
     return np.sqrt(total([p * p for p in parts]))
 
 
-# ----- derivatives -------------------------------------------------------------------------------------------------------------------
+# ----- derivatives ----------------------------------------------------------------------------------------------------
 
 
 def _edges(t: Array, axis: int, mode: Modes, cval: ArrayLike, smooth: list[float]) -> Array:
@@ -339,7 +349,10 @@ def laplace(
     array([ 0.,  1., -2.,  1.,  0.])
     """
     dims = axes_of(axes, input.ndim)
-    parts = [_correlate1d(input, [1.0, -2.0, 1.0], d, m, cval, 0) for d, m in zip(dims, sequence(mode, len(dims)), strict=True)]
+    parts = [
+        _correlate1d(input, [1.0, -2.0, 1.0], d, m, cval, 0)
+        for d, m in zip(dims, sequence(mode, len(dims)), strict=True)
+    ]
     return total(parts)
 
 
@@ -349,7 +362,10 @@ def _derivatives(
 ) -> list[Array]:  # fmt: skip
     dims = axes_of(axes, input.ndim)
     more = keywords or {}
-    return [derivative(input, d, None, m, cval, *arguments, **more) for d, m in zip(dims, sequence(mode, len(dims)), strict=True)]
+    return [
+        derivative(input, d, None, m, cval, *arguments, **more)
+        for d, m in zip(dims, sequence(mode, len(dims)), strict=True)
+    ]
 
 
 @of_images
@@ -358,7 +374,8 @@ def generic_laplace(
     cval: ArrayLike = 0.0, extra_arguments: tuple[Any, ...] = (), extra_keywords: dict[str, Any] | None = None, *,
     axes: Axes = None,
 ) -> Array:  # fmt: skip
-    """The sum of second derivatives as `derivative2(input, axis, output, mode, cval, ...)` finds them; its `output` is None.
+    """The sum of second derivatives as `derivative2(input, axis, output, mode, cval, ...)` finds
+    them; its `output` is None.
 
     >>> from ndgrad.scipy import ndimage
     >>> second = lambda t, axis, output, mode, cval: ndimage.correlate1d(t, [1.0, -2.0, 1.0], axis, output, mode, cval)
@@ -384,7 +401,7 @@ def generic_gradient_magnitude(
     return np.sqrt(total([p * p for p in parts]))
 
 
-# ----- order filters --------------------------------------------------------------------------------------------------------------------
+# ----- order filters --------------------------------------------------------------------------------------------------
 
 
 def _footprint(
@@ -572,7 +589,8 @@ _Step: TypeAlias = "Callable[[Array], Array]"
 
 
 def _morphology(name: str, doc: str, example: str, compute: Callable[[Array, _Step, _Step], Array]) -> _Morphology:
-    """`compute` gets the image, an erosion and a dilation. The example is of a 3-pixel filter on the same row of pixels for all."""
+    """`compute` gets the image, an erosion and a dilation. The example is of a 3-pixel filter on the same
+    row of pixels for all."""
 
     def function(
         input: Array, size: Shape | None = None, footprint: npt.ArrayLike | None = None,

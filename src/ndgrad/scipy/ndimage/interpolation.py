@@ -1,8 +1,8 @@
 """Images at places between pixels: splines of order 0 to 5, and the transformations made of them.
 
-A spline's coefficients are a linear function of the pixels: along an axis, a constant matrix (what SciPy's filter makes of the unit
-vectors). Its value at a place is a sum over neighbouring coefficients, with weights that are polynomials in the place. So everything is
-differentiable in the image and in the places, and transformations in their parameters.
+A spline's coefficients are a linear function of the pixels: along an axis, a constant matrix (what SciPy's filter makes
+of the unit vectors). Its value at a place is a sum over neighbouring coefficients, with weights that are polynomials in
+the place. So everything is differentiable in the image and in the places, and transformations in their parameters.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from ndgrad.scipy.ndimage.borders import Output
 
 __all__ = [
-    "affine_transform", "geometric_transform", "map_coordinates", "rotate", "shift", "spline_filter", "spline_filter1d", "zoom",
+    "affine_transform", "geometric_transform", "map_coordinates", "rotate", "shift", "spline_filter", "spline_filter1d",
+    "zoom",
 ]  # fmt: skip
 
 _MODES = ("reflect", "grid-mirror", "constant", "grid-constant", "nearest", "mirror", "wrap", "grid-wrap")
@@ -46,7 +47,7 @@ def _check(order: int, mode: str) -> int:
     return int(order)
 
 
-# ----- coefficients -----------------------------------------------------------------------------------------------------------
+# ----- coefficients ---------------------------------------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=64)
@@ -90,14 +91,15 @@ def spline_filter(input: Array, order: int = 3, output: Output = None, mode: str
     return made
 
 
-# ----- places --------------------------------------------------------------------------------------------------------------------
+# ----- places ---------------------------------------------------------------------------------------------------------
 
 
 def _inside(c: Array, n: int, mode: str) -> Array:
     """Places brought into the image, as a mode continues it."""
     if mode == "constant":
         return c
-    if mode in ("nearest", "grid-constant"):  # the neighbours are brought inside one by one; beyond a few pixels all are the border's
+    # the neighbours are brought inside one by one; beyond a few pixels all are the border's
+    if mode in ("nearest", "grid-constant"):
         return np.clip(c, -8.0, n + 7.0)
     if n == 1:
         return c * 0.0
@@ -107,7 +109,8 @@ def _inside(c: Array, n: int, mode: str) -> Array:
         return np.where(outside, np.where(turn > n - 1, 2.0 * n - 2.0 - turn, turn), c)
     if mode == "wrap":
         turn = np.mod(c, n - 1.0)
-        turn = np.where((c < 0) & (turn == 0), turn + (n - 1.0), turn)  # whole turns below 0 end at the last pixel, in SciPy
+        # whole turns below 0 end at the last pixel, in SciPy
+        turn = np.where((c < 0) & (turn == 0), turn + (n - 1.0), turn)
         return np.where(outside, turn, c)
     if mode == "grid-wrap":
         return np.mod(c, float(n))
@@ -201,7 +204,7 @@ def map_coordinates(
     return _sampled(input, [places[d] for d in range(input.ndim)], order, mode, cval, prefilter)
 
 
-# ----- transformations ---------------------------------------------------------------------------------------------------------------
+# ----- transformations ------------------------------------------------------------------------------------------------
 
 
 def _grid(shape: tuple[int, ...]) -> list[NDArray[Any]]:
@@ -307,7 +310,10 @@ def rotate(
 
         degrees = float(values_of(floating(angle).detach()))
         plain = numpy.array(
-            [[scipy.special.cosdg(degrees), scipy.special.sindg(degrees)], [-scipy.special.sindg(degrees), scipy.special.cosdg(degrees)]]
+            [
+                [scipy.special.cosdg(degrees), scipy.special.sindg(degrees)],
+                [-scipy.special.sindg(degrees), scipy.special.cosdg(degrees)],
+            ]
         )
         corners = plain @ numpy.array([[0, 0, size[0], size[0]], [0, size[1], 0, size[1]]])
         out = (numpy.ptp(corners, axis=1) + 0.5).astype(int)
@@ -347,7 +353,8 @@ def geometric_transform(
 ) -> Array:  # fmt: skip
     """The image read at mapping(place) for every place of the result.
 
-    The mapping is called once, with arrays of all places in the place of numbers; it must be written with NumPy's functions.
+    The mapping is called once, with arrays of all places in the place of numbers; it must be
+    written with NumPy's functions.
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.geometric_transform([0.0, 1.0, 2.0, 3.0], lambda at: (at[0] * 0.5,), order=1)

@@ -19,15 +19,16 @@ if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike, Dtype
 
 __all__ = [
-    "center_of_mass", "fourier_gaussian", "fourier_shift", "fourier_uniform", "maximum", "mean", "median", "minimum", "standard_deviation",
-    "sum", "sum_labels", "variance",
+    "center_of_mass", "fourier_gaussian", "fourier_shift", "fourier_uniform", "maximum", "mean", "median", "minimum",
+    "standard_deviation", "sum", "sum_labels", "variance",
 ]  # fmt: skip
 
 
 def _parts(
     input: ArrayLike, labels: ArrayLike | None, index: npt.ArrayLike | None, describe: Callable[[Array], Array],
 ) -> Array:  # fmt: skip
-    """A description of the pixels of each label that is asked for: of all pixels, of all labelled ones, of one label or of several."""
+    """A description of the pixels of each label that is asked for: of all pixels, of all labelled ones, of
+    one label or of several."""
     t = floating(input)
     if labels is None:
         if index is not None:
@@ -132,7 +133,7 @@ def center_of_mass(
     return [tuple(f[k] for f in found) for k in range(found[0].shape[0])]
 
 
-# ----- filters of spectra ---------------------------------------------------------------------------------------------------------------
+# ----- filters of spectra ---------------------------------------------------------------------------------------------
 
 
 def _frequencies(shape: tuple[int, ...], n: int, axis: int, d: int) -> NDArray[Any]:

@@ -1,6 +1,7 @@
 """`scipy.signal` with derivatives: convolutions, filters, spectra, smoothing, responses, windows.
 
-What designs a filter (`butter`, `firwin`, ...) takes numbers and gives coefficients: it runs on SciPy's own functions, on constants.
+What designs a filter (`butter`, `firwin`, ...) takes numbers and gives coefficients: it runs on SciPy's
+own functions, on constants.
 """
 
 from __future__ import annotations
@@ -42,11 +43,13 @@ __getattr__ = beyond(
             _DESIGN,
         ),
         **dict.fromkeys(
-            ("lsim", "impulse", "step", "lti", "StateSpace", "TransferFunction"), "ndgrad.scipy.integrate.solve_ivp, or lfilter"
+            ("lsim", "impulse", "step", "lti", "StateSpace", "TransferFunction"),
+            "ndgrad.scipy.integrate.solve_ivp, or lfilter",
         ),
         **dict.fromkeys(("dlsim", "dimpulse", "dstep", "dlti"), "lfilter, or a loop over the states"),
         **dict.fromkeys(
-            ("cspline1d", "qspline1d", "cspline2d", "qspline2d", "spline_filter", "symiirorder1", "symiirorder2"), "ndimage.spline_filter"
+            ("cspline1d", "qspline1d", "cspline2d", "qspline2d", "spline_filter", "symiirorder1", "symiirorder2"),
+            "ndimage.spline_filter",
         ),
         **dict.fromkeys(("cspline1d_eval", "qspline1d_eval"), "ndimage.map_coordinates"),
         **dict.fromkeys(("ShortTimeFFT", "check_COLA", "check_NOLA"), "stft and istft"),
@@ -59,7 +62,8 @@ __getattr__ = beyond(
         "cont2discrete": "ndgrad.scipy.linalg.expm",
     },
     decisions=(
-        "argrelextrema argrelmax argrelmin find_peaks find_peaks_cwt choose_conv_method correlation_lags max_len_seq check_COLA check_NOLA"
+        "argrelextrema argrelmax argrelmin find_peaks find_peaks_cwt choose_conv_method correlation_lags "
+        "max_len_seq check_COLA check_NOLA"
     ),
 )
 __dir__ = public_of(__name__)

@@ -25,7 +25,9 @@ _MANY = 1 << 16
 def _pair(name: str, in1: ArrayLike, in2: ArrayLike) -> list[Array]:
     x, y = operands(floating(in1), floating(in2))
     if x.ndim != y.ndim:
-        raise ValueError(f"{name}: in1 and in2 should have the same dimensionality, and have shapes {x.shape} and {y.shape}.")
+        raise ValueError(
+            f"{name}: in1 and in2 should have the same dimensionality, and have shapes {x.shape} and {y.shape}."
+        )
     return [x, y]
 
 
@@ -43,7 +45,9 @@ def _contains(a: tuple[int, ...], b: tuple[int, ...], axes: tuple[int, ...]) -> 
         return True
     if all(a[d] <= b[d] for d in axes):
         return False
-    raise ValueError(f"For 'valid' mode, one must be at least as large as the other in every dimension: the shapes are {a} and {b}.")
+    raise ValueError(
+        f"For 'valid' mode, one must be at least as large as the other in every dimension: the shapes are {a} and {b}."
+    )
 
 
 def _part(full: Array, a: tuple[int, ...], b: tuple[int, ...], mode: str, axes: tuple[int, ...]) -> Array:
@@ -152,7 +156,8 @@ def _bounded(x: Array, y: Array, mode: str, boundary: str, fillvalue: ArrayLike)
     """The convolution of matrices that continue beyond their borders in one way or another."""
     if boundary not in _BOUNDARIES:
         raise ValueError(
-            f"Acceptable boundary flags are 'fill', 'circular' (or 'wrap'), and 'symmetric' (or 'symm'), and it is {boundary!r}."
+            "Acceptable boundary flags are 'fill', 'circular' (or 'wrap'), and 'symmetric' (or 'symm'), "
+            f"and it is {boundary!r}."
         )
     if x.ndim != 2:
         raise ValueError("convolve2d inputs must both be 2-D arrays")
@@ -202,7 +207,9 @@ def correlate2d(
         full = correlate2d(x, y, "full", boundary, fillvalue)
         index = tuple(slice(low := (k - 1) - (k - 1) // 2, low + n) for n, k in zip(x.shape, y.shape, strict=True))
         return full[index]
-    return _bounded(x, np.flip(y).conj(), mode, {"circular": "wrap", "symmetric": "symm"}.get(boundary, boundary), fillvalue)
+    return _bounded(
+        x, np.flip(y).conj(), mode, {"circular": "wrap", "symmetric": "symm"}.get(boundary, boundary), fillvalue
+    )
 
 
 def deconvolve(signal: ArrayLike, divisor: ArrayLike) -> tuple[Array, Array]:

@@ -1,7 +1,9 @@
-"""Digital filters applied to signals: lfilter and its kin, forward and backward filters, second order sections, resampling filters.
+"""Digital filters applied to signals: lfilter and its kin, forward and backward filters, second order
+sections, resampling filters.
 
-A filter b/a is a moving average (a convolution) followed by the recursive part (the op `recursive_filter`); an initial state adds to the
-first few numbers in between. So everything is differentiable in the signal, in b, in a and in the state.
+A filter b/a is a moving average (a convolution) followed by the recursive part (the op `recursive_filter`);
+an initial state adds to the first few numbers in between. So everything is differentiable in the signal, in
+b, in a and in the state.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike
 
 __all__ = [
-    "decimate", "filtfilt", "lfilter", "lfilter_zi", "lfiltic", "resample_poly", "sosfilt", "sosfilt_zi", "sosfiltfilt", "upfirdn",
+    "decimate", "filtfilt", "lfilter", "lfilter_zi", "lfiltic", "resample_poly", "sosfilt", "sosfilt_zi", "sosfiltfilt",
+    "upfirdn",
 ]  # fmt: skip
 
 
@@ -35,7 +38,9 @@ def _average(b: Array, x: Array) -> Array:
         return x * b[0]
     lead = x.shape[:-1]
     padded = np.pad(x.reshape((-1, 1, x.shape[-1])), [(0, 0), (0, 0), (count - 1, 0)])
-    made = tensor_ops.convolution(padded, b[::-1].reshape((1, 1, count)), None, stride=(1,), padding=(0,), dilation=(1,), groups=1)
+    made = tensor_ops.convolution(
+        padded, b[::-1].reshape((1, 1, count)), None, stride=(1,), padding=(0,), dilation=(1,), groups=1
+    )
     return made.reshape((*lead, x.shape[-1]))
 
 
@@ -51,7 +56,10 @@ def _final_state(b: Array, a: Array, x: Array, y: Array, state: Array, order: in
     parts = []
     for i in range(order):
         weights_b, weights_a = b[i + 1 :], a[i + 1 :]
-        parts.append((newest_x[..., : order - i] * weights_b).sum(axis=-1) - (newest_y[..., : order - i] * weights_a).sum(axis=-1))
+        parts.append(
+            (newest_x[..., : order - i] * weights_b).sum(axis=-1)
+            - (newest_y[..., : order - i] * weights_a).sum(axis=-1)
+        )
     made = np.stack(parts, axis=-1) if order else np.zeros((*x.shape[:-1], 0), dtype=np_dtype(y))
     n = x.shape[-1]
     if n < order:  # what is left of the state that came in
@@ -90,7 +98,9 @@ def lfilter(b: ArrayLike, a: ArrayLike, x: ArrayLike, axis: int = -1, zi: ArrayL
         return np.moveaxis(made, -1, d)
     state = np.moveaxis(floating(zi), d, -1) if floating(zi).ndim == t.ndim else floating(zi)
     if state.shape[-1] != order:
-        raise ValueError(f"Unexpected shape for zi: expected {order} along the axis of the filter, found {state.shape}.")
+        raise ValueError(
+            f"Unexpected shape for zi: expected {order} along the axis of the filter, found {state.shape}."
+        )
     state = np.broadcast_to(state, (*t.shape[:-1], order))
     n = t.shape[-1]
     head = state[..., :n] if n < order else np.pad(state, [(0, 0)] * (state.ndim - 1) + [(0, n - order)])
@@ -136,7 +146,10 @@ def lfiltic(b: ArrayLike, a: ArrayLike, y: ArrayLike, x: ArrayLike | None = None
     outputs = _fitted(floating(y), count_a)
     inputs = _fitted(np.zeros(count_b) if x is None else floating(x), count_b)
     outputs, inputs = (np.pad(v, (0, order - v.shape[0])) for v in (outputs, inputs))
-    parts = [(numerator[m + 1 :] * inputs[: order - m]).sum() - (denominator[m + 1 :] * outputs[: order - m]).sum() for m in range(order)]
+    parts = [
+        (numerator[m + 1 :] * inputs[: order - m]).sum() - (denominator[m + 1 :] * outputs[: order - m]).sum()
+        for m in range(order)
+    ]
     return np.stack(parts) if parts else np.zeros((0,))
 
 
@@ -144,7 +157,7 @@ def _fitted(v: Array, count: int) -> Array:
     return v[:count] if v.shape[0] >= count else np.pad(v, (0, count - v.shape[0]))
 
 
-# ----- forward and backward -----------------------------------------------------------------------------------------------------
+# ----- forward and backward -------------------------------------------------------------------------------------------
 
 
 def _extended(x: Array, edge: int, kind: str | None) -> Array:
@@ -270,7 +283,7 @@ def sosfiltfilt(
     return np.moveaxis(made[..., edge:-edge] if edge else made, -1, d)
 
 
-# ----- changing the rate --------------------------------------------------------------------------------------------------------------
+# ----- changing the rate ----------------------------------------------------------------------------------------------
 
 
 _PADS = {"constant": "constant", "edge": "edge", "symmetric": "symmetric", "reflect": "reflect", "wrap": "wrap"}
@@ -284,7 +297,9 @@ def _continued(x: Array, margin: int, mode: str, cval: ArrayLike) -> Array:
         before, after = (first + slope * numpy.arange(low, low + margin) for low in (-margin, n))
         return np.concatenate([before, x, after], axis=-1)
     if mode not in _PADS:
-        raise NotImplementedError(f"mode={mode!r} has no rule here. Choose one of {', '.join(_PADS)} or 'line', or pad the signal before.")
+        raise NotImplementedError(
+            f"mode={mode!r} has no rule here. Choose one of {', '.join(_PADS)} or 'line', or pad the signal before."
+        )
     more = {"constant_values": cval} if mode == "constant" else {}
     return np.pad(x, [(0, 0)] * (x.ndim - 1) + [(margin, margin)], mode=_PADS[mode], **more)
 
@@ -311,7 +326,9 @@ def upfirdn(
         margin = -(-(count // up + 1) // down) * down
         t = _continued(t, margin, mode, cval)
         skip, n = margin * up // down, n + 2 * margin
-    spread = np.concatenate([t[..., None], np.zeros((*t.shape, up - 1), dtype=np_dtype(t))], axis=-1).reshape((*t.shape[:-1], n * up))
+    spread = np.concatenate([t[..., None], np.zeros((*t.shape, up - 1), dtype=np_dtype(t))], axis=-1).reshape(
+        (*t.shape[:-1], n * up)
+    )
     spread = spread[..., : (n - 1) * up + 1]
     made = _average(taps, np.pad(spread, [(0, 0)] * (t.ndim - 1) + [(0, count - 1)]))
     return np.moveaxis(made[..., ::down][..., skip : skip + length], -1, d)
@@ -386,7 +403,9 @@ def decimate(
         made = upfirdn(floating(b), t, 1, q, d)
         return np.take(made, numpy.arange(t.shape[d] // q + bool(t.shape[d] % q)), axis=d)
     if ftype != "iir":
-        raise NotImplementedError("decimate: ftype must be 'iir' or 'fir'. Filter the signal yourself, then take x[::q].")
+        raise NotImplementedError(
+            "decimate: ftype must be 'iir' or 'fir'. Filter the signal yourself, then take x[::q]."
+        )
     sos = scipy.signal.cheby1(8 if n is None else n, 0.05, 0.8 / q, output="sos")
     made = sosfiltfilt(sos, t, d) if zero_phase else sosfilt(sos, t, d)
     return np.take(made, numpy.arange(0, t.shape[d], q), axis=d)

@@ -1,4 +1,5 @@
-"""Responses of filters over frequency, and conversions between forms of a filter that are polynomials in one another."""
+"""Responses of filters over frequency, and conversions between forms of a filter that are
+polynomials in one another."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike
 
 __all__ = [
-    "bilinear", "bilinear_zpk", "freqs", "freqs_zpk", "freqz", "freqz_sos", "freqz_zpk", "group_delay", "lp2bp", "lp2bs", "lp2hp", "lp2lp",
-    "lp2lp_zpk", "normalize", "sos2tf", "sosfreqz", "tf2zpk", "zpk2tf",
+    "bilinear", "bilinear_zpk", "freqs", "freqs_zpk", "freqz", "freqz_sos", "freqz_zpk", "group_delay", "lp2bp",
+    "lp2bs", "lp2hp", "lp2lp", "lp2lp_zpk", "normalize", "sos2tf", "sosfreqz", "tf2zpk", "zpk2tf",
 ]  # fmt: skip
 
 
@@ -138,7 +139,11 @@ def freqs_zpk(z: ArrayLike, p: ArrayLike, k: ArrayLike, worN: ArrayLike | None =
     if worN is None or isinstance(worN, (int, numpy.integer)):
         import scipy.signal
 
-        w = constant(scipy.signal.freqs_zpk(*(values_of(floating(v).detach()) for v in (z, p, k)), 200 if worN is None else int(worN))[0])
+        w = constant(
+            scipy.signal.freqs_zpk(
+                *(values_of(floating(v).detach()) for v in (z, p, k)), 200 if worN is None else int(worN)
+            )[0]
+        )
     else:
         w = np.atleast_1d(floating(worN))
     at = (1j * w)[:, None]
@@ -166,14 +171,14 @@ def group_delay(
     return angles * (fs / (2 * math.pi)), delay
 
 
-# ----- zeros, poles and coefficients --------------------------------------------------------------------------------------------------
+# ----- zeros, poles and coefficients ----------------------------------------------------------------------------------
 
 
 def _from_roots(roots: Array) -> Array:
     """The coefficients of the polynomial with given roots, the highest first.
 
-    They are real if the roots come in conjugate pairs. If the roots carry a derivative they stay complex all the same: a change of one root
-    of a pair gives them an imaginary part.
+    They are real if the roots come in conjugate pairs. If the roots carry a derivative they stay complex all the same:
+    a change of one root of a pair gives them an imaginary part.
     """
     made = np.ones(1, dtype=np_dtype(roots))
     for i in range(roots.shape[-1]):
@@ -187,7 +192,8 @@ def _from_roots(roots: Array) -> Array:
 
 
 def zpk2tf(z: ArrayLike, p: ArrayLike, k: ArrayLike) -> tuple[Array, Array]:
-    """Coefficients of the polynomials from zeros, poles and gain; complex ones of complex zeros or poles that carry a derivative.
+    """Coefficients of the polynomials from zeros, poles and gain; complex ones of complex zeros or
+    poles that carry a derivative.
 
     >>> from ndgrad.scipy import signal
     >>> signal.zpk2tf([-1.0], [0.5], 2.0)
@@ -270,7 +276,10 @@ def _substituted(b: ArrayLike, a: ArrayLike, numerator: Array, denominator: Arra
     """b(s) / a(s) with s = numerator / denominator."""
     num, den = np.atleast_1d(floating(b)), np.atleast_1d(floating(a))
     degree = max(num.shape[0], den.shape[0]) - 1
-    parts = [_powers_of([c[c.shape[0] - 1 - k] for k in range(c.shape[0])], numerator, denominator, degree) for c in (num, den)]
+    parts = [
+        _powers_of([c[c.shape[0] - 1 - k] for k in range(c.shape[0])], numerator, denominator, degree)
+        for c in (num, den)
+    ]
     return parts[0], parts[1]
 
 

@@ -1,4 +1,5 @@
-"""Smoothing and transforms of whole signals: Savitzky and Golay's filter, detrending, the analytic signal, Fourier resampling, medians.
+"""Smoothing and transforms of whole signals: Savitzky and Golay's filter, detrending, the analytic signal,
+Fourier resampling, medians.
 
 All but the medians are linear in the signal, with matrices or spectra that are constants.
 """
@@ -32,7 +33,8 @@ def savgol_filter(
     x: ArrayLike, window_length: int, polyorder: int, deriv: int = 0, delta: float = 1.0, axis: int = -1,
     mode: str = "interp", cval: ArrayLike = 0.0,
 ) -> Array:  # fmt: skip
-    """Each sample from a polynomial through its neighbours; in mode "interp" the ends come from the first and last window.
+    """Each sample from a polynomial through its neighbours; in mode "interp" the ends come from
+    the first and last window.
 
     >>> from ndgrad.scipy import signal
     >>> signal.savgol_filter([0.0, 1.0, 4.0, 9.0, 16.0], 3, 2).round(6) + 0.0
@@ -55,9 +57,15 @@ def savgol_filter(
     half = window_length // 2
     if half:
         ends = numpy.stack(
-            [scipy.signal.savgol_coeffs(window_length, polyorder, deriv=deriv, delta=delta, pos=p, use="dot") for p in range(window_length)]
+            [
+                scipy.signal.savgol_coeffs(window_length, polyorder, deriv=deriv, delta=delta, pos=p, use="dot")
+                for p in range(window_length)
+            ]
         )
-        first, last = t[..., :window_length] @ ends[:half].T, t[..., n - window_length :] @ ends[window_length - half :].T
+        first, last = (
+            t[..., :window_length] @ ends[:half].T,
+            t[..., n - window_length :] @ ends[window_length - half :].T,
+        )
         made = np.concatenate([first, made[..., half : n - half], last], axis=-1)
     return np.moveaxis(made, -1, d)
 
@@ -129,7 +137,9 @@ def hilbert2(x: ArrayLike, N: Shape | None = None, axes: Sequence[int] = (-2, -1
     """
     t = floating(x)
     first, second = many_axes(tuple(axes), t.ndim)
-    sizes = (t.shape[first], t.shape[second]) if N is None else (N, N) if isinstance(N, int) else tuple(int(n) for n in N)
+    sizes = (
+        (t.shape[first], t.shape[second]) if N is None else (N, N) if isinstance(N, int) else tuple(int(n) for n in N)
+    )
     spectrum = np.fft.fftn(t, sizes, axes=(first, second))
     for d, n in zip((first, second), sizes, strict=True):
         shape = [1] * t.ndim
@@ -140,12 +150,14 @@ def hilbert2(x: ArrayLike, N: Shape | None = None, axes: Sequence[int] = (-2, -1
 
 @overload
 def resample(
-    x: ArrayLike, num: int, t: None = None, axis: int = 0, window: ArrayLike | str | tuple[Any, ...] | Callable[[Any], Any] | None = None,
+    x: ArrayLike, num: int, t: None = None, axis: int = 0,
+    window: ArrayLike | str | tuple[Any, ...] | Callable[[Any], Any] | None = None,
     domain: str = "time",
 ) -> Array: ...  # fmt: skip
 @overload
 def resample(
-    x: ArrayLike, num: int, t: ArrayLike, axis: int = 0, window: ArrayLike | str | tuple[Any, ...] | Callable[[Any], Any] | None = None,
+    x: ArrayLike, num: int, t: ArrayLike, axis: int = 0,
+    window: ArrayLike | str | tuple[Any, ...] | Callable[[Any], Any] | None = None,
     domain: str = "time",
 ) -> tuple[Array, Array]: ...  # fmt: skip
 def resample(

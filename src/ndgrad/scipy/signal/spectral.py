@@ -1,6 +1,8 @@
-"""Spectra: periodograms, Welch's averages, short-time Fourier transforms and their inverse, Lomb and Scargle's periodogram.
+"""Spectra: periodograms, Welch's averages, short-time Fourier transforms and their inverse, Lomb
+and Scargle's periodogram.
 
-Windows are constants unless given as Arrays. Segments are one reading of the signal at indices that depend on lengths alone.
+Windows are constants unless given as Arrays. Segments are one reading of the signal at indices
+that depend on lengths alone.
 """
 
 from __future__ import annotations
@@ -62,7 +64,8 @@ def _spectra(
     noverlap: int | None, nfft: int | None, detrend: str | bool | Callable[[Array], Array], onesided: bool, axis: int,
     boundary: str | None = None, padded: bool = False,
 ) -> tuple[Any, Any, list[Any], Any, int, int]:  # fmt: skip
-    """Frequencies, times and the transforms of all segments (..., segment, frequency), with the window and its sizes."""
+    """Frequencies, times and the transforms of all segments (..., segment, frequency), with
+    the window and its sizes."""
     moved = [np.moveaxis(s, one_axis(axis, s.ndim), -1) for s in signals]
     samples, size = _window(window, nperseg, max(m.shape[-1] for m in moved))
     points = size if nfft is None else int(nfft)
@@ -95,7 +98,9 @@ def _bounded(x: Array, edge: int, kind: str) -> Array:
     if kind == "zeros":
         return np.pad(x, [(0, 0)] * (x.ndim - 1) + [(edge, edge)])
     if kind not in ("even", "odd", "constant"):
-        raise ValueError(f"Unknown boundary option '{kind}', must be one of: ['even', 'odd', 'constant', 'zeros', None]")
+        raise ValueError(
+            f"Unknown boundary option '{kind}', must be one of: ['even', 'odd', 'constant', 'zeros', None]"
+        )
     return _extended(x, edge, kind)
 
 
@@ -137,9 +142,14 @@ def csd(
     u, v = operands(floating(x), floating(x if same else y))
     n = max(u.shape[axis], v.shape[axis])
     if not same and u.shape[axis] != v.shape[axis]:
-        u, v = (np.pad(s, [(0, n - s.shape[axis]) if d == one_axis(axis, s.ndim) else (0, 0) for d in range(s.ndim)]) for s in (u, v))
+        u, v = (
+            np.pad(s, [(0, n - s.shape[axis]) if d == one_axis(axis, s.ndim) else (0, 0) for d in range(s.ndim)])
+            for s in (u, v)
+        )
     onesided = return_onesided and np_dtype(u).kind != "c"
-    f, _, spectra, samples, points, _ = _spectra([u] if same else [u, v], fs, window, nperseg, noverlap, nfft, detrend, onesided, axis)
+    f, _, spectra, samples, points, _ = _spectra(
+        [u] if same else [u, v], fs, window, nperseg, noverlap, nfft, detrend, onesided, axis
+    )
     power = spectra[0].conj() * spectra[-1] * _scale(scaling, fs, samples)
     power = _both_sides(power, points, onesided)
     if same:
@@ -163,7 +173,8 @@ def welch(
     detrend: str | bool | Callable[[Array], Array] = "constant", return_onesided: bool = True, scaling: str = "density",
     axis: int = -1, average: str = "mean",
 ) -> tuple[Array, Array]:  # fmt: skip
-    """The power spectral density by Welch's method, differentiable in the signal, in `fs` and in a window given as an Array.
+    """The power spectral density by Welch's method, differentiable in the signal, in `fs` and in a
+    window given as an Array.
 
     >>> from ndgrad.scipy import signal
     >>> f, power = signal.welch([1.0, 0.0, -1.0, 0.0] * 4, nperseg=8)
@@ -239,7 +250,9 @@ def spectrogram(
     else:
         z = z * np.sqrt(_scale(scaling, fs, samples))
         if mode not in ("complex", "magnitude", "angle"):
-            raise NotImplementedError(f"spectrogram(mode={mode!r}) has no rule here. Use 'psd', 'complex', 'magnitude' or 'angle'.")
+            raise NotImplementedError(
+                f"spectrogram(mode={mode!r}) has no rule here. Use 'psd', 'complex', 'magnitude' or 'angle'."
+            )
         made = z if mode == "complex" else abs(z) if mode == "magnitude" else np.angle(z)
     return f, times, _frequency_first(made, t.ndim, axis)
 
@@ -267,7 +280,9 @@ def stft(
         window = "hann"
     t = floating(x)
     onesided = return_onesided and np_dtype(t).kind != "c"
-    f, times, (z,), samples, _, _ = _spectra([t], fs, window, nperseg, noverlap, nfft, detrend, onesided, axis, boundary, padded)
+    f, times, (z,), samples, _, _ = _spectra(
+        [t], fs, window, nperseg, noverlap, nfft, detrend, onesided, axis, boundary, padded
+    )
     scale = {"spectrum": "spectrum", "psd": "density"}[scaling]
     return f, times, _frequency_first(z * np.sqrt(_scale(scale, fs, samples)), t.ndim, axis)
 
@@ -320,7 +335,8 @@ def lombscargle(
     x: ArrayLike, y: ArrayLike, freqs: ArrayLike, precenter: bool = False, normalize: bool | str = False, *,
     weights: ArrayLike | None = None, floating_mean: bool = False,
 ) -> Array:  # fmt: skip
-    """Lomb and Scargle's periodogram of unevenly spaced samples, differentiable in times, samples and angular frequencies.
+    """Lomb and Scargle's periodogram of unevenly spaced samples, differentiable in times,
+    samples and angular frequencies.
 
     >>> from ndgrad.scipy import signal
     >>> signal.lombscargle([0.0, 0.5, 1.7], [1.0, -1.0, 0.5], [1.0, 2.0])
@@ -328,7 +344,9 @@ def lombscargle(
     """
     t, v, w = floating(x), floating(y), floating(freqs)
     if floating_mean or weights is not None:
-        raise NotImplementedError("lombscargle with weights or a floating mean has no rule here. Take out the mean, and scale the samples.")
+        raise NotImplementedError(
+            "lombscargle with weights or a floating mean has no rule here. Take out the mean, and scale the samples."
+        )
     if precenter:
         v = v - v.mean()
     angle = w[:, None] * t

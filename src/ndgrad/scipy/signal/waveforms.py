@@ -28,12 +28,15 @@ def _phase(t: ArrayLike, f0: ArrayLike, t1: ArrayLike, f1: ArrayLike, method: st
         # the integral of f0 (f1 / f0)^(t / t1): a quotient by log(f1 / f0), which is smooth where that vanishes
         return 2.0 * math.pi * f0 * t * tensor_ops.exprel(np.log(f1 / f0) * (t / t1))
     if method in ("hyperbolic", "hyp"):
-        # the integral of f0 / (1 + u t'/t), u = (f0 - f1) t / (f1 t1); beyond the pole, where 1 + u < 0, SciPy takes the absolute value
+        # the integral of f0 / (1 + u t'/t), u = (f0 - f1) t / (f1 t1); beyond the pole, where 1 + u < 0,
+        # SciPy takes the absolute value
         u = (f0 - f1) * t / (f1 * t1)
         before = u > -1.0
         near, beyond = np.where(before, u, 0.0), np.where(before, -3.0, u)
         return 2.0 * math.pi * f0 * t * np.where(before, tensor_ops.log1prel(near), np.log(-1.0 - beyond) / beyond)
-    raise ValueError(f"method must be 'linear', 'quadratic', 'logarithmic', or 'hyperbolic', but a value of {method!r} was given.")
+    raise ValueError(
+        f"method must be 'linear', 'quadratic', 'logarithmic', or 'hyperbolic', but a value of {method!r} was given."
+    )
 
 
 def chirp(
@@ -86,7 +89,8 @@ def gausspulse(
 
 
 def sawtooth(t: ArrayLike, width: ArrayLike = 1) -> Array:
-    """Rising from -1 to 1 over a share of each period of 2 pi, and falling over the rest; its jumps have no part in the derivative.
+    """Rising from -1 to 1 over a share of each period of 2 pi, and falling over the rest; its jumps have
+    no part in the derivative.
 
     >>> from ndgrad.scipy import signal
     >>> signal.sawtooth([0.0, 3.0])

@@ -102,5 +102,7 @@ def general_hamming(M: int, alpha: ArrayLike, sym: bool = True) -> Array:
     return general_cosine(M, np.stack([a, 1.0 - a]), sym)
 
 
-__getattr__ = beyond("signal.windows", {}, otherwise="gaussian, kaiser, general_cosine, general_gaussian, general_hamming or exponential")
+__getattr__ = beyond(
+    "signal.windows", {}, otherwise="gaussian, kaiser, general_cosine, general_gaussian, general_hamming or exponential"
+)
 __dir__ = public_of(__name__)

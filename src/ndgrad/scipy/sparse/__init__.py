@@ -1,7 +1,7 @@
 """`scipy.sparse` with derivatives.
 
-SciPy's own sparse matrices are constants: `A @ t` and `t @ A` with a tensor work as they stand. The arrays of this module (`csr_array`,
-`csc_array`, `coo_array`) hold their entries in an Array that may carry derivatives.
+SciPy's own sparse matrices are constants: `A @ t` and `t @ A` with a tensor work as they stand. The arrays of this
+module (`csr_array`, `csc_array`, `coo_array`) hold their entries in an Array that may carry derivatives.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ _beyond = beyond(
             "csr_array, csc_array or coo_array",
         ),
         **dict.fromkeys(
-            ("tril", "triu", "find", "kronsum", "swapaxes", "permute_dims", "expand_dims"), "csr_array of the entries that are wanted"
+            ("tril", "triu", "find", "kronsum", "swapaxes", "permute_dims", "expand_dims"),
+            "csr_array of the entries that are wanted",
         ),
         "spdiags": "diags_array",
     },
     decisions=(
-        "isspmatrix isspmatrix_bsr isspmatrix_coo isspmatrix_csc isspmatrix_csr isspmatrix_dia isspmatrix_dok isspmatrix_lil "
-        "get_index_dtype"
+        "isspmatrix isspmatrix_bsr isspmatrix_coo isspmatrix_csc isspmatrix_csr isspmatrix_dia isspmatrix_dok "
+        "isspmatrix_lil get_index_dtype"
     ),
 )
 

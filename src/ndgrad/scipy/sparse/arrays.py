@@ -1,7 +1,7 @@
 """Sparse arrays whose numbers are an Array: differentiable values with a constant pattern.
 
-The pattern (which places have an entry) is decided when the array is made, and never changes; gradients have the same pattern. Products
-with dense arrays, sums and solves are ops; what would change the pattern makes a new array.
+The pattern (which places have an entry) is decided when the array is made, and never changes; gradients have the same
+pattern. Products with dense arrays, sums and solves are ops; what would change the pattern makes a new array.
 """
 
 from __future__ import annotations
@@ -191,8 +191,8 @@ class SparseArray:
     def __array__(self, dtype: Dtype = None, copy: bool | None = None) -> NDArray[Any]:
         """NumPy would make an array of objects, and functions for full matrices refuse that without saying why."""
         raise TypeError(
-            f"a {type(self).__name__} of shape {self.shape} was given where a full array is wanted. Use toarray(), which keeps the "
-            "derivative, or for SciPy's own functions to_scipy(), which drops it."
+            f"a {type(self).__name__} of shape {self.shape} was given where a full array is wanted. "
+            "Use toarray(), which keeps the derivative, or for SciPy's own functions to_scipy(), which drops it."
         )
 
     # ----- arithmetic -----
@@ -292,7 +292,9 @@ class SparseArray:
         return tensor_ops.index_add_zeros(self.data[chosen], as_array(places), shape=(length,))
 
     def __getitem__(self, index: Index) -> Any:
-        raise NotImplementedError("indexing a sparse array has no rule here. Index its toarray(), or choose entries when it is made.")
+        raise NotImplementedError(
+            "indexing a sparse array has no rule here. Index its toarray(), or choose entries when it is made."
+        )
 
 
 class coo_array(SparseArray):
@@ -343,7 +345,9 @@ def _ordered(data: Array, pattern: Pattern, *, by_columns: bool) -> tuple[Array,
     """Entries sorted; if they are, the very same Array and pattern, so that `data` is what the user passed."""
     keys = (pattern.rows, pattern.columns) if by_columns else (pattern.columns, pattern.rows)
     major, minor = keys[1], keys[0]
-    if pattern.rows.size < 2 or bool(((numpy.diff(major) > 0) | ((numpy.diff(major) == 0) & (numpy.diff(minor) >= 0))).all()):
+    if pattern.rows.size < 2 or bool(
+        ((numpy.diff(major) > 0) | ((numpy.diff(major) == 0) & (numpy.diff(minor) >= 0))).all()
+    ):
         return data, pattern
     order = numpy.lexsort(keys)
     return data[order], Pattern(pattern.rows[order], pattern.columns[order], pattern.shape)
@@ -362,7 +366,9 @@ def product(a: SparseArray, x: ArrayLike) -> Array:
         data, t = operands(a.data, t)
     vector = t.ndim == 1
     if t.ndim == 0 or t.shape[0 if vector else -2] != a.shape[1]:
-        raise ValueError(f"matmul: dimension mismatch: a sparse array of shape {a.shape} and an array of shape {tuple(t.shape)}.")
+        raise ValueError(
+            f"matmul: dimension mismatch: a sparse array of shape {a.shape} and an array of shape {tuple(t.shape)}."
+        )
     made = ops.sparse_product(data, t[:, None] if vector else t, pattern=a.pattern)
     return made[:, 0] if vector else made
 
@@ -376,7 +382,8 @@ def product_from_left(x: ArrayLike, a: SparseArray) -> Array:
 
 
 def matmul_beside_tensors(left: Any, right: Any) -> Tensor:
-    """A product of which one operand is SciPy's sparse array and the other a tensor; the result has the tensor's face."""
+    """A product of which one operand is SciPy's sparse array and the other a tensor; the result
+    has the tensor's face."""
     tensor = left if isinstance(left, Variable) else right
     made = product(as_sparse(left), right) if is_scipys(left) else product_from_left(left, as_sparse(right))
     return made if tensor.on_numpy_face else made.tensor()

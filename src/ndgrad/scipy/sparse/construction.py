@@ -70,7 +70,10 @@ def diags_array(
            [0., 2.]])
     """
     single = numpy.ndim(offsets) == 0
-    lines = [floating(d) for d in ([diagonals] if single and numpy.ndim(diagonals[0] if len(diagonals) else 0.0) == 0 else diagonals)]
+    lines = [
+        floating(d)
+        for d in ([diagonals] if single and numpy.ndim(diagonals[0] if len(diagonals) else 0.0) == 0 else diagonals)
+    ]
     places = [int(k) for k in numpy.atleast_1d(offsets)]
     if len(lines) != len(places):
         raise ValueError("Different number of diagonals and offsets.")
@@ -83,7 +86,8 @@ def diags_array(
         length = min(m + min(k, 0), n - max(k, 0))
         if line.shape[0] not in (1, length):
             raise ValueError(
-                f"Diagonal length (index {places.index(k)}: {line.shape[0]} at offset {k}) does not agree with array size ({m}, {n})."
+                f"Diagonal length (index {places.index(k)}: {line.shape[0]} at offset {k}) does not agree with "
+                f"array size ({m}, {n})."
             )
         data.append(np.broadcast_to(line, (length,)))
         rows.append(numpy.arange(length) - min(k, 0))
@@ -117,7 +121,9 @@ def eye_array(
     """
     size = (int(m), int(m if n is None else n))
     length = max(0, min(size[0] + min(k, 0), size[1] - max(k, 0)))
-    return _made(np.ones(length, dtype=dtype), numpy.arange(length) - min(k, 0), numpy.arange(length) + max(k, 0), size, format)
+    return _made(
+        np.ones(length, dtype=dtype), numpy.arange(length) - min(k, 0), numpy.arange(length) + max(k, 0), size, format
+    )
 
 
 def eye(m: int, n: int | None = None, k: int = 0, dtype: Dtype = float, format: str | None = None) -> SparseArray:
@@ -159,11 +165,19 @@ def block_array(blocks: Sequence[Sequence[Any]], *, format: str | None = None, d
             if block is None:
                 continue
             if block.shape != (heights[i], widths[j]):
-                raise ValueError(f"blocks[{i},{j}] has incompatible shape {block.shape}, expected {(heights[i], widths[j])}.")
+                raise ValueError(
+                    f"blocks[{i},{j}] has incompatible shape {block.shape}, expected {(heights[i], widths[j])}."
+                )
             data.append(block.data)
             rows.append(block.pattern.rows + sum(heights[:i]))
             columns.append(block.pattern.columns + sum(widths[:j]))
-    return _made(np.concatenate(operands(*data)), numpy.concatenate(rows), numpy.concatenate(columns), (sum(heights), sum(widths)), format)
+    return _made(
+        np.concatenate(operands(*data)),
+        numpy.concatenate(rows),
+        numpy.concatenate(columns),
+        (sum(heights), sum(widths)),
+        format,
+    )
 
 
 def bmat(blocks: Sequence[Sequence[Any]], format: str | None = None, dtype: Dtype = None) -> SparseArray:
@@ -207,7 +221,11 @@ def block_diag(mats: Sequence[Any], format: str | None = None, dtype: Dtype = No
            [0., 2., 3.]])
     """
     parts = [
-        as_sparse(m if not (isinstance(m, (list, tuple)) or hasattr(m, "ndim")) or getattr(m, "ndim", 2) == 2 else np.atleast_2d(m))
+        as_sparse(
+            m
+            if not (isinstance(m, (list, tuple)) or hasattr(m, "ndim")) or getattr(m, "ndim", 2) == 2
+            else np.atleast_2d(m)
+        )
         for m in mats
     ]
     rows, columns, down, across = [numpy.zeros(0, int)], [numpy.zeros(0, int)], 0, 0
@@ -231,4 +249,6 @@ def kron(A: SparseLike, B: SparseLike, format: str | None = None) -> SparseArray
     x, y = operands(a.data, b.data)
     rows = numpy.add.outer(a.pattern.rows * b.shape[0], b.pattern.rows).ravel()
     columns = numpy.add.outer(a.pattern.columns * b.shape[1], b.pattern.columns).ravel()
-    return _made((x[:, None] * y).reshape((-1,)), rows, columns, (a.shape[0] * b.shape[0], a.shape[1] * b.shape[1]), format)
+    return _made(
+        (x[:, None] * y).reshape((-1,)), rows, columns, (a.shape[0] * b.shape[0], a.shape[1] * b.shape[1]), format
+    )

@@ -1,7 +1,8 @@
 """`scipy.sparse.linalg` with derivatives: direct and iterative solves, exponentials times vectors, norms.
 
-Direct solves are an op with SuperLU inside, whose factors the backward pass uses again. Iterative ones are differentiated through the
-equation they solve (ndgrad.implicit.linear_solve), not through their steps; the derivative is another solve by the same method.
+Direct solves are an op with SuperLU inside, whose factors the backward pass uses again. Iterative ones are
+differentiated through the equation they solve (ndgrad.implicit.linear_solve), not through their steps; the derivative
+is another solve by the same method.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from ndgrad.scipy.sparse.arrays import SparseLike
 
 __all__ = [
-    "bicg", "bicgstab", "cg", "cgs", "expm_multiply", "factorized", "gmres", "inv", "lgmres", "lsmr", "lsqr", "minres", "norm", "splu",
-    "spsolve", "spsolve_triangular",
+    "bicg", "bicgstab", "cg", "cgs", "expm_multiply", "factorized", "gmres", "inv", "lgmres", "lsmr", "lsqr", "minres",
+    "norm", "splu", "spsolve", "spsolve_triangular",
 ]  # fmt: skip
 
 
@@ -49,7 +50,8 @@ def _solve(a: SparseArray, b: ArrayLike, adjoint: bool = False) -> Array:
 
 
 def spsolve(A: SparseLike, b: ArrayLike, permc_spec: str | None = None, use_umfpack: bool = True) -> Array:
-    """The x with A x = b, differentiable in b and in the entries of A; a sparse b is taken as columns, and the result is full.
+    """The x with A x = b, differentiable in b and in the entries of A; a sparse b is taken as
+    columns, and the result is full.
 
     >>> import ndgrad.numpy as np
     >>> from ndgrad.scipy import sparse
@@ -144,11 +146,12 @@ def inv(A: SparseLike) -> Array:
     return _solve(a, np.eye(a.shape[0]))
 
 
-# ----- iterative ------------------------------------------------------------------------------------------------------------------
+# ----- iterative ------------------------------------------------------------------------------------------------------
 
 
 def _operator(A: Any) -> tuple[Callable[[Array], Array], tuple[int, ...]]:
-    """A as a function of vectors: a sparse or full matrix, a linear function, or one of SciPy's operators (a constant)."""
+    """A as a function of vectors: a sparse or full matrix, a linear function, or one of SciPy's
+    operators (a constant)."""
     if isinstance(A, SparseArray) or is_scipys(A):
         a = as_sparse(A)
         return (lambda v: a @ v), a.shape
@@ -157,7 +160,8 @@ def _operator(A: Any) -> tuple[Callable[[Array], Array], tuple[int, ...]]:
         return (lambda v: full @ v), tuple(full.shape)
     if hasattr(A, "matvec"):
         raise NotImplementedError(
-            "a LinearOperator has no derivative: pass a matrix, or a function of an Array to ndgrad.implicit.linear_solve."
+            "a LinearOperator has no derivative: pass a matrix, or a function of an Array "
+            "to ndgrad.implicit.linear_solve."
         )
     raise TypeError(f"a matrix was expected, and got {type(A).__name__}.")
 
@@ -196,9 +200,11 @@ def _iterative(name: str, method: str, what: str, symmetric: bool = False) -> _I
                 f"{name}: callbacks see steps that are no part of the derivative. Leave it out, or use scipy's {name}."
             )
         start = None if x0 is None else floating(x0).detach()
-        # a looser solve would make a looser gradient: the equation is solved to the tolerance asked for, and at least well
+        # a looser solve would make a looser gradient: the equation is solved to the tolerance
+        # asked for, and at least well
         x = linear_solve(
-            apply, flat, method=method, symmetric=symmetric, x0=start, rtol=min(rtol, 1e-10), atol=atol, maxiter=maxiter,
+            apply, flat, method=method, symmetric=symmetric, x0=start, rtol=min(rtol, 1e-10), atol=atol,
+            maxiter=maxiter,
             preconditioner=_preconditioner(M), on_failure="return",
         )  # fmt: skip
 
@@ -249,8 +255,8 @@ def _least_squares(name: str, count: int) -> _LeastSquares:
         return (x, 1, 0, rest, *(numpy.nan,) * (count - 4))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""The x for which A x is nearest to b, the reason to stop (1), iterations (not counted) and the norm of the rest;
-    SciPy's other numbers are NaN.
+    function.__doc__ = f"""The x for which A x is nearest to b, the reason to stop (1), iterations (not counted) and the
+    norm of the rest; SciPy's other numbers are NaN.
 
     >>> from ndgrad.scipy.sparse import csr_array, linalg
     >>> linalg.{name}(csr_array([[1.0], [1.0]]), [2.0, 4.0])[0].round(6)
@@ -262,7 +268,7 @@ def _least_squares(name: str, count: int) -> _LeastSquares:
 lsqr = _least_squares("lsqr", 10)
 lsmr = _least_squares("lsmr", 8)
 
-# ----- functions of matrices ----------------------------------------------------------------------------------------------------------
+# ----- functions of matrices ------------------------------------------------------------------------------------------
 
 
 def expm_multiply(
@@ -278,7 +284,9 @@ def expm_multiply(
     array([3., 2.])
     """
     if start is not None or stop is not None:
-        raise NotImplementedError("expm_multiply over several times has no rule here. Call it with t * A for each time.")
+        raise NotImplementedError(
+            "expm_multiply over several times has no rule here. Call it with t * A for each time."
+        )
     apply, shape = _operator(A)
     made = floating(B)
     if isinstance(A, SparseArray) or is_scipys(A):
@@ -312,13 +320,17 @@ def norm(x: SparseLike, ord: float | str | None = None, axis: int | None = None)
             return np.sqrt(squares.sum(axis))
         if ord == 1:
             return abs(a).sum(axis)
-        raise NotImplementedError(f"norm(ord={ord!r}, axis={axis!r}) of a sparse array has no rule here. Use toarray().")
+        raise NotImplementedError(
+            f"norm(ord={ord!r}, axis={axis!r}) of a sparse array has no rule here. Use toarray()."
+        )
     if ord in (None, "fro", "f"):
         return np.linalg.norm(_merged(a).data)
     if ord in (1, -1, numpy.inf, -numpy.inf):
         sums = abs(_merged(a)).sum(0 if abs(ord) == 1 else 1)
         return sums.max() if ord > 0 else sums.min()
-    raise NotImplementedError(f"norm(ord={ord!r}) of a sparse array has no rule here. Use ndgrad.scipy.linalg.norm of toarray().")
+    raise NotImplementedError(
+        f"norm(ord={ord!r}) of a sparse array has no rule here. Use ndgrad.scipy.linalg.norm of toarray()."
+    )
 
 
 def _merged(a: SparseArray) -> SparseArray:
@@ -331,10 +343,15 @@ _DENSE = "ndgrad.scipy.linalg of a.toarray(): its function has a rule"
 __getattr__ = beyond(
     "sparse.linalg",
     {
-        **dict.fromkeys(("eigs", "eigsh", "svds", "lobpcg", "expm", "matrix_power", "onenormest", "funm_multiply_krylov"), _DENSE),
+        **dict.fromkeys(
+            ("eigs", "eigsh", "svds", "lobpcg", "expm", "matrix_power", "onenormest", "funm_multiply_krylov"), _DENSE
+        ),
         **dict.fromkeys(("qmr", "tfqmr", "gcrotmk"), "gmres or bicgstab"),
         "spilu": "splu",
-        **dict.fromkeys(("LinearOperator", "aslinearoperator", "LaplacianNd"), "a function of an Array, with ndgrad.implicit.linear_solve"),
+        **dict.fromkeys(
+            ("LinearOperator", "aslinearoperator", "LaplacianNd"),
+            "a function of an Array, with ndgrad.implicit.linear_solve",
+        ),
     },
     decisions="is_sptriangular spbandwidth use_solver",
 )

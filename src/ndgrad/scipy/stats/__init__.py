@@ -1,7 +1,7 @@
 """`scipy.stats` with derivatives: distributions, descriptive statistics, kernel densities.
 
-Densities and distribution functions are differentiable in the point, in loc and scale and in the shapes; draws of continuous
-distributions in all parameters. A distribution of SciPy's without rules here works on constants.
+Densities and distribution functions are differentiable in the point, in loc and scale and in the shapes; draws of
+continuous distributions in all parameters. A distribution of SciPy's without rules here works on constants.
 """
 
 from __future__ import annotations

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike, Axes, Axis, Dtype
 
 __all__ = [
-    "boxcox_llf", "circmean", "circstd", "circvar", "describe", "energy_distance", "entropy", "f_oneway", "gmean", "gstd", "gzscore",
-    "hmean", "iqr", "kurtosis", "linregress", "moment", "pearsonr", "pmean", "sem", "skew", "tmean", "trim_mean", "ttest_1samp",
-    "ttest_ind", "ttest_rel", "tvar", "variation", "wasserstein_distance", "yeojohnson_llf", "zmap", "zscore",
+    "boxcox_llf", "circmean", "circstd", "circvar", "describe", "energy_distance", "entropy", "f_oneway", "gmean",
+    "gstd", "gzscore", "hmean", "iqr", "kurtosis", "linregress", "moment", "pearsonr", "pmean", "sem", "skew", "tmean",
+    "trim_mean", "ttest_1samp", "ttest_ind", "ttest_rel", "tvar", "variation", "wasserstein_distance", "yeojohnson_llf",
+    "zmap", "zscore",
 ]  # fmt: skip
 
 
@@ -36,14 +37,16 @@ def _flat(a: ArrayLike, axis: Any) -> tuple[Array, Any]:
 
 def _propagates(nan_policy: str) -> None:
     if nan_policy != "propagate":
-        raise NotImplementedError(f"nan_policy={nan_policy!r} has no rule here: take the NaN out first (x[~np.isnan(x)]).")
+        raise NotImplementedError(
+            f"nan_policy={nan_policy!r} has no rule here: take the NaN out first (x[~np.isnan(x)])."
+        )
 
 
 def _count(t: Array, axis: Axes) -> int:
     return math.prod(t.shape[d] for d in many_axes(axis, t.ndim))
 
 
-# ----- means and spreads --------------------------------------------------------------------------------------------------------
+# ----- means and spreads ----------------------------------------------------------------------------------------------
 
 
 def _weighted(t: Array, weights: ArrayLike | None, axis: Axes, keepdims: bool = False) -> Array:
@@ -335,11 +338,16 @@ def describe(
     t, axis = _flat(a, axis)
     spread = (t.min(axis=axis), t.max(axis=axis))
     return DescribeResult(
-        t.shape[axis], spread, t.mean(axis=axis), t.var(axis=axis, ddof=ddof), skew(t, axis, bias), kurtosis(t, axis, True, bias)
+        t.shape[axis],
+        spread,
+        t.mean(axis=axis),
+        t.var(axis=axis, ddof=ddof),
+        skew(t, axis, bias),
+        kurtosis(t, axis, True, bias),
     )
 
 
-# ----- angles --------------------------------------------------------------------------------------------------------------------------
+# ----- angles ---------------------------------------------------------------------------------------------------------
 
 
 def _resultant(samples: ArrayLike, high: float | Array, low: float | Array, axis: Axes) -> tuple[Array, Array]:
@@ -394,7 +402,7 @@ def circstd(
     return made if normalize else made * ((high - low) / (2.0 * math.pi))
 
 
-# ----- entropy, distances, likelihoods ----------------------------------------------------------------------------------------------------
+# ----- entropy, distances, likelihoods --------------------------------------------------------------------------------
 
 
 def entropy(
@@ -476,7 +484,9 @@ def boxcox_llf(
     """
     t, lam = real(data), real(lmb)
     n = t.shape[axis]
-    return (lam - 1.0) * np.log(t).sum(axis=axis, keepdims=keepdims) - 0.5 * n * np.log(boxcox(t, lam).var(axis=axis, keepdims=keepdims))
+    return (lam - 1.0) * np.log(t).sum(axis=axis, keepdims=keepdims) - 0.5 * n * np.log(
+        boxcox(t, lam).var(axis=axis, keepdims=keepdims)
+    )
 
 
 def yeojohnson_llf(
@@ -537,7 +547,9 @@ def _with_more(kind: type[R], more: str) -> Callable[..., R]:
         setattr(result, more, values[-1])
         return result
 
-    register_pytree_node(kind, lambda result: ((*result, getattr(result, more)), None), lambda children, _: build(*children))
+    register_pytree_node(
+        kind, lambda result: ((*result, getattr(result, more)), None), lambda children, _: build(*children)
+    )
     return build
 
 
@@ -574,7 +586,13 @@ def pearsonr(
     low, high = ops.betainc(half, half, (1.0 + r) / 2.0), ops.betainc(half, half, (1.0 - r) / 2.0)
     if alternative not in ("two-sided", "less", "greater"):
         raise ValueError("alternative must be one of 'two-sided', 'less', 'greater'.")
-    p = low if alternative == "less" else high if alternative == "greater" else 2.0 * ops.betainc(half, half, (1.0 - abs(r)) / 2.0)
+    p = (
+        low
+        if alternative == "less"
+        else high
+        if alternative == "greater"
+        else 2.0 * ops.betainc(half, half, (1.0 - abs(r)) / 2.0)
+    )
     return SignificanceResult(r, p)
 
 
@@ -595,7 +613,9 @@ def linregress(x: ArrayLike, y: ArrayLike, alternative: str = "two-sided") -> Li
     t = r * np.sqrt((n - 2.0) / ((1.0 - r) * (1.0 + r)))
     error = np.sqrt((1.0 - r * r) * syy / sxx / (n - 2.0))
     intercept = v.mean() - slope * u.mean()
-    return _linregress_result(slope, intercept, r, _p_value(t, n - 2.0, alternative), error, error * np.sqrt(sxx + u.mean() ** 2))
+    return _linregress_result(
+        slope, intercept, r, _p_value(t, n - 2.0, alternative), error, error * np.sqrt(sxx + u.mean() ** 2)
+    )
 
 
 def ttest_1samp(

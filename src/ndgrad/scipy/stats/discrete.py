@@ -1,7 +1,7 @@
 """The discrete distributions: probabilities of whole numbers, differentiable in the parameters.
 
-Points and quantiles are whole numbers, which have no derivative; draws are numbers without a history, and are refused if a parameter
-carries a derivative: a draw of a whole number is no smooth function of it.
+Points and quantiles are whole numbers, which have no derivative; draws are numbers without a history, and are refused
+if a parameter carries a derivative: a draw of a whole number is no smooth function of it.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ class Discrete(Distribution):
         return np.where(good & ~np.isnan(given), value, numpy.nan)
 
     def _inner(self, inside: Array, point: Array, shapes: list[Any], low: ArrayLike) -> list[Array]:
-        """Numbers and shapes, with the first number of another distribution where a number is outside, as for continuous ones."""
+        """Numbers and shapes, with the first number of another distribution where a number is outside,
+        as for continuous ones."""
         if numpy.all(bare(inside)):
             return [point, *shapes]
         others = [np.where(inside, s, self.fallback(i)) for i, s in enumerate(shapes)]
@@ -104,11 +105,15 @@ class Discrete(Distribution):
 
     @or_scipys
     def logcdf(self, k: ArrayLike, *args: Any, **kwds: Any) -> Array:
-        return self._at(k, args, kwds, lambda *v: log_of_smaller(self.cdf_at(*v), lambda: self.sf_at(*v)), -numpy.inf, 0.0, False)
+        return self._at(
+            k, args, kwds, lambda *v: log_of_smaller(self.cdf_at(*v), lambda: self.sf_at(*v)), -numpy.inf, 0.0, False
+        )
 
     @or_scipys
     def logsf(self, k: ArrayLike, *args: Any, **kwds: Any) -> Array:
-        return self._at(k, args, kwds, lambda *v: log_of_smaller(self.sf_at(*v), lambda: self.cdf_at(*v)), 0.0, -numpy.inf, False)
+        return self._at(
+            k, args, kwds, lambda *v: log_of_smaller(self.sf_at(*v), lambda: self.cdf_at(*v)), 0.0, -numpy.inf, False
+        )
 
     def _whole(self, method: str, q: ArrayLike, args: tuple[Any, ...], kwds: dict[str, Any]) -> Array:
         shapes, loc, _ = self.parameters(args, kwds)
@@ -146,7 +151,8 @@ def _log_choose(n: Array, k: Array) -> Array:
 def _by_powers(
     edge: Array, inner: Callable[[Any], Any], p: Array, log_scale: Array, powers: Callable[[Any], Any],
 ) -> Array:  # fmt: skip
-    """A probability as the exponential of its logarithm; at an edge of the parameter, where that is infinite, a product of powers."""
+    """A probability as the exponential of its logarithm; at an edge of the parameter, where that is
+    infinite, a product of powers."""
     scale = np.exp(np.minimum(log_scale, 700.0))  # what stands beside it is 0, 1 or the derivative of a low power
     return np.where(edge, scale * powers(np.where(edge, p, 0.5)), inner(np.where(edge, 0.5, p)))
 
@@ -199,9 +205,13 @@ class Geometric(Discrete):
     valid = staticmethod(lambda p: (p > 0) & (p <= 1))
     support_at = staticmethod(lambda p: (1.0, numpy.inf))
     logpmf_at = staticmethod(lambda k, p: xlog1py(k - 1.0, -p) + np.log(p))
-    sf_at = staticmethod(lambda k, p: _by_powers(p == 1, lambda q: np.exp(k * np.log1p(-q)), p, 0.0 * p, lambda q: (1.0 - q) ** k))
+    sf_at = staticmethod(
+        lambda k, p: _by_powers(p == 1, lambda q: np.exp(k * np.log1p(-q)), p, 0.0 * p, lambda q: (1.0 - q) ** k)
+    )
     cdf_at = staticmethod(
-        lambda k, p: _by_powers(p == 1, lambda q: one_less_exp(-k * np.log1p(-q)), p, 0.0 * p, lambda q: 1.0 - (1.0 - q) ** k)
+        lambda k, p: _by_powers(
+            p == 1, lambda q: one_less_exp(-k * np.log1p(-q)), p, 0.0 * p, lambda q: 1.0 - (1.0 - q) ** k
+        )
     )
     entropy_at = staticmethod(lambda p: -np.log(p) - np.log1p(-p) * (1.0 - p) / p)
 
@@ -215,7 +225,9 @@ class Geometric(Discrete):
 class NegativeBinomial(Discrete):
     shapes = ("n", "p")
     valid = staticmethod(lambda n, p: (n > 0) & (p > 0) & (p <= 1))
-    logpmf_at = staticmethod(lambda k, n, p: S.lgamma(n + k) - S.lgamma(k + 1.0) - S.lgamma(n) + n * np.log(p) + xlog1py(k, -p))
+    logpmf_at = staticmethod(
+        lambda k, n, p: S.lgamma(n + k) - S.lgamma(k + 1.0) - S.lgamma(n) + n * np.log(p) + xlog1py(k, -p)
+    )
     cdf_at = staticmethod(lambda k, n, p: ops.betainc(n, k + 1.0, p))
     sf_at = staticmethod(lambda k, n, p: ops.betaincc(n, k + 1.0, p))
     moments = staticmethod(lambda n, p: (n * (1.0 - p) / p, n * (1.0 - p) / p / p))
@@ -249,7 +261,9 @@ class DiscreteUniform(Discrete):
     pmf_at = staticmethod(lambda k, low, high: 1.0 / (high - low).detach() + 0.0 * k)
     logpmf_at = staticmethod(lambda k, low, high: -np.log((high - low).detach()) + 0.0 * k)
     cdf_at = staticmethod(lambda k, low, high: (k - low.detach() + 1.0) / (high - low).detach())
-    moments = staticmethod(lambda low, high: ((high + low).detach() / 2.0 - 0.5, ((high - low).detach() ** 2 - 1.0) / 12.0))
+    moments = staticmethod(
+        lambda low, high: ((high + low).detach() / 2.0 - 0.5, ((high - low).detach() ** 2 - 1.0) / 12.0)
+    )
     entropy_at = staticmethod(lambda low, high: np.log((high - low).detach()))
 
     def fallback(self, place: int) -> float:

@@ -1,7 +1,8 @@
 """What SciPy's distributions have in common: loc and scale, supports, frozen distributions, draws.
 
-The constraint: outside the support, and for parameters that make no sense, a formula would give NaN, and a NaN that `where` hides in the
-value still spoils the gradient. So formulas are only ever evaluated at a point inside, and what belongs outside is chosen afterwards.
+The constraint: outside the support, and for parameters that make no sense, a formula would give NaN, and a NaN that
+`where` hides in the value still spoils the gradient. So formulas are only ever evaluated at a point inside, and what
+belongs outside is chosen afterwards.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def scipys(name: str) -> Any:
     return getattr(scipy_module("stats", f"ndgrad.scipy.stats.{name}"), name)
 
 
-# ----- what has no formula here ------------------------------------------------------------------------------------------------
+# ----- what has no formula here ---------------------------------------------------------------------------------------
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -61,7 +62,9 @@ def or_scipys(method: F) -> F:
         try:
             return method(self, *args, **kwds)
         except NoRule as missing:
-            return of_constants(f"{self.name}.{method.__name__}", getattr(scipys(self.name), method.__name__), str(missing))(*args, **kwds)
+            return of_constants(
+                f"{self.name}.{method.__name__}", getattr(scipys(self.name), method.__name__), str(missing)
+            )(*args, **kwds)
 
     return call  # type: ignore[return-value]  # the same parameters
 
@@ -110,12 +113,16 @@ class Frozen:
         if name not in METHODS:
             what = f"{self.dist.name}.{name}"
             refuse_active(what, (self.args, self.kwds), "the same method of the distribution's logpdf or logpmf")
-            return of_constants(what, getattr(scipys(self.dist.name)(*without_tensors(self.args), **without_tensors(self.kwds)), name))
+            return of_constants(
+                what, getattr(scipys(self.dist.name)(*without_tensors(self.args), **without_tensors(self.kwds)), name)
+            )
         method = getattr(self.dist, name)
         if name in ("entropy", "mean", "median", "std", "support", "var"):
             return lambda: method(*self.args, **self.kwds)
         if name == "rvs":
-            return lambda size=None, random_state=None: method(*self.args, **self.kwds, size=size, random_state=random_state)
+            return lambda size=None, random_state=None: method(
+                *self.args, **self.kwds, size=size, random_state=random_state
+            )
         if name == "stats":
             return lambda moments="mv": method(*self.args, **self.kwds, moments=moments)
         return lambda x: method(x, *self.args, **self.kwds)
@@ -123,8 +130,8 @@ class Frozen:
 
 #: Methods of frozen distributions that are called with the parameters here.
 METHODS = (
-    "pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf", "entropy", "mean", "median", "std", "var", "stats",
-    "support", "interval", "rvs",
+    "pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf", "entropy", "mean", "median", "std",
+    "var", "stats", "support", "interval", "rvs",
 )  # fmt: skip
 
 
@@ -138,7 +145,9 @@ class Distribution:
     def __init__(self, name: str, what: str, example: str) -> None:
         """`what` says what the distribution is of; `example` is a call of one of its methods and the result."""
         self.name, self.__module__ = name, "ndgrad.scipy.stats"  # where a pickle finds it
-        self.__doc__ = described(self, what, (*self.shapes, "loc", "scale")[: len(self.shapes) + 1 + self.has_scale], example)
+        self.__doc__ = described(
+            self, what, (*self.shapes, "loc", "scale")[: len(self.shapes) + 1 + self.has_scale], example
+        )
 
     def __reduce__(self) -> str:
         return self.name
@@ -163,7 +172,9 @@ class Distribution:
         given = dict(zip(names, args))
         for name, value in kwds.items():
             if name not in names or name in given:
-                raise TypeError(f"{self.name} got an unexpected parameter {name!r}; its parameters are {', '.join(names)}.")
+                raise TypeError(
+                    f"{self.name} got an unexpected parameter {name!r}; its parameters are {', '.join(names)}."
+                )
             given[name] = value
         missing = [n for n in self.shapes if n not in given]
         if missing:
@@ -179,7 +190,8 @@ class Distribution:
         return good
 
     def safe(self, shapes: list[Any], scale: Array) -> tuple[Any, list[Any], Any]:
-        """Where parameters are valid, and parameters with ones (which are, for every distribution here) in the other places."""
+        """Where parameters are valid, and parameters with ones (which are, for every distribution
+        here) in the other places."""
         good = self.valid(*shapes) & (scale > 0)
         if numpy.all(bare(good)):
             return good, shapes, scale
@@ -337,8 +349,8 @@ class Continuous(Distribution):
         return np.where(good & ~np.isnan(point), value, numpy.nan)
 
     def _inner(self, inside: Array, z: Array, shapes: list[Any], low: ArrayLike, high: ArrayLike) -> list[Array]:
-        """Points and shapes, with a point inside the support of other shapes where a point is outside: so the shapes have no part in
-        what is found there, neither in its value nor, by an underflow, in its gradient."""
+        """Points and shapes, with a point inside the support of other shapes where a point is outside: so the shapes
+        have no part in what is found there, neither in its value nor, by an underflow, in its gradient."""
         if numpy.all(bare(inside)):
             return [z, *shapes]
         others = [np.where(inside, s, self.fallback(i)) for i, s in enumerate(shapes)]
@@ -405,18 +417,25 @@ class Continuous(Distribution):
         return -self.logpdf(x, *theta).sum()
 
     def rvs(self, *args: Any, size: Shape | None = None, random_state: RandomState = None, **kwds: Any) -> Array:
-        """The numbers that SciPy draws, differentiable in all parameters: a draw is the quantile of a fixed probability."""
+        """The numbers that SciPy draws, differentiable in all parameters: a draw is the quantile
+        of a fixed probability."""
         shapes, loc, scale = self.parameters(args, kwds)
         if not at_stake(shapes, loc, scale):
             drawn = constant(numpy.asarray(self._drawn(args, kwds, size, random_state), numpy.float64))
             return drawn[0] if size is None and drawn.size == 1 else drawn
         plain = [s.detach() for s in shapes]
-        z = constant(numpy.asarray(self._drawn((*plain, 0.0, 1.0), {}, _size(size, shapes, loc, scale), random_state), numpy.float64))
+        z = constant(
+            numpy.asarray(
+                self._drawn((*plain, 0.0, 1.0), {}, _size(size, shapes, loc, scale), random_state), numpy.float64
+            )
+        )
         if at_stake(shapes):
             # the smaller of the two probabilities has more digits
             lower, upper = self.cdf(z, *plain), self.sf(z, *plain)
             low = lower < 0.5
-            z = np.where(low, self.ppf(np.where(low, lower, 0.5), *shapes), self.isf(np.where(low, 0.5, upper), *shapes))
+            z = np.where(
+                low, self.ppf(np.where(low, lower, 0.5), *shapes), self.isf(np.where(low, 0.5, upper), *shapes)
+            )
         made = loc + scale * z
         return made[0] if size is None and made.size == 1 else made
 

@@ -11,12 +11,23 @@ import ndgrad.numpy as np
 from ndgrad.array_api.special import fdtr, fdtrc
 from ndgrad.ops import distribution as ops
 from ndgrad.ops import gamma as gamma_ops
-from ndgrad.scipy.stats.distribution import EULER, EVERYWHERE, LOG_ROOT_TWO_PI, Continuous, S, nan, one_less_exp, only, xlog1py, xlogy
+from ndgrad.scipy.stats.distribution import (
+    EULER,
+    EVERYWHERE,
+    LOG_ROOT_TWO_PI,
+    Continuous,
+    S,
+    nan,
+    one_less_exp,
+    only,
+    xlog1py,
+    xlogy,
+)
 
 if TYPE_CHECKING:
     from ndgrad._typing import Array
 
-# ----- exponential and gamma -------------------------------------------------------------------------------------------------
+# ----- exponential and gamma ------------------------------------------------------------------------------------------
 
 
 class Exponential(Continuous):
@@ -43,18 +54,24 @@ class Gamma(Continuous):
 
 class Chi2(Continuous):
     shapes = ("df",)
-    logpdf_at = staticmethod(lambda x, df: xlogy(df / 2.0 - 1.0, x) - x / 2.0 - S.lgamma(df / 2.0) - math.log(2) / 2 * df)
+    logpdf_at = staticmethod(
+        lambda x, df: xlogy(df / 2.0 - 1.0, x) - x / 2.0 - S.lgamma(df / 2.0) - math.log(2) / 2 * df
+    )
     cdf_at = staticmethod(lambda x, df: gamma_ops.igamma(df / 2.0, x / 2.0))
     sf_at = staticmethod(lambda x, df: gamma_ops.igammac(df / 2.0, x / 2.0))
     ppf_at = staticmethod(lambda q, df: 2.0 * ops.igamma_inverse(df / 2.0, q))
     isf_at = staticmethod(lambda q, df: 2.0 * ops.igammac_inverse(df / 2.0, q))
-    entropy_at = staticmethod(lambda df: df / 2.0 + math.log(2) + S.lgamma(df / 2.0) + (1.0 - df / 2.0) * S.digamma(df / 2.0))
+    entropy_at = staticmethod(
+        lambda df: df / 2.0 + math.log(2) + S.lgamma(df / 2.0) + (1.0 - df / 2.0) * S.digamma(df / 2.0)
+    )
     moments = staticmethod(lambda df: (df, 2.0 * df))
 
 
 class Chi(Continuous):
     shapes = ("df",)
-    logpdf_at = staticmethod(lambda x, df: math.log(2) - 0.5 * math.log(2) * df - S.lgamma(0.5 * df) + xlogy(df - 1.0, x) - 0.5 * x * x)
+    logpdf_at = staticmethod(
+        lambda x, df: math.log(2) - 0.5 * math.log(2) * df - S.lgamma(0.5 * df) + xlogy(df - 1.0, x) - 0.5 * x * x
+    )
     cdf_at = staticmethod(lambda x, df: gamma_ops.igamma(0.5 * df, 0.5 * x * x))
     sf_at = staticmethod(lambda x, df: gamma_ops.igammac(0.5 * df, 0.5 * x * x))
     ppf_at = staticmethod(lambda q, df: np.sqrt(2.0 * ops.igamma_inverse(0.5 * df, q)))
@@ -64,7 +81,9 @@ class Chi(Continuous):
         mean = math.sqrt(2) * S.poch(df / 2.0, 0.5)
         return mean, df - mean * mean
 
-    entropy_at = staticmethod(lambda df: S.lgamma(df / 2.0) + 0.5 * (df - math.log(2) - (df - 1.0) * S.digamma(df / 2.0)))
+    entropy_at = staticmethod(
+        lambda df: S.lgamma(df / 2.0) + 0.5 * (df - math.log(2) - (df - 1.0) * S.digamma(df / 2.0))
+    )
 
 
 class Maxwell(Continuous):
@@ -89,7 +108,9 @@ class InverseGamma(Continuous):
 
     def moments(self, a: Array) -> tuple[Array, Array]:
         once, twice = np.where(a > 1, a, 2.0), np.where(a > 2, a, 3.0)
-        return only(a > 1, 1.0 / (once - 1.0), numpy.inf), only(a > 2, 1.0 / (twice - 1.0) ** 2 / (twice - 2.0), numpy.inf)
+        return only(a > 1, 1.0 / (once - 1.0), numpy.inf), only(
+            a > 2, 1.0 / (twice - 1.0) ** 2 / (twice - 2.0), numpy.inf
+        )
 
 
 class LogGamma(Continuous):
@@ -106,7 +127,9 @@ class LogGamma(Continuous):
 
 class Nakagami(Continuous):
     shapes = ("nu",)
-    logpdf_at = staticmethod(lambda x, nu: math.log(2) + nu * np.log(nu) - S.lgamma(nu) + xlogy(2.0 * nu - 1.0, x) - nu * x * x)
+    logpdf_at = staticmethod(
+        lambda x, nu: math.log(2) + nu * np.log(nu) - S.lgamma(nu) + xlogy(2.0 * nu - 1.0, x) - nu * x * x
+    )
     cdf_at = staticmethod(lambda x, nu: gamma_ops.igamma(nu, nu * x * x))
     sf_at = staticmethod(lambda x, nu: gamma_ops.igammac(nu, nu * x * x))
     ppf_at = staticmethod(lambda q, nu: np.sqrt(ops.igamma_inverse(nu, q) / nu))
@@ -126,7 +149,8 @@ class GeneralizedNormal(Continuous):
 
     @staticmethod
     def _near(x: Array, beta: Array) -> Array:
-        """cdf - 1/2 up to |x| = 1, with a = 1 / beta and y = |x|^beta: x/2 exp(-y) / gamma(a + 1) sum over k of y^k / ((a+1) ... (a+k))."""
+        """cdf - 1/2 up to |x| = 1, with a = 1 / beta and y = |x|^beta: x/2 exp(-y) / gamma(a + 1) sum over k of
+        y^k / ((a+1) ... (a+k))."""
         a, y = 1.0 / beta, ops.distance_power(x, beta)
         series: Any = 1.0
         for k in range(20, 0, -1):
@@ -146,8 +170,9 @@ class GeneralizedNormal(Continuous):
     moments = staticmethod(lambda beta: (0.0, np.exp(S.lgamma(3.0 / beta) - S.lgamma(1.0 / beta))))
 
     def ppf_at(self, q: Array, beta: Array) -> Array:
-        """The tail's quantile where the tail is short; near the middle that of what lies between; in the middle itself a step of Newton's
-        method, and of a density that is smooth there a second: the quantile up to terms of second and of fourth order."""
+        """The tail's quantile where the tail is short; near the middle that of what lies between; in the middle
+        itself a step of Newton's method, and of a density that is smooth there a second: the quantile up to terms of
+        second and of fourth order."""
         middle, inner, above = q == 0.5, (q > 0.25) & (q < 0.75), q > 0.5
         tail = 2.0 * np.where(inner, 0.2, np.where(above, 1.0 - q, q))
         half = np.where(inner & ~middle, np.where(above, 2.0 * q - 1.0, 1.0 - 2.0 * q), 0.5)
@@ -163,7 +188,7 @@ class GeneralizedNormal(Continuous):
         return -self.ppf_at(q, beta)
 
 
-# ----- beta, F, t ----------------------------------------------------------------------------------------------------------------
+# ----- beta, F, t -----------------------------------------------------------------------------------------------------
 
 
 class Beta(Continuous):

@@ -1,7 +1,7 @@
 """Distributions of vectors and matrices: normal, t, Dirichlet, multinomial, Wishart and its inverse, matrix normal.
 
-Quadratic forms and determinants go through Cholesky factors, so covariance matrices must be positive definite; SciPy's option for
-singular ones needs eigenvectors, whose derivative does not exist there.
+Quadratic forms and determinants go through Cholesky factors, so covariance matrices must be positive definite; SciPy's
+option for singular ones needs eigenvectors, whose derivative does not exist there.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ class FrozenVector:
         if name in ("pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf"):
             return lambda x: method(x, *self._args, **self._kwds)
         if name == "rvs":
-            return lambda size=1, random_state=None: method(*self._args, **self._kwds, size=size, random_state=random_state)
+            return lambda size=1, random_state=None: method(
+                *self._args, **self._kwds, size=size, random_state=random_state
+            )
         return lambda: method(*self._args, **self._kwds)
 
 
@@ -249,7 +251,9 @@ class Wishart(_Parametrised):
         fx, fc = S.cholesky(points), _factor(c, self.name)
         inner, outer = (fx, fc) if self.inverse else (fc, fx)
         lead = points.shape[:-2]
-        white = S.solve_triangular(np.broadcast_to(inner, (*lead, d, d)), np.broadcast_to(outer, (*lead, d, d)), upper=False)
+        white = S.solve_triangular(
+            np.broadcast_to(inner, (*lead, d, d)), np.broadcast_to(outer, (*lead, d, d)), upper=False
+        )
         trace = (white * white).sum(axis=(-2, -1))
         common = 0.5 * math.log(2) * d * v + _multigammaln(v * 0.5, d)
         if self.inverse:
@@ -285,7 +289,9 @@ class MatrixNormal(_Parametrised):
         lead = rest.shape[:-2]
         half = S.solve_triangular(np.broadcast_to(left, (*lead, n, n)), rest, upper=False)
         white = S.solve_triangular(np.broadcast_to(right, (*lead, p, p)), np.swapaxes(half, -1, -2), upper=False)
-        return -0.5 * (n * p * _LOG_TWO_PI + p * _log_det(left) + n * _log_det(right) + (white * white).sum(axis=(-2, -1)))
+        return -0.5 * (
+            n * p * _LOG_TWO_PI + p * _log_det(left) + n * _log_det(right) + (white * white).sum(axis=(-2, -1))
+        )
 
     def pdf(self, X: ArrayLike, mean: ArrayLike | None = None, rowcov: ArrayLike = 1, colcov: ArrayLike = 1) -> Array:
         return np.exp(self.logpdf(X, mean, rowcov, colcov))

@@ -15,7 +15,7 @@ from ndgrad.scipy.stats.distribution import EULER, EVERYWHERE, LOG_ROOT_TWO_PI, 
 if TYPE_CHECKING:
     from ndgrad._typing import Array
 
-# ----- normal and its kin ------------------------------------------------------------------------------------------------
+# ----- normal and its kin ---------------------------------------------------------------------------------------------
 
 
 class Normal(Continuous):
@@ -79,11 +79,15 @@ class TruncatedNormal(Continuous):
         right = a > 0
         low, high = np.where(right, -b, a), np.where(right, -a, b)
         far = low == -numpy.inf
-        # of a narrow interval the difference cancels; there the density's series around the middle, in Hermite's polynomials, is integrated
+        # of a narrow interval the difference cancels; there the density's series around the middle, in Hermite's
+        # polynomials, is integrated
         width, middle = np.where(far, 1.0, high - low), np.where(far, 0.0, 0.5 * (high + low))
         narrow = ~far & (width * (1.0 + abs(middle)) < 0.05)
         w, m = np.where(narrow, width, 0.01) ** 2, np.where(narrow, middle, 0.0) ** 2
-        series = w * ((m - 1.0) / 24.0 + w * (((m - 6.0) * m + 3.0) / 1920.0 + w * (((m - 15.0) * m + 45.0) * m - 15.0) / 322560.0))
+        series = w * (
+            (m - 1.0) / 24.0
+            + w * (((m - 6.0) * m + 3.0) / 1920.0 + w * (((m - 15.0) * m + 45.0) * m - 15.0) / 322560.0)
+        )
         little = -0.5 * m - LOG_ROOT_TWO_PI + 0.5 * np.log(w) + np.log1p(series)
         upper = S.log_ndtr(high)
         lower = S.log_ndtr(np.where(far | narrow, high - 1.0, low))
@@ -144,12 +148,13 @@ class SkewNormal(Continuous):
 
     @staticmethod
     def cdf_at(x: Array, a: Array) -> Array:
-        """Phi(x) - 2 T(x, a), or in the tail on the short side, where these cancel, the integral of 2 phi(t) Phi(a t) from -x on,
+        """Phi(x) - 2 T(x, a), or in the tail on the short side, where these cancel, the integral of 2
+        phi(t) Phi(a t) from -x on,
 
             (2 pi)^(-1/2) exp(-c x^2/2) times the integral over s > 0 of exp(-c s (h + s/2)) erfcx(a (h + s) / sqrt 2)
 
-        with h = -x and c = 1 + a^2, by the double exponential rule of arrays.special.shape_derivatives, which has nearly all digits for
-        a fixed number of nodes.
+        with h = -x and c = 1 + a^2, by the double exponential rule of arrays.special.shape_derivatives, which has
+        nearly all digits for a fixed number of nodes.
         """
         tail = (a * x < -1.0) & (x < 0)
         h, skew = np.where(tail, -x, 1.0)[..., None], np.where(tail, a, 1.0)[..., None]
@@ -209,7 +214,7 @@ class Moyal(Continuous):
     moments = staticmethod(lambda: (math.log(2) + EULER, math.pi**2 / 2))
 
 
-# ----- uniform and polynomial densities -----------------------------------------------------------------------------------------
+# ----- uniform and polynomial densities -------------------------------------------------------------------------------
 
 
 class Uniform(Continuous):
@@ -276,7 +281,9 @@ class Triangular(Continuous):
     @staticmethod
     def ppf_at(q: Array, c: Array) -> Array:
         low = q < c
-        return np.where(low, np.sqrt(np.where(low, c * q, 0.25)), 1.0 - np.sqrt(np.where(low, 0.25, (1.0 - c) * (1.0 - q))))
+        return np.where(
+            low, np.sqrt(np.where(low, c * q, 0.25)), 1.0 - np.sqrt(np.where(low, 0.25, (1.0 - c) * (1.0 - q)))
+        )
 
     isf_at = staticmethod(lambda q, c: 1.0 - Triangular.ppf_at(q, 1.0 - c))
     entropy_at = staticmethod(lambda c: 0.5 - math.log(2) + 0.0 * c)

@@ -26,20 +26,24 @@ from ndgrad.scipy.stats.distribution import (
 if TYPE_CHECKING:
     from ndgrad._typing import Array
 
-# ----- heavy tails ------------------------------------------------------------------------------------------------------------------
+# ----- heavy tails ----------------------------------------------------------------------------------------------------
 
 
 def _cotangent(q: Array, sign: float) -> Array:
     """sign / tan(pi q) for q between 0 and 1, by the angle that is small."""
     low, high = q < 0.25, q > 0.75
     ends = sign / np.tan(math.pi * np.where(low, q, 0.25)), -sign / np.tan(math.pi * (1.0 - np.where(high, q, 0.75)))
-    return np.where(low, ends[0], np.where(high, ends[1], sign * np.tan(math.pi * (0.5 - np.where(low | high, 0.5, q)))))
+    return np.where(
+        low, ends[0], np.where(high, ends[1], sign * np.tan(math.pi * (0.5 - np.where(low | high, 0.5, q))))
+    )
 
 
 def _half_tangent(q: Array) -> Array:
     """tan(pi q / 2) for q between 0 and 1."""
     high = q > 0.5
-    return np.where(high, 1.0 / np.tan(math.pi / 2 * (1.0 - np.where(high, q, 0.5))), np.tan(math.pi / 2 * np.where(high, 0.5, q)))
+    return np.where(
+        high, 1.0 / np.tan(math.pi / 2 * (1.0 - np.where(high, q, 0.5))), np.tan(math.pi / 2 * np.where(high, 0.5, q))
+    )
 
 
 class Cauchy(Continuous):
@@ -93,7 +97,9 @@ class Pareto(Continuous):
 
     def moments(self, b: Array) -> tuple[Array, Array]:
         once, twice = np.where(b > 1, b, 2.0), np.where(b > 2, b, 3.0)
-        return only(b > 1, once / (once - 1.0), numpy.inf), only(b > 2, twice / (twice - 2.0) / (twice - 1.0) ** 2, numpy.inf)
+        return only(b > 1, once / (once - 1.0), numpy.inf), only(
+            b > 2, twice / (twice - 2.0) / (twice - 1.0) ** 2, numpy.inf
+        )
 
 
 class Lomax(Continuous):
@@ -153,7 +159,7 @@ class GeneralizedPareto(Continuous):
         return only(c < 1, 1.0 / (1.0 - once), numpy.inf), only(c < 0.5, var, numpy.inf)
 
 
-# ----- extreme values, logistic, Laplace ------------------------------------------------------------------------------------------------
+# ----- extreme values, logistic, Laplace ------------------------------------------------------------------------------
 
 
 class GumbelRight(Continuous):

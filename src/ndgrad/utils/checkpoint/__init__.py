@@ -1,7 +1,8 @@
-"""Checkpointing: memory for time. What a function saves for backward is dropped, and computed again when backward needs it.
+"""Checkpointing: memory for time. What a function saves for backward is dropped, and computed
+again when backward needs it.
 
-Two kinds. The default (`use_reentrant=False`, ndgrad.utils.checkpoint.frame) keeps an ordinary graph whose saved values are
-placeholders, and so works with everything that works on graphs. The other (`use_reentrant=True`,
+Two kinds. The default (`use_reentrant=False`, ndgrad.utils.checkpoint.frame) keeps an ordinary graph whose saved values
+are placeholders, and so works with everything that works on graphs. The other (`use_reentrant=True`,
 ndgrad.utils.checkpoint.reentrant) is torch's older one.
 """
 
@@ -33,10 +34,11 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 __all__ = [
-    "checkpoint", "checkpoint_sequential", "CheckpointError", "CheckpointFunction", "check_backward_validity", "detach_variable",
-    "get_device_states", "set_device_states", "noop_context_fn", "set_checkpoint_early_stop", "DefaultDeviceType",
-    "set_checkpoint_debug_enabled", "CheckpointPolicy", "SelectiveCheckpointContext", "create_selective_checkpoint_contexts",
-    "SAC_IGNORED_OPS", "GraphExecGroup", "_CachedTorchDispatchMode", "_CachingTorchDispatchMode",
+    "checkpoint", "checkpoint_sequential", "CheckpointError", "CheckpointFunction", "check_backward_validity",
+    "detach_variable", "get_device_states", "set_device_states", "noop_context_fn", "set_checkpoint_early_stop",
+    "DefaultDeviceType", "set_checkpoint_debug_enabled", "CheckpointPolicy", "SelectiveCheckpointContext",
+    "create_selective_checkpoint_contexts", "SAC_IGNORED_OPS", "GraphExecGroup", "_CachedTorchDispatchMode",
+    "_CachingTorchDispatchMode",
 ]  # fmt: skip
 
 
@@ -72,10 +74,11 @@ def checkpoint(
 ) -> R:
     """Call `function(*args, **kwargs)` without keeping what it saves for backward; backward calls it again.
 
-    `preserve_rng_state` (True): the recomputation draws the same random numbers, from the default generator and from generators among
-    the arguments. `context_fn` returns two contexts, for the function and for its recomputation. `determinism_check` ("default" or
-    "none"): whether the values that the recomputation saves are compared with those of the forward by op, shape, dtype and device.
-    `debug`: errors show every op of both runs. `early_stop`: the recomputation ends when it has what backward needs.
+    `preserve_rng_state` (True): the recomputation draws the same random numbers, from the default generator and from
+    generators among the arguments. `context_fn` returns two contexts, for the function and for its recomputation.
+    `determinism_check` ("default" or "none"): whether the values that the recomputation saves are compared with those
+    of the forward by op, shape, dtype and device. `debug`: errors show every op of both runs. `early_stop`: the
+    recomputation ends when it has what backward needs.
 
     >>> import ndgrad
     >>> from ndgrad.utils.checkpoint import checkpoint
@@ -88,17 +91,19 @@ def checkpoint(
     preserve = kwargs.pop("preserve_rng_state", True)
     if determinism_check not in ("default", "none"):
         raise ValueError(
-            f"checkpoint(): determinism_check should be one of ['default', 'none'], but got {determinism_check!r}. 'default' compares "
-            "what both runs save, 'none' does not."
+            f"checkpoint(): determinism_check should be one of ['default', 'none'], but got {determinism_check!r}. "
+            "'default' compares what both runs save, 'none' does not."
         )
     if use_reentrant:
         if kwargs:
             raise ValueError(
-                f"checkpoint(): Unexpected keyword arguments: {', '.join(kwargs)}. With use_reentrant=True a function takes positional "
-                "arguments only; use use_reentrant=False."
+                f"checkpoint(): Unexpected keyword arguments: {', '.join(kwargs)}. "
+                "With use_reentrant=True a function takes positional arguments only; use use_reentrant=False."
             )
         if context_fn is not noop_context_fn or debug:
-            raise ValueError("checkpoint(): passing `context_fn` or `debug` is only supported when use_reentrant=False. Use that.")
+            raise ValueError(
+                "checkpoint(): passing `context_fn` or `debug` is only supported when use_reentrant=False. Use that."
+            )
         if not thread.grad_enabled or any(isinstance(a, Variable) and a.requires_grad for a in args):
             return CheckpointFunction.apply(function, preserve, *args)
         # that kind would lose the gradients of what the function closes over, and the other does not
@@ -132,10 +137,18 @@ def checkpoint_sequential(
     """
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
-        raise ValueError(f"checkpoint_sequential(): Unexpected keyword arguments: {', '.join(kwargs)}. It takes preserve_rng_state only.")
-    steps: Sequence[Callable[[Any], Any]] = list(functions.children()) if hasattr(functions, "children") else list(functions)
+        raise ValueError(
+            f"checkpoint_sequential(): Unexpected keyword arguments: {', '.join(kwargs)}. "
+            "It takes preserve_rng_state only."
+        )
+    steps: Sequence[Callable[[Any], Any]] = (
+        list(functions.children()) if hasattr(functions, "children") else list(functions)
+    )
     if not 1 <= segments <= len(steps):
-        raise ValueError(f"checkpoint_sequential(): {len(steps)} functions cannot be cut into {segments} segments. Give 1 to {len(steps)}.")
+        raise ValueError(
+            f"checkpoint_sequential(): {len(steps)} functions cannot be cut into {segments} segments. "
+            f"Give 1 to {len(steps)}."
+        )
 
     def segment(start: int, stop: int) -> Callable[[Any], Any]:
         def run(value: Any) -> Any:
@@ -186,7 +199,7 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
         _overrides.debug = before
 
 
-# ----- devices: random numbers are drawn on the CPU, so there is no state to keep anywhere else --------------------------
+# ----- devices: random numbers are drawn on the CPU, so there is no state to keep anywhere else -----------------------
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
@@ -206,7 +219,9 @@ def set_device_states(devices: Sequence[int], states: Sequence[Any], *, device_t
     >>> set_device_states(*get_device_states())
     """
     if devices or states:
-        raise ValueError("set_device_states(): devices have no random state of their own. Pass what get_device_states() returned.")
+        raise ValueError(
+            "set_device_states(): devices have no random state of their own. Pass what get_device_states() returned."
+        )
 
 
 class DefaultDeviceType:

@@ -1,22 +1,23 @@
 """Non-reentrant checkpointing: saved values are left out of the graph, and computed again when backward asks for them.
 
 Note [Frames, holders and reruns]
-A checkpointed call has a frame. While its function runs, each value that a node would save is replaced by a holder: a number and
-the frame. The graph is an ordinary graph otherwise, so everything that works on graphs works. When backward unpacks the first
-holder, the frame runs the function again under hooks that count the same way, and keeps each value whose holder still lives; the
-other holders of the frame then find theirs. What was computed again belongs to the backward pass that asked (or to a
-GraphExecGroup) and dies with it, whether that ends well or not.
+A checkpointed call has a frame. While its function runs, each value that a node would save is replaced by a holder: a
+number and the frame. The graph is an ordinary graph otherwise, so everything that works on graphs works. When backward
+unpacks the first holder, the frame runs the function again under hooks that count the same way, and keeps each value
+whose holder still lives; the other holders of the frame then find theirs. What was computed again belongs to the
+backward pass that asked (or to a GraphExecGroup) and dies with it, whether that ends well or not.
 
-A rerun stops when the last value it owes has been seen (early stop). It is left by an exception that derives from BaseException, so
-that an `except Exception` in the user's function does not catch it.
+A rerun stops when the last value it owes has been seen (early stop). It is left by an exception that derives from
+BaseException, so that an `except Exception` in the user's function does not catch it.
 
-The arguments are kept as a backward node keeps its inputs: with their versions, and through the hooks in force outside. So a
-checkpoint inside a checkpoint holds nothing itself: its arguments are holders of the outer frame.
+The arguments are kept as a backward node keeps its inputs: with their versions, and through the hooks in force outside.
+So a checkpoint inside a checkpoint holds nothing itself: its arguments are holders of the outer frame.
 
 Note [Transforms inside a frame]
-A transform that the function opens ends inside it, and so does its backward: the values that its graph saves need not be left out, and
-could not be computed again, since a rerun opens another level, whose tensors have no history in the graph of the first run. So a frame
-leaves out what graphs around the call save (of the transforms that were open, and of none), and no others.
+A transform that the function opens ends inside it, and so does its backward: the values that its graph saves need
+not be left out, and could not be computed again, since a rerun opens another level, whose tensors have no history in
+the graph of the first run. So a frame leaves out what graphs around the call save (of the transforms that were open,
+and of none), and no others.
 """
 
 from __future__ import annotations
@@ -31,12 +32,13 @@ from ndgrad._locks import make_lock
 from ndgrad.autograd.forward_ad import forget_closed, tangent_of, with_tangent
 from ndgrad.autograd.function import FunctionNode
 from ndgrad.autograd.grad_mode import enable_grad
+from ndgrad.autograd.kept import tangents_now
 from ndgrad.autograd.lent import SMALL, Lent, may_change, sample
 from ndgrad.autograd.levels import level_number
 from ndgrad.autograd.modes import SavedHooks, noting_joins, reopened, restore, scope, section, thread
 from ndgrad.autograd.node import make_node
 from ndgrad.autograd.op_observers import observing
-from ndgrad.autograd.saved import old_payload, tangents_now
+from ndgrad.autograd.saved import old_payload
 from ndgrad.autograd.saved_hooks import saved_tensors_hooks
 from ndgrad.autograd.variable import Variable, edge, meta_of, twin
 from ndgrad.autograd.versions import kept_storage, storage_of
@@ -115,7 +117,8 @@ class Kept:
         self.tensor._storage = self.storage
         if t._meta is not None:
             meta_of(self.tensor).path = t._meta.path if t._meta.view is None else t._meta.view.path
-        self.tensor.__dict__.update(t.__dict__)  # an argument of a checkpoint inside this one comes back with its attributes
+        # an argument of a checkpoint inside this one comes back with its attributes
+        self.tensor.__dict__.update(t.__dict__)
         self.version = self.storage.version
         # see Note [Lent memory]: the rest of the rerun may write it
         array = self.tensor._array
@@ -132,9 +135,17 @@ class Kept:
                 raise overwritten_error(what, "a write of NumPy's")
             return self.tensor
         undo = self.version.undo
-        if self.storage.keeps and undo is not None and (undo[0] is None or not isinstance(self.tensor._array, Variable)):
+        if (
+            self.storage.keeps
+            and undo is not None
+            and (undo[0] is None or not isinstance(self.tensor._array, Variable))
+        ):
             old = twin(self.tensor)  # in a transform, the write has left the old payload
-            old._array = self.storage.restore(old._array, self.version) if undo[0] is not None else old_payload(self.tensor, undo[2])
+            old._array = (
+                self.storage.restore(old._array, self.version)
+                if undo[0] is not None
+                else old_payload(self.tensor, undo[2])
+            )
             return old
         raise overwritten_error(what, self.storage.version.writer)
 
@@ -150,7 +161,9 @@ class Stop(BaseException):
 class Frame:
     """One checkpointed call: how to run it again, and what it saved."""
 
-    def __init__(self, again: Callable[[], Any], level: int, *, early_stop: bool, check: bool, trace: OpTrace | None) -> None:
+    def __init__(
+        self, again: Callable[[], Any], level: int, *, early_stop: bool, check: bool, trace: OpTrace | None
+    ) -> None:
         self.again = again
         self.level = level  # the innermost transform around the call
         self.early_stop = early_stop
@@ -321,8 +334,8 @@ def _unpack_holder(holder: Holder) -> Any:
 class GraphExecGroup:
     """A block in which several calls of backward share recomputations.
 
-    Each checkpointed function is run again at most once for all backward passes in the block, provided that no two of them need the
-    same saved value.
+    Each checkpointed function is run again at most once for all backward passes in the block, provided that no two of
+    them need the same saved value.
 
     >>> import ndgrad
     >>> from ndgrad.utils.checkpoint import GraphExecGroup, checkpoint

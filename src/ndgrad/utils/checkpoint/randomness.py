@@ -1,7 +1,7 @@
 """The random state of a checkpointed call, so that the recomputation draws the same numbers.
 
-What a function draws from is the default generator, and whatever generators it is given as arguments. A generator of its own that
-it reaches through a closure is out of sight: pass it as an argument.
+What a function draws from is the default generator, and whatever generators it is given as arguments. A generator of
+its own that it reaches through a closure is out of sight: pass it as an argument.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reentrant checkpointing, torch's older kind: forward without a graph, and a backward inside backward.
 
-It is one custom function. Its forward runs the user's function without recording; its backward runs it again with a graph, and calls
-`backward` on that. So it needs an input that requires grad, cannot serve `autograd.grad`, and cannot be differentiated twice; the
-other kind has none of these limits.
+It is one custom function. Its forward runs the user's function without recording; its backward runs it again with a
+graph, and calls `backward` on that. So it needs an input that requires grad, cannot serve `autograd.grad`, and cannot
+be differentiated twice; the other kind has none of these limits.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     (tensor([2.], requires_grad=True), 'x')
     """
     if not isinstance(inputs, tuple):
-        raise RuntimeError(f"detach_variable() takes a tuple of inputs, and got {type(inputs).__name__}. Pass tuple(...).")
+        raise RuntimeError(
+            f"detach_variable() takes a tuple of inputs, and got {type(inputs).__name__}. Pass tuple(...)."
+        )
     return tuple(t.detach().requires_grad_(t.requires_grad) if isinstance(t, Variable) else t for t in inputs)
 
 
@@ -42,8 +44,10 @@ def check_backward_validity(inputs: Iterable[Any]) -> None:
     """
     if not any(isinstance(t, Variable) and t.requires_grad for t in inputs):
         warnings.warn(
-            "None of the inputs have requires_grad=True. Gradients will be None. Call requires_grad_() on an input, or use "
-            "use_reentrant=False, which needs none.",
+            (
+                "None of the inputs have requires_grad=True. Gradients will be None. Call requires_grad_() "
+                "on an input, or use use_reentrant=False, which needs none."
+            ),
             UserWarning,
             stacklevel=3,
         )
@@ -72,8 +76,9 @@ class CheckpointFunction(Function):
     def backward(ctx: Any, *grads: Any) -> Any:
         if thread.task is None or thread.task.wanted is not None:
             raise RuntimeError(
-                "When use_reentrant=True, checkpoint is incompatible with autograd.grad() and with the `inputs` argument of backward(): "
-                "it runs a backward of its own, which reaches all leaves. Use use_reentrant=False, or backward() without `inputs`."
+                "When use_reentrant=True, checkpoint is incompatible with autograd.grad() and with "
+                "the `inputs` argument of backward(): it runs a backward of its own, which reaches all leaves. "
+                "Use use_reentrant=False, or backward() without `inputs`."
             )
         inputs = list(ctx.inputs)
         outside = scope()
@@ -89,8 +94,8 @@ class CheckpointFunction(Function):
             pairs: list[Any] = [(o, g) for o, g in zip(outputs, grads) if isinstance(o, Variable) and o.requires_grad]
             if not pairs:
                 raise RuntimeError(
-                    "none of output has requires_grad=True, this checkpoint() is not necessary: the function detached its results. "
-                    "Call it without checkpoint, or use use_reentrant=False."
+                    "none of output has requires_grad=True, this checkpoint() is not necessary: "
+                    "the function detached its results. Call it without checkpoint, or use use_reentrant=False."
                 )
             run_backward([o for o, _ in pairs], [g for _, g in pairs])
             found = tuple(t.grad if isinstance(t, Variable) else None for t in leaves)
@@ -100,7 +105,10 @@ class CheckpointFunction(Function):
         if recording:
             found = delay_error(
                 found,
-                "a reentrant checkpoint cannot be differentiated twice: its backward leaves no graph. Use use_reentrant=False.",
+                (
+                    "a reentrant checkpoint cannot be differentiated twice: its backward leaves no graph. "
+                    "Use use_reentrant=False."
+                ),
                 ctx,
             )
         return None, None, *found

@@ -1,8 +1,8 @@
 """Selective checkpointing: some ops keep their results for the recomputation, the rest is computed again.
 
-Two dispatch modes, one around the function and one around its recomputation. The first asks the policy about every op and puts the
-results worth keeping on a list; the second walks the same ops and takes them from there. A result is handed out once: if backward
-comes a second time (retain_graph), the op is simply computed again.
+Two dispatch modes, one around the function and one around its recomputation. The first asks the policy about every op
+and puts the results worth keeping on a list; the second walks the same ops and takes them from there. A result is
+handed out once: if backward comes a second time (retain_graph), the op is simply computed again.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ _OFFLOADED = frozenset((CheckpointPolicy.MUST_CPU_OFFLOAD, CheckpointPolicy.PREF
 
 
 class SelectiveCheckpointContext:
-    """What a policy is given besides the op and its arguments: the result (`op_output`). It is called in the forward only.
+    """What a policy is given besides the op and its arguments: the result (`op_output`). It is
+    called in the forward only.
 
     >>> from ndgrad.utils.checkpoint import SelectiveCheckpointContext
     >>> SelectiveCheckpointContext(is_recompute=False).op_output is None
@@ -82,10 +83,13 @@ class _Entry:
     def take(self, allow_mutation: bool) -> Any:
         assert self.results is not None
         kept, self.results = self.results, None
-        if not allow_mutation and any(k._storage is not None and k._storage.version is not v for k, v in zip(kept, self.versions)):
+        if not allow_mutation and any(
+            k._storage is not None and k._storage.version is not v for k, v in zip(kept, self.versions)
+        ):
             raise RuntimeError(
-                f"selective checkpoint: a result of {self.name} that was kept for the recomputation has been mutated since. Use the "
-                "out-of-place form of that write, or create_selective_checkpoint_contexts(..., allow_cache_entry_mutation=True)."
+                f"selective checkpoint: a result of {self.name} that was kept for the recomputation has been mutated "
+                "since. Use the out-of-place form of that write, or create_selective_checkpoint_contexts(..., "
+                "allow_cache_entry_mutation=True)."
             )
         if self.device is not None:
             kept = [k.to(self.device) for k in kept]
@@ -100,7 +104,9 @@ class _CachingTorchDispatchMode(DispatchMode):
         self.policy_fn = policy_fn
         self.storage = storage
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         given = kwargs or {}
         out = func(*args, **given)
         if func in SAC_IGNORED_OPS:
@@ -109,7 +115,10 @@ class _CachingTorchDispatchMode(DispatchMode):
         if isinstance(policy, bool):
             policy = CheckpointPolicy.MUST_SAVE if policy else CheckpointPolicy.PREFER_RECOMPUTE
         if not isinstance(policy, CheckpointPolicy):
-            raise TypeError(f"selective checkpoint: the policy answered {policy!r} about {func.name}. Return a CheckpointPolicy or a bool.")
+            raise TypeError(
+                f"selective checkpoint: the policy answered {policy!r} about {func.name}. "
+                "Return a CheckpointPolicy or a bool."
+            )
         entry = _Entry(func.name)
         # a write has no result but what it wrote: running it again is the only way to have it
         if policy in _SAVED | _OFFLOADED and not isinstance(func, InPlaceForm):
@@ -130,15 +139,17 @@ class _CachedTorchDispatchMode(DispatchMode):
     def begin(self) -> None:
         self.position = 0
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         given = kwargs or {}
         if func in SAC_IGNORED_OPS:
             return func(*args, **given)
         if self.position >= len(self.storage) or self.storage[self.position].name != func.name:
             had = self.storage[self.position].name if self.position < len(self.storage) else "nothing more"
             raise CheckpointError(
-                f"selective checkpoint: op number {self.position} of the recomputation is {func.name}, and that of the forward was {had}. "
-                "A checkpointed function must run the same ops each time."
+                f"selective checkpoint: op number {self.position} of the recomputation is {func.name}, "
+                f"and that of the forward was {had}. A checkpointed function must run the same ops each time."
             )
         entry = self.storage[self.position]
         self.position += 1
@@ -150,8 +161,8 @@ def create_selective_checkpoint_contexts(
 ) -> tuple[_CachingTorchDispatchMode, _CachedTorchDispatchMode]:
     """The two contexts of a selective checkpoint, for `context_fn`.
 
-    A policy is called as `policy(ctx, op, *args, **kwargs)` and returns a CheckpointPolicy (or True: save). A list of ops, or of their
-    names, stands for the policy that saves these.
+    A policy is called as `policy(ctx, op, *args, **kwargs)` and returns a CheckpointPolicy (or True: save). A list of
+    ops, or of their names, stands for the policy that saves these.
 
     >>> import functools, ndgrad
     >>> from ndgrad.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
@@ -166,7 +177,8 @@ def create_selective_checkpoint_contexts(
         policy = _policy_of_list(policy_fn_or_list)
     else:
         raise TypeError(
-            f"create_selective_checkpoint_contexts() got {type(policy_fn_or_list).__name__}. Give a policy function, or a list of ops."
+            f"create_selective_checkpoint_contexts() got {type(policy_fn_or_list).__name__}. "
+            "Give a policy function, or a list of ops."
         )
     storage: list[_Entry] = []
     return _CachingTorchDispatchMode(policy, storage), _CachedTorchDispatchMode(storage, allow_cache_entry_mutation)
@@ -175,10 +187,12 @@ def create_selective_checkpoint_contexts(
 def _policy_of_list(ops: Any) -> Callable[..., CheckpointPolicy]:
     names = set()
     for op in ops:
-        op = getattr(op, "op", op) if not isinstance(op, InPlaceForm) else op  # a registered function, or a packet of ndgrad.ops.aten
+        # a registered function, or a packet of ndgrad.ops.aten
+        op = getattr(op, "op", op) if not isinstance(op, InPlaceForm) else op
         if not isinstance(op, (str, Op, InPlaceForm)):
             raise ValueError(
-                f"create_selective_checkpoint_contexts(): {op!r} is no op. Give names of ops ('matmul'), or ops (ndgrad.ops.aten.matmul)."
+                f"create_selective_checkpoint_contexts(): {op!r} is no op. Give names of ops ('matmul'), "
+                "or ops (ndgrad.ops.aten.matmul)."
             )
         names.add(op if isinstance(op, str) else op.name)
 

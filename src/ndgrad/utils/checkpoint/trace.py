@@ -1,7 +1,7 @@
 """What a checkpointed function saved, and in debug mode every op that it ran, in words that an error can show.
 
-The forward and the recomputation must save the same values in the same order. Each saved value is described by the op that saved it
-and by its shape, dtype and device: two descriptions that differ name the op at which the two runs parted.
+The forward and the recomputation must save the same values in the same order. Each saved value is described by the op
+that saved it and by its shape, dtype and device: two descriptions that differ name the op at which the two runs parted.
 """
 
 from __future__ import annotations
@@ -63,18 +63,19 @@ class OpTrace:
         return out
 
 
-# ----- what went wrong -------------------------------------------------------------------------------------------------
+# ----- what went wrong ------------------------------------------------------------------------------------------------
 
 _REMEDY = (
-    "A checkpointed function must do the same each time it is called with the same arguments: look for state that it changes, a "
-    "condition on something outside, or random numbers from a generator that it is not given (pass it as an argument)."
+    "A checkpointed function must do the same each time it is called with the same arguments: "
+    "look for state that it changes, a condition on something outside, or random numbers from a generator that it "
+    "is not given (pass it as an argument)."
 )
 
 
 def difference_error(number: int, forward: Description, again: Description) -> CheckpointError:
     return CheckpointError(
-        "checkpoint: the recomputed values for some of the saved tensors have different metadata than those of the forward. "
-        f"Saved value number {number} differs:\n"
+        "checkpoint: the recomputed values for some of the saved tensors have different metadata than those "
+        f"of the forward. Saved value number {number} differs:\n"
         f"  forward:       {forward}\n"
         f"  recomputation: {again}\n"
         f"{_REMEDY} determinism_check='none' turns this check off."

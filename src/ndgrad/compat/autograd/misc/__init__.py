@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from ndgrad.compat.autograd.misc import fixed_points, optimizers
-from ndgrad.compat.autograd.misc.flatten import flatten  # after the module of that name, whose place it takes, as in HIPS autograd
+
+# after the module of that name, whose place it takes, as in HIPS autograd
+from ndgrad.compat.autograd.misc.flatten import flatten
 
 __all__ = ["fixed_points", "flatten", "optimizers"]

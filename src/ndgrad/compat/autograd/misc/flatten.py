@@ -12,7 +12,8 @@ from ndgrad.pytree import tree_flatten, tree_unflatten
 
 
 def flatten(value: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """Everything in nested lists, tuples and dicts (in the order of their sorted keys) as a vector, and a function that undoes it.
+    """Everything in nested lists, tuples and dicts (in the order of their sorted keys) as a vector, and
+    a function that undoes it.
 
     >>> import numpy as np
     >>> from ndgrad.compat.autograd.misc import flatten

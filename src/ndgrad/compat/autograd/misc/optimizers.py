@@ -1,4 +1,5 @@
-"""First-order optimizers as functions: each takes `grad(x, i)` and a start of any structure, and calls `callback(x, i, g)` if given."""
+"""First-order optimizers as functions: each takes `grad(x, i)` and a start of any structure, and calls
+`callback(x, i, g)` if given."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ def _optimize(grad: Gradient, x0: Any, callback: Callback, num_iters: int, step:
     return unflatten(x)
 
 
-def sgd(grad: Gradient, x0: Any, callback: Callback = None, num_iters: int = 200, step_size: float = 0.1, mass: float = 0.9) -> Any:
+def sgd(
+    grad: Gradient, x0: Any, callback: Callback = None, num_iters: int = 200, step_size: float = 0.1, mass: float = 0.9
+) -> Any:
     """Stochastic gradient descent with momentum."""
     velocity: Any = 0.0
 
@@ -38,7 +41,13 @@ def sgd(grad: Gradient, x0: Any, callback: Callback = None, num_iters: int = 200
 
 
 def rmsprop(
-    grad: Gradient, x0: Any, callback: Callback = None, num_iters: int = 100, step_size: float = 0.1, gamma: float = 0.9, eps: float = 1e-8
+    grad: Gradient,
+    x0: Any,
+    callback: Callback = None,
+    num_iters: int = 100,
+    step_size: float = 0.1,
+    gamma: float = 0.9,
+    eps: float = 1e-8,
 ) -> Any:
     """Root mean square propagation: steps divided by a running mean of the gradients' sizes, which starts at one."""
     square: Any = 1.0
@@ -52,7 +61,8 @@ def rmsprop(
 
 
 def adam(
-    grad: Gradient, x0: Any, callback: Callback = None, num_iters: int = 100, step_size: float = 0.001, b1: float = 0.9, b2: float = 0.999,
+    grad: Gradient, x0: Any, callback: Callback = None, num_iters: int = 100, step_size: float = 0.001, b1: float = 0.9,
+    b2: float = 0.999,
     eps: float = 1e-8,
 ) -> Any:  # fmt: skip
     """Adam: momentum and root mean squares, both corrected for their start at zero."""

@@ -1,7 +1,7 @@
 """NumPy itself, where it must be with functions that take Arrays.
 
-Nearly all of NumPy hands a call with Arrays over by itself (see ndgrad.numpy.dispatch), so its functions stand here as they are. The few
-that cannot see an Array among their arguments (`array([x, y])`, `vectorize`, ...) look first.
+Nearly all of NumPy hands a call with Arrays over by itself (see ndgrad.numpy.dispatch), so its functions stand here as
+they are. The few that cannot see an Array among their arguments (`array([x, y])`, `vectorize`, ...) look first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""How a function is chosen: SciPy's for plain values, ndgrad.scipy's when Arrays come in or a function of the user's is differentiated."""
+"""How a function is chosen: SciPy's for plain values, ndgrad.scipy's when Arrays come in or a function of the
+user's is differentiated."""
 
 from __future__ import annotations
 
@@ -52,7 +53,11 @@ def finder(submodule: str) -> tuple[Callable[[str], Any], Callable[[], list[str]
             raise AttributeError(f"module scipy.{submodule} has no attribute {name!r}")
         theirs_module = importlib.import_module(f"scipy.{submodule}")
         theirs = getattr(theirs_module, name)
-        ours = getattr(importlib.import_module(f"ndgrad.scipy.{submodule}"), name, None) if not name.startswith("_") else None
+        ours = (
+            getattr(importlib.import_module(f"ndgrad.scipy.{submodule}"), name, None)
+            if not name.startswith("_")
+            else None
+        )
         if ours is None or ours is theirs or isinstance(theirs, type):
             return theirs
         if hasattr(theirs, "rvs") or hasattr(theirs, "logpdf"):

@@ -15,14 +15,17 @@ __getattr__, __dir__ = finder("signal")
 def convolve(A: Any, B: Any, axes: Any = None, dot_axes: Any = ((), ()), mode: str = "full") -> Any:
     """Convolution along pairs of axes, summed over other pairs, with all combinations of the rest.
 
-    `axes` and `dot_axes` are pairs of lists of axes, of A and of B. The dimensions of the result are those of A that are in neither, then
-    those of B, then the convolved ones. Without axes it is scipy.signal.convolve.
+    `axes` and `dot_axes` are pairs of lists of axes, of A and of B. The dimensions of the result are those of A that
+    are in neither, then those of B, then the convolved ones. Without axes it is scipy.signal.convolve.
     """
     if axes is None and not dot_axes[0]:
         return __getattr__("convolve")(A, B, mode=mode)
     over = tuple([a % np.ndim(x) for a in given] for x, given in zip((A, B), axes, strict=True))
     summed = tuple([a % np.ndim(x) for a in given] for x, given in zip((A, B), dot_axes, strict=True))
-    rest = tuple([d for d in range(np.ndim(x)) if d not in o and d not in s] for x, o, s in zip((A, B), over, summed, strict=True))
+    rest = tuple(
+        [d for d in range(np.ndim(x)) if d not in o and d not in s]
+        for x, o, s in zip((A, B), over, summed, strict=True)
+    )
     first, second = (np.transpose(x, (*r, *s, *o)) for x, r, s, o in zip((A, B), rest, summed, over, strict=True))
     count = len(over[0])
     sizes = [(first.shape[first.ndim - count + k], second.shape[second.ndim - count + k]) for k in range(count)]
@@ -31,7 +34,8 @@ def convolve(A: Any, B: Any, axes: Any = None, dot_axes: Any = ((), ()), mode: s
             return _valid(first, second, len(rest[0]), len(rest[1]), count)
         if not all(b >= a for a, b in sizes):
             raise ValueError(
-                f"for 'valid' convolution one array must be at least as large as the other along every axis; sizes are {sizes}"
+                "for 'valid' convolution one array must be at least as large as the other along every "
+                f"axis; sizes are {sizes}"
             )
         made = _valid(second, first, len(rest[1]), len(rest[0]), count)
         order = [*range(len(rest[1]), len(rest[1]) + len(rest[0])), *range(len(rest[1]))]

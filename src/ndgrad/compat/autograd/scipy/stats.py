@@ -1,4 +1,5 @@
-"""scipy.stats, differentiable where ndgrad.scipy.stats is. Distributions can be imported like modules, as in HIPS autograd."""
+"""scipy.stats, differentiable where ndgrad.scipy.stats is. Distributions can be imported like
+modules, as in HIPS autograd."""
 
 from __future__ import annotations
 
