@@ -953,6 +953,7 @@ class Tensor(PythonProtocols, TensorMethods):
             raise RuntimeError(
                 f"names {names} do not name the {self.ndim} dimensions once each. Give one name, or None, per dimension."
             )
+        process.named = True
         meta_of(self).names = names
 
     @property

@@ -80,7 +80,7 @@ class Process:
     complete. Tokens need no lock: adding to a set is one step.
     """
 
-    __slots__ = ("busy", "crossed", "dispatching", "leaf_hooks", "lock", "open", "overriding", "reopened", "shared", "youngest")
+    __slots__ = ("busy", "crossed", "dispatching", "leaf_hooks", "lock", "named", "open", "overriding", "reopened", "shared", "youngest")
 
     def __init__(self) -> None:
         self.busy: set[object] = set()
@@ -91,6 +91,8 @@ class Process:
         self.overriding = False
         #: whether a tensor in a graph has been moved to another device: one backward pass may meet arrays of several libraries
         self.crossed = False
+        #: whether a tensor has been given names of dimensions
+        self.named = False
         self.leaf_hooks: set[object] = set()
         #: the open transforms and dual levels of all threads, by number
         self.open: dict[int, Stacks] = {}

@@ -67,6 +67,8 @@ class Specialisation:
     has_effects = True
     #: how conditions on values come out, where that is known
     given_outcomes: list[bool] | None = None
+    #: what ran in the last call, and whether that computed gradients as well
+    ran: tuple[Any, bool] | None = None
 
     def __init__(
         self,
@@ -293,24 +295,44 @@ class Specialisation:
                 raise Mispredicted from None
             args, kwargs = tree_unflatten(list(flat), self.spec)
             return self.function(*args, **kwargs)
+        return self._returned_by_call(inputs, leaves)
+
+    def _returned_by_call(self, inputs: list[Any], leaves: list[Any]) -> Any:
+        """What a call returns, after it has left behind what the function does."""
         count = len(leaves) - len(self.effects)
         for effect, value in zip(self.effects, leaves[count:], strict=True):
             effect.apply(inputs, value, self.environment)
         return tree_unflatten(leaves[:count], self.result_spec)
 
+    def computes_at_once(self) -> bool:
+        """Whether the next call should compute gradients as well. Asked once per call."""
+        return self.whole is not None and not self.is_freed and self.whole.pays()
+
     def run(self, inputs: list[Any]) -> list[Any]:
         """The leaves of the results for these inputs, which are written where the function writes them."""
         arrays = [np.asarray(t._array) for t in inputs]
-        at_once = self.whole is not None and not self.is_freed and self.whole.pays()
-        found = self.whole.run(arrays) if at_once and self.whole is not None else self.run_forward(arrays)
+        at_once = self.computes_at_once()
+        runner = self.whole.runner if at_once and self.whole is not None else self.run_forward
+        found = runner(arrays)
+        self.ran = runner.made, at_once
+        for i, array in enumerate(found[: len(self.results.values)]):
+            if array.__class__ is np.ndarray and (array.base is not None or self.copied[i]):
+                found[i] = array.copy()
+        return self._leaves(inputs, found, at_once)
+
+    def finished(self, inputs: list[Any], found: list[Any], at_once: bool) -> Any:
+        """What a call returns, from what its program has given, each array in memory of its own."""
+        if self.writes and _share([np.asarray(t._array) for t in inputs], self.writes):
+            raise Mispredicted
+        return self._returned_by_call(inputs, self._leaves(inputs, found, at_once))
+
+    def _leaves(self, inputs: list[Any], found: list[Any], at_once: bool) -> list[Any]:
+        """The leaves of the results, from what a program has given."""
         new, written = len(self.results.values), len(self.results.values) + len(self.writes)
         rest = written + len(self.outcomes)
         if self.outcomes and any(bool(a) is not b for a, b in zip(found[written:rest], self.outcomes, strict=True)):
             raise Mispredicted
         values, kept = found[:new], found[rest:]
-        for i, array in enumerate(values):
-            if array.__class__ is np.ndarray and (array.base is not None or self.copied[i]):
-                values[i] = array.copy()
         node = self._node(inputs, values, kept) if self.results.roots_count else None
         made = self.results.wrapped(values, node)
         if node is not None and at_once:

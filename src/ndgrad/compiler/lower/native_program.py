@@ -46,6 +46,8 @@ class NativeProgram:
         self._slots(groups)
         self._compile(groups, threads)
         self._frames: list[_Frame] = []
+        #: the program's constants in memory that stays
+        self.constants = {v: np.array(array, v.dtype, order="C") for v, array in self.program.constants.items()}
 
     # ----- compiling -----------------------------------------------------------------------------------------------------
 
@@ -88,10 +90,59 @@ class NativeProgram:
             assembly.step(segment, step, self.slots, waiting)
         if segment is not None:
             segment.returns()
+        #: whether a call of it is one native call
+        self.is_native = all(isinstance(step, str) for step in self.steps) and bool(self.steps)
+        if self.is_native:
+            assembly.functions.append(self._entering())
         self.text = assembly.text()
         if assembly.functions:
             self.code = Code(self.text, assembly.target, symbols=assembly.outside)
             self.steps = [s if isinstance(s, _Callback) else _SEGMENT(self.code.address(s)) for s in self.steps]
+
+    def _entering(self) -> Function:
+        """i64 enter(pointers): run all segments; the pointers are those of inputs, of fresh memory, of constants and of scratch memory."""
+        f = Function("enter", "ptr %pointers", "i64")
+        count, program = len(self.slots), self.program
+        table = f.set(f"alloca ptr, i64 {count + 2}")
+
+        def put(slot: int, address: str) -> None:
+            f.do(f"store ptr {address}, ptr {f.address('ptr', table, str(slot))}")
+
+        given = [*program.inputs, *self.fresh, *program.constants]
+        for number, value in enumerate(given):
+            put(self.slots[value], f.set(f"load ptr, ptr {f.address('ptr', '%pointers', str(number))}"))
+        scratch = f.set(f"load ptr, ptr {f.address('ptr', '%pointers', str(len(given)))}")
+        places = [(self.slots[v], offset) for v, offset in self.offsets.items()]
+        for slot, offset in (*places, (count, self.arena), (count + 1, self.arena + self.assembly.buffer)):
+            put(slot, f.address("i8", scratch, str(offset)))
+        for name in self.steps:
+            f.call_void(name, f"ptr {table}")
+        f.returns("i64 0")
+        return f
+
+    @property
+    def scratch(self) -> int:
+        """The bytes of scratch memory that a call needs."""
+        return self.arena + self.assembly.buffer + self.assembly.sums + 64
+
+    def fresh_shapes(self) -> list[tuple[int, ...]]:
+        """The shapes in which fresh memory is made: those of the outputs that are all of it."""
+        shapes: dict[Value, tuple[int, ...]] = {}
+        for place in self.outputs:
+            if place.is_whole:
+                shapes.setdefault(place.root, place.shape)
+        return [shapes.get(v, v.shape) for v in self.fresh]
+
+    def collected(self, inputs: Sequence[Any], fresh: Sequence[Any]) -> list[Any]:
+        """The outputs of a native call, from the arrays of its inputs and of its fresh memory: each in memory of its own."""
+        arrays: dict[Value, Any] = {**self.constants, **dict(zip(self.program.inputs, inputs, strict=True))}
+        arrays.update(zip(self.fresh, fresh, strict=True))
+        own, found = {*self.fresh}, []
+        for place in self.outputs:
+            array = _shown(arrays[place.root], place)
+            found.append(array if place.root in own and place.is_whole else array.copy())
+            own.discard(place.root)
+        return self.checked(inputs, found)
 
     # ----- running -------------------------------------------------------------------------------------------------------
 
@@ -105,6 +156,10 @@ class NativeProgram:
             found = frame.run(inputs)
         finally:
             self._frames.append(frame)
+        return self.checked(inputs, found)
+
+    def checked(self, inputs: Sequence[Any], found: list[Any]) -> list[Any]:
+        """The outputs without what checks of values have given; if one of those has failed, the op runs on NumPy and says it."""
         if not self.checks:
             return found
         if any(check != 0 for check in found[-self.checks :]):
@@ -149,8 +204,8 @@ class _Frame:
         self.table[-1] = self.table[-2] + buffer
         for value, offset in program.offsets.items():
             self.put(value, np.ndarray(value.shape, value.dtype, self.arena, start + offset))
-        for value, array in program.program.constants.items():
-            self.put(value, np.array(array, value.dtype, order="C"))
+        for value, array in program.constants.items():
+            self.put(value, array)
 
     def put(self, value: Value, array: Any) -> None:
         self.arrays[value] = array
@@ -158,11 +213,7 @@ class _Frame:
 
     def array(self, place: Place) -> Any:
         """An array that shows a place."""
-        root = self.arrays[place.root]
-        if place.is_whole:
-            return root if root.shape == place.shape else root.reshape(place.shape)
-        size = root.itemsize
-        return np.ndarray(place.shape, root.dtype, root, place.offset * size, tuple(s * size for s in place.strides))
+        return _shown(self.arrays[place.root], place)
 
     def _outputs(self) -> list[Any]:
         """The outputs, each in memory of its own: never that of an input, of a constant or of another output."""
@@ -190,3 +241,11 @@ class _Frame:
         finally:
             for value in (*program.program.inputs, *program.fresh, *program.called):  # only the arena and constants are kept
                 self.arrays.pop(value, None)
+
+
+def _shown(root: Any, place: Place) -> Any:
+    """An array that shows a place in its root."""
+    if place.is_whole:
+        return root if root.shape == place.shape else root.reshape(place.shape)
+    size = root.itemsize
+    return np.ndarray(place.shape, root.dtype, root, place.offset * size, tuple(s * size for s in place.strides))

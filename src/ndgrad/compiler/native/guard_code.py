@@ -126,6 +126,7 @@ def check() -> Function:
         cases = {
             guards.DOUBLE: "double", guards.INTEGER: "integer", guards.IS: "is", guards.EQUAL: "equal",
             guards.BITS: "bits", guards.LENGTH: "length", guards.TENSOR: "tensor", guards.OUTSIDE: "outside",
+            guards.KEYS: "keys",
         }  # fmt: skip
         f.do(f"switch i64 {kind}, label %array [ {' '.join(f'i64 {k}, label %{name}' for k, name in cases.items())} ]")
 
@@ -149,6 +150,10 @@ def check() -> Function:
         f.is_class(value, f.word(row, operand[1], "ptr"), "miss")
         length = f.call("i64", "PyObject_Size", f"ptr {value}")
         f.branch(f.same(length, f.word(row, operand[0]), "i64"), "next", "miss")
+
+        f.label("keys")
+        f.is_class(value, f.word(row, operand[0], "ptr"), "miss")
+        f.branch(f.call("i1", "keys", f"ptr {row}", f"ptr {value}"), "next", "miss")
 
         f.label("outside")
         f.branch(f.call("i1", "outside", f"ptr {row}", f"ptr {value}"), "next", "miss")

@@ -37,7 +37,7 @@ from ndgrad.compiler.native import layout
 
 ARRAY, DOUBLE, INTEGER, IS, EQUAL, BITS, LENGTH, APART = range(8)
 #: Kinds of ndgrad.compiler.native.tensor_guards and memory_guards.
-TENSOR, DISTINCT, OUTSIDE, WORDS_AT, BYTES, ITEMS, ENTRIES, NAMES, ATTRIBUTES = range(8, 17)
+TENSOR, DISTINCT, OUTSIDE, WORDS_AT, BYTES, ITEMS, ENTRIES, NAMES, ATTRIBUTES, KEYS = range(8, 18)
 #: Words of a row: kind, root, object, number of steps, two words for each of three steps, and six operands.
 WORDS, STEPS, OPERANDS = 16, 4, 10
 ARGUMENT, OBJECT, CONTEXT = 0, 1, 2
@@ -290,6 +290,26 @@ class Length:
     def row(self) -> tuple[list[int], list[Any]]:
         place, keeps = self.place.words()
         return [LENGTH, *place, self.length, id(self.cls)], keeps
+
+
+@dataclass(frozen=True, eq=False)
+class Keys:
+    """A dictionary with these keys, the very objects, in this order."""
+
+    place: Place
+    keys: tuple[Any, ...]
+
+    gives_pointer = False
+
+    def holds(self, arguments: tuple[Any, ...], found: list[Found]) -> bool:
+        value: Any = self.place.find(arguments)
+        return type(value) is dict and len(value) == len(self.keys) and all(a is b for a, b in zip(value, self.keys))
+
+    def row(self) -> tuple[list[int], list[Any]]:
+        place, keeps = self.place.words()
+        words = np.array([id(key) for key in self.keys], np.int64)
+        address = int(words.__array_interface__["data"][0])
+        return [KEYS, *place, id(dict), len(self.keys), address], [*keeps, words, self.keys]
 
 
 @dataclass(frozen=True, eq=False)

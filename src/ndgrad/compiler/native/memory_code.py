@@ -36,7 +36,11 @@ def bytes_() -> Function:
     """i1 bytes(row): bytes at an address."""
     f = TableFunction("bytes", "ptr %row", "i1", linkage="internal")
     there, count, expected = f.word("%row", _FIRST, "ptr"), f.word("%row", _SECOND), f.word("%row", _THIRD, "ptr")
-    with f.loop(count) as i:
+    whole = f.set(f"lshr i64 {count}, 3")
+    with f.loop(whole) as i:
+        now, then = (f.set(f"load i64, ptr {f.address('i64', p, i)}, align 1") for p in (there, expected))
+        f.unless(f.same(now, then, "i64"), "miss")
+    with f.loop(count, f.set(f"shl i64 {whole}, 3")) as i:
         now, then = (f.set(f"load i8, ptr {f.address('i8', p, i)}") for p in (there, expected))
         f.unless(f.same(now, then, "i8"), "miss")
     _endings(f)
@@ -68,6 +72,21 @@ def entries() -> Function:
         pair = f.row(expected, i, 2)
         f.unless(f.same(f.set(f"load ptr, ptr {key}"), f.word(pair, 0, "ptr")), "miss")
         f.unless(f.same(f.set(f"load ptr, ptr {value}"), f.word(pair, 1, "ptr")), "miss")
+    _endings(f)
+    return f
+
+
+def keys() -> Function:
+    """i1 keys(row, dictionary): the keys of a dictionary, in order."""
+    f = TableFunction("keys", "ptr %row, ptr %held", "i1", linkage="internal")
+    place, key = f.set("alloca i64"), f.set("alloca ptr")
+    count, expected = f.word("%row", _SECOND), f.word("%row", _THIRD, "ptr")
+    f.unless(f.same(f.call("i64", "PyDict_Size", "ptr %held"), count, "i64"), "miss")
+    f.do(f"store i64 0, ptr {place}")
+    with f.loop(count) as i:
+        there = f.call("i32", "PyDict_Next", "ptr %held", f"ptr {place}", f"ptr {key}", "ptr null")
+        f.unless(f.same(there, "1", "i32"), "miss")
+        f.unless(f.same(f.set(f"load ptr, ptr {key}"), f.word(expected, i, "ptr")), "miss")
     _endings(f)
     return f
 
@@ -202,5 +221,5 @@ def distinct() -> Function:
 
 def functions() -> list[Function]:
     """All of them, callees first."""
-    kinds = (words, bytes_, items, entries, names, attributes, recorded, tensor, outside, distinct)
+    kinds = (words, bytes_, items, entries, keys, names, attributes, recorded, tensor, outside, distinct)
     return [make() for make in kinds]
