@@ -19,12 +19,13 @@ import numpy as np
 
 from ndgrad import devices, dtypes
 from ndgrad.autograd import modes
+from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.variable import Variable
 from ndgrad.compiler.decisions import Mispredicted
 from ndgrad.compiler.environment import facts
 from ndgrad.compiler.lower.native_program import NativeProgram
 from ndgrad.compiler.native import layout
-from ndgrad.compiler.native.calls import Fresh, Guard, Guarded, Same
+from ndgrad.compiler.native.calls import Guard, Guarded, Same
 from ndgrad.compiler.native.calls import Specialisation as Row
 from ndgrad.compiler.native.guards import Equal, Is, Keys, Length, Place
 from ndgrad.compiler.native.tensor_guards import Distinct, Outside
@@ -34,9 +35,6 @@ from ndgrad.pytree import LEAF, tree_flatten
 
 #: How often the row of a specialisation is made anew for objects that have been replaced.
 MOST_ROWS = 16
-#: Elements that are computed from which on other threads may run meanwhile.
-_LONG = 20_000
-
 
 def can_be_native() -> bool:
     """Whether native code may look at Python's objects here."""
@@ -54,6 +52,11 @@ class NativeCall:
         program, self.at_once = made.ran
         assert isinstance(program, NativeProgram)
         self.program = program
+        #: whether the fresh memory is what the program gives, as it is
+        self.is_direct = program.gives_fresh
+        #: the ends of the graph at leaves that the function reaches, which live as long anyway: a graph then finds them as they are
+        self.edges: tuple[Any, ...] = ()
+        self._keeps_edges = all(kind == "environment" for kind, _ in made.sources)
         #: whether calls should run another program from now on
         self.is_stale = False
         self.row: Row | None = None
@@ -66,9 +69,13 @@ class NativeCall:
         if made.computes_at_once() is not self.at_once:
             self.is_stale = True
         end = 1 + self.inputs
-        inputs = list(found[1:end])
-        values = self.program.collected([np.asarray(t._array) for t in inputs], found[end:])
-        return made.finished(inputs, values, self.at_once)
+        inputs, fresh = found[1:end], found[end:]
+        if not self.is_direct:
+            fresh = self.program.collected([np.asarray(t._array) for t in inputs], fresh)
+        result = made.finished(inputs, fresh, self.at_once)
+        if self._keeps_edges and result.__class__ in FACES and result._node is not None:
+            self.edges = result._node.next
+        return result
 
 
 def native_call(
@@ -89,20 +96,8 @@ def native_call(
     inputs = _input_guards(made, arguments)
     if inputs is None:
         return None
-    outputs = [Same(call), *[Guarded(i) for i in range(call.inputs)]]
-    outputs += [Fresh(v.dtype, shape) for v, shape in zip(program.fresh, program.fresh_shapes(), strict=True)]
-    call.row = Row(
-        arguments=len(args),
-        guards=(*guards, *inputs),
-        kernel=program.code.address("enter"),
-        outputs=tuple(outputs),
-        keywords=tuple(kwargs),
-        fixed=tuple(a.__array_interface__["data"][0] for a in program.constants.values()),
-        scratch=program.scratch,
-        release=_elements(program) > _LONG,
-        as_tuple=True,
-        keeps=(program,),
-    )
+    given = [Same(call), *[Guarded(i) for i in range(call.inputs)]]
+    call.row = program.row(len(args), [*guards, *inputs], tuple(kwargs), given)
     return call
 
 
@@ -189,7 +184,3 @@ def _input_guards(made: Specialisation, arguments: _Arguments) -> list[Guard] | 
         return None
     return [*guards, Distinct(distinct)]
 
-
-def _elements(program: NativeProgram) -> int:
-    """About how much a program computes, in elements."""
-    return sum(v.size for instruction in program.program.instructions for v in instruction.results)

@@ -8,7 +8,8 @@ threads, have an arena each.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,19 @@ from ndgrad.compiler.lower.kernel_calls import kernel_call
 from ndgrad.compiler.lower.loops import Loop
 from ndgrad.compiler.lower.places import Place
 from ndgrad.compiler.lower.plan import planned
+from ndgrad.compiler.native import layout
+from ndgrad.compiler.native.calls import MISS, Fresh, Guard, NativeEntry, Output, Specialisation
+from ndgrad.compiler.native.guards import ArrayAt
+from ndgrad.compiler.native.guards import Place as Argument
 from ndgrad.compiler.native.ir import Function
 from ndgrad.compiler.native.target import Code, host
 from ndgrad.compiler.passes import simplified
 from ndgrad.compiler.passes.decompose import decompose
 from ndgrad.compiler.program import Program, Value
 from ndgrad.compiler.replay import Replay, forward_of
+
+#: Elements that are computed from which on other threads may run meanwhile.
+_LONG = 20_000
 
 _SEGMENT = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
@@ -67,7 +75,8 @@ class NativeProgram:
                 self.slots.setdefault(value, len(self.slots))
                 spans[value] = (spans.get(value, (number, number))[0], number)
         #: what is new in every call, by whom it is made: by us, or by NumPy
-        self.fresh = [v for v in self.slots if v in fresh and v not in called]
+        ordered = dict.fromkeys([*(p.root for p in self.outputs), *self.slots])
+        self.fresh = [v for v in ordered if v in fresh and v not in called]
         self.called = called
         self.offsets, self.arena = planned({v: s for v, s in spans.items() if v not in fresh and v not in given and v not in called})
 
@@ -133,6 +142,39 @@ class NativeProgram:
                 shapes.setdefault(place.root, place.shape)
         return [shapes.get(v, v.shape) for v in self.fresh]
 
+    def row(self, arguments: int, guards: Sequence[Guard], keywords: Sequence[str] = (), before: Sequence[Output] = ()) -> Specialisation:
+        """How a builtin calls it: guards that give pointers to the inputs, and what it returns before the fresh memory."""
+        fresh = [Fresh(v.dtype, shape) for v, shape in zip(self.fresh, self.fresh_shapes(), strict=True)]
+        return Specialisation(
+            arguments=arguments,
+            guards=tuple(guards),
+            kernel=self.code.address("enter"),
+            outputs=(*before, *fresh),
+            keywords=tuple(keywords),
+            fixed=tuple(a.__array_interface__["data"][0] for a in self.constants.values()),
+            scratch=self.scratch,
+            release=sum(v.size for i in self.program.instructions for v in i.results) > _LONG,
+            as_tuple=True,
+            keeps=(self.code, self.constants),
+        )
+
+    @functools.cached_property
+    def _builtin(self) -> Callable[..., Any] | None:
+        """What calls it with arrays in C order; None where native code may not look at objects."""
+        if layout.problem() is not None:
+            return None
+        guards = [
+            ArrayAt(Argument(argument=i), v.dtype, v.shape, scalar=not v.shape) for i, v in enumerate(self.program.inputs)
+        ]
+        entry = NativeEntry(None, self.program.name)
+        entry.add(self.row(len(guards), guards))
+        return entry.call
+
+    @functools.cached_property
+    def gives_fresh(self) -> bool:
+        """Whether the outputs are the fresh memory, in order, and nothing is to be checked."""
+        return not self.checks and [p.root for p in self.outputs] == self.fresh and all(p.is_whole for p in self.outputs)
+
     def collected(self, inputs: Sequence[Any], fresh: Sequence[Any]) -> list[Any]:
         """The outputs of a native call, from the arrays of its inputs and of its fresh memory: each in memory of its own."""
         arrays: dict[Value, Any] = {**self.constants, **dict(zip(self.program.inputs, inputs, strict=True))}
@@ -148,6 +190,10 @@ class NativeProgram:
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         """The outputs for these arrays."""
+        if self.is_native and self._builtin is not None:
+            fresh = self._builtin(*inputs)
+            if fresh is not MISS:
+                return list(fresh) if self.gives_fresh else self.collected([np.asarray(a) for a in inputs], fresh)
         try:
             frame = self._frames.pop()
         except IndexError:

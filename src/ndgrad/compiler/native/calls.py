@@ -179,6 +179,7 @@ class _Table(np.ndarray[Any, Any]):
 
     keeps: tuple[Any, ...]
     rows: list[_Row]
+    addresses: np.ndarray[Any, Any]  # of the rows' words
     retired: list[Any]
 
 
@@ -214,7 +215,7 @@ class NativeEntry:
         make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(new)
         self.call: Callable[..., Any] = make(ctypes.addressof(method), table, None)
         self._table = table
-        self._addresses = np.zeros(0, np.int64)
+        table.addresses = np.zeros(0, np.int64)
 
     def add(self, specialisation: Specialisation, first: bool = False) -> None:
         """Another specialisation, tried after those that are there, or before."""
@@ -237,12 +238,12 @@ class NativeEntry:
 
     def _put(self, rows: list[_Row]) -> None:
         table, addresses = self._table, np.array([_address(row.words) for row in rows], np.int64)
-        table.retired.append(self._addresses)
+        table.retired.append(table.addresses)
         # A call in another thread between two of these lines finds fewer rows than there are, never more.
         table[tables.COUNT] = min(len(rows), len(table.rows))
         table[tables.SPECIALISATIONS] = _address(addresses)
         table[tables.COUNT] = len(rows)
-        table.rows, self._addresses = rows, addresses
+        table.rows, table.addresses = rows, addresses
         self._free()
 
     def _free(self) -> None:
