@@ -965,6 +965,7 @@ class Tensor(PythonProtocols, TensorMethods):
                 f"names {names} do not name the {self.ndim} dimensions once each. Give one name, "
                 "or None, per dimension."
             )
+        process.named = True
         meta_of(self).names = names
 
     @property

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.arrays.addresses import flat_bytes, owner_of, pointer
+from ndgrad.autograd.modes import process
 from ndgrad.autograd.stake import TANGENT, at_stake, stake_of
 from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.ops.cast import clone
@@ -100,6 +101,7 @@ def rebuild(face: type[Any], array: Any, requires_grad: bool, names: Any, state:
     if requires_grad:
         meta_of(made).requires_grad = True
     if names is not None:
+        process.named = True
         meta_of(made).names = names
     made.__dict__.update(state)
     return made

@@ -21,6 +21,7 @@ import numpy as np
 
 from ndgrad._registry import register
 from ndgrad.arrays.library import library_of
+from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.layout import copy_in_order, order_of
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.references import LOCAL
@@ -56,9 +57,13 @@ def accumulate_array(node: Any, array: Any, may_steal: bool = True) -> None:
         return
     if meta.grad is None:
         stolen = (
-            may_steal and is_exclusive(array) and (lies_like(array, variable._array) or not thread.enforce_grad_layout)
+            may_steal
+            and is_exclusive(array)
+            and (array.ndim < 2 or lies_like(array, variable._array) or not thread.enforce_grad_layout)
         )
-        made = wrap(variable.face, array if stolen else copy_like(array, variable._array))
+        made = wrap(
+            FACES.get(variable.__class__) or variable.face, array if stolen else copy_like(array, variable._array)
+        )
         with lock_of(variable):
             if meta.grad is None:
                 meta.grad = made
@@ -151,7 +156,7 @@ def in_present_shape(node: Any, g: Any) -> Any:
 
 def is_exclusive(array: Any) -> bool:
     """Whether nobody else can see the memory of a gradient, so that it may become `.grad` as it is."""
-    if not isinstance(array, np.ndarray):
+    if array.__class__ is not np.ndarray and not isinstance(array, np.ndarray):
         return isinstance(array, np.generic)  # a scalar cannot be changed
     count = sys.getrefcount(array)
     if count > counts.array:

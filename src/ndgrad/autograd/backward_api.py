@@ -6,7 +6,10 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
-from ndgrad.autograd.engine import backward_from
+import numpy as np
+
+from ndgrad.autograd.engine import backward_from, run_alone
+from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.hooks import retain_grad
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.roots import root_gradients
@@ -18,6 +21,10 @@ if TYPE_CHECKING:
 
 K = TypeVar("K")
 TensorOrEdge: TypeAlias = "Tensor | GradientEdge"
+
+
+#: The gradients of scalars that go without saying, for nodes that stand alone: they do not write to them, and nobody else sees them.
+_ONES = {((), dtype): np.ones((), dtype) for dtype in (np.dtype(np.float32), np.dtype(np.float64))}
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -45,6 +52,12 @@ def backward(
     >>> x.grad
     tensor([2., 4.])
     """
+    if inputs is None and grad_tensors is None and not create_graph and grad_variables is None and tensors.__class__ in FACES:
+        node = tensors._node  # type: ignore[union-attr]  # a tensor's
+        if node is not None and node.stands_alone and tensors._meta is None:  # type: ignore[union-attr]
+            one = _ONES.get((tensors._array.shape, tensors._array.dtype))  # type: ignore[union-attr]
+            if one is not None and run_alone(node, one, bool(retain_graph)):
+                return
     if thread.levels:
         _check_allowed()
     if grad_variables is not None:
@@ -203,8 +216,6 @@ def _unused(t: Any, position: int) -> str:
 
 
 def _zeros_like(t: Any) -> Any:
-    import numpy as np
-
     if isinstance(t, Variable):
         if isinstance(t._array, Variable):
             return tensor_ops.zeros_like(t)

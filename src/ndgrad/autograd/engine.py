@@ -290,11 +290,37 @@ def finish_leaves(task: GraphTask) -> None:
     if not task.accumulate:
         task.captures.update(((node, 0), g) for node, g in leaves.items())
         return
+    accumulate_leaves(leaves)
+
+
+def accumulate_leaves(leaves: dict[Node, Any]) -> None:
+    """Give leaves their gradients, by accumulator. The dictionary alone holds them."""
     while leaves:
         node, g = leaves.popitem()
         if node.level:
             raise RuntimeError(ESCAPED)
         accumulate_array(node, g)
+
+
+def run_alone(node: Any, g: Any, keep: bool) -> bool:
+    """A whole pass, if it is that of a node which stands alone, without hooks, before leaves that nobody watches: what `run_by_age` comes to
+    when nothing has to wait. Nobody can ask for the pass, so there is no task."""
+    edges = node.next
+    if process.busy or process.leaf_hooks or node.extra is not None or not node.stands_alone:
+        return False
+    for e in edges:
+        if e is not None and (e.seq is not FIRST or e.__class__ is Edge):
+            return False
+    leaves: dict[Node, Any] = {}
+    outs = node.apply(g, None, keep)
+    for e, g in zip(edges, outs, strict=True):
+        if e is not None and g is not None:
+            if g.shape != e.shape or g.dtype is not e.dtype:
+                g = validate(g, e, 0)
+            leaves[e] = leaves[e] + g if e in leaves else g
+    del outs, g  # see finish_leaves
+    accumulate_leaves(leaves)
+    return True
 
 
 def run_by_count(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
@@ -314,7 +340,8 @@ def run_by_count(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     run_one: Any = run_node
     watched = bool(process.busy) and thread.watchers  # the set itself may fill while the pass runs
     if watched:
-        from ndgrad._registry import accumulate_leaves, evaluation  # by ndgrad.autograd.call_watchers
+        from ndgrad._registry import accumulate_leaves as accumulate_watched  # by ndgrad.autograd.call_watchers
+        from ndgrad._registry import evaluation
 
         run_one = evaluation(run_node)
     if thread.anomaly:
@@ -335,7 +362,7 @@ def run_by_count(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
                 heappush(ready, (-target.seq, arrivals(), target))
         outs = None
     if watched:
-        accumulate_leaves(task)
+        accumulate_watched(task)
     accumulate_at_end(task)
 
 

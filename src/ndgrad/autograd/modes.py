@@ -90,6 +90,7 @@ class Process:
         "dispatching",
         "leaf_hooks",
         "lock",
+        "named",
         "open",
         "overriding",
         "reopened",
@@ -108,6 +109,8 @@ class Process:
         #: whether a tensor in a graph has been moved to another device: one backward pass may meet
         #: arrays of several libraries
         self.crossed = False
+        #: whether a tensor has been given names of dimensions
+        self.named = False
         self.leaf_hooks: set[object] = set()
         #: the open transforms and dual levels of all threads, by number
         self.open: dict[int, Stacks] = {}

@@ -30,7 +30,7 @@ from ndgrad.autograd.op_failures import after_failure
 from ndgrad.autograd.saved import hooks_for
 from ndgrad.autograd.subclass import note_wrappers, unshared
 from ndgrad.autograd.variable import ESCAPED, Variable, edge, meta_of, requires_grad, wrap
-from ndgrad.autograd.versions import InferenceStorage, kept_storage, storage_of
+from ndgrad.autograd.versions import InferenceStorage, Storage, kept_storage, storage_of
 from ndgrad.autograd.view import make_view
 from ndgrad.ops.cast import to_device
 
@@ -312,6 +312,15 @@ def save_input(node: Any, name: str, value: Any, hooks: Any = ()) -> None:
         from ndgrad._registry import guard_saved  # by ndgrad.debug, where the mode is switched on
 
         guard_saved(node, name)
+
+
+def saved_input(t: Any) -> tuple[Any, Any]:
+    """What a node of no transform keeps of a tensor that it was given, and the version of its memory."""
+    meta, storage = t._meta, t._storage
+    if not process.busy and not t.keeps_saved and (meta is None or meta.requires_grad) and (storage is None or storage.__class__ is Storage):
+        return t, None if storage is None else storage.version
+    kept = _kept(t)
+    return kept, _version(kept)
 
 
 def _kept(value: Any, level: int = 0) -> Any:

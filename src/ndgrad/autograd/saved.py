@@ -164,12 +164,12 @@ def unpack_tensor(node: Any, name: str, own_edge: Any = None) -> Any:
     if value.__class__ is tuple:
         versions = getattr(node, name + "_v")
         return tuple(
-            _input_tensor(node, name, v, version, e)
+            input_tensor(node, name, v, version, e)
             for v, version, e in zip(value, versions, own_edge or [None] * len(value), strict=True)
         )
     is_output = name in node.plan.outs  # of which the payload was saved, a tensor where a level below cares
     if _went_through_hooks(value) or (isinstance(value, (Variable, Packed)) and not is_output):
-        return _input_tensor(node, name, value, getattr(node, name + "_v"), own_edge)
+        return input_tensor(node, name, value, getattr(node, name + "_v"), own_edge)
     if is_output:
         payload = unpack_raw(node, name)
         if isinstance(payload, Variable) and not is_differentiable_output(node, name):
@@ -180,7 +180,7 @@ def unpack_tensor(node: Any, name: str, own_edge: Any = None) -> Any:
     return lift(value)
 
 
-def _input_tensor(node: Any, name: str, value: Any, version: Version | None, own_edge: Any) -> Any:
+def input_tensor(node: Any, name: str, value: Any, version: Version | None, own_edge: Any) -> Any:
     if value.__class__ is Packed and value.checksum is not None:
         array = input_array(node, name, value, version)
         value = value.packed

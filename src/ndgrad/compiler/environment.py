@@ -94,6 +94,8 @@ class Environment:
         self._sources: list[tuple[Any, Any]] = []
         #: functions that remember their results (functools.cache), and how often they had none
         self._caches: list[tuple[Any, int]] = []
+        #: how often what is compared has become other objects: tensors that were replaced, equal values
+        self.generation = 0
         self._seen: dict[int, Any] = {}
         self._names: set[str] = set()
         self._named: list[tuple[Any, set[str], str]] = []
@@ -179,12 +181,10 @@ class Environment:
         if is_foreign(home) and _is_public(f):
             return  # a function or method of a library's
         label = f"{getattr(f, '__qualname__', what)}: "
-        self._hold(
-            Held(label, ["__code__", "__defaults__", "__kwdefaults__"], lambda: [f.__code__, f.__defaults__, f.__kwdefaults__], None)
-        )
+        parts = ["__code__", "__defaults__", "__kwdefaults__"]
+        self._hold(Held(label, parts, lambda: [f.__code__, f.__defaults__, f.__kwdefaults__], None, ("function", f)))
         if f.__closure__:
-            cells = f.__closure__
-            self._hold(Held(label, f.__code__.co_freevars, lambda: [content(c) for c in cells], functools.partial(fill, cells)))
+            self._cells(label, f.__code__.co_freevars, f.__closure__)
         if f.__dict__:
             self._hold_dict(label, f.__dict__)
         if not is_foreign(home):
@@ -192,7 +192,10 @@ class Environment:
             self._names |= names
             space = f.__globals__
             check_pure(space, names, f.__qualname__)
-            self._hold_named("global ", None, space, sorted(n for n in names if n in space or n not in _builtins(space)))
+            self._hold_named("global ", None, space, sorted(names))
+
+    def _cells(self, what: str, labels: Iterable[str], cells: tuple[Any, ...]) -> None:
+        self._hold(Held(what, labels, lambda: [content(c) for c in cells], functools.partial(fill, cells), ("cells", cells)))
 
     def _method(self, what: str, method: Any) -> None:
         self._pending += [(what, method.__self__), (what, method.__func__)]
@@ -215,24 +218,17 @@ class Environment:
             return [space.get(n, MISSING) for n in names]
 
         write = functools.partial(assign, space, names) if isinstance(space, dict) else functools.partial(set_attributes, holder, names)
-        self._hold(Held(what, names, read, write))
+        self._hold(Held(what, names, read, write, ("names", (space, names))))
 
     def _hold_dict(self, what: str, d: Any) -> None:
-        if not d and d.__class__ is dict:
-            self._hold(Held(what, (), lambda: [*d.keys(), *d.values()], functools.partial(refill, d)))
-            return
         labels = [f"[{k!r}]" if isinstance(k, (str, int)) else "[...]" for k in d]
         self._hold(
-            Held(
-                what,
-                ["", *[""] * (len(labels) - 1), *labels] if labels else (),
-                lambda: [*d.keys(), *d.values()],
-                functools.partial(refill, d),
-            )
+            Held(what, [*[""] * len(labels), *labels], lambda: [*d.keys(), *d.values()], functools.partial(refill, d), ("entries", d))
         )
 
     def _list(self, what: str, items: Any) -> None:
-        self._hold(Held(what, [f"[{i}]" for i in range(len(items))], lambda: list(items), functools.partial(relist, items)))
+        labels = [f"[{i}]" for i in range(len(items))]
+        self._hold(Held(what, labels, lambda: list(items), functools.partial(relist, items), ("items", items)))
 
     def _set(self, what: str, items: Any) -> None:
         write = functools.partial(reset, items) if isinstance(items, set) else None
@@ -245,7 +241,8 @@ class Environment:
         def write(saved: list[Any]) -> None:
             array[...] = np.frombuffer(saved[0][2], array.dtype).reshape(array.shape)
 
-        self._hold(Held(what, (), lambda: [(array.shape, array.dtype.str, array.tobytes())], write if array.flags.writeable else None))
+        write_back = write if array.flags.writeable else None
+        self._hold(Held(what, (), lambda: [(array.shape, array.dtype.str, array.tobytes())], write_back, ("array", array)))
 
     def _class(self, cls: type) -> None:
         if is_foreign(cls.__module__):
@@ -274,12 +271,20 @@ class Environment:
             if hasattr(cls, "__environment__"):
                 self._pending += [(what, v) for v in value.__environment__()]
             elif isinstance(own, dict):
+                if value.__dict__ is own:
+                    self._identity(what, value)
                 self._hold_dict(f"{what}", own)
             slots = [n for c in cls.__mro__ for n in slots_of(c)]
             if slots and not is_foreign(cls.__module__):
-                self._hold(
-                    Held(f"{what}.", slots, lambda: [getattr(value, n, MISSING) for n in slots], functools.partial(set_slots, value, slots))
-                )
+                if not isinstance(own, dict):
+                    self._hold(Held(f"{what}.", ["__class__"], lambda: [type(value)], None, ("class", value)))
+                write = functools.partial(set_slots, value, slots)
+                self._hold(Held(f"{what}.", slots, lambda: [getattr(value, n, MISSING) for n in slots], write, ("slots", (value, slots))))
+
+    def _identity(self, what: str, value: Any) -> None:
+        """Of an object, that it stays of its class, and that it keeps the dictionary of its attributes."""
+        self._seen[id(value.__dict__)] = value.__dict__
+        self._hold(Held(f"{what}.", ["__class__", "__dict__"], lambda: [type(value), value.__dict__], None, ("object", value)))
 
     # ----- comparing -----------------------------------------------------------------------------------------------------
 
@@ -318,7 +323,12 @@ class Environment:
             if len(now) != len(then):
                 return f"{held.what} has other items"
             for i, (a, b) in enumerate(zip(now, then, strict=True)):
-                if a is b or same(a, b):
+                if a is b:
+                    continue
+                if same(a, b):
+                    if b.__class__ is not tuple:  # whose items may have been reached
+                        then[i] = a  # the next comparison is by identity again
+                        self.generation += 1
                     continue
                 if not (isinstance(a, Variable) and isinstance(b, Variable)):
                     return f"{held.label(i)} has changed"
@@ -347,6 +357,7 @@ class Environment:
             self.tensors[id(now)] = entries[before]
         for held in self.held:
             held.then = held.read()
+        self.generation += 1
         return None
 
     def put(self, held: Held, number: int, value: Any) -> None:
@@ -362,6 +373,7 @@ class Environment:
             known[0] = value
             self.tensors[id(value)] = known
             held.then[number] = value
+            self.generation += 1
 
     @property
     def reached(self) -> Iterable[int]:
@@ -377,11 +389,6 @@ def _global_hooks() -> list[Any]:
     """What is called beside every module and every step of an optimizer."""
     modules, optimizers = sys.modules.get("ndgrad.nn.modules.hooks"), sys.modules.get("ndgrad.optim.optimizer")
     return [*([modules.of_all] if modules else []), *([optimizers._STEP_HOOKS] if optimizers else [])]
-
-
-def _builtins(space: dict[str, Any]) -> Any:
-    found = space.get("__builtins__", {})
-    return found if isinstance(found, dict) else vars(found)
 
 
 @functools.cache
@@ -410,9 +417,7 @@ _REACH: dict[type, Callable[[Environment, str, Any], None]] = {
     types.BuiltinFunctionType: _nothing,
     types.CodeType: _nothing,
     types.MappingProxyType: _nothing,
-    types.CellType: lambda environment, what, cell: environment._hold(
-        Held(what, ("",), lambda: [content(cell)], functools.partial(fill, [cell]))
-    ),
+    types.CellType: lambda environment, what, cell: environment._cells(what, ("",), (cell,)),
     slice: _nothing,
     np.ufunc: _nothing,
 }

@@ -16,6 +16,8 @@ from ndgrad.autograd.variable import Variable
 from ndgrad.compiler.decisions import Mispredicted
 from ndgrad.compiler.environment import SMALL, Environment, facts
 from ndgrad.compiler.graph_break import GraphBreak
+from ndgrad.compiler.native.calls import MISS, NativeEntry
+from ndgrad.compiler.native_call import MOST_ROWS, NativeCall, native_call
 from ndgrad.compiler.specialise import Specialisation
 from ndgrad.devices import get_default_device
 from ndgrad.dtypes import get_default_dtype
@@ -31,13 +33,16 @@ _BY_VALUE = (int, bool, str, bytes, type(None), type(Ellipsis))
 class Entry:
     """What became of one kind of arguments in one environment: a specialisation, or the reason why there is none."""
 
-    __slots__ = ("broken", "environment", "key", "made")
+    __slots__ = ("broken", "environment", "key", "made", "native", "rows")
 
     def __init__(self, key: Any, environment: Environment | None, made: Specialisation | None, broken: GraphBreak | None) -> None:
         self.key = key
         self.environment = environment
         self.made = made
         self.broken = broken
+        #: the row of the builtin that calls it, and how many have been made
+        self.native: NativeCall | None = None
+        self.rows = 0
 
     def mismatch(self, flat: list[Any]) -> str | None:
         """Why it is of no use for a call with arguments of its kind."""
@@ -52,6 +57,7 @@ class Last(NamedTuple):
     facts: tuple[Any, ...]
     recording: bool
     defaults: tuple[Any, Any]
+    entry: Entry
     made: Specialisation
 
     @staticmethod
@@ -59,7 +65,8 @@ class Last(NamedTuple):
         """The kind of a call; None if it is no simple one."""
         if kwargs or entry.made is None or not all(isinstance(a, Variable) for a in args) or len({*map(id, args)}) != len(args):
             return None
-        return Last(tuple([facts(a) for a in args]), modes().grad_enabled, (get_default_dtype(), get_default_device()), entry.made)
+        defaults = get_default_dtype(), get_default_device()
+        return Last(tuple([facts(a) for a in args]), modes().grad_enabled, defaults, entry, entry.made)
 
     def fits(self, args: tuple[Any, ...], recording: bool) -> bool:
         """Whether a call without keywords is of this kind."""
@@ -98,6 +105,9 @@ class CompiledFunction:
         self._last_break: str | None = None
         #: the last kind of call, where that was a simple one
         self._last: Last | None = None
+        #: the builtin that knows the kinds of calls which need no Python before they run (see ndgrad.compiler.native_call), if there is one
+        self._rows: NativeEntry | None = None
+        self._native: Callable[..., Any] = _no_row
         self._lock = make_lock()
 
     def __environment__(self) -> list[Any]:
@@ -116,6 +126,16 @@ class CompiledFunction:
         return f"<compiled {getattr(self.function, '__qualname__', self.function)!s}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        found = self._native(*args, **kwargs)
+        if found is not MISS:
+            call = found[0]
+            try:
+                return call(found)
+            except Exception:
+                found = MISS  # what follows will say what is wrong
+            finally:
+                if call.is_stale:
+                    self._forget_row(call)
         state = modes()
         if state.entered or process.shared or self.disabled.get():
             return self.function(*args, **kwargs)
@@ -125,9 +145,12 @@ class CompiledFunction:
                 mismatch = known.made.mismatch(args)
             if mismatch is None:
                 try:
-                    return known.made(args)
+                    result = known.made(args)
                 except Mispredicted:
                     pass
+                else:
+                    self._add_row(known.entry, args, kwargs, state.grad_enabled)
+                    return result
         flat, spec = tree_flatten((args, kwargs))
         tried: list[Entry] = []
         while True:
@@ -140,6 +163,8 @@ class CompiledFunction:
                 tried.append(entry)
             else:
                 self._last = Last.of(entry, args, kwargs)
+                if self._last is None:
+                    self._add_row(entry, args, kwargs, state.grad_enabled)
                 return found
         if self.fullgraph and entry.broken is not None:
             raise entry.broken.again()
@@ -194,8 +219,45 @@ class CompiledFunction:
                 return entry
         self.entries.append(entry)
         if len(self.entries) > MOST:
+            self._remove_row(self.entries[0])
             del self.entries[0]
         return entry
+
+    # ----- calls that need no Python before they run -----------------------------------------------------------------------
+
+    def _add_row(self, entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any], recording: bool) -> None:
+        """Let further calls like this one, which has just run, find their way without Python."""
+        made, known = entry.made, entry.native
+        if made is None or entry.rows >= MOST_ROWS or (known is not None and known.snapshot.generation == made.environment.generation):
+            return
+        with self._lock:
+            if entry.native is not known or entry not in self.entries:
+                return
+            entry.rows += 1
+            call = native_call(made, args, kwargs, recording, self.disabled)
+            if call is None:
+                entry.rows = MOST_ROWS  # it will be no other the next time
+                return
+            if known is not None:
+                self._remove_row(entry)
+            if self._rows is None:
+                self._rows = NativeEntry(None, getattr(self.function, "__name__", "compiled"))
+            assert call.row is not None
+            self._rows.add(call.row, first=True)
+            entry.native, self._native = call, self._rows.call
+
+    def _forget_row(self, call: NativeCall) -> None:
+        """A call of this kind is to run by another program."""
+        with self._lock:
+            for entry in self.entries:
+                if entry.native is call:
+                    self._remove_row(entry)
+                    entry.rows -= 1
+
+    def _remove_row(self, entry: Entry) -> None:
+        if self._rows is not None and entry.native is not None and entry.native.row is not None:
+            self._rows.remove(entry.native.row)
+        entry.native = None
 
     def reset(self) -> None:
         """Forget all specialisations."""
@@ -203,6 +265,11 @@ class CompiledFunction:
             self.entries.clear()
             self.traces = 0
             self._last = None
+            self._rows, self._native = None, _no_row
+
+
+def _no_row(*args: Any, **kwargs: Any) -> Any:
+    return MISS
 
 
 def kind_of(leaf: Any, position: int, flat: list[Any]) -> Any:

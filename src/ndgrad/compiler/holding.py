@@ -17,16 +17,25 @@ NUMBERS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np
 
 
 class Held:
-    """Some places that hold objects: how they are read, what they held, how they are written."""
+    """Some places that hold objects: how they are read, what they held, how they are written. `form` says what kind of places they are, and
+    whose, to those who can read them without Python (see ndgrad.compiler.snapshot)."""
 
-    __slots__ = ("labels", "read", "then", "what", "write")
+    __slots__ = ("form", "labels", "read", "then", "what", "write")
 
-    def __init__(self, what: str, labels: Iterable[Any], read: Callable[[], list[Any]], write: Callable[[list[Any]], None] | None) -> None:
+    def __init__(
+        self,
+        what: str,
+        labels: Iterable[Any],
+        read: Callable[[], list[Any]],
+        write: Callable[[list[Any]], None] | None,
+        form: tuple[str, Any] | None = None,
+    ) -> None:
         self.what = what
         self.labels = list(labels)
         self.read = read
         self.then = read()
         self.write = write
+        self.form = form
 
     def label(self, place: int) -> str:
         """The name of one of the places."""

@@ -8,17 +8,18 @@ call]).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndgrad._tensor import Tensor
-from ndgrad.autograd.node import MultiNode
-from ndgrad.autograd.record import save_input
-from ndgrad.autograd.saved import old_array, unpack_raw, unpack_tensor
+from ndgrad.autograd.node import MultiNode, make_node
+from ndgrad.autograd.record import saved_input
+from ndgrad.autograd.saved import input_array, input_tensor, old_array
 from ndgrad.autograd.saved_errors import freed_error
-from ndgrad.autograd.variable import wrap
+from ndgrad.autograd.variable import edge, wrap
 from ndgrad.autograd.versions import kept_storage, storage_of
 
 if TYPE_CHECKING:
@@ -30,28 +31,29 @@ _FREED: Any = object()
 class CompiledFunctionBackward(MultiNode):
     """The backward of one call of a compiled function."""
 
+    __slots__ = ("__dict__", "has_gradients", "inputs", "made", "specialisation", "watched")
+
     #: what the functions that unpack saved values ask of a node: none of these are its own outputs
     plan = SimpleNamespace(outs=())
     materialize_grads = False
+    stands_alone = True
 
     specialisation: Specialisation
+    #: what is kept of the inputs of the program, each with the version of its memory
+    inputs: list[tuple[Any, Any]]
     #: the arrays that forward made for backward, by their place among the kept values
-    made: Any = _FREED
+    made: Any
     #: whether these are the gradients themselves, for a gradient of 1 of the one result
-    has_gradients = False
-
+    has_gradients: bool
     #: of those that are results too: their storage, its version, and whether old contents are kept
-    watched: Any = None
+    watched: Any
 
-    def save(self, tensors: list[Any]) -> None:
-        """Keep the inputs of the program."""
-        for name, t in zip(self.specialisation.input_names, tensors, strict=True):
-            save_input(self, name, t)
-
-    def watch(self, tensors: list[Any], arrays: list[Any]) -> None:
+    def watch(self, tensors: list[Any], arrays: Sequence[Any]) -> None:
         """Notice later writes to results that backward needs."""
+        if not self.made:
+            return
         places = {id(a): k for k, a in enumerate(self.made)}
-        for t, array in zip(tensors, arrays, strict=True):
+        for t, array in zip(tensors, arrays):  # behind the results come other arrays
             k = places.get(id(array))
             if k is not None:
                 storage = kept_storage(t) if t.keeps_saved else storage_of(t)
@@ -68,11 +70,15 @@ class CompiledFunctionBackward(MultiNode):
         return array
 
     def _input(self, position: int) -> Any:
-        return unpack_raw(self, f"input{position}")
+        value, version = self.inputs[position]
+        return input_array(self, f"input {position}", value, version)
 
     def apply(self, grads: Any, ops: Any, keep: bool = True) -> tuple[Any, ...]:
-        given = [grads] if self.outputs == 1 else grads
-        if any(g is None for g in given):
+        if self.outputs == 1:
+            given, is_missing = [grads], grads is None
+        else:
+            given, is_missing = grads, any(g is None for g in grads)
+        if is_missing:
             return tuple(None if t is None else t._array for t in self._again(given, False))
         if self.made is _FREED:
             raise freed_error(self)
@@ -83,6 +89,8 @@ class CompiledFunctionBackward(MultiNode):
             found = self._found(given)
         if not keep:
             self.release()
+        if spec.all_have_gradients:
+            return tuple(found)
         out: list[Any] = [None] * len(self.next)
         for position, array in zip(spec.gradients_of, found, strict=True):
             out[position] = array
@@ -94,7 +102,8 @@ class CompiledFunctionBackward(MultiNode):
         if spec.whole is not None:
             spec.whole.backward_was_called(given[0])
         kept = [self._input(k) if is_input else self._kept(k) for is_input, k in spec.kept_from]
-        return spec.run_backward([np.asarray(a) for a in kept] + [np.asarray(g) for g in given])
+        with np.errstate(all="ignore"):  # as the engine has it, which is not there if the node stands alone
+            return spec.run_backward([*kept, *given])
 
     def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
         return self._again([grads] if self.outputs == 1 else grads, True)
@@ -104,7 +113,8 @@ class CompiledFunctionBackward(MultiNode):
         if self.made is _FREED:
             raise freed_error(self)
         spec = self.specialisation
-        tensors = [unpack_tensor(self, f"input{k}", e) for k, e in enumerate(self.next)]
+        saved = enumerate(zip(self.inputs, self.next, strict=True))
+        tensors = [input_tensor(self, f"input {k}", value, version, e) for k, ((value, version), e) in saved]
         given = [g if recorded else wrap(Tensor, g) for g in grads if g is not None]
         derivative = spec.derivative(tuple(g is not None for g in grads), tensors, given)
         return tuple(derivative.run([*tensors, *given]))
@@ -112,3 +122,27 @@ class CompiledFunctionBackward(MultiNode):
     def release(self) -> None:
         self.made = _FREED
         self.watched = None
+        self.inputs = []
+
+
+def node_of_call(
+    specialisation: Specialisation,
+    tensors: Sequence[Any],
+    outputs: list[tuple[tuple[int, ...], Any]],
+    made: Sequence[Any] | None,
+    at_once: bool,
+) -> CompiledFunctionBackward:
+    """The node of a call with these inputs: `made` is what forward made for backward (None: the graph is used up), `outputs` the shapes and
+    dtypes of the results that have a history."""
+    node = make_node(CompiledFunctionBackward, tuple(map(edge, tensors)), *outputs[0])
+    node.metadata_of_outputs = outputs
+    if len(outputs) != 1:
+        node.outputs = len(outputs)
+    node.specialisation = specialisation
+    node.has_gradients = at_once
+    node.watched = None
+    if made is None:
+        node.made, node.inputs = _FREED, []
+    else:
+        node.made, node.inputs = made, list(map(saved_input, tensors))
+    return node

@@ -94,6 +94,9 @@ class Results:
                     self._add_whole(payload.memory, sharing[id(payload.memory)])
                 self.leaves.append(Leaf(NEW, number, _path(t, payload)))
 
+        #: whether the leaves are just what was made, in order
+        self.is_made = self.leaves == [Leaf(NEW, i) for i in range(len(self.new))]
+
     def _add_whole(self, memory: Memory, parts: Sequence[Any]) -> None:
         """New memory of which several results show parts."""
         whole = next((t for t in parts if not t._array.path), None)
@@ -114,7 +117,6 @@ class Results:
 
     def forget_trace(self) -> None:
         """Keep nothing of the trace, whose graph holds all of its tensors."""
-        self.roots_count = len(self.roots)
         self.tensors.clear()
 
     @property
@@ -123,9 +125,9 @@ class Results:
         return [t for t, new in zip(self.tensors, self.new, strict=True) if new.differentiable]
 
     def wrapped(self, arrays: Sequence[Any], node: Any) -> list[Any]:
-        """The tensors over the new memory of a call; `node` is the history of what has one."""
+        """The tensors over the new memory of a call, whose arrays come first; `node` is the history of what has one."""
         made, number = [], 0
-        for new, array in zip(self.new, arrays, strict=True):
+        for new, array in zip(self.new, arrays):
             t = wrap(new.face, array)
             if node is not None and new.differentiable:
                 t._node = node

@@ -24,15 +24,14 @@ import numpy as np
 from ndgrad.autograd.backward_api import grad
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.modes import restore, scope, thread
-from ndgrad.autograd.node import make_node
 from ndgrad.autograd.op_observers import observing
-from ndgrad.autograd.variable import Variable, edge, requires_grad, wrap
+from ndgrad.autograd.variable import Variable, requires_grad, wrap
 from ndgrad.compiler.backend import Runner
 from ndgrad.compiler.decisions import Mispredicted
 from ndgrad.compiler.environment import Environment, facts
 from ndgrad.compiler.graph_break import GraphBreak, current_tracer
 from ndgrad.compiler.holding import Held
-from ndgrad.compiler.node import CompiledFunctionBackward
+from ndgrad.compiler.node import node_of_call
 from ndgrad.compiler.outside import hidden, payload_of
 from ndgrad.compiler.partition import split
 from ndgrad.compiler.passes import simplified, with_loops
@@ -42,7 +41,7 @@ from ndgrad.compiler.trace import Tracer, line_of
 from ndgrad.compiler.whole import Whole
 from ndgrad.compiler.world import unchanged_world
 from ndgrad.ops.fill import copy
-from ndgrad.pytree import TreeSpec, tree_flatten, tree_unflatten
+from ndgrad.pytree import LEAF, TreeSpec, tree_flatten, tree_unflatten
 
 
 class Effect:
@@ -67,6 +66,8 @@ class Specialisation:
     has_effects = True
     #: how conditions on values come out, where that is known
     given_outcomes: list[bool] | None = None
+    #: what ran in the last call, and whether that computed gradients as well
+    ran: tuple[Any, bool] | None = None
 
     def __init__(
         self,
@@ -206,11 +207,14 @@ class Specialisation:
         #: the inputs whose gradient the function looks at or sets, and whether they have one
         self.gradients_asked = [(i, o.grad_before is not None) for i, o in enumerate(tracer.inputs) if o._meta.asked and not o.is_result]
         self.outcomes = [outcome for _, outcome in tracer.conditions]
-        #: under which names a node keeps them
-        self.input_names = [f"input{i}" for i in range(len(inputs))]
+        #: the shapes and dtypes of the results that have a history
+        self.outputs = [(v.shape, v.dtype) for v, new in zip(self.results.values, self.results.new, strict=True) if new.differentiable]
+        #: whether a call only makes new tensors, which it returns
+        self.is_plain = self.results.is_made and not (self.writes or self.outcomes or self.effects)
         values = [*self.results.values, *[memories[i].value for i in self.writes], *[value for value, _ in tracer.conditions]]
         #: the inputs that get a gradient
         self.gradients_of = [i for i, g in zip(wanted, gradients, strict=False) if g is not None]
+        self.all_have_gradients = self.gradients_of == [*range(len(inputs))]
         grads = [tracer.value_of(g._array) for g in gradients if g is not None]
         self.results.forget_trace()
         self._split(tracer.program, values, [p.memory.value for p in given], grads)
@@ -293,30 +297,47 @@ class Specialisation:
                 raise Mispredicted from None
             args, kwargs = tree_unflatten(list(flat), self.spec)
             return self.function(*args, **kwargs)
+        return self._returned_by_call(inputs, leaves)
+
+    def _returned_by_call(self, inputs: Sequence[Any], leaves: list[Any]) -> Any:
+        """What a call returns, after it has left behind what the function does."""
         count = len(leaves) - len(self.effects)
         for effect, value in zip(self.effects, leaves[count:], strict=True):
             effect.apply(inputs, value, self.environment)
         return tree_unflatten(leaves[:count], self.result_spec)
 
+    def computes_at_once(self) -> bool:
+        """Whether the next call should compute gradients as well. Asked once per call."""
+        return self.whole is not None and not self.is_freed and self.whole.pays()
+
     def run(self, inputs: list[Any]) -> list[Any]:
         """The leaves of the results for these inputs, which are written where the function writes them."""
         arrays = [np.asarray(t._array) for t in inputs]
-        at_once = self.whole is not None and not self.is_freed and self.whole.pays()
-        found = self.whole.run(arrays) if at_once and self.whole is not None else self.run_forward(arrays)
+        at_once = self.computes_at_once()
+        runner = self.whole.runner if at_once and self.whole is not None else self.run_forward
+        found = runner(arrays)
+        self.ran = runner.made, at_once
+        for i, array in enumerate(found[: len(self.results.values)]):
+            if array.__class__ is np.ndarray and (array.base is not None or self.copied[i]):
+                found[i] = array.copy()
+        return self._leaves(inputs, found, at_once)
+
+    def finished(self, inputs: Sequence[Any], found: Sequence[Any], at_once: bool) -> Any:
+        """What a call returns, from what its program has given, each array in memory of its own."""
+        if not self.is_plain:
+            if self.writes and _share([np.asarray(t._array) for t in inputs], self.writes):
+                raise Mispredicted
+            return self._returned_by_call(inputs, self._leaves(inputs, found, at_once))
+        made = self._made(inputs, found, len(self.results.values), at_once)
+        return made[0] if self.result_spec is LEAF else tree_unflatten(made, self.result_spec)
+
+    def _leaves(self, inputs: Sequence[Any], found: Sequence[Any], at_once: bool) -> list[Any]:
+        """The leaves of the results, from what a program has given."""
         new, written = len(self.results.values), len(self.results.values) + len(self.writes)
         rest = written + len(self.outcomes)
         if self.outcomes and any(bool(a) is not b for a, b in zip(found[written:rest], self.outcomes, strict=True)):
             raise Mispredicted
-        values, kept = found[:new], found[rest:]
-        for i, array in enumerate(values):
-            if array.__class__ is np.ndarray and (array.base is not None or self.copied[i]):
-                values[i] = array.copy()
-        node = self._node(inputs, values, kept) if self.results.roots_count else None
-        made = self.results.wrapped(values, node)
-        if node is not None and at_once:
-            node.has_gradients = True
-        elif node is not None and not self.is_freed:
-            node.watch(made, values)
+        made = self._made(inputs, found, rest, at_once)
         for i, value in zip(self.writes, found[new:], strict=False):
             outside = scope()
             try:
@@ -327,17 +348,15 @@ class Specialisation:
                 del outside
         return self.results.assembled(inputs, made)
 
-    def _node(self, inputs: list[Any], made: Sequence[Any], kept: list[Any]) -> Any:
-        """The node of a call."""
-        edges = tuple([edge(t) for t in inputs])
-        outputs = [(tuple(a.shape), a.dtype) for a, new in zip(made, self.results.new, strict=True) if new.differentiable]
-        node = make_node(CompiledFunctionBackward, edges, *outputs[0])
-        node.outputs, node.metadata_of_outputs = len(outputs), list(outputs)
-        node.specialisation = self
-        if not self.is_freed:
-            node.save(inputs)
-            node.made = kept
-        return node
+    def _made(self, inputs: Sequence[Any], found: Sequence[Any], rest: int, at_once: bool) -> list[Any]:
+        """The tensors over new memory, with their history; behind `rest` lies what forward has made for backward."""
+        if not self.outputs:
+            return self.results.wrapped(found, None)
+        node = node_of_call(self, inputs, self.outputs, None if self.is_freed else found[rest:], at_once)
+        made = self.results.wrapped(found, node)
+        if not at_once and not self.is_freed:
+            node.watch(made, found)
+        return made
 
     def derivative(self, given: tuple[bool, ...], tensors: Sequence[Any], cotangents: Sequence[Any]) -> Specialisation:
         """The gradients of the inputs as a function of these and of the gradients of some of the results (see Note [Derivatives of a

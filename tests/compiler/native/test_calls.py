@@ -27,8 +27,8 @@ pytest.importorskip("llvmlite")
 import ndgrad
 from ndgrad import Tensor
 from ndgrad.compiler.native import calls, layout, target
-from ndgrad.compiler.native.calls import MISS, Fresh, NativeEntry, PythonEntry, Returned, Same, Specialisation, Wrapping
-from ndgrad.compiler.native.guards import Apart, ArrayAt, Equal, Guard, Is, Length, NumberAt, Place
+from ndgrad.compiler.native.calls import MISS, Fresh, Guard, NativeEntry, PythonEntry, Returned, Same, Specialisation, Wrapping
+from ndgrad.compiler.native.guards import Apart, ArrayAt, Equal, Is, Length, NumberAt, Place
 
 native = pytest.mark.skipif(layout.problem() is not None, reason=str(layout.problem()))
 

@@ -8,7 +8,8 @@ threads, have an arena each.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,19 @@ from ndgrad.compiler.lower.kernel_calls import kernel_call
 from ndgrad.compiler.lower.loops import Loop
 from ndgrad.compiler.lower.places import Place
 from ndgrad.compiler.lower.plan import planned
+from ndgrad.compiler.native import layout
+from ndgrad.compiler.native.calls import MISS, Fresh, Guard, NativeEntry, Output, Specialisation
+from ndgrad.compiler.native.guards import ArrayAt
+from ndgrad.compiler.native.guards import Place as Argument
 from ndgrad.compiler.native.ir import Function
 from ndgrad.compiler.native.target import Code, host
 from ndgrad.compiler.passes import simplified
 from ndgrad.compiler.passes.decompose import decompose
 from ndgrad.compiler.program import Program, Value
 from ndgrad.compiler.replay import Replay, forward_of
+
+#: Elements that are computed from which on other threads may run meanwhile.
+_LONG = 20_000
 
 _SEGMENT = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
@@ -46,6 +54,8 @@ class NativeProgram:
         self._slots(groups)
         self._compile(groups, threads)
         self._frames: list[_Frame] = []
+        #: the program's constants in memory that stays
+        self.constants = {v: np.array(array, v.dtype, order="C") for v, array in self.program.constants.items()}
 
     # ----- compiling -----------------------------------------------------------------------------------------------------
 
@@ -65,7 +75,8 @@ class NativeProgram:
                 self.slots.setdefault(value, len(self.slots))
                 spans[value] = (spans.get(value, (number, number))[0], number)
         #: what is new in every call, by whom it is made: by us, or by NumPy
-        self.fresh = [v for v in self.slots if v in fresh and v not in called]
+        ordered = dict.fromkeys([*(p.root for p in self.outputs), *self.slots])
+        self.fresh = [v for v in ordered if v in fresh and v not in called]
         self.called = called
         self.offsets, self.arena = planned({v: s for v, s in spans.items() if v not in fresh and v not in given and v not in called})
 
@@ -88,15 +99,101 @@ class NativeProgram:
             assembly.step(segment, step, self.slots, waiting)
         if segment is not None:
             segment.returns()
+        #: whether a call of it is one native call
+        self.is_native = all(isinstance(step, str) for step in self.steps) and bool(self.steps)
+        if self.is_native:
+            assembly.functions.append(self._entering())
         self.text = assembly.text()
         if assembly.functions:
             self.code = Code(self.text, assembly.target, symbols=assembly.outside)
             self.steps = [s if isinstance(s, _Callback) else _SEGMENT(self.code.address(s)) for s in self.steps]
 
+    def _entering(self) -> Function:
+        """i64 enter(pointers): run all segments; the pointers are those of inputs, of fresh memory, of constants and of scratch memory."""
+        f = Function("enter", "ptr %pointers", "i64")
+        count, program = len(self.slots), self.program
+        table = f.set(f"alloca ptr, i64 {count + 2}")
+
+        def put(slot: int, address: str) -> None:
+            f.do(f"store ptr {address}, ptr {f.address('ptr', table, str(slot))}")
+
+        given = [*program.inputs, *self.fresh, *program.constants]
+        for number, value in enumerate(given):
+            put(self.slots[value], f.set(f"load ptr, ptr {f.address('ptr', '%pointers', str(number))}"))
+        scratch = f.set(f"load ptr, ptr {f.address('ptr', '%pointers', str(len(given)))}")
+        places = [(self.slots[v], offset) for v, offset in self.offsets.items()]
+        for slot, offset in (*places, (count, self.arena), (count + 1, self.arena + self.assembly.buffer)):
+            put(slot, f.address("i8", scratch, str(offset)))
+        for name in self.steps:
+            f.call_void(name, f"ptr {table}")
+        f.returns("i64 0")
+        return f
+
+    @property
+    def scratch(self) -> int:
+        """The bytes of scratch memory that a call needs."""
+        return self.arena + self.assembly.buffer + self.assembly.sums + 64
+
+    def fresh_shapes(self) -> list[tuple[int, ...]]:
+        """The shapes in which fresh memory is made: those of the outputs that are all of it."""
+        shapes: dict[Value, tuple[int, ...]] = {}
+        for place in self.outputs:
+            if place.is_whole:
+                shapes.setdefault(place.root, place.shape)
+        return [shapes.get(v, v.shape) for v in self.fresh]
+
+    def row(self, arguments: int, guards: Sequence[Guard], keywords: Sequence[str] = (), before: Sequence[Output] = ()) -> Specialisation:
+        """How a builtin calls it: guards that give pointers to the inputs, and what it returns before the fresh memory."""
+        fresh = [Fresh(v.dtype, shape) for v, shape in zip(self.fresh, self.fresh_shapes(), strict=True)]
+        return Specialisation(
+            arguments=arguments,
+            guards=tuple(guards),
+            kernel=self.code.address("enter"),
+            outputs=(*before, *fresh),
+            keywords=tuple(keywords),
+            fixed=tuple(a.__array_interface__["data"][0] for a in self.constants.values()),
+            scratch=self.scratch,
+            release=sum(v.size for i in self.program.instructions for v in i.results) > _LONG,
+            as_tuple=True,
+            keeps=(self.code, self.constants),
+        )
+
+    @functools.cached_property
+    def _builtin(self) -> Callable[..., Any] | None:
+        """What calls it with arrays in C order; None where native code may not look at objects."""
+        if layout.problem() is not None:
+            return None
+        guards = [
+            ArrayAt(Argument(argument=i), v.dtype, v.shape, scalar=not v.shape) for i, v in enumerate(self.program.inputs)
+        ]
+        entry = NativeEntry(None, self.program.name)
+        entry.add(self.row(len(guards), guards))
+        return entry.call
+
+    @functools.cached_property
+    def gives_fresh(self) -> bool:
+        """Whether the outputs are the fresh memory, in order, and nothing is to be checked."""
+        return not self.checks and [p.root for p in self.outputs] == self.fresh and all(p.is_whole for p in self.outputs)
+
+    def collected(self, inputs: Sequence[Any], fresh: Sequence[Any]) -> list[Any]:
+        """The outputs of a native call, from the arrays of its inputs and of its fresh memory: each in memory of its own."""
+        arrays: dict[Value, Any] = {**self.constants, **dict(zip(self.program.inputs, inputs, strict=True))}
+        arrays.update(zip(self.fresh, fresh, strict=True))
+        own, found = {*self.fresh}, []
+        for place in self.outputs:
+            array = _shown(arrays[place.root], place)
+            found.append(array if place.root in own and place.is_whole else array.copy())
+            own.discard(place.root)
+        return self.checked(inputs, found)
+
     # ----- running -------------------------------------------------------------------------------------------------------
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         """The outputs for these arrays."""
+        if self.is_native and self._builtin is not None:
+            fresh = self._builtin(*inputs)
+            if fresh is not MISS:
+                return list(fresh) if self.gives_fresh else self.collected([np.asarray(a) for a in inputs], fresh)
         try:
             frame = self._frames.pop()
         except IndexError:
@@ -105,6 +202,10 @@ class NativeProgram:
             found = frame.run(inputs)
         finally:
             self._frames.append(frame)
+        return self.checked(inputs, found)
+
+    def checked(self, inputs: Sequence[Any], found: list[Any]) -> list[Any]:
+        """The outputs without what checks of values have given; if one of those has failed, the op runs on NumPy and says it."""
         if not self.checks:
             return found
         if any(check != 0 for check in found[-self.checks :]):
@@ -149,8 +250,8 @@ class _Frame:
         self.table[-1] = self.table[-2] + buffer
         for value, offset in program.offsets.items():
             self.put(value, np.ndarray(value.shape, value.dtype, self.arena, start + offset))
-        for value, array in program.program.constants.items():
-            self.put(value, np.array(array, value.dtype, order="C"))
+        for value, array in program.constants.items():
+            self.put(value, array)
 
     def put(self, value: Value, array: Any) -> None:
         self.arrays[value] = array
@@ -158,11 +259,7 @@ class _Frame:
 
     def array(self, place: Place) -> Any:
         """An array that shows a place."""
-        root = self.arrays[place.root]
-        if place.is_whole:
-            return root if root.shape == place.shape else root.reshape(place.shape)
-        size = root.itemsize
-        return np.ndarray(place.shape, root.dtype, root, place.offset * size, tuple(s * size for s in place.strides))
+        return _shown(self.arrays[place.root], place)
 
     def _outputs(self) -> list[Any]:
         """The outputs, each in memory of its own: never that of an input, of a constant or of another output."""
@@ -190,3 +287,11 @@ class _Frame:
         finally:
             for value in (*program.program.inputs, *program.fresh, *program.called):  # only the arena and constants are kept
                 self.arrays.pop(value, None)
+
+
+def _shown(root: Any, place: Place) -> Any:
+    """An array that shows a place in its root."""
+    if place.is_whole:
+        return root if root.shape == place.shape else root.reshape(place.shape)
+    size = root.itemsize
+    return np.ndarray(place.shape, root.dtype, root, place.offset * size, tuple(s * size for s in place.strides))

@@ -31,7 +31,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ndgrad.compiler.native import entry_code, layout, tables
-from ndgrad.compiler.native.guards import Apart, ArrayAt, Found, Guard, NumberAt
+from ndgrad.compiler.native.guards import Apart, ArrayAt, Equal, Found, Is, Keys, Length, NumberAt
+from ndgrad.compiler.native.memory_guards import MemoryGuard
+from ndgrad.compiler.native.tensor_guards import Distinct, Outside, TensorAt
+
+Guard: TypeAlias = ArrayAt | NumberAt | Is | Equal | Length | Keys | Apart | TensorAt | Distinct | Outside | MemoryGuard
 
 _FASTCALL, _KEYWORDS = 0x80, 0x02
 _FAILED = "compiled code failed with code %lld."
@@ -85,10 +89,10 @@ class Fresh:
 
 @dataclass(frozen=True, eq=False)
 class Same:
-    """An output that is the same object in every call, with the address that the kernel writes to."""
+    """An output that is the same object in every call, with the address that the kernel writes to, if it does."""
 
     value: Any
-    address: int
+    address: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +102,14 @@ class Returned:
     argument: int
 
 
-Output: TypeAlias = Fresh | Same | Returned
+@dataclass(frozen=True, eq=False)
+class Guarded:
+    """What was found at the place of the guard that gave this pointer: a tensor among the arguments, or inside them."""
+
+    pointer: int
+
+
+Output: TypeAlias = Fresh | Same | Returned | Guarded
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,14 +144,19 @@ class Specialisation:
                 raise ValueError(f"{output} is no argument of a call that has {total}.")
 
     @property
+    def pointing(self) -> list[Guard]:
+        """The guards that give pointers."""
+        return [guard for guard in self.guards if guard.gives_pointer]
+
+    @property
     def inputs(self) -> int:
         """How many pointers the guards give."""
-        return sum(guard.gives_pointer for guard in self.guards)
+        return len(self.pointing)
 
     @property
     def pointers(self) -> int:
         """How many pointers the kernel gets."""
-        written = sum(not isinstance(output, Returned) for output in self.outputs)
+        written = sum(isinstance(output, Fresh) or bool(isinstance(output, Same) and output.address) for output in self.outputs)
         return self.inputs + written + len(self.fixed) + bool(self.scratch)
 
 
@@ -163,6 +179,7 @@ class _Table(np.ndarray[Any, Any]):
 
     keeps: tuple[Any, ...]
     rows: list[_Row]
+    addresses: np.ndarray[Any, Any]  # of the rows' words
     retired: list[Any]
 
 
@@ -198,7 +215,7 @@ class NativeEntry:
         make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(new)
         self.call: Callable[..., Any] = make(ctypes.addressof(method), table, None)
         self._table = table
-        self._addresses = np.zeros(0, np.int64)
+        table.addresses = np.zeros(0, np.int64)
 
     def add(self, specialisation: Specialisation, first: bool = False) -> None:
         """Another specialisation, tried after those that are there, or before."""
@@ -221,12 +238,12 @@ class NativeEntry:
 
     def _put(self, rows: list[_Row]) -> None:
         table, addresses = self._table, np.array([_address(row.words) for row in rows], np.int64)
-        table.retired.append(self._addresses)
+        table.retired.append(table.addresses)
         # A call in another thread between two of these lines finds fewer rows than there are, never more.
         table[tables.COUNT] = min(len(rows), len(table.rows))
         table[tables.SPECIALISATIONS] = _address(addresses)
         table[tables.COUNT] = len(rows)
-        table.rows, self._addresses = rows, addresses
+        table.rows, table.addresses = rows, addresses
         self._free()
 
     def _free(self) -> None:
@@ -270,8 +287,11 @@ def _encode_output(words: np.ndarray[Any, Any], output: Output, keeps: list[Any]
             id(output.value),
             output.address,
         )
+        keeps.append(output.value)
     elif isinstance(output, Returned):
         words[tables.KIND], words[tables.OBJECT] = tables.ARGUMENT, output.argument
+    elif isinstance(output, Guarded):
+        words[tables.KIND], words[tables.OBJECT] = tables.GUARDED, output.pointer
     else:
         dims = np.array(output.shape, np.int64)
         words[tables.KIND], words[tables.DTYPE] = tables.FRESH, id(output.dtype)
@@ -338,7 +358,7 @@ def _check(spec: Specialisation, arguments: tuple[Any, ...]) -> list[Found] | No
     """What the guards give to the kernel, or None if one does not hold."""
     given: list[Found] = []
     for guard in spec.guards:
-        if isinstance(guard, (ArrayAt, NumberAt)):
+        if isinstance(guard, (ArrayAt, NumberAt, TensorAt)) and guard.gives_pointer:
             found = guard.find(arguments)
             if found is None:
                 return None
@@ -356,7 +376,9 @@ def _run(spec: Specialisation, arguments: tuple[Any, ...], found: list[Found]) -
             results.append(arguments[output.argument])
         elif isinstance(output, Same):
             results.append(output.value)
-            pointers.append(output.address)
+            pointers += [output.address] if output.address else []
+        elif isinstance(output, Guarded):
+            results.append(spec.pointing[output.pointer].place.find(arguments))
         else:
             array = np.empty(output.shape, output.dtype)
             results.append(array if output.wrapping is None else output.wrapping.make(array))

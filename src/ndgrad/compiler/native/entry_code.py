@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 
-from ndgrad.compiler.native import guard_code, layout, tables
+from ndgrad.compiler.native import guard_code, layout, memory_code, tables
 from ndgrad.compiler.native.ir import Function, module
 from ndgrad.compiler.native.tables import TableFunction
 from ndgrad.compiler.native.target import Code
@@ -32,6 +32,8 @@ declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
 declare ptr @PyDict_GetItemWithError(ptr, ptr)
 declare ptr @PyObject_GenericGetDict(ptr, ptr)
 declare i32 @PyContextVar_Get(ptr, ptr, ptr)
+declare i32 @PyDict_Next(ptr, ptr, ptr, ptr)
+declare i64 @PyDict_Size(ptr)
 declare i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
@@ -66,6 +68,8 @@ def _outputs() -> Function:
         ways = f"i64 {tables.FRESH}, label %fresh i64 {tables.SAME}, label %same"
         f.do(f"switch i64 {f.word(row, tables.KIND)}, label %given [ {ways} ]")
         f.label("same")
+        f.branch(f.same(f.word(row, tables.ADDRESS), "0", "i64"), "given", "written")
+        f.label("written")
         f.put(f.word(row, tables.ADDRESS), "%pointers", str(place))
         f.jump("placed")
         f.label("fresh")
@@ -82,7 +86,7 @@ def _outputs() -> Function:
         following = f.set(f"add i64 {place}, 1")
         f.jump("given")
         f.label("given")
-        place.next = f.set(f"phi i64 [{place}, %{before}], [{following}, %placed]")
+        place.next = f.set(f"phi i64 [{place}, %{before}], [{place}, %same], [{following}, %placed]")
     fixed, count = f.word("%spec", tables.FIXED_ROWS, "ptr"), f.word("%spec", tables.FIXED)
     with f.loop(count) as i:
         f.put(f.word(fixed, i), "%pointers", f.set(f"add i64 {place}, {i}"))
@@ -93,9 +97,9 @@ def _outputs() -> Function:
 
 
 def _wrap() -> Function:
-    """i1 wrap(specialisation, arguments, results): put a tensor around each fresh array, and take the references of the
-    other results."""
-    f = TableFunction("wrap", "ptr %spec, ptr %arguments, ptr %results", "i1", linkage="internal")
+    """i1 wrap(specialisation, arguments, found, results): put a tensor around each fresh array, and take the references of
+    the other results."""
+    f = TableFunction("wrap", "ptr %spec, ptr %arguments, ptr %found, ptr %results", "i1", linkage="internal")
     rows, number, none = (
         f.word("%spec", tables.OUTPUT_ROWS, "ptr"),
         f.word("%spec", tables.OUTPUTS),
@@ -104,8 +108,11 @@ def _wrap() -> Function:
     with f.loop(number) as i:
         row = f.row(rows, i, tables.OUTPUT)
         operand = f.word(row, tables.OBJECT)
-        ways = f"i64 {tables.FRESH}, label %fresh i64 {tables.SAME}, label %same"
+        ways = f"i64 {tables.FRESH}, label %fresh i64 {tables.SAME}, label %same i64 {tables.GUARDED}, label %guarded"
         f.do(f"switch i64 {f.word(row, tables.KIND)}, label %argument [ {ways} ]")
+        f.label("guarded")
+        guarded = f.set(f"load ptr, ptr {f.address('ptr', '%found', operand)}")
+        f.jump("take")
         f.label("argument")
         argument = f.set(f"load ptr, ptr {f.address('ptr', '%arguments', operand)}")
         f.jump("take")
@@ -113,7 +120,7 @@ def _wrap() -> Function:
         object = f.set(f"inttoptr i64 {operand} to ptr")
         f.jump("take")
         f.label("take")
-        taken = f.set(f"phi ptr [{argument}, %argument], [{object}, %same]")
+        taken = f.set(f"phi ptr [{argument}, %argument], [{object}, %same], [{guarded}, %guarded]")
         f.call_void("Py_IncRef", f"ptr {taken}")
         f.put(taken, "%results", i, "ptr")
         f.jump("next")
@@ -155,10 +162,10 @@ def _attempt() -> Function:
     inputs, number = f.word("%spec", tables.INPUTS), f.word("%spec", tables.OUTPUTS)
     pointers = f.set(f"alloca ptr, i64 {f.word('%spec', tables.POINTERS)}")
     values, held = f.set(f"alloca i64, i64 {inputs}"), f.set(f"alloca ptr, i64 {inputs}")
+    found = f.set(f"alloca ptr, i64 {inputs}")
     results, error = f.set(f"alloca ptr, i64 {number}"), f.set("alloca i64")
-    f.unless(
-        f.call("i1", "check", "ptr %spec", "ptr %arguments", f"ptr {pointers}", f"ptr {values}", f"ptr {held}"), "miss"
-    )
+    places = (f"ptr {pointers}", f"ptr {values}", f"ptr {held}", f"ptr {found}")
+    f.unless(f.call("i1", "check", "ptr %spec", "ptr %arguments", *places), "miss")
     f.put(f.set(f"add i64 {f.word('%spec', tables.HITS)}, 1"), "%spec", tables.HITS)
     f.do(f"store i64 0, ptr {error}")
     f.unless(f.call("i1", "outputs", "ptr %spec", f"ptr {pointers}", f"ptr {results}"), "failed")
@@ -213,7 +220,7 @@ def _attempt() -> Function:
     f.label("given.back")
     f.do(f"store i64 {code}, ptr {error}")
     f.unless(f.same(code, "0", "i64"), "failed")
-    f.unless(f.call("i1", "wrap", "ptr %spec", "ptr %arguments", f"ptr {results}"), "failed")
+    f.unless(f.call("i1", "wrap", "ptr %spec", "ptr %arguments", f"ptr {found}", f"ptr {results}"), "failed")
 
     # The result: None, one object, or a tuple.
     f.branch(f.same(f.word("%spec", tables.AS_TUPLE), "0", "i64"), "single", "tuple")
@@ -257,7 +264,8 @@ def _attempt() -> Function:
     ways = [(none, "nothing"), (only, "one"), (tuple, from_tuple), ("null", "explained")]
     result = f.set("phi ptr " + ", ".join(f"[{value}, %{block}]" for value, block in ways))
     with f.loop(inputs) as i:
-        f.call_void("Py_DecRef", f"ptr {f.word(held, i, 'ptr')}")
+        for owned in (held, found):
+            f.call_void("Py_DecRef", f"ptr {f.word(owned, i, 'ptr')}")
     f.returns(f"ptr {result}")
     f.label("miss")
     f.returns(f"ptr {_MISS}")
@@ -300,7 +308,8 @@ def _call() -> Function:
 
 def source() -> str:
     """The module's text."""
-    return module([_DECLARED, guard_code.find(), guard_code.check(), _outputs(), _wrap(), _attempt(), _call()])
+    guards = [*memory_code.functions(), guard_code.find(), guard_code.check()]
+    return module([_DECLARED, *guards, _outputs(), _wrap(), _attempt(), _call()])
 
 
 @functools.cache

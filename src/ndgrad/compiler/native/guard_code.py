@@ -6,7 +6,7 @@ Python runs again; so whatever gives a pointer to the kernel is held from then o
 
 from __future__ import annotations
 
-from ndgrad.compiler.native import guards, layout, tables
+from ndgrad.compiler.native import guards, layout, tables, tensor_guards
 from ndgrad.compiler.native.ir import Function
 from ndgrad.compiler.native.tables import TableFunction
 
@@ -51,7 +51,18 @@ def find() -> Function:
         f.jump("stepped")
         f.label("slot")
         f.is_class(str(value), cls, "missing")
-        f.branch(f.same(offset, "-1", "i64"), "attributes", "content")
+        f.branch(f.set(f"icmp sge i64 {offset}, 0"), "content", "special")
+        f.label("special")
+        f.branch(f.same(offset, "-1", "i64"), "attributes", "element")
+        f.label("element")
+        index = f.set(f"lshr i64 {f.set(f'sub i64 -2, {offset}')}, 1")
+        f.unless(f.set(f"icmp slt i64 {index}, {f.at(str(value), layout.LENGTH, 'i64')}"), "missing")
+        is_list = f.same(f.set(f"and i64 {offset}, 1"), "1", "i64")
+        inside = f.address("i8", str(value), str(layout.tuple_items()))
+        start = f.set(f"select i1 {is_list}, ptr {f.at(str(value), layout.ITEMS)}, ptr {inside}")
+        element = f.word(start, index, "ptr")
+        from_element = f.block
+        f.jump("stepped")
         f.label("attributes")
         dictionary = f.call("ptr", "PyObject_GenericGetDict", f"ptr {value}", "ptr null")
         f.unless(f.set(f"icmp ne ptr {dictionary}, null"), "error")
@@ -65,7 +76,8 @@ def find() -> Function:
         f.jump("stepped")
         f.label("stepped")
         value.next = f.set(
-            f"phi ptr [{item}, %{from_item}], [{dictionary}, %{from_attributes}], [{content}, %{from_slot}]"
+            f"phi ptr [{item}, %{from_item}], [{dictionary}, %{from_attributes}], [{content}, %{from_slot}], "
+            f"[{element}, %{from_element}]"
         )
     f.returns(f"ptr {value}")
     f.label("error")
@@ -77,19 +89,30 @@ def find() -> Function:
 
 
 def check() -> Function:
-    """i1 check(specialisation, arguments, pointers, values, held): whether all guards hold; pointers for the kernel on
-    the way."""
+    """i1 check(specialisation, arguments, pointers, values, held, found): whether all guards hold; pointers for the kernel
+    on the way, with the owners of their memory, and what was found at their places."""
     f = TableFunction(
-        "check", "ptr %spec, ptr %arguments, ptr %pointers, ptr %values, ptr %held", "i1", linkage="internal"
+        "check", "ptr %spec, ptr %arguments, ptr %pointers, ptr %values, ptr %held, ptr %found", "i1", linkage="internal"
     )
     overflow, count = f.set("alloca i32"), f.set("alloca i64")  # how many pointers have been given
+    owner = f.set("alloca ptr")
     f.do(f"store i64 0, ptr {count}")
     rows, number = f.word("%spec", tables.GUARD_ROWS, "ptr"), f.word("%spec", tables.GUARDS)
     with f.loop(number) as i:
         row = f.row(rows, i, guards.WORDS)
         kind = f.word(row, 0)
         operand = [guards.OPERANDS + k for k in range(6)]
-        f.branch(f.same(kind, str(guards.APART), "i64"), "apart", "look")
+        memory_kinds = {
+            guards.WORDS_AT: "words", guards.BYTES: "bytes", guards.ITEMS: "items", guards.ENTRIES: "entries", guards.NAMES: "names",
+            guards.ATTRIBUTES: "attributes",
+        }  # fmt: skip
+        apart = {guards.APART: "apart", guards.DISTINCT: "distinct", **{k: f"at.{name}" for k, name in memory_kinds.items()}}
+        f.do(f"switch i64 {kind}, label %look [ {' '.join(f'i64 {k}, label %{name}' for k, name in apart.items())} ]")
+        for name in memory_kinds.values():
+            f.label(f"at.{name}")
+            f.branch(f.call("i1", name, f"ptr {row}"), "next", "miss")
+        f.label("distinct")
+        f.branch(f.call("i1", "distinct", f"ptr {row}", "ptr %found"), "next", "miss")
 
         f.label("apart")
         low, high = (f.word("%pointers", f.word(row, operand[k])) for k in (0, 2))
@@ -102,7 +125,8 @@ def check() -> Function:
         f.unless(f.set(f"icmp ne ptr {value}, null"), "miss")
         cases = {
             guards.DOUBLE: "double", guards.INTEGER: "integer", guards.IS: "is", guards.EQUAL: "equal",
-            guards.BITS: "bits", guards.LENGTH: "length",
+            guards.BITS: "bits", guards.LENGTH: "length", guards.TENSOR: "tensor", guards.OUTSIDE: "outside",
+            guards.KEYS: "keys",
         }  # fmt: skip
         f.do(f"switch i64 {kind}, label %array [ {' '.join(f'i64 {k}, label %{name}' for k, name in cases.items())} ]")
 
@@ -126,6 +150,22 @@ def check() -> Function:
         f.is_class(value, f.word(row, operand[1], "ptr"), "miss")
         length = f.call("i64", "PyObject_Size", f"ptr {value}")
         f.branch(f.same(length, f.word(row, operand[0]), "i64"), "next", "miss")
+
+        f.label("keys")
+        f.is_class(value, f.word(row, operand[0], "ptr"), "miss")
+        f.branch(f.call("i1", "keys", f"ptr {row}", f"ptr {value}"), "next", "miss")
+
+        f.label("outside")
+        f.branch(f.call("i1", "outside", f"ptr {row}", f"ptr {value}"), "next", "miss")
+
+        f.label("tensor")
+        shown = f.call("ptr", "tensor", f"ptr {row}", f"ptr {value}", f"ptr {owner}")
+        f.unless(f.set(f"icmp ne ptr {shown}, null"), "miss")
+        from_tensor = f.fresh("from_tensor")
+        f.branch(f.same(f.word(f.word(row, operand[0], "ptr"), tensor_guards.GIVES), "0", "i64"), "next", from_tensor)
+        f.label(from_tensor)
+        memory_of_tensor = f.set(f"load ptr, ptr {owner}")
+        f.jump("give")
 
         f.label("double")
         f.is_class(value, f.word(row, operand[0], "ptr"), "miss")
@@ -171,11 +211,15 @@ def check() -> Function:
 
         f.label("give")
         ways = [(double, from_double), (memory, from_integer), (scalar, from_scalar), (data, "lies.right")]
+        others = ", ".join(f"[{value}, %{block}]" for _, block in ways)
+        ways.append((shown, from_tensor))
         pointer = f.set("phi ptr " + ", ".join(f"[{p}, %{block}]" for p, block in ways))
+        holder = f.set(f"phi ptr {others}, [{memory_of_tensor}, %{from_tensor}]")
         given = f.set(f"load i64, ptr {count}")
         f.put(pointer, "%pointers", given, "ptr")
-        f.call_void("Py_IncRef", f"ptr {value}")
-        f.put(value, "%held", given, "ptr")
+        for one, places in ((holder, "%held"), (value, "%found")):
+            f.call_void("Py_IncRef", f"ptr {one}")
+            f.put(one, places, given, "ptr")
         f.do(f"store i64 {f.set(f'add i64 {given}, 1')}, ptr {count}")
         f.jump("next")
         f.label("next")
@@ -185,6 +229,7 @@ def check() -> Function:
     f.jump("miss")
     f.label("miss")
     with f.loop(f.set(f"load i64, ptr {count}")) as i:
-        f.call_void("Py_DecRef", f"ptr {f.word('%held', i, 'ptr')}")
+        for places in ("%held", "%found"):
+            f.call_void("Py_DecRef", f"ptr {f.word(places, i, 'ptr')}")
     f.returns("i1 false")
     return f

@@ -36,6 +36,8 @@ import numpy as np
 from ndgrad.compiler.native import layout
 
 ARRAY, DOUBLE, INTEGER, IS, EQUAL, BITS, LENGTH, APART = range(8)
+#: Kinds of ndgrad.compiler.native.tensor_guards and memory_guards.
+TENSOR, DISTINCT, OUTSIDE, WORDS_AT, BYTES, ITEMS, ENTRIES, NAMES, ATTRIBUTES, KEYS = range(8, 18)
 #: Words of a row: kind, root, object, number of steps, two words for each of three steps, and six operands.
 WORDS, STEPS, OPERANDS = 16, 4, 10
 ARGUMENT, OBJECT, CONTEXT = 0, 1, 2
@@ -52,7 +54,7 @@ class Place:
     argument: int | None = None
     object: Any = None
     context: ContextVar[Any] | None = None
-    path: tuple[tuple[type | None, Any], ...] = ()  # (class, slot), (class, None) for attributes, or (None, key)
+    path: tuple[tuple[type | None, Any], ...] = ()  # (class, slot), (class, None) for attributes, (class, index) or (None, key)
 
     def slot(self, cls: type, name: str) -> Place:
         """The slot `name` of what is here, if that is of exactly the class `cls`."""
@@ -61,6 +63,10 @@ class Place:
     def item(self, key: Any) -> Place:
         """What the dictionary that is here has under a key."""
         return self._step(None, key)
+
+    def element(self, cls: type, index: int) -> Place:
+        """An item of the list or tuple that is here, if it is one, by its number."""
+        return self._step(cls, index)
 
     def attributes(self, cls: type) -> Place:
         """The dictionary of attributes of what is here, if that is of exactly the class `cls`. Not the same as a place
@@ -80,6 +86,8 @@ class Place:
                 return _MISSING
             if cls is None:
                 value = dict.get(value, name, _MISSING) if isinstance(value, dict) else _MISSING
+            elif cls is list or cls is tuple:
+                value = value[name] if name < len(value) else _MISSING
             else:
                 try:
                     value = getattr(value, "__dict__" if name is None else name)
@@ -106,7 +114,7 @@ class Place:
             row = [OBJECT if self.context is None else CONTEXT, id(root)]
         row.append(len(self.path))
         for cls, name in self.path:
-            row += [0, id(name)] if cls is None else [id(cls), -1 if name is None else layout.slot_offset(cls, name)]
+            row += [0, id(name)] if cls is None else [id(cls), _step_word(cls, name)]
         keeps = [root, *(part for step in self.path for part in step)]
         return row + [0] * (OPERANDS - 1 - len(row)), keeps
 
@@ -285,6 +293,26 @@ class Length:
 
 
 @dataclass(frozen=True, eq=False)
+class Keys:
+    """A dictionary with these keys, the very objects, in this order."""
+
+    place: Place
+    keys: tuple[Any, ...]
+
+    gives_pointer = False
+
+    def holds(self, arguments: tuple[Any, ...], found: list[Found]) -> bool:
+        value: Any = self.place.find(arguments)
+        return type(value) is dict and len(value) == len(self.keys) and all(a is b for a, b in zip(value, self.keys))
+
+    def row(self) -> tuple[list[int], list[Any]]:
+        place, keeps = self.place.words()
+        words = np.array([id(key) for key in self.keys], np.int64)
+        address = int(words.__array_interface__["data"][0])
+        return [KEYS, *place, id(dict), len(self.keys), address], [*keeps, words, self.keys]
+
+
+@dataclass(frozen=True, eq=False)
 class Apart:
     """Two arrays, by their numbers among what gives pointers, whose memory does not overlap: so many bytes from each
     pointer on."""
@@ -306,7 +334,11 @@ class Apart:
         return [APART, *place, self.first, self.first_bytes, self.second, self.second_bytes], []
 
 
-Guard: TypeAlias = ArrayAt | NumberAt | Is | Equal | Length | Apart
+def _step_word(cls: type, name: Any) -> int:
+    """What a step says behind its class: the offset of a slot, -1 for attributes, or -2 and less for items: even in tuples."""
+    if cls is list or cls is tuple:
+        return -2 - 2 * int(name) - (cls is list)
+    return -1 if name is None else layout.slot_offset(cls, name)
 
 
 def _bits(value: Any) -> int:

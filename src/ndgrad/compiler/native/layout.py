@@ -22,8 +22,9 @@ from typing import Any
 
 import numpy as np
 
-#: Offsets in bytes.
+#: Offsets in bytes. A list has its length, and then where its items are.
 CLASS = 8
+LENGTH, ITEMS = 16, 24
 FLOAT = SCALAR = CELL = 16
 DATA, NDIM, DIMS, STRIDES, DTYPE, FLAGS = 16, 24, 32, 40, 56, 64
 #: Bits of an array's flags.
@@ -39,7 +40,7 @@ PYTHON = (
     "PyDict_GetItemWithError", "PyContextVar_Get", "PyLong_AsLongLongAndOverflow", "PyEval_SaveThread",
     "PyEval_RestoreThread", "PyTuple_New", "PyTuple_SetItem",
     "PyErr_Occurred", "PyErr_Clear", "PyErr_NoMemory", "PyErr_Format", "PyMem_RawMalloc", "PyMem_RawFree",
-    "PyObject_GenericGetDict", "PyType_GenericAlloc",
+    "PyObject_GenericGetDict", "PyType_GenericAlloc", "PyDict_Next", "PyDict_Size",
 )  # fmt: skip
 
 
@@ -72,6 +73,43 @@ def slot_offset(cls: type, name: str) -> int:
             f"{cls.__name__}.{name} is a member of another kind than __slots__ makes, so native code cannot read it."
         )
     return _word(member + 16)
+
+
+@functools.cache
+def tuple_items() -> int:
+    """Where the items of a tuple begin."""
+    return _only_place([(("a", "b", "c"), "a"), (([], []), None)])
+
+
+@functools.cache
+def function_words() -> tuple[int, int, int]:
+    """Where a function has its code, its defaults and its defaults of keywords."""
+    first, second = _functions()
+    return (
+        _only_place([(first, first.__code__), (second, second.__code__)]),
+        _only_place([(first, first.__defaults__), (second, second.__defaults__)]),
+        _only_place([(first, first.__kwdefaults__), (second, second.__kwdefaults__)]),
+    )
+
+
+def _functions() -> tuple[Any, Any]:
+    def first(a: Any = object(), *, b: Any = object()) -> None: ...  # noqa: B008  # objects of their own are what is wanted
+    def second(c: Any = object(), *, d: Any = object()) -> None: ...  # noqa: B008
+
+    return first, second
+
+
+def _only_place(probes: list[tuple[Any, Any]]) -> int:
+    """The one offset at which each of these objects has a word with the address of what it holds (None: of its first item)."""
+    found: set[int] | None = None
+    for holder, held in probes:
+        size = type(holder).__basicsize__ + 8 * (len(holder) if isinstance(holder, tuple) else 0)
+        wanted = id(holder[0] if held is None else held)
+        here = {at for at in range(CLASS + 8, size, 8) if _word(id(holder) + at) == wanted}
+        found = here if found is None else found & here
+    if found is None or len(found) != 1:
+        raise ValueError("no single place")
+    return found.pop()
 
 
 @functools.cache
@@ -133,6 +171,15 @@ def _probes() -> list[tuple[str, bool]]:
         )
     cell = types.CellType(found)
     found.append(("the content of a cell", _word(id(cell) + CELL) == id(cell.cell_contents)))
+    items = [object(), object(), object()]
+    kept = tuple(items)
+    found += [
+        ("the length of a list", _word(id(items) + LENGTH) == 3),
+        ("the items of a list", all(_word(_word(id(items) + ITEMS) + 8 * i) == id(item) for i, item in enumerate(items))),
+        ("the length of a tuple", _word(id(kept) + LENGTH) == 3),
+        ("the items of a tuple", all(_word(id(kept) + tuple_items() + 8 * i) == id(item) for i, item in enumerate(kept))),
+        ("the parts of a function", len({*function_words()}) == 3),
+    ]
     return [*found, ("the slot of a class", _slots_are_found()), ("NumPy's table of functions", _arrays_are_made())]
 
 

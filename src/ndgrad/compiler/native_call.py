@@ -1,0 +1,186 @@
+"""A call of a compiled function without Python before its end: guards, fresh memory and the program in one native call.
+
+A specialisation that has been called becomes a row of a builtin (ndgrad.compiler.native.calls). The row's guards say
+"surely as last time": the modes, the structure of the arguments, their tensors and values, and everything that the
+function reaches (ndgrad.compiler.snapshot). If they hold, the program runs, and what it has made comes back with the
+tensors that it was given; Python then makes tensors and a node of that (`Specialisation.finished`). If they do not,
+Python looks, as it would without all this: the one meaning of a call is there.
+
+A program writes to nothing but fresh memory, so what Python must still compare (`Snapshot.left_over`) is compared
+afterwards, and what was computed for nothing is thrown away.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from ndgrad import devices, dtypes
+from ndgrad.autograd import modes
+from ndgrad.autograd.generate import FACES
+from ndgrad.autograd.variable import Variable
+from ndgrad.compiler.decisions import Mispredicted
+from ndgrad.compiler.environment import facts
+from ndgrad.compiler.lower.native_program import NativeProgram
+from ndgrad.compiler.native import layout
+from ndgrad.compiler.native.calls import Guard, Guarded, Same
+from ndgrad.compiler.native.calls import Specialisation as Row
+from ndgrad.compiler.native.guards import Equal, Is, Keys, Length, Place
+from ndgrad.compiler.native.tensor_guards import Distinct, Outside
+from ndgrad.compiler.snapshot import Snapshot, tensor_guard
+from ndgrad.compiler.specialise import Specialisation
+from ndgrad.pytree import LEAF, tree_flatten
+
+#: How often the row of a specialisation is made anew for objects that have been replaced.
+MOST_ROWS = 16
+
+def can_be_native() -> bool:
+    """Whether native code may look at Python's objects here."""
+    return layout.problem() is None
+
+
+class NativeCall:
+    """One specialisation as a row of a builtin, and what comes after the native part of a call."""
+
+    def __init__(self, made: Specialisation) -> None:
+        assert made.ran is not None
+        self.made = made
+        self.snapshot = Snapshot(made.environment)
+        self.inputs = len(made.sources)
+        program, self.at_once = made.ran
+        assert isinstance(program, NativeProgram)
+        self.program = program
+        #: whether the fresh memory is what the program gives, as it is
+        self.is_direct = program.gives_fresh
+        #: the ends of the graph at leaves that the function reaches, which live as long anyway: a graph then finds them as they are
+        self.edges: tuple[Any, ...] = ()
+        self._keeps_edges = all(kind == "environment" for kind, _ in made.sources)
+        #: whether calls should run another program from now on
+        self.is_stale = False
+        self.row: Row | None = None
+
+    def __call__(self, found: tuple[Any, ...]) -> Any:
+        """The result of a call, from what native code has found and made."""
+        made = self.made
+        if self.snapshot.left_over and not self.snapshot.rest_is_the_same():
+            raise Mispredicted
+        if made.computes_at_once() is not self.at_once:
+            self.is_stale = True
+        end = 1 + self.inputs
+        inputs, fresh = found[1:end], found[end:]
+        if not self.is_direct:
+            fresh = self.program.collected([np.asarray(t._array) for t in inputs], fresh)
+        result = made.finished(inputs, fresh, self.at_once)
+        if self._keeps_edges and result.__class__ in FACES and result._node is not None:
+            self.edges = result._node.next
+        return result
+
+
+def native_call(
+    made: Specialisation, args: tuple[Any, ...], kwargs: dict[str, Any], recording: bool, disabled: ContextVar[bool]
+) -> NativeCall | None:
+    """The row for calls like this one, which has just run by its program; None if they need Python before that."""
+    program = None if made.ran is None else made.ran[0]
+    if not can_be_native() or not isinstance(program, NativeProgram) or not program.is_native:
+        return None
+    if made.gradients_asked or any(effect.held is not None for effect in made.effects) or any(kind == "grad" for kind, _ in made.sources):
+        return None
+    try:
+        arguments = _Arguments(args, kwargs)
+    except _NotSimple:
+        return None
+    call = NativeCall(made)
+    guards = [*_mode_guards(recording, disabled), *arguments.guards, *call.snapshot.guards]
+    inputs = _input_guards(made, arguments)
+    if inputs is None:
+        return None
+    given = [Same(call), *[Guarded(i) for i in range(call.inputs)]]
+    call.row = program.row(len(args), [*guards, *inputs], tuple(kwargs), given)
+    return call
+
+
+# ----- guards -----------------------------------------------------------------------------------------------------------
+
+
+#: Arguments that are compared by what they are, and not by who they are.
+_BY_CONTENT = (complex, slice, np.generic, np.ndarray, int, float, str, bytes)
+
+
+class _NotSimple(Exception):
+    """Arguments that native code does not look into."""
+
+
+class _Arguments:
+    """The places of the leaves of the arguments, in the order of a flattened tree, and the guards of all that is no tensor."""
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.guards: list[Guard] = []
+        #: the tensors and their places
+        self.tensors: list[tuple[Any, Place]] = []
+        for number, value in enumerate((*args, *kwargs.values())):
+            self._enter(Place(argument=number), value)
+
+    def _enter(self, place: Place, value: Any) -> None:
+        cls = type(value)
+        if isinstance(value, Variable):
+            self.tensors.append((value, place))
+        elif cls in (list, tuple, dict):
+            if len(place.path) == 3:
+                raise _NotSimple
+            self.guards.append(Length(place, len(value), cls))
+            if cls is dict:
+                self.guards.append(Keys(place, tuple(value)))
+            for key, item in value.items() if cls is dict else enumerate(value):
+                self._enter(place.item(key) if cls is dict else place.element(cls, key), item)
+        elif cls in (int, float, str, bytes):
+            self.guards.append(Equal(place, value))
+        elif value is None or value is True or value is False or value is Ellipsis:
+            self.guards.append(Is(place, value))
+        elif isinstance(value, _BY_CONTENT) or tree_flatten(value)[1] is not LEAF:
+            raise _NotSimple
+        else:
+            self.guards.append(Is(place, value))  # what it holds is part of the environment
+
+
+def _mode_guards(recording: bool, disabled: ContextVar[bool]) -> list[Guard]:
+    """That nothing unusual is going on: the modes that a call looks at, and the defaults that a trace depends on."""
+    scope = Place(context=modes._variable)
+    state, process = scope.slot(modes.Scope, "modes"), Place(object=modes.process)
+    return [
+        Is(scope.slot(modes.Scope, "closed"), False),
+        Is(state.slot(modes.Modes, "entered"), 0),
+        Is(state.slot(modes.Modes, "grad_enabled"), recording),
+        Is(process.slot(modes.Process, "shared"), 0),
+        Is(process.slot(modes.Process, "named"), False),
+        Is(Place(context=disabled), False),
+        Is(Place(object=vars(dtypes)).item("_default_dtype"), dtypes.get_default_dtype()),
+        Is(Place(context=devices._defaults), devices._defaults.get()),
+    ]
+
+
+def _input_guards(made: Specialisation, arguments: _Arguments) -> list[Guard] | None:
+    """The guards of tensors, those that give the program its inputs in their order."""
+    environment, given = made.environment, arguments.tensors
+    if len({id(t) for t, _ in given}) != len(given):
+        return None  # one tensor in several places
+    guards: list[Guard] = []
+    from_outside = {id(which[0]) for kind, which in made.sources if kind == "environment"}
+    for t, known, _, _ in environment.tensors.values():
+        if known is not None and id(t) not in from_outside:
+            guards.append(tensor_guard(Place(object=t), known, False))
+    reached = tuple(entry[0] for entry in environment.tensors.values())
+    distinct = 0
+    for kind, which in made.sources:
+        t, place = (which[0], Place(object=which[0])) if kind == "environment" else given[which]
+        if not np.asarray(t._array).flags.c_contiguous:
+            return None  # the program wants a copy
+        if kind == "argument":
+            distinct += 1
+            guards.append(Outside(place, reached) if environment.entry(t) is None else Is(place, t))
+        guards.append(tensor_guard(place, facts(t), True))
+    if [kind for kind, _ in made.sources[:distinct]] != ["argument"] * distinct or distinct != len(given):
+        return None
+    return [*guards, Distinct(distinct)]
+

@@ -1,0 +1,157 @@
+"""What a function reaches, as guards that native code can check: surely the same as last time, or let Python look.
+
+An environment compares what its places hold with what they held (ndgrad.compiler.environment). Here each kind of place
+becomes a guard on the memory that it is: the cell's content, the list's items, the words of a function that point at
+its code. A guard holds only if Python's comparison would find the very same objects. What is read in another way than
+as memory (sets, queues, dictionaries with an order of their own, objects whose attributes are computed) is left to
+Python: `left_over`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import types
+from typing import Any
+
+import numpy as np
+
+from ndgrad.compiler.environment import Environment
+from ndgrad.compiler.holding import MISSING, Held
+from ndgrad.compiler.native import layout
+from ndgrad.compiler.native.guards import Place
+from ndgrad.compiler.native.memory_guards import Attributes, Bytes, Entries, Items, MemoryGuard, Names, Words, absent
+from ndgrad.compiler.native.tensor_guards import TensorAt
+
+
+class Snapshot:
+    """The guards of an environment, as it was when it was last compared."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.generation = environment.generation
+        self.guards: list[MemoryGuard] = []
+        #: what Python must compare
+        self.left_over: list[Held] = []
+        for held in environment.held:
+            found = _guards(held)
+            if found is None:
+                self.left_over.append(held)
+            else:
+                self.guards += found
+
+    def rest_is_the_same(self) -> bool:
+        """Whether what is left to Python holds the very same objects as before."""
+        for held in self.left_over:
+            now, then = held.read(), held.then
+            if len(now) != len(then) or any(a is not b for a, b in zip(now, then, strict=True)):
+                return False
+        return True
+
+
+def tensor_guard(place: Place, facts: tuple[Any, ...], gives_pointer: bool) -> TensorAt:
+    """The guard of what `facts` says of a tensor; that it has no names, `process.named` says."""
+    cls, shape, dtype, strides, inference, requires_grad, _ = facts
+    return TensorAt(place, cls, dtype, tuple(shape), tuple(strides), requires_grad, inference, gives_pointer)
+
+
+def _guards(held: Held) -> list[MemoryGuard] | None:
+    """The guards of some places, or None if they are no plain memory."""
+    if held.form is None:
+        return None
+    kind, whose = held.form
+    return _KINDS[kind](whose, [absent if v is MISSING else v for v in held.then])
+
+
+def _function(f: Any, then: list[Any]) -> list[MemoryGuard] | None:
+    # a function without defaults has none, and not None, in its memory
+    return [
+        Words(f, id(f) + offset, (absent if value is None else value,))
+        for offset, value in zip(layout.function_words(), then, strict=True)
+    ]
+
+
+def _cells(cells: Any, then: list[Any]) -> list[MemoryGuard] | None:
+    return [Words(cell, id(cell) + layout.CELL, (value,)) for cell, value in zip(cells, then, strict=True)]
+
+
+def _items(items: Any, then: list[Any]) -> list[MemoryGuard] | None:
+    return [Items(items, tuple(then))] if type(items) is list else None
+
+
+def _entries(entries: Any, then: list[Any]) -> list[MemoryGuard] | None:
+    half = len(then) // 2
+    # an OrderedDict keeps its order elsewhere, which does not matter while it is empty
+    if type(entries) is not dict and (then or not _is_plain_dict(entries)):
+        return None
+    return [Entries(entries, tuple(then[:half]), tuple(then[half:]))]
+
+
+def _is_plain_dict(entries: Any) -> bool:
+    cls = type(entries)
+    return issubclass(cls, dict) and all(c.__module__ in ("builtins", "collections") for c in cls.__mro__)
+
+
+def _names(whose: tuple[Any, list[str]], then: list[Any]) -> list[MemoryGuard] | None:
+    space, names = whose
+    if type(space) is types.MappingProxyType:  # of a class
+        inside = gc.get_referents(space)
+        space = inside[0] if len(inside) == 1 else None
+    if type(space) is not dict or not all(type(n) is str for n in names):
+        return None
+    return [Names(space, tuple(names), tuple(then))]
+
+
+def _object(value: Any, then: list[Any]) -> list[MemoryGuard] | None:
+    own = type(value).__dict__.get("__dict__")
+    if type(value).__getattribute__ is not object.__getattribute__ or isinstance(own, (property, types.FunctionType)):
+        return None
+    return [Attributes(value, then[0], then[1])]
+
+
+def _class(value: Any, then: list[Any]) -> list[MemoryGuard] | None:
+    return [Attributes(value, then[0], None)]
+
+
+def _slots(whose: tuple[Any, list[str]], then: list[Any]) -> list[MemoryGuard] | None:
+    value, names = whose
+    if type(value).__getattribute__ is not object.__getattribute__ or hasattr(type(value), "__getattr__"):
+        return None
+    try:
+        offsets = [layout.slot_offset(type(value), name) for name in names]
+    except TypeError:  # a subclass has made something else of the name
+        return None
+    return [Words(value, id(value) + offset, (held,)) for offset, held in zip(offsets, then, strict=True)]
+
+
+def _array(array: Any, then: list[Any]) -> list[MemoryGuard] | None:
+    if type(array) is not np.ndarray or not array.flags.c_contiguous:
+        return None
+    shape, dtype, content = then[0]
+    head = layout.DATA, layout.FLAGS + 4 - layout.DATA  # where its memory, dimensions and strides are, its dtype, its flags
+    guards: list[MemoryGuard] = [Bytes(array, id(array) + head[0], _read(id(array) + head[0], head[1]))]
+    if array.ndim:
+        at = int.from_bytes(_read(id(array) + layout.DIMS, 8), "little")
+        guards.append(Bytes(array, at, _read(at, 16 * array.ndim)))  # strides follow the dimensions
+        strides = int.from_bytes(_read(id(array) + layout.STRIDES, 8), "little")
+        if strides != at + 8 * array.ndim:
+            return None
+    guards.append(Bytes(array, array.__array_interface__["data"][0], content))
+    # what stands in its head must be that of the array that was compared
+    return guards if (array.shape, array.dtype.str) == (shape, dtype) and array.nbytes == len(content) else None
+
+
+def _read(address: int, count: int) -> bytes:
+    return ctypes.string_at(address, count)
+
+
+_KINDS: dict[str, Any] = {
+    "function": _function,
+    "cells": _cells,
+    "items": _items,
+    "entries": _entries,
+    "names": _names,
+    "object": _object,
+    "class": _class,
+    "slots": _slots,
+    "array": _array,
+}
