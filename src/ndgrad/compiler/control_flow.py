@@ -1,0 +1,279 @@
+"""Loops and branches of a traced function, as programs inside its program.
+
+A loop is one custom function of everything that it depends on: what it starts with, the rows that it reads, and the tensors that its body
+captures. So transforms meet it as they meet any function, and each of its derivatives is a loop again:
+
+    backward    a loop in reverse, whose body pulls the cotangents of one round back through that round
+    jvp         a loop whose body pushes tangents through one round
+    vmap        the loop of the batched body
+
+down to tensors without transforms, where the body is traced, once, and the loop becomes an instruction of the program. The rounds of a
+derivative begin with the carry of the round that they belong to, so a loop also returns the carry that every round was given; what of a
+round is then computed twice is found and shared by a pass (ndgrad.compiler.passes.rounds).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ndgrad.arrays.precision import is_inexact
+from ndgrad.autograd.function import Function
+from ndgrad.autograd.variable import np_dtype, wrap
+from ndgrad.compiler.closed import Closed, Region
+from ndgrad.compiler.graph_break import GraphBreak
+from ndgrad.compiler.ops import loop
+from ndgrad.compiler.outside import tracer_at_work
+from ndgrad.compiler.passes.basic_index import Place, written
+from ndgrad.compiler.program import Instruction, Value
+from ndgrad.func.transforms import jvp, vjp, vmap
+from ndgrad.ops.vocabulary import find, tensor_ops
+
+Tensors = Sequence[Any]
+Flat = Callable[[Tensors], list[Any]]
+
+
+def _is_inexact(t: Any) -> bool:
+    return is_inexact(np_dtype(t))
+
+
+@contextmanager
+def _breaking() -> Iterator[None]:
+    """A rule that fails ends the trace: whoever runs a backward pass there must not take it for a failure of the function's."""
+    try:
+        yield
+    except GraphBreak:
+        raise
+    except Exception as error:
+        raise GraphBreak(f"{type(error).__name__} in the derivative of a loop or branch: {str(error)[:300]}") from error
+
+
+# ----- scan --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """A loop: its body, from tensors (carry, row, the rest) to (carry, y), how many of them are carried and how many are rows.
+
+    The last y are the carry that the round was given."""
+
+    body: Flat
+    carried: int
+    rows: int
+    count: int
+    reverse: bool
+
+    def parts(self, tensors: Tensors) -> tuple[list[Any], list[Any], list[Any]]:
+        """Carry, rows and the rest of some tensors."""
+        n, m = self.carried, self.carried + self.rows
+        return list(tensors[:n]), list(tensors[n:m]), list(tensors[m:])
+
+
+def with_carry(body: Flat, carried: int) -> Flat:
+    """A body whose last y are the carry that it was given."""
+
+    def run(tensors: Tensors) -> list[Any]:
+        return [*body(tensors), *tensors[:carried]]
+
+    return run
+
+
+def scanned(
+    step: Callable[[Tensors, Tensors], tuple[list[Any], list[Any]]], carry: Tensors, rows: Tensors, count: int, reverse: bool
+) -> tuple[list[Any], list[Any]]:
+    """The last carry and all y, stacked, of a loop."""
+    n = len(carry)
+
+    def body(tensors: Tensors) -> list[Any]:
+        following, ys = step(tensors[:n], tensors[n : n + len(rows)])
+        return [*following, *ys]
+
+    shown = [tensor_ops.getitem(t, index=(0,)) for t in rows]
+    closed = Closed(body, [*carry, *shown])
+    plan = Rounds(with_carry(closed, n), n, len(rows), count, reverse)
+    out = _run(plan, [*carry, *rows, *closed.captured])
+    return out[:n], out[n : len(out) - n]
+
+
+def _run(plan: Rounds, tensors: Tensors) -> list[Any]:
+    return list(Scan.apply(plan, *tensors))
+
+
+class Scan(Function):
+    """A loop as a function of its carry, its rows and what its body captures."""
+
+    @staticmethod
+    def forward(plan: Rounds, *tensors: Any) -> Any:
+        return tuple(_emit_loop(plan, tensors))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.plan, *tensors = inputs
+        ctx.count = len(tensors)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*tensors, *output)
+        ctx.save_for_forward(*tensors, *output)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        saved = ctx.saved_tensors
+        with _breaking():
+            return (None, *_pulled(ctx.plan, saved[: ctx.count], saved[ctx.count :], grads, ctx.needs_input_grad[1:]))
+
+    @staticmethod
+    def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
+        saved = ctx.saved_tensors
+        with _breaking():
+            return tuple(_pushed(ctx.plan, saved[: ctx.count], saved[ctx.count :], tangents))
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], plan: Rounds, *tensors: Any) -> Any:
+        with _breaking():
+            return _batched(info, in_dims[1:], plan, tensors)
+
+
+def _pulled(plan: Rounds, inputs: Tensors, outputs: Tensors, grads: Tensors, needs: Sequence[bool]) -> list[Any]:
+    """The cotangents of what a loop was given."""
+    n, m = plan.carried, plan.carried + plan.rows
+    carries = outputs[len(outputs) - n :]
+    rest = inputs[m:]
+    wanted = [_is_inexact(t) and (i < n or needs[i]) for i, t in enumerate(inputs)]  # a carry is one of others, too
+    moving = [i for i in range(n) if wanted[i]]
+    reading = [i for i in range(n, m) if wanted[i]]
+    shared = [i for i in range(m, len(inputs)) if wanted[i]]
+    given = [i for i, g in enumerate(grads) if g is not None and i >= n]
+    start = [tensor_ops.zeros_like(outputs[i]) if grads[i] is None else grads[i] for i in moving]
+    start += [tensor_ops.zeros_like(inputs[i]) for i in shared]
+    carried = len(start)
+
+    def body(tensors: Tensors) -> list[Any]:
+        own, row, others = tensors[:carried], tensors[carried : carried + m + len(given)], tensors[carried + m + len(given) :]
+        primals = [*row[:m], *others]
+        places = [*moving, *reading, *shared]
+
+        def round_(*variable: Any) -> tuple[Any, ...]:
+            full = list(primals)
+            for i, t in zip(places, variable, strict=True):
+                full[i] = t
+            made = plan.body(full)
+            return tuple([made[i] for i in (*moving, *given)])
+
+        _, pull = vjp(round_, *[primals[i] for i in places])
+        found = pull((*own[: len(moving)], *row[m:]))
+        last = len(moving) + len(reading)
+        sums = [tensor_ops.add(a, b) for a, b in zip(own[len(moving) :], found[last:], strict=True)]
+        return [*found[: len(moving)], *sums, *found[len(moving) : last]]
+
+    rows = [*carries, *inputs[n:m], *[grads[i] for i in given]]
+    back = Rounds(with_carry(body, carried), carried, len(rows), plan.count, not plan.reverse)
+    if not moving and not given:
+        return [None] * len(inputs)
+    out = _run(back, [*start, *rows, *rest])
+    found: list[Any] = [None] * len(inputs)
+    for i, g in zip([*moving, *shared, *reading], out, strict=False):
+        found[i] = g
+    return found
+
+
+def _pushed(plan: Rounds, inputs: Tensors, outputs: Tensors, tangents: Tensors) -> list[Any]:
+    """The tangents of what a loop returns."""
+    n, m = plan.carried, plan.carried + plan.rows
+    carries = outputs[len(outputs) - n :]
+    moving = [i for i in range(n) if _is_inexact(inputs[i])]
+    reading = [i for i in range(n, m) if tangents[i] is not None]
+    shared = [i for i in range(m, len(inputs)) if tangents[i] is not None]
+    smooth = [i for i, t in enumerate(outputs) if _is_inexact(t)]
+    start = [tensor_ops.zeros_like(inputs[i]) if tangents[i] is None else tangents[i] for i in moving]
+    carried = len(start)
+
+    def body(tensors: Tensors) -> list[Any]:
+        own, row = tensors[:carried], tensors[carried : carried + m + len(reading)]
+        others = tensors[carried + m + len(reading) :]
+        primals = [*row[:m], *others[: len(inputs) - m]]
+        places = [*moving, *reading, *shared]
+
+        def round_(*variable: Any) -> tuple[Any, ...]:
+            full = list(primals)
+            for i, t in zip(places, variable, strict=True):
+                full[i] = t
+            made = plan.body(full)
+            return tuple([made[i] for i in smooth])
+
+        directions = (*own, *row[m:], *others[len(inputs) - m :])
+        return list(jvp(round_, tuple([primals[i] for i in places]), directions)[1])
+
+    rows = [*carries, *inputs[n:m], *[tangents[i] for i in reading]]
+    push = Rounds(with_carry(body, carried), carried, len(rows), plan.count, plan.reverse)
+    made = _run(push, [*start, *rows, *inputs[m:], *[tangents[i] for i in shared]])
+    found: list[Any] = [None] * len(outputs)
+    for i, t in zip(smooth, made, strict=False):
+        found[i] = t
+    return found
+
+
+def _batched(info: Any, dims: tuple[Any, ...], plan: Rounds, tensors: Tensors) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+    """A loop for all samples: what is carried is batched, since it may become so in any round."""
+    n, m = plan.carried, plan.carried + plan.rows
+    given = [_spread(t, info.batch_size) if d is None and i < n else t for i, (t, d) in enumerate(zip(tensors, dims, strict=True))]
+    dims = (*(0,) * n, *dims[n:])
+    given = [_moved(t, (1, 0)) if d == 0 and n <= i < m else t for i, (t, d) in enumerate(zip(given, dims, strict=True))]
+
+    def one(*sample: Any) -> tuple[Any, ...]:
+        return tuple(plan.body(sample))
+
+    mapped = vmap(one, dims, randomness=info.randomness)
+    out = _run(Rounds(lambda tensors: list(mapped(*tensors)), n, plan.rows, plan.count, plan.reverse), given)
+    return tuple(out), (*(0,) * n, *(1,) * (len(out) - n))
+
+
+def _spread(t: Any, size: int) -> Any:
+    return tensor_ops.expand(t, shape=(size, *t.shape))
+
+
+def _moved(t: Any, first: tuple[int, int]) -> Any:
+    return tensor_ops.permute(t, dims=(*first, *range(2, len(t.shape))))
+
+
+def _emit_loop(plan: Rounds, tensors: Tensors) -> list[Any]:
+    """Trace the body, and write the loop into the program."""
+    tracer = tracer_at_work()
+    if tracer is None:
+        raise GraphBreak("a loop of a program is run outside of it")
+    carry, rows, rest = plan.parts(tensors)
+    own = [(t, None) for t in carry] + [(t, tuple(t.shape[1:])) for t in rows]
+    region = Region(tracer, lambda given: plan.body([*given, *rest]), own)
+    region.hoist(tracer)
+    n = len(carry)
+    program = region.program
+    carried, read = region.own[:n], region.own[n:]
+    program.inputs = [*carried, *region.taken.values(), *read]
+    for now, following in zip(carried, program.outputs, strict=False):
+        if (now.shape, now.dtype) != (following.shape, following.dtype):
+            raise GraphBreak(f"what a loop carries becomes {following.dtype}{following.shape}, after {now.dtype}{now.shape}")
+    stacks = [Value((plan.count, *v.shape), v.dtype) for v in program.outputs[n:]]
+    results = (*[Value(v.shape, v.dtype) for v in carried], *stacks)
+    arguments = [tracer._argument(t, t._array) for t in (*carry, *rows)]
+    settings = {
+        "body": program,
+        "count": plan.count,
+        "carried": n,
+        "invariant": len(region.taken),
+        "reads": ((plan.count - 1, -1) if plan.reverse else (0, 1),) * len(rows),
+        "last": 0,
+    }
+    tracer.program.instructions.append(
+        Instruction(loop, (*arguments[:n], *region.taken, *arguments[n:]), settings, results, tracer.line())
+    )
+    found = [*results[:n], *[_in_order(tracer, v, plan.reverse) for v in stacks]]
+    return [wrap(face, tracer.array(v)) for face, v in zip(region.faces, found, strict=True)]
+
+
+def _in_order(tracer: Any, stack: Value, reverse: bool) -> Value:
+    """What all rounds have made, in the order of the rows that they have read."""
+    if not reverse or stack.shape[0] == 1:
+        return stack
+    index: tuple[Place, ...] = ((stack.shape[0] - 1, stack.shape[0], -1), *[(0, n, 1) for n in stack.shape[1:]])
+    found: Value = tracer.emit(find("getitem"), (stack,), {"index": written(index)})[0]
+    return found
