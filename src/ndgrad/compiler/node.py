@@ -72,10 +72,9 @@ class CompiledFunctionBackward(MultiNode):
 
     def apply(self, grads: Any, ops: Any, keep: bool = True) -> tuple[Any, ...]:
         given = [grads] if self.outputs == 1 else grads
+        self._check()
         if any(g is None for g in given):
             return tuple(None if t is None else t._array for t in self._again(given, False))
-        if self.made is _FREED:
-            raise freed_error(self)
         spec = self.specialisation
         if self.has_gradients and spec.whole is not None:
             found = spec.whole.scaled(self.made, grads)
@@ -87,6 +86,11 @@ class CompiledFunctionBackward(MultiNode):
         for position, array in zip(spec.gradients_of, found, strict=True):
             out[position] = array
         return tuple(out)
+
+    def _check(self) -> None:
+        if self.made is _FREED:
+            refusal = self.specialisation.refusal
+            raise freed_error(self) if refusal is None else RuntimeError(refusal)
 
     def _found(self, given: Any) -> Any:
         """The gradients by the backward program."""
@@ -101,8 +105,7 @@ class CompiledFunctionBackward(MultiNode):
 
     def _again(self, grads: Any, recorded: bool) -> tuple[Any, ...]:
         """Gradients by the program of some results' gradients alone, or of gradients that are recorded."""
-        if self.made is _FREED:
-            raise freed_error(self)
+        self._check()
         spec = self.specialisation
         tensors = [unpack_tensor(self, f"input{k}", e) for k, e in enumerate(self.next)]
         given = [g if recorded else wrap(Tensor, g) for g in grads if g is not None]

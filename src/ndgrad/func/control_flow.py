@@ -37,8 +37,10 @@ _KEEP = "What a loop carries keeps its structure, shapes and dtypes: reshape or 
 
 
 def is_traced() -> bool:
-    """Whether the code that asks is being traced for a program."""
-    return any(getattr(observer, "is_tracer", False) for observer in modes().observers)
+    """Whether loops and branches are to be part of a program: a function is being traced, and no `functionalize` inside it sees the ops,
+    which are those of the rounds then."""
+    state = modes()
+    return any(getattr(o, "is_tracer", False) for o in state.observers) and all(level.kind != "functional" for level in state.levels)
 
 
 # ----- scan ------------------------------------------------------------------------------------------------------------
