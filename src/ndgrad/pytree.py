@@ -23,6 +23,7 @@ __all__ = [
     "PyTree",
     "TreeSpec",
     "broadcast_prefix",
+    "leaf_paths",
     "register_pytree_node",
     "tree_all",
     "tree_any",
@@ -529,6 +530,17 @@ def _step(spec: TreeSpec, i: int) -> str:
     if spec._kind is _DATACLASS:
         return f".{spec.context[1][i]}"
     return f"[{i if spec._kind.keys is None else spec._kind.keys(spec.context)[i]!r}]"
+
+
+def leaf_paths(spec: TreeSpec) -> list[str]:
+    """How Python writes the way to each leaf.
+
+    >>> leaf_paths(tree_structure({"a": (1, 2), "b": 3}))
+    ["['a'][0]", "['a'][1]", "['b']"]
+    """
+    if spec.type is None:
+        return [""]
+    return [_step(spec, i) + path for i, child in enumerate(spec.children_specs) for path in leaf_paths(child)]
 
 
 def flatten_up_to(spec: TreeSpec, tree: PyTree) -> list[PyTree]:

@@ -29,6 +29,18 @@ def batch_tensor(level: Level, payload: Any) -> Any:
     return t
 
 
+def take_apart(t: Any) -> tuple[Any, tuple[int, ...]]:
+    """The array under a tensor and the numbers of the vmap levels whose batches stand in front of it, outermost first."""
+    if not isinstance(t, Variable):
+        return t, ()
+    if t._meta is not None and t._meta.view is not None and modes().levels:
+        level_number(t)  # a view of memory that was written in a transform catches up with it
+    array, levels = take_apart(t._array)
+    if t._meta is not None and t._meta.batch_level:
+        levels = (*levels, t._meta.batch_level)
+    return array, levels
+
+
 class BatchLevel(Level):
     """A level whose tensors are batches of samples."""
 

@@ -74,14 +74,13 @@ class CompiledFunctionBackward(MultiNode):
         return input_array(self, f"input {position}", value, version)
 
     def apply(self, grads: Any, ops: Any, keep: bool = True) -> tuple[Any, ...]:
+        self._check()
         if self.outputs == 1:
             given, is_missing = [grads], grads is None
         else:
             given, is_missing = grads, any(g is None for g in grads)
         if is_missing:
             return tuple(None if t is None else t._array for t in self._again(given, False))
-        if self.made is _FREED:
-            raise freed_error(self)
         spec = self.specialisation
         if self.has_gradients and spec.whole is not None:
             found = spec.whole.scaled(self.made, grads)
@@ -95,6 +94,11 @@ class CompiledFunctionBackward(MultiNode):
         for position, array in zip(spec.gradients_of, found, strict=True):
             out[position] = array
         return tuple(out)
+
+    def _check(self) -> None:
+        if self.made is _FREED:
+            refusal = self.specialisation.refusal
+            raise freed_error(self) if refusal is None else RuntimeError(refusal)
 
     def _found(self, given: Any) -> Any:
         """The gradients by the backward program."""
@@ -110,8 +114,7 @@ class CompiledFunctionBackward(MultiNode):
 
     def _again(self, grads: Any, recorded: bool) -> tuple[Any, ...]:
         """Gradients by the program of some results' gradients alone, or of gradients that are recorded."""
-        if self.made is _FREED:
-            raise freed_error(self)
+        self._check()
         spec = self.specialisation
         saved = enumerate(zip(self.inputs, self.next, strict=True))
         tensors = [input_tensor(self, f"input {k}", value, version, e) for k, ((value, version), e) in saved]

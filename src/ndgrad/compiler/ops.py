@@ -3,6 +3,8 @@
     pieces      a sum of arrays of which each is a part somewhere and zero elsewhere
     overlaid    an array of which parts are written over, one after another
     loop        a program that is run again and again
+    branch      one of two programs
+    repeat      a program that is run while another one gives True; `unwind` goes back through its rounds
 
 They are in no table; `op_named` finds them beside those that are.
 """
@@ -10,7 +12,7 @@ They are in no table; `op_named` finds them beside those that are.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -26,10 +28,12 @@ class CompilerOp:
     view = shares_storage = elementwise = needs_values = rounds_numbers = False
     batch = None
 
-    def __init__(self, name: str, forward: Callable[..., Any], outputs: int = 1) -> None:
+    def __init__(self, name: str, forward: Callable[..., Any], outputs: int = 1, programs: tuple[str, ...] = ()) -> None:
         self.name = name
         self.forward = forward
         self.outputs = outputs
+        #: the settings that are programs; each has the name of its setting. Where a program runs, they may be given as functions.
+        self.programs = programs
 
     def forward_for(self, library: Any) -> Callable[..., Any]:
         """Its function of NumPy's arrays, the only ones that a program has."""
@@ -69,6 +73,14 @@ overlaid = CompilerOp("overlaid", _overlaid)
 # ----- loop ------------------------------------------------------------------------------------------------------------------
 
 
+#: How a program inside another one is run: as it is, on NumPy, or by what was made of it.
+Runs = Program | Callable[[list[Any]], list[Any]]
+
+
+def _running(program: Runs) -> Callable[[list[Any]], list[Any]]:
+    return _replay(program) if isinstance(program, Program) else program
+
+
 @functools.lru_cache(maxsize=256)
 def _replay(body: Program) -> Callable[[list[Any]], list[Any]]:
     from ndgrad.compiler.replay import Replay  # which runs ops, these among them
@@ -77,9 +89,9 @@ def _replay(body: Program) -> Callable[[list[Any]], list[Any]]:
 
 
 def _loop(
-    *arrays: Any, body: Program, count: int, carried: int, invariant: int, reads: tuple[tuple[int, int], ...], last: int
+    *arrays: Any, body: Runs, count: int, carried: int, invariant: int, reads: tuple[tuple[int, int], ...], last: int
 ) -> tuple[Any, ...]:
-    run = _replay(body)
+    run = _running(body)
     state = list(arrays[:carried])
     fixed = arrays[carried : carried + invariant]
     sequences = list(zip(arrays[carried + invariant :], reads, strict=True))
@@ -98,9 +110,55 @@ def _loop(
 #: Run `body` `count` times. Arguments: `carried` values that it starts with, `invariant` values that stay, and arrays of which round t is
 #: given row start + step * t, as `reads` says for each. The body takes as many; it gives the next of what is carried, then `last` values of
 #: which the last round's are wanted, then values of which every round's is, in an array with a row for each. Results: these, in this order.
-loop = CompilerOp("loop", _loop, VARIABLE)
+loop = CompilerOp("loop", _loop, VARIABLE, ("body",))
 
-OPS = {op.name: op for op in (pieces, overlaid, loop)}
+# ----- values decide ---------------------------------------------------------------------------------------------------------
+
+
+def _branch(condition: Any, *arrays: Any, on_true: Runs, on_false: Runs) -> tuple[Any, ...]:
+    return tuple(_running(on_true if condition else on_false)(list(arrays)))
+
+
+#: What one of two programs gives, both of which take the same arguments.
+branch = CompilerOp("branch", _branch, VARIABLE, ("on_true", "on_false"))
+
+
+def _rounds(state: list[Any], fixed: list[Any], condition: Runs, body: Runs) -> Iterator[list[Any]]:
+    """What is carried before each round, and after the last."""
+    holds, run = _running(condition), _running(body)
+    while True:
+        yield state
+        if not holds([*state, *fixed])[0]:
+            return
+        state = run([*state, *fixed])
+
+
+def _repeat(*arrays: Any, condition: Runs, body: Runs, carried: int) -> tuple[Any, ...]:
+    state: list[Any] = []
+    for state in _rounds(list(arrays[:carried]), list(arrays[carried:]), condition, body):
+        pass
+    return tuple(state)
+
+
+#: Run `body` for as long as `condition` gives True. Both take the `carried` values and those that stay; the body gives the next of what is
+#: carried, and the last of it are the results.
+repeat = CompilerOp("repeat", _repeat, VARIABLE, ("condition", "body"))
+
+
+def _unwind(*arrays: Any, condition: Runs, body: Runs, pull: Runs, carried: int, pulled: int) -> tuple[Any, ...]:
+    fixed = list(arrays[carried + pulled :])
+    states = list(_rounds(list(arrays[:carried]), fixed, condition, body))
+    cotangents, back = list(arrays[carried : carried + pulled]), _running(pull)
+    for state in states[-2::-1]:
+        cotangents = back([*state, *cotangents, *fixed])
+    return tuple(cotangents)
+
+
+#: Run a `repeat`, and go through its rounds from the last to the first: `pull` takes what was carried into a round, `pulled` values, and
+#: those that stay, and gives the next of the `pulled` values, of which the last are the results.
+unwind = CompilerOp("unwind", _unwind, VARIABLE, ("condition", "body", "pull"))
+
+OPS = {op.name: op for op in (pieces, overlaid, loop, branch, repeat, unwind)}
 
 
 @functools.cache

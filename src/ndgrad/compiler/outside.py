@@ -118,8 +118,8 @@ def _of(t: Any, payload: Any) -> Outside | None:
 
 
 def tracer_at_work() -> Any:
-    """The tracer that sees the ops of this context; None if nothing is traced here."""
-    for observer in modes().observers:
+    """The tracer that sees the ops of this context, that of a loop's body before the one around it; None if nothing is traced here."""
+    for observer in reversed(modes().observers):
         if getattr(observer, "is_tracer", False):
             return observer
     return None

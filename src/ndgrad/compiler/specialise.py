@@ -27,6 +27,7 @@ from ndgrad.autograd.modes import restore, scope, thread
 from ndgrad.autograd.op_observers import observing
 from ndgrad.autograd.variable import Variable, requires_grad, wrap
 from ndgrad.compiler.backend import Runner
+from ndgrad.compiler.control_flow import UnknownRounds
 from ndgrad.compiler.decisions import Mispredicted
 from ndgrad.compiler.environment import Environment, facts
 from ndgrad.compiler.graph_break import GraphBreak, current_tracer
@@ -195,15 +196,18 @@ class Specialisation:
         given = [tracer.input(t._array) for t in roots]
         #: whether the graph of the results was used up inside the function, by a backward pass
         self.is_freed = False
+        #: what is said to those who ask for a gradient that there is not
+        self.refusal: str | None = None
         gradients: Sequence[Any] = ()
         if wanted:
             cotangents = [wrap(t.face, payload) for t, payload in zip(roots, given, strict=True)]
             try:
                 gradients = grad(roots, [inputs[i] for i in wanted], cotangents, allow_unused=True)
-            except RuntimeError:
+            except RuntimeError as error:
                 if tracer.broken is not None:
                     raise
                 self.is_freed = True
+                self.refusal = str(error) if isinstance(error, UnknownRounds) else None
         #: the inputs whose gradient the function looks at or sets, and whether they have one
         self.gradients_asked = [(i, o.grad_before is not None) for i, o in enumerate(tracer.inputs) if o._meta.asked and not o.is_result]
         self.outcomes = [outcome for _, outcome in tracer.conditions]

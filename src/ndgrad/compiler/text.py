@@ -9,7 +9,7 @@
 The text is what `str(program)` shows, what the tests of the passes compare, and what `parse_program` reads back into
 an equal program. Settings are Python literals, with `float64` for a dtype and `1:5:2` written `slice(1, 5, 2)`. A
 constant of more than sixteen elements is written as its size alone; to read such a text back, its arrays are given in
-the order of the text. The body of a loop is a program of its own, which stands below the loop:
+the order of the text. The body of a loop is a program of its own, which stands below the loop under the name of that setting:
 
       %3: float64[] = loop(%0, %1, count=10, carried=1, invariant=1, reads=(), last=0)
         program body(%0: float64[], %1: float64[])
@@ -109,7 +109,8 @@ def _parsed(lines: deque[tuple[int, str]], given: Iterator[Any]) -> Program:
     program.name, program.inputs = head[1], _defined(head[2], values)
     while lines:
         if lines[0][1].startswith("program "):
-            program.instructions[-1].settings["body"] = _parsed(lines, given)
+            inner = _parsed(lines, given)
+            program.instructions[-1].settings[inner.name] = inner
             continue
         number, line = lines.popleft()
         code, _, where = line.partition("  # ")

@@ -164,6 +164,8 @@ class Tracer:
 
     def _argument(self, given: Any, array: Any) -> Argument:
         if isinstance(array, TracedArray):
+            if array.memory.tracer is not self:
+                raise GraphBreak("a tensor that belongs to one round of a loop, or to one branch, is used outside of it")
             return self.value_of(array)
         if isinstance(array, np.ndarray):
             return self.value_of(self.constant(array))

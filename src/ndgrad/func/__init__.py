@@ -9,6 +9,8 @@ _HOMES = {
     "debug_unwrap": "unwrap",
     "functionalize": "functionalization",
     "rearrange": "patterns",
+    "associative_scan": "associative",
+    **dict.fromkeys(("cond", "fori_loop", "map", "scan", "while_loop"), "control_flow"),
     **dict.fromkeys(("hessian", "hvp", "jacfwd", "jacrev", "linearize"), "jacobian"),
     **dict.fromkeys(("functional_call", "replace_all_batch_norm_modules_", "stack_module_state"), "modules"),
     **dict.fromkeys(("SparseHessian", "SparseJacobian", "sparse_hessian", "sparse_jacobian"), "sparsity.products"),

@@ -16,29 +16,22 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ndgrad.autograd import batching
 from ndgrad.autograd.batching import BatchLevel, batch_tensor
-from ndgrad.autograd.levels import find_level, level_number
-from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, wrap
+from ndgrad.autograd.levels import find_level
+from ndgrad.autograd.variable import wrap
 
 T = TypeVar("T")
 
 
 def take_apart(t: Any) -> tuple[Any, tuple[int, ...]]:
-    """The array under a tensor and the numbers of the vmap levels whose batches stand in front
-    of it, outermost first."""
-    if not isinstance(t, Variable):
-        if not isinstance(t, (np.ndarray, np.generic)):
-            raise TypeError(
-                "SciPy's solvers compute in main memory, and a tensor that they are to work with lies "
-                f"in a {type(t).__module__} array. Move it there with .cpu(); gradients flow through the move."
-            )
-        return t, ()
-    if t._meta is not None and t._meta.view is not None and thread.levels:
-        level_number(t)  # a view of memory that was written in a transform catches up with it
-    array, levels = take_apart(t._array)
-    if t._meta is not None and t._meta.batch_level:
-        levels = (*levels, t._meta.batch_level)
+    """The array under a tensor and the numbers of the vmap levels whose batches stand in front of it, outermost first."""
+    array, levels = batching.take_apart(t)
+    if not isinstance(array, (np.ndarray, np.generic)):
+        raise TypeError(
+            f"SciPy's solvers compute in main memory, and a tensor that they are to work with lies in a {type(array).__module__} array. "
+            "Move it there with .cpu(); gradients flow through the move."
+        )
     return array, levels
 
 

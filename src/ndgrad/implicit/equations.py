@@ -13,10 +13,10 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from ndgrad.arrays.precision import is_inexact
+from ndgrad.autograd.captures import Watch
 from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
 from ndgrad.autograd.view import tangents_of
 from ndgrad.implicit.batched_arrays import Batch, take_apart
-from ndgrad.implicit.closures import Watch
 from ndgrad.implicit.packing import Layout, PyTree, face_of_tree
 from ndgrad.implicit.rewrapping import as_captured, with_face
 from ndgrad.pytree import tree_flatten, tree_unflatten
@@ -76,7 +76,7 @@ class Equations:
         self.arguments = Arguments(given)
         self.layout = Layout(f"{name}: x0", x0, face or face_of_tree(x0, given))
         self.batch = Batch()
-        self.watch = Watch(self.batch)
+        self.watch = Watch(self.batch.plain)
         self._plain_arguments: tuple[Any, ...] = ()
         for t in (*self.layout.tensors, *self.arguments.tensors):
             self.batch.include(take_apart(t)[1])

@@ -91,7 +91,7 @@ class NativeProgram:
                 if segment is not None:
                     segment.returns()
                 segment = None
-                self.steps.append(_Callback(step))
+                self.steps.append(_Callback(step, threads))
                 continue
             if segment is None:
                 segment = assembly.function(f"segment{len(self.steps)}")
@@ -216,16 +216,21 @@ class NativeProgram:
 class _Callback:
     """An op that runs between segments: on NumPy, or by a kernel that takes arrays."""
 
-    def __init__(self, step: Call) -> None:
+    def __init__(self, step: Call, threads: int | None) -> None:
         self.instruction = step.instruction
         self.reads = step.reads
         self.forward = kernel_call(step.instruction) or forward_of(step.instruction.op)
+        self.settings = step.instruction.settings
+        if getattr(step.instruction.op, "programs", ()):
+            from ndgrad.compiler.backend import Runner  # which runs programs, and so this one
+
+            self.settings = {k: Runner(s, threads=threads) if isinstance(s, Program) else s for k, s in self.settings.items()}
 
     def run(self, frame: _Frame) -> None:
         arguments = [
             a if place is None else frame.array(place) for a, place in zip(self.instruction.arguments, self.reads, strict=True)
         ]
-        out = self.forward(*arguments, **self.instruction.settings)
+        out = self.forward(*arguments, **self.settings)
         results = self.instruction.results
         for value, array in zip(results, (out,) if self.instruction.op.outputs == 1 else out, strict=True):
             array = np.asarray(array)

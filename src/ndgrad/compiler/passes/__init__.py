@@ -7,6 +7,7 @@
     piecewise    arrays put together of parts, at once                 dead        what nobody reads
     reroll       repeated blocks as loops                              periods     where a list repeats itself
     hoist        products of all rounds of a loop at once              loop_building   what goes into loops, and what comes out
+    rounds       what rounds of two loops have in common, once         loop_parts  loops in pieces
     order        views where they are used                             decompose   composite ops in terms of simpler ones
 
 A pass is exact, unless its file says that it reassociates sums.
@@ -23,6 +24,7 @@ from ndgrad.compiler.passes.parts import read_parts
 from ndgrad.compiler.passes.piecewise import put_together
 from ndgrad.compiler.passes.reroll import rolled
 from ndgrad.compiler.passes.rewrite import Rules
+from ndgrad.compiler.passes.rounds import shared_rounds
 from ndgrad.compiler.passes.views import canonical_views
 from ndgrad.compiler.program import Program
 
@@ -46,4 +48,4 @@ def simplified(program: Program) -> Program:
 def with_loops(program: Program) -> Program:
     """A simplified program with its repeated blocks as loops."""
     found = rolled(program)
-    return found if found is program else without_dead(_RULES(found))
+    return shared_rounds(found if found is program else without_dead(_RULES(found)))

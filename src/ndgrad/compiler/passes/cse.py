@@ -17,7 +17,7 @@ from ndgrad.compiler.program import Instruction, Program, Value, with_arguments
 _COMMUTATIVE = frozenset(("add", "mul"))
 
 
-class _Unhashable(Exception):
+class Unhashable(Exception):
     """A setting that cannot be compared: its instruction stays."""
 
 
@@ -40,8 +40,8 @@ def without_repetition(program: Program) -> Program:
         if replaced:
             instruction = with_arguments(instruction, [replaced.get(a, a) if a.__class__ is Value else a for a in instruction.arguments])
         try:
-            key = _key(instruction, numbers)
-        except _Unhashable:
+            key = key_of(instruction, numbers)
+        except Unhashable:
             key = instruction
         first = known.setdefault(key, instruction)
         if first is instruction:
@@ -51,7 +51,7 @@ def without_repetition(program: Program) -> Program:
     return Program(program.inputs, [replaced.get(v, v) for v in program.outputs], instructions, constants, program.name)
 
 
-def _key(instruction: Instruction, numbers: dict[Value, int]) -> Hashable:
+def key_of(instruction: Instruction, numbers: dict[Value, int]) -> Hashable:
     """What two instructions have in common that compute the same."""
     op = instruction.op
     arguments: list[Any] = []
@@ -90,5 +90,5 @@ def frozen(setting: Any) -> Hashable:
     try:
         hash(setting)
     except TypeError:
-        raise _Unhashable from None
+        raise Unhashable from None
     return setting

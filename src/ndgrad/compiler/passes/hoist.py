@@ -17,12 +17,11 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any
 
-from ndgrad.compiler.ops import loop
 from ndgrad.compiler.passes.basic_index import Place, is_whole, written
+from ndgrad.compiler.passes.loop_parts import LoopParts
 from ndgrad.compiler.passes.rewrite import Rewritten, Rules, Walk
-from ndgrad.compiler.program import Instruction, Program, Value
+from ndgrad.compiler.program import Instruction, Value
 
 #: Values of all rounds that are stored for a product after the loop take no more memory than this.
 MOST_BYTES = 64 << 20
@@ -48,29 +47,11 @@ class _Sum:
     right: Value
 
 
-class _Parts:
-    """A loop in pieces: arguments beside the body's inputs, results beside its outputs."""
+class _Parts(LoopParts):
+    """A loop of which products are taken out."""
 
     def __init__(self, instruction: Instruction) -> None:
-        self.instruction = instruction
-        settings = instruction.settings
-        body: Program = settings["body"]
-        carried, invariant, last = (settings[k] for k in ("carried", "invariant", "last"))
-        self.count: int = settings["count"]
-        self.body = list(body.instructions)
-        self.name = body.name
-        given = list(zip(body.inputs, instruction.arguments, strict=True))
-        #: input of the body -> what it starts with, what it is, or (of which array it is a row, first, step)
-        self.starts: dict[Value, Value] = dict(given[:carried])
-        self.fixed: dict[Value, Value] = dict(given[carried : carried + invariant])
-        self.rows: dict[Value, tuple[Value, int, int]] = {
-            v: (a, *read) for (v, a), read in zip(given[carried + invariant :], settings["reads"], strict=True)
-        }
-        made = list(zip(body.outputs, instruction.results, strict=True))
-        #: input of the body -> the output that follows it, and the loop's result
-        self.next: dict[Value, tuple[Value, Value]] = dict(zip(self.starts, made[:carried], strict=True))
-        self.last = made[carried : carried + last]
-        self.stacks = made[carried + last :]
+        super().__init__(instruction)
         self.sums: list[_Sum] = []
         #: results that are products of what all rounds have made with what stays: the loop's result, the value, the other factor
         self.late: list[tuple[Value, Value, Value]] = []
@@ -105,7 +86,7 @@ class _Parts:
 
     def products_after(self) -> int:
         """Take products with what stays, of which the body itself reads none, out of it; how many."""
-        made, uses = self._made(), self._uses()
+        made, uses = self.made(), self._uses()
         found = []
         for v, result in self.stacks:
             term = made.get(v)
@@ -119,9 +100,6 @@ class _Parts:
         self.late += found
         return len(found)
 
-    def _made(self) -> dict[Value, Instruction]:
-        return {v: i for i in self.body for v in i.results}
-
     def _uses(self) -> dict[Value, int]:
         """How often each value is read, in the body and as its output."""
         uses: dict[Value, int] = {}
@@ -132,7 +110,7 @@ class _Parts:
 
     def sums_after(self) -> int:
         """Take carried sums of products, and of sums, out of the body; how many."""
-        made, uses = self._made(), self._uses()
+        made, uses = self.made(), self._uses()
         wanted = {v for v, _ in self.stacks} | {g for _, g, _ in self.late}
         found = []
         for begin, (following, result) in self.next.items():
@@ -177,24 +155,8 @@ class _Parts:
             if v not in self.rows and v not in stacked:
                 stacked[v] = Value((self.count, *v.shape), v.dtype)
         extra = [(v, result) for v, result in stacked.items() if all(result is not r for _, r in self.stacks)]
-        stacks = [*self.stacks, *extra]
-        outputs = [*[n for n, _ in self.next.values()], *[v for v, _ in (*self.last, *stacks)]]
-        instructions = _needed_for(self.body, outputs)
-        used = {v for i in instructions for v in i.values()} | set(outputs)
-        fixed = {v: a for v, a in self.fixed.items() if v in used}
-        rows = {v: r for v, r in self.rows.items() if v in used}
-        body = Program([*self.starts, *fixed, *rows], outputs, instructions, name=self.name)
-        settings: dict[str, Any] = {
-            "body": body,
-            "count": self.count,
-            "carried": len(self.starts),
-            "invariant": len(fixed),
-            "reads": tuple([(first, step) for _, first, step in rows.values()]),
-            "last": len(self.last),
-        }
-        arguments = (*self.starts.values(), *fixed.values(), *[array for array, _, _ in rows.values()])
-        results = (*[r for _, r in self.next.values()], *[r for _, r in (*self.last, *stacks)])
-        walk.append(Instruction(loop, arguments, settings, results, self.instruction.where))
+        self.stacks += extra
+        walk.append(self.rebuilt())
         totals = {total.result: self._total(walk, total, stacked) for total in self.sums}
         for result, g, b in self.late:
             totals[result] = walk.reshaped(walk.emit("matmul", self._below(walk, g, stacked), b), result.shape)
@@ -217,12 +179,3 @@ class _Parts:
 def _rows(walk: Walk, array: Value, first: int, count: int, step: int) -> Value:
     index: tuple[Place, ...] = ((first, count, step), *[(0, n, 1) for n in array.shape[1:]])
     return array if is_whole(index, array.shape) else walk.emit("getitem", array, index=written(index))
-
-
-def _needed_for(instructions: list[Instruction], outputs: list[Value]) -> list[Instruction]:
-    needed, kept = set(outputs), []
-    for instruction in reversed(instructions):
-        if any(v in needed for v in instruction.results):
-            kept.append(instruction)
-            needed.update(instruction.values())
-    return kept[::-1]

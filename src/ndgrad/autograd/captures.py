@@ -1,15 +1,15 @@
 """The tensors that a function uses without being given them.
 
-A solver's derivative needs all parameters of the user's function as arguments, and people write `lambda x: x**2 - a`.
-So while the function runs, a watch sees every tensor that goes into an op, a write or a custom Function; those that
-existed before and carry something (a graph, a tangent, a transform's level) are its closure. Later the same function is
-run with other tensors in their places, by identity.
+A solver's derivative, or a loop's, needs all parameters of the user's function as arguments, and people write `lambda x: x**2 - a`. So
+while the function runs, a watch sees every tensor that goes into an op, a write or a custom Function; those that existed before and
+carry something (a graph, a tangent, a transform's level) are its closure. Later the same function is run with other
+tensors in their places, by identity.
 
 Note [Watching and replacing]
-While the solver iterates, nothing of the outer world may be recorded: a captured tensor of an open transform is
-replaced by its plain values (batched ones stay batched, see Note [Levels of a solve]), and grad mode is off. What the
-function makes itself, inside transforms of its own for instance, has a younger level or node and is left alone. A leaf
-that requires grad has no age, so it counts as captured if it outlives the call.
+While the solver iterates, nothing of the outer world may be recorded: a captured tensor of an open transform is replaced by its
+plain values, as `plain` gives them (a solver's stay batched, see Note [Levels of a solve]), and grad mode is off. What the function makes itself,
+inside transforms of its own for instance, has a younger level or node and is left alone. A leaf that requires grad has no age, so
+it counts as captured if it outlives the call.
 
 Tensors that carry nothing are constants of the closure. They are not replaced, but the derivative is that of their
 values at the time, so a write to one between the solve and the derivative must be an error; the versions of those seen
@@ -30,7 +30,6 @@ from ndgrad.autograd.modes import next_level_number, restore, scope, thread
 from ndgrad.autograd.node import next_sequence_number
 from ndgrad.autograd.variable import Variable, requires_grad
 from ndgrad.autograd.view import tangents_of
-from ndgrad.implicit.batched_arrays import Batch
 
 
 class _Interceptor:
@@ -49,9 +48,9 @@ class _Interceptor:
         the function many times."""
         if self.one(target) is not target or self.knows(target):
             raise RuntimeError(
-                f"a function that is being solved wrote in place into a tensor of shape {tuple(target.shape)} "
-                "from outside, which requires grad or belongs to a transform. Solvers call it many times, "
-                "so it must not change its surroundings: write into a clone() made inside it."
+                f"a function that is being solved or looped wrote in place into a tensor of shape {tuple(target.shape)} from outside, "
+                "which requires grad or belongs to a transform. It is called many times, so it must not change its surroundings: "
+                "write into a clone() made inside it."
             )
         return self.see(args)
 
@@ -74,8 +73,9 @@ class _Interceptor:
 class Watch(_Interceptor):
     """Finds what functions capture while they run under it."""
 
-    def __init__(self, batch: Batch) -> None:
-        self.batch = batch
+    def __init__(self, plain: Callable[[Any], Any]) -> None:
+        """`plain` gives what stands for a tensor of a transform while functions run."""
+        self.plain = plain
         self.level = next_level_number()
         self.sequence = next_sequence_number()
         #: identity -> (tensor as the closure holds it, as an outer watch sees it)
@@ -102,7 +102,7 @@ class Watch(_Interceptor):
             return seen
         if self._is_old(seen):
             self.found[id(t)] = (t, seen)
-            value = self._values[id(t)] = self.batch.plain(seen) if _carries_level(seen) else seen
+            value = self._values[id(t)] = self.plain(seen) if _carries_level(seen) else seen
             return value
         if seen._node is None and requires_grad(seen) and not seen._meta.level and id(t) not in self._own:
             self._leaves[id(t)] = (weakref.ref(t), seen)
@@ -175,9 +175,8 @@ class Replace:
         for t, version in self._constants:
             if _version(t) != version:
                 raise RuntimeError(
-                    f"a tensor of shape {tuple(t.shape)} that a solved function closes over was modified by an inplace "
-                    "operation after the solve, so the derivative would be taken with other values than the solution. "
-                    "Write into a clone() instead."
+                    f"a tensor of shape {tuple(t.shape)} that a solved or looped function closes over was modified by an inplace operation "
+                    "after the solve, so the derivative would be taken with other values than the solution. Write into a clone() instead."
                 )
         with _Swap(self, given).active():
             return function(*args)
