@@ -87,7 +87,7 @@ def _regular(
                 f"pooling an array of shape {tuple(shape)}: a kernel of {taps} taps spans {reach} positions, "
                 f"but the padded array has {size + 2 * pad}. Use a smaller kernel or more padding."
             )
-        along = _regular_axis(size, taps, step, pad, spread, ceil_mode, count_include_pad)
+        along = regular_axis(size, taps, step, pad, spread, ceil_mode, count_include_pad)
         if along is None:
             raise ValueError(
                 f"pooling an array of shape {tuple(shape)} with kernel {tuple(kernel)}, "
@@ -99,9 +99,7 @@ def _regular(
 
 
 @lru_cache(maxsize=1024)
-def _regular_axis(
-    size: int, taps: int, step: int, pad: int, spread: int, ceil_mode: bool, count_include_pad: bool
-) -> Windows | None:
+def regular_axis(size: int, taps: int, step: int, pad: int, spread: int, ceil_mode: bool, count_include_pad: bool) -> Windows | None:
     """The windows along one axis; None if one of them would see nothing but padding."""
     room = size + 2 * pad - spread * (taps - 1) - 1
     out = (room + (step - 1 if ceil_mode else 0)) // step + 1

@@ -34,7 +34,7 @@ class Convolution:
         self._weights = code.function("conv_weights", None, *[POINTER] * 3, *ranges)
         self._correlate = code.function("conv_correlate", None, *[POINTER] * 6, *ranges)
         self._weight_gradient = code.function("conv_weight_gradient", None, *[POINTER] * 5, *ranges)
-        self._weight_sum = code.function("conv_weight_sum", None, *[POINTER] * 3)
+        self._weight_sum = code.function("conv_weight_sum", None, *[POINTER] * 3, *ranges)
 
     def table(self, correlation: windows.Correlation, **settings: Any) -> windows.Table:
         return windows.table(correlation, self.tile.type.lanes, self.tile.columns, self.dtype.itemsize, **settings)
@@ -64,6 +64,8 @@ class Convolution:
         parts, buffer, words = self._buffer(table.packed), self._buffer(table.scratch), table.words.ctypes.data
         for chunk in order.permutation(table.chunks):
             self._weight_gradient(words, x.ctypes.data, g.ctypes.data, parts.ctypes.data, buffer.ctypes.data, int(chunk), int(chunk) + 1)
-        self._weight_sum(words, parts.ctypes.data, dw.ctypes.data)
+        depth = correlation.depth(correlation.entries[0])
+        for chunk in order.permutation(-(-depth // self.tile.type.lanes)):
+            self._weight_sum(words, parts.ctypes.data, dw.ctypes.data, int(chunk), int(chunk) + 1)
         assert np.isnan(parts[-GUARD:]).all(), "wrote beyond the parts"
         assert np.isnan(buffer[-GUARD:]).all(), "wrote beyond the buffer"

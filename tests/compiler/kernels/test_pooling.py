@@ -99,3 +99,55 @@ def test_average_pooling_and_its_gradient(dtype: str) -> None:
         run(code, "average_gradient", 6, table, counts, g, dx)
         expected = eager.avg_pool_grad(g, x.shape, kernel, stride, padding, ceil_mode, include, override)
         np.testing.assert_allclose(dx, expected, rtol=2e-5 if dtype == "float32" else 1e-13, atol=1e-6 if dtype == "float32" else 1e-14)
+
+
+def last(a: np.ndarray) -> np.ndarray:
+    """Channels last, in that order in memory."""
+    return np.ascontiguousarray(np.moveaxis(a, 1, -1))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("plain", [False, True])
+def test_pooling_with_channels_last(dtype: str, plain: bool) -> None:
+    r = np.random.default_rng(33)
+    code, tested, apart = library(dtype, plain), 0, 0
+    for turn in range(60):
+        channels = int(r.integers(1, 20))
+        settings, ceil_mode, include = problem(r, 1 + turn % 3, turn % 2 == 0), bool(r.integers(2)), bool(r.integers(2))
+        sizes, kernel, stride, padding, dilation = settings
+        x = r.integers(-3, 4, (2, channels, *sizes)).astype(dtype)
+        x[r.random(x.shape) < 0.05] = np.nan
+        try:
+            values, places = eager.max_pool(x, kernel, stride, padding, dilation, ceil_mode)
+        except ValueError:
+            continue
+        found = eager._regular(x.shape, kernel, stride, padding, dilation, ceil_mode, include)
+        axes = axes_of(found, settings)
+        table = pooling.pooling_table(axes, channels)
+        rows = 2 * windows.three(axes)[0].out
+        y, i = np.empty_like(last(values)), np.empty_like(last(places))
+        run(code, "max_last", rows, table, last(x), y, i)
+        np.testing.assert_array_equal(y, last(values), err_msg=str(settings))
+        np.testing.assert_array_equal(i, last(places), err_msg=str(settings))
+        g, dx = r.standard_normal(values.shape).astype(dtype), np.full_like(last(x), np.nan)
+        expected = last(eager.max_pool_grad(g, places, x.shape))
+        run(code, "max_gradient_last", 2, table, last(g), i, dx)
+        np.testing.assert_allclose(dx, expected, rtol=1e-5, atol=1e-6)
+        if all(s > d * (k - 1) for s, k, d in zip(stride, kernel, dilation)):
+            apart += 1
+            dx = np.full_like(dx, np.nan)
+            run(code, "max_windows_last", 2, table, last(g), i, dx)
+            np.testing.assert_array_equal(dx, expected)
+        tested += 1
+        if turn % 2 == 0:
+            continue
+        x = np.nan_to_num(x)
+        counts = pooling.average_counts([w.counts for w in found])
+        run(code, "average_last", rows, table, counts, last(x), y)
+        expected = eager.avg_pool(x, kernel, stride, padding, ceil_mode, include, None)
+        np.testing.assert_allclose(y, last(expected), rtol=1e-5, atol=1e-6)
+        run(code, "average_gradient_last", 2, table, counts, last(g), dx)
+        expected = eager.avg_pool_grad(g, x.shape, kernel, stride, padding, ceil_mode, include, None)
+        np.testing.assert_allclose(dx, last(expected), rtol=1e-5, atol=1e-6)
+    assert tested > 40
+    assert apart > 5

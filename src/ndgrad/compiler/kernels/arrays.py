@@ -42,7 +42,8 @@ def _address(kind: str, element: str, name: str) -> int:
 
 
 @functools.cache
-def _tile(element: str) -> TileShape:
+def tile(element: str) -> TileShape:
+    """The tile of an LLVM type on this machine."""
     return tile_shape(target.host(), element)
 
 
@@ -52,7 +53,7 @@ def available(dtype: np.dtype[Any], kinds: tuple[str, ...] = ("product", "conv")
     if not target.available() or dtype not in (np.float32, np.float64) or not dtype.isnative:
         return False
     element = TYPES[dtype.name]
-    checks = {"product": _check_products, "conv": _check_convolutions}
+    checks = {"product": _check_products, "conv": _check_convolutions, "pool": _check_pooling}
     return all(problem(kind, code(kind, element), functools.partial(checks[kind], dtype)) is None for kind in kinds)
 
 
@@ -122,41 +123,54 @@ def matmul(a: Array, b: Array, out: Array | None = None, accumulate: bool = Fals
 
 
 @functools.lru_cache(maxsize=1024)
-def _table(what: str, sizes: tuple[int, int, int, int], axes: tuple[windows.Axis, ...], element: str, size: int) -> windows.Table:
-    tile = _tile(element)
+def window_table(
+    what: str,
+    sizes: tuple[int, int, int, int],
+    axes: tuple[windows.Axis, ...],
+    element: str,
+    size: int,
+    in_last: bool = False,
+    out_last: bool = False,
+) -> windows.Table:
+    """The table of a convolution ("forward"), its "input gradient" or its "weight gradient", for images in either order."""
+    shape = tile(element)
     make = windows.input_gradient if what == "input gradient" else windows.forward
-    return windows.table(make(*sizes, axes), tile.type.lanes, tile.columns, size, of_weight=tile.rows if what == "weight gradient" else 0)
+    of_weight = shape.rows if what == "weight gradient" else 0
+    return windows.table(make(*sizes, axes), shape.type.lanes, shape.columns, size, in_last, out_last, of_weight)
 
 
-def _sizes(x_shape: Sequence[int], w_shape: Sequence[int], groups: int) -> tuple[int, int, int, int]:
+def conv_sizes(x_shape: Sequence[int], w_shape: Sequence[int], groups: int) -> tuple[int, int, int, int]:
+    """Images, groups, and the channels of a group in and out."""
     return (x_shape[0], groups, w_shape[1], w_shape[0] // groups)
 
 
-def _axes(
+def conv_axes(
     x: Sequence[int], w: Sequence[int], stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int]
 ) -> tuple[windows.Axis, ...]:
+    """The windows of a convolution along each axis, from the shapes of images and weight."""
     settings = zip(x[2:], w[2:], stride, padding, dilation, strict=True)
     return tuple(windows.Axis(n, k, s, d, p, (n + 2 * p - d * (k - 1) - 1) // s + 1) for n, k, s, p, d in settings)
 
 
 def conv(x: Array, w: Array, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int = 1) -> Array:
     """x (N, C, *S) with w (M, C / groups, *K), giving (N, M, *O)."""
-    axes = _axes(x.shape, w.shape, stride, padding, dilation)
+    axes = conv_axes(x.shape, w.shape, stride, padding, dilation)
     out = np.empty((x.shape[0], w.shape[0], *(a.out for a in axes)), x.dtype)
     if not (x.size and w.size and out.size):
         return np.zeros_like(out)
-    return _correlated(x, w, out, _table("forward", _sizes(x.shape, w.shape, groups), axes, TYPES[x.dtype.name], x.itemsize))
+    return _correlated(x, w, out, window_table("forward", conv_sizes(x.shape, w.shape, groups), axes, TYPES[x.dtype.name], x.itemsize))
 
 
 def conv_input_grad(
     g: Array, w: Array, x_shape: Sequence[int], stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int = 1
 ) -> Array:
     """The adjoint of `conv` in x: g (N, M, *O) and w give (N, C, *S)."""
-    axes = _axes(x_shape, w.shape, stride, padding, dilation)
+    axes = conv_axes(x_shape, w.shape, stride, padding, dilation)
     out = np.empty(tuple(x_shape), g.dtype)
     if not (g.size and w.size and out.size):
         return np.zeros_like(out)
-    return _correlated(g, w, out, _table("input gradient", _sizes(x_shape, w.shape, groups), axes, TYPES[g.dtype.name], g.itemsize))
+    sizes = conv_sizes(x_shape, w.shape, groups)
+    return _correlated(g, w, out, window_table("input gradient", sizes, axes, TYPES[g.dtype.name], g.itemsize))
 
 
 def _correlated(x: Array, w: Array, out: Array, table: windows.Table) -> Array:
@@ -174,14 +188,19 @@ def conv_weight_grad(
     """The adjoint of `conv` in w: g (N, M, *O) and x (N, C, *S) give (M, C / groups, *K)."""
     if not (x.size and g.size and prod(w_shape)):
         return np.zeros(tuple(w_shape), x.dtype)
-    axes, element = _axes(x.shape, w_shape, stride, padding, dilation), TYPES[x.dtype.name]
-    table = _table("weight gradient", _sizes(x.shape, w_shape, groups), axes, element, x.itemsize)
+    axes, element = conv_axes(x.shape, w_shape, stride, padding, dilation), TYPES[x.dtype.name]
+    table = window_table("weight gradient", conv_sizes(x.shape, w_shape, groups), axes, element, x.itemsize)
     parts, words = _scratch("packed", table.packed * x.itemsize), table.words.ctypes.data
     scratch = table.scratch * x.itemsize
     _run("conv", element, "conv_weight_gradient", [words, x.ctypes.data, g.ctypes.data, parts], table.chunks, scratch)
     out = np.empty(tuple(w_shape), x.dtype)
-    code("conv", element).function("conv_weight_sum", None, *[ctypes.c_void_p] * 3)(words, parts, out.ctypes.data)
+    _run("conv", element, "conv_weight_sum", [words, parts, out.ctypes.data], weight_sum_chunks(w_shape, element))
     return out
+
+
+def weight_sum_chunks(w_shape: Sequence[int], element: str) -> int:
+    """The chunks in which the parts of a weight's gradient are added up."""
+    return -(-prod(w_shape[1:]) // tile(element).type.lanes)
 
 
 # ----- pooling -----
@@ -257,6 +276,28 @@ def _check_convolutions(dtype: np.dtype[Any], library: target.Code) -> str | Non
     }
     for name, (found, wanted) in results.items():
         wrong = difference(f"a {name}", found, wanted.astype(found.dtype), _tolerance(dtype, 300))
+        if wrong is not None:
+            return wrong
+    return None
+
+
+def _check_pooling(dtype: np.dtype[Any], library: target.Code) -> str | None:
+    r = np.random.default_rng(0)
+    x = r.integers(-9, 9, (2, 11, 9, 23)).astype(dtype)
+    axes = [windows.Axis(9, 2, 2, 1, 0, 4), windows.Axis(23, 3, 1, 1, 1, 23)]
+    padded = np.pad(x, ((0, 0), (0, 0), (0, 0), (1, 1)), constant_values=-100)
+    expected = np.lib.stride_tricks.sliding_window_view(padded, (2, 3), (2, 3))[:, :, ::2].max((4, 5))
+    found, places = max_pool(x, axes)
+    at_places = np.take_along_axis(x.reshape(2, 11, -1), places.reshape(2, 11, -1), 2).reshape(found.shape)
+    summed = np.zeros((22, x[0, 0].size), dtype)
+    np.add.at(summed, (np.repeat(np.arange(22), places[0, 0].size), places.reshape(-1)), found.reshape(-1))
+    results = {
+        "maximum of windows": (found, expected),
+        "maximum's place": (at_places, expected),
+        "gradient of maxima": (max_pool_grad(found, places, axes), summed.reshape(x.shape)),
+    }
+    for name, (given, wanted) in results.items():
+        wrong = difference(f"a {name}", given, wanted, 0.0)
         if wrong is not None:
             return wrong
     return None

@@ -24,6 +24,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ndgrad.compiler.kernels import pooling_last
 from ndgrad.compiler.kernels.fields import Fields
 from ndgrad.compiler.kernels.packing import shuffled
 from ndgrad.compiler.kernels.windows import Axis, three
@@ -37,14 +38,14 @@ PARAMETERS = {
     "average": "ptr %table, ptr %counts, ptr %X, ptr %Y, i64 %begin, i64 %end",
     "average_gradient": "ptr %table, ptr %counts, ptr %G, ptr %X, i64 %begin, i64 %end",
 }
-TABLE = [f"{what}_{a}" for what in ("in", "out", "taps", "stride", "dilation", "before") for a in "zyx"]
+TABLE = [*(f"{what}_{a}" for what in ("in", "out", "taps", "stride", "dilation", "before") for a in "zyx"), "channels"]
 
 
-def pooling_table(axes: Sequence[Axis]) -> NDArray[np.int64]:
-    """The table of windows along one to three axes."""
+def pooling_table(axes: Sequence[Axis], channels: int = 1) -> NDArray[np.int64]:
+    """The table of windows along one to three axes; with the number of channels, where they come last (pooling_last.py)."""
     z = three(axes)
     fields = ("size", "out", "taps", "stride", "dilation", "before")
-    return np.array([getattr(a, what) for what in fields for a in z], np.int64)
+    return np.array([*(getattr(a, what) for what in fields for a in z), channels], np.int64)
 
 
 def average_counts(counts: Sequence[NDArray[np.intp]], override: int | None = None) -> NDArray[np.int64]:
@@ -67,6 +68,7 @@ def library(prefix: str, element: str, target: Target) -> list[Function | str]:
         _max_gradient(prefix, type),
         _average_gradient(prefix, type),
         *(work_function(f"{prefix}_{kind}", parameters) for kind, parameters in PARAMETERS.items()),
+        *pooling_last.functions(prefix, type, TABLE, _inside),
     ]
 
 

@@ -5,7 +5,7 @@ It sums over images and pixels, so here those are k, and the rows of the product
     dW[t, c, o] = sum over n, pixels p   in[n, p * step + t, c] g[n, p, o]
 
     void {prefix}_weight_gradient(ptr table, ptr X, ptr G, ptr parts, ptr buffer, i64 begin, i64 end)
-    void {prefix}_weight_sum(ptr table, ptr parts, ptr dW)
+    void {prefix}_weight_sum(ptr table, ptr parts, ptr dW, i64 begin, i64 end)          chunk: as many k as a vector has lanes
 
 Images are dealt into a fixed number of parts, each summed by itself into parts[part, t, c, o]; the last function adds
 the parts in their order, so the result does not depend on the number of threads.
@@ -21,6 +21,8 @@ from ndgrad.compiler.kernels.windows import ENTRY, HEADER
 from ndgrad.compiler.native.ir import SIZES, Function, Vector, number
 
 WEIGHT_GRADIENT = "ptr %table, ptr %X, ptr %G, ptr %parts, ptr %buffer, i64 %begin, i64 %end"
+
+WEIGHT_SUM = "ptr %table, ptr %parts, ptr %W, i64 %begin, i64 %end"
 
 
 def weight_gradient_function(prefix: str, tile: TileShape) -> Function:
@@ -149,7 +151,7 @@ def weight_gradient_function(prefix: str, tile: TileShape) -> Function:
 
 def weight_sum_function(prefix: str, tile: TileShape) -> Function:
     """dW[group, column, channel, taps] = the sum of the parts, whose order is [group][taps][channel][column], by squares in registers."""
-    f = Function(f"{prefix}_weight_sum", "ptr %table, ptr %parts, ptr noalias %W", attributes="nounwind")
+    f = Function(f"{prefix}_weight_sum", WEIGHT_SUM, attributes="nounwind")
     t = Fields(f, "%table", HEADER)
     e = Fields(f, f.ahead("%table", 8 * len(HEADER)), ENTRY)
     type, size, lanes, one = tile.type, SIZES[tile.type.element], tile.type.lanes, Vector(tile.type.element)
@@ -173,15 +175,15 @@ def weight_sum_function(prefix: str, tile: TileShape) -> Function:
     with f.loop(t["groups"]) as g:
         here, out = f.ahead("%parts", f.mul(f.mul(g, group_size), size)), f.ahead("%W", f.mul(f.mul(g, group_size), size))
         step = f.mul(e["depth"], size)
-        with f.when(squares), f.loop(e["depth"], step=str(lanes)) as turn:
-            k = f.least(turn, f.sub(e["depth"], lanes))
+        with f.when(squares), f.loop("%end", start="%begin") as turn:
+            k = f.least(f.mul(turn, lanes), f.sub(e["depth"], lanes))
             rows = [f.ahead(here, source(f.add(k, n))) for n in range(lanes)]
             with f.loop(t["columns"], step=str(lanes)) as column:
                 j = f.least(column, f.sub(t["columns"], lanes))
                 values = [total(type, f.ahead(row, f.mul(j, size))) for row in rows]
                 for n, value in enumerate(transposed(f, type, values)):
                     f.store(type, value, f.ahead(f.ahead(out, f.mul(f.add(j, n), step)), f.mul(k, size)))
-        with f.when(f.negated(squares)), f.loop(e["depth"]) as k:
+        with f.when(f.negated(squares)), f.loop(f.least(f.mul("%end", lanes), e["depth"]), start=f.mul("%begin", lanes)) as k:
             row = f.ahead(here, source(k))
             with f.loop(t["columns"]) as j:
                 f.store(one, total(one, f.ahead(row, f.mul(j, size))), f.ahead(f.ahead(out, f.mul(j, step)), f.mul(k, size)))

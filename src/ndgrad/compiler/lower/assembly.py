@@ -8,11 +8,12 @@ Work that is large enough is handed to the pool's workers in pieces.
 from __future__ import annotations
 
 from ndgrad.arrays import threads as allowed
-from ndgrad.compiler.kernels import maths
+from ndgrad.compiler.kernels import arrays, maths
 from ndgrad.compiler.lower.group import Call, Groups, Step
 from ndgrad.compiler.lower.loops import Loop
 from ndgrad.compiler.lower.nests import Nest
 from ndgrad.compiler.lower.products import Product, symbols
+from ndgrad.compiler.lower.routines import Phase, Routine
 from ndgrad.compiler.native import pool
 from ndgrad.compiler.native.ir import Function, Vector, element_of, module
 from ndgrad.compiler.native.target import Target
@@ -20,6 +21,8 @@ from ndgrad.compiler.program import Value
 
 #: The floating-point operations of a matrix product from which on it is shared among threads.
 _SHARED_FLOPS = 500_000
+#: The machine instructions of a phase of a routine from which on it is.
+_SHARED_COST = 100_000
 
 Slots = dict[Value, int]
 
@@ -35,6 +38,8 @@ class Assembly:
         self.kernels: list[Nest] = []
         self.products: list[Product] = []
         self.loops: list[Loop] = []
+        self.routines: list[Routine] = []
+        self.phases: set[str] = set()
         #: the addresses of functions of other modules
         self.outside: dict[str, int] = {}
         #: bytes for matrix products to pack into, and for the sums of pieces of a row
@@ -65,6 +70,8 @@ class Assembly:
             self._clear(f, slots[value], value)
         if isinstance(step, Product):
             self._product(f, step, slots)
+        elif isinstance(step, Routine):
+            self._routine(f, step, slots)
         elif isinstance(step, Loop):
             self._loop(f, step, slots)
         else:
@@ -107,6 +114,30 @@ class Assembly:
         else:
             self._share(f, name, step.chunks)
 
+    def _routine(self, f: Function, step: Routine, slots: Slots) -> None:
+        name = f"routine{len(self.routines)}"
+        self.routines.append(step)
+        self.buffer = max(self.buffer, step.buffer_bytes * self.threads)
+        self.functions += step.functions(name, slots, self._phase)
+        f.call_void(name, "ptr %table")
+
+    def _phase(self, f: Function, argument: str, phase: Phase) -> None:
+        """Run a phase of a routine, whose words stand at an address: at once, or chunk by chunk by the workers."""
+        outside = f"{phase.function}_{phase.element}"
+        self.outside[outside] = arrays.code(phase.kind, phase.element).address(f"{phase.function}_work")
+        work = f"{outside}.chunk"
+        if work not in self.phases:  # a function of this module, whose address can be taken
+            self.phases.add(work)
+            chunk = Function(work, "ptr %argument, i64 %chunk, i64 %worker")
+            chunk.call_outside(outside, "ptr %argument", "i64 %chunk", "i64 %worker")
+            chunk.returns()
+            self.functions.append(chunk)
+        if phase.chunks == 1 or phase.cost < _SHARED_COST:
+            with f.loop(str(phase.chunks)) as i:
+                f.call_void(work, f"ptr {argument}", f"i64 {i}", "i64 0")
+        else:
+            self._share(f, work, phase.chunks, argument)
+
     def _loop(self, f: Function, step: Loop, slots: Slots) -> None:
         name = f"loop{len(self.loops)}"
         self.loops.append(step)
@@ -117,10 +148,10 @@ class Assembly:
         step.write(around, body.name, slots)
         f.call_void(name, "ptr %table")
 
-    def _share(self, f: Function, work: str, pieces: int) -> None:
+    def _share(self, f: Function, work: str, pieces: int, argument: str = "%table") -> None:
         """Let the workers do pieces of work."""
         self.outside.update(pool.symbols())
-        f.call_outside("ndgrad_run", f"ptr @{work}", "ptr %table", f"i64 {pieces}", f"i64 {self.threads}")
+        f.call_outside("ndgrad_run", f"ptr @{work}", f"ptr {argument}", f"i64 {pieces}", f"i64 {self.threads}")
 
     def _clear(self, f: Function, slot: int, value: Value) -> None:
         """Let memory begin as zeros."""

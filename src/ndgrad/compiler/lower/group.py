@@ -24,8 +24,10 @@ from typing import Any, NamedTuple
 
 from ndgrad.compiler.lower import pointwise
 from ndgrad.compiler.lower.loops import Loop, can_read, lowered_loop
+from ndgrad.compiler.lower.orders import kept_in_order, needed_in_order
 from ndgrad.compiler.lower.places import Place, contiguous, whole
 from ndgrad.compiler.lower.products import Product, is_product, product
+from ndgrad.compiler.lower.routines import Images, Routine, last_order, routine
 from ndgrad.compiler.program import Instruction, Program, Value
 from ndgrad.ops.vocabulary import find
 
@@ -97,7 +99,7 @@ class Call:
         return {p.root for p in self.reads if p is not None} | set(self.instruction.results)
 
 
-Step = Kernel | Product | Loop | Call
+Step = Kernel | Product | Loop | Routine | Call
 
 
 @dataclass(eq=False, slots=True)
@@ -125,8 +127,15 @@ class _Grouping:
         #: the kernel that computes a root, by its number
         self.kernel_of: dict[Value, int] = {}
         self.cleared: set[Value] = set()
+        #: memory whose dimensions are not in the order of the values that lie there: the order that they are in
+        self.orders: dict[Value, tuple[int, ...]] = {}
+        self.in_order = needed_in_order(program)
+        self.definitions = program.definitions()
         for instruction in program.instructions:
             self._take(instruction)
+        for value in program.outputs:
+            if self.places[value].root in self.orders:
+                self.places[value] = self.places[self._copied(value, tuple(range(value.ndim)))]
 
     def _take(self, instruction: Instruction) -> None:
         op = instruction.op
@@ -137,7 +146,8 @@ class _Grouping:
         elif pointwise.is_reduction(instruction) and self._reduce(instruction):
             pass
         elif op.name in ("reshape", "unsafe_view") and pointwise.is_type(instruction.result.dtype) and instruction.result.size:
-            self._join(instruction, next(instruction.values()).shape)  # a copy
+            shape = next(instruction.values()).shape
+            self._join(instruction, shape, tuple(range(len(shape))))  # a copy
         elif (parts := parts_of(instruction)) is not None:
             self._assemble(instruction, parts)
         elif op.name == "loop" and self._loop(instruction):
@@ -145,6 +155,13 @@ class _Grouping:
         elif is_product(instruction):
             a, b = (self.places[v] for v in instruction.arguments)
             self._add(product(instruction, a, b), instruction)
+        elif (step := routine(instruction, self._images())) is not None:
+            self._add(step, instruction)
+            self.places.update(step.places)
+            for place in step.places.values():
+                self.ready[place.root] = len(self.steps) - 1
+                if not place.is_whole:
+                    self.orders[place.root] = last_order(len(place.shape))
         else:
             reads = [self.places[a] if a.__class__ is Value else None for a in instruction.arguments]
             self._add(Call(instruction, reads), instruction)
@@ -160,7 +177,39 @@ class _Grouping:
             self.places[value] = place
         return True
 
-    def _add(self, step: Product | Loop | Call, instruction: Instruction) -> None:
+    # ----- orders of dimensions -------------------------------------------------------------------------------------------
+
+    def _images(self) -> Images:
+        return Images(self._memory, self._lies_last, lambda value: value not in self.in_order, self.definitions.get)
+
+    def _lies_last(self, value: Value) -> bool:
+        place = self.places[value]
+        return not place.is_whole and place.permuted(last_order(value.ndim)).is_whole
+
+    def _memory(self, value: Value, last: bool) -> Value:
+        """Memory in which all of a value lies in the order of its dimensions, or with channels last: its own, or that of a copy."""
+        order = last_order(value.ndim) if last else tuple(range(value.ndim))
+        place = self.places[value]
+        if place.permuted(order).is_whole:
+            return place.root
+        return self.places[self._copied(value, order)].root
+
+    def _copied(self, value: Value, order: tuple[int, ...]) -> Value:
+        """A copy of a value that lies in memory with its dimensions in an order."""
+        copied = Value(value.shape, value.dtype)
+        self._join(Instruction(find("clone"), (value,), {}, (copied,)), value.shape, order)
+        return copied
+
+    def _order(self, reads: list[Place | None], shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The order of dimensions in which an elementwise op goes through its arguments, and leaves its result: theirs."""
+        for place in reads:
+            if place is not None and place.root in self.orders and place.shape == shape:
+                order = self.orders[place.root]
+                if len(order) == len(shape) and place.permuted(order).is_whole:
+                    return order
+        return tuple(range(len(shape)))
+
+    def _add(self, step: Product | Loop | Routine | Call, instruction: Instruction) -> None:
         """A step after which the results of an instruction are in memory."""
         for value in instruction.results:
             self.places[value] = whole(value)
@@ -179,9 +228,7 @@ class _Grouping:
             return False
         for i, value in enumerate(instruction.arguments):
             if not can_read(reads[i], i >= rows):
-                copied = Value(value.shape, value.dtype)
-                self._join(Instruction(find("clone"), (value,), {}, (copied,)), value.shape)
-                loop.reads[i] = self.places[copied]
+                loop.reads[i] = self.places[self._copied(value, tuple(range(value.ndim)))]
         self._add(loop, instruction)
         return True
 
@@ -215,13 +262,26 @@ class _Grouping:
 
     # ----- kernels -------------------------------------------------------------------------------------------------------
 
-    def _join(self, instruction: Instruction, shape: tuple[int, ...]) -> None:
-        """Put an elementwise op into the first kernel that may have it, or into a new one."""
+    def _join(self, instruction: Instruction, shape: tuple[int, ...], order: tuple[int, ...] | None = None) -> None:
+        """Put an elementwise op into the first kernel that may have it, or into a new one; with its dimensions in an order, or in that of
+        its arguments."""
         reads = [self.places[a].broadcast(shape) if a.__class__ is Value else None for a in instruction.arguments]
+        order = self._order(reads, shape) if order is None else order
+        if order != tuple(range(len(shape))):
+            shape = tuple([shape[d] for d in order])
+            reads = [None if place is None else place.permuted(order) for place in reads]
+            result, root = instruction.result, Value(shape, instruction.result.dtype)
+            self._place(Instruction(instruction.op, instruction.arguments, instruction.settings, (root,), instruction.where), shape, reads)
+            self.orders[root] = order
+            self.places[result] = whole(root).permuted(tuple([order.index(d) for d in range(len(order))]))
+            return
+        self._place(instruction, shape, reads)
+
+    def _place(self, instruction: Instruction, shape: tuple[int, ...], reads: list[Place | None]) -> None:
         for number in range(self._earliest(reads), len(self.steps)):
             kernel = self.steps[number]
             if isinstance(kernel, Kernel) and len(kernel.items) < _LONGEST:
-                item = self._as_row(kernel, instruction) or self._as_element(kernel, instruction, shape, reads)
+                item = self._as_row(kernel, instruction, reads) or self._as_element(kernel, instruction, shape, reads)
                 if item is not None:
                     self._put(number, item)
                     return
@@ -232,9 +292,12 @@ class _Grouping:
         """Put a reduction into the kernel that computes its argument, or into a new one; False where neither can have it."""
         source = next(instruction.values())
         shape, dims = source.shape, pointwise.reduced_dims(instruction)
+        place = self.places[source]
+        order = self._order([place], shape)
+        if order != tuple(range(len(shape))) and kept_in_order(order, dims):
+            place, shape, dims = place.permuted(order), tuple([shape[d] for d in order]), tuple(sorted(order.index(d) for d in dims))
         kept = len(shape) - len(dims)
         trailing = all(d >= kept or shape[d] == 1 for d in dims) and all(d in dims or shape[d] == 1 for d in range(kept, len(shape)))
-        place = self.places[source]
         if trailing:
             rows = (*shape[:kept], prod(shape[kept:]))
             read = place.reshaped(rows) if len(dims) != 1 else place
@@ -317,12 +380,11 @@ class _Grouping:
         earlier = {v for v in earlier if kernel.computed[v].stage < stage} | kernel.scratch
         return row <= _LONGEST_ROW and sum(row * v.dtype.itemsize for v in earlier) <= _SCRATCH
 
-    def _as_row(self, kernel: Kernel, instruction: Instruction) -> Item | None:
+    def _as_row(self, kernel: Kernel, instruction: Instruction, reads: list[Place | None]) -> Item | None:
         """An instruction over the rows of a kernel: of numbers per row that it has."""
         if kernel.rows is None or instruction.result.size != prod(kernel.row_shape):
             return None
-        values = list(instruction.values())
-        if not any(self.places[v].root in kernel.row_values for v in values):
+        if not any(place is not None and place.root in kernel.row_values for place in reads):
             return None
         stage = 0
         placed: list[Place | None] = []
@@ -368,6 +430,8 @@ class _Grouping:
                 wanted.update((step.a.root, step.b.root))
             elif isinstance(step, Loop):
                 wanted.update(p.root for p in step.reads)
+            elif isinstance(step, Routine):
+                wanted.update(step.reads)
             elif isinstance(step, Kernel):
                 wanted.update(p.root for item in step.items for p in item.reads if p is not None and p.root not in step.computed)
         for step in self.steps:

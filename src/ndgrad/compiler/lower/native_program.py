@@ -16,7 +16,6 @@ import numpy as np
 
 from ndgrad.compiler.lower.assembly import Assembly
 from ndgrad.compiler.lower.group import Call, Groups, grouped
-from ndgrad.compiler.lower.kernel_calls import kernel_call
 from ndgrad.compiler.lower.loops import Loop
 from ndgrad.compiler.lower.places import Place
 from ndgrad.compiler.lower.plan import planned
@@ -214,12 +213,12 @@ class NativeProgram:
 
 
 class _Callback:
-    """An op that runs between segments: on NumPy, or by a kernel that takes arrays."""
+    """An op that runs between segments, on NumPy."""
 
     def __init__(self, step: Call, threads: int | None) -> None:
         self.instruction = step.instruction
         self.reads = step.reads
-        self.forward = kernel_call(step.instruction) or forward_of(step.instruction.op)
+        self.forward = forward_of(step.instruction.op)
         self.settings = step.instruction.settings
         if getattr(step.instruction.op, "programs", ()):
             from ndgrad.compiler.backend import Runner  # which runs programs, and so this one

@@ -8,7 +8,7 @@ is work after all.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,10 @@ class Place:
         missing = len(shape) - len(self.shape)
         strides = [0] * missing + [0 if n == 1 else s for n, s in zip(self.shape, self.strides, strict=True)]
         return Place(self.root, self.offset, shape, tuple(strides))
+
+    def permuted(self, order: Sequence[int]) -> Place:
+        """The same with its dimensions in another order."""
+        return Place(self.root, self.offset, tuple([self.shape[d] for d in order]), tuple([self.strides[d] for d in order]))
 
     def reshaped(self, shape: tuple[int, ...]) -> Place | None:
         """The same elements in another shape, None where strides cannot say it."""
@@ -93,8 +97,6 @@ def is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
                 return False
             expected *= n
     return True
-
-
 
 
 def _viewed(place: Place, dtype: Any, show: Any) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:

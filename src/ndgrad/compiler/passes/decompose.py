@@ -294,6 +294,50 @@ def _added_product(walk: Walk, instruction: Instruction) -> Rewritten:
     return walk.emit("add", out, x if beta == 1 else walk.emit("mul", x, beta))
 
 
+# ----- images --------------------------------------------------------------------------------------------------------------
+
+
+@rule("convolution")
+def _convolution(walk: Walk, instruction: Instruction) -> Rewritten:
+    """The bias as an addition, which goes on with what follows."""
+    x, w, b = instruction.arguments
+    if b is None or not _all_plain(instruction):
+        return None
+    return walk.emit("add", walk.emit("convolution", x, w, None, **instruction.settings), walk.reshaped(b, (*b.shape, *(1,) * (x.ndim - 2))))
+
+
+def _even_windows(sizes: tuple[int, ...], outputs: tuple[int, ...]) -> dict[str, Any] | None:
+    """The settings of windows that share an axis evenly, None where they do not."""
+    if any(not m or n % m for n, m in zip(sizes, outputs, strict=True)):
+        return None
+    kernel = tuple([n // m for n, m in zip(sizes, outputs, strict=True)])
+    settings = {"kernel": kernel, "stride": kernel, "padding": (0,) * len(sizes), "ceil_mode": False}
+    return {**settings, "count_include_pad": True, "divisor_override": None}
+
+
+@rule("adaptive_avg_pool")
+def _adaptive_avg_pool(walk: Walk, instruction: Instruction) -> Rewritten:
+    (x,) = instruction.arguments
+    found = _even_windows(x.shape[2:], instruction.result.shape[2:]) if is_plain(x) else None
+    if found is None:
+        return None
+    if instruction.result.shape[2:] == (1,) * (x.ndim - 2):
+        return _average(walk, x, tuple(range(2, x.ndim)))
+    return walk.emit("avg_pool", x, **found)
+
+
+@rule("adaptive_avg_pool_backward")
+def _adaptive_avg_pool_backward(walk: Walk, instruction: Instruction) -> Rewritten:
+    (g,) = instruction.arguments
+    sizes = tuple(instruction.settings["sizes"])
+    found = _even_windows(sizes, g.shape[2:]) if is_plain(g) else None
+    if found is None:
+        return None
+    if g.shape[2:] == (1,) * len(sizes):
+        return walk.emit("expand", walk.emit("div", g, math.prod(sizes)), shape=(*g.shape[:2], *sizes))
+    return walk.emit("avg_pool_backward", g, sizes=sizes, **found)
+
+
 # ----- attention -----------------------------------------------------------------------------------------------------------
 
 
