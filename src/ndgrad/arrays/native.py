@@ -38,6 +38,16 @@ _unknown = object()
 _found: Any = _unknown
 
 
+def kernels() -> Any:
+    """The kernels, None if there are none."""
+    return _find() if _found is _unknown else _found
+
+
+def has_kernels(dtype: Any) -> bool:
+    """Whether kernels take arrays of a dtype."""
+    return dtype in _DTYPES
+
+
 def kernels_for(x: Any, *others: Any) -> Any:
     """The kernels, if they are to be used for these arrays; the first says how large the work is."""
     if x.size < SMALLEST or _found is None or x.__class__ is not np.ndarray:
@@ -48,7 +58,7 @@ def kernels_for(x: Any, *others: Any) -> Any:
     for y in others:
         if y.__class__ is not np.ndarray or y.dtype != dtype or not y.flags.c_contiguous:
             return None
-    return _find() if _found is _unknown else _found
+    return kernels()
 
 
 def kernels_for_lines(dim: int, x: Any, *others: Any) -> Any:

@@ -16,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgrad.arrays import threads as allowed
+from ndgrad.arrays.formulas import Signature
 from ndgrad.compiler.kernels import maths, operations
 from ndgrad.compiler.kernels.elementwise import loop_function
+from ndgrad.compiler.kernels.formula_code import in_place_function
 from ndgrad.compiler.kernels.maths.values import Writer
 from ndgrad.compiler.kernels.row_formulas import ROW_KERNELS
 from ndgrad.compiler.kernels.rows import EACH, HEAD, row_function
@@ -222,3 +224,30 @@ def combined(g: Array, x: Array, mean: Array, scale: Array, slope: Array, shift:
     elements = [(a, rows.row_step) for a in (out, g, x)]
     _over_rows("norm_combine", rows, [*elements, *((a, 1) for a in (mean, scale, slope, shift))])
     return out
+
+
+# ----- formulas --------------------------------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=256)
+def _in_place(signature: Signature, dtype: np.dtype[Any]) -> tuple[target.Code, int, struct.Struct]:
+    function = in_place_function("formula", dtype.name, target.host().lanes(element_of(dtype)), signature)
+    code = _code([function])
+    return code, code.address("formula"), struct.Struct(f"2q{signature.numbers}d")
+
+
+@functools.lru_cache(maxsize=64)
+def _chunks(sizes: tuple[int, ...]) -> NDArray[np.int64]:
+    """Pieces of arrays of these sizes: which array, the first element, the number of elements."""
+    pieces = [(n, begin, min(_CHUNK, size - begin)) for n, size in enumerate(sizes) for begin in range(0, size, _CHUNK)]
+    return np.array(pieces, np.int64).reshape(-1, 3)
+
+
+def formula_in_place(signature: Signature, numbers: Sequence[float], arrays: Sequence[tuple[Sequence[Array], Sequence[Array]]]) -> None:
+    """Run a formula on each set of arrays, of which the first are what its outputs are written to, the others its inputs. All are
+    contiguous, of one dtype, and in each set of one size."""
+    chunks = _chunks(tuple([inputs[0].size for _, inputs in arrays]))
+    table = np.array([id(a) + layout.DATA for outputs, inputs in arrays for a in (*outputs, *inputs)], np.int64)
+    _, address, packed = _in_place(signature, arrays[0][1][0].dtype)
+    words = packed.pack(id(chunks) + layout.DATA, id(table) + layout.DATA, *numbers)
+    _run()(address, words, len(chunks), 1 if len(chunks) == 1 else allowed.max_threads)
