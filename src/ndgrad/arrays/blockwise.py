@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 _SMALLEST, _LARGEST = 256 << 10, 1 << 20
 
 
-def blockwise(kernel: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def blockwise(kernel: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """`function(np, x, **settings)`, elementwise and keeping x's dtype, made to run natively or by blocks where x is large.
 
-    `kernel` is the name that the native kernels have for it. Small arrays, scalars, arrays with gaps and arrays of other libraries go to
+    `kernel` is the name that the native kernels have for it, if any. Small arrays, scalars, arrays with gaps and arrays of other libraries go to
     the function as they are.
     """
 
@@ -35,7 +35,7 @@ def blockwise(kernel: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]
         def run(np: Library, x: Payload, **settings: Any) -> Any:
             if x.size < native.SMALLEST:
                 return function(np, x, **settings) if settings else function(np, x)
-            kernels = native.kernels_for(x)
+            kernels = native.kernels_for(x) if kernel is not None else None
             if kernels is not None:
                 return kernels.elementwise(kernel, x, **settings)
             if x.nbytes < 2 * _SMALLEST or x.__class__ is not numpy.ndarray or not is_inexact(x.dtype):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ndgrad.arrays import threads as allowed
 from ndgrad.arrays.formulas import Signature
-from ndgrad.compiler.kernels import maths, operations
+from ndgrad.compiler.kernels import arrays, maths, operations
 from ndgrad.compiler.kernels.elementwise import loop_function
 from ndgrad.compiler.kernels.formula_code import in_place_function
 from ndgrad.compiler.kernels.maths.values import Writer
@@ -48,6 +48,12 @@ def _code(functions: Sequence[Function | str]) -> target.Code:
     return target.Code(module([*functions, *maths.library(needed, target.host())]))
 
 
+@functools.cache
+def convolutions(dtype: np.dtype[Any]) -> Any:
+    """The module with convolutions, if they pass their check on this machine."""
+    return arrays if arrays.available(dtype, ("conv",)) else None
+
+
 # ----- elementwise -------------------------------------------------------------------------------------------------------
 
 
@@ -66,19 +72,19 @@ def _elementwise(
     return code, code.address(op), struct.Struct(f"{len(numbers) + 3}q{len(parameters)}d")
 
 
-def elementwise(op: str, *arrays: Array, **settings: Any) -> Array:
+def elementwise(op: str, *operands: Array, **settings: Any) -> Array:
     """An op of the table, with results of its operands' dtype, on arrays of one shape or of one element. One function serves all values of
     settings that are floats."""
-    x = arrays[0]
+    x = operands[0]
     floats: tuple[str, ...] = ()
     if settings:
         floats = tuple([name for name, value in settings.items() if value.__class__ is float])
         others = tuple([(name, value) for name, value in settings.items() if value.__class__ is not float])
     else:
         others = ()
-    _, address, packed = _elementwise(op, x.dtype, tuple([a.size == 1 for a in arrays]), floats, others)
+    _, address, packed = _elementwise(op, x.dtype, tuple([a.size == 1 for a in operands]), floats, others)
     out = np.empty(x.shape, x.dtype)
-    places = [id(a) + layout.DATA for a in arrays]
+    places = [id(a) + layout.DATA for a in operands]
     words = packed.pack(x.size, _CHUNK, id(out) + layout.DATA, *places, *[settings[name] for name in floats])
     _run()(address, words, -(-x.size // _CHUNK), 1 if x.size < _SHARED else allowed.max_threads)
     return out
@@ -126,11 +132,11 @@ def _over_rows(name: str, rows: Geometry, operands: Sequence[tuple[Array, int]],
     _run()(address, words, -(-rows.rows // grain), threads)
 
 
-def _lines(name: str, *arrays: Array) -> Array:
+def _lines(name: str, *operands: Array) -> Array:
     """A kernel whose operands are all elements, along the last dimension."""
-    x = arrays[0]
+    x = operands[0]
     out, rows = np.empty(x.shape, x.dtype), _last(x, x.shape[-1])
-    _over_rows(name, rows, [(a, rows.length) for a in (out, *arrays)])
+    _over_rows(name, rows, [(a, rows.length) for a in (out, *operands)])
     return out
 
 
@@ -243,11 +249,11 @@ def _chunks(sizes: tuple[int, ...]) -> NDArray[np.int64]:
     return np.array(pieces, np.int64).reshape(-1, 3)
 
 
-def formula_in_place(signature: Signature, numbers: Sequence[float], arrays: Sequence[tuple[Sequence[Array], Sequence[Array]]]) -> None:
+def formula_in_place(signature: Signature, numbers: Sequence[float], sets: Sequence[tuple[Sequence[Array], Sequence[Array]]]) -> None:
     """Run a formula on each set of arrays, of which the first are what its outputs are written to, the others its inputs. All are
     contiguous, of one dtype, and in each set of one size."""
-    chunks = _chunks(tuple([inputs[0].size for _, inputs in arrays]))
-    table = np.array([id(a) + layout.DATA for outputs, inputs in arrays for a in (*outputs, *inputs)], np.int64)
-    _, address, packed = _in_place(signature, arrays[0][1][0].dtype)
+    chunks = _chunks(tuple([inputs[0].size for _, inputs in sets]))
+    table = np.array([id(a) + layout.DATA for outputs, inputs in sets for a in (*outputs, *inputs)], np.int64)
+    _, address, packed = _in_place(signature, sets[0][1][0].dtype)
     words = packed.pack(id(chunks) + layout.DATA, id(table) + layout.DATA, *numbers)
     _run()(address, words, len(chunks), 1 if len(chunks) == 1 else allowed.max_threads)
