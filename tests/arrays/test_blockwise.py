@@ -19,7 +19,7 @@ def calls():
 
 @pytest.fixture
 def function(calls):
-    @blockwise
+    @blockwise()
     def f(np, x, *, power=2):
         calls.append(x.shape)
         return x**power + 1.0
@@ -53,7 +53,7 @@ def test_small_arrays_gaps_integers_and_scalars_run_whole(function, calls, x):
 
 
 def test_an_error_in_a_block_reaches_the_caller():
-    @blockwise
+    @blockwise()
     def f(np, x):
         raise ZeroDivisionError
 

@@ -1,4 +1,4 @@
-"""Functions of many elementwise steps, run over cache-sized blocks of a large array, on several threads.
+"""Functions of many elementwise steps on a large array: as one native kernel, or over cache-sized blocks, on several threads.
 
 Each NumPy call sweeps the whole array through memory; a function of ten calls does so ten times, with a temporary each.
 On blocks that fit the cache, temporaries never leave it: two to four times quicker for a million of float64, and the
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ndgrad.arrays import threads
+from ndgrad.arrays import native, threads
 from ndgrad.arrays.precision import is_inexact
 
 if TYPE_CHECKING:
@@ -24,28 +24,37 @@ if TYPE_CHECKING:
 _SMALLEST, _LARGEST = 256 << 10, 1 << 20
 
 
-def blockwise(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function(np, x, **settings)`, elementwise and keeping x's dtype, made to run by blocks where x is large.
+def blockwise(kernel: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`function(np, x, **settings)`, elementwise and keeping x's dtype, made to run natively or by blocks where x is large.
 
-    Small arrays, scalars, arrays with gaps and arrays of other libraries go to the function as they are.
+    `kernel` is the name that the native kernels have for it, if any. Small arrays, scalars, arrays with gaps and arrays of other libraries go to
+    the function as they are.
     """
 
-    @functools.wraps(function)
-    def run(np: Library, x: Payload, **settings: Any) -> Any:
-        if x.nbytes < 2 * _SMALLEST or x.__class__ is not numpy.ndarray or not is_inexact(x.dtype):
-            return function(np, x, **settings) if settings else function(np, x)
-        flags = x.flags
-        if not (flags.c_contiguous or flags.f_contiguous):
-            return function(np, x, **settings)
-        out = numpy.empty_like(x)  # in x's memory order, so that both are flat in the same way
-        source, target = x.ravel(order="K"), out.ravel(order="K")
-        length = min(max(x.nbytes // threads.max_threads, _SMALLEST), _LARGEST) // x.itemsize
+    def made(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def run(np: Library, x: Payload, **settings: Any) -> Any:
+            if x.size < native.SMALLEST:
+                return function(np, x, **settings) if settings else function(np, x)
+            kernels = native.kernels_for(x) if kernel is not None else None
+            if kernels is not None:
+                return kernels.elementwise(kernel, x, **settings)
+            if x.nbytes < 2 * _SMALLEST or x.__class__ is not numpy.ndarray or not is_inexact(x.dtype):
+                return function(np, x, **settings)
+            flags = x.flags
+            if not (flags.c_contiguous or flags.f_contiguous):
+                return function(np, x, **settings)
+            out = numpy.empty_like(x)  # in x's memory order, so that both are flat in the same way
+            source, target = x.ravel(order="K"), out.ravel(order="K")
+            length = min(max(x.nbytes // threads.max_threads, _SMALLEST), _LARGEST) // x.itemsize
 
-        def worker(starts: Iterator[int]) -> None:
-            for start in starts:
-                target[start : start + length] = function(np, source[start : start + length], **settings)
+            def worker(starts: Iterator[int]) -> None:
+                for start in starts:
+                    target[start : start + length] = function(np, source[start : start + length], **settings)
 
-        threads.share(range(0, x.size, length), worker, threads=threads.max_threads)
-        return out
+            threads.share(range(0, x.size, length), worker, threads=threads.max_threads)
+            return out
 
-    return run
+        return run
+
+    return made

@@ -1,20 +1,21 @@
 """Convolution of NumPy arrays and its two adjoints, in any number of spatial dimensions.
 
-Convolution is linear in the input and in the weight, so three functions are closed under differentiation: `conv`, and
-its adjoint in either argument. What shaped this file is that all three reduce to a few kernels that know nothing of
-each other (`correlation`, `depthwise`); here shapes are checked, the adjoint in the input is rewritten as correlations,
-and a kernel is chosen. No function conjugates: a rule for complex arrays conjugates what it passes.
+Convolution is linear in the input and in the weight, so three functions are closed under differentiation: `conv`, and its
+adjoint in either argument. Where there are native kernels these do all three. What shaped this file is that else
+all three reduce to a few kernels on NumPy that know nothing of each other (`correlation`, `depthwise`); here shapes
+are checked, the adjoint in the input is rewritten as correlations, and a kernel is chosen. No function conjugates: a rule for complex arrays conjugates what it passes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from math import gcd
+from math import gcd, prod
 from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays import native
 from ndgrad.arrays.correlation import (
     Array,
     Axes,
@@ -44,6 +45,9 @@ def conv(
     array([[[3., 6., 9.]]])
     """
     axes = _axes(x.shape, w.shape, stride, padding, dilation, groups)
+    kernels = _native(x, w, prod(axis.out for axis in axes) * len(x) * w.size)
+    if kernels is not None:
+        return kernels.conv(np.ascontiguousarray(x), np.ascontiguousarray(w), stride, padding, dilation, groups)
     dtype = np.result_type(x, w)
     out = np.empty((x.shape[0], w.shape[0], *(axis.out for axis in axes)), computing_dtype(dtype))
     _correlate(_grouped(x, 1, groups, out.dtype), _grouped(w, 0, groups, out.dtype), axes, _split(out, 1, groups))
@@ -71,6 +75,9 @@ def conv_input_grad(
     """
     axes = _axes(x_shape, w.shape, stride, padding, dilation, groups)
     _require_output_shape(g, x_shape, w.shape, axes)
+    kernels = _native(g, w, prod(g.shape[2:]) * len(g) * w.size)
+    if kernels is not None:
+        return kernels.conv_input_grad(np.ascontiguousarray(g), np.ascontiguousarray(w), x_shape, stride, padding, dilation, groups)
     dtype = np.result_type(g, w)
     grad = np.zeros(tuple(x_shape), computing_dtype(dtype))
     g_grouped = _grouped(g, 1, groups, grad.dtype)
@@ -104,6 +111,9 @@ def conv_weight_grad(
     """
     axes = _axes(x.shape, w_shape, stride, padding, dilation, groups)
     _require_output_shape(g, x.shape, w_shape, axes)
+    kernels = _native(g, x, prod(g.shape[2:]) * len(g) * prod(w_shape))
+    if kernels is not None:
+        return kernels.conv_weight_grad(np.ascontiguousarray(g), np.ascontiguousarray(x), w_shape, stride, padding, dilation, groups)
     dtype = np.result_type(g, x)
     computing = computing_dtype(dtype)
     if g.size == 0 or x.size == 0:
@@ -114,6 +124,17 @@ def conv_weight_grad(
 
 
 # ----- which kernel -----
+
+#: Multiplications from which on native kernels are used (ndgrad.arrays.native).
+_MANY = 1 << 18
+
+
+def _native(x: Array, y: Array, multiplications: int) -> Any:
+    """The native kernels, if they are to be used for a convolution of these arrays."""
+    if multiplications < _MANY or x.dtype != y.dtype or not native.has_kernels(x.dtype) or x.ndim > 5 or not (x.size and y.size):
+        return None
+    kernels = native.kernels()
+    return kernels.convolutions(x.dtype) if kernels is not None else None
 
 
 def _correlate(x: Array, w: Array, axes: Axes, out: Array) -> None:

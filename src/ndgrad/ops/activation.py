@@ -41,7 +41,7 @@ def _sigmoid(np: Library, x: Payload) -> Payload:
     return _large_sigmoid(np, x)
 
 
-@blockwise
+@blockwise("sigmoid")
 def _large_sigmoid(np: Library, x: Payload) -> Payload:
     found = _SIGMOID.get(x.dtype.char)
     if found is None:  # integers, complex, ...
@@ -74,7 +74,7 @@ def _logit_x(t: Payload, x: Payload, eps: float | None, ops: Vocabulary) -> Payl
 logit = elementwise("logit", _logit, settings={"eps": None}, x=_logit_x)
 
 
-@blockwise
+@blockwise("log_sigmoid")
 def _log_sigmoid(np: Library, x: Payload) -> Payload:
     refuse_complex("log_sigmoid", x)
     return np.minimum(x, 0.0) - np.log1p(np.exp(-np.abs(x)))
@@ -83,14 +83,14 @@ def _log_sigmoid(np: Library, x: Payload) -> Payload:
 log_sigmoid = elementwise("log_sigmoid", _log_sigmoid, x=lambda t, x, ops: t * ops.sigmoid(-x), kind="saturating")
 
 
-@blockwise
+@blockwise("softplus")
 def _softplus(np: Library, x: Payload, *, beta: float, threshold: float) -> Payload:
     z = x if beta == 1 else x * beta
     soft = np.log1p(np.exp(np.minimum(z, threshold)))
     return _overruled(np, soft if beta == 1 else soft / beta, z > threshold, x)
 
 
-@blockwise
+@blockwise("softplus_slope")
 def _softplus_slope(np: Library, x: Payload, *, beta: float, threshold: float) -> Payload:
     z = x if beta == 1 else x * beta
     return _overruled(np, _sigmoid(np, z), z > threshold, 1.0)
@@ -217,7 +217,7 @@ hardshrink = elementwise(
 # ----- elu and its kin ------------------------------------------------------------------------------------------------
 
 
-@blockwise
+@blockwise("elu")
 def _elu(np: Library, x: Payload, *, alpha: float, scale: float, input_scale: float) -> Payload:
     below = np.minimum(x, 0.0)
     below = np.expm1(below if input_scale == 1 else below * input_scale)
@@ -241,12 +241,12 @@ elu = elementwise("elu", _elu, settings={"alpha": 1.0, "scale": 1.0, "input_scal
 # ----- gates: x times a smooth step -----------------------------------------------------------------------------------
 
 
-@blockwise
+@blockwise("silu")
 def _silu(np: Library, x: Payload) -> Payload:
     return x * _sigmoid(np, x)
 
 
-@blockwise
+@blockwise("silu_slope")
 def _silu_slope(np: Library, x: Payload) -> Payload:
     """s + x s (1 - s) with s = sigmoid(x)."""
     s = _sigmoid(np, x)
@@ -264,7 +264,7 @@ silu = elementwise("silu", _silu, x=lambda t, x, ops: t * ops.silu_slope(x))
 silu_slope = elementwise("silu_slope", _silu_slope, x=_silu_slope_x, inplace=False)
 
 
-@blockwise
+@blockwise("mish")
 def _mish(np: Library, x: Payload) -> Payload:
     return x * _mish_gate(np, x)
 
@@ -281,7 +281,7 @@ def _mish_gate(np: Library, x: Payload) -> Payload:
 _MISH = Constants(2.0, 20.0)
 
 
-@blockwise
+@blockwise("mish_slope")
 def _mish_slope(np: Library, x: Payload) -> Payload:
     """w + x w' where w = tanh(softplus(x)), w' = (1 - w^2) sigmoid(x)."""
     w = _mish_gate(np, x)
@@ -312,7 +312,7 @@ def _normal(np: Library, x: Payload) -> Payload:
     return _special(np, "erfc")(x * root) * half
 
 
-@blockwise
+@blockwise("gelu")
 def _gelu(np: Library, x: Payload, *, approximate: str) -> Payload:
     if approximate == "tanh":
         one, half, c, ck, _ = _GELU(x)
@@ -320,7 +320,7 @@ def _gelu(np: Library, x: Payload, *, approximate: str) -> Payload:
     return x * _normal(np, x)
 
 
-@blockwise
+@blockwise("gelu_slope")
 def _gelu_slope(np: Library, x: Payload, *, approximate: str) -> Payload:
     """P + x p, with p = P': the normal density, or (1 - tanh^2 u) u' / 2."""
     squared = x * x

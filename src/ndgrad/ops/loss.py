@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from ndgrad.arrays import native
 from ndgrad.arrays.scalar_operands import beside_arrays
 from ndgrad.arrays.short_rows import is_lines, line_sum
 from ndgrad.ops.errors import refuse_complex
@@ -41,8 +42,21 @@ def _at(np: Library, target: Payload, ndim: int, dim: int) -> tuple[Any, ...]:
     return (*grid[:dim], target, *grid[dim:])
 
 
+def _kernels(x: Payload, target: Payload, dim: int) -> Any:
+    """The native kernels, if they can be used."""
+    if x.size < native.SMALLEST or x.ndim != 2 or target.dtype != numpy.int64 or not target.flags.c_contiguous:
+        return None
+    kernels = native.kernels_for_lines(dim, x)
+    if kernels is None or target.min() < 0 or target.max() >= x.shape[1]:  # native code would read what is not there
+        return None
+    return kernels
+
+
 def _cross_entropy(np: Library, x: Payload, target: Payload, *, dim: int) -> Payload:
     refuse_complex("cross_entropy", x)
+    kernels = _kernels(x, target, dim)
+    if kernels is not None:
+        return kernels.cross_entropy(x, target)
     if dim == 1 and x.ndim == 2 and x.shape[1] <= _FEW_CLASSES:
         x, dim = x.T.copy(), 0
     shifted = x - largest(np, x, (dim,), True)
@@ -63,6 +77,9 @@ def _cross_entropy_vjp(g: Payload, x: Payload, target: Payload, out: Payload, di
         there = ops.gather_backward(g, _with_one(target, dim, ops), dim=dim, shape=tuple(x.shape), distinct=True)
         return ops.softmax(x, dim=dim) * g - there
     np = ops.np
+    kernels = _kernels(x, target, dim)
+    if kernels is not None:
+        return kernels.cross_entropy_gradient(x, target, np.ascontiguousarray(g, x.dtype))
     at = _at(np, target, x.ndim, dim)
     lines = (*(slice(None),) * dim, None)
     log_total = out + x[at]

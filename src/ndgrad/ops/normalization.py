@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ndgrad.arrays import threads
+from ndgrad.arrays import native, threads
 from ndgrad.arrays.precision import widened
 from ndgrad.ops.table import op
 
@@ -130,6 +130,59 @@ def _blocks(np: Library, x: Payload, dim: Shape) -> list[slice] | None:
     return [slice(i, i + rows) for i in range(0, x.shape[0], rows)]
 
 
+# ----- native kernels ------------------------------------------------------------------------------------------------
+
+#: Lines shorter than this are left to NumPy.
+_SHORT = 16
+
+
+def _rows(kernels: Any, shape: Shape, dim: Shape) -> Any:
+    """Over which rows native kernels go, of an array of this shape that is reduced over `dim`; None if they do not.
+
+    The last dimensions are lines; the first and the last ones (batch normalisation) are segments of lines, one per sample.
+    """
+    ndim = len(shape)
+    inner = ndim
+    while inner and inner - 1 in dim:
+        inner -= 1
+    length = prod(shape[inner:])
+    outer = tuple([d for d in dim if d < inner])
+    if length < _SHORT or outer not in ((), (0,)):
+        return None
+    rows = prod(shape[len(outer) : inner])
+    return kernels.Geometry(rows, shape[0] if outer else 1, length, length, rows * length)
+
+
+def _constant(shape: Shape, w: Any, dim: Shape) -> Shape:
+    """The dimensions among `dim` along which w is the same everywhere."""
+    lead = len(shape) if w is None else len(shape) - w.ndim
+    return tuple([d for d in dim if d < lead or w.shape[d - lead] == 1])
+
+
+def _per_row(np: Library, x: Any, shape: Shape, dim: Shape) -> Any:
+    """Numbers, which broadcast, as an array with one for each row: `dim` are the dimensions of `shape` within a row."""
+    return np.ascontiguousarray(np.broadcast_to(x, tuple([1 if d in dim else n for d, n in enumerate(shape)]))).reshape(-1)
+
+
+def _natively(np: Library, x: Payload, w: Payload, b: Payload, dim: Shape, eps: float) -> tuple[Any, Any, Any] | None:
+    """(x - mean) (variance + eps)^(-1/2) w + b, the mean and the variance by native kernels; None where they are not used."""
+    if x.size < native.SMALLEST:
+        return None
+    kernels = native.kernels_for(x, *(y for y in (w, b) if y is not None))
+    if kernels is None:
+        return None
+    constant = tuple([d for d in _constant(x.shape, w, dim) if d in _constant(x.shape, b, dim)])
+    lines, parts = _rows(kernels, x.shape, dim), _rows(kernels, x.shape, constant)
+    if lines is None or parts is None:
+        return None
+    kept = tuple([1 if d in dim else n for d, n in enumerate(x.shape)])
+    mean, variance = (m.reshape(kept) for m in kernels.moments(x, lines))
+    scale = _inverse_deviation(np, variance, eps)
+    numbers = (mean, scale if w is None else scale * w, x.dtype.type(0) if b is None else b)
+    out = kernels.affine(x, *(_per_row(np, n, x.shape, constant) for n in numbers), parts)
+    return out, mean, variance
+
+
 # ----- the rules, on whatever they run on ----------------------------------------------------------------------------
 
 
@@ -164,6 +217,13 @@ def _affine(y: Any, w: Any, b: Any) -> Any:
 def _norm(np: Library, x: Payload, w: Payload, b: Payload, *, dim: Shape, eps: float) -> Any:
     dtype = x.dtype
     x, w, b = widened(x), widened(w), widened(b)
+    length = _line_length(x, dim, w, b)
+    kernels = native.kernels_for(x, *(y for y in (w, b) if y is not None)) if length else None
+    if kernels is not None:
+        return kernels.layer_norm(x, w, b, length, eps).astype(dtype, copy=False)
+    made = _natively(np, x, w, b, dim, eps)
+    if made is not None:
+        return made[0].astype(dtype, copy=False)
 
     def whole(x: Any) -> Any:
         _, variance, out = _moments(np, x, dim)
@@ -187,6 +247,16 @@ def _norm(np: Library, x: Payload, w: Payload, b: Payload, *, dim: Shape, eps: f
     return out
 
 
+def _line_length(x: Payload, dim: Shape, *weights: Any) -> int:
+    """The length of the lines that a layer normalisation goes over, each with all of the weights; 0 if it is another one, or short."""
+    inner = x.ndim - len(dim)
+    last = x.shape[inner:]
+    if x.size < native.SMALLEST or dim[0] != inner or any(w is not None and w.shape != last for w in weights):
+        return 0
+    length = prod(last)
+    return length if length >= _SHORT else 0
+
+
 def _has_rows(w: Any, x: Any) -> bool:
     """Whether w varies along the first dimension of x, and so cannot be used with a part of it as it stands."""
     return w is not None and w.ndim == x.ndim and w.shape[0] != 1
@@ -208,8 +278,10 @@ def _norm_pull(
     """The rule on raw arrays, with few passes over them."""
     last = x.shape[x.ndim - len(dim) :]
     if w is None or not x.size or w.shape != last or dim[0] != x.ndim - len(dim):
-        _, variance, centred = _moments(np, x, dim)
-        return _pull(np, g, centred, _inverse_deviation(np, variance, eps), w, dim, needs)
+        return _pull(np, g, x, *_statistics(np, x, dim), eps, w, dim, needs)
+    kernels = native.kernels_for(x, w) if _line_length(x, dim, w) else None
+    if kernels is not None:
+        return tuple(kernels.layer_norm_gradient(np.ascontiguousarray(g, x.dtype), x, w, eps))
     # Layer normalisation: lines, all with the same weight along them, so that sums over either direction are products.
     shape, length = x.shape, prod(last)
     x, g, line = x.reshape(-1, length), np.ascontiguousarray(g).reshape(-1, length), w.reshape(length)
@@ -250,11 +322,24 @@ def _pull_lines(np: Library, g: Payload, x: Payload, w: Payload, eps: float, gx:
     return grad_w
 
 
+def _statistics(np: Library, x: Payload, dim: Shape) -> tuple[Any, Any]:
+    """Mean and variance."""
+    kernels = native.kernels_for(x)
+    rows = None if kernels is None else _rows(kernels, x.shape, dim)
+    if rows is None:
+        return _moments(np, x, dim)[:2]
+    kept = tuple([1 if d in dim else n for d, n in enumerate(x.shape)])
+    mean, variance = kernels.moments(x, rows)
+    return mean.reshape(kept), variance.reshape(kept)
+
+
 def _pull(
     np: Library,
     g: Payload,
-    centred: Any,
-    r: Payload,
+    x: Payload,
+    mean: Any,
+    variance: Any,
+    eps: float,
     w: Payload,
     dim: Shape,
     needs: tuple[bool, ...],
@@ -262,17 +347,25 @@ def _pull(
     more_centred: Any = None,
 ) -> tuple[Any, ...]:
     """r (h - mean(h) - y mean(h y)) + more_mean + centred more_centred, and the gradients in w and b.
-    `centred` is overwritten.
 
     Along dimensions where w is constant it can wait until the sums are taken, and what is left to do is small.
     """
-    share = centred.dtype.type(1 / _count(centred, dim))
-    lead = 0 if w is None else centred.ndim - w.ndim
-    constant = tuple([d for d in dim if w is None or d < lead or w.shape[d - lead] == 1])
-    if constant:
-        sum_g, sum_gy = _total(np, g, None, constant), _total(np, np.ascontiguousarray(g), centred, constant) * r
+    share = x.dtype.type(1 / _count(x, dim))
+    r = _inverse_deviation(np, variance, eps)
+    constant = _constant(x.shape, w, dim)
+    kernels = native.kernels_for(x)
+    rows = None if kernels is None else _rows(kernels, x.shape, constant)
+    if rows is not None:
+        g, means = np.ascontiguousarray(g, x.dtype), _per_row(np, mean, x.shape, constant)
+        partial = tuple([1 if d in constant else n for d, n in enumerate(x.shape)])
+        sum_g, moment = (total.reshape(partial) for total in kernels.centred_sums(g, x, means, rows))
+        sum_gy = moment * r
     else:
-        sum_g, sum_gy = g, g * centred * r
+        centred = x - mean
+        if constant:
+            sum_g, sum_gy = _total(np, g, None, constant), _total(np, np.ascontiguousarray(g), centred, constant) * r
+        else:
+            sum_g, sum_gy = g, g * centred * r
     grad_w = _sum_to(np, sum_gy, w.shape) if needs[1] else None
     grad_b = (g if w is None else _sum_to(np, sum_g, w.shape)) if needs[2] else None
     if not needs[0]:
@@ -283,10 +376,16 @@ def _pull(
         varying = tuple([d for d in dim if d not in constant])
         sum_g, sum_gy = _total(np, sum_g, None, varying), _total(np, sum_gy, None, varying)
     shift, slope = sum_g * (r * -share), sum_gy * (r * r * -share)
-    gx = g * (r if w is None else r * w)
-    centred *= slope if more_centred is None else slope + more_centred
+    scale = r if w is None else r * w
+    slope = slope if more_centred is None else slope + more_centred
+    shift = shift if more_mean is None else shift + more_mean
+    if rows is not None:
+        numbers = (_per_row(np, n, x.shape, constant) for n in (scale, slope, shift))
+        return kernels.combined(g, x, means, *numbers, rows), grad_w, grad_b
+    gx = g * scale
+    centred *= slope
     gx += centred
-    gx += shift if more_mean is None else shift + more_mean
+    gx += shift
     return gx, grad_w, grad_b
 
 
@@ -347,6 +446,9 @@ native_layer_norm = op(
 def _batch_norm(np: Library, x: Payload, w: Payload, b: Payload, *, dim: Shape, eps: float) -> tuple[Any, Any, Any]:
     dtype = x.dtype
     x, w, b = widened(x), widened(w), widened(b)
+    made = _natively(np, x, w, b, dim, eps)
+    if made is not None:
+        return made[0].astype(dtype, copy=False), made[1], made[2]
     mean, variance, out = _moments(np, x, dim)
     scale = _inverse_deviation(np, variance, eps)
     out *= scale if w is None else scale * w
@@ -371,9 +473,7 @@ def _batch_norm_vjp(
     """As above, with the gradients of the two statistics: g1 / n, and g2 2 (x - m) / n."""
     share = 1 / _count(x, dim)
     if ops.raw:
-        np = ops.np
-        r = _inverse_deviation(np, out2, eps)
-        return _pull(np, g0, x - out1, r, w, dim, needs, g1 * x.dtype.type(share), g2 * x.dtype.type(2 * share))
+        return _pull(ops.np, g0, x, out1, out2, eps, w, dim, needs, g1 * x.dtype.type(share), g2 * x.dtype.type(2 * share))
     r = _inverse_root(out2 + eps, ops)
     centred = x - out1
     y = centred * r

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from ndgrad.arrays import native
 from ndgrad.arrays.precision import FLOATING
 from ndgrad.arrays.short_rows import SMALL, is_lines, line_sum
 from ndgrad.ops.errors import refuse_complex
@@ -98,6 +99,9 @@ def _softmax(np: Library, x: Payload, *, dim: int) -> Payload:
         np.exp(out, out=out)
         out /= np.add.reduce(out, axis=dim, keepdims=True)
         return out
+    kernels = native.kernels_for_lines(dim, x)
+    if kernels is not None:
+        return kernels.softmax(x)
     out, total, _ = _exponentials(np, x, (dim,), False)
     out /= total
     return out
@@ -105,6 +109,10 @@ def _softmax(np: Library, x: Payload, *, dim: int) -> Payload:
 
 def _softmax_t(t: Payload, out: Payload, dim: int, ops: Vocabulary) -> Payload:
     """The Jacobian diag(out) - out out' is symmetric, so this serves both modes."""
+    if ops.raw:
+        kernels = native.kernels_for_lines(dim, t, out)
+        if kernels is not None:
+            return kernels.softmax_slope(t, out)
     return (t - ops.line_dot(t, out, dim=dim)) * out
 
 
@@ -128,16 +136,27 @@ def _log_softmax(np: Library, x: Payload, *, dim: int) -> Payload:
         out = x - np.maximum.reduce(x, axis=dim, keepdims=True)
         out -= np.log(np.add.reduce(np.exp(out), axis=dim, keepdims=True))
         return out
+    kernels = native.kernels_for_lines(dim, x)
+    if kernels is not None:
+        return kernels.log_softmax(x)
     out = x - _line_max(np, x, dim)
     out -= np.log(_line_sum(np, np.exp(out), dim))
     return out
+
+
+def _log_softmax_x(g: Payload, out: Payload, dim: int, ops: Vocabulary) -> Payload:
+    if ops.raw:
+        kernels = native.kernels_for_lines(dim, g, out)
+        if kernels is not None:
+            return kernels.log_softmax_gradient(g, out)
+    return ops.exp(out) * -ops.sum(g, dim=(dim,), keepdim=True) + g
 
 
 log_softmax = op(
     "log_softmax", "x",
     _log_softmax,
     settings={"dim": 0},
-    vjp={"x": lambda g, out, dim, ops: ops.exp(out) * -ops.sum(g, dim=(dim,), keepdim=True) + g},
+    vjp={"x": _log_softmax_x},
     jvp={"x": lambda t, out, dim, ops: t - ops.line_dot(ops.exp(out), t, dim=dim)},
     batch="dims",
     kind="saturating",

@@ -30,6 +30,8 @@ __all__ = ["Adam", "AdamW", "Adamax", "NAdam", "RAdam"]
 class _Adaptive(Optimizer):
     """An optimizer with running means of the gradient and of its square."""
 
+    _numbers_in_state = ("step",)
+
     def _start(self, p: Tensor, group: Group) -> State:
         return fresh(p, "exp_avg", "exp_avg_sq")
 
@@ -142,6 +144,8 @@ class Adamax(Optimizer):
     tensor([0.9000])
     """
 
+    _numbers_in_state = ("step",)
+
     def __init__(
         self,
         params: Params,
@@ -184,6 +188,8 @@ class NAdam(_Adaptive):
     >>> p.detach()
     tensor([0.8944])
     """
+
+    _numbers_in_state = ("step", "mu_product")
 
     def __init__(
         self,

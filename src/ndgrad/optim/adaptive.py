@@ -31,6 +31,8 @@ class Adagrad(Optimizer):
     tensor([0.9000])
     """
 
+    _numbers_in_state = ("step",)
+
     def __init__(
         self,
         params: Params,
@@ -77,6 +79,8 @@ class Adadelta(Optimizer):
     tensor([0.9684])
     """
 
+    _numbers_in_state = ("step",)
+
     def __init__(
         self,
         params: Params,
@@ -122,6 +126,8 @@ class RMSprop(Optimizer):
     >>> p.detach()
     tensor([0.9000])
     """
+
+    _numbers_in_state = ("step",)
 
     def __init__(
         self,

@@ -22,6 +22,7 @@ from ndgrad.autograd.grad_mode import enable_grad, no_grad
 from ndgrad.autograd.hooks import RemovableHandle
 from ndgrad.autograd.variable import Variable, innermost_array
 from ndgrad.dtypes import get_default_dtype
+from ndgrad.optim.fused import update_natively
 
 __all__ = ["Optimizer"]
 
@@ -152,6 +153,8 @@ class Optimizer:
 
     #: Whether real and imaginary parts of a complex parameter are updated as if they were real parameters.
     _complex_as_real: ClassVar[bool] = True
+    #: The entries of a parameter's state that are numbers, if `_update` is a formula that may run natively (ndgrad.optim.fused).
+    _numbers_in_state: ClassVar[tuple[str, ...] | None] = None
 
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
         if isinstance(params, Variable):
@@ -296,11 +299,18 @@ class Optimizer:
         return loss
 
     def _update_group(self, group: Group) -> None:
+        found = []
         for p in group["params"]:
-            if p.grad is None:
-                continue
-            state = self.state.get(p) or self._start(p, group)
-            target, grad = p, p.grad
+            grad = p.grad
+            if grad is not None:
+                state = self.state.get(p)
+                if not state:
+                    state = self._start(p, group)
+                found.append((p, grad, state))
+        if not group.get("differentiable"):
+            found = update_natively(self, group, found)
+        for p, grad, state in found:
+            state, target = self.state.get(p) or state, p  # one that is there twice is updated twice
             if not group.get("differentiable"):
                 # Outside the graph nothing is recorded, and unlike under no_grad, ops take their quick lane.
                 target, grad = p.detach(), grad.detach()

@@ -27,6 +27,7 @@ class SGD(Optimizer):
     """
 
     _complex_as_real = False
+    _numbers_in_state = ()
 
     def __init__(
         self,

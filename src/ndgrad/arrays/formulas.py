@@ -1,0 +1,121 @@
+"""Elementwise formulas, written down by running them: what a rule does to arrays, as a list that a native kernel can be made of.
+
+A rule (`mean * beta + grad * (1 - beta)`) is written once, in operators and methods. Run on arrays it takes a pass and a
+temporary for each step; run once on symbols it leaves a formula, and the kernel made of that takes one pass in all:
+
+    formula = Formula()
+    mean, grad = formula.input(), formula.input()
+    formula.signature([mean * 0.9 + grad * 0.1])
+
+Numbers in a formula are no part of its signature: a kernel is given them when it runs, so that one serves every step of an optimizer. What
+a symbol cannot do raises `NoFormula`, and the rule is run on arrays instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+#: What an operand of a node is: the number of another node, or of a number that is given when a kernel runs.
+NODE, NUMBER = 0, 1
+Reference = tuple[int, int]
+
+
+class Node(NamedTuple):
+    """One op of a formula; an input has the op ""."""
+
+    op: str
+    operands: tuple[Reference, ...] = ()
+    settings: tuple[tuple[str, Any], ...] = ()
+
+
+class Signature(NamedTuple):
+    """All of a formula but its numbers."""
+
+    nodes: tuple[Node, ...]
+    outputs: tuple[int, ...]
+    numbers: int
+
+
+class NoFormula(Exception):
+    """A rule does what formulas have no word for."""
+
+
+class Formula:
+    """A formula being written down."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.numbers: list[float] = []
+
+    def input(self) -> Symbol:
+        """A symbol for another operand; they are numbered in order."""
+        return self.node(Node(""))
+
+    def node(self, node: Node) -> Symbol:
+        self.nodes.append(node)
+        return Symbol(self, len(self.nodes) - 1)
+
+    def apply(self, op: str, *operands: Any, **settings: Any) -> Symbol:
+        """An op of the table on symbols and numbers."""
+        return self.node(Node(op, tuple([self._reference(x) for x in operands]), tuple(settings.items())))
+
+    def _reference(self, x: Any) -> Reference:
+        if isinstance(x, Symbol):
+            return (NODE, x.number)
+        if isinstance(x, (float, int)) and not isinstance(x, bool):
+            self.numbers.append(float(x))
+            return (NUMBER, len(self.numbers) - 1)
+        raise NoFormula(type(x).__name__)
+
+    def signature(self, outputs: Sequence[Symbol]) -> Signature:
+        return Signature(tuple(self.nodes), tuple([s.number for s in outputs]), len(self.numbers))
+
+
+def _binary(op: str, swapped: bool = False) -> Callable[[Symbol, Any], Symbol]:
+    def method(self: Symbol, other: Any) -> Symbol:
+        return self.formula.apply(op, other, self) if swapped else self.formula.apply(op, self, other)
+
+    return method
+
+
+def _unary(op: str) -> Callable[[Symbol], Symbol]:
+    def method(self: Symbol) -> Symbol:
+        return self.formula.apply(op, self)
+
+    return method
+
+
+class Symbol:
+    """An array or a tensor in a formula: what `number` says of its nodes. A write lets it be another one."""
+
+    def __init__(self, formula: Formula, number: int) -> None:
+        self.formula = formula
+        self.number = number
+
+    __add__, __radd__ = _binary("add"), _binary("add", True)
+    __sub__, __rsub__ = _binary("sub"), _binary("sub", True)
+    __mul__, __rmul__ = _binary("mul"), _binary("mul", True)
+    __truediv__, __rtruediv__ = _binary("div"), _binary("div", True)
+    __neg__ = _unary("neg")
+    maximum, minimum = _binary("maximum"), _binary("minimum")
+    sqrt, abs = _unary("sqrt"), _unary("abs")
+
+    def detach(self) -> Symbol:
+        return Symbol(self.formula, self.number)
+
+    clone = detach
+
+    def add_(self, other: Any) -> Symbol:
+        self.number = (self + other).number
+        return self
+
+    def mul_(self, other: Any) -> Symbol:
+        self.number = (self * other).number
+        return self
+
+    def __bool__(self) -> bool:
+        raise NoFormula("a branch on values")
+
+    def __getattr__(self, name: str) -> Any:
+        raise NoFormula(name)

@@ -1,0 +1,94 @@
+"""Native kernels for eager ops: whether there are any, and for which arrays they are used.
+
+Where `llvmlite` is installed, ops that take several passes on NumPy run as one native loop on the pool's threads
+(ndgrad.compiler.kernels). An op asks here, in its function of arrays, and goes on with NumPy if the answer is None:
+
+    kernels = native.kernels_for(x)
+    if kernels is not None:
+        return kernels.softmax(x)
+
+Note [When kernels are used]
+What is chosen depends on the op, the dtypes, the layout and the size alone, never on the time or on what ran before: a program gives the same
+bits each time that it runs on a machine. Arrays must be NumPy's, contiguous, of float32 or float64, and have at least `SMALLEST` elements.
+Below that NumPy is as quick, and a small program does not wait for llvmlite to be imported (0.1 s) and for code to be linked (a few
+ms from the cache on disk; 20 to 100 ms where it is to be made). Kernels are made when first used, and kept for the process and on disk.
+
+Results differ from NumPy's in the last digits: sums are added in another order with their errors kept, and functions such as exp are within two
+units in the last place. Native code gives no floating-point warnings. NDGRAD_EAGER_KERNELS=0 keeps ops on NumPy.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+#: Elements from which on kernels are used.
+SMALLEST = 8192
+#: Lines shorter than this are left to NumPy.
+_SHORT = 16
+
+_DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+_unknown = object()
+_found: Any = _unknown
+
+
+def kernels() -> Any:
+    """The kernels, None if there are none."""
+    return _find() if _found is _unknown else _found
+
+
+def has_kernels(dtype: Any) -> bool:
+    """Whether kernels take arrays of a dtype."""
+    return dtype in _DTYPES
+
+
+def kernels_for(x: Any, *others: Any) -> Any:
+    """The kernels, if they are to be used for these arrays; the first says how large the work is."""
+    if x.size < SMALLEST or _found is None or x.__class__ is not np.ndarray:
+        return None
+    dtype = x.dtype
+    if dtype not in _DTYPES or not x.flags.carray:
+        return None
+    for y in others:
+        if y.__class__ is not np.ndarray or y.dtype != dtype or not y.flags.c_contiguous:
+            return None
+    return kernels()
+
+
+def kernels_for_lines(dim: int, x: Any, *others: Any) -> Any:
+    """The same for what goes along one dimension: it must be the last, and no short one, of which NumPy is as quick."""
+    if x.size < SMALLEST or dim != x.ndim - 1 or x.shape[dim] < _SHORT:
+        return None
+    return kernels_for(x, *others)
+
+
+def _find() -> Any:
+    global _found
+    wish = os.environ.get("NDGRAD_EAGER_KERNELS", "1")
+    if wish not in ("0", "1"):
+        raise ValueError(f"NDGRAD_EAGER_KERNELS is {wish!r}, and can be 1 (use native kernels where llvmlite is installed) or 0.")
+    found = None
+    if wish == "1" and importlib.util.find_spec("llvmlite") is not None:
+        from ndgrad.compiler.kernels import eager  # which needs llvmlite, and is for large arrays alone
+
+        found = eager if eager.usable() else None
+    _found = found
+    return found
+
+
+@contextmanager
+def kernels_in_use(wanted: bool) -> Iterator[None]:
+    """With or without kernels, for tests and measurements; in all threads."""
+    global _found
+    before = _found
+    _found = _unknown if wanted else None
+    try:
+        yield
+    finally:
+        _found = before

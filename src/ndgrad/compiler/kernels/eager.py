@@ -1,0 +1,259 @@
+"""Kernels for eager ops, on NumPy arrays: `ndgrad.arrays.native` says for which.
+
+Each function means what its namesake among the ops does, takes contiguous arrays of one floating dtype and gives new ones. Code is made when a
+kernel is first used, per dtype, and kept for the process and on disk. It takes addresses from array objects themselves, since asking
+NumPy for one takes longer than a small kernel; where objects are laid out in another way than CPython's and NumPy's, no kernel is used.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndgrad.arrays import threads as allowed
+from ndgrad.arrays.formulas import Signature
+from ndgrad.compiler.kernels import arrays, maths, operations
+from ndgrad.compiler.kernels.elementwise import loop_function
+from ndgrad.compiler.kernels.formula_code import in_place_function
+from ndgrad.compiler.kernels.maths.values import Writer
+from ndgrad.compiler.kernels.row_formulas import ROW_KERNELS
+from ndgrad.compiler.kernels.rows import EACH, HEAD, row_function
+from ndgrad.compiler.native import layout, pool, target
+from ndgrad.compiler.native.ir import Function, Vector, element_of, module
+
+Array = NDArray[Any]
+
+#: Elements of a chunk, and elements from which on a second thread is worth its waking.
+_CHUNK = 16384
+_SHARED = 32768
+
+
+def usable() -> bool:
+    """Whether kernels can be used in this process."""
+    return target.available() and layout.problem() is None
+
+
+@functools.cache
+def _run() -> Any:
+    return pool.pool()._run
+
+
+def _code(functions: Sequence[Function | str]) -> target.Code:
+    needed = [pair for f in functions if isinstance(f, Function) for pair in f.needed]
+    return target.Code(module([*functions, *maths.library(needed, target.host())]))
+
+
+@functools.cache
+def convolutions(dtype: np.dtype[Any]) -> Any:
+    """The module with convolutions, if they pass their check on this machine."""
+    return arrays if arrays.available(dtype, ("conv",)) else None
+
+
+# ----- elementwise -------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _elementwise(
+    op: str, dtype: np.dtype[Any], numbers: tuple[bool, ...], parameters: tuple[str, ...], settings: tuple[tuple[str, Any], ...]
+) -> tuple[target.Code, int, struct.Struct]:
+    name, type = dtype.name, Vector(element_of(dtype), 2 * target.host().lanes(element_of(dtype)))
+
+    def write(f: Function, lanes: int, values: Sequence[str], constants: Sequence[str]) -> list[str]:
+        w = Writer(f, type, fma=False)
+        given = {name: w.real(value) for name, value in zip(parameters, constants, strict=True)}
+        return [operations.emit(f, op, name, lanes, *values, **given, **dict(settings))]
+
+    code = _code([loop_function(op, type, [type.element], [(type.element, one) for one in numbers], len(parameters), write)])
+    return code, code.address(op), struct.Struct(f"{len(numbers) + 3}q{len(parameters)}d")
+
+
+def elementwise(op: str, *operands: Array, **settings: Any) -> Array:
+    """An op of the table, with results of its operands' dtype, on arrays of one shape or of one element. One function serves all values of
+    settings that are floats."""
+    x = operands[0]
+    floats: tuple[str, ...] = ()
+    if settings:
+        floats = tuple([name for name, value in settings.items() if value.__class__ is float])
+        others = tuple([(name, value) for name, value in settings.items() if value.__class__ is not float])
+    else:
+        others = ()
+    _, address, packed = _elementwise(op, x.dtype, tuple([a.size == 1 for a in operands]), floats, others)
+    out = np.empty(x.shape, x.dtype)
+    places = [id(a) + layout.DATA for a in operands]
+    words = packed.pack(x.size, _CHUNK, id(out) + layout.DATA, *places, *[settings[name] for name in floats])
+    _run()(address, words, -(-x.size // _CHUNK), 1 if x.size < _SHARED else allowed.max_threads)
+    return out
+
+
+# ----- rows ----------------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _row_kernel(name: str, dtype: np.dtype[Any]) -> tuple[target.Code, int, struct.Struct]:
+    kernel = ROW_KERNELS[name]
+    function = row_function(name, element_of(dtype), target.host(), kernel.operands, kernel.parameters, kernel.write)
+    code = _code([function])
+    return code, code.address(name), struct.Struct(f"{HEAD + EACH * len(kernel.operands)}q{len(kernel.parameters)}d")
+
+
+def _grain(rows: int, length: int) -> int:
+    """Rows of a chunk."""
+    return max(1, min(-(-_CHUNK // max(length, 1)), rows))
+
+
+class Geometry(NamedTuple):
+    """How the elements of an array fall into rows: each `segments` times `length` elements, at steps from row to row and segment to
+    segment."""
+
+    rows: int
+    segments: int
+    length: int
+    row_step: int
+    segment_step: int
+
+    @property
+    def count(self) -> int:
+        """Elements of a row."""
+        return self.segments * self.length
+
+
+def _over_rows(name: str, rows: Geometry, operands: Sequence[tuple[Array, int]], parameters: Sequence[float] = (), grain: int = 0) -> None:
+    """Run a kernel. Each operand is an array with its step from row to row; those with the step of the rows go on by their segments."""
+    _, address, packed = _row_kernel(name, operands[0][0].dtype)
+    grain = grain or _grain(rows.rows, rows.count)
+    places = [w for array, step in operands for w in (id(array) + layout.DATA, step, rows.segment_step if step == rows.row_step else 0)]
+    words = packed.pack(rows.rows, grain, rows.segments, rows.length, *places, *parameters)
+    threads = 1 if rows.rows * rows.count < _SHARED else allowed.max_threads
+    _run()(address, words, -(-rows.rows // grain), threads)
+
+
+def _lines(name: str, *operands: Array) -> Array:
+    """A kernel whose operands are all elements, along the last dimension."""
+    x = operands[0]
+    out, rows = np.empty(x.shape, x.dtype), _last(x, x.shape[-1])
+    _over_rows(name, rows, [(a, rows.length) for a in (out, *operands)])
+    return out
+
+
+def _last(x: Array, length: int) -> Geometry:
+    return Geometry(x.size // length, 1, length, length, 0)
+
+
+def softmax(x: Array) -> Array:
+    """Along the last dimension."""
+    return _lines("softmax", x)
+
+
+def softmax_slope(t: Array, out: Array) -> Array:
+    """(t - sum(t out)) out along the last dimension."""
+    return _lines("softmax_slope", t, out)
+
+
+def log_softmax(x: Array) -> Array:
+    """Along the last dimension."""
+    return _lines("log_softmax", x)
+
+
+def log_softmax_gradient(g: Array, out: Array) -> Array:
+    """g - exp(out) sum(g) along the last dimension."""
+    return _lines("log_softmax_gradient", g, out)
+
+
+def cross_entropy(x: Array, target: NDArray[np.int64]) -> Array:
+    """logsumexp(x) - x[target] of each row."""
+    rows = _last(x, x.shape[1])
+    out = np.empty(rows.rows, x.dtype)
+    _over_rows("cross_entropy", rows, [(out, 1), (x, rows.length), (target, 1)])
+    return out
+
+
+def cross_entropy_gradient(x: Array, target: NDArray[np.int64], g: Array) -> Array:
+    """(softmax(x) - one hot) g of each row."""
+    out, rows = np.empty(x.shape, x.dtype), _last(x, x.shape[1])
+    _over_rows("cross_entropy_gradient", rows, [(out, rows.length), (x, rows.length), (target, 1), (g, 1)])
+    return out
+
+
+# ----- normalisation -------------------------------------------------------------------------------------------------------
+
+
+def layer_norm(x: Array, w: Array | None, b: Array | None, length: int, eps: float) -> Array:
+    """Over the last `length` elements; weights have as many."""
+    out, rows = np.empty(x.shape, x.dtype), _last(x, length)
+    w = np.ones(length, x.dtype) if w is None else w
+    b = np.zeros(length, x.dtype) if b is None else b
+    _over_rows("layer_norm", rows, [(out, length), (x, length), (w, 0), (b, 0)], (1 / length, eps))
+    return out
+
+
+def layer_norm_gradient(g: Array, x: Array, w: Array, eps: float) -> tuple[Array, Array, Array]:
+    """The gradients in x, w and b, where w has the last sizes of x."""
+    rows = _last(x, w.size)
+    # The sums over rows are taken in a few pieces, whose number depends on the sizes alone: the result does not depend on threads.
+    grain = max(_grain(rows.rows, rows.length), -(-rows.rows // 64))
+    out, sums = np.empty(x.shape, x.dtype), np.zeros((2, -(-rows.rows // grain), rows.length), x.dtype)
+    elements = [(a, rows.length) for a in (out, g, x)]
+    _over_rows("layer_norm_gradient", rows, [*elements, (w, 0), *((a, rows.length) for a in sums)], (1 / rows.length, eps), grain)
+    total = np.add.reduce(sums, axis=1)
+    return out, total[0].reshape(w.shape), total[1].reshape(w.shape)
+
+
+def moments(x: Array, rows: Geometry) -> tuple[Array, Array]:
+    """The mean and the variance of each row."""
+    mean, variance = np.empty(rows.rows, x.dtype), np.empty(rows.rows, x.dtype)
+    _over_rows("moments", rows, [(mean, 1), (variance, 1), (x, rows.row_step)], (1 / rows.count,))
+    return mean, variance
+
+
+def affine(x: Array, mean: Array, scale: Array, shift: Array, rows: Geometry) -> Array:
+    """(x - mean) scale + shift, each but x a number per row."""
+    out = np.empty(x.shape, x.dtype)
+    _over_rows("affine", rows, [(out, rows.row_step), (x, rows.row_step), (mean, 1), (scale, 1), (shift, 1)])
+    return out
+
+
+def centred_sums(g: Array, x: Array, mean: Array, rows: Geometry) -> tuple[Array, Array]:
+    """sum(g) and sum(g (x - mean)) of each row."""
+    total, moment = np.empty(rows.rows, x.dtype), np.empty(rows.rows, x.dtype)
+    _over_rows("norm_sums", rows, [(total, 1), (moment, 1), (g, rows.row_step), (x, rows.row_step), (mean, 1)])
+    return total, moment
+
+
+def combined(g: Array, x: Array, mean: Array, scale: Array, slope: Array, shift: Array, rows: Geometry) -> Array:
+    """g scale + (x - mean) slope + shift, each but g and x a number per row."""
+    out = np.empty(x.shape, x.dtype)
+    elements = [(a, rows.row_step) for a in (out, g, x)]
+    _over_rows("norm_combine", rows, [*elements, *((a, 1) for a in (mean, scale, slope, shift))])
+    return out
+
+
+# ----- formulas --------------------------------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=256)
+def _in_place(signature: Signature, dtype: np.dtype[Any]) -> tuple[target.Code, int, struct.Struct]:
+    function = in_place_function("formula", dtype.name, target.host().lanes(element_of(dtype)), signature)
+    code = _code([function])
+    return code, code.address("formula"), struct.Struct(f"2q{signature.numbers}d")
+
+
+@functools.lru_cache(maxsize=64)
+def _chunks(sizes: tuple[int, ...]) -> NDArray[np.int64]:
+    """Pieces of arrays of these sizes: which array, the first element, the number of elements."""
+    pieces = [(n, begin, min(_CHUNK, size - begin)) for n, size in enumerate(sizes) for begin in range(0, size, _CHUNK)]
+    return np.array(pieces, np.int64).reshape(-1, 3)
+
+
+def formula_in_place(signature: Signature, numbers: Sequence[float], sets: Sequence[tuple[Sequence[Array], Sequence[Array]]]) -> None:
+    """Run a formula on each set of arrays, of which the first are what its outputs are written to, the others its inputs. All are
+    contiguous, of one dtype, and in each set of one size."""
+    chunks = _chunks(tuple([inputs[0].size for _, inputs in sets]))
+    table = np.array([id(a) + layout.DATA for outputs, inputs in sets for a in (*outputs, *inputs)], np.int64)
+    _, address, packed = _in_place(signature, sets[0][1][0].dtype)
+    words = packed.pack(id(chunks) + layout.DATA, id(table) + layout.DATA, *numbers)
+    _run()(address, words, len(chunks), 1 if len(chunks) == 1 else allowed.max_threads)
