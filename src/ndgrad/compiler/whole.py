@@ -45,15 +45,20 @@ class Whole:
         self._passes += 1
         self._calls = 0
 
-    def run(self, arrays: Sequence[Any]) -> list[Any]:
-        """Results and gradients."""
+    @property
+    def runner(self) -> Runner:
+        """What computes results and gradients, made now if it was not."""
         if self._runner is None:
             p = self._program
             inputs = [v for v in p.inputs if v is not self._cotangent]
             one = {**p.constants, self._cotangent: np.ones((), self._cotangent.dtype)}
             whole = simplified(Program(inputs, p.outputs, p.instructions, one, p.name))
             self._runner = Runner(whole, threads=self._threads)
-        return self._runner(arrays)
+        return self._runner
+
+    def run(self, arrays: Sequence[Any]) -> list[Any]:
+        """Results and gradients."""
+        return self.runner(arrays)
 
     def scaled(self, gradients: Sequence[Any], by: Any) -> Sequence[Any]:
         """The gradients for another gradient of the result than one."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.compiler.lower.assembly import Assembly
-from ndgrad.compiler.lower.group import Call, Groups, grouped
+from ndgrad.compiler.lower.group import Call, Groups, Step, grouped
 from ndgrad.compiler.lower.kernel_calls import kernel_call
 from ndgrad.compiler.lower.loops import Loop
 from ndgrad.compiler.lower.places import Place
@@ -31,6 +31,9 @@ _SEGMENT = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 class NativeProgram:
     """A compiled program: called with the arrays of its inputs, it gives those of its outputs."""
+
+    #: whether every step is a segment of its own, as those want it who look at steps (see ndgrad.compiler.watched)
+    apart = False
 
     def __init__(self, program: Program, threads: int | None = None) -> None:
         #: the program as it was, which runs where a check fails: what it then says is the op's own error
@@ -73,6 +76,8 @@ class NativeProgram:
         """Write the segments and what they call, and compile all that."""
         assembly = self.assembly = Assembly(host(), threads)
         self.steps: list[Any] = []
+        #: each step with the names of the functions that were written for it
+        self.written: list[tuple[Step, list[str]]] = []
         segment: Function | None = None
         waiting = set(groups.cleared)
         for step in groups.steps:
@@ -81,11 +86,17 @@ class NativeProgram:
                     segment.returns()
                 segment = None
                 self.steps.append(_Callback(step))
+                self.written.append((step, []))
                 continue
+            if segment is not None and self.apart:
+                segment.returns()
+                segment = None
             if segment is None:
                 segment = assembly.function(f"segment{len(self.steps)}")
                 self.steps.append(segment.name)
+            before = len(assembly.functions)
             assembly.step(segment, step, self.slots, waiting)
+            self.written.append((step, [f.name for f in assembly.functions[before:] if isinstance(f, Function)]))
         if segment is not None:
             segment.returns()
         self.text = assembly.text()
@@ -110,6 +121,15 @@ class NativeProgram:
         if any(check != 0 for check in found[-self.checks :]):
             return Replay(self.original)(inputs)
         return found[: -self.checks]
+
+
+    def execute(self, frame: _Frame) -> None:
+        """Run the steps on the memory of a call."""
+        for step in self.steps:
+            if step.__class__ is _Callback:
+                step.run(frame)
+            else:
+                step(frame.address)
 
 
 class _Callback:
@@ -181,11 +201,7 @@ class _Frame:
         for value in program.fresh:
             self.put(value, np.empty(value.shape, value.dtype))
         try:
-            for step in program.steps:
-                if step.__class__ is _Callback:
-                    step.run(self)
-                else:
-                    step(self.address)
+            program.execute(self)
             return self._outputs()
         finally:
             for value in (*program.program.inputs, *program.fresh, *program.called):  # only the arena and constants are kept
