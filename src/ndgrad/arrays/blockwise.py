@@ -1,4 +1,5 @@
-"""Functions of many elementwise steps on a large array: as one native kernel, or over cache-sized blocks, on several threads.
+"""Functions of many elementwise steps on a large array: as one native kernel, or over cache-sized
+blocks, on several threads.
 
 Each NumPy call sweeps the whole array through memory; a function of ten calls does so ten times, with a temporary each.
 On blocks that fit the cache, temporaries never leave it: two to four times quicker for a million of float64, and the
@@ -25,10 +26,11 @@ _SMALLEST, _LARGEST = 256 << 10, 1 << 20
 
 
 def blockwise(kernel: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`function(np, x, **settings)`, elementwise and keeping x's dtype, made to run natively or by blocks where x is large.
+    """`function(np, x, **settings)`, elementwise and keeping x's dtype, made to run natively or
+    by blocks where x is large.
 
-    `kernel` is the name that the native kernels have for it, if any. Small arrays, scalars, arrays with gaps and arrays of other libraries go to
-    the function as they are.
+    `kernel` is the name that the native kernels have for it, if any. Small arrays, scalars, arrays with gaps and arrays
+    of other libraries go to the function as they are.
     """
 
     def made(function: Callable[..., Any]) -> Callable[..., Any]:

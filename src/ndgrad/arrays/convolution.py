@@ -1,9 +1,10 @@
 """Convolution of NumPy arrays and its two adjoints, in any number of spatial dimensions.
 
-Convolution is linear in the input and in the weight, so three functions are closed under differentiation: `conv`, and its
-adjoint in either argument. Where there are native kernels these do all three. What shaped this file is that else
-all three reduce to a few kernels on NumPy that know nothing of each other (`correlation`, `depthwise`); here shapes
-are checked, the adjoint in the input is rewritten as correlations, and a kernel is chosen. No function conjugates: a rule for complex arrays conjugates what it passes.
+Convolution is linear in the input and in the weight, so three functions are closed under differentiation: `conv`, and
+its adjoint in either argument. Where there are native kernels these do all three. What shaped this file is that else
+all three reduce to a few kernels on NumPy that know nothing of each other (`correlation`, `depthwise`); here shapes are
+checked, the adjoint in the input is rewritten as correlations, and a kernel is chosen. No function conjugates: a rule
+for complex arrays conjugates what it passes.
 """
 
 from __future__ import annotations
@@ -77,7 +78,9 @@ def conv_input_grad(
     _require_output_shape(g, x_shape, w.shape, axes)
     kernels = _native(g, w, prod(g.shape[2:]) * len(g) * w.size)
     if kernels is not None:
-        return kernels.conv_input_grad(np.ascontiguousarray(g), np.ascontiguousarray(w), x_shape, stride, padding, dilation, groups)
+        return kernels.conv_input_grad(
+            np.ascontiguousarray(g), np.ascontiguousarray(w), x_shape, stride, padding, dilation, groups
+        )
     dtype = np.result_type(g, w)
     grad = np.zeros(tuple(x_shape), computing_dtype(dtype))
     g_grouped = _grouped(g, 1, groups, grad.dtype)
@@ -113,7 +116,9 @@ def conv_weight_grad(
     _require_output_shape(g, x.shape, w_shape, axes)
     kernels = _native(g, x, prod(g.shape[2:]) * len(g) * prod(w_shape))
     if kernels is not None:
-        return kernels.conv_weight_grad(np.ascontiguousarray(g), np.ascontiguousarray(x), w_shape, stride, padding, dilation, groups)
+        return kernels.conv_weight_grad(
+            np.ascontiguousarray(g), np.ascontiguousarray(x), w_shape, stride, padding, dilation, groups
+        )
     dtype = np.result_type(g, x)
     computing = computing_dtype(dtype)
     if g.size == 0 or x.size == 0:
@@ -131,7 +136,13 @@ _MANY = 1 << 18
 
 def _native(x: Array, y: Array, multiplications: int) -> Any:
     """The native kernels, if they are to be used for a convolution of these arrays."""
-    if multiplications < _MANY or x.dtype != y.dtype or not native.has_kernels(x.dtype) or x.ndim > 5 or not (x.size and y.size):
+    if (
+        multiplications < _MANY
+        or x.dtype != y.dtype
+        or not native.has_kernels(x.dtype)
+        or x.ndim > 5
+        or not (x.size and y.size)
+    ):
         return None
     kernels = native.kernels()
     return kernels.convolutions(x.dtype) if kernels is not None else None

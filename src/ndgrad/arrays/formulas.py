@@ -1,14 +1,15 @@
-"""Elementwise formulas, written down by running them: what a rule does to arrays, as a list that a native kernel can be made of.
+"""Elementwise formulas, written down by running them: what a rule does to arrays, as a list that a
+native kernel can be made of.
 
-A rule (`mean * beta + grad * (1 - beta)`) is written once, in operators and methods. Run on arrays it takes a pass and a
-temporary for each step; run once on symbols it leaves a formula, and the kernel made of that takes one pass in all:
+A rule (`mean * beta + grad * (1 - beta)`) is written once, in operators and methods. Run on arrays it takes a pass and
+a temporary for each step; run once on symbols it leaves a formula, and the kernel made of that takes one pass in all:
 
     formula = Formula()
     mean, grad = formula.input(), formula.input()
     formula.signature([mean * 0.9 + grad * 0.1])
 
-Numbers in a formula are no part of its signature: a kernel is given them when it runs, so that one serves every step of an optimizer. What
-a symbol cannot do raises `NoFormula`, and the rule is run on arrays instead.
+Numbers in a formula are no part of its signature: a kernel is given them when it runs, so that one serves every step of
+an optimizer. What a symbol cannot do raises `NoFormula`, and the rule is run on arrays instead.
 """
 
 from __future__ import annotations

@@ -8,13 +8,15 @@ Where `llvmlite` is installed, ops that take several passes on NumPy run as one 
         return kernels.softmax(x)
 
 Note [When kernels are used]
-What is chosen depends on the op, the dtypes, the layout and the size alone, never on the time or on what ran before: a program gives the same
-bits each time that it runs on a machine. Arrays must be NumPy's, contiguous, of float32 or float64, and have at least `SMALLEST` elements.
-Below that NumPy is as quick, and a small program does not wait for llvmlite to be imported (0.1 s) and for code to be linked (a few
-ms from the cache on disk; 20 to 100 ms where it is to be made). Kernels are made when first used, and kept for the process and on disk.
+What is chosen depends on the op, the dtypes, the layout and the size alone, never on the time or on what ran before: a
+program gives the same bits each time that it runs on a machine. Arrays must be NumPy's, contiguous, of float32 or
+float64, and have at least `SMALLEST` elements. Below that NumPy is as quick, and a small program does not wait for
+llvmlite to be imported (0.1 s) and for code to be linked (a few ms from the cache on disk; 20 to 100 ms where it is to
+be made). Kernels are made when first used, and kept for the process and on disk.
 
-Results differ from NumPy's in the last digits: sums are added in another order with their errors kept, and functions such as exp are within two
-units in the last place. Native code gives no floating-point warnings. NDGRAD_EAGER_KERNELS=0 keeps ops on NumPy.
+Results differ from NumPy's in the last digits: sums are added in another order with their errors kept, and functions
+such as exp are within two units in the last place. Native code gives no floating-point warnings.
+NDGRAD_EAGER_KERNELS=0 keeps ops on NumPy.
 """
 
 from __future__ import annotations
@@ -72,7 +74,9 @@ def _find() -> Any:
     global _found
     wish = os.environ.get("NDGRAD_EAGER_KERNELS", "1")
     if wish not in ("0", "1"):
-        raise ValueError(f"NDGRAD_EAGER_KERNELS is {wish!r}, and can be 1 (use native kernels where llvmlite is installed) or 0.")
+        raise ValueError(
+            f"NDGRAD_EAGER_KERNELS is {wish!r}, and can be 1 (use native kernels where llvmlite is installed) or 0."
+        )
     found = None
     if wish == "1" and importlib.util.find_spec("llvmlite") is not None:
         from ndgrad.compiler.kernels import eager  # which needs llvmlite, and is for large arrays alone

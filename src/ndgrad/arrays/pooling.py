@@ -99,7 +99,9 @@ def _regular(
 
 
 @lru_cache(maxsize=1024)
-def regular_axis(size: int, taps: int, step: int, pad: int, spread: int, ceil_mode: bool, count_include_pad: bool) -> Windows | None:
+def regular_axis(
+    size: int, taps: int, step: int, pad: int, spread: int, ceil_mode: bool, count_include_pad: bool
+) -> Windows | None:
     """The windows along one axis; None if one of them would see nothing but padding."""
     room = size + 2 * pad - spread * (taps - 1) - 1
     out = (room + (step - 1 if ceil_mode else 0)) // step + 1

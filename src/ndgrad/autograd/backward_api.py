@@ -23,7 +23,8 @@ K = TypeVar("K")
 TensorOrEdge: TypeAlias = "Tensor | GradientEdge"
 
 
-#: The gradients of scalars that go without saying, for nodes that stand alone: they do not write to them, and nobody else sees them.
+#: The gradients of scalars that go without saying, for nodes that stand alone: they do not write to them,
+#: and nobody else sees them.
 _ONES = {((), dtype): np.ones((), dtype) for dtype in (np.dtype(np.float32), np.dtype(np.float64))}
 
 
@@ -52,7 +53,13 @@ def backward(
     >>> x.grad
     tensor([2., 4.])
     """
-    if inputs is None and grad_tensors is None and not create_graph and grad_variables is None and tensors.__class__ in FACES:
+    if (
+        inputs is None
+        and grad_tensors is None
+        and not create_graph
+        and grad_variables is None
+        and tensors.__class__ in FACES
+    ):
         node = tensors._node  # type: ignore[union-attr]  # a tensor's
         if node is not None and node.stands_alone and tensors._meta is None:  # type: ignore[union-attr]
             one = _ONES.get((tensors._array.shape, tensors._array.dtype))  # type: ignore[union-attr]

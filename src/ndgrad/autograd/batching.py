@@ -30,7 +30,8 @@ def batch_tensor(level: Level, payload: Any) -> Any:
 
 
 def take_apart(t: Any) -> tuple[Any, tuple[int, ...]]:
-    """The array under a tensor and the numbers of the vmap levels whose batches stand in front of it, outermost first."""
+    """The array under a tensor and the numbers of the vmap levels whose batches stand in front
+    of it, outermost first."""
     if not isinstance(t, Variable):
         return t, ()
     if t._meta is not None and t._meta.view is not None and modes().levels:

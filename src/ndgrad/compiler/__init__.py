@@ -8,17 +8,23 @@
     replay       the same program on NumPy, where there is no llvmlite and for ops without a kernel              (replay.py)
 
 What users call (`ndgrad.compile`, and here `disable`, `explain`, `is_compiling`, `reset`) is in entry.py, loaded when
-first asked for.
+first asked for; `graph` and `kernel_list`, which show what was compiled, are in seeing.py.
 """
 
 from __future__ import annotations
 
 from typing import Any as _Any  # underscored: not part of the namespace
 
-__all__ = ["disable", "explain", "is_compiling", "reset"]
+__all__ = ["disable", "explain", "graph", "is_compiling", "kernel_list", "reset"]
+
+_SEEING = ("graph", "kernel_list")
 
 
 def __getattr__(name: str) -> _Any:
+    if name in _SEEING:
+        from ndgrad.compiler import seeing  # with what measures and draws
+
+        return getattr(seeing, name)
     if name in __all__:
         from ndgrad.compiler import entry  # with the whole compiler
 

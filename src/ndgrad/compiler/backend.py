@@ -10,15 +10,20 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad._locks import make_lock
+from ndgrad.autograd.modes import ThreadState
 from ndgrad.compiler.lower.native_program import NativeProgram
 from ndgrad.compiler.native.target import available
 from ndgrad.compiler.passes.hoist import hoisting
 from ndgrad.compiler.passes.reroll import rolled
+from ndgrad.compiler.phases import Times, compiling, phase
 from ndgrad.compiler.program import Program
 from ndgrad.compiler.replay import Replay
+
+if TYPE_CHECKING:
+    from ndgrad.compiler.watched import Watched
 
 
 class Runner:
@@ -30,6 +35,10 @@ class Runner:
         self.strict = strict
         self.threads = threads
         self._made: NativeProgram | Replay | None = None
+        #: the same with every step told apart, for those who watch
+        self._watched: Any = None
+        #: what making it took
+        self.times = Times()
         self._lock = make_lock()
 
     @property
@@ -38,14 +47,30 @@ class Runner:
         if self._made is None:
             with self._lock:
                 if self._made is None:
-                    self._made = self._make()
+                    with compiling(self.times, self.program.name, "lowering"):
+                        self._made = self._make()
         return self._made
+
+    @property
+    def watched(self) -> Watched:
+        """What runs it step by step under the eyes of watchers, made now if it was not."""
+        made = self.made
+        with self._lock:
+            if self._watched is None:
+                from ndgrad.compiler.watched import watched_form  # few ask
+
+                with compiling(Times(), self.program.name, "lowering"):
+                    self._watched = watched_form(made, self.program, self.threads)
+        found: Watched = self._watched
+        return found
 
     def _make(self) -> NativeProgram | Replay:
         if self.strict or os.environ.get("NDGRAD_COMPILE_REPLAY") or not available():
             return Replay(self.program)
         try:
-            return NativeProgram(hoisting(rolled(self.program)), self.threads)
+            with phase("passes"):
+                program = hoisting(rolled(self.program))
+            return NativeProgram(program, self.threads)
         except Exception as error:
             if os.environ.get("NDGRAD_COMPILE_RAISE"):
                 raise
@@ -57,4 +82,4 @@ class Runner:
             return Replay(self.program)
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        return self.made(inputs)
+        return self.watched(inputs) if ThreadState.watchers else self.made(inputs)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
 from ndgrad.autograd.modes import modes
 from ndgrad.compiler.function import CompiledFunction
 from ndgrad.compiler.graph_break import GraphBreak, current_tracer
+from ndgrad.compiler.options import resolved
+from ndgrad.compiler.phases import Times
 from ndgrad.pytree import tree_flatten
 
 __all__ = ["Explanation", "compile", "disable", "explain", "is_compiling", "reset"]
@@ -22,14 +24,19 @@ _compiled: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
 
 
 @overload
-def compile(f: F, *, fullgraph: bool = False, dynamic: bool | None = None, strict: bool = False, threads: int | None = None) -> F: ...
+def compile(
+    f: F, *, fullgraph: bool = False, dynamic: bool | None = None, backend: str = "ndgrad", mode: str | None = None,
+    options: Mapping[str, Any] | None = None, disable: bool = False, strict: bool = False, threads: int | None = None,
+) -> F: ...  # fmt: skip
 @overload
 def compile(
-    f: None = None, *, fullgraph: bool = False, dynamic: bool | None = None, strict: bool = False, threads: int | None = None
-) -> Callable[[F], F]: ...
+    f: None = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: str = "ndgrad", mode: str | None = None,
+    options: Mapping[str, Any] | None = None, disable: bool = False, strict: bool = False, threads: int | None = None,
+) -> Callable[[F], F]: ...  # fmt: skip
 def compile(
-    f: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, strict: bool = False, threads: int | None = None
-) -> Any:
+    f: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: str = "ndgrad", mode: str | None = None,
+    options: Mapping[str, Any] | None = None, disable: bool = False, strict: bool = False, threads: int | None = None,
+) -> Any:  # fmt: skip
     """A function, method or module that is traced once for each kind of arguments, and from then on runs as a program.
 
     It gives what `f` gives, with the same gradients, to any order, and writes what `f` writes. A call is traced anew where shapes, dtypes,
@@ -38,7 +45,11 @@ def compile(
     side effects) makes that kind of call run eagerly; `ndgrad.compiler.explain(f, *args)` tells why, and with `fullgraph` it is an error.
 
     `strict` runs the program op by op on NumPy, so that nothing is added in another order than NumPy's; `threads` limits the threads of
-    native code. `dynamic` is accepted; sizes are always specialised.
+    native code. `dynamic` is accepted; sizes are always specialised. Of torch's other arguments, all modes are one here, `backend` is
+    "ndgrad" (or "inductor"), "numpy" (or "aot_eager": as `strict`) or "eager" (not compiled, as with `disable`), and `options` may have
+    'strict' and 'threads'; what has no meaning here is refused.
+
+    The result has two methods to look at it with, `graph(*args)` and `kernels(*args)`.
 
     >>> import ndgrad
     >>> @ndgrad.compile
@@ -49,21 +60,28 @@ def compile(
     >>> x.grad
     tensor([2., 4.])
     """
+    resolved_options = resolved(
+        mode, backend, options, {"fullgraph": fullgraph, "dynamic": dynamic, "strict": strict, "threads": threads}
+    )
     if f is None:
-        return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, strict=strict, threads=threads)
+        return functools.partial(
+            compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable, strict=strict,
+            threads=threads,
+        )  # fmt: skip
     if isinstance(f, CompiledFunction):
         return f
     if not callable(f):
         raise TypeError(
             f"compile() takes a function, a method or a module, and got {type(f).__name__}. Give it something that can be called."
         )
-    options: dict[str, Any] = {"fullgraph": fullgraph, "dynamic": dynamic, "strict": strict, "threads": threads}
+    if disable or resolved_options is None:
+        return f
     module = sys.modules.get("ndgrad.nn.modules.module")
     if module is not None and isinstance(f, module.Module):
         from ndgrad.compiler.module import CompiledModule  # only those who have modules need it
 
-        return f if isinstance(f, CompiledModule) else CompiledModule(f, options)
-    return compiled_function(f, options)
+        return f if isinstance(f, CompiledModule) else CompiledModule(f, resolved_options)
+    return compiled_function(f, resolved_options)
 
 
 def compiled_function(f: Callable[..., Any], options: dict[str, Any]) -> CompiledFunction:
@@ -144,18 +162,20 @@ class Explanation:
     specialisations: int
     #: the program as text
     program: str
+    #: what tracing took, and making code of both programs
+    times: Times
 
     def __str__(self) -> str:
         if not self.compiled:
             return f"runs eagerly: {self.reason}{f' ({self.where})' if self.where else ''}"
         head = f"compiled: {self.forward_ops} ops forward, {self.backward_ops} backward, {self.captured} tensors from outside, "
-        return (
-            head + f"{len(self.guards)} guards, {self.specialisations} specialisations\n" + "\n".join(f"  guard: {g}" for g in self.guards)
-        )
+        head += f"{len(self.guards)} guards, {self.specialisations} specialisations"
+        return "\n".join([head, f"  took {self.times}", *[f"  guard: {g}" for g in self.guards]])
 
 
 def explain(f: Any, *args: Any, **kwargs: Any) -> Explanation:
-    """What compiling a function comes to for these arguments: the size of the program, or why there is none. Nothing is run.
+    """What compiling a function comes to for these arguments: the size of the program and what compiling took, or why there is none. Nothing
+    is run.
 
     >>> import ndgrad
     >>> print(ndgrad.compiler.explain(lambda x: x if x.sum() > 0 else -x, ndgrad.ones(2)))
@@ -170,13 +190,17 @@ def explain(f: Any, *args: Any, **kwargs: Any) -> Explanation:
     if entry.made is None:
         broken = entry.broken
         assert broken is not None
-        return Explanation(False, broken.reason, broken.where, 0, 0, 0, [], len(made.entries), "")
+        return Explanation(False, broken.reason, broken.where, 0, 0, 0, [], len(made.entries), "", Times())
     found = entry.made
     guards = [held.label(i) for held in found.environment.held for i in range(len(held.then)) if held.label(i)]
     guards += [f"{label}: shape, dtype, strides, requires_grad" for _, _, _, label in found.environment.tensors.values()]
+    runners = [found.run_forward, *([found.run_backward] if found.backward.outputs else [])]
+    for runner in runners:
+        _ = runner.made
+    times = sum([runner.times for runner in runners], found.times)
     return Explanation(
         True, None, None, len(found.forward.instructions), len(found.backward.instructions),
-        sum(kind != "argument" for kind, _ in found.sources), list(dict.fromkeys(guards)), len(made.entries), str(found.program),
+        sum(kind != "argument" for kind, _ in found.sources), list(dict.fromkeys(guards)), len(made.entries), str(found.program), times,
     )  # fmt: skip
 
 

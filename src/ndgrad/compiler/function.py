@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ndgrad._locks import make_lock
-from ndgrad.autograd.modes import modes, process
+from ndgrad.autograd.modes import modes, process, thread
 from ndgrad.autograd.variable import Variable
 from ndgrad.compiler.decisions import Mispredicted
 from ndgrad.compiler.environment import SMALL, Environment, facts
@@ -137,7 +137,8 @@ class CompiledFunction:
                 if call.is_stale:
                     self._forget_row(call)
         state = modes()
-        if state.entered or process.shared or self.disabled.get():
+        # who only watches, as the profiler does, sees a program run
+        if state.entered or (process.shared and process.shared != len(thread.watchers)) or self.disabled.get():
             return self.function(*args, **kwargs)
         known = self._last
         if known is not None and not kwargs and known.fits(args, state.grad_enabled):
@@ -258,6 +259,20 @@ class CompiledFunction:
         if self._rows is not None and entry.native is not None and entry.native.row is not None:
             self._rows.remove(entry.native.row)
         entry.native = None
+
+    # ----- seeing it --------------------------------------------------------------------------------------------------
+
+    def graph(self, *args: Any, **kwargs: Any) -> Any:
+        """The program for these arguments, as text and picture; see `ndgrad.compiler.graph`."""
+        from ndgrad.compiler import seeing  # few look
+
+        return seeing.graph(self, *args, **kwargs)
+
+    def kernels(self, *args: Any, **kwargs: Any) -> Any:
+        """The steps that run for these arguments, measured; see `ndgrad.compiler.kernel_list`."""
+        from ndgrad.compiler import seeing  # few look
+
+        return seeing.kernel_list(self, *args, **kwargs)
 
     def reset(self) -> None:
         """Forget all specialisations."""

@@ -32,6 +32,8 @@ class CompiledModule(Module):
         except AttributeError:
             if name == "_orig_mod":
                 raise
+            if name in ("graph", "kernels") and not hasattr(self._orig_mod, name):
+                return getattr(self.compiled_forward, name)
             return getattr(self._orig_mod, name)
 
     def __len__(self) -> int:

@@ -36,6 +36,7 @@ from ndgrad.compiler.node import node_of_call
 from ndgrad.compiler.outside import hidden, payload_of
 from ndgrad.compiler.partition import split
 from ndgrad.compiler.passes import simplified, with_loops
+from ndgrad.compiler.phases import Times, compiling, phase
 from ndgrad.compiler.program import Program, Value
 from ndgrad.compiler.results import Results
 from ndgrad.compiler.trace import Tracer, line_of
@@ -98,7 +99,10 @@ class Specialisation:
         arguments = [flat[place] for place in self.places]
         #: of each tensor among the arguments: what the environment knows of it, if the function also reaches it there
         self.known = [environment.entry(t) for t in arguments]
-        self._trace(arguments)
+        #: what tracing and the passes took
+        self.times = Times()
+        with compiling(self.times, name, "trace"):
+            self._trace(arguments)
 
     # ----- tracing -------------------------------------------------------------------------------------------------------
 
@@ -221,7 +225,8 @@ class Specialisation:
         self.all_have_gradients = self.gradients_of == [*range(len(inputs))]
         grads = [tracer.value_of(g._array) for g in gradients if g is not None]
         self.results.forget_trace()
-        self._split(tracer.program, values, [p.memory.value for p in given], grads)
+        with phase("passes"):
+            self._split(tracer.program, values, [p.memory.value for p in given], grads)
 
     def _check_writes(self, inputs: Sequence[Any]) -> None:
         """A write to memory that another input shares would be one to that, too."""
@@ -397,7 +402,9 @@ class Derivative(Specialisation):
         outside = scope()
         try:
             restore(outside.recording(True))
-            self._trace([*own, *cotangents])
+            self.times = Times()
+            with compiling(self.times, self.name, "trace"):
+                self._trace([*own, *cotangents])
         finally:
             restore(outside)
             del outside

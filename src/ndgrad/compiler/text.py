@@ -43,12 +43,11 @@ def print_program(program: Program) -> str:
 
     lines = [f"program {program.name}({', '.join([define(v) for v in program.inputs])})"]
     for value, array in program.constants.items():
-        lines.append(f"  constant {define(value)} = {_constant_text(array)}")
+        lines.append(f"  constant {define(value)} = {constant_text(array)}")
     for instruction in program.instructions:
         arguments = [_argument_text(a, names) for a in instruction.arguments]
         inner = [setting for setting in instruction.settings.values() if isinstance(setting, Program)]
-        settings = [f"{name}={_setting_text(setting)}" for name, setting in instruction.settings.items() if setting not in inner]
-        called = f"{instruction.op.name}({', '.join([*arguments, *settings])})"
+        called = f"{instruction.op.name}({', '.join([*arguments, *settings_text(instruction)])})"
         line = f"  {', '.join([define(v) for v in instruction.results])} = {called}"
         lines.append(line if instruction.where is None else f"{line:<80}  # {instruction.where}")
         lines += [f"    {line}" for body in inner for line in print_program(body).splitlines()]
@@ -56,12 +55,24 @@ def print_program(program: Program) -> str:
     return "\n".join(lines) + "\n"
 
 
+def value_names(program: Program) -> dict[Value, str]:
+    """The names of values in the text of a program."""
+    values = [*program.inputs, *program.constants, *[v for i in program.instructions for v in i.results]]
+    return {value: f"%{number}" for number, value in enumerate(values)}
+
+
+def settings_text(instruction: Instruction) -> list[str]:
+    """The settings of an instruction, each as name=value; the programs inside it are left out."""
+    return [f"{name}={_setting_text(value)}" for name, value in instruction.settings.items() if not isinstance(value, Program)]
+
+
 def type_text(value: Value) -> str:
     """The dtype and shape of a value: float64[3,4]."""
     return f"{value.dtype.name}[{','.join(map(str, value.shape))}]"
 
 
-def _constant_text(array: Any) -> str:
+def constant_text(array: Any) -> str:
+    """A constant as the text shows it: its elements, or its size."""
     if array.size > _INLINE:
         return f"<{array.nbytes} bytes>"
     return _setting_text(array.tolist())

@@ -47,7 +47,7 @@ class Whole:
 
     @property
     def runner(self) -> Runner:
-        """From the inputs to results and gradients."""
+        """What computes results and gradients, made now if it was not."""
         if self._runner is None:
             p = self._program
             inputs = [v for v in p.inputs if v is not self._cotangent]

@@ -21,6 +21,7 @@ from typing import Any, Self
 from ndgrad.autograd.call_watchers import (
     EVALUATION,
     FUNCTION,
+    KERNEL,
     NODE,
     OP,
     RANGE,
@@ -53,7 +54,7 @@ def event_name(kind: str, name: str) -> str:
     """What a call is called in a profile."""
     if kind == EVALUATION:
         return f"autograd::engine::evaluate_function: {name}"
-    if kind in (FUNCTION, NODE, RANGE) or "::" in name:
+    if kind in (FUNCTION, KERNEL, NODE, RANGE) or "::" in name:
         return name
     if kind == WRITE:
         return f"aten::{_aten_name(name[:-1])}_"
@@ -85,6 +86,13 @@ class Span:
         self.output: tuple[int, ...] = ()
         self.args: Any = ()
         self.end = -1
+
+
+def _flops(span: Span) -> int:
+    """The floating-point operations of a call, estimated; a step of a compiled program knows its own."""
+    if span.kind is KERNEL:
+        return int(span.subject)
+    return flops_of(span.name, span.args, span.output) if span.kind is OP else 0
 
 
 class Recorder:
@@ -145,7 +153,9 @@ class Recorder:
             span.args, args = span.args
             made = note_results(self.ledger, (kind, span.name, subject, args), results, tuple)
             span.memory += sum(m.nbytes for m in made)
-        if kind is not OP:
+        if kind is KERNEL:
+            span.subject = subject.work.flops
+        elif kind is not OP:
             span.subject = None  # no node stays alive for having been measured
 
     def _note_node(self, span: Span, node: Any) -> None:
@@ -201,9 +211,7 @@ class Recorder:
                     scope=1 if span.kind is NODE else 7 if span.kind is RANGE else 0,
                     cpu_memory_usage=totals[span],
                     sequence_nr=span.seq,
-                    flops=flops_of(span.name, span.args, span.output) or None
-                    if self.flops and span.kind is OP
-                    else None,
+                    flops=_flops(span) or None if self.flops else None,
                     is_user_annotation=span.kind is RANGE,
                     saved_bytes=span.saved,
                 )

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.compiler.lower.assembly import Assembly
-from ndgrad.compiler.lower.group import Call, Groups, grouped
+from ndgrad.compiler.lower.group import Call, Groups, Step, grouped
 from ndgrad.compiler.lower.loops import Loop
 from ndgrad.compiler.lower.places import Place
 from ndgrad.compiler.lower.plan import planned
@@ -38,6 +38,9 @@ _SEGMENT = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 class NativeProgram:
     """A compiled program: called with the arrays of its inputs, it gives those of its outputs."""
+
+    #: whether every step is a segment of its own, as those want it who look at steps (see ndgrad.compiler.watched)
+    apart = False
 
     def __init__(self, program: Program, threads: int | None = None) -> None:
         #: the program as it was, which runs where a check fails: what it then says is the op's own error
@@ -83,6 +86,8 @@ class NativeProgram:
         """Write the segments and what they call, and compile all that."""
         assembly = self.assembly = Assembly(host(), threads)
         self.steps: list[Any] = []
+        #: each step with the names of the functions that were written for it
+        self.written: list[tuple[Step, list[str]]] = []
         segment: Function | None = None
         waiting = set(groups.cleared)
         for step in groups.steps:
@@ -91,11 +96,17 @@ class NativeProgram:
                     segment.returns()
                 segment = None
                 self.steps.append(_Callback(step, threads))
+                self.written.append((step, []))
                 continue
+            if segment is not None and self.apart:
+                segment.returns()
+                segment = None
             if segment is None:
                 segment = assembly.function(f"segment{len(self.steps)}")
                 self.steps.append(segment.name)
+            before = len(assembly.functions)
             assembly.step(segment, step, self.slots, waiting)
+            self.written.append((step, [f.name for f in assembly.functions[before:] if isinstance(f, Function)]))
         if segment is not None:
             segment.returns()
         #: whether a call of it is one native call
@@ -212,6 +223,15 @@ class NativeProgram:
         return found[: -self.checks]
 
 
+    def execute(self, frame: _Frame) -> None:
+        """Run the steps on the memory of a call."""
+        for step in self.steps:
+            if step.__class__ is _Callback:
+                step.run(frame)
+            else:
+                step(frame.address)
+
+
 class _Callback:
     """An op that runs between segments, on NumPy."""
 
@@ -282,11 +302,7 @@ class _Frame:
         for value in program.fresh:
             self.put(value, np.empty(value.shape, value.dtype))
         try:
-            for step in program.steps:
-                if step.__class__ is _Callback:
-                    step.run(self)
-                else:
-                    step(self.address)
+            program.execute(self)
             return self._outputs()
         finally:
             for value in (*program.program.inputs, *program.fresh, *program.called):  # only the arena and constants are kept

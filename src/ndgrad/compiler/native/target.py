@@ -35,6 +35,7 @@ from typing import Any
 
 from ndgrad.compiler.native import cache
 from ndgrad.compiler.native.ir import SIZES
+from ndgrad.compiler.phases import note_object, phase
 
 _ABSENT = (
     "compiling to native code needs llvmlite, which is not installed. Install it (pip install 'ndgrad[compile]'), "
@@ -314,20 +315,26 @@ class Code:
         self.key = cache.key("object", _versions(), self.target.cpu, self.target.features, str(level), text)
         found = cache.load(self.key) if keep else None
         self.cached = found is not None
+        note_object(self.cached)
         self.object = found or self._compiled(keep)
         try:
-            self._addresses = self._link(dict(symbols or {}))
+            self._addresses = self._linked_to(dict(symbols or {}))
         except CompileError:
             if not self.cached:
                 raise
             self.cached, self.object = False, self._compiled(keep)  # whole, and yet not what the linker wants
-            self._addresses = self._link(dict(symbols or {}))
+            self._addresses = self._linked_to(dict(symbols or {}))
 
     def _compiled(self, keep: bool) -> bytes:
-        made = object_code(self.text, self.target, self.level)
+        with phase("LLVM"):
+            made = object_code(self.text, self.target, self.level)
         if keep:
             cache.store(self.key, made)
         return made
+
+    def _linked_to(self, symbols: dict[str, int]) -> dict[str, int]:
+        with phase("linking"):
+            return self._link(symbols)
 
     def _link(self, symbols: dict[str, int]) -> dict[str, int]:
         llvm, linker = binding(), _linker()  # which makes the symbols of the process known to LLVM

@@ -31,7 +31,9 @@ class Box:
 
     number: int
     title: str
-    kind: str  # "leaf", "op", "function" (a custom one), "write" (into a part of a tensor), "fold" (several nodes)
+    #: "leaf", "op", "function" (a custom one), "write" (into a part of a tensor), "fold" (several nodes); in pictures of programs also
+    #: "constant", "backward" (an op that gradients alone need) and "loop"
+    kind: str
     names: list[str] = field(default_factory=list)
     shape: str = ""
     dtype: str = ""
@@ -51,6 +53,8 @@ class Box:
     #: of a folded box: the leaves that are not drawn on their own, and the nodes inside, in words
     absorbed: list[str] = field(default_factory=list)
     contained: list[str] = field(default_factory=list)
+    #: of a loop: the graph that it repeats, drawn inside the box
+    inner: Contents | None = None
 
     @property
     def saved_bytes(self) -> int:
@@ -90,6 +94,9 @@ class Contents:
     node_count: int
     leaf_count: int
     saved_bytes: int
+
+    #: what it is a picture of
+    subject = "Backward graph"
 
     @property
     def caption(self) -> str:

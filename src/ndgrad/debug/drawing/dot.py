@@ -15,16 +15,26 @@ def dot_text(contents: Contents) -> str:
         '  edge [fontname="monospace", fontsize=9, color="#57606a"];',
         f"  label={_quoted(contents.caption)};",
     ]
-    names = {box: f"n{position}" for position, box in enumerate(contents.boxes)}
+    return "\n".join([*out, *_statements(contents, "n"), "}", ""])
+
+
+def _statements(contents: Contents, stem: str) -> list[str]:
+    """The nodes and edges of a graph; a loop is a node in a frame, in which its own graph stands beside it."""
+    out: list[str] = []
+    names = {box: f"{stem}{position}" for position, box in enumerate(contents.boxes)}
     for box in contents.boxes:
         fill, line = COLOURS["root" if box.is_root else box.kind]
         text = "\n".join(line for line, _ in lines_of(box))
-        out.append(f'  {names[box]} [label={_quoted(text)}, fillcolor="{fill}", color="{line}"{_tooltip(box)}];')
+        node = f'  {names[box]} [label={_quoted(text)}, fillcolor="{fill}", color="{line}"{_tooltip(box)}];'
+        if box.inner is None:
+            out.append(node)
+        else:
+            out += [f"  subgraph cluster_{names[box]} {{", node, *_statements(box.inner, names[box] + "_"), "  }"]
     labels = edge_labels(contents)
     for pair in dict.fromkeys((entry[0], box) for box in contents.boxes for entry in box.inputs if entry is not None):
         label = f" [label={_quoted(labels[pair])}]" if pair in labels else ""
         out.append(f"  {names[pair[0]]} -> {names[pair[1]]}{label};")
-    return "\n".join([*out, "}", ""])
+    return out
 
 
 def _tooltip(box: Box) -> str:

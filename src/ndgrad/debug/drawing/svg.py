@@ -21,10 +21,13 @@ COLOURS = {
     "write": ("#ffebe9", "#ff8182"),
     "fold": ("#eaeef2", "#6e7781"),
     "root": ("#dafbe1", "#4ac26b"),
+    "constant": ("#ffffff", "#8c959f"),
+    "backward": ("#fbefff", "#c297ff"),
+    "loop": ("#fff1e5", "#fb8f44"),
 }
 _WORDS = {
-    "leaf": "leaf", "function": "custom function", "write": "write into a part", "fold": "several nodes",
-    "root": "result",
+    "leaf": "leaf", "function": "custom function", "write": "write into a part", "fold": "several nodes", "root": "result",
+    "constant": "constant", "backward": "for gradients alone", "loop": "loop",
 }  # fmt: skip
 
 _TITLE, _SMALL = 13.0, 11.0
@@ -83,28 +86,53 @@ def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
+class _Drawing:
+    """The boxes and edges of a graph, placed; those of loops inside their boxes."""
+
+    def __init__(self, contents: Contents) -> None:
+        self.boxes = contents.boxes
+        self.labels = edge_labels(contents)
+        self.lines = {box: lines_of(box) for box in self.boxes}
+        self.inside = {box: _Drawing(box.inner) for box in self.boxes if box.inner is not None and box.inner.boxes}
+        sizes = {box: _size(self.lines[box]) for box in self.boxes}
+        for box, drawing in self.inside.items():
+            width, height = sizes[box]
+            sizes[box] = max(width, drawing.width + 2 * _PADDING), height + drawing.height + _PADDING
+        edges = [(entry[0], box) for box in self.boxes for entry in box.inputs if entry is not None]
+        self.placed = place(self.boxes, edges, sizes)
+        self.width: float = self.placed.width
+        self.height: float = self.placed.height
+
+    def parts(self) -> list[str]:
+        """The elements, behind those that lie before them."""
+        parts = _edges(self.placed, self.labels)
+        for box in self.boxes:
+            spot = self.placed.spots[box]
+            parts.append(_box(spot, self.lines[box]))
+            drawing = self.inside.get(box)
+            if drawing is not None:
+                x, y = spot.x - drawing.width / 2, spot.y + spot.height - drawing.height - _PADDING
+                parts += [f'<g transform="translate({x:.1f} {y:.1f})">', *drawing.parts(), "</g>"]
+        return parts
+
+
 def svg_text(contents: Contents) -> str:
     """The whole picture as one element."""
-    lines = {box: lines_of(box) for box in contents.boxes}
-    sizes = {box: _size(lines[box]) for box in contents.boxes}
-    edges = [(entry[0], box) for box in contents.boxes for entry in box.inputs if entry is not None]
-    placed = place(contents.boxes, edges, sizes)
+    drawing = _Drawing(contents)
     legend = _legend(contents)
-    width = max(placed.width, _text_width(contents.caption, _SMALL), legend[1]) + 2 * _MARGIN
-    height = placed.height + 2 * _MARGIN + 2 * 20
-    shift = (width - placed.width) / 2
+    width = max(drawing.width, _text_width(contents.caption, _SMALL), legend[1]) + 2 * _MARGIN
+    height = drawing.height + 2 * _MARGIN + 2 * 20
+    shift = (width - drawing.width) / 2
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {width:.0f} {height:.0f}" role="img">',
-        f"<title>Backward graph: {escape(contents.caption)}</title>",
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" '
+        'role="img">',
+        f"<title>{contents.subject}: {escape(contents.caption)}</title>",
         f"<style>{_STYLE}</style>",
         f'<rect class="paper" width="{width:.0f}" height="{height:.0f}" rx="6"/>',
         f'<g transform="translate({shift:.1f} {_MARGIN:.1f})">',
     ]
-    parts += _edges(placed, edge_labels(contents))
-    parts += [_box(placed.spots[box], lines[box]) for box in contents.boxes]
-    parts.append("</g>")
-    bottom = placed.height + 2 * _MARGIN + 10
+    parts += [*drawing.parts(), "</g>"]
+    bottom = drawing.height + 2 * _MARGIN + 10
     parts.append(f'<text class="faint" x="{_MARGIN:.0f}" y="{bottom:.1f}">{escape(contents.caption)}</text>')
     parts.append(f'<g transform="translate({_MARGIN:.0f} {bottom + 10:.1f})">{legend[0]}</g>')
     return "\n".join([*parts, "</svg>", ""])
@@ -212,7 +240,8 @@ def _ports(ends: list[tuple[Spot, float]]) -> list[float]:
 
 
 def _legend(contents: Contents) -> tuple[str, float]:
-    kinds = {"root" if box.is_root and box.kind != "leaf" else box.kind for box in contents.boxes}
+    every = [*contents.boxes, *[inside for box in contents.boxes if box.inner is not None for inside in box.inner.boxes]]
+    kinds = {"root" if box.is_root and box.kind != "leaf" else box.kind for box in every}
     x, parts = 0.0, []
     for kind, word in _WORDS.items():
         if kind in kinds:

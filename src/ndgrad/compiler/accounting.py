@@ -1,0 +1,170 @@
+"""What the steps of a program do: which ops are in them, how many bytes they read and write, how much arithmetic.
+
+Bytes are those that must move: each place that a step reads or writes counts once, elements that it reads repeatedly
+(a row that is broadcast, a weight that all rows use) once as well. What a later step finds in the cache counts again,
+since it is read again.
+
+Arithmetic is counted in floating-point operations of one element: an addition, a multiplication or a comparison is
+one, a division four, a function such as exp twelve (about the instructions of its polynomial); a product of matrices
+two for each pair of factors. Copies and casts are none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ndgrad.compiler.lower import pointwise
+from ndgrad.compiler.lower.group import Call, Kernel
+from ndgrad.compiler.lower.loops import Loop
+from ndgrad.compiler.lower.places import Place
+from ndgrad.compiler.partition import is_view
+from ndgrad.compiler.program import Instruction, Program, Value
+from ndgrad.profiler.flops import flops_of
+
+#: Ops that move elements and compute nothing.
+_MOVES = frozenset(
+    "cast expand clone reshape unsafe_view copy cat stack embed select_backward slice_backward slice_scatter zeros_like".split()
+)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What something does: bytes that it reads and writes, floating-point operations, and the dtype that it computes in."""
+
+    read: int = 0
+    written: int = 0
+    flops: int = 0
+    dtype: str = "float64"
+
+    @property
+    def bytes(self) -> int:
+        return self.read + self.written
+
+
+def ops_of(step: Any) -> list[str]:
+    """The names of the ops of a step, in order; those in a loop once."""
+    if isinstance(step, Kernel):
+        return [item.instruction.op.name for item in step.items]
+    if isinstance(step, Loop):
+        return [name for inner in step.groups.steps for name in ops_of(inner)]
+    instruction = getattr(step, "instruction", None)
+    return [instruction.op.name] if instruction is not None else ["matmul" if hasattr(step, "flops") else type(step).__name__.lower()]
+
+
+def in_words(ops: Iterable[str], most: int = 6) -> str:
+    """A list of ops in short: mul x 3, add, sum."""
+    counts = Counter(ops)
+    shown = [f"{name} x {count}" if count > 1 else name for name, count in list(counts.items())[:most]]
+    rest = sum(list(counts.values())[most:])
+    return ", ".join([*shown, *([f"{rest} more"] if rest else [])])
+
+
+def work_of(step: Any, known: set[Value]) -> Work:
+    """What a step does; `known` are the values that were in memory before it."""
+    dtype = _dtype(step.touched())
+    if isinstance(step, Loop):
+        return _loop(step, dtype)
+    if isinstance(step, Kernel):
+        return Work(*_moved(step), _kernel_flops(step), dtype)
+    read = sum(_bytes(place) for place in _places(step))
+    written = sum(v.nbytes for v in step.touched() if v not in known)
+    if not read:
+        read = sum(v.nbytes for v in step.touched() if v in known)
+    flops = getattr(step, "flops", None)
+    if flops is None:
+        instruction = getattr(step, "instruction", None)
+        flops = 0 if instruction is None else instruction_flops(instruction)
+    return Work(read, written, int(flops), dtype)
+
+
+def _loop(step: Loop, dtype: str) -> Work:
+    """Memory: what goes in and what comes out. What rounds hand to each other is in the cache, one hopes."""
+    count = step.instruction.settings["count"]
+    known = {*step.body.inputs, *step.body.constants}
+    flops = 0
+    for inner in step.groups.steps:
+        flops += work_of(inner, known).flops
+        known |= inner.touched()
+    read = sum(_bytes(place) for place in step.reads)
+    return Work(read, sum(v.nbytes for v in step.instruction.results), count * flops, dtype)
+
+
+def _moved(kernel: Kernel) -> tuple[int, int]:
+    """The bytes that a kernel reads and writes."""
+    places = [p for item in kernel.items for p in item.reads if p is not None and p.root not in kernel.computed]
+    read = sum(_bytes(place) for place in {(p.root, p.offset, p.strides): p for p in places}.values())
+    written = sum(v.nbytes for v in (*kernel.stores, *kernel.targets))
+    return read, written + sum(_bytes(place) for _, place in kernel.puts)
+
+
+def _kernel_flops(kernel: Kernel) -> int:
+    return sum(_elementwise(item.instruction, prod(kernel.row_shape) if item.per_row else kernel.size) for item in kernel.items)
+
+
+def _elementwise(instruction: Instruction, elements: int) -> int:
+    return 0 if instruction.op.name in _MOVES else elements * pointwise.cost(instruction)
+
+
+def _places(step: Any) -> list[Place]:
+    """Where a step that is no kernel reads."""
+    if isinstance(step, Call):
+        return [place for place in step.reads if place is not None]
+    return [place for name in ("a", "b") if isinstance(place := getattr(step, name, None), Place)]
+
+
+def _bytes(place: Place) -> int:
+    """The bytes of a place; an element that is read many times counts once."""
+    elements = prod(n for n, stride in zip(place.shape, place.strides, strict=True) if stride)
+    return min(elements, place.root.size) * place.root.dtype.itemsize
+
+
+def _dtype(values: Iterable[Value]) -> str:
+    """The dtype in which there is most memory, of those that kernels compute in."""
+    sizes: Counter[str] = Counter()
+    for value in values:
+        if value.dtype.kind == "f":
+            sizes["float32" if value.dtype.itemsize <= 4 else "float64"] += value.nbytes
+    return sizes.most_common(1)[0][0] if sizes else "float64"
+
+
+# ----- programs ------------------------------------------------------------------------------------------------------------
+
+
+def instruction_flops(instruction: Instruction) -> int:
+    """The floating-point operations of an instruction of a program."""
+    op = instruction.op
+    if op.name == "loop":
+        return int(instruction.settings["count"]) * program_flops(instruction.settings["body"])
+    shapes = [a.shape if a.__class__ is Value else () for a in instruction.arguments]
+    result = instruction.results[0]
+    if op.name == "convolution_input":  # as many as the convolution from the other end
+        return 2 * prod(shapes[0]) * prod(shapes[1][1:])
+    if op.name == "convolution_weight":
+        return 2 * prod(shapes[0]) * prod(instruction.settings["w_shape"][1:])
+    if op.name in ("matmul", "convolution", "linear", "addmm"):
+        return flops_of(op.name, shapes, result.shape)
+    if is_view(instruction) or result.dtype.kind not in "fc":
+        return 0
+    source = max([result.size, *[v.size for v in instruction.values()]]) if pointwise.is_reduction(instruction) else result.size
+    return _elementwise(instruction, source)
+
+
+def program_flops(program: Program) -> int:
+    """The floating-point operations of a program."""
+    return sum(instruction_flops(instruction) for instruction in program.instructions)
+
+
+def least_work(program: Program) -> Work:
+    """The least that a program must do, however it runs: every input that it uses read once, every output written once, its arithmetic
+    done."""
+    used = {v for i in program.instructions for v in i.values()} | set(program.outputs)
+    read = sum(v.nbytes for v in program.inputs if v in used)
+    written = sum(v.nbytes for v in dict.fromkeys(program.outputs) if v not in program.inputs)
+    flops = program_flops(program)
+    return Work(read, written, flops, _dtype([*program.inputs, *program.outputs, *[Value((), np.dtype(np.float64))]]))

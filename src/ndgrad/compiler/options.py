@@ -1,0 +1,59 @@
+"""torch.compile's `mode`, `backend` and `options`, and what they mean here.
+
+    mode        "default"; "reduce-overhead" and "max-autotune" (with or without "-no-cudagraphs") are the same: nothing lies between a call
+                and its program that a mode could take away, and tiles follow from the processor, so there is nothing to search for
+    backend     "inductor" or "ndgrad": native code; "aot_eager" or "numpy": the traced program on NumPy, which is what `strict` does;
+                "eager": not compiled at all
+    options     a dict of our own options, `strict` and `threads`
+
+All else is refused: a setting that is silently ignored is worse than one that is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+NATIVE, ON_NUMPY, UNCOMPILED = ("inductor", "ndgrad"), ("aot_eager", "numpy"), ("eager",)
+_OWN = ("strict", "threads")
+
+
+def resolved(mode: Any, backend: Any, options: Any, own: dict[str, Any]) -> dict[str, Any] | None:
+    """Our own options with those of torch's arguments in them; None where nothing is to be compiled."""
+    if mode is not None and options is not None:
+        raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+    if mode is not None and mode not in MODES:
+        raise RuntimeError(f"compile(mode={mode!r}): no such mode. There are {', '.join(map(repr, MODES))}, which are all the same here.")
+    found = {**own, **_checked(options)}
+    threads = found["threads"]
+    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
+        raise ValueError(f"compile(threads={threads!r}): a number of threads is a positive int. Leave it out for as many as are allowed.")
+    if not isinstance(backend, str):
+        raise TypeError(
+            f"compile(backend={backend!r}): programs are not handed to functions of other compilers. "
+            f"Give one of {', '.join(map(repr, (*NATIVE, *ON_NUMPY, *UNCOMPILED)))}, or leave it out."
+        )
+    if backend in UNCOMPILED:
+        return None
+    if backend in ON_NUMPY:
+        found["strict"] = True
+    elif backend not in NATIVE:
+        raise RuntimeError(
+            f"compile(backend={backend!r}): no such backend. There are {', '.join(map(repr, (*NATIVE, *ON_NUMPY, *UNCOMPILED)))}."
+        )
+    return found
+
+
+def _checked(options: Any) -> Mapping[str, Any]:
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping):
+        raise TypeError(f"compile(options=...) takes a dict, and got {type(options).__name__}. Write options={{'threads': 1}}.")
+    unknown = [name for name in options if name not in _OWN]
+    if unknown:
+        raise RuntimeError(
+            f"compile(options=...): unknown option{'s' * (len(unknown) > 1)} {', '.join(map(repr, unknown))}. There are 'strict' and "
+            "'threads'; those of torch's inductor have no meaning here, so leave them out."
+        )
+    return options

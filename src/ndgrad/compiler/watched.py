@@ -1,0 +1,119 @@
+"""Programs that run step by step under the eyes of watchers: what the profiler shows and what kernel lists measure.
+
+Native code runs a whole list of steps in one call, so nobody outside can tell them apart. Here every step is a
+segment of its own: the same kernels, compiled once more when somebody first watches, with a clock around each. On
+NumPy a step is an op.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ndgrad.autograd.call_watchers import FUNCTION, KERNEL, begin, end
+from ndgrad.compiler.accounting import Work, in_words, instruction_flops, ops_of, work_of
+from ndgrad.compiler.lower.group import Call
+from ndgrad.compiler.lower.native_program import NativeProgram
+from ndgrad.compiler.program import Program
+from ndgrad.compiler.replay import Replay
+
+
+@dataclass(eq=False)
+class WatchedStep:
+    """One step of a program: what it is called, what it does, and the least time that it has taken."""
+
+    program: str
+    #: kernel0, product1, loop0, or the name of an op that NumPy runs
+    name: str
+    ops: list[str]
+    work: Work
+    #: the native functions that were written for it
+    functions: list[str]
+    #: the least of all runs so far, None before the first
+    seconds: float | None = None
+
+    @property
+    def is_native(self) -> bool:
+        return bool(self.functions)
+
+    @property
+    def label(self) -> str:
+        """As profiles have it: loss_forward::kernel0 (mul, add, sum)."""
+        return f"{self.program}::{self.name} ({in_words(self.ops)})" if self.is_native else f"{self.program}::{self.name}"
+
+    def run(self, call: Callable[[], Any]) -> Any:
+        """Run it with a clock, and tell watchers."""
+        begun = begin(KERNEL, self.label, self)
+        try:
+            start = time.perf_counter()
+            found = call()
+            seconds = time.perf_counter() - start
+        finally:
+            end(begun)
+        if self.seconds is None or seconds < self.seconds:
+            self.seconds = seconds
+        return found
+
+
+class WatchedNative(NativeProgram):
+    """A native program whose steps are segments of their own."""
+
+    apart = True
+
+    def __init__(self, program: Program, threads: int | None = None) -> None:
+        super().__init__(program, threads)
+        known = {*self.program.inputs, *self.program.constants}
+        self.watched: list[WatchedStep] = []
+        for step, functions in self.written:
+            name = step.instruction.op.name if isinstance(step, Call) else functions[0].partition(".")[0]
+            self.watched.append(WatchedStep(program.name, name, ops_of(step), work_of(step, known), functions))
+            known |= step.touched()
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        begun = begin(FUNCTION, f"compiled {self.program.name}")
+        try:
+            return super().__call__(inputs)
+        finally:
+            end(begun)
+
+    def execute(self, frame: Any) -> None:
+        for step, shown in zip(self.steps, self.watched, strict=True):
+            shown.run(partial(step, frame.address) if shown.is_native else partial(step.run, frame))
+
+
+class WatchedReplay(Replay):
+    """A program on NumPy whose ops are watched."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self.program = program
+        self.watched: list[WatchedStep] = []
+        for i, instruction in enumerate(program.instructions):
+            read = sum(v.nbytes for v in dict.fromkeys(instruction.values()))
+            work = Work(read, sum(v.nbytes for v in instruction.results), instruction_flops(instruction))
+            shown = WatchedStep(program.name, instruction.op.name, [instruction.op.name], work, [])
+            self.watched.append(shown)
+            forward, *rest = self._calls[i]
+            self._calls[i] = (_seen(shown, forward), *rest)
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        begun = begin(FUNCTION, f"compiled {self.program.name}")
+        try:
+            return super().__call__(inputs)
+        finally:
+            end(begun)
+
+
+def _seen(shown: WatchedStep, forward: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *arrays, **settings: shown.run(lambda: forward(*arrays, **settings))
+
+
+Watched = WatchedNative | WatchedReplay
+
+
+def watched_form(made: NativeProgram | Replay, program: Program, threads: int | None) -> Watched:
+    """What runs as `made` does, for watchers."""
+    return WatchedNative(made.original, threads) if isinstance(made, NativeProgram) else WatchedReplay(program)
