@@ -22,8 +22,17 @@ from ndgrad.autograd.engine import apply_lane, apply_leaf
 from ndgrad.autograd.modes import ThreadState, enter_process, leave_process, process, thread
 from ndgrad.autograd.variable import AccumulateGrad
 
-#: What can be watched. The subject of each: the op; the op; the class; None; the node; the node; None; the step of a compiled program.
-OP, WRITE, FUNCTION, FACTORY, EVALUATION, NODE, RANGE = "op", "write", "function", "factory", "evaluation", "node", "range"
+#: What can be watched. The subject of each: the op; the op; the class; None; the node; the node; None; the
+#: step of a compiled program.
+OP, WRITE, FUNCTION, FACTORY, EVALUATION, NODE, RANGE = (
+    "op",
+    "write",
+    "function",
+    "factory",
+    "evaluation",
+    "node",
+    "range",
+)
 KERNEL = "kernel"
 
 

@@ -1,15 +1,15 @@
 """The tensors that a function uses without being given them.
 
-A solver's derivative, or a loop's, needs all parameters of the user's function as arguments, and people write `lambda x: x**2 - a`. So
-while the function runs, a watch sees every tensor that goes into an op, a write or a custom Function; those that existed before and
-carry something (a graph, a tangent, a transform's level) are its closure. Later the same function is run with other
-tensors in their places, by identity.
+A solver's derivative, or a loop's, needs all parameters of the user's function as arguments, and people write `lambda
+x: x**2 - a`. So while the function runs, a watch sees every tensor that goes into an op, a write or a custom Function;
+those that existed before and carry something (a graph, a tangent, a transform's level) are its closure. Later the same
+function is run with other tensors in their places, by identity.
 
 Note [Watching and replacing]
-While the solver iterates, nothing of the outer world may be recorded: a captured tensor of an open transform is replaced by its
-plain values, as `plain` gives them (a solver's stay batched, see Note [Levels of a solve]), and grad mode is off. What the function makes itself,
-inside transforms of its own for instance, has a younger level or node and is left alone. A leaf that requires grad has no age, so
-it counts as captured if it outlives the call.
+While the solver iterates, nothing of the outer world may be recorded: a captured tensor of an open transform is
+replaced by its plain values, as `plain` gives them (a solver's stay batched, see Note [Levels of a solve]), and grad
+mode is off. What the function makes itself, inside transforms of its own for instance, has a younger level or node and
+is left alone. A leaf that requires grad has no age, so it counts as captured if it outlives the call.
 
 Tensors that carry nothing are constants of the closure. They are not replaced, but the derivative is that of their
 values at the time, so a write to one between the solve and the derivative must be an error; the versions of those seen
@@ -48,9 +48,9 @@ class _Interceptor:
         the function many times."""
         if self.one(target) is not target or self.knows(target):
             raise RuntimeError(
-                f"a function that is being solved or looped wrote in place into a tensor of shape {tuple(target.shape)} from outside, "
-                "which requires grad or belongs to a transform. It is called many times, so it must not change its surroundings: "
-                "write into a clone() made inside it."
+                "a function that is being solved or looped wrote in place into a tensor of shape "
+                f"{tuple(target.shape)} from outside, which requires grad or belongs to a transform. "
+                "It is called many times, so it must not change its surroundings: write into a clone() made inside it."
             )
         return self.see(args)
 
@@ -175,8 +175,9 @@ class Replace:
         for t, version in self._constants:
             if _version(t) != version:
                 raise RuntimeError(
-                    f"a tensor of shape {tuple(t.shape)} that a solved or looped function closes over was modified by an inplace operation "
-                    "after the solve, so the derivative would be taken with other values than the solution. Write into a clone() instead."
+                    f"a tensor of shape {tuple(t.shape)} that a solved or looped function closes over was modified by "
+                    "an inplace operation after the solve, so the derivative would be taken with other values than "
+                    "the solution. Write into a clone() instead."
                 )
         with _Swap(self, given).active():
             return function(*args)

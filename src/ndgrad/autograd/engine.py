@@ -303,8 +303,8 @@ def accumulate_leaves(leaves: dict[Node, Any]) -> None:
 
 
 def run_alone(node: Any, g: Any, keep: bool) -> bool:
-    """A whole pass, if it is that of a node which stands alone, without hooks, before leaves that nobody watches: what `run_by_age` comes to
-    when nothing has to wait. Nobody can ask for the pass, so there is no task."""
+    """A whole pass, if it is that of a node which stands alone, without hooks, before leaves that nobody watches: what
+    `run_by_age` comes to when nothing has to wait. Nobody can ask for the pass, so there is no task."""
     edges = node.next
     if process.busy or process.leaf_hooks or node.extra is not None or not node.stands_alone:
         return False

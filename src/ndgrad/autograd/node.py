@@ -94,7 +94,8 @@ class Node:
     runs_undefined: ClassVar[bool] = False
     #: Whether its backward runs a pass of its own, which may reach what no edge leads to (reentrant checkpoints).
     has_inner_pass: ClassVar[bool] = False
-    #: Whether its `apply` runs no code of the user's and asks nothing of the pass that it is part of (a compiled program).
+    #: Whether its `apply` runs no code of the user's and asks nothing of the pass that it is
+    #: part of (a compiled program).
     stands_alone: ClassVar[bool] = False
     #: Whether the op reads a part of its one differentiable input (see ndgrad.autograd.parts).
     reads: ClassVar[bool] = False

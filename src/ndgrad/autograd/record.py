@@ -317,7 +317,12 @@ def save_input(node: Any, name: str, value: Any, hooks: Any = ()) -> None:
 def saved_input(t: Any) -> tuple[Any, Any]:
     """What a node of no transform keeps of a tensor that it was given, and the version of its memory."""
     meta, storage = t._meta, t._storage
-    if not process.busy and not t.keeps_saved and (meta is None or meta.requires_grad) and (storage is None or storage.__class__ is Storage):
+    if (
+        not process.busy
+        and not t.keeps_saved
+        and (meta is None or meta.requires_grad)
+        and (storage is None or storage.__class__ is Storage)
+    ):
         return t, None if storage is None else storage.version
     kept = _kept(t)
     return kept, _version(kept)

@@ -1,13 +1,14 @@
 """associative_scan: all prefixes of an associative operation in a logarithmic number of steps.
 
-Pairs of neighbours are combined first, which leaves half as many elements. Their prefixes are the prefixes of even length; those of odd
-length need one more element each:
+Pairs of neighbours are combined first, which leaves half as many elements. Their prefixes are the prefixes of even
+length; those of odd length need one more element each:
 
     elements           a     b     c     d     e
     pairs              ab          cd                      recursion:  ab, abcd
     prefixes           a     ab    abc   abcd  abcde       = a, ab, (ab)c, abcd, (abcd)e
 
-So about 2 n combinations are done in 2 log2(n) calls of the function, each on whole arrays; a scan would do n calls one after another.
+So about 2 n combinations are done in 2 log2(n) calls of the function, each on whole arrays; a scan would do
+n calls one after another.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ def associative_scan(
 ) -> Elements:
     """All prefixes of `elems` along an axis, combined by an associative function: a, fn(a, b), fn(fn(a, b), c), ...
 
-    `fn` takes and returns structures like `elems`, whose tensors hold any number of elements along the axis, and combines them one by one.
-    With `reverse`, it goes from the last element to the first.
+    `fn` takes and returns structures like `elems`, whose tensors hold any number of elements along the axis, and
+    combines them one by one. With `reverse`, it goes from the last element to the first.
 
     >>> import ndgrad
     >>> ndgrad.func.associative_scan(ndgrad.mul, ndgrad.tensor([1.0, 2.0, 3.0, 4.0]))
@@ -38,14 +39,16 @@ def associative_scan(
     for k, t in enumerate(given.tensors):
         if not -len(t.shape) <= axis < len(t.shape):
             raise ValueError(
-                f"associative_scan: axis is {axis}, and {given.path(k)} has {len(t.shape)} dimensions (shape {tuple(t.shape)}). Choose one of "
-                "these."
+                f"associative_scan: axis is {axis}, and {given.path(k)} has {len(t.shape)} dimensions (shape "
+                f"{tuple(t.shape)}). Choose one of these."
             )
         sizes.append(int(t.shape[axis]))
     if not sizes:
         raise ValueError("associative_scan: elems holds no tensor. Give at least one.")
     if len(set(sizes)) > 1:
-        raise ValueError(f"associative_scan: the tensors of elems have {sizes} elements along axis {axis}. They must agree.")
+        raise ValueError(
+            f"associative_scan: the tensors of elems have {sizes} elements along axis {axis}. They must agree."
+        )
     return given.filled(_Prefixes(fn, given, axis, reverse)())  # type: ignore[no-any-return]  # a structure like elems
 
 
@@ -66,7 +69,9 @@ class _Prefixes:
         n = elements[0].shape[self.axes[0]]
         if n < 2:
             return elements
-        even = self._of(self._combined(self._part(elements, slice(0, n - 1, 2)), self._part(elements, slice(1, None, 2))))
+        even = self._of(
+            self._combined(self._part(elements, slice(0, n - 1, 2)), self._part(elements, slice(1, None, 2)))
+        )
         odd = self._part(elements, slice(0, 1))
         if n > 2:
             before = self._part(even, slice(0, (n - 1) // 2))
@@ -77,12 +82,16 @@ class _Prefixes:
     def _combined(self, a: list[Any], b: list[Any]) -> list[Any]:
         like = Leaves("associative_scan", "elems", self.given.filled(a))
         return like.followed_by(
-            self.fn(self.given.filled(a), self.given.filled(b)), "of as many elements", "The function combines elements one by one and returns as many."
+            self.fn(self.given.filled(a), self.given.filled(b)),
+            "of as many elements",
+            "The function combines elements one by one and returns as many.",
         )
 
     def _part(self, tensors: list[Any], cut: slice) -> list[Any]:
         return [
-            tensor_ops.getitem(t, index=(*(slice(None),) * axis, cut)) if cut.step != -1 else tensor_ops.flip(t, dims=(axis,))
+            tensor_ops.getitem(t, index=(*(slice(None),) * axis, cut))
+            if cut.step != -1
+            else tensor_ops.flip(t, dims=(axis,))
             for t, axis in zip(tensors, self.axes, strict=True)
         ]
 

@@ -1,9 +1,9 @@
 """Loops and branches as functions: scan, fori_loop, while_loop, cond, map, with the signatures of jax.lax.
 
-Outside of compiled functions each is the Python that its docstring shows: what it records, batches and differentiates is what the ops
-of its rounds do. They are there for two reasons. Inside a compiled function the body is traced once, however long the loop, and a
-branch is taken by the program (ndgrad.compiler.control_flow). And a predicate that vmap has batched, which Python cannot branch on,
-decides for each sample (ndgrad.func.samples).
+Outside of compiled functions each is the Python that its docstring shows: what it records, batches and differentiates
+is what the ops of its rounds do. They are there for two reasons. Inside a compiled function the body is traced once,
+however long the loop, and a branch is taken by the program (ndgrad.compiler.control_flow). And a predicate that vmap
+has batched, which Python cannot branch on, decides for each sample (ndgrad.func.samples).
 """
 
 from __future__ import annotations
@@ -33,17 +33,22 @@ from ndgrad.utils.checkpoint import checkpoint as checkpointed
 Carry = TypeVar("Carry")
 R = TypeVar("R")
 
-_KEEP = "What a loop carries keeps its structure, shapes and dtypes: reshape or cast it in the function, or start with the like of it."
+_KEEP = (
+    "What a loop carries keeps its structure, shapes and dtypes: reshape or cast it in the function, "
+    "or start with the like of it."
+)
 
 
 def is_traced() -> bool:
-    """Whether loops and branches are to be part of a program: a function is being traced, and no `functionalize` inside it sees the ops,
-    which are those of the rounds then."""
+    """Whether loops and branches are to be part of a program: a function is being traced, and no `functionalize` inside
+    it sees the ops, which are those of the rounds then."""
     state = modes()
-    return any(getattr(o, "is_tracer", False) for o in state.observers) and all(level.kind != "functional" for level in state.levels)
+    return any(getattr(o, "is_tracer", False) for o in state.observers) and all(
+        level.kind != "functional" for level in state.levels
+    )
 
 
-# ----- scan ------------------------------------------------------------------------------------------------------------
+# ----- scan -----------------------------------------------------------------------------------------------------------
 
 
 def scan(
@@ -58,18 +63,19 @@ def scan(
 ) -> tuple[Carry, Any]:
     """Run `carry, y = f(carry, x)` for each row x of `xs`, and return the last carry with all y, stacked.
 
-    `carry`, `xs` and the results are any nested structures of tensors; the carry keeps its structure, shapes and dtypes. Without `xs`,
-    `length` says how many rounds there are, and x is None. With `reverse`, the rows are taken from the last to the first, and each y
-    stands at the place of its x. It is this loop:
+    `carry`, `xs` and the results are any nested structures of tensors; the carry keeps its structure, shapes and
+    dtypes. Without `xs`, `length` says how many rounds there are, and x is None. With `reverse`, the rows are taken
+    from the last to the first, and each y stands at the place of its x. It is this loop:
 
         for x in xs:
             carry, y = f(carry, x)
             ys.append(y)
         return carry, stack(ys)
 
-    and differentiable as such, with respect to what `f` closes over, too. With `checkpoint`, a backward pass computes the rounds again
-    instead of keeping what they have saved: it keeps the carry of every k-th round (`checkpoint=k`; True: the square root of their number).
-    In a compiled function the body is traced once and runs as a native loop; `unroll` rounds of it are one round of that (True: all).
+    and differentiable as such, with respect to what `f` closes over, too. With `checkpoint`, a backward pass computes
+    the rounds again instead of keeping what they have saved: it keeps the carry of every k-th round (`checkpoint=k`;
+    True: the square root of their number). In a compiled function the body is traced once and runs as a native loop;
+    `unroll` rounds of it are one round of that (True: all).
 
     >>> import ndgrad
     >>> ndgrad.func.scan(lambda total, x: (total + x, total * x), 0.0, ndgrad.tensor([1.0, 2.0, 3.0]))
@@ -114,8 +120,8 @@ class _Step:
         made = self.f(self.carry.filled(carry), self.rows.filled(row))
         if not isinstance(made, tuple) or len(made) != 2:
             raise TypeError(
-                f"{self.name}: the function returned {type(made).__name__}, and it must return a pair (carry, y). Return (carry, None) "
-                "where there is no y."
+                f"{self.name}: the function returned {type(made).__name__}, and it must return a pair (carry, y). "
+                "Return (carry, None) where there is no y."
             )
         following = self.carry.followed_by(made[0], "before the round", _KEEP)
         if self.ys is None:
@@ -171,11 +177,15 @@ class _Checkpoints:
     def __init__(self, size: int) -> None:
         self.size = size
 
-    def __call__(self, step: Round, carry: Tensors, rows: Tensors, count: int, reverse: bool) -> tuple[list[Any], list[Any]]:
+    def __call__(
+        self, step: Round, carry: Tensors, rows: Tensors, count: int, reverse: bool
+    ) -> tuple[list[Any], list[Any]]:
         each = _separate(rows, count, reverse)
         ys: list[list[Any]] = []
         for start in range(0, count, self.size):
-            carry, some = checkpointed(_some_rounds, step, list(carry), each[start : start + self.size], use_reentrant=False)
+            carry, some = checkpointed(
+                _some_rounds, step, list(carry), each[start : start + self.size], use_reentrant=False
+            )
             ys += some
         return list(carry), _stacked(ys, reverse)
 
@@ -188,7 +198,9 @@ class _Segments:
         self.inner = inner
         self.outer = outer
 
-    def __call__(self, step: Round, carry: Tensors, rows: Tensors, count: int, reverse: bool) -> tuple[list[Any], list[Any]]:
+    def __call__(
+        self, step: Round, carry: Tensors, rows: Tensors, count: int, reverse: bool
+    ) -> tuple[list[Any], list[Any]]:
         groups, left = divmod(count, self.size)
 
         def group(carry: Tensors, row: Tensors) -> tuple[list[Any], list[Any]]:
@@ -209,7 +221,9 @@ def _part(t: Any, start: int, stop: int) -> Any:
     return t if stop - start == t.shape[0] else tensor_ops.getitem(t, index=(slice(start, stop),))
 
 
-def _traced_rounds(step: Round, carry: Tensors, rows: Tensors, count: int, reverse: bool) -> tuple[list[Any], list[Any]]:
+def _traced_rounds(
+    step: Round, carry: Tensors, rows: Tensors, count: int, reverse: bool
+) -> tuple[list[Any], list[Any]]:
     from ndgrad.compiler.control_flow import scanned  # which only those need who compile
 
     return scanned(step, carry, rows, count, reverse)
@@ -223,11 +237,15 @@ def _length(rows: Leaves, length: int | None) -> int:
             raise ValueError(f"{rows.name}: length is {length}. It is the number of rounds, and cannot be negative.")
     for k, t in enumerate(rows.tensors):
         if not t.shape:
-            raise ValueError(f"{rows.name}: {rows.path(k)} has no dimensions, so it has no rows to go through. Give it a leading one.")
+            raise ValueError(
+                f"{rows.name}: {rows.path(k)} has no dimensions, so it has no rows to go through. "
+                "Give it a leading one."
+            )
         if length is not None and t.shape[0] != length:
             other = "length is" if k == 0 else f"{rows.path(0)} has"
             raise ValueError(
-                f"{rows.name}: {rows.path(k)} has {t.shape[0]} rows (shape {tuple(t.shape)}), and {other} {length}. They must agree."
+                f"{rows.name}: {rows.path(k)} has {t.shape[0]} rows (shape {tuple(t.shape)}), "
+                f"and {other} {length}. They must agree."
             )
         length = int(t.shape[0])
     if length is None:
@@ -251,7 +269,7 @@ def _segment(checkpoint: int | bool, count: int) -> int:
     return math.isqrt(count - 1) + 1 if checkpoint is True else min(_whole("checkpoint", checkpoint), count)
 
 
-# ----- what is a scan ----------------------------------------------------------------------------------------------------
+# ----- what is a scan -------------------------------------------------------------------------------------------------
 
 
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
@@ -275,7 +293,9 @@ def _mapped_in_batches(f: Callable[[Any], Any], xs: Any, size: int) -> Any:
     groups = count // size
     parts = []
     if groups:
-        folded = [tensor_ops.reshape(_part(t, 0, groups * size), shape=(groups, size, *t.shape[1:])) for t in rows.tensors]
+        folded = [
+            tensor_ops.reshape(_part(t, 0, groups * size), shape=(groups, size, *t.shape[1:])) for t in rows.tensors
+        ]
         done = map(vmap(f), rows.filled(folded))
         parts.append(tree_map(lambda y: tensor_ops.reshape(y, shape=(groups * size, *y.shape[2:])), done))
     if groups * size < count or not count:
@@ -284,11 +304,13 @@ def _mapped_in_batches(f: Callable[[Any], Any], xs: Any, size: int) -> Any:
     return parts[0] if len(parts) == 1 else tree_map(lambda a, b: tensor_ops.cat(a, b, dim=0), *parts)
 
 
-def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Carry], Carry], init_val: Carry, *, unroll: int | bool = 1) -> Carry:
+def fori_loop(
+    lower: Any, upper: Any, body_fun: Callable[[Any, Carry], Carry], init_val: Carry, *, unroll: int | bool = 1
+) -> Carry:
     """Run `val = body_fun(i, val)` for i from `lower` to `upper` - 1, and return the last val.
 
-    i is a tensor of an integer. The bounds are integers; where one is a tensor whose value is not known while a function is traced, the
-    loop is a `while_loop`.
+    i is a tensor of an integer. The bounds are integers; where one is a tensor whose value is not known while a
+    function is traced, the loop is a `while_loop`.
 
     >>> import ndgrad
     >>> ndgrad.func.fori_loop(0, 4, lambda i, total: total + i * i, ndgrad.tensor(0))
@@ -307,22 +329,24 @@ def _bound(name: str, bound: Any) -> int | None:
     if isinstance(bound, Variable):
         if tuple(bound.shape) or np_dtype(bound).kind not in "biu":
             raise TypeError(
-                f"fori_loop: {name} is a tensor of shape {tuple(bound.shape)} and dtype {np_dtype(bound)}. Give an integer without dimensions."
+                f"fori_loop: {name} is a tensor of shape {tuple(bound.shape)} and dtype {np_dtype(bound)}. "
+                "Give an integer without dimensions."
             )
         known = samples.known(bound)
         return None if known is None else int(known)
     return operator.index(bound)
 
 
-# ----- values decide -----------------------------------------------------------------------------------------------------
+# ----- values decide --------------------------------------------------------------------------------------------------
 
 
 def while_loop(cond_fun: Callable[[Carry], Any], body_fun: Callable[[Carry], Carry], init_val: Carry) -> Carry:
     """Run `val = body_fun(val)` while `cond_fun(val)` holds, and return the last val.
 
-    It is differentiable in both modes: the number of rounds is known when it has run. Where vmap has batched the condition, each sample
-    runs for as long as its own condition holds: rounds go on until all are done, and samples that are done keep their values. In a
-    compiled function the program runs the loop; reverse mode then runs it once more, and derivatives of that need the function uncompiled.
+    It is differentiable in both modes: the number of rounds is known when it has run. Where vmap has batched the
+    condition, each sample runs for as long as its own condition holds: rounds go on until all are done, and samples
+    that are done keep their values. In a compiled function the program runs the loop; reverse mode then runs it once
+    more, and derivatives of that need the function uncompiled.
 
     >>> import ndgrad
     >>> ndgrad.func.while_loop(lambda x: x < 100, lambda x: x * 3, ndgrad.tensor(1))
@@ -350,10 +374,10 @@ def while_loop(cond_fun: Callable[[Carry], Any], body_fun: Callable[[Carry], Car
 def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *operands: Any) -> R:
     """`true_fun(*operands)` if `pred` holds, else `false_fun(*operands)`.
 
-    Where `vmap` has batched `pred`, each sample gets the result of its own branch. A branch that some sample takes is then computed for
-    all of them, with the operands of a sample that takes it in the place of the others': what it may not do (divide by zero, the root
-    of a negative number) it does for none, in derivatives neither. In a compiled function the program takes the branch. Both functions
-    must then return the same structure, shapes and dtypes.
+    Where `vmap` has batched `pred`, each sample gets the result of its own branch. A branch that some sample takes is
+    then computed for all of them, with the operands of a sample that takes it in the place of the others': what it may
+    not do (divide by zero, the root of a negative number) it does for none, in derivatives neither. In a compiled
+    function the program takes the branch. Both functions must then return the same structure, shapes and dtypes.
 
     >>> import ndgrad
     >>> ndgrad.func.cond(ndgrad.tensor(True), lambda x: x + 1, lambda x: x - 1, ndgrad.tensor(1.0))
@@ -389,7 +413,9 @@ class _Branch:
         self.made = Leaves("cond", "the result", result, self.given.tensors)
         if self.first is None or self.first.made is None:
             return self.made.tensors
-        return self.first.made.followed_by(result, "of true_fun", "Here that was false_fun: both must return the like of it.")
+        return self.first.made.followed_by(
+            result, "of true_fun", "Here that was false_fun: both must return the like of it."
+        )
 
 
 def _predicate(what: str, p: Any) -> Any:
@@ -398,5 +424,8 @@ def _predicate(what: str, p: Any) -> Any:
     if not isinstance(p, (Variable, np.ndarray, np.generic)):
         raise TypeError(f"{what} of class {type(p).__name__}. Give a number or a tensor of one, such as x > 0.")
     if tuple(p.shape):
-        raise TypeError(f"{what} a tensor of shape {tuple(p.shape)}, which decides nothing. Reduce it to one number with all() or any().")
+        raise TypeError(
+            f"{what} a tensor of shape {tuple(p.shape)}, which decides nothing. "
+            "Reduce it to one number with all() or any()."
+        )
     return p != 0 if isinstance(p, Variable) and np_dtype(p).kind != "b" else p

@@ -1,13 +1,13 @@
 """Conditions that vmap has batched: each sample decides for itself.
 
 Note [Branches of a batch]
-A branch is computed for all samples at once, so it also runs for samples that do not take it, whose results are dropped. Dropping is
-not enough: the root of a negative number is nan, and in a backward pass the zero that comes from the dropped result, times nan, is nan.
-So a sample that does not take a branch runs it with the values of one that does, constants all, operands and captured tensors alike.
-A branch that no sample takes does not run.
+A branch is computed for all samples at once, so it also runs for samples that do not take it, whose results are
+dropped. Dropping is not enough: the root of a negative number is nan, and in a backward pass the zero that comes from
+the dropped result, times nan, is nan. So a sample that does not take a branch runs it with the values of one that does,
+constants all, operands and captured tensors alike. A branch that no sample takes does not run.
 
-Conditions have no derivatives, so they are read off the array under all transforms. While a function is traced for a program it holds
-no values; what depends on them is then a branch or a loop of the program.
+Conditions have no derivatives, so they are read off the array under all transforms. While a function is traced for a
+program it holds no values; what depends on them is then a branch or a loop of the program.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def _taken(samples: _Samples, f: Flat, tensors: Tensors) -> list[Any] | None:
 
 
 def for_all(holds: Callable[[Tensors], Any], body: Flat) -> tuple[Callable[[Tensors], Any], Flat]:
-    """The condition and the body of a loop that goes on until it is done for all samples, and of which samples that are done keep their
-    values."""
+    """The condition and the body of a loop that goes on until it is done for all samples, and of which samples that are
+    done keep their values."""
     remembered: list[Any] = []
 
     def going_on(tensors: Tensors) -> Any:
@@ -120,7 +120,8 @@ class _Samples:
                 first = first // size
 
     def safe(self, t: Any) -> Any:
-        """A tensor with the values of one of these samples in the place of all others' (see Note [Branches of a batch])."""
+        """A tensor with the values of one of these samples in the place of all others' (see Note
+        [Branches of a batch])."""
         if not isinstance(t, Variable):
             return t
         array, levels = take_apart(t)

@@ -139,7 +139,8 @@ _SHORT = 16
 def _rows(kernels: Any, shape: Shape, dim: Shape) -> Any:
     """Over which rows native kernels go, of an array of this shape that is reduced over `dim`; None if they do not.
 
-    The last dimensions are lines; the first and the last ones (batch normalisation) are segments of lines, one per sample.
+    The last dimensions are lines; the first and the last ones (batch normalisation) are segments
+    of lines, one per sample.
     """
     ndim = len(shape)
     inner = ndim
@@ -161,11 +162,14 @@ def _constant(shape: Shape, w: Any, dim: Shape) -> Shape:
 
 def _per_row(np: Library, x: Any, shape: Shape, dim: Shape) -> Any:
     """Numbers, which broadcast, as an array with one for each row: `dim` are the dimensions of `shape` within a row."""
-    return np.ascontiguousarray(np.broadcast_to(x, tuple([1 if d in dim else n for d, n in enumerate(shape)]))).reshape(-1)
+    return np.ascontiguousarray(np.broadcast_to(x, tuple([1 if d in dim else n for d, n in enumerate(shape)]))).reshape(
+        -1
+    )
 
 
 def _natively(np: Library, x: Payload, w: Payload, b: Payload, dim: Shape, eps: float) -> tuple[Any, Any, Any] | None:
-    """(x - mean) (variance + eps)^(-1/2) w + b, the mean and the variance by native kernels; None where they are not used."""
+    """(x - mean) (variance + eps)^(-1/2) w + b, the mean and the variance by native kernels; None
+    where they are not used."""
     if x.size < native.SMALLEST:
         return None
     kernels = native.kernels_for(x, *(y for y in (w, b) if y is not None))
@@ -248,7 +252,8 @@ def _norm(np: Library, x: Payload, w: Payload, b: Payload, *, dim: Shape, eps: f
 
 
 def _line_length(x: Payload, dim: Shape, *weights: Any) -> int:
-    """The length of the lines that a layer normalisation goes over, each with all of the weights; 0 if it is another one, or short."""
+    """The length of the lines that a layer normalisation goes over, each with all of the weights; 0 if it is
+    another one, or short."""
     inner = x.ndim - len(dim)
     last = x.shape[inner:]
     if x.size < native.SMALLEST or dim[0] != inner or any(w is not None and w.shape != last for w in weights):
@@ -473,7 +478,9 @@ def _batch_norm_vjp(
     """As above, with the gradients of the two statistics: g1 / n, and g2 2 (x - m) / n."""
     share = 1 / _count(x, dim)
     if ops.raw:
-        return _pull(ops.np, g0, x, out1, out2, eps, w, dim, needs, g1 * x.dtype.type(share), g2 * x.dtype.type(2 * share))
+        return _pull(
+            ops.np, g0, x, out1, out2, eps, w, dim, needs, g1 * x.dtype.type(share), g2 * x.dtype.type(2 * share)
+        )
     r = _inverse_root(out2 + eps, ops)
     centred = x - out1
     y = centred * r

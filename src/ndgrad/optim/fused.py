@@ -1,12 +1,14 @@
 """Steps of an optimizer by native kernels: all parameters of a group in one call, in place.
 
-An optimizer is a rule for one parameter (`Optimizer._update`), which is written in elementwise operations. It is run once per step on symbols
-(ndgrad.arrays.formulas) in the place of a parameter, its gradient and its state; the formula that this leaves is compiled when it is new, and run
-over the memory of all parameters. The operations are those of the rule in its order, each rounded as NumPy rounds it, so that parameters are
-the same to the last bit with kernels and without.
+An optimizer is a rule for one parameter (`Optimizer._update`), which is written in elementwise operations. It is
+run once per step on symbols (ndgrad.arrays.formulas) in the place of a parameter, its gradient and its state; the
+formula that this leaves is compiled when it is new, and run over the memory of all parameters. The operations are
+those of the rule in its order, each rounded as NumPy rounds it, so that parameters are the same to the last bit
+with kernels and without.
 
-Parameters that are not plain dense arrays of one dtype, rules that do other things, settings that are tensors and steps that are differentiated,
-traced or watched go the ordinary way. `foreach` and `fused` are taken as torch takes them: False for both asks for the ordinary way.
+Parameters that are not plain dense arrays of one dtype, rules that do other things, settings that are tensors and steps
+that are differentiated, traced or watched go the ordinary way. `foreach` and `fused` are taken as torch takes them:
+False for both asks for the ordinary way.
 """
 
 from __future__ import annotations
@@ -32,8 +34,11 @@ _EACH = 512
 _Bucket = dict[tuple[Any, ...], list[tuple[Any, Any, Any]]]
 
 
-def update_natively(optimizer: Optimizer, group: Group, found: list[tuple[Tensor, Tensor, State]]) -> list[tuple[Tensor, Tensor, State]]:
-    """Update those parameters that kernels can; the others are returned. `found` has parameters with their gradients and states."""
+def update_natively(
+    optimizer: Optimizer, group: Group, found: list[tuple[Tensor, Tensor, State]]
+) -> list[tuple[Tensor, Tensor, State]]:
+    """Update those parameters that kernels can; the others are returned. `found` has parameters with
+    their gradients and states."""
     if not _wanted(optimizer, group):
         return found
     work = _EACH * len(found)
@@ -91,7 +96,12 @@ def _plain(t: Any, like: Any, written: bool) -> bool:
     if t.__class__ not in FACES:
         return False
     array = t._array
-    if array.__class__ is not np.ndarray or array.dtype != like.dtype or array.shape != like.shape or not native.has_kernels(array.dtype):
+    if (
+        array.__class__ is not np.ndarray
+        or array.dtype != like.dtype
+        or array.shape != like.shape
+        or not native.has_kernels(array.dtype)
+    ):
         return False
     if t._storage.__class__ is InferenceStorage:
         return False

@@ -153,7 +153,8 @@ class Optimizer:
 
     #: Whether real and imaginary parts of a complex parameter are updated as if they were real parameters.
     _complex_as_real: ClassVar[bool] = True
-    #: The entries of a parameter's state that are numbers, if `_update` is a formula that may run natively (ndgrad.optim.fused).
+    #: The entries of a parameter's state that are numbers, if `_update` is a formula that may run
+    #: natively (ndgrad.optim.fused).
     _numbers_in_state: ClassVar[tuple[str, ...] | None] = None
 
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:

@@ -31,8 +31,8 @@ class Box:
 
     number: int
     title: str
-    #: "leaf", "op", "function" (a custom one), "write" (into a part of a tensor), "fold" (several nodes); in pictures of programs also
-    #: "constant", "backward" (an op that gradients alone need) and "loop"
+    #: "leaf", "op", "function" (a custom one), "write" (into a part of a tensor), "fold" (several nodes); in pictures
+    #: of programs also "constant", "backward" (an op that gradients alone need) and "loop"
     kind: str
     names: list[str] = field(default_factory=list)
     shape: str = ""

@@ -26,7 +26,8 @@ COLOURS = {
     "loop": ("#fff1e5", "#fb8f44"),
 }
 _WORDS = {
-    "leaf": "leaf", "function": "custom function", "write": "write into a part", "fold": "several nodes", "root": "result",
+    "leaf": "leaf", "function": "custom function", "write": "write into a part", "fold": "several nodes",
+    "root": "result",
     "constant": "constant", "backward": "for gradients alone", "loop": "loop",
 }  # fmt: skip
 
@@ -240,7 +241,10 @@ def _ports(ends: list[tuple[Spot, float]]) -> list[float]:
 
 
 def _legend(contents: Contents) -> tuple[str, float]:
-    every = [*contents.boxes, *[inside for box in contents.boxes if box.inner is not None for inside in box.inner.boxes]]
+    every = [
+        *contents.boxes,
+        *[inside for box in contents.boxes if box.inner is not None for inside in box.inner.boxes],
+    ]
     kinds = {"root" if box.is_root and box.kind != "leaf" else box.kind for box in every}
     x, parts = 0.0, []
     for kind, word in _WORDS.items():
