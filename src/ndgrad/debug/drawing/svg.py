@@ -125,7 +125,8 @@ def svg_text(contents: Contents) -> str:
     height = drawing.height + 2 * _MARGIN + 2 * 20
     shift = (width - drawing.width) / 2
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" '
         'role="img">',
         f"<title>{contents.subject}: {escape(contents.caption)}</title>",
         f"<style>{_STYLE}</style>",
