@@ -396,3 +396,22 @@ def test_the_results_of_a_decomposition_may_be_written_after_forward_mode_has_us
     ):
         found, expected = (np.asarray(derivative(lambda x, w=w: f(x, w))) for w in (True, False))
         np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("part", [lambda t: t[::-1], lambda t: t.T, lambda t: np.flip(t, 1), lambda t: t])
+def test_a_view_that_an_outer_graph_has_saved_survives_a_write_to_its_base_inside_grad(part):
+    """What the write leaves is the whole base, of which the view is found again."""
+
+    def f(x):
+        buffer = dnp.array([[1.0, 2.0], [3.0, 4.0]])
+        product = x * x * part(buffer)
+        buffer += product
+        return (buffer * buffer).sum()
+
+    x = dnp.array([[0.5, -1.0], [2.0, 1.5]])
+    x.requires_grad_()
+    grad(f)(x).sum().backward()
+    constant = np.array([[1.0, 2.0], [3.0, 4.0]])
+    v, at = np.asarray(part(constant)), x.detach()
+    # of (c + x^2 v)^2 the first derivative is 4 x v (c + x^2 v)
+    np.testing.assert_allclose(x.grad, 4 * v * (constant + at**2 * v) + 8 * (at * v) ** 2)

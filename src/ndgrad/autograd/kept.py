@@ -162,7 +162,6 @@ def _kept_in_level(t: Any, level: int) -> Any:
     kept = _kept(t, meta)
     own = kept._meta
     own.level, own.batch_level = level if is_of_level(t, level) else meta.level, meta.batch_level
-    own.path = meta.path if meta.view is None else meta.view.path
     own.tangents = tangents_now(t, keeps)
     return kept
 
@@ -224,6 +223,8 @@ def copied_tangent(t: Any) -> Any:
 def _kept(t: Any, meta: Meta | None) -> Any:
     kept = new(t.__class__)
     own = kept._meta = new(KeptMeta)
+    if meta is not None:  # by the path it is found in what a write in a transform leaves of the base
+        own.path = meta.path if meta.view is None else meta.view.path
     kept._array, kept._node, kept._storage, own.original = t._array, t._node, t._storage, _reference(t)
     if meta is not None and (meta.output_nr or meta.names is not None):
         own.output_nr, own.names = meta.output_nr, meta.names
