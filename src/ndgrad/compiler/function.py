@@ -33,13 +33,15 @@ _BY_VALUE = (int, bool, str, bytes, type(None), type(Ellipsis))
 class Entry:
     """What became of one kind of arguments in one environment: a specialisation, or the reason why there is none."""
 
-    __slots__ = ("broken", "environment", "key", "made", "native", "rows")
+    __slots__ = ("broken", "environment", "key", "made", "native", "once", "rows")
 
     def __init__(self, key: Any, environment: Environment | None, made: Specialisation | None, broken: GraphBreak | None) -> None:
         self.key = key
         self.environment = environment
         self.made = made
         self.broken = broken
+        #: whether it has been called
+        self.once = False
         #: the row of the builtin that calls it, and how many have been made
         self.native: NativeCall | None = None
         self.rows = 0
@@ -164,8 +166,7 @@ class CompiledFunction:
                 tried.append(entry)
             else:
                 self._last = Last.of(entry, args, kwargs)
-                if self._last is None:
-                    self._add_row(entry, args, kwargs, state.grad_enabled)
+                self._add_row(entry, args, kwargs, state.grad_enabled)
                 return found
         if self.fullgraph and entry.broken is not None:
             raise entry.broken.again()
@@ -227,25 +228,28 @@ class CompiledFunction:
     # ----- calls that need no Python before they run -----------------------------------------------------------------------
 
     def _add_row(self, entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any], recording: bool) -> None:
-        """Let further calls like this one, which has just run, find their way without Python."""
+        """Let further calls like this one, which has just run, find their way without Python; not at once, for it may be the only one."""
         made, known = entry.made, entry.native
-        if made is None or entry.rows >= MOST_ROWS or (known is not None and known.snapshot.generation == made.environment.generation):
+        if not entry.once:
+            entry.once = True
+        elif made is None or entry.rows >= MOST_ROWS or (known is not None and known.snapshot.generation == made.environment.generation):
             return
-        with self._lock:
-            if entry.native is not known or entry not in self.entries:
-                return
-            entry.rows += 1
-            call = native_call(made, args, kwargs, recording, self.disabled)
-            if call is None:
-                entry.rows = MOST_ROWS  # it will be no other the next time
-                return
-            if known is not None:
-                self._remove_row(entry)
-            if self._rows is None:
-                self._rows = NativeEntry(None, getattr(self.function, "__name__", "compiled"))
-            assert call.row is not None
-            self._rows.add(call.row, first=True)
-            entry.native, self._native = call, self._rows.call
+        else:
+            with self._lock:
+                if entry.native is known and entry in self.entries:
+                    self._replace_row(entry, native_call(made, args, kwargs, recording, self.disabled))
+
+    def _replace_row(self, entry: Entry, call: NativeCall | None) -> None:
+        self._remove_row(entry)
+        if call is None:
+            entry.rows = MOST_ROWS  # it will be no other the next time
+            return
+        entry.rows += 1
+        if self._rows is None:
+            self._rows = NativeEntry(None, getattr(self.function, "__name__", "compiled"))
+        assert call.row is not None
+        self._rows.add(call.row, first=True)
+        entry.native, self._native = call, self._rows.call
 
     def _forget_row(self, call: NativeCall) -> None:
         """A call of this kind is to run by another program."""

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.compiler.environment import Environment
-from ndgrad.compiler.holding import MISSING, Held
+from ndgrad.compiler.holding import MISSING, Held, same
 from ndgrad.compiler.native import layout
 from ndgrad.compiler.native.guards import Place
 from ndgrad.compiler.native.memory_guards import Attributes, Bytes, Entries, Items, MemoryGuard, Names, Words, absent
@@ -40,10 +40,10 @@ class Snapshot:
                 self.guards += found
 
     def rest_is_the_same(self) -> bool:
-        """Whether what is left to Python holds the very same objects as before."""
+        """Whether what is left to Python holds what it held."""
         for held in self.left_over:
             now, then = held.read(), held.then
-            if len(now) != len(then) or any(a is not b for a, b in zip(now, then, strict=True)):
+            if len(now) != len(then) or any(a is not b and not same(a, b) for a, b in zip(now, then, strict=True)):
                 return False
         return True
 

@@ -97,6 +97,8 @@ class Specialisation:
         self.plain = [None if i in self.numbers else leaf for i, leaf in enumerate(flat)]
         self._derivatives: dict[tuple[bool, ...], Specialisation] = {}
         arguments = [flat[place] for place in self.places]
+        #: what the tensors among the arguments are like before a call
+        self.argument_facts = [facts(t) for t in arguments]
         #: of each tensor among the arguments: what the environment knows of it, if the function also reaches it there
         self.known = [environment.entry(t) for t in arguments]
         #: what tracing and the passes took
