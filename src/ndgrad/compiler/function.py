@@ -12,16 +12,17 @@ import numpy as np
 
 from ndgrad._locks import make_lock
 from ndgrad.autograd.modes import modes, process, thread
-from ndgrad.autograd.variable import Variable
+from ndgrad.autograd.variable import Variable, requires_grad
 from ndgrad.compiler.decisions import Mispredicted
 from ndgrad.compiler.environment import SMALL, Environment, facts
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.native.calls import MISS, NativeEntry
 from ndgrad.compiler.native_call import MOST_ROWS, NativeCall, native_call
+from ndgrad.compiler.recorded import RecordedCall
 from ndgrad.compiler.specialise import Specialisation
 from ndgrad.devices import get_default_device
 from ndgrad.dtypes import get_default_dtype
-from ndgrad.pytree import tree_flatten
+from ndgrad.pytree import tree_flatten, tree_unflatten
 
 #: How many specialisations a function keeps, and how many are made before it is left alone.
 MOST = 8
@@ -110,16 +111,45 @@ class CompiledFunction:
         #: the builtin that knows the kinds of calls which need no Python before they run (see ndgrad.compiler.native_call), if there is one
         self._rows: NativeEntry | None = None
         self._native: Callable[..., Any] = _no_row
+        #: what named transforms have made of it
+        self._transformed: dict[Any, CompiledFunction] = {}
         self._lock = make_lock()
 
     def __environment__(self) -> list[Any]:
         """What another function that calls this one depends on."""
         return [self.function]
 
-    def __transformed__(self, transform: Callable[[Any], Any]) -> CompiledFunction:
+    def __transformed__(self, transform: Callable[[Any], Any], name: Any = None) -> CompiledFunction:
         """What a function transform makes of this function: a compiled function, too. It may run eagerly, as any function inside an eager
-        transform does."""
-        return CompiledFunction(transform(self.function), False, self.dynamic, self.strict, self.threads)
+        transform does. What has a name is remembered by it: `grad(f)` may be written where it is called."""
+        made = None if name is None else self._transformed.get(name)
+        if made is None:
+            made = CompiledFunction(transform(self.function), False, self.dynamic, self.strict, self.threads)
+            if name is not None:
+                if len(self._transformed) >= THRASHING:
+                    self._transformed.clear()
+                self._transformed[name] = made
+        return made
+
+    def __recorded__(self, primals: tuple[Any, ...]) -> RecordedCall | None:
+        """A call whose result can be differentiated with respect to its arguments alone, by its programs (`func.vjp`); None if eager must do
+        that: inside transforms and modes, where something else requires grad, or where the function leaves something behind."""
+        state = modes()
+        flat, spec = tree_flatten(primals)
+        plain = all(
+            isinstance(t, Variable) and type(t._array) is np.ndarray and t._array.dtype.kind in "fc" and not requires_grad(t) for t in flat
+        )
+        if state.entered or process.shared or self.disabled.get() or not state.grad_enabled or not flat or not plain:
+            return None
+        leaves = [t.detach().requires_grad_() for t in flat]
+        args = tree_unflatten(leaves, spec)
+        entry = self.entry_for(*tree_flatten((args, {})), True)
+        made = entry.made
+        if made is None or made.effects or made.writes:
+            return None
+        if any(requires_grad(which[0]) for kind, which in made.sources if kind == "environment"):
+            return None
+        return RecordedCall(leaves, spec, self(*args))
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -285,6 +315,7 @@ class CompiledFunction:
             self.traces = 0
             self._last = None
             self._rows, self._native = None, _no_row
+            self._transformed.clear()
 
 
 def _no_row(*args: Any, **kwargs: Any) -> Any:
