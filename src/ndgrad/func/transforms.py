@@ -63,7 +63,7 @@ def keeps_compiled(transform: F) -> F:
         compiled = getattr(func, "__transformed__", None)
         if compiled is None:
             return transform(func, *args, **kwargs)
-        name: Any = (transform, args, tuple(kwargs.items()))  # by which it is remembered, if its settings are such that it can be
+        name: Any = (transform, args, tuple(kwargs.items()))  # by which it is remembered, if it has a hash
         try:
             hash(name)
         except TypeError:
