@@ -12,6 +12,7 @@ afterwards, and what was computed for nothing is thrown away.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -24,7 +25,7 @@ from ndgrad.autograd.variable import Variable
 from ndgrad.compiler.decisions import Mispredicted
 from ndgrad.compiler.lower.native_program import NativeProgram
 from ndgrad.compiler.native import layout
-from ndgrad.compiler.native.calls import Guard, Guarded, Same
+from ndgrad.compiler.native.calls import Guard, Guarded, Output, Same
 from ndgrad.compiler.native.calls import Specialisation as Row
 from ndgrad.compiler.native.guards import Equal, Is, Keys, Length, Place
 from ndgrad.compiler.native.tensor_guards import Distinct, Outside
@@ -68,7 +69,8 @@ class NativeCall:
         if made.computes_at_once() is not self.at_once:
             self.is_stale = True
         end = 1 + self.inputs
-        inputs, fresh = found[1:end], found[end:]
+        inputs = found[1:end]
+        fresh: Sequence[Any] = found[end:]
         if not self.is_direct:
             fresh = self.program.collected([np.asarray(t._array) for t in inputs], fresh)
         result = made.finished(inputs, fresh, self.at_once)
@@ -95,7 +97,7 @@ def native_call(
     inputs = _input_guards(made, arguments)
     if inputs is None:
         return None
-    given = [Same(call), *[Guarded(i) for i in range(call.inputs)]]
+    given: list[Output] = [Same(call), *[Guarded(i) for i in range(call.inputs)]]
     call.row = program.row(len(args), [*guards, *inputs], tuple(kwargs), given)
     return call
 

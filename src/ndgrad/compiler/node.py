@@ -141,7 +141,7 @@ class CompiledFunctionBackward(MultiNode):
 def node_of_call(
     specialisation: Specialisation,
     tensors: Sequence[Any],
-    outputs: list[tuple[tuple[int, ...], Any]],
+    outputs: list[Any],
     made: Sequence[Any] | None,
     at_once: bool,
 ) -> CompiledFunctionBackward:

@@ -221,7 +221,7 @@ class Specialisation:
         self.gradients_asked = [(i, o.grad_before is not None) for i, o in enumerate(tracer.inputs) if o._meta.asked and not o.is_result]
         self.outcomes = [outcome for _, outcome in tracer.conditions]
         #: the shapes and dtypes of the results that have a history
-        self.outputs = [(v.shape, v.dtype) for v, new in zip(self.results.values, self.results.new, strict=True) if new.differentiable]
+        self.outputs: list[Any] = [(v.shape, v.dtype) for v, new in zip(self.results.values, self.results.new, strict=True) if new.differentiable]
         #: whether a call only makes new tensors, which it returns
         self.is_plain = self.results.is_made and not (self.writes or self.outcomes or self.effects)
         values = [*self.results.values, *[memories[i].value for i in self.writes], *[value for value, _ in tracer.conditions]]

@@ -424,7 +424,7 @@ def jvp(
     compiled = getattr(func, "__transformed__", None)
     if compiled is not None:
         run = compiled(lambda f: functools.partial(_jvp_of, f, strict, has_aux), ("jvp", strict, has_aux))
-        return run(primals, tangents)  # type: ignore[no-any-return]
+        return run(primals, tangents)
     flat, flat_tangents, spec = _primals_and_tangents("jvp", primals, tangents)
     with forward_ad.transform_level() as level:
         duals = [forward_ad.make_dual(p, t, level=level) for p, t in zip(flat, flat_tangents, strict=True)]

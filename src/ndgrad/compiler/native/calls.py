@@ -372,7 +372,7 @@ def _check(spec: Specialisation, arguments: tuple[Any, ...]) -> list[Found] | No
     """What the guards give to the kernel, or None if one does not hold."""
     given: list[Found] = []
     for guard in spec.guards:
-        if isinstance(guard, (ArrayAt, NumberAt, TensorAt)) and guard.gives_pointer:
+        if isinstance(guard, (ArrayAt, NumberAt)) or (isinstance(guard, TensorAt) and guard.gives_pointer):
             found = guard.find(arguments)
             if found is None:
                 return None
