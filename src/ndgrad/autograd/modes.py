@@ -238,7 +238,7 @@ class Scope:
     """What a context variable points at: modes, and their token if anything in them is unusual. Only contexts, and
     sections and blocks as long as they last, hold a scope; who wants to know what is in force holds the modes."""
 
-    __slots__ = ("_token", "_under", "closed", "inside", "modes", "outside")
+    __slots__ = ("_observed", "_token", "_under", "closed", "inside", "modes", "outside")
 
     def __init__(
         self,
@@ -264,6 +264,7 @@ class Scope:
         #: Whether the block has been left while others inside it were open.
         self.closed = False
         self._under: dict[Level, Scope] | None = None
+        self._observed: Scope | None = None
 
     def changed(self, **fields: Any) -> Scope:
         """These modes with some of them changed, for a section."""
@@ -271,6 +272,13 @@ class Scope:
         for name, value in fields.items():
             setattr(made, name, value)
         return Scope(made, self._token)
+
+    def with_observers(self, observers: tuple[Any, ...]) -> Scope:
+        """These modes with other observers, for a section. Every op that is observed asks, hence the cache."""
+        made = self._observed
+        if made is None or made.modes.observers != observers:
+            made = self._observed = self.changed(observers=observers)
+        return made
 
     def recording(self, value: bool) -> Scope:
         """These modes with recording on or off, for a section."""

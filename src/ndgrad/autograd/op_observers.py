@@ -109,7 +109,7 @@ def _run_from(
     observer = stack[position]
     outside = scope()
     try:
-        restore(outside.changed(observers=stack[:position]))
+        restore(outside.with_observers(stack[:position]))
         if isinstance(observer, DispatchMode):
             return checked(op, type(observer).__name__, observer._handle(op, args, settings))
         if getattr(observer, "wants_tensors", False):

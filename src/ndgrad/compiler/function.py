@@ -12,16 +12,17 @@ import numpy as np
 
 from ndgrad._locks import make_lock
 from ndgrad.autograd.modes import modes, process, thread
-from ndgrad.autograd.variable import Variable
+from ndgrad.autograd.variable import Variable, requires_grad
 from ndgrad.compiler.decisions import Mispredicted
 from ndgrad.compiler.environment import SMALL, Environment, facts
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.native.calls import MISS, NativeEntry
 from ndgrad.compiler.native_call import MOST_ROWS, NativeCall, native_call
+from ndgrad.compiler.recorded import RecordedCall
 from ndgrad.compiler.specialise import Specialisation
 from ndgrad.devices import get_default_device
 from ndgrad.dtypes import get_default_dtype
-from ndgrad.pytree import tree_flatten
+from ndgrad.pytree import tree_flatten, tree_unflatten
 
 #: How many specialisations a function keeps, and how many are made before it is left alone.
 MOST = 8
@@ -33,13 +34,15 @@ _BY_VALUE = (int, bool, str, bytes, type(None), type(Ellipsis))
 class Entry:
     """What became of one kind of arguments in one environment: a specialisation, or the reason why there is none."""
 
-    __slots__ = ("broken", "environment", "key", "made", "native", "rows")
+    __slots__ = ("broken", "environment", "key", "made", "native", "once", "rows")
 
     def __init__(self, key: Any, environment: Environment | None, made: Specialisation | None, broken: GraphBreak | None) -> None:
         self.key = key
         self.environment = environment
         self.made = made
         self.broken = broken
+        #: whether it has been called
+        self.once = False
         #: the row of the builtin that calls it, and how many have been made
         self.native: NativeCall | None = None
         self.rows = 0
@@ -108,16 +111,45 @@ class CompiledFunction:
         #: the builtin that knows the kinds of calls which need no Python before they run (see ndgrad.compiler.native_call), if there is one
         self._rows: NativeEntry | None = None
         self._native: Callable[..., Any] = _no_row
+        #: what named transforms have made of it
+        self._transformed: dict[Any, CompiledFunction] = {}
         self._lock = make_lock()
 
     def __environment__(self) -> list[Any]:
         """What another function that calls this one depends on."""
         return [self.function]
 
-    def __transformed__(self, transform: Callable[[Any], Any]) -> CompiledFunction:
+    def __transformed__(self, transform: Callable[[Any], Any], name: Any = None) -> CompiledFunction:
         """What a function transform makes of this function: a compiled function, too. It may run eagerly, as any function inside an eager
-        transform does."""
-        return CompiledFunction(transform(self.function), False, self.dynamic, self.strict, self.threads)
+        transform does. What has a name is remembered by it: `grad(f)` may be written where it is called."""
+        made = None if name is None else self._transformed.get(name)
+        if made is None:
+            made = CompiledFunction(transform(self.function), False, self.dynamic, self.strict, self.threads)
+            if name is not None:
+                if len(self._transformed) >= THRASHING:
+                    self._transformed.clear()
+                self._transformed[name] = made
+        return made
+
+    def __recorded__(self, primals: tuple[Any, ...]) -> RecordedCall | None:
+        """A call whose result can be differentiated with respect to its arguments alone, by its programs (`func.vjp`); None if eager must do
+        that: inside transforms and modes, where something else requires grad, or where the function leaves something behind."""
+        state = modes()
+        flat, spec = tree_flatten(primals)
+        plain = all(
+            isinstance(t, Variable) and type(t._array) is np.ndarray and t._array.dtype.kind in "fc" and not requires_grad(t) for t in flat
+        )
+        if state.entered or process.shared or self.disabled.get() or not state.grad_enabled or not flat or not plain:
+            return None
+        leaves = [t.detach().requires_grad_() for t in flat]
+        args = tree_unflatten(leaves, spec)
+        entry = self.entry_for(*tree_flatten((args, {})), True)
+        made = entry.made
+        if made is None or made.effects or made.writes:
+            return None
+        if any(requires_grad(which[0]) for kind, which in made.sources if kind == "environment"):
+            return None
+        return RecordedCall(leaves, spec, self(*args))
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -164,8 +196,7 @@ class CompiledFunction:
                 tried.append(entry)
             else:
                 self._last = Last.of(entry, args, kwargs)
-                if self._last is None:
-                    self._add_row(entry, args, kwargs, state.grad_enabled)
+                self._add_row(entry, args, kwargs, state.grad_enabled)
                 return found
         if self.fullgraph and entry.broken is not None:
             raise entry.broken.again()
@@ -227,25 +258,28 @@ class CompiledFunction:
     # ----- calls that need no Python before they run -----------------------------------------------------------------------
 
     def _add_row(self, entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any], recording: bool) -> None:
-        """Let further calls like this one, which has just run, find their way without Python."""
+        """Let further calls like this one, which has just run, find their way without Python; not at once, for it may be the only one."""
         made, known = entry.made, entry.native
-        if made is None or entry.rows >= MOST_ROWS or (known is not None and known.snapshot.generation == made.environment.generation):
+        if not entry.once:
+            entry.once = True
+        elif made is None or entry.rows >= MOST_ROWS or (known is not None and known.snapshot.generation == made.environment.generation):
             return
-        with self._lock:
-            if entry.native is not known or entry not in self.entries:
-                return
-            entry.rows += 1
-            call = native_call(made, args, kwargs, recording, self.disabled)
-            if call is None:
-                entry.rows = MOST_ROWS  # it will be no other the next time
-                return
-            if known is not None:
-                self._remove_row(entry)
-            if self._rows is None:
-                self._rows = NativeEntry(None, getattr(self.function, "__name__", "compiled"))
-            assert call.row is not None
-            self._rows.add(call.row, first=True)
-            entry.native, self._native = call, self._rows.call
+        else:
+            with self._lock:
+                if entry.native is known and entry in self.entries:
+                    self._replace_row(entry, native_call(made, args, kwargs, recording, self.disabled))
+
+    def _replace_row(self, entry: Entry, call: NativeCall | None) -> None:
+        self._remove_row(entry)
+        if call is None:
+            entry.rows = MOST_ROWS  # it will be no other the next time
+            return
+        entry.rows += 1
+        if self._rows is None:
+            self._rows = NativeEntry(None, getattr(self.function, "__name__", "compiled"))
+        assert call.row is not None
+        self._rows.add(call.row, first=True)
+        entry.native, self._native = call, self._rows.call
 
     def _forget_row(self, call: NativeCall) -> None:
         """A call of this kind is to run by another program."""
@@ -281,6 +315,7 @@ class CompiledFunction:
             self.traces = 0
             self._last = None
             self._rows, self._native = None, _no_row
+            self._transformed.clear()
 
 
 def _no_row(*args: Any, **kwargs: Any) -> Any:

@@ -12,6 +12,7 @@ afterwards, and what was computed for nothing is thrown away.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -22,10 +23,9 @@ from ndgrad.autograd import modes
 from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.variable import Variable
 from ndgrad.compiler.decisions import Mispredicted
-from ndgrad.compiler.environment import facts
 from ndgrad.compiler.lower.native_program import NativeProgram
 from ndgrad.compiler.native import layout
-from ndgrad.compiler.native.calls import Guard, Guarded, Same
+from ndgrad.compiler.native.calls import Guard, Guarded, Output, Same
 from ndgrad.compiler.native.calls import Specialisation as Row
 from ndgrad.compiler.native.guards import Equal, Is, Keys, Length, Place
 from ndgrad.compiler.native.tensor_guards import Distinct, Outside
@@ -69,7 +69,8 @@ class NativeCall:
         if made.computes_at_once() is not self.at_once:
             self.is_stale = True
         end = 1 + self.inputs
-        inputs, fresh = found[1:end], found[end:]
+        inputs = found[1:end]
+        fresh: Sequence[Any] = found[end:]
         if not self.is_direct:
             fresh = self.program.collected([np.asarray(t._array) for t in inputs], fresh)
         result = made.finished(inputs, fresh, self.at_once)
@@ -96,7 +97,7 @@ def native_call(
     inputs = _input_guards(made, arguments)
     if inputs is None:
         return None
-    given = [Same(call), *[Guarded(i) for i in range(call.inputs)]]
+    given: list[Output] = [Same(call), *[Guarded(i) for i in range(call.inputs)]]
     call.row = program.row(len(args), [*guards, *inputs], tuple(kwargs), given)
     return call
 
@@ -173,14 +174,21 @@ def _input_guards(made: Specialisation, arguments: _Arguments) -> list[Guard] | 
     reached = tuple(entry[0] for entry in environment.tensors.values())
     distinct = 0
     for kind, which in made.sources:
-        t, place = (which[0], Place(object=which[0])) if kind == "environment" else given[which]
-        if not np.asarray(t._array).flags.c_contiguous:
-            return None  # the program wants a copy
-        if kind == "argument":
+        if kind == "environment":
+            place, known = Place(object=which[0]), which[1]
+        else:
+            (t, place), known = given[which], made.argument_facts[which]  # the call may have changed what it is like
             distinct += 1
             guards.append(Outside(place, reached) if environment.entry(t) is None else Is(place, t))
-        guards.append(tensor_guard(place, facts(t), True))
+        if known is None or not _is_contiguous(known):
+            return None  # the program wants a copy
+        guards.append(tensor_guard(place, known, True))
     if [kind for kind, _ in made.sources[:distinct]] != ["argument"] * distinct or distinct != len(given):
         return None
     return [*guards, Distinct(distinct)]
 
+
+def _is_contiguous(known: tuple[Any, ...]) -> bool:
+    """Whether a tensor of this kind lies in C order."""
+    _, shape, dtype, strides, *_ = known
+    return bool(np.lib.stride_tricks.as_strided(np.empty((), dtype), shape, strides).flags.c_contiguous)

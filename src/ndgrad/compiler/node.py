@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgrad._tensor import Tensor
+from ndgrad.autograd.modes import modes
 from ndgrad.autograd.node import MultiNode, make_node
 from ndgrad.autograd.record import saved_input
 from ndgrad.autograd.saved import input_array, input_tensor, old_array
 from ndgrad.autograd.saved_errors import freed_error
-from ndgrad.autograd.variable import edge, wrap
+from ndgrad.autograd.variable import Variable, edge, np_dtype, requires_grad, shape_of, wrap
 from ndgrad.autograd.versions import kept_storage, storage_of
 
 if TYPE_CHECKING:
@@ -119,8 +120,17 @@ class CompiledFunctionBackward(MultiNode):
         saved = enumerate(zip(self.inputs, self.next, strict=True))
         tensors = [input_tensor(self, f"input {k}", value, version, e) for k, ((value, version), e) in saved]
         given = [g if recorded else wrap(Tensor, g) for g in grads if g is not None]
-        derivative = spec.derivative(tuple(g is not None for g in grads), tensors, given)
-        return tuple(derivative.run([*tensors, *given]))
+        present = tuple(g is not None for g in grads)
+        if not recorded or not (modes().levels or modes().dual_levels or any(isinstance(t._array, Variable) for t in given)):
+            return tuple(spec.derivative(present, tensors, given).run([*tensors, *given]))
+        if modes().grad_enabled and any(requires_grad(t) for t in (*tensors, *given)):
+            raise RuntimeError(
+                f"{self.name()}: gradients of a compiled call (of {spec.name}) were asked for inside a transform, and are to be differentiated "
+                "in turn; the program does not know what was detached in it. Apply the transform to the compiled function itself "
+                "(vmap(grad(f)), jacrev(f)), or use the function that was compiled."
+            )
+        like = [wrap(Tensor, np.zeros(shape_of(g), np_dtype(g))) for g in given]
+        return tuple(spec.derivative(present, tensors, like).on_tensors([*tensors, *given]))
 
     def release(self) -> None:
         self.made = _FREED
@@ -131,7 +141,7 @@ class CompiledFunctionBackward(MultiNode):
 def node_of_call(
     specialisation: Specialisation,
     tensors: Sequence[Any],
-    outputs: list[tuple[tuple[int, ...], Any]],
+    outputs: list[Any],
     made: Sequence[Any] | None,
     at_once: bool,
 ) -> CompiledFunctionBackward:

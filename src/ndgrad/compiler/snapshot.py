@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.compiler.environment import Environment
-from ndgrad.compiler.holding import MISSING, Held
+from ndgrad.compiler.holding import MISSING, Held, same
 from ndgrad.compiler.native import layout
 from ndgrad.compiler.native.guards import Place
 from ndgrad.compiler.native.memory_guards import Attributes, Bytes, Entries, Items, MemoryGuard, Names, Words, absent
@@ -40,10 +40,10 @@ class Snapshot:
                 self.guards += found
 
     def rest_is_the_same(self) -> bool:
-        """Whether what is left to Python holds the very same objects as before."""
+        """Whether what is left to Python holds what it held."""
         for held in self.left_over:
             now, then = held.read(), held.then
-            if len(now) != len(then) or any(a is not b for a, b in zip(now, then, strict=True)):
+            if len(now) != len(then) or any(a is not b and not same(a, b) for a, b in zip(now, then, strict=True)):
                 return False
         return True
 
@@ -101,9 +101,15 @@ def _names(whose: tuple[Any, list[str]], then: list[Any]) -> list[MemoryGuard] |
     return [Names(space, tuple(names), tuple(then))]
 
 
+def _is_plain(value: Any) -> bool:
+    """Whether the attributes of an object are found as Python finds them by itself."""
+    cls: Any = type(value)
+    return cls.__getattribute__ is object.__getattribute__
+
+
 def _object(value: Any, then: list[Any]) -> list[MemoryGuard] | None:
     own = type(value).__dict__.get("__dict__")
-    if type(value).__getattribute__ is not object.__getattribute__ or isinstance(own, (property, types.FunctionType)):
+    if not _is_plain(value) or isinstance(own, (property, types.FunctionType)):
         return None
     return [Attributes(value, then[0], then[1])]
 
@@ -114,10 +120,11 @@ def _class(value: Any, then: list[Any]) -> list[MemoryGuard] | None:
 
 def _slots(whose: tuple[Any, list[str]], then: list[Any]) -> list[MemoryGuard] | None:
     value, names = whose
-    if type(value).__getattribute__ is not object.__getattribute__ or hasattr(type(value), "__getattr__"):
+    if not _is_plain(value) or hasattr(type(value), "__getattr__"):
         return None
     try:
-        offsets = [layout.slot_offset(type(value), name) for name in names]
+        cls: Any = type(value)
+        offsets = [layout.slot_offset(cls, name) for name in names]
     except TypeError:  # a subclass has made something else of the name
         return None
     return [Words(value, id(value) + offset, (held,)) for offset, held in zip(offsets, then, strict=True)]

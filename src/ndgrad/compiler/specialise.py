@@ -15,6 +15,7 @@ ndgrad.compiler.environment), so the function's writes are not done twice.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -39,6 +40,7 @@ from ndgrad.compiler.passes import simplified, with_loops
 from ndgrad.compiler.phases import Times, compiling, phase
 from ndgrad.compiler.program import Program, Value
 from ndgrad.compiler.results import Results
+from ndgrad.compiler.tensor_replay import run_on_tensors
 from ndgrad.compiler.trace import Tracer, line_of
 from ndgrad.compiler.whole import Whole
 from ndgrad.compiler.world import unchanged_world
@@ -95,8 +97,11 @@ class Specialisation:
         self.numbers = {place: self.places.index(first[id(flat[place])]) for place in tensor_places}
         #: the other leaves
         self.plain = [None if i in self.numbers else leaf for i, leaf in enumerate(flat)]
-        self._derivatives: dict[tuple[bool, ...], Specialisation] = {}
+        #: by which results have a gradient, and which of these gradients require grad
+        self._derivatives: dict[tuple[tuple[bool, ...], tuple[bool, ...]], Specialisation] = {}
         arguments = [flat[place] for place in self.places]
+        #: what the tensors among the arguments are like before a call
+        self.argument_facts = [facts(t) for t in arguments]
         #: of each tensor among the arguments: what the environment knows of it, if the function also reaches it there
         self.known = [environment.entry(t) for t in arguments]
         #: what tracing and the passes took
@@ -216,7 +221,7 @@ class Specialisation:
         self.gradients_asked = [(i, o.grad_before is not None) for i, o in enumerate(tracer.inputs) if o._meta.asked and not o.is_result]
         self.outcomes = [outcome for _, outcome in tracer.conditions]
         #: the shapes and dtypes of the results that have a history
-        self.outputs = [(v.shape, v.dtype) for v, new in zip(self.results.values, self.results.new, strict=True) if new.differentiable]
+        self.outputs: list[Any] = [(v.shape, v.dtype) for v, new in zip(self.results.values, self.results.new, strict=True) if new.differentiable]
         #: whether a call only makes new tensors, which it returns
         self.is_plain = self.results.is_made and not (self.writes or self.outcomes or self.effects)
         values = [*self.results.values, *[memories[i].value for i in self.writes], *[value for value, _ in tracer.conditions]]
@@ -367,10 +372,16 @@ class Specialisation:
             node.watch(made, found)
         return made
 
+    def on_tensors(self, inputs: Sequence[Any]) -> list[Any]:
+        """The leaves of the results for inputs inside transforms: by ops, in the modes that are in force. Nothing is written."""
+        made = run_on_tensors(self.forward, inputs, self.forward.outputs[: len(self.results.values)])
+        return self.results.assembled(inputs, made)
+
     def derivative(self, given: tuple[bool, ...], tensors: Sequence[Any], cotangents: Sequence[Any]) -> Specialisation:
         """The gradients of the inputs as a function of these and of the gradients of some of the results (see Note [Derivatives of a
         compiled call]); `tensors` and `cotangents` are of the kind that it is to be called with."""
-        found = self._derivatives.get(given)
+        kind = given, tuple([requires_grad(c) for c in cotangents])
+        found = self._derivatives.get(kind)
         if found is None:
             reason = self.environment.check()
             if reason is None and any(kind == "grad" for kind, _ in self.sources):
@@ -380,7 +391,7 @@ class Specialisation:
                     f"{self.name}: derivatives of the gradients of a compiled call are traced when they are first asked for, and {reason}. "
                     "Ask for them before changing what the function uses, or call the function itself instead of the compiled one."
                 )
-            found = self._derivatives[given] = Derivative(self, given, tensors, cotangents)
+            found = self._derivatives[kind] = Derivative(self, given, tensors, cotangents)
         return found
 
 
@@ -400,8 +411,8 @@ class Derivative(Specialisation):
         self.plain = parent.plain
         own = [which[0] if kind == "environment" else t for (kind, which), t in zip(parent.sources, tensors, strict=True)]
         outside = scope()
-        try:
-            restore(outside.recording(True))
+        try:  # a transform may be what asks for it, and has nothing to do with it
+            restore(outside.changed(levels=(), dual_stack=(), dual_levels=0, grad_enabled=True))
             self.times = Times()
             with compiling(self.times, self.name, "trace"):
                 self._trace([*own, *cotangents])
@@ -441,7 +452,9 @@ class Derivative(Specialisation):
 def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
     """A block in which a function is traced. Whatever it does to the world outside is undone, and whatever it raises is a break."""
     token = current_tracer.set(tracer)
+    collects = gc.isenabled()
     try:
+        gc.disable()  # a trace is many objects, and all of them are needed until it ends
         with hidden(), unchanged_world():
             try:
                 yield
@@ -453,6 +466,8 @@ def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
         tracer.broken = tracer.broken or GraphBreak(f"{type(error).__name__} while it was traced: {str(error)[:300]}", line_of(error))
     finally:
         current_tracer.reset(token)
+        if collects:
+            gc.enable()
     if tracer.broken is not None:
         tracer.broken.depends_on_values = bool(tracer.conditions)
         raise tracer.broken

@@ -1,9 +1,10 @@
 """Forward and backward of a scalar function in one program.
 
 The gradient of a scalar is a number times the gradients that belong to a gradient of one, and nearly always that
-number is one. So once the first calls of a function were each followed by its backward pass, forward computes the
-gradients as well: kernels then go from the inputs to the gradients without storing what lies between, and backward
-hands the gradients out. A function whose calls are no longer followed by backward passes goes back to two programs.
+number is one. A recorded call of a scalar function is nearly always followed by its backward pass, too. So forward
+computes the gradients as well: kernels then go from the inputs to the gradients without storing what lies between,
+backward hands the gradients out, and there is one program to be made and not two. A function whose calls are not
+followed by backward passes goes over to two programs, and comes back when they are again.
 
 Gradients for another number than one are multiplied by it at the end instead of at the beginning, which rounds
 differently; `strict` functions do without this.
@@ -20,7 +21,7 @@ from ndgrad.compiler.backend import Runner
 from ndgrad.compiler.passes import simplified
 from ndgrad.compiler.program import Program, Value
 
-#: Calls that are watched before it is decided.
+#: Calls that are watched before it is decided anew.
 _WATCHED = 3
 
 
@@ -33,12 +34,14 @@ class Whole:
         self._threads = threads
         self._runner: Runner | None = None
         self._calls = 0  # that recorded and were not yet followed by a backward pass
-        self._passes = 0
+        self._passes = _WATCHED  # backward passes since that did not pay
 
     def pays(self) -> bool:
         """Whether the next call should compute gradients at once. Asked once per recorded call."""
         self._calls += 1
-        return self._passes >= _WATCHED and self._calls <= 2 * _WATCHED
+        if self._calls > 2 * _WATCHED:
+            self._passes = 0
+        return self._passes >= _WATCHED
 
     def backward_was_called(self, gradient: Any) -> None:
         """Note that a call was followed by its backward pass."""

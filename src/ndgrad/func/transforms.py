@@ -61,9 +61,14 @@ def keeps_compiled(transform: F) -> F:
     @functools.wraps(transform)
     def run(func: Any, *args: Any, **kwargs: Any) -> Any:
         compiled = getattr(func, "__transformed__", None)
-        return (
-            transform(func, *args, **kwargs) if compiled is None else compiled(lambda f: transform(f, *args, **kwargs))
-        )
+        if compiled is None:
+            return transform(func, *args, **kwargs)
+        name: Any = (transform, args, tuple(kwargs.items()))  # by which it is remembered, if it has a hash
+        try:
+            hash(name)
+        except TypeError:
+            name = None
+        return compiled(lambda f: transform(f, *args, **kwargs), name)
 
     return run  # type: ignore[return-value]  # a decorator gives back what it was given
 
@@ -125,6 +130,10 @@ class _Recorded:
                 retain_graph=keep, create_graph=False, inputs=self.leaves, accumulate=False, lane=lane,
             ) or found  # fmt: skip
         return tree_unflatten([self._as_tensor(g, leaf) for g, leaf in zip(found, self.leaves, strict=True)], self.spec)
+
+    def value_of(self, output: Any) -> Any:
+        """An output as the levels below see it."""
+        return unwrap(self.level, output)
 
     def _as_tensor(self, g: Any, leaf: Any) -> Any:
         if g is None:
@@ -278,7 +287,10 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any: 
     >>> pull(ndgrad.tensor([1.0, 0.0]))
     (tensor([3., 0.]), tensor([1., 0.]))
     """
-    run = _Recorded("vjp", primals, lambda leaves: func(*leaves))
+    compiled = getattr(func, "__recorded__", None)
+    run: Any = None if compiled is None else compiled(primals)
+    if run is None:
+        run = _Recorded("vjp", primals, lambda leaves: func(*leaves))
     result, aux = _split_aux("vjp", run.result, has_aux)
     outputs, spec = _output_tensors("vjp", result)
     for o in outputs:
@@ -310,7 +322,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any: 
                 )
         return run.pull_back(outputs, given, keep=retain_graph)
 
-    value = tree_unflatten([unwrap(run.level, o) for o in outputs], spec)
+    value = tree_unflatten([run.value_of(o) for o in outputs], spec)
     return (value, vjp_fn, run.unwrapped(aux)) if has_aux else (value, vjp_fn)
 
 
@@ -409,6 +421,10 @@ def jvp(
     >>> ndgrad.func.jvp(ndgrad.sin, (ndgrad.tensor(0.0),), (ndgrad.tensor(2.0),))
     (tensor(0.), tensor(2.))
     """
+    compiled = getattr(func, "__transformed__", None)
+    if compiled is not None:
+        run = compiled(lambda f: functools.partial(_jvp_of, f, strict, has_aux), ("jvp", strict, has_aux))
+        return run(primals, tangents)
     flat, flat_tangents, spec = _primals_and_tangents("jvp", primals, tangents)
     with forward_ad.transform_level() as level:
         duals = [forward_ad.make_dual(p, t, level=level) for p, t in zip(flat, flat_tangents, strict=True)]
@@ -426,6 +442,10 @@ def jvp(
         aux = tree_map(lambda t: forward_ad.unpack_dual(t, level=level).primal if isinstance(t, Variable) else t, aux)
     out = tree_unflatten(values, out_spec), tree_unflatten(out_tangents, out_spec)
     return (*out, aux) if has_aux else out
+
+
+def _jvp_of(func: Callable[..., Any], strict: bool, has_aux: bool, primals: Any, tangents: Any) -> tuple[Any, ...]:
+    return jvp(func, primals, tangents, strict=strict, has_aux=has_aux)
 
 
 def _primals_and_tangents(name: str, primals: Any, tangents: Any) -> tuple[list[Any], list[Any], TreeSpec]:

@@ -27,7 +27,7 @@ pytest.importorskip("llvmlite")
 import ndgrad
 from ndgrad import Tensor
 from ndgrad.compiler.native import calls, layout, target
-from ndgrad.compiler.native.calls import MISS, Fresh, Guard, NativeEntry, PythonEntry, Returned, Same, Specialisation, Wrapping
+from ndgrad.compiler.native.calls import MISS, Fresh, Guard, NativeEntry, PythonEntry, Returned, Same, Scratch, Specialisation, Wrapping
 from ndgrad.compiler.native.guards import Apart, ArrayAt, Equal, Is, Length, NumberAt, Place
 
 native = pytest.mark.skipif(layout.problem() is not None, reason=str(layout.problem()))
@@ -645,7 +645,7 @@ def test_references_and_memory_after_many_calls(kernel: Callable[[str], int]):
     entries = [
         NativeEntry(), NativeEntry(fallback=lambda *_: None), *(both(spec)[1] for spec in (
             specialisation(kernel("nothing")), specialisation(kernel("nothing"), outputs=outputs, as_tuple=True,
-            scratch=100), specialisation(kernel("fail"), outputs=outputs, as_tuple=True),
+            scratch=Scratch(100)), specialisation(kernel("fail"), outputs=outputs, as_tuple=True),
             specialisation(kernel("nothing"), outputs=(Fresh(dtype, (5,)), Fresh(f64, (1 << 50,))), as_tuple=True),
             specialisation(kernel("raises"), outputs=(Returned(0),), fixed=(id(cls), ctypes.addressof(text)),
             release=False),
@@ -782,7 +782,7 @@ def test_a_payload_that_is_replaced_during_the_kernel_lives_on(kernel: Callable[
 @native
 def test_calls_at_once_have_scratch_memory_of_their_own(kernel: Callable[[str], int]):
     entry = NativeEntry()
-    entry.add(Specialisation(1, (NumberAt(Place(argument=0), int),), kernel("alone"), scratch=1000))
+    entry.add(Specialisation(1, (NumberAt(Place(argument=0), int),), kernel("alone"), scratch=Scratch(1000)))
     failed: list[Any] = []
 
     def call(number: int) -> None:

@@ -20,7 +20,7 @@ from ndgrad.compiler.lower.loops import Loop
 from ndgrad.compiler.lower.places import Place
 from ndgrad.compiler.lower.plan import planned
 from ndgrad.compiler.native import layout
-from ndgrad.compiler.native.calls import MISS, Fresh, Guard, NativeEntry, Output, Specialisation
+from ndgrad.compiler.native.calls import MISS, Fresh, Guard, NativeEntry, Output, Scratch, Specialisation
 from ndgrad.compiler.native.guards import ArrayAt
 from ndgrad.compiler.native.guards import Place as Argument
 from ndgrad.compiler.native.ir import Function
@@ -110,7 +110,7 @@ class NativeProgram:
         if segment is not None:
             segment.returns()
         #: whether a call of it is one native call
-        self.is_native = all(isinstance(step, str) for step in self.steps) and bool(self.steps)
+        self.is_native = not self.apart and bool(self.steps) and all(isinstance(step, str) for step in self.steps)
         if self.is_native:
             assembly.functions.append(self._entering())
         self.text = assembly.text()
@@ -139,10 +139,10 @@ class NativeProgram:
         f.returns("i64 0")
         return f
 
-    @property
-    def scratch(self) -> int:
-        """The bytes of scratch memory that a call needs."""
-        return self.arena + self.assembly.buffer + self.assembly.sums + 64
+    @functools.cached_property
+    def scratch(self) -> Scratch:
+        """The memory that a call needs for itself."""
+        return Scratch(self.arena + self.assembly.buffer + self.assembly.sums + 64)
 
     def fresh_shapes(self) -> list[tuple[int, ...]]:
         """The shapes in which fresh memory is made: those of the outputs that are all of it."""
@@ -173,9 +173,8 @@ class NativeProgram:
         """What calls it with arrays in C order; None where native code may not look at objects."""
         if layout.problem() is not None:
             return None
-        guards = [
-            ArrayAt(Argument(argument=i), v.dtype, v.shape, scalar=not v.shape) for i, v in enumerate(self.program.inputs)
-        ]
+        inputs = enumerate(self.program.inputs)
+        guards = [ArrayAt(Argument(argument=i), v.dtype, v.shape, scalar=not v.shape) for i, v in inputs]
         entry = NativeEntry(None, self.program.name)
         entry.add(self.row(len(guards), guards))
         return entry.call
@@ -221,7 +220,6 @@ class NativeProgram:
         if any(check != 0 for check in found[-self.checks :]):
             return Replay(self.original)(inputs)
         return found[: -self.checks]
-
 
     def execute(self, frame: _Frame) -> None:
         """Run the steps on the memory of a call."""

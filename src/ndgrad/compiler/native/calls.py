@@ -112,6 +112,20 @@ class Guarded:
 Output: TypeAlias = Fresh | Same | Returned | Guarded
 
 
+class Scratch:
+    """Memory that a call has for itself, aligned to 64 bytes. It is kept from call to call, and several specialisations may have one; a call
+    that finds it in use by another takes memory of its own for as long."""
+
+    def __init__(self, bytes: int) -> None:
+        self.bytes = bytes
+        self.memory = np.empty(bytes + 63, np.uint8)
+        self.busy = np.zeros(1, np.int64)
+
+    @property
+    def address(self) -> int:
+        return -(-_address(self.memory) // 64) * 64
+
+
 @dataclass(frozen=True, eq=False)
 class Specialisation:
     """Compiled code for calls of one kind. Values given by keyword count as further arguments, in the order of
@@ -123,7 +137,7 @@ class Specialisation:
     outputs: tuple[Output, ...] = ()
     keywords: tuple[str, ...] = ()
     fixed: tuple[int, ...] = ()
-    scratch: int = 0  # bytes, aligned to 64, for this call alone
+    scratch: Scratch | None = None
     release: bool = True  # the interpreter lock, while the kernel runs
     as_tuple: bool = False  # otherwise None or the only output
     keeps: tuple[Any, ...] = ()  # what the kernel and the fixed addresses belong to
@@ -262,16 +276,16 @@ def _encode(spec: Specialisation, keeps: list[Any]) -> np.ndarray[Any, Any]:
     for words, output in zip(outputs, spec.outputs):
         _encode_output(words, output, keeps)
     fixed = np.array(spec.fixed, np.int64)
-    scratch = np.zeros(spec.scratch + 63 if spec.scratch else 0, np.uint8)
     keywords, message = spec.keywords or None, ctypes.create_string_buffer(_FAILED.encode())
-    keeps += [guards, outputs, fixed, scratch, keywords, message]
+    keeps += [guards, outputs, fixed, spec.scratch, keywords, message]
     row = np.zeros(tables.SPECIALISATION, np.int64)
     for word, value in {
         tables.POSITIONAL: spec.arguments, tables.KEYWORDS: id(keywords) if keywords else 0,
         tables.GUARDS: len(guards), tables.GUARD_ROWS: _address(guards), tables.POINTERS: spec.pointers,
         tables.INPUTS: spec.inputs, tables.OUTPUTS: len(outputs), tables.OUTPUT_ROWS: _address(outputs),
         tables.FIXED: len(fixed), tables.FIXED_ROWS: _address(fixed), tables.KERNEL: spec.kernel,
-        tables.SCRATCH: -(-_address(scratch) // 64) * 64, tables.SCRATCH_BYTES: spec.scratch,
+        tables.SCRATCH: spec.scratch.address if spec.scratch else 0, tables.SCRATCH_BYTES: spec.scratch.bytes if spec.scratch else 0,
+        tables.SCRATCH_BUSY: _address(spec.scratch.busy) if spec.scratch else 0,
         tables.RELEASE: spec.release, tables.AS_TUPLE: spec.as_tuple, tables.NDARRAY: id(np.ndarray),
         tables.NONE: id(None), tables.ERROR: id(RuntimeError),
         tables.MESSAGE: ctypes.addressof(message),
@@ -358,7 +372,7 @@ def _check(spec: Specialisation, arguments: tuple[Any, ...]) -> list[Found] | No
     """What the guards give to the kernel, or None if one does not hold."""
     given: list[Found] = []
     for guard in spec.guards:
-        if isinstance(guard, (ArrayAt, NumberAt, TensorAt)) and guard.gives_pointer:
+        if isinstance(guard, (ArrayAt, NumberAt)) or (isinstance(guard, TensorAt) and guard.gives_pointer):
             found = guard.find(arguments)
             if found is None:
                 return None
@@ -384,9 +398,9 @@ def _run(spec: Specialisation, arguments: tuple[Any, ...], found: list[Found]) -
             results.append(array if output.wrapping is None else output.wrapping.make(array))
             pointers.append(_address(array))
     pointers += spec.fixed
-    scratch = np.empty(spec.scratch + 63, np.uint8)
-    if spec.scratch:
-        pointers.append(-(-_address(scratch) // 64) * 64)
+    scratch = Scratch(spec.scratch.bytes) if spec.scratch else None
+    if scratch is not None:
+        pointers.append(scratch.address)
     kernel = (_FreeKernel if spec.release else _LockedKernel)(spec.kernel)
     code = kernel((ctypes.c_void_p * len(pointers))(*pointers))
     if code:

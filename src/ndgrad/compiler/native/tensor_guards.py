@@ -40,8 +40,8 @@ class TensorAt:
     gives_pointer: bool = True
 
     def find(self, arguments: tuple[Any, ...]) -> Found | None:
-        t = self.place.find(arguments)
-        if type(t) is not self.cls or not hasattr(t, "_array"):
+        t: Any = self.place.find(arguments)
+        if t.__class__ is not self.cls or not hasattr(t, "_array"):
             return None
         array = t._array
         if type(array) is not np.ndarray and type(array) is not self.dtype.type:

@@ -1,0 +1,65 @@
+"""Running a program op by op on tensors, inside whatever transforms and modes are in force.
+
+A compiled call is made outside of transforms, but its gradients may be asked for inside one: batched by `is_grads_batched`
+or by a vmap over a pullback, or along a tangent of the cotangents. The program of the gradients is then a list of ops like
+any other, and each op knows what to do with a batch or a dual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ndgrad._tensor import Tensor
+from ndgrad.autograd.variable import wrap
+from ndgrad.compiler.passes.dead import without_dead
+from ndgrad.compiler.program import Instruction, Program, Value
+from ndgrad.ops.vocabulary import tensor_ops
+
+
+def run_on_tensors(program: Program, tensors: Sequence[Any], outputs: Sequence[Value]) -> list[Any]:
+    """Some outputs of a program for these tensors."""
+    wanted = without_dead(Program(program.inputs, list(outputs), program.instructions, program.constants, program.name))
+    values: dict[Value, Any] = {v: wrap(Tensor, array) for v, array in wanted.constants.items()}
+    values.update(zip(wanted.inputs, tensors, strict=True))
+    for instruction in wanted.instructions:
+        arguments = [values[a] if a.__class__ is Value else a for a in instruction.arguments]
+        values.update(zip(instruction.results, _results(instruction, arguments), strict=True))
+    return [values[v] for v in outputs]
+
+
+def _results(instruction: Instruction, arguments: list[Any]) -> Sequence[Any]:
+    op, settings = instruction.op, instruction.settings
+    match op.name:
+        case "loop":
+            return _loop(*arguments, **settings)
+        case "pieces":
+            shape, index = settings["shape"], settings["index"]
+            total, *more = [tensor_ops.embed(part, shape=shape, index=place) for part, place in zip(arguments, index, strict=True)]
+            for part in more:
+                total = total + part
+            return (total,)
+        case "overlaid":
+            made, *parts = arguments
+            for part, place in zip(parts, settings["index"], strict=True):
+                made = tensor_ops.slice_scatter(made, part, index=place)
+            return (made,)
+    out = op(*arguments, **settings)
+    return (out,) if op.outputs == 1 else out
+
+
+def _loop(
+    *tensors: Any, body: Program, count: int, carried: int, invariant: int, reads: tuple[tuple[int, int], ...], last: int
+) -> tuple[Any, ...]:
+    """As the op `loop` says (ndgrad.compiler.ops)."""
+    state = list(tensors[:carried])
+    fixed = tensors[carried : carried + invariant]
+    sequences = list(zip(tensors[carried + invariant :], reads, strict=True))
+    rounds: list[list[Any]] = []
+    out: list[Any] = []
+    for t in range(count):
+        rows = [tensor_ops.select(array, dim=0, index=start + step * t) for array, (start, step) in sequences]
+        out = run_on_tensors(body, [*state, *fixed, *rows], body.outputs)
+        state = out[:carried]
+        rounds.append(out[carried + last :])
+    return (*state, *out[carried : carried + last], *[tensor_ops.stack(*rows, dim=0) for rows in zip(*rounds, strict=True)])
