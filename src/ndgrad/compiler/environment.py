@@ -257,6 +257,8 @@ class Environment:
 
     def _object(self, what: str, value: Any) -> None:
         cls = type(value)
+        if cls.__module__ == "ndgrad.numpy.random":  # which draw from NumPy's
+            value = getattr(value, "_numpy", value)
         if isinstance(value, (random.Random, np.random.Generator, np.random.RandomState, Generator)):
             self._sources.append((value, state_of(value)))
         elif hasattr(cls, "__next__"):
@@ -379,6 +381,10 @@ class Environment:
     def reached(self) -> Iterable[int]:
         """The identities of all objects that are reached."""
         return self._seen.keys()
+
+    def generator_state(self, generator: Generator) -> bytes | None:
+        """The state of a generator when this was made; None for one that is not reached."""
+        return next((state for source, state in self._sources if source is generator), None)
 
     def entry(self, t: Any) -> list[Any] | None:
         """What is known of a tensor, if it is reached: a list whose first item is the tensor that stands in its place now."""

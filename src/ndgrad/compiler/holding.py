@@ -118,12 +118,12 @@ def state_of(source: Any) -> Any:
         return source.bit_generator.state
     if isinstance(source, np.random.RandomState):
         return source.get_state(legacy=False)
-    return source.get_state()._array.tobytes(), source.get_state()
+    return source._packed_state()
 
 
 def same_state(a: Any, b: Any) -> bool:
-    if isinstance(a, tuple) and len(a) == 2 and isinstance(a[0], bytes):
-        return bool(a[0] == b[0])
+    if isinstance(a, bytes):
+        return bool(a == b)
     return repr(a) == repr(b) if not isinstance(a, dict) else _text(a) == _text(b)
 
 
@@ -141,7 +141,7 @@ def set_state(source: Any, state: Any) -> None:
     elif isinstance(source, np.random.RandomState):
         source.set_state(state)
     else:
-        source.set_state(state[1])
+        source._go_on_from(state)
 
 
 def clear(function: Any, _: list[Any]) -> None:
