@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad import _registry as registry
 from ndgrad.arrays.library import library_of
 from ndgrad.autograd.dispatch import dispatch
-from ndgrad.autograd.inplace import write_level
+from ndgrad.autograd.modes import restore, scope
 from ndgrad.autograd.stake import TANGENT, first_at_stake, stake_of
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.autograd.versions import is_inference, storage_of
@@ -47,7 +48,13 @@ def copy_into(name: str, out: Any, result: Any) -> Any:
         )
     if tuple(out.shape) != tuple(result.shape):
         out._array = library_of(out._array).empty(tuple(result.shape), want)
-    write_level(copy, out, (result,), {}, 0, False)
+    outside = scope()
+    try:
+        restore(outside.recording(False))
+        registry.write(copy, out, (result,), {})
+    finally:
+        restore(outside)
+        del outside
     if not is_inference(out):
         storage_of(out).version.writer = f"{name}(out=)"
     return out

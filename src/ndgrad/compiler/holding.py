@@ -42,6 +42,34 @@ class Held:
         return f"{self.what}{self.labels[place]}" if place < len(self.labels) else self.what
 
 
+class Contents:
+    """What a large NumPy array holds at some time. What a function computes from it by NumPy's own means is a constant of a trace, so
+    every bit is compared."""
+
+    def __init__(self, array: Any) -> None:
+        self._strides = array.strides
+        self._copy = array.copy(order="K")
+
+    def __environment__(self) -> list[Any]:
+        """It stays as it is."""
+        return []
+
+    def are_in(self, array: Any) -> bool:
+        """Whether an array holds the same."""
+        copy = self._copy
+        if array.shape != copy.shape or array.dtype != copy.dtype or array.strides != self._strides:
+            return False
+        if array.dtype.kind == "f" and array.dtype.itemsize in (2, 4, 8):  # where -0. is no 0., and a NaN is itself
+            copy, array = copy.view(f"u{array.dtype.itemsize}"), array.view(f"u{array.dtype.itemsize}")
+        elif array.dtype.kind not in "biu":
+            return bool(array.tobytes() == copy.tobytes())
+        return bool(np.array_equal(array, copy))
+
+    def write(self, array: Any) -> None:
+        """Let an array hold this again."""
+        array[...] = self._copy
+
+
 def content(cell: Any) -> Any:
     try:
         return cell.cell_contents
