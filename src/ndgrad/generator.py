@@ -166,6 +166,9 @@ class Generator:
                 f"{_STATE.size} bytes with a mark in front. Pass what get_state() returned; the state of a "
                 "torch generator will not do."
             )
+        return self._go_on_from(packed)
+
+    def _go_on_from(self, packed: bytes) -> Generator:
         _, seed, low, high, inc_low, inc_high, uinteger, has_uint32 = _STATE.unpack(packed)
         with self.lock:
             self._seed = seed
@@ -222,7 +225,7 @@ def _cpu(d: DeviceLike) -> device:
 
 
 def _from_state(where: str, state: bytes) -> Generator:
-    return Generator(where).set_state(np.frombuffer(state, np.uint8))
+    return Generator(where)._go_on_from(state)
 
 
 # ----- the default generator --------------------------------------------------------------------------------

@@ -42,6 +42,16 @@ def memory_of(t: Variable) -> Payload:
     return t._array
 
 
+def checkable(t: Any) -> Any:
+    """The values of a tensor for those who check them, whatever transforms it is inside of: they may be compared with
+    numbers, asked whether all or any pass, for their size and their extremes. None for a tensor without data."""
+    while isinstance(t, Variable):
+        t = t._array
+    if getattr(t, "is_traced", False):
+        return t.checked()  # by ndgrad.compiler
+    return None if getattr(t, "is_meta", False) else t
+
+
 def batch_dims(t: object) -> int:
     """How many dimensions of `memory_of(t)` belong to vmap rather than to the tensor."""
     count = 0
@@ -66,6 +76,8 @@ def sample_of(t: Variable) -> Payload:
         n for n, s in zip(memory.shape[:lead], memory.strides[:lead]) if abs(s) < apart * item
     ):
         strides = tuple(s // apart for s in strides)
+    if getattr(memory, "is_traced", False):
+        memory = memory.stand_in()
     return np.lib.stride_tricks.as_strided(memory, shape, strides)
 
 

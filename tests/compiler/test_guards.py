@@ -133,6 +133,26 @@ def test_small_arrays_among_arguments_count_by_their_contents():
     assert "NumPy array" in ndgrad.compiler.explain(g, ndgrad.ones(100_000), large).reason
 
 
+def test_large_arrays_from_outside_count_by_their_contents():
+    data, twice = np.linspace(0.0, 1.0, 20_000), {"rows": np.ones((100, 200), np.float32)[:, ::2]}
+    f = lambda x: (x * data).sum() + (data * 2.0)[5] + float(twice["rows"].sum())
+    g = ndgrad.compile(f, fullgraph=True)
+    x = ndgrad.tensor(np.ones(20_000), requires_grad=True)
+    for change in (lambda: None, lambda: data.__setitem__(7, 5.0), lambda: None, lambda: twice["rows"].__imul__(3), lambda: None):
+        change()
+        same(g, f, x)
+        x.grad = None
+        g(x).backward()
+        np.testing.assert_array_equal(x.grad.numpy(), data)
+    assert traced(g) == 3
+    data[3] = 0.0
+    same(g, f, x)
+    data[3] = -0.0
+    count = traced(g)
+    same(g, f, x)
+    assert traced(g) == count + 1
+
+
 # ----- what a function reaches ----------------------------------------------------------------------------------------
 
 

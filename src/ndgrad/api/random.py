@@ -24,7 +24,7 @@ from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.generator import Generator, default_generator, initial_seed, manual_seed, seed
 from ndgrad.ops import fill
 from ndgrad.ops import random as ops
-from ndgrad.storage import memory_of
+from ndgrad.storage import checkable, memory_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -290,7 +290,7 @@ def normal(
     _check_generator("normal", generator)
     if not isinstance(std, Variable) and std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}. A standard deviation is not negative.")
-    if isinstance(std, Variable) and (np_dtype(std).kind == "c" or bool((memory_of(std) < 0).any())):
+    if isinstance(std, Variable) and (np_dtype(std).kind == "c" or _any_negative(std)):
         raise RuntimeError("normal expects all elements of std >= 0.0. A standard deviation is not negative.")
     for v in (mean, std):
         if isinstance(v, Variable):
@@ -347,11 +347,16 @@ def _probability(name: str, p: float) -> float:
 
 
 def _check_probabilities(name: str, p: Tensor) -> None:
-    values = memory_of(p)
-    if not getattr(values, "is_meta", False) and not bool(((values >= 0) & (values <= 1)).all()):
+    values = checkable(p)
+    if values is not None and not bool(((values >= 0) & (values <= 1)).all()):
         raise RuntimeError(
             f"{name} expects probabilities, 0 <= p <= 1, and the tensor of shape {tuple(p.shape)} holds others."
         )
+
+
+def _any_negative(t: Tensor) -> bool:
+    values = checkable(t)
+    return values is not None and bool((values < 0).any())
 
 
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
@@ -363,7 +368,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """
     _check_generator("poisson", generator)
     _need_continuous("poisson", np_dtype(input), complex=False)
-    if bool((memory_of(input) < 0).any()):
+    if _any_negative(input):
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative, and some are negative.")
     return ops.poisson(input, generator=generator)
 
@@ -384,7 +389,7 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
     _need_continuous("binomial", np_dtype(count), ValueError, complex=False)
     _check_probabilities("binomial", prob)
     _check_broadcast("binomial", count, prob)
-    if bool((memory_of(count) < 0).any()):
+    if _any_negative(count):
         raise RuntimeError("binomial expects count >= 0, and some are negative.")
     return ops.binomial(count, prob, generator=generator)
 

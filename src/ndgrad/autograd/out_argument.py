@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad import _registry as registry
 from ndgrad.arrays.library import library_of
 from ndgrad.autograd.dispatch import dispatch
+from ndgrad.autograd.modes import restore, scope
 from ndgrad.autograd.stake import TANGENT, first_at_stake, stake_of
-from ndgrad.autograd.variable import Variable
-from ndgrad.autograd.versions import storage_of
+from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.autograd.versions import is_inference, storage_of
+from ndgrad.ops.fill import copy
 
 
 def write_out(op: Any, args: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Any:
@@ -37,17 +40,21 @@ def copy_into(name: str, out: Any, result: Any) -> Any:
     """Put a result where `out=` says."""
     if not isinstance(out, Variable):
         raise TypeError(f"{name}(): out= must be a tensor, and is {type(out).__name__}.")
-    storage = storage_of(out)
-    library = library_of(out._array)
-    array = library.asarray(result._array)
-    if not np.can_cast(array.dtype, out._array.dtype, "same_kind"):
+    have, want = np_dtype(result), np_dtype(out)
+    if not np.can_cast(have, want, "same_kind"):
         raise RuntimeError(
-            f"{name}(): result type {array.dtype} can't be cast to the desired output type {out._array.dtype} of out=. "
+            f"{name}(): result type {have} can't be cast to the desired output type {want} of out=. "
             "Give an out= of a dtype that holds the result."
         )
-    if out._array.shape != array.shape:
-        out._array = library.empty(array.shape, out._array.dtype)
-    storage.before_write(out._array)
-    out._array[...] = array
-    storage.bump(f"{name}(out=)")
+    if tuple(out.shape) != tuple(result.shape):
+        out._array = library_of(out._array).empty(tuple(result.shape), want)
+    outside = scope()
+    try:
+        restore(outside.recording(False))
+        registry.write(copy, out, (result,), {})
+    finally:
+        restore(outside)
+        del outside
+    if not is_inference(out):
+        storage_of(out).version.writer = f"{name}(out=)"
     return out

@@ -18,7 +18,7 @@ from ndgrad.autograd.batching import apply_batch_rule
 from ndgrad.autograd.dispatch import dispatch, innermost_dual, open_elsewhere
 from ndgrad.autograd.forward_ad import hidden_tangents, interpreters, strip, tangent_of, zero_tangent
 from ndgrad.autograd.generate import save_plan
-from ndgrad.autograd.inplace import check_memory, check_writable, inplace_node, set_history, write, write_level
+from ndgrad.autograd.inplace import check_writable, inplace_node, set_history, write, write_level
 from ndgrad.autograd.layout import Order, copy_in_order, order_of
 from ndgrad.autograd.lent import Lent
 from ndgrad.autograd.levels import GradLevel, Level, as_below, below, find_level, level_number, lower, top_level
@@ -307,19 +307,16 @@ def _write_at(level: Level, target: Any, result: Any, is_new: bool) -> None:
 def _write_grad(level: GradLevel, target: Any, result: Any) -> None:
     """Write the payload and record a copy in the level's graph."""
     number = level.number
+    payload = result._array if level_number(result) == number else lower(result)
+    if not isinstance(target._array, Variable):
+        if not isinstance(payload, Variable):
+            write_level(copy, target, (result,), {}, number, thread.grad_enabled)
+            return
+        _lift_payload(level, target)
     edges = (own_edge(target, number), own_edge(result, number))
     check_writable(target, "copy_", True)
-    payload = result._array if level_number(result) == number else lower(result)
-    if isinstance(payload, Variable) and not isinstance(target._array, Variable):
-        _lift_payload(level, target)
-    storage = storage_of(target)
-    if isinstance(target._array, Variable):
-        _write_payload(level, target, payload)
-    else:
-        check_memory("copy_", target._array)
-        storage.before_write(target._array)
-        target._array[...] = payload
-    storage.bump("copy_")
+    _write_payload(level, target, payload)
+    storage_of(target).bump("copy_")
     if thread.grad_enabled and any(e is not None for e in edges):
         set_history(target, inplace_node(copy, target, (result,), {}, edges, number))
 

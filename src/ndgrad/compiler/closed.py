@@ -20,6 +20,7 @@ from ndgrad._tensor import Tensor
 from ndgrad.autograd.captures import Watch
 from ndgrad.autograd.op_observers import InPlaceForm, observing
 from ndgrad.autograd.variable import np_dtype, wrap
+from ndgrad.compiler.draws import Draw
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.outside import Outside, tracer_at_work
 from ndgrad.compiler.passes import simplified
@@ -61,21 +62,24 @@ class BodyTracer(Tracer):
             return array
         if self.around is None:
             raise GraphBreak("a tensor of another trace takes part")
-        value = self.around._argument(None, array)
+        value = self.around.argument(array)
         found = self.captured.get(value)
         if found is None:
             inner = Value(value.shape, value.dtype)
             found = self.captured[value] = TracedArray(inner, Memory(self, inner, constant=array.known), strides=array.strides)
         return found
 
-    def _argument(self, given: Any, array: Any) -> Argument:
-        return super()._argument(given, self.local(array) if isinstance(array, TracedArray) else array)
+    def argument(self, array: Any) -> Argument:
+        return super().argument(self.local(array) if isinstance(array, TracedArray) else array)
 
     def __call__(self, op: Any, tensors: Sequence[Any], arrays: Sequence[Any], settings: dict[str, Any], run: Callable[[], Any]) -> Any:
         if isinstance(op, InPlaceForm) and isinstance(arrays[0], TracedArray) and arrays[0].memory.tracer is not self:
             raise GraphBreak("the body of a loop, or a branch, writes a tensor from outside")
         arrays = [self.local(a) if isinstance(a, TracedArray) else a for a in arrays]
         return super().__call__(op, tensors, arrays, settings, run)
+
+    def drawn(self, draw: Draw) -> Value:
+        raise GraphBreak("the body of a loop, or a branch, draws random numbers")
 
     def decide(self, value: Value) -> bool:
         raise GraphBreak("a check of values decides what the body of a loop, or a branch, does")
@@ -86,7 +90,7 @@ class BodyTracer(Tracer):
             if payload.memory.written:
                 raise GraphBreak("the body of a loop, or a branch, writes what it is given, or a tensor from outside")
         self.check_lent()
-        return [self._argument(t, t._array) for t in tensors]
+        return [self.argument(t._array) for t in tensors]
 
 
 class Closed:

@@ -194,13 +194,14 @@ def explain(f: Any, *args: Any, **kwargs: Any) -> Explanation:
     found = entry.made
     guards = [held.label(i) for held in found.environment.held for i in range(len(held.then)) if held.label(i)]
     guards += [f"{label}: shape, dtype, strides, requires_grad" for _, _, _, label in found.environment.tensors.values()]
+    captured = sum(kind in ("environment", "grad") for kind, _ in found.sources)
     runners = [found.run_forward, *([found.run_backward] if found.backward.outputs else [])]
     for runner in runners:
         _ = runner.made
     times = sum([runner.times for runner in runners], found.times)
     return Explanation(
         True, None, None, len(found.forward.instructions), len(found.backward.instructions),
-        sum(kind != "argument" for kind, _ in found.sources), list(dict.fromkeys(guards)), len(made.entries), str(found.program), times,
+        captured, list(dict.fromkeys(guards)), len(made.entries), str(found.program), times,
     )  # fmt: skip
 
 

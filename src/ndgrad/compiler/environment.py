@@ -32,6 +32,7 @@ from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.holding import (
     MISSING,
     NUMBERS,
+    Contents,
     Held,
     assign,
     clear,
@@ -50,9 +51,10 @@ from ndgrad.compiler.holding import (
 )
 from ndgrad.generator import Generator
 
-#: How many objects a function may reach, and how many bytes of an array are compared at each call.
+#: How many objects a function may reach; how many bytes of an array are compared at each call as they are, and without a copy.
 MOST = 20_000
 SMALL = 65_536
+LARGE = 1 << 28
 
 #: Whose objects stay as they are, or change only inside (functions that are written when they are first called).
 _CLOSED = (
@@ -235,8 +237,15 @@ class Environment:
         self._hold(Held(what, (), lambda: sorted(items, key=id), write))
 
     def _array(self, what: str, array: Any) -> None:
-        if array.nbytes > SMALL or array.dtype.hasobject:
-            raise GraphBreak(f"{what} is a NumPy array of {array.nbytes} bytes, which may change unseen between calls: make it a tensor")
+        if array.nbytes > LARGE or array.dtype.hasobject:
+            raise GraphBreak(
+                f"{what} is a NumPy array of {array.nbytes} bytes, too many to be compared before each call: make it a tensor"
+            )
+        if array.nbytes > SMALL:
+            known = Contents(array)
+            put = (lambda saved: saved[0].write(array)) if array.flags.writeable else None
+            self._hold(Held(what, (), lambda: [known if known.are_in(array) else Contents(array)], put))
+            return
 
         def write(saved: list[Any]) -> None:
             array[...] = np.frombuffer(saved[0][2], array.dtype).reshape(array.shape)
@@ -257,6 +266,8 @@ class Environment:
 
     def _object(self, what: str, value: Any) -> None:
         cls = type(value)
+        if cls.__module__ == "ndgrad.numpy.random":  # which draw from NumPy's
+            value = getattr(value, "_numpy", value)
         if isinstance(value, (random.Random, np.random.Generator, np.random.RandomState, Generator)):
             self._sources.append((value, state_of(value)))
         elif hasattr(cls, "__next__"):
@@ -379,6 +390,10 @@ class Environment:
     def reached(self) -> Iterable[int]:
         """The identities of all objects that are reached."""
         return self._seen.keys()
+
+    def generator_state(self, generator: Generator) -> bytes | None:
+        """The state of a generator when this was made; None for one that is not reached."""
+        return next((state for source, state in self._sources if source is generator), None)
 
     def entry(self, t: Any) -> list[Any] | None:
         """What is known of a tensor, if it is reached: a list whose first item is the tensor that stands in its place now."""

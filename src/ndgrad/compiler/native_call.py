@@ -86,7 +86,9 @@ def native_call(
     program = None if made.ran is None else made.ran[0]
     if not can_be_native() or not isinstance(program, NativeProgram) or not program.is_native:
         return None
-    if made.gradients_asked or any(effect.held is not None for effect in made.effects) or any(kind == "grad" for kind, _ in made.sources):
+    if made.gradients_asked or any(effect.held is not None for effect in made.effects):
+        return None
+    if any(kind in ("grad", "draw") for kind, _ in made.sources):
         return None
     try:
         arguments = _Arguments(args, kwargs)

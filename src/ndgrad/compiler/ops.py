@@ -2,6 +2,7 @@
 
     pieces      a sum of arrays of which each is a part somewhere and zero elsewhere
     overlaid    an array of which parts are written over, one after another
+    assembled   an array of parts that do not meet
     loop        a program that is run again and again
     branch      one of two programs
     repeat      a program that is run while another one gives True; `unwind` goes back through its rounds
@@ -69,6 +70,17 @@ def _overlaid(x: Any, *parts: Any, index: tuple[Any, ...]) -> Any:
 
 #: x with parts written over it, in their order.
 overlaid = CompilerOp("overlaid", _overlaid)
+
+
+def _assembled(*parts: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
+    out = np.zeros(shape, parts[0].dtype)
+    for part, place in zip(parts, index, strict=True):
+        out[place] = part
+    return out
+
+
+#: Parts that do not meet, and zeros where there is none.
+assembled = CompilerOp("assembled", _assembled)
 
 # ----- loop ------------------------------------------------------------------------------------------------------------------
 
@@ -158,7 +170,7 @@ def _unwind(*arrays: Any, condition: Runs, body: Runs, pull: Runs, carried: int,
 #: those that stay, and gives the next of the `pulled` values, of which the last are the results.
 unwind = CompilerOp("unwind", _unwind, VARIABLE, ("condition", "body", "pull"))
 
-OPS = {op.name: op for op in (pieces, overlaid, loop, branch, repeat, unwind)}
+OPS = {op.name: op for op in (pieces, overlaid, assembled, loop, branch, repeat, unwind)}
 
 
 @functools.cache

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ndgrad.autograd.modes import modes
+from ndgrad.compiler.draws import put_back
 from ndgrad.compiler.function import CompiledFunction
 from ndgrad.compiler.picture import CompiledGraph
 from ndgrad.compiler.program import Program, Value
@@ -49,7 +50,10 @@ def kernel_list(f: Callable[..., Any], *args: Any, **kwargs: Any) -> KernelList:
     8000
     """
     made, flat, _ = _compiled(f, args, kwargs)
-    return measured(made, made._inputs([flat[place] for place in made.places]))
+    states = made.tape.states()
+    inputs = made.inputs_of(flat)
+    put_back(states)
+    return measured(made, inputs)
 
 
 def _compiled(f: Any, args: Any, kwargs: Any) -> tuple[Specialisation, list[Any], Any]:

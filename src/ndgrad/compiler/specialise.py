@@ -1,6 +1,7 @@
 """A function traced for one kind of arguments: its programs, and how a call uses them.
 
-    inputs      the tensors among the arguments, then the tensors that the function took from elsewhere (read anew at each call)
+    inputs      the tensors among the arguments, then the tensors that the function took from elsewhere (read anew at each call), and
+                the random numbers that it draws
     forward     inputs -> the new memory of the results, what was written into inputs, and what backward needs
     backward    what was kept, and the gradients of the results -> the gradients of the inputs
     effects     what else the function leaves behind: gradients of leaves, tensors that it puts in the place of others
@@ -22,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad._tensor import Tensor
 from ndgrad.autograd.backward_api import grad
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.modes import restore, scope, thread
@@ -30,6 +32,7 @@ from ndgrad.autograd.variable import Variable, requires_grad, wrap
 from ndgrad.compiler.backend import Runner
 from ndgrad.compiler.control_flow import UnknownRounds
 from ndgrad.compiler.decisions import Mispredicted
+from ndgrad.compiler.draws import put_back
 from ndgrad.compiler.environment import Environment, facts
 from ndgrad.compiler.graph_break import GraphBreak, current_tracer
 from ndgrad.compiler.holding import Held
@@ -114,7 +117,7 @@ class Specialisation:
     def _trace(self, arguments: list[Any]) -> None:
         by_identity = {id(t): i for i, t in enumerate(arguments)}
         gradients: dict[int, int] = {}
-        #: where the inputs of the program come from, by number: ("argument", n), ("environment", entry) or ("grad", input)
+        #: where the inputs of the program come from, by number: ("argument", n), ("environment", entry), ("grad", input) or ("draw", n)
         self.sources: list[tuple[str, Any]] = []
 
         def admits(t: Any) -> str | None:
@@ -125,6 +128,8 @@ class Specialisation:
                 self.sources.append(("environment", entry))
             elif id(t) in gradients:
                 self.sources.append(("grad", gradients[id(t)]))
+            elif id(t) in tracer.drawn_tensors:
+                self.sources.append(("draw", len(tracer.drawn_tensors) - 1))
             else:
                 return "a tensor is used that is neither an argument nor found in closures, globals, attributes and containers"
             meta = t._meta
@@ -132,7 +137,7 @@ class Specialisation:
                 gradients.setdefault(id(meta.grad), len(self.sources) - 1)
             return None
 
-        tracer = Tracer(self.name, admits)
+        tracer = Tracer(self.name, admits, self.environment.generator_state)
         tracer.outcomes = self.given_outcomes
         self.grad_enabled = thread.grad_enabled
         with tracing(tracer, self.environment):
@@ -142,6 +147,7 @@ class Specialisation:
                 self._finish(tracer, returned, effects)
             if left != [(held, number, id(now)) for held, number, now in self.environment.changes()]:
                 raise GraphBreak("a backward function or hook inside changes something outside")
+        self.tape = tracer.draws.tape
         #: what the gradients among the inputs must be like
         self.gradient_facts = [
             facts(o.source) if kind == "grad" else None for (kind, _), o in zip(self.sources, tracer.inputs, strict=True)
@@ -149,10 +155,12 @@ class Specialisation:
 
     def _outcome(self, tracer: Tracer, arguments: list[Any]) -> tuple[list[Any], list[tuple[Effect, Any]]]:
         """The leaves of what the function returns, and what else it leaves behind."""
+        tracer.draws.given = [t for t, (kind, _) in zip(arguments, self.sources, strict=False) if kind == "draw"]
         with observing(tracer):
             for t in arguments:
                 tracer.outside_of(t, payload_of(t))
             returned = self._returned(arguments)
+        tracer.draws.end()
         return returned, self._effects(tracer)
 
     def _returned(self, arguments: list[Any]) -> list[Any]:
@@ -275,7 +283,7 @@ class Specialisation:
         return self._other_gradients(flat) if self.gradients_asked else None
 
     def _other_gradients(self, flat: Sequence[Any]) -> str | None:
-        inputs = self._inputs([flat[place] for place in self.places])
+        inputs = self._inputs([flat[place] for place in self.places], [None] * len(self.tape.draws))
         for number, has_one in self.gradients_asked:
             g = None if inputs[number]._meta is None else inputs[number]._meta.grad
             if (g is not None) is not has_one:
@@ -285,28 +293,39 @@ class Specialisation:
                 return "a gradient is of another kind"
         return None
 
-    def _inputs(self, arguments: Sequence[Any]) -> list[Any]:
-        """The tensors that are the program's inputs in a call."""
+    def inputs_of(self, flat: Sequence[Any]) -> list[Any]:
+        """The tensors that are the program's inputs in a call with these leaves; random numbers are drawn."""
+        draws = [wrap(Tensor, array) for array in self.tape.take()]
+        return self._inputs([flat[place] for place in self.places], draws)
+
+    def _inputs(self, arguments: Sequence[Any], draws: Sequence[Any]) -> list[Any]:
+        """The tensors that are the program's inputs in a call with these arguments and random numbers."""
         found: list[Any] = []
         for kind, which in self.sources:
             if kind == "argument":
                 found.append(arguments[which])
             elif kind == "environment":
                 found.append(which[0])
-            else:
+            elif kind == "grad":
                 found.append(found[which].grad)
+            else:
+                found.append(draws[which])
         return found
 
     def __call__(self, flat: Sequence[Any]) -> Any:
-        inputs = self._inputs([flat[place] for place in self.places])
+        states = self.tape.states()
+        inputs = self.inputs_of(flat)
         if self.writes and _share([np.asarray(t._array) for t in inputs], self.writes):
+            put_back(states)
             args, kwargs = tree_unflatten(list(flat), self.spec)
             return self.function(*args, **kwargs)
         try:
             leaves = self.run(inputs)
         except Mispredicted:
+            put_back(states)
             raise
         except Exception:  # nothing has been written: what eager says is what is wrong
+            put_back(states)
             if self.outcomes:
                 raise Mispredicted from None
             args, kwargs = tree_unflatten(list(flat), self.spec)
@@ -459,6 +478,7 @@ def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
             try:
                 yield
             finally:
+                tracer.draws.undo()
                 environment.restore()
     except GraphBreak as broken:
         tracer.broken = tracer.broken or broken

@@ -20,8 +20,9 @@ from ndgrad.arrays.meta import MetaArray
 from ndgrad.autograd.modes import restore, scope
 from ndgrad.autograd.op_observers import Factory, InPlaceForm
 from ndgrad.autograd.record import run_forward
-from ndgrad.autograd.variable import Variable
+from ndgrad.autograd.variable import Variable, wrap
 from ndgrad.compiler.decisions import MOST as MOST_CONDITIONS
+from ndgrad.compiler.draws import Draw, TracedDraws, drawn
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.outside import Outside, payload_of, refused
 from ndgrad.compiler.passes.dead import without_dead
@@ -47,8 +48,14 @@ class Tracer:
     wants_tensors = True
     is_tracer = True
 
-    def __init__(self, name: str = "program", admits: Callable[[Any], str | None] | None = None) -> None:
-        """`admits` says why a tensor that the function reaches cannot be an input; None if it can."""
+    def __init__(
+        self,
+        name: str = "program",
+        admits: Callable[[Any], str | None] | None = None,
+        state_of: Callable[[Any], bytes | None] | None = None,
+    ) -> None:
+        """`admits` says why a tensor that the function reaches cannot be an input; None if it can. `state_of` gives the state of a
+        generator of random numbers that the function reaches."""
         self.program = Program([], [], name=name)
         #: the tensors from outside that were touched, in the order of the program's inputs
         self.inputs: list[Outside] = []
@@ -61,6 +68,10 @@ class Tracer:
         #: conditions that the trace follows, and whether they held; outcomes to be followed instead, if they are known
         self.conditions: list[tuple[Value, bool]] = []
         self.outcomes: list[bool] | None = None
+        #: the random numbers that the function draws, and the tensors of those that are inputs, by identity
+        self.draws = TracedDraws(state_of)
+        self.drawn_tensors: dict[int, Any] = {}
+        self._draw_payloads: list[TracedArray] = []
         #: what could not be traced, though the function may have caught it
         self.broken: GraphBreak | None = None
 
@@ -150,6 +161,18 @@ class Tracer:
         self.conditions.append((value, outcome))
         return outcome
 
+    def drawn(self, draw: Draw) -> Value:
+        """Random numbers, which are another input of the program (see Note [Random numbers as inputs])."""
+        number, array = self.draws.number(draw)
+        if array is not None:
+            given = self.draws.given
+            if given and number >= len(given):
+                raise GraphBreak("the function draws more random numbers than in the call whose derivative is taken")
+            t = given[number] if given else wrap(ndgrad.Tensor, array)
+            self.drawn_tensors[id(t)] = t
+            self._draw_payloads.append(self.outside_of(t, payload_of(t))._array)
+        return self.value_of(self._draw_payloads[number])
+
     # ----- values --------------------------------------------------------------------------------------------------------
 
     def value_of(self, payload: TracedArray) -> Value:
@@ -162,7 +185,8 @@ class Tracer:
             payload._value, payload.version = value, memory.version
         return payload._value
 
-    def _argument(self, given: Any, array: Any) -> Argument:
+    def argument(self, array: Any) -> Argument:
+        """What an argument of an op is in the program."""
         if isinstance(array, TracedArray):
             if array.memory.tracer is not self:
                 raise GraphBreak("a tensor that belongs to one round of a loop, or to one branch, is used outside of it")
@@ -189,12 +213,12 @@ class Tracer:
         if isinstance(op, Factory):
             return self._filled(op)
         if op.batch is RANDOM:
-            raise GraphBreak(f"{op.name} draws random numbers")
+            return self.array(drawn(self, op, arrays, settings))
         if op.name in _CHECKS:
             raise GraphBreak(f"{op.name} is there for the error that it raises, and a program computes only what is read")
         if op.needs_values:
             raise GraphBreak(f"the shape of what {op.name} gives depends on values")
-        arguments = [self._argument(t, a) for t, a in zip(tensors, arrays, strict=True)]
+        arguments = [self.argument(a) for a in arrays]
         results = self.emit(op, arguments, settings)
         if op.view or op.shares_storage:
             source = arrays[0] if isinstance(arrays[0], TracedArray) else self.constant(arrays[0])
@@ -223,14 +247,13 @@ class Tracer:
 
     def _write(self, op: Any, tensors: Sequence[Any], arrays: Sequence[Any], settings: dict[str, Any]) -> TracedArray:
         """`target` becomes op(target, ...): its memory gets another value."""
-        if op.batch is RANDOM:
-            raise GraphBreak(f"{op.name}_ draws random numbers")
         payload = arrays[0]
         if not isinstance(payload, TracedArray):
             raise GraphBreak("an array is written that no tensor was made of")
-        target = self.value_of(payload)
-        arguments = [target, *[self._argument(t, a) for t, a in zip(tensors[1:], arrays[1:], strict=True)]]
-        (value,) = self.emit(op, arguments, settings)
+        if op.batch is RANDOM:
+            value = drawn(self, op, arrays, settings)
+        else:
+            (value,) = self.emit(op, [self.argument(a) for a in arrays], settings)
         outside = self._outside.get(id(tensors[0]))
         storage = tensors[0]._storage if outside is None else outside._storage
         if storage is not None:
@@ -240,7 +263,7 @@ class Tracer:
 
     def add_into(self, payload: TracedArray, other: Any) -> None:
         """`payload += other`, where that is no op."""
-        (value,) = self.emit(find("add"), (self.value_of(payload), self._argument(other, other)), {})
+        (value,) = self.emit(find("add"), (self.value_of(payload), self.argument(other)), {})
         self.assign(payload, value)
 
     def assign(self, payload: TracedArray, value: Value) -> None:

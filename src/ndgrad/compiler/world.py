@@ -1,6 +1,8 @@
-"""What a traced function may do to the world beside computing: print, and draw random numbers. Either ends the trace.
+"""What a traced function may do to the world beside computing: print, seed generators, draw from those of Python and NumPy. Each ends the
+trace.
 
-The streams are replaced for as long as some thread traces, by ones that let other threads through.
+The streams are replaced for as long as some thread traces, by ones that let other threads through, and so are the functions that read and
+set the states of ndgrad's generators: states that a function has read may be set again (see ndgrad.compiler.draws), others may not.
 """
 
 from __future__ import annotations
@@ -9,11 +11,14 @@ import random
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from secrets import randbits
 from typing import Any
+
+from numpy.random import bit_generator
 
 from ndgrad._locks import make_lock
 from ndgrad.compiler.graph_break import GraphBreak, current_tracer
-from ndgrad.generator import default_generator
+from ndgrad.generator import Generator, default_generator
 
 
 class _Watched:
@@ -35,6 +40,35 @@ class _Watched:
         return getattr(self._stream, name)
 
 
+def _get_state(self: Generator) -> Any:
+    tracer = current_tracer.get()
+    return _GENERATOR["get_state"](self) if tracer is None else tracer.draws.state(tracer, self)
+
+
+def _set_state(self: Generator, new_state: Any) -> Generator:
+    tracer = current_tracer.get()
+    if tracer is None:
+        return _GENERATOR["set_state"](self, new_state)  # type: ignore[no-any-return]
+    tracer.draws.go_on_from(self, new_state)
+    return self
+
+
+def _manual_seed(self: Generator, seed: int) -> Generator:
+    if current_tracer.get() is not None:
+        raise GraphBreak("the function seeds a generator of random numbers")
+    return _GENERATOR["manual_seed"](self, seed)  # type: ignore[no-any-return]
+
+
+_WATCHED = {"get_state": _get_state, "set_state": _set_state, "manual_seed": _manual_seed}
+_GENERATOR: dict[str, Any] = {name: Generator.__dict__[name] for name in _WATCHED}
+
+def _randbits(count: int) -> int:
+    """Where NumPy's generators without a seed get theirs from."""
+    if current_tracer.get() is not None:
+        raise GraphBreak("the function makes a generator of random numbers without a seed")
+    return randbits(count)
+
+
 _lock = make_lock()
 _at_work = 0
 _streams: dict[str, _Watched] = {}
@@ -50,6 +84,9 @@ def _enter() -> None:
                 if stream is not None:
                     _streams[name] = watched = _Watched(stream)
                     setattr(sys, name, watched)
+            for name, function in _WATCHED.items():
+                setattr(Generator, name, function)
+            bit_generator.randbits = _randbits  # type: ignore[attr-defined]  # a global of it
 
 
 def _leave() -> None:
@@ -61,13 +98,16 @@ def _leave() -> None:
                 if getattr(sys, name) is watched:
                     setattr(sys, name, watched._stream)
             _streams.clear()
+            for name, function in _GENERATOR.items():
+                setattr(Generator, name, function)
+            bit_generator.randbits = randbits  # type: ignore[attr-defined]
 
 
 @contextmanager
 def unchanged_world() -> Iterator[None]:
     """A block in which nothing may be printed, and no global generator of random numbers may be drawn from."""
     python = random.getstate()
-    own = default_generator.get_state()
+    own = default_generator._packed_state()
     legacy = getattr(sys.modules.get("numpy.random"), "mtrand", None)
     numpy = None if legacy is None else legacy._rand.get_state(legacy=False)
     _enter()
@@ -87,8 +127,8 @@ def unchanged_world() -> Iterator[None]:
             ):
                 legacy._rand.set_state(numpy)
                 _drawn("numpy.random")
-        if default_generator.get_state()._array.tobytes() != own._array.tobytes():
-            default_generator.set_state(own)
+        if default_generator._packed_state() != own:
+            default_generator._go_on_from(own)
             _drawn("ndgrad's default generator")
 
 

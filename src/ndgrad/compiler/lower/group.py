@@ -19,6 +19,7 @@ on what joins.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import accumulate
 from math import prod
 from typing import Any, NamedTuple
 
@@ -239,14 +240,14 @@ class _Grouping:
             self.cleared.add(result)
         self.places[result] = whole(result)
         for value, target in parts.values:
-            last = max(last, self._put_part(value, target, last + 1 if parts.in_order else 0))
+            last = max(last, self._put_part(value, target))
         self.ready[result] = last
 
-    def _put_part(self, value: Value, target: Place, earliest: int) -> int:
+    def _put_part(self, value: Value, target: Place) -> int:
         """Put a value into a part of another; the number of the step that does."""
         place = self.places[value].broadcast(target.shape)
         number = self.kernel_of.get(place.root)
-        if number is not None and number >= earliest and place.is_whole:
+        if number is not None and place.is_whole:
             kernel = self.steps[number]
             assert isinstance(kernel, Kernel)
             moved = target if target.shape == kernel.shape else target.reshaped(kernel.shape)
@@ -441,56 +442,51 @@ class _Grouping:
 
 
 class Parts(NamedTuple):
-    """A value that is put together: which values go where, whether they are all of it, and whether later ones overwrite earlier ones."""
+    """A value that is put together: which values go where, and whether they are all of it."""
 
     values: list[tuple[Value, Place]]
     covers: bool
-    in_order: bool = False
 
 
 def parts_of(instruction: Instruction) -> Parts | None:
     """The parts that an instruction puts its result together from; None for ops that do something else."""
-    name, settings = instruction.op.name, instruction.settings
-    if name not in _ASSEMBLED or not pointwise.is_type(instruction.result.dtype) or not instruction.result.size:
+    if instruction.op.name not in _ASSEMBLED or not pointwise.is_type(instruction.result.dtype) or not instruction.result.size:
         return None
-    values = list(instruction.values())
     result = instruction.result
-    if len(values) != len(instruction.arguments) or any(v.dtype != result.dtype for v in values):
+    if any(a.__class__ is not Value or a.dtype != result.dtype for a in instruction.arguments):
         return None
     all_of_it = whole(result)
-
-    def part(index: Any) -> Place | None:
-        return all_of_it.shown(lambda a: a[index])
-
-    if name in ("cat", "stack"):
-        found, start = [], 0
-        for v in values:
-            stop = start + (1 if name == "stack" else v.shape[settings["dim"]])
-            if stop > start and v.size:
-                at = start if name == "stack" else slice(start, stop)
-                found.append((v, part((slice(None),) * settings["dim"] + (at,))))
-            start = stop
-        return None if any(p is None for _, p in found) else Parts(found, True)  # type: ignore[arg-type]
-    if name == "embed":
-        index: Any = settings["index"]
-    elif name == "select_backward":
-        index = (slice(None),) * settings["dim"] + (settings["index"],)
-    elif name == "slice_backward":
-        cut = slice(settings["start"], settings["stop"], settings["step"])
-        index = (slice(None),) * settings["dim"] + (cut,)
-    elif name == "slice_scatter":
-        base, value = values
-        place = part(settings["index"])
+    found: list[tuple[Value, Place]] = []
+    for value, index in _indices(instruction):
+        # of one element, too, a view
+        place = all_of_it.shown(lambda a, i=index: a[i] if Ellipsis in i else a[(*i, ...)])
         if place is None or place.shape != value.shape or not value.size:
             return None
-        return Parts([(base, all_of_it), (value, place)], True, in_order=True)
-    place = part(index)
-    if place is None or place.shape != values[0].shape or not values[0].size:
-        return None
-    return Parts([(values[0], place)], place.size == result.size)
+        found.append((value, place))
+    return Parts(found, sum(value.size for value, _ in found) == result.size)
 
 
-_ASSEMBLED = frozenset(["cat", "stack", "embed", "select_backward", "slice_backward", "slice_scatter"])
+def _indices(instruction: Instruction) -> list[tuple[Value, tuple[Any, ...]]]:
+    """The values that an instruction puts together, and the index at which each goes."""
+    name, settings, values = instruction.op.name, instruction.settings, list(instruction.values())
+    before = (slice(None),) * settings.get("dim", 0)
+    match name:
+        case "assembled":
+            return list(zip(values, settings["index"], strict=True))
+        case "stack":
+            return [(v, (*before, k)) for k, v in enumerate(values)]
+        case "cat":
+            ends = list(accumulate([v.shape[settings["dim"]] for v in values], initial=0))
+            return [(v, (*before, slice(start, stop))) for v, start, stop in zip(values, ends, ends[1:], strict=False) if v.size]
+        case "select_backward":
+            return [(values[0], (*before, settings["index"]))]
+        case "slice_backward":
+            return [(values[0], (*before, slice(settings["start"], settings["stop"], settings["step"])))]
+        case _:
+            return [(values[0], settings["index"])]
+
+
+_ASSEMBLED = frozenset(["cat", "stack", "embed", "select_backward", "slice_backward", "assembled"])
 
 
 def _is_per_row(kernel: Kernel, place: Place) -> bool:

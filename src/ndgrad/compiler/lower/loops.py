@@ -20,6 +20,7 @@ from ndgrad.compiler.lower.places import Place, is_contiguous
 from ndgrad.compiler.lower.plan import planned
 from ndgrad.compiler.native.ir import Function
 from ndgrad.compiler.passes.decompose import decompose
+from ndgrad.compiler.passes.regions import in_regions
 from ndgrad.compiler.program import Instruction, Program, Value
 from ndgrad.ops.vocabulary import find
 
@@ -118,7 +119,7 @@ def lowered_loop(instruction: Instruction, reads: list[Place], grouped: Any) -> 
     body, checks = decompose(instruction.settings["body"])
     if checks:
         return None
-    body = with_results_of_its_own(body)
+    body = with_results_of_its_own(in_regions(body))
     groups = grouped(body)
     if any(hasattr(step, "instruction") and not isinstance(step, Loop) for step in groups.steps):
         return None  # a call of NumPy's

@@ -27,6 +27,7 @@ from ndgrad.compiler.native.ir import Function
 from ndgrad.compiler.native.target import Code, host
 from ndgrad.compiler.passes import simplified
 from ndgrad.compiler.passes.decompose import decompose
+from ndgrad.compiler.passes.regions import in_regions
 from ndgrad.compiler.program import Program, Value
 from ndgrad.compiler.replay import Replay, forward_of
 
@@ -48,7 +49,8 @@ class NativeProgram:
         simple, checks = decompose(program)
         self.checks = len(checks)
         # what forward and backward of a composite op have in common is computed once
-        self.program = simplified(Program(simple.inputs, [*simple.outputs, *checks], simple.instructions, simple.constants, simple.name))
+        simple = simplified(Program(simple.inputs, [*simple.outputs, *checks], simple.instructions, simple.constants, simple.name))
+        self.program = in_regions(simple)
         groups = self.groups = grouped(self.program)
         for step in groups.steps:
             if isinstance(step, Loop):

@@ -64,6 +64,27 @@ def _all_plain(instruction: Instruction) -> bool:
     return all(is_plain(a) for a in instruction.arguments) and len(dtypes) == 1
 
 
+# ----- rolled arrays -------------------------------------------------------------------------------------------------------
+
+
+@rule("roll")
+def _roll(walk: Walk, instruction: Instruction) -> Rewritten:
+    """The end of each dimension before its beginning."""
+    (x,) = instruction.arguments
+    shifts, dims = instruction.settings["shifts"], instruction.settings["dims"]
+    if not x.size:
+        return None
+    out = x if dims is not None else walk.reshaped(x, (x.size,))
+    for shift, dim in zip(shifts, (0,) if dims is None else dims, strict=True):
+        n = out.shape[dim]
+        at = -shift % n
+        if at:
+            before = (slice(None),) * (dim % out.ndim)
+            parts = [walk.emit("getitem", out, index=(*before, part)) for part in (slice(at, n), slice(0, at))]
+            out = walk.emit("cat", *parts, dim=dim % out.ndim)
+    return walk.reshaped(out, instruction.result.shape)
+
+
 # ----- reductions ----------------------------------------------------------------------------------------------------------
 
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.stake import as_number
-from ndgrad.autograd.variable import Variable, np_dtype, shape_of
+from ndgrad.autograd.variable import np_dtype, shape_of
 from ndgrad.nn.functional.affine import linear
 from ndgrad.nn.functional.reduction import read_reduction, reduced
 from ndgrad.ops import loss as loss_ops
 from ndgrad.ops.vocabulary import tensor_ops as ops
+from ndgrad.storage import checkable
 
 if TYPE_CHECKING:
     from ndgrad._typing import Payload, Sizes, Tensor
@@ -24,15 +25,6 @@ __all__ = [
     "cross_entropy", "linear_cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits",
     "kl_div", "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "soft_margin_loss",
 ]  # fmt: skip
-
-def values(t: Any) -> Payload | None:
-    """The array under a tensor, whatever transforms it is inside of; None for one without data. It may be checked:
-    compared with numbers, and asked whether all or any pass, for its size and its extremes."""
-    while isinstance(t, Variable):
-        t = t._array
-    if getattr(t, "is_traced", False):
-        return t.checked()  # by ndgrad.compiler
-    return None if getattr(t, "is_meta", False) else t
 
 
 def _unsqueezed(t: Tensor, dim: int) -> Tensor:
@@ -63,7 +55,7 @@ class _Targets:
             )
         #: which samples count; None for all
         self.counted: Tensor | None = None
-        if _some_are_ignored(name, values(target), self.classes, ignore_index):
+        if _some_are_ignored(name, checkable(target), self.classes, ignore_index):
             self.counted = target != ignore_index
             target = ops.where(self.counted, target, 0)
         self.target = target
@@ -282,7 +274,7 @@ def binary_cross_entropy(
     """
     reduction = read_reduction(reduction, size_average, reduce)
     _same_size("binary_cross_entropy", input, target)
-    p = values(input)
+    p = checkable(input)
     if p is not None and p.size and not (p.min() >= 0 and p.max() <= 1):
         raise RuntimeError(
             f"binary_cross_entropy: all elements of input should be between 0 and 1, and they lie between {p.min()} "
@@ -452,7 +444,7 @@ def multilabel_margin_loss(
         )
     rows, labels = _as_batch("multilabel_margin_loss", input), _as_batch("multilabel_margin_loss", target)
     classes = rows.shape[1]
-    numbers = values(labels)
+    numbers = checkable(labels)
     if numbers is not None and numbers.size and (numbers.min() < -1 or numbers.max() >= classes):
         raise RuntimeError(
             f"multilabel_margin_loss: targets must lie between -1 and {classes - 1} for {classes} classes."

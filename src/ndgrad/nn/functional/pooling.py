@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from ndgrad.autograd.variable import np_dtype
-from ndgrad.nn.functional.classification import values
 from ndgrad.nn.functional.spatial import per_axis, with_batch, without_batch
 from ndgrad.ops import pooling as pooling_ops
 from ndgrad.ops.vocabulary import tensor_ops as ops
+from ndgrad.storage import checkable
 
 if TYPE_CHECKING:
     from ndgrad._typing import Shape, Sizes, Tensor
@@ -277,7 +277,7 @@ def _max_unpool(
                     f"{name}: {wanted} cannot be pooled to this: dim {axis} must lie within {step - 1} of {default}."
                 )
         sizes = wanted
-    places = values(where)
+    places = checkable(where)
     if places is not None and places.size and (places.min() < 0 or places.max() >= math.prod(sizes)):
         raise RuntimeError(
             f"{name}: indices up to {int(places.max())} do not fit into an output of size {sizes}. "

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ndgrad.autograd.stake import as_number
-from ndgrad.nn.functional.classification import values
 from ndgrad.nn.functional.reduction import read_reduction, reduced
 from ndgrad.ops import loss as loss_ops
 from ndgrad.ops.vocabulary import tensor_ops as ops
+from ndgrad.storage import checkable
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -171,7 +171,7 @@ def gaussian_nll_loss(
     """
     reduction = read_reduction(reduction)
     variance: Tensor = ops.zeros_like(ops.detach(input)) + float(var) if isinstance(var, (int, float)) else var
-    known = values(variance)
+    known = checkable(variance)
     if known is not None and (known < 0).any():
         raise ValueError(
             f"gaussian_nll_loss: var has negative entry/entries, the least being {known.min()}. "

@@ -24,9 +24,7 @@ def _set_state(generator: Generator, state: State) -> None:
     if isinstance(state, int):
         generator.manual_seed(state)
     else:
-        import numpy as np
-
-        generator.set_state(np.frombuffer(state, np.uint8))
+        generator._go_on_from(state)
 
 
 class RandomState:

@@ -1,0 +1,155 @@
+"""Arrays that are put together of parts that meet, as parts that do not.
+
+    pieces(a, b, index=(0:38, 1:39))   ->   assembled(a[0:1] + 0., a[1:38] + b[0:37], b[37:38] + 0., index=(0:1, 1:38, 38:39))
+    slice_scatter(x, y, index=1:39)    ->   assembled(x[0:1], y, x[39:40], index=(0:1, 1:39, 39:40))
+
+A NumPy program writes into its buffers, and gradients of what it reads from them are sums of shifted parts. Where several parts meet, order
+matters: an array of them is a chain of steps, each waiting for the one before. Cut into *regions*, in each of which the
+same parts meet, every region is an elementwise formula of its own, which the kernel that computes it puts where it belongs, and nothing is
+written twice.
+
+Regions are found dimension by dimension: the positions that the same parts cover are runs of a constant step, and in each run the next
+dimension is cut by those parts alone. Exact: at each place the same numbers are added in the same order (see `pieces` for zeros).
+For native code alone; NumPy has one call for each region.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ndgrad.compiler.native.ir import TYPES
+from ndgrad.compiler.ops import op_named
+from ndgrad.compiler.passes.basic_index import Range, is_whole, places, shape_of, within, written
+from ndgrad.compiler.passes.rewrite import Rewritten, Rules, Walk
+from ndgrad.compiler.program import Instruction, Program, Value
+
+#: More regions than this are not worth a kernel each.
+MOST = 64
+
+_rules = Rules()
+
+Index = tuple[Range, ...]
+
+
+def in_regions(program: Program) -> Program:
+    """The program with arrays of parts that meet as arrays of parts that do not."""
+    return Walk(program, _rules).run() if any(i.op.name in _rules.by_name for i in program.instructions) else program
+
+
+@_rules.rule("pieces")
+def _pieces(walk: Walk, instruction: Instruction) -> Rewritten:
+    result, settings = instruction.result, instruction.settings
+    parts = _parts(walk, instruction.arguments, settings["index"], result)
+    cut = None if parts is None else regions([index for _, index in parts], result.shape)
+    if parts is None or cut is None:
+        return None
+    starts_at_zero = result.dtype.kind == "f"
+    found: list[tuple[Value, Index]] = []
+    for region, numbers in cut:
+        if not numbers:
+            continue  # zeros
+        terms = [_taken(walk, *parts[k], region) for k in numbers]
+        if starts_at_zero and (len(numbers) < len(parts) or settings["common"] is None):
+            terms[0] = walk.emit("add", terms[0], 0.0)
+        total = terms[0]
+        for term in terms[1:]:
+            total = walk.emit("add", total, term)
+        found.append((total, region))
+    return _assembled(walk, instruction, found) if found else None
+
+
+@_rules.rule("overlaid", "slice_scatter")
+def _overlaid(walk: Walk, instruction: Instruction) -> Rewritten:
+    result, index = instruction.result, instruction.settings["index"]
+    everything = tuple([slice(0, n, 1) for n in result.shape])
+    parts = _parts(walk, instruction.arguments, (everything, *(index if instruction.op.name == "overlaid" else (index,))), result)
+    cut = None if parts is None else regions([index for _, index in parts], result.shape, last_alone=True)
+    if parts is None or cut is None:
+        return None
+    return _assembled(walk, instruction, [(_taken(walk, *parts[numbers[-1]], region), region) for region, numbers in cut])
+
+
+def _parts(walk: Walk, arguments: Sequence[Any], index: Sequence[Any], result: Value) -> list[tuple[Value, Index]] | None:
+    """The parts with their places, a range in every dimension; None where kernels cannot put them there."""
+    if result.dtype.name not in TYPES or not result.dtype.isnative or not result.size or len(arguments) > MOST:
+        return None
+    found: list[tuple[Value, Index]] = []
+    for value, given in zip(arguments, index, strict=True):
+        at = None if None in given else places(given, result.shape)
+        if at is None or value.__class__ is not Value or value.dtype != result.dtype or value.shape != shape_of(at):
+            return None
+        ranges = tuple([(place, 1, 1) if isinstance(place, int) else place for place in at])
+        found.append((walk.reshaped(value, shape_of(ranges)), ranges))
+    return found
+
+
+def _taken(walk: Walk, part: Value, index: Index, region: Index) -> Value:
+    """What a part has in a region."""
+    inner = within(region, index)
+    assert inner is not None
+    return part if is_whole(inner, part.shape) else walk.emit("getitem", part, index=written(inner))
+
+
+def _assembled(walk: Walk, instruction: Instruction, parts: list[tuple[Value, Index]]) -> Rewritten:
+    result = instruction.result
+    made = Value(result.shape, result.dtype)
+    settings = {"shape": result.shape, "index": tuple([written(index) for _, index in parts])}
+    return walk.append(Instruction(op_named("assembled"), tuple([v for v, _ in parts]), settings, (made,), instruction.where))
+
+
+# ----- regions -------------------------------------------------------------------------------------------------------------
+
+
+def regions(indices: Sequence[Index], shape: tuple[int, ...], last_alone: bool = False) -> list[tuple[Index, tuple[int, ...]]] | None:
+    """Regions of an array and the numbers of the parts that cover each, all of it; with `last_alone`, the last is all that is asked for.
+    None if there are too many."""
+    found: list[tuple[Index, tuple[int, ...]]] = []
+    for region in _cut((), tuple(range(len(indices))), indices, shape, last_alone):
+        found.append(region)
+        if len(found) > MOST:
+            return None
+    return found
+
+
+def _cut(
+    begun: Index, active: tuple[int, ...], indices: Sequence[Index], shape: tuple[int, ...], last_alone: bool
+) -> Iterator[tuple[Index, tuple[int, ...]]]:
+    """The regions that begin with some places, in which parts are active so far."""
+    dim = len(begun)
+    rest = shape[dim:]
+    if last_alone:  # what a later part covers in full is of no interest
+        over = [k for k, number in enumerate(active) if _is_full(indices[number][dim:], rest)]
+        active = active[over[-1] :] if over else active
+    if all(_is_full(indices[k][dim:], rest) for k in active):
+        yield (*begun, *[(0, n, 1) for n in rest]), active
+        return
+    kinds = np.zeros(shape[dim], np.uint64)  # a bit for each part that covers a position
+    for bit, k in enumerate(active):
+        start, count, step = indices[k][dim]
+        kinds[start + step * np.arange(count)] |= np.uint64(1 << bit)
+    for run in _runs(kinds):
+        covering = int(kinds[run[0]])
+        still = tuple([k for bit, k in enumerate(active) if covering >> bit & 1])
+        yield from _cut((*begun, run), still, indices, shape, last_alone)
+
+
+def _is_full(index: Index, shape: tuple[int, ...]) -> bool:
+    return all(count == n for (_, count, _), n in zip(index, shape, strict=True))
+
+
+def _runs(kinds: Any) -> Iterator[Range]:
+    """Runs of positions of a constant step that are of one kind."""
+    for kind in np.unique(kinds):
+        positions = np.flatnonzero(kinds == kind)
+        steps = np.diff(positions)
+        begin = 0
+        while begin < len(positions):
+            uneven = np.flatnonzero(steps[begin:] != steps[begin]) if begin < len(steps) else ()
+            count = 1 + int(uneven[0]) if len(uneven) else len(positions) - begin
+            if count == 2 and len(uneven) and steps[begin] != 1:
+                count = 1  # two that happen to stand so far apart
+            yield int(positions[begin]), count, int(steps[begin]) if count > 1 else 1
+            begin += count
