@@ -137,9 +137,9 @@ class _Step:
     def nothing(self) -> Any:
         """What no round at all gives: the function is called once, on zeros, to learn what it would."""
         with no_grad():
-            row = [zeros(*t.shape[1:], dtype=as_dtype(np_dtype(t))) for t in self.rows.tensors]
+            row = [zeros(tuple(t.shape[1:]), dtype=as_dtype(np_dtype(t))) for t in self.rows.tensors]
             _, ys = self(self.carry.tensors, [_with_face(r, t) for r, t in zip(row, self.rows.tensors, strict=True)])
-            return self.results([_with_face(zeros(0, *y.shape, dtype=as_dtype(np_dtype(y))), y) for y in ys])
+            return self.results([_with_face(zeros((0, *y.shape), dtype=as_dtype(np_dtype(y))), y) for y in ys])
 
 
 def _with_face(t: Any, like: Any) -> Any:
