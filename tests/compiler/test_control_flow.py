@@ -95,8 +95,13 @@ def test_scan_compiled_is_scan(transform: str, way: str) -> None:
     same(TRANSFORMS[transform](recurrent), tensor(WEIGHTS), tensor(ROWS))
 
 
-@pytest.mark.parametrize("options", [{"reverse": True}, {"unroll": 2}, {"unroll": True}, {"checkpoint": True}, {"checkpoint": 2, "reverse": True}])
-def test_options_of_scan_compiled(options: dict[str, Any], way: str) -> None:
+OPTIONS = {"reverse": {"reverse": True}, "unroll": {"unroll": 2}, "checkpoint": {"checkpoint": 2, "reverse": True}}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_options_of_scan_compiled(name: str, way: str) -> None:
+    options: Any = OPTIONS[name]
+
     def f(w: Any, rows: Any) -> Any:
         return grad(lambda w, rows: recurrent(w, rows, **options), argnums=(0, 1))(w, rows)
 
@@ -272,7 +277,8 @@ def test_branches_of_samples_compiled(way: str) -> None:
 
 
 def newton(a: Any) -> Any:
-    return while_loop(lambda c: (c[0] ** 2 - a).abs() > 1e-11 * a, lambda c: (0.5 * (c[0] + a / c[0]), c[1] + 1), (a * 0 + 1, ndgrad.tensor(0)))
+    start = a * 0 + 1, ndgrad.tensor(0)
+    return while_loop(lambda c: (c[0] ** 2 - a).abs() > 1e-11 * a, lambda c: (0.5 * (c[0] + a / c[0]), c[1] + 1), start)
 
 
 def test_while_loop_compiled_runs_as_long_as_the_call_needs(way: str) -> None:
@@ -280,7 +286,7 @@ def test_while_loop_compiled_runs_as_long_as_the_call_needs(way: str) -> None:
     for a in (1.0, 4.0, 1e4):
         close(f(tensor(a)), newton(tensor(a)))
     assert f.traces == 1
-    root = lambda a: newton(a)[0]  # noqa: E731
+    root = lambda a: newton(a)[0]
     for g in (grad(root), jacfwd(root), jacfwd(jacfwd(root)), lambda a: jvp(root, (a,), (a,))):
         same(g, tensor(7.0), rtol=1e-9)
     for g in (vmap(root), vmap(grad(root)), grad(lambda a: vmap(root)(a).sum()), vmap(jacfwd(root))):
@@ -298,7 +304,7 @@ def test_gradients_of_what_a_compiled_while_loop_captures(way: str) -> None:
 
 
 def test_second_derivatives_through_a_compiled_while_loop_are_right_or_an_error() -> None:
-    root = lambda a: newton(a)[0]  # noqa: E731
+    root = lambda a: newton(a)[0]
     a = tensor(7.0, requires_grad=True)
     compiled = ndgrad.compile(hessian(root))
     close(compiled(a.detach()), hessian(root)(a.detach()), rtol=1e-9)

@@ -49,8 +49,10 @@ class _Interceptor:
         if self.one(target) is not target or self.knows(target):
             raise RuntimeError(
                 "a function that is being solved or looped wrote in place into a tensor of shape "
-                f"{tuple(target.shape)} from outside, which requires grad or belongs to a transform. "
-                "It is called many times, so it must not change its surroundings: write into a clone() made inside it."
+                f"{tuple(target.shape)} from outside, "
+                "which requires grad or belongs to a transform. It is called many times, so it must not change its "
+                "surroundings: "
+                "write into a clone() made inside it."
             )
         return self.see(args)
 
@@ -176,8 +178,9 @@ class Replace:
             if _version(t) != version:
                 raise RuntimeError(
                     f"a tensor of shape {tuple(t.shape)} that a solved or looped function closes over was modified by "
-                    "an inplace operation after the solve, so the derivative would be taken with other values than "
-                    "the solution. Write into a clone() instead."
+                    "an inplace operation "
+                    "after the solve, so the derivative would be taken with other values than the solution. Write "
+                    "into a clone() instead."
                 )
         with _Swap(self, given).active():
             return function(*args)

@@ -26,7 +26,9 @@ def _lines(runner: Runner) -> list[str]:
     if not isinstance(made, NativeProgram):
         return [f"{_named(i)}: on NumPy, op by op{where}" for i in _control(runner.program)]
     steps = [s for s in made.groups.steps if isinstance(s, (Call, Loop)) and getattr(s.instruction.op, "programs", ())]
-    return [f"{_named(s.instruction)}: {'native' if isinstance(s, Loop) else _called(s.instruction)}{where}" for s in steps]
+    return [
+        f"{_named(s.instruction)}: {'native' if isinstance(s, Loop) else _called(s.instruction)}{where}" for s in steps
+    ]
 
 
 def _named(instruction: Instruction) -> str:

@@ -34,8 +34,8 @@ Carry = TypeVar("Carry")
 R = TypeVar("R")
 
 _KEEP = (
-    "What a loop carries keeps its structure, shapes and dtypes: reshape or cast it in the function, "
-    "or start with the like of it."
+    "What a loop carries keeps its structure, shapes and dtypes: reshape or cast it in the function, or start with the "
+    "like of it."
 )
 
 
@@ -48,7 +48,8 @@ def is_traced() -> bool:
     )
 
 
-# ----- scan -----------------------------------------------------------------------------------------------------------
+# ----- scan
+# ------------------------------------------------------------------------------------------------------------
 
 
 def scan(
@@ -121,7 +122,8 @@ class _Step:
         if not isinstance(made, tuple) or len(made) != 2:
             raise TypeError(
                 f"{self.name}: the function returned {type(made).__name__}, and it must return a pair (carry, y). "
-                "Return (carry, None) where there is no y."
+                "Return (carry, None) "
+                "where there is no y."
             )
         following = self.carry.followed_by(made[0], "before the round", _KEEP)
         if self.ys is None:
@@ -238,14 +240,14 @@ def _length(rows: Leaves, length: int | None) -> int:
     for k, t in enumerate(rows.tensors):
         if not t.shape:
             raise ValueError(
-                f"{rows.name}: {rows.path(k)} has no dimensions, so it has no rows to go through. "
-                "Give it a leading one."
+                f"{rows.name}: {rows.path(k)} has no dimensions, so it has no rows to go through. Give it a leading "
+                "one."
             )
         if length is not None and t.shape[0] != length:
             other = "length is" if k == 0 else f"{rows.path(0)} has"
             raise ValueError(
-                f"{rows.name}: {rows.path(k)} has {t.shape[0]} rows (shape {tuple(t.shape)}), "
-                f"and {other} {length}. They must agree."
+                f"{rows.name}: {rows.path(k)} has {t.shape[0]} rows (shape {tuple(t.shape)}), and {other} {length}. "
+                "They must agree."
             )
         length = int(t.shape[0])
     if length is None:
@@ -269,7 +271,8 @@ def _segment(checkpoint: int | bool, count: int) -> int:
     return math.isqrt(count - 1) + 1 if checkpoint is True else min(_whole("checkpoint", checkpoint), count)
 
 
-# ----- what is a scan -------------------------------------------------------------------------------------------------
+# ----- what is a scan
+# ----------------------------------------------------------------------------------------------------
 
 
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
@@ -329,15 +332,16 @@ def _bound(name: str, bound: Any) -> int | None:
     if isinstance(bound, Variable):
         if tuple(bound.shape) or np_dtype(bound).kind not in "biu":
             raise TypeError(
-                f"fori_loop: {name} is a tensor of shape {tuple(bound.shape)} and dtype {np_dtype(bound)}. "
-                "Give an integer without dimensions."
+                f"fori_loop: {name} is a tensor of shape {tuple(bound.shape)} and dtype {np_dtype(bound)}. Give an "
+                "integer without dimensions."
             )
         known = samples.known(bound)
         return None if known is None else int(known)
     return operator.index(bound)
 
 
-# ----- values decide --------------------------------------------------------------------------------------------------
+# ----- values decide
+# -----------------------------------------------------------------------------------------------------
 
 
 def while_loop(cond_fun: Callable[[Carry], Any], body_fun: Callable[[Carry], Carry], init_val: Carry) -> Carry:
@@ -425,7 +429,7 @@ def _predicate(what: str, p: Any) -> Any:
         raise TypeError(f"{what} of class {type(p).__name__}. Give a number or a tensor of one, such as x > 0.")
     if tuple(p.shape):
         raise TypeError(
-            f"{what} a tensor of shape {tuple(p.shape)}, which decides nothing. "
-            "Reduce it to one number with all() or any()."
+            f"{what} a tensor of shape {tuple(p.shape)}, which decides nothing. Reduce it to one number with all() or "
+            "any()."
         )
     return p != 0 if isinstance(p, Variable) and np_dtype(p).kind != "b" else p
