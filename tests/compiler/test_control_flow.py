@@ -345,6 +345,23 @@ def test_loops_and_branches_in_one_another_compiled(way: str) -> None:
     same(vmap(grad(f), in_dims=(None, 0)), x, ndgrad.stack([rows, -rows]), rtol=1e-9)
 
 
+def test_tensors_from_outside_that_no_op_of_a_body_touches(way: str) -> None:
+    """A body that returns what it closes over, starts an inner loop with it, or decides by it."""
+
+    def f(w: Any, rows: Any) -> Any:
+        first, seen = scan(lambda c, x: (w, c * x), w * 2, rows)
+        inner = func.map(lambda x: scan(lambda c, y: (c * y, None), w, rows)[0].sum() * x.sum(), rows)
+        either = cond(w.sum() > 0, lambda: w, lambda: first)
+        return (first * seen).sum() + inner.sum() + either.sum()
+
+    w, rows = tensor(WEIGHTS, requires_grad=True), tensor(ROWS)
+    same(grad(f), w.detach(), rows)
+    found, expected = (ndgrad.autograd.grad(g(w, rows), w) for g in (ndgrad.compile(f, fullgraph=True), f))
+    close(found, expected)
+    flags = ndgrad.tensor([True, False])
+    same(lambda w: vmap(lambda p: func.map(lambda x: cond(p, lambda: x * w, lambda: x), rows).sum())(flags), w.detach())
+
+
 # ----- what a program cannot hold ------------------------------------------------------------------------------------------
 
 

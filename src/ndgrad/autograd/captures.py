@@ -203,6 +203,12 @@ class _Swap(_Interceptor):
         return t if self.outer is None else self.outer.one(t)
 
 
+def as_captured(t: Any) -> Any:
+    """A tensor as ops would see it. Whoever looks at tensors without calling an op asks here first, since the function
+    that is running may be somebody's closure (see Note [Watching and replacing])."""
+    return t if thread.captures is None else thread.captures.one(t)
+
+
 def _version(t: Any) -> int:
     return 0 if t._storage is None else int(t._storage.version.number)
 
@@ -215,4 +221,4 @@ def _carries_level(t: Any) -> bool:
     return bool((t._node is not None and t._node.level) or (meta is not None and (meta.level or meta.batch_level)))
 
 
-__all__ = ["Replace", "Watch"]
+__all__ = ["Replace", "Watch", "as_captured"]

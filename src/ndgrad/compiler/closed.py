@@ -128,12 +128,13 @@ class Closed:
 class Region:
     """The program of a function of tensors that are plain: all transforms are dealt with."""
 
-    def __init__(self, tracer: Tracer, f: Flat, own: Tensors, name: str = "body") -> None:
-        """`own`: what the function is given anew each time."""
+    def __init__(self, tracer: Tracer, f: Flat, own: Tensors, rest: Tensors, name: str = "body") -> None:
+        """The function is given anew each time what is like `own` (tensors, and their shapes where these are others),
+        and then `rest`."""
         inner = BodyTracer(tracer, name)
         with observing(inner):
             given = [inner.given(t, shape) for t, shape in own]
-            made = f(given)
+            made = f([*given, *rest])
             #: the classes of what it returns
             self.faces = [getattr(t, "face", Tensor) for t in made]
             outputs = inner.outputs(made)

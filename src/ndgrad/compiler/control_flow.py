@@ -241,7 +241,7 @@ def _emit_loop(plan: Rounds, tensors: Tensors) -> list[Any]:
     tracer = _tracer()
     carry, rows, rest = plan.parts(tensors)
     own = [(t, None) for t in carry] + [(t, tuple(t.shape[1:])) for t in rows]
-    region = Region(tracer, lambda given: plan.body([*given, *rest]), own)
+    region = Region(tracer, plan.body, own, rest)
     region.hoist(tracer)
     n = len(carry)
     program = region.program
@@ -308,7 +308,7 @@ class Cond(Function):
     def forward(plan: Branches, pred: Any, *tensors: Any) -> Any:
         tracer = _tracer()
         sides = {
-            name: Region(tracer, lambda _, f=f: f(tensors), (), name)
+            name: Region(tracer, f, (), tensors, name)
             for name, f in (("on_true", plan.when_true), ("on_false", plan.when_false))
         }
         taken = _in_common(sides)
@@ -424,7 +424,11 @@ def _map_of(f: Flat, dims: tuple[Any, ...], info: Any, out_dims: int | None = 0)
     """A function for all samples."""
     if all(d is None for d in dims):  # nothing is batched: its results are the same for all
         return lambda tensors: [_spread(t, info.batch_size) if out_dims == 0 else t for t in f(tensors)]
-    mapped = vmap(lambda *sample: tuple(f(sample)), dims, out_dims, randomness=info.randomness)
+
+    def one(*sample: Any) -> tuple[Any, ...]:
+        return tuple(f(sample))
+
+    mapped = vmap(one, dims, out_dims, randomness=info.randomness)
     return lambda tensors: list(mapped(*tensors))
 
 
@@ -445,7 +449,7 @@ class Repeated:
         carry, rest = tensors[: self.carried], tensors[self.carried :]
         own = [(t, None) for t in carry]
         found = {
-            name: Region(tracer, lambda given, f=f: f([*given, *rest]), own, name)
+            name: Region(tracer, f, own, rest, name)
             for name, f in (("condition", self.holds), ("body", self.body))
         }
         kinds = [(tuple(t.shape), np_dtype(t)) for t in carry]
@@ -592,7 +596,7 @@ class Unwind(Function):
                 *[tensor_ops.add(a, b) for a, b in zip(sums, found[len(moving) :], strict=True)],
             ]
 
-        regions["pull"] = Region(tracer, pull, [(t, None) for t in (*inputs[:n], *start)], "pull")
+        regions["pull"] = Region(tracer, pull, [(t, None) for t in (*inputs[:n], *start)], (), "pull")
         taken = _in_common(regions)
         values = [tracer._argument(t, t._array) for t in (*inputs[:n], *start)]
         results = tuple([Value(v.shape, v.dtype) for v in values[n:]])

@@ -17,7 +17,11 @@ def ways_of(*runners: Runner) -> list[str]:
 
 
 def _control(program: Program) -> list[Instruction]:
-    return [i for i in program.instructions if getattr(i.op, "programs", ())]
+    return [i for i in program.instructions if _is_control(i)]
+
+
+def _is_control(instruction: Instruction) -> bool:
+    return bool(getattr(instruction.op, "programs", None))
 
 
 def _lines(runner: Runner) -> list[str]:
@@ -25,7 +29,7 @@ def _lines(runner: Runner) -> list[str]:
     where = f" ({runner.program.name})"
     if not isinstance(made, NativeProgram):
         return [f"{_named(i)}: on NumPy, op by op{where}" for i in _control(runner.program)]
-    steps = [s for s in made.groups.steps if isinstance(s, (Call, Loop)) and getattr(s.instruction.op, "programs", ())]
+    steps = [s for s in made.groups.steps if isinstance(s, (Call, Loop)) and _is_control(s.instruction)]
     return [
         f"{_named(s.instruction)}: {'native' if isinstance(s, Loop) else _called(s.instruction)}{where}" for s in steps
     ]

@@ -50,7 +50,7 @@ def associative_scan(
         raise ValueError(
             f"associative_scan: the tensors of elems have {sizes} elements along axis {axis}. They must agree."
         )
-    return given.filled(_Prefixes(fn, given, axis, reverse)())  # type: ignore[no-any-return]  # a structure like elems
+    return given.filled(_Prefixes(fn, given, axis, reverse)())
 
 
 class _Prefixes:

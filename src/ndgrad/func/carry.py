@@ -9,6 +9,7 @@ import numpy as np
 
 from ndgrad import _registry as registry
 from ndgrad.api.data import as_tensor
+from ndgrad.autograd.captures import as_captured
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.dtypes import dtype as as_dtype
 from ndgrad.pytree import TreeSpec, leaf_paths, tree_flatten, tree_leaves, tree_unflatten
@@ -30,7 +31,7 @@ class Leaves:
 
     def _tensor(self, place: int, leaf: Any, on_numpy: bool) -> Any:
         if isinstance(leaf, Variable):
-            return leaf
+            return as_captured(leaf)
         if not isinstance(leaf, (bool, int, float, complex, np.ndarray, np.generic)):
             raise TypeError(
                 f"{self.name}: {self.what}{leaf_paths(self.spec)[place]} is {type(leaf).__name__}, and a loop or "

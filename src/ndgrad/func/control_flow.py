@@ -17,6 +17,7 @@ import numpy as np
 
 from ndgrad.api.creation import arange, zeros
 from ndgrad.api.data import as_tensor
+from ndgrad.autograd.captures import as_captured
 from ndgrad.autograd.grad_mode import no_grad
 from ndgrad.autograd.modes import modes
 from ndgrad.autograd.subclass import as_class
@@ -400,7 +401,7 @@ def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *op
     found = samples.chosen(pred, first, second, given.tensors)
     made = first.made or second.made
     assert made is not None
-    return made.filled(found)  # type: ignore[no-any-return]  # a structure like the functions'
+    return made.filled(found)
 
 
 class _Branch:
@@ -432,4 +433,6 @@ def _predicate(what: str, p: Any) -> Any:
             f"{what} a tensor of shape {tuple(p.shape)}, which decides nothing. Reduce it to one number with all() or "
             "any()."
         )
-    return p != 0 if isinstance(p, Variable) and np_dtype(p).kind != "b" else p
+    if not isinstance(p, Variable):
+        return p
+    return as_captured(p) if np_dtype(p).kind == "b" else p != 0

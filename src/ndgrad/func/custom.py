@@ -285,7 +285,8 @@ def _apply_grad(level: GradLevel, cls: type[Function], args: tuple[Any, ...], kw
     with below(level):
         result = cls.apply(*payloads, **kwargs)
     outputs, spec = tree_flatten(result)
-    wrapped = [_as_seen_here(o, args, payloads) if isinstance(o, Variable) and is_inexact(np_dtype(o)) else o for o in outputs]
+    smooth = [isinstance(o, Variable) and is_inexact(np_dtype(o)) for o in outputs]
+    wrapped = [_as_seen_here(o, args, payloads) if s else o for o, s in zip(outputs, smooth, strict=True)]
     is_tensor = tuple(isinstance(a, Variable) for a in args)
     edges = [edge(a) if isinstance(a, Variable) and level_number(a) == number else None for a in args]
     recording = thread.grad_enabled and any(e is not None for e in edges)
