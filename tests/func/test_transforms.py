@@ -555,3 +555,34 @@ def test_a_hessian_vector_product_has_a_part_for_each_primal():
     assert isinstance(parts, tuple)
     for part, row in zip(parts, blocks, strict=True):
         np.testing.assert_allclose(part.numpy(), (row[0] @ v + row[1] @ w).numpy(), rtol=1e-6)
+
+
+def test_integer_results_of_a_custom_function_inside_vmap_of_grad():
+    """They have no derivative, and so belong to the levels below the gradient's."""
+
+    class Rank(ndgrad.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return x * 2, ndgrad.argsort(x), x + 1
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(output[1])
+            ctx.mark_non_differentiable(output[2])
+
+        @staticmethod
+        def backward(ctx, g, *_):
+            (order,) = ctx.saved_tensors
+            return 2 * g * (order * 0 + 1)
+
+        @staticmethod
+        def vmap(info, in_dims, x):
+            return Rank.apply(x), (0, 0, 0)
+
+    def f(x, w):
+        doubled, order, more = Rank.apply(x)
+        return (doubled * order * w).sum() + (more * w).sum()
+
+    x, w = ndgrad.tensor([[3.0, 1.0, 2.0], [1.0, 2.0, 0.0]]), ndgrad.tensor([1.0, 10.0, 100.0])
+    expected = 2 * np.argsort(x.numpy(), -1) * w.numpy()
+    np.testing.assert_allclose(ndgrad.func.vmap(ndgrad.func.grad(f), in_dims=(0, None))(x, w).numpy(), expected)

@@ -49,8 +49,10 @@ class _Interceptor:
         if self.one(target) is not target or self.knows(target):
             raise RuntimeError(
                 "a function that is being solved or looped wrote in place into a tensor of shape "
-                f"{tuple(target.shape)} from outside, which requires grad or belongs to a transform. "
-                "It is called many times, so it must not change its surroundings: write into a clone() made inside it."
+                f"{tuple(target.shape)} from outside, "
+                "which requires grad or belongs to a transform. It is called many times, so it must not change its "
+                "surroundings: "
+                "write into a clone() made inside it."
             )
         return self.see(args)
 
@@ -176,8 +178,9 @@ class Replace:
             if _version(t) != version:
                 raise RuntimeError(
                     f"a tensor of shape {tuple(t.shape)} that a solved or looped function closes over was modified by "
-                    "an inplace operation after the solve, so the derivative would be taken with other values than "
-                    "the solution. Write into a clone() instead."
+                    "an inplace operation "
+                    "after the solve, so the derivative would be taken with other values than the solution. Write "
+                    "into a clone() instead."
                 )
         with _Swap(self, given).active():
             return function(*args)
@@ -200,6 +203,12 @@ class _Swap(_Interceptor):
         return t if self.outer is None else self.outer.one(t)
 
 
+def as_captured(t: Any) -> Any:
+    """A tensor as ops would see it. Whoever looks at tensors without calling an op asks here first, since the function
+    that is running may be somebody's closure (see Note [Watching and replacing])."""
+    return t if thread.captures is None else thread.captures.one(t)
+
+
 def _version(t: Any) -> int:
     return 0 if t._storage is None else int(t._storage.version.number)
 
@@ -212,4 +221,4 @@ def _carries_level(t: Any) -> bool:
     return bool((t._node is not None and t._node.level) or (meta is not None and (meta.level or meta.batch_level)))
 
 
-__all__ = ["Replace", "Watch"]
+__all__ = ["Replace", "Watch", "as_captured"]

@@ -1,12 +1,12 @@
 """Functions inside a traced function that are programs of their own: the body of a loop, a branch.
 
-    Closed         a function of tensors with what it captures as further arguments, so that derivatives and batches reach these
-    BodyTracer     the tracer of such a function, inside another one's
-    Region         its program, with what it takes from outside
+    Closed         a function of tensors with what it captures as further arguments, so that derivatives and batches
+    reach these BodyTracer     the tracer of such a function, inside another one's Region         its program, with what
+    it takes from outside
 
-A body is run on tensors without values. What carries a graph, a tangent or a transform's level and was there before is an argument of a
-`Closed` function. All else that a body touches has no derivative; whatever of it belongs to the program around is an input of the body's
-program, which stays the same from round to round.
+A body is run on tensors without values. What carries a graph, a tangent or a transform's level and was there before is
+an argument of a `Closed` function. All else that a body touches has no derivative; whatever of it belongs to the
+program around is an input of the body's program, which stays the same from round to round.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ Flat = Callable[[Tensors], list[Any]]
 
 
 class BodyTracer(Tracer):
-    """The tracer of a function inside the one that `around` traces (None: nothing is traced there, and the program is of no interest)."""
+    """The tracer of a function inside the one that `around` traces (None: nothing is traced there, and the program is
+    of no interest)."""
 
     def __init__(self, around: Tracer | None, name: str = "body") -> None:
         super().__init__(name)
@@ -66,13 +67,17 @@ class BodyTracer(Tracer):
         found = self.captured.get(value)
         if found is None:
             inner = Value(value.shape, value.dtype)
-            found = self.captured[value] = TracedArray(inner, Memory(self, inner, constant=array.known), strides=array.strides)
+            found = self.captured[value] = TracedArray(
+                inner, Memory(self, inner, constant=array.known), strides=array.strides
+            )
         return found
 
     def argument(self, array: Any) -> Argument:
         return super().argument(self.local(array) if isinstance(array, TracedArray) else array)
 
-    def __call__(self, op: Any, tensors: Sequence[Any], arrays: Sequence[Any], settings: dict[str, Any], run: Callable[[], Any]) -> Any:
+    def __call__(
+        self, op: Any, tensors: Sequence[Any], arrays: Sequence[Any], settings: dict[str, Any], run: Callable[[], Any]
+    ) -> Any:
         if isinstance(op, InPlaceForm) and isinstance(arrays[0], TracedArray) and arrays[0].memory.tracer is not self:
             raise GraphBreak("the body of a loop, or a branch, writes a tensor from outside")
         arrays = [self.local(a) if isinstance(a, TracedArray) else a for a in arrays]
@@ -127,12 +132,13 @@ class Closed:
 class Region:
     """The program of a function of tensors that are plain: all transforms are dealt with."""
 
-    def __init__(self, tracer: Tracer, f: Flat, own: Tensors, name: str = "body") -> None:
-        """`own`: what the function is given anew each time."""
+    def __init__(self, tracer: Tracer, f: Flat, own: Tensors, rest: Tensors, name: str = "body") -> None:
+        """The function is given anew each time what is like `own` (tensors, and their shapes where these are others),
+        and then `rest`."""
         inner = BodyTracer(tracer, name)
         with observing(inner):
             given = [inner.given(t, shape) for t, shape in own]
-            made = f(given)
+            made = f([*given, *rest])
             #: the classes of what it returns
             self.faces = [getattr(t, "face", Tensor) for t in made]
             outputs = inner.outputs(made)
@@ -140,7 +146,9 @@ class Region:
         own_inputs = inner.program.inputs
         #: values of the program around that the body takes, and what stands for them in it
         self.taken = {around: payload.memory.value for around, payload in inner.captured.items()}
-        program = Program([*own_inputs, *self.taken.values()], outputs, inner.program.instructions, inner.program.constants, name)
+        program = Program(
+            [*own_inputs, *self.taken.values()], outputs, inner.program.instructions, inner.program.constants, name
+        )
         self.program = simplified(program)
         self.own = own_inputs
 
@@ -151,12 +159,20 @@ class Region:
         constants = self.program.constants
         for instruction in self.program.instructions:
             values = list(instruction.values())
-            if not values or not all(v in outer or v in constants for v in values) or all(v in constants for v in values):
+            if (
+                not values
+                or not all(v in outer or v in constants for v in values)
+                or all(v in constants for v in values)
+            ):
                 stays.append(instruction)
                 continue
-            arguments = tuple([self._around(tracer, a, outer) if a.__class__ is Value else a for a in instruction.arguments])
+            arguments = tuple(
+                [self._around(tracer, a, outer) if a.__class__ is Value else a for a in instruction.arguments]
+            )
             results = tuple([Value(v.shape, v.dtype) for v in instruction.results])
-            tracer.program.instructions.append(Instruction(instruction.op, arguments, instruction.settings, results, instruction.where))
+            tracer.program.instructions.append(
+                Instruction(instruction.op, arguments, instruction.settings, results, instruction.where)
+            )
             outer.update(zip(instruction.results, results, strict=True))
         used = {v for i in stays for v in i.values()} | set(self.program.outputs)
         self.taken = {around: inner for inner, around in outer.items() if inner in used}

@@ -1,18 +1,20 @@
 """Loops and branches of a traced function, as programs inside its program.
 
-A loop, or a branch, is one custom function of everything that it depends on: what it starts with, the rows that it reads, and the tensors that its body
-captures. So transforms meet it as they meet any function, and each of its derivatives is of its kind again:
+A loop, or a branch, is one custom function of everything that it depends on: what it starts with, the rows that it
+reads, and the tensors that its body captures. So transforms meet it as they meet any function, and each of its
+derivatives is of its kind again:
 
     backward    a loop in reverse, whose body pulls the cotangents of one round back through that round
     jvp         a loop whose body pushes tangents through one round
     vmap        the loop of the batched body
 
-down to tensors without transforms, where the body is traced, once, and the loop becomes an instruction of the program. The rounds of a
-derivative begin with the carry of the round that they belong to, so a loop also returns the carry that every round was given; what of a
-round is then computed twice is found and shared by a pass (ndgrad.compiler.passes.rounds).
+down to tensors without transforms, where the body is traced, once, and the loop becomes an instruction of the program.
+The rounds of a derivative begin with the carry of the round that they belong to, so a loop also returns the carry that
+every round was given; what of a round is then computed twice is found and shared by a pass
+(ndgrad.compiler.passes.rounds).
 
-Of a while_loop nobody knows the number of rounds, so there is no array with a row for each: its gradient runs it once more, and goes back
-through what it has carried (`Unwind`). That is not differentiated again.
+Of a while_loop nobody knows the number of rounds, so there is no array with a row for each: its gradient runs it once
+more, and goes back through what it has carried (`Unwind`). That is not differentiated again.
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ def _is_inexact(t: Any) -> bool:
 
 @contextmanager
 def _breaking() -> Iterator[None]:
-    """A rule that fails ends the trace: whoever runs a backward pass there must not take it for a failure of the function's."""
+    """A rule that fails ends the trace: whoever runs a backward pass there must not take it for a failure of the
+    function's."""
     try:
         yield
     except GraphBreak:
@@ -56,12 +59,14 @@ def _breaking() -> Iterator[None]:
         raise GraphBreak(f"{type(error).__name__} in the derivative of a loop or branch: {str(error)[:300]}") from error
 
 
-# ----- scan --------------------------------------------------------------------------------------------------------------
+# ----- scan
+# --------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Rounds:
-    """A loop: its body, from tensors (carry, row, the rest) to (carry, y), how many of them are carried and how many are rows.
+    """A loop: its body, from tensors (carry, row, the rest) to (carry, y), how many of them are carried and how many
+    are rows.
 
     The last y are the carry that the round was given."""
 
@@ -87,7 +92,11 @@ def with_carry(body: Flat, carried: int) -> Flat:
 
 
 def scanned(
-    step: Callable[[Tensors, Tensors], tuple[list[Any], list[Any]]], carry: Tensors, rows: Tensors, count: int, reverse: bool
+    step: Callable[[Tensors, Tensors], tuple[list[Any], list[Any]]],
+    carry: Tensors,
+    rows: Tensors,
+    count: int,
+    reverse: bool,
 ) -> tuple[list[Any], list[Any]]:
     """The last carry and all y, stacked, of a loop."""
     n = len(carry)
@@ -157,7 +166,11 @@ def _pulled(plan: Rounds, inputs: Tensors, outputs: Tensors, grads: Tensors, nee
     pull = _pull_of(plan.body, len(inputs), [*moving, *reading, *shared], [*moving, *given])
 
     def body(tensors: Tensors) -> list[Any]:
-        own, row, others = tensors[:carried], tensors[carried : carried + m + len(given)], tensors[carried + m + len(given) :]
+        own, row, others = (
+            tensors[:carried],
+            tensors[carried : carried + m + len(given)],
+            tensors[carried + m + len(given) :],
+        )
         found = pull([*row[:m], *others, *own[: len(moving)], *row[m:]])
         last = len(moving) + len(reading)
         sums = [tensor_ops.add(a, b) for a, b in zip(own[len(moving) :], found[last:], strict=True)]
@@ -202,11 +215,15 @@ def _pushed(plan: Rounds, inputs: Tensors, outputs: Tensors, tangents: Tensors) 
     return found
 
 
-def _batched(info: Any, dims: tuple[Any, ...], plan: Rounds, tensors: Tensors) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+def _batched(
+    info: Any, dims: tuple[Any, ...], plan: Rounds, tensors: Tensors
+) -> tuple[tuple[Any, ...], tuple[int, ...]]:
     """A loop for all samples: what is carried is batched, since it may become so in any round."""
     n, m = plan.carried, plan.carried + plan.rows
     given, dims = _carry_batched(info, dims, n, tensors)
-    given = [_moved(t, (1, 0)) if d == 0 and n <= i < m else t for i, (t, d) in enumerate(zip(given, dims, strict=True))]
+    given = [
+        _moved(t, (1, 0)) if d == 0 and n <= i < m else t for i, (t, d) in enumerate(zip(given, dims, strict=True))
+    ]
     out = _run(Rounds(_map_of(plan.body, dims, info), n, plan.rows, plan.count, plan.reverse), given)
     return tuple(out), (*(0,) * n, *(1,) * (len(out) - n))
 
@@ -224,7 +241,7 @@ def _emit_loop(plan: Rounds, tensors: Tensors) -> list[Any]:
     tracer = _tracer()
     carry, rows, rest = plan.parts(tensors)
     own = [(t, None) for t in carry] + [(t, tuple(t.shape[1:])) for t in rows]
-    region = Region(tracer, lambda given: plan.body([*given, *rest]), own)
+    region = Region(tracer, plan.body, own, rest)
     region.hoist(tracer)
     n = len(carry)
     program = region.program
@@ -232,7 +249,9 @@ def _emit_loop(plan: Rounds, tensors: Tensors) -> list[Any]:
     program.inputs = [*carried, *region.taken.values(), *read]
     for now, following in zip(carried, program.outputs, strict=False):
         if (now.shape, now.dtype) != (following.shape, following.dtype):
-            raise GraphBreak(f"what a loop carries becomes {following.dtype}{following.shape}, after {now.dtype}{now.shape}")
+            raise GraphBreak(
+                f"what a loop carries becomes {following.dtype}{following.shape}, after {now.dtype}{now.shape}"
+            )
     stacks = [Value((plan.count, *v.shape), v.dtype) for v in program.outputs[n:]]
     results = (*[Value(v.shape, v.dtype) for v in carried], *stacks)
     arguments = [tracer._argument(t, t._array) for t in (*carry, *rows)]
@@ -258,7 +277,8 @@ def _in_order(tracer: Any, stack: Value, reverse: bool) -> Value:
     return found
 
 
-# ----- branches ----------------------------------------------------------------------------------------------------------
+# ----- branches
+# ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -288,7 +308,7 @@ class Cond(Function):
     def forward(plan: Branches, pred: Any, *tensors: Any) -> Any:
         tracer = _tracer()
         sides = {
-            name: Region(tracer, lambda _, f=f: f(tensors), (), name)
+            name: Region(tracer, f, (), tensors, name)
             for name, f in (("on_true", plan.when_true), ("on_false", plan.when_false))
         }
         taken = _in_common(sides)
@@ -369,7 +389,8 @@ def _replaced(tensors: Tensors, places: Sequence[int], others: Tensors) -> list[
 
 
 def _pull_of(f: Flat, count: int, places: Sequence[int], given: Sequence[int]) -> Flat:
-    """From `count` arguments of a function and cotangents of its results `given`, the cotangents of the arguments at `places`."""
+    """From `count` arguments of a function and cotangents of its results `given`, the cotangents of the arguments at
+    `places`."""
 
     def run(tensors: Tensors) -> list[Any]:
         primals = tensors[:count]
@@ -403,11 +424,16 @@ def _map_of(f: Flat, dims: tuple[Any, ...], info: Any, out_dims: int | None = 0)
     """A function for all samples."""
     if all(d is None for d in dims):  # nothing is batched: its results are the same for all
         return lambda tensors: [_spread(t, info.batch_size) if out_dims == 0 else t for t in f(tensors)]
-    mapped = vmap(lambda *sample: tuple(f(sample)), dims, out_dims, randomness=info.randomness)
+
+    def one(*sample: Any) -> tuple[Any, ...]:
+        return tuple(f(sample))
+
+    mapped = vmap(one, dims, out_dims, randomness=info.randomness)
     return lambda tensors: list(mapped(*tensors))
 
 
-# ----- while -------------------------------------------------------------------------------------------------------------
+# ----- while
+# -------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -423,7 +449,7 @@ class Repeated:
         carry, rest = tensors[: self.carried], tensors[self.carried :]
         own = [(t, None) for t in carry]
         found = {
-            name: Region(tracer, lambda given, f=f: f([*given, *rest]), own, name)
+            name: Region(tracer, f, own, rest, name)
             for name, f in (("condition", self.holds), ("body", self.body))
         }
         kinds = [(tuple(t.shape), np_dtype(t)) for t in carry]
@@ -523,7 +549,10 @@ class While(Function):
 
 def _carry_batched(info: Any, dims: tuple[Any, ...], n: int, tensors: Tensors) -> tuple[list[Any], tuple[Any, ...]]:
     """Tensors of which the first `n` are batched, and their dimensions."""
-    given = [_spread(t, info.batch_size) if d is None and i < n else t for i, (t, d) in enumerate(zip(tensors, dims, strict=True))]
+    given = [
+        _spread(t, info.batch_size) if d is None and i < n else t
+        for i, (t, d) in enumerate(zip(tensors, dims, strict=True))
+    ]
     return given, (*(0,) * n, *dims[n:])
 
 
@@ -562,9 +591,12 @@ class Unwind(Function):
         def pull(given: Tensors) -> list[Any]:
             carry, moving, sums = given[:n], given[n : n + len(way.moving)], given[n + len(way.moving) :]
             found = back([*carry, *rest, *moving])
-            return [*found[: len(moving)], *[tensor_ops.add(a, b) for a, b in zip(sums, found[len(moving) :], strict=True)]]
+            return [
+                *found[: len(moving)],
+                *[tensor_ops.add(a, b) for a, b in zip(sums, found[len(moving) :], strict=True)],
+            ]
 
-        regions["pull"] = Region(tracer, pull, [(t, None) for t in (*inputs[:n], *start)], "pull")
+        regions["pull"] = Region(tracer, pull, [(t, None) for t in (*inputs[:n], *start)], (), "pull")
         taken = _in_common(regions)
         values = [tracer._argument(t, t._array) for t in (*inputs[:n], *start)]
         results = tuple([Value(v.shape, v.dtype) for v in values[n:]])
@@ -589,11 +621,17 @@ class Unwind(Function):
         n = way.plan.carried
         count = len(tensors) - len(way.moving) - len(way.shared)
         inputs, dims = _carry_batched(info, in_dims[1 : count + 1], n, tensors[:count])
-        start = [t if d == 0 else _spread(t, info.batch_size) for t, d in zip(tensors[count:], in_dims[count + 1 :], strict=True)]
+        start = [
+            t if d == 0 else _spread(t, info.batch_size)
+            for t, d in zip(tensors[count:], in_dims[count + 1 :], strict=True)
+        ]
         # what samples share gets one gradient, in which theirs are summed
         kept = len(way.moving) + sum(dims[i] is not None for i in way.shared)
         if kept != len(start):
-            inputs = [_spread(t, info.batch_size) if i in way.shared and d is None else t for i, (t, d) in enumerate(zip(inputs, dims, strict=True))]
+            inputs = [
+                _spread(t, info.batch_size) if i in way.shared and d is None else t
+                for i, (t, d) in enumerate(zip(inputs, dims, strict=True))
+            ]
             dims = tuple([0 if i in way.shared else d for i, d in enumerate(dims)])
         with _breaking():
             out = Unwind.apply(Unwound(way.plan.batched(info, dims), way.moving, way.shared), *inputs, *start)

@@ -6,7 +6,7 @@ import functools
 import sys
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar, overload
 
 from ndgrad.autograd.modes import modes
@@ -14,6 +14,7 @@ from ndgrad.compiler.function import CompiledFunction
 from ndgrad.compiler.graph_break import GraphBreak, current_tracer
 from ndgrad.compiler.options import resolved
 from ndgrad.compiler.phases import Times
+from ndgrad.compiler.ways import ways_of
 from ndgrad.pytree import tree_flatten
 
 __all__ = ["Explanation", "compile", "disable", "explain", "is_compiling", "reset"]
@@ -164,13 +165,16 @@ class Explanation:
     program: str
     #: what tracing took, and making code of both programs
     times: Times
+    #: how loops and branches run
+    control_flow: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         if not self.compiled:
             return f"runs eagerly: {self.reason}{f' ({self.where})' if self.where else ''}"
         head = f"compiled: {self.forward_ops} ops forward, {self.backward_ops} backward, {self.captured} tensors from outside, "
         head += f"{len(self.guards)} guards, {self.specialisations} specialisations"
-        return "\n".join([head, f"  took {self.times}", *[f"  guard: {g}" for g in self.guards]])
+        lines = [f"took {self.times}", *self.control_flow, *[f"guard: {g}" for g in self.guards]]
+        return "\n".join([head, *[f"  {line}" for line in lines]])
 
 
 def explain(f: Any, *args: Any, **kwargs: Any) -> Explanation:
@@ -202,6 +206,7 @@ def explain(f: Any, *args: Any, **kwargs: Any) -> Explanation:
     return Explanation(
         True, None, None, len(found.forward.instructions), len(found.backward.instructions),
         captured, list(dict.fromkeys(guards)), len(made.entries), str(found.program), times,
+        ways_of(*runners),
     )  # fmt: skip
 
 

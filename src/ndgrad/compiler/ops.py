@@ -13,6 +13,7 @@ They are in no table; `op_named` finds them beside those that are.
 from __future__ import annotations
 
 import functools
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -146,10 +147,9 @@ def _rounds(state: list[Any], fixed: list[Any], condition: Runs, body: Runs) -> 
 
 
 def _repeat(*arrays: Any, condition: Runs, body: Runs, carried: int) -> tuple[Any, ...]:
-    state: list[Any] = []
-    for state in _rounds(list(arrays[:carried]), list(arrays[carried:]), condition, body):
-        pass
-    return tuple(state)
+    rounds = _rounds(list(arrays[:carried]), list(arrays[carried:]), condition, body)
+    (last,) = deque(rounds, maxlen=1)
+    return tuple(last)
 
 
 #: Run `body` for as long as `condition` gives True. Both take the `carried` values and those that stay; the body gives the next of what is

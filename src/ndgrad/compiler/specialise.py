@@ -211,20 +211,7 @@ class Specialisation:
         roots = self.results.roots
         wanted = [i for i, t in enumerate(inputs) if requires_grad(t)] if roots else []
         given = [tracer.input(t._array) for t in roots]
-        #: whether the graph of the results was used up inside the function, by a backward pass
-        self.is_freed = False
-        #: what is said to those who ask for a gradient that there is not
-        self.refusal: str | None = None
-        gradients: Sequence[Any] = ()
-        if wanted:
-            cotangents = [wrap(t.face, payload) for t, payload in zip(roots, given, strict=True)]
-            try:
-                gradients = grad(roots, [inputs[i] for i in wanted], cotangents, allow_unused=True)
-            except RuntimeError as error:
-                if tracer.broken is not None:
-                    raise
-                self.is_freed = True
-                self.refusal = str(error) if isinstance(error, UnknownRounds) else None
+        gradients = self._gradients(tracer, roots, [inputs[i] for i in wanted], given)
         #: the inputs whose gradient the function looks at or sets, and whether they have one
         self.gradients_asked = [(i, o.grad_before is not None) for i, o in enumerate(tracer.inputs) if o._meta.asked and not o.is_result]
         self.outcomes = [outcome for _, outcome in tracer.conditions]
@@ -240,6 +227,25 @@ class Specialisation:
         self.results.forget_trace()
         with phase("passes"):
             self._split(tracer.program, values, [p.memory.value for p in given], grads)
+
+    def _gradients(self, tracer: Tracer, roots: Sequence[Any], inputs: Sequence[Any], given: Sequence[Any]) -> Sequence[Any]:
+        """The gradients of inputs, for those of the results."""
+        #: whether the graph of the results was used up inside the function, by a backward pass
+        self.is_freed = False
+        #: what is said to those who ask for a gradient that there is not
+        self.refusal: str | None = None
+        if not inputs:
+            return ()
+        cotangents = [wrap(t.face, payload) for t, payload in zip(roots, given, strict=True)]
+        try:
+            found: Sequence[Any] = grad(roots, inputs, cotangents, allow_unused=True)
+        except RuntimeError as error:
+            if tracer.broken is not None:
+                raise
+            self.is_freed = True
+            self.refusal = str(error) if isinstance(error, UnknownRounds) else None
+            return ()
+        return found
 
     def _check_writes(self, inputs: Sequence[Any]) -> None:
         """A write to memory that another input shares would be one to that, too."""

@@ -1,5 +1,9 @@
 # Written by scripts/surface.py from the declarations of public functions. Do not edit.
 
+from ndgrad.func.associative import associative_scan as associative_scan
+from ndgrad.func.control_flow import (
+    cond as cond, fori_loop as fori_loop, map as map, scan as scan, while_loop as while_loop,
+)
 from ndgrad.func.functionalization import functionalize as functionalize
 from ndgrad.func.jacobian import (
     hessian as hessian, hvp as hvp, jacfwd as jacfwd, jacrev as jacrev, linearize as linearize,

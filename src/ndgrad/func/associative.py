@@ -7,8 +7,8 @@ length; those of odd length need one more element each:
     pairs              ab          cd                      recursion:  ab, abcd
     prefixes           a     ab    abc   abcd  abcde       = a, ab, (ab)c, abcd, (abcd)e
 
-So about 2 n combinations are done in 2 log2(n) calls of the function, each on whole arrays; a scan would do
-n calls one after another.
+So about 2 n combinations are done in 2 log2(n) calls of the function, each on whole arrays; a scan would do n calls one
+after another.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def associative_scan(
         if not -len(t.shape) <= axis < len(t.shape):
             raise ValueError(
                 f"associative_scan: axis is {axis}, and {given.path(k)} has {len(t.shape)} dimensions (shape "
-                f"{tuple(t.shape)}). Choose one of these."
+                f"{tuple(t.shape)}). Choose one of "
+                "these."
             )
         sizes.append(int(t.shape[axis]))
     if not sizes:
@@ -49,7 +50,7 @@ def associative_scan(
         raise ValueError(
             f"associative_scan: the tensors of elems have {sizes} elements along axis {axis}. They must agree."
         )
-    return given.filled(_Prefixes(fn, given, axis, reverse)())  # type: ignore[no-any-return]  # a structure like elems
+    return given.filled(_Prefixes(fn, given, axis, reverse)())
 
 
 class _Prefixes:

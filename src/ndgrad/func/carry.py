@@ -9,6 +9,7 @@ import numpy as np
 
 from ndgrad import _registry as registry
 from ndgrad.api.data import as_tensor
+from ndgrad.autograd.captures import as_captured
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.dtypes import dtype as as_dtype
 from ndgrad.pytree import TreeSpec, leaf_paths, tree_flatten, tree_leaves, tree_unflatten
@@ -19,8 +20,8 @@ class Leaves:
     and arrays become tensors."""
 
     def __init__(self, name: str, what: str, tree: Any, like: Any = None) -> None:
-        """`name` is the function whose errors these are, `what` the structure in them; `like` a structure whose
-        face new tensors have."""
+        """`name` is the function whose errors these are, `what` the structure in them; `like` a structure whose face
+        new tensors have."""
         self.name = name
         self.what = what
         leaves, self.spec = tree_flatten(tree)
@@ -30,11 +31,12 @@ class Leaves:
 
     def _tensor(self, place: int, leaf: Any, on_numpy: bool) -> Any:
         if isinstance(leaf, Variable):
-            return leaf
+            return as_captured(leaf)
         if not isinstance(leaf, (bool, int, float, complex, np.ndarray, np.generic)):
             raise TypeError(
-                f"{self.name}: {self.what}{leaf_paths(self.spec)[place]} is {type(leaf).__name__}, "
-                "and a loop or branch computes with tensors. Make it a tensor, or let the function close over it."
+                f"{self.name}: {self.what}{leaf_paths(self.spec)[place]} is {type(leaf).__name__}, and a loop or "
+                "branch computes with "
+                "tensors. Make it a tensor, or let the function close over it."
             )
         return registry.as_array(leaf) if on_numpy else as_tensor(leaf)
 
@@ -54,15 +56,17 @@ class Leaves:
         leaves, spec = tree_flatten(tree)
         if spec != self.spec or any((leaf is None) is (i in self._set) for i, leaf in enumerate(leaves)):
             raise TypeError(
-                f"{self.name}: {self.what} {before} has the structure {_shown(self.spec, self._set)}, and the function "
-                f"returned {_shown(spec, {i for i, leaf in enumerate(leaves) if leaf is not None})}. {advice}"
+                f"{self.name}: {self.what} {before} has the structure {_shown(self.spec, self._set)}, and the "
+                "function returned "
+                f"{_shown(spec, {i for i, leaf in enumerate(leaves) if leaf is not None})}. {advice}"
             )
         found = [self._like(k, leaves[place]) for k, place in enumerate(self.places)]
         for k, (then, now) in enumerate(zip(self.tensors, found, strict=True)):
             if tuple(then.shape) != tuple(now.shape) or np_dtype(then) != np_dtype(now):
                 raise TypeError(
                     f"{self.name}: {self.path(k)} {before} has shape {tuple(then.shape)} and dtype {np_dtype(then)}, "
-                    f"and the function returned it with shape {tuple(now.shape)} and dtype {np_dtype(now)}. {advice}"
+                    "and the function "
+                    f"returned it with shape {tuple(now.shape)} and dtype {np_dtype(now)}. {advice}"
                 )
         return found
 
@@ -79,7 +83,5 @@ class Leaves:
 def _shown(spec: TreeSpec, tensors: set[int]) -> str:
     if spec.type is None:
         return "of one tensor" if tensors else "None"
-    return (
-        f"{spec!r}, with tensors at "
-        f"{', '.join(path for i, path in enumerate(leaf_paths(spec)) if i in tensors) or 'no place'}"
-    )
+    places = [path for i, path in enumerate(leaf_paths(spec)) if i in tensors]
+    return f"{spec!r}, with tensors at {', '.join(places) or 'no place'}"

@@ -17,6 +17,7 @@ import numpy as np
 
 from ndgrad.api.creation import arange, zeros
 from ndgrad.api.data import as_tensor
+from ndgrad.autograd.captures import as_captured
 from ndgrad.autograd.grad_mode import no_grad
 from ndgrad.autograd.modes import modes
 from ndgrad.autograd.subclass import as_class
@@ -34,8 +35,8 @@ Carry = TypeVar("Carry")
 R = TypeVar("R")
 
 _KEEP = (
-    "What a loop carries keeps its structure, shapes and dtypes: reshape or cast it in the function, "
-    "or start with the like of it."
+    "What a loop carries keeps its structure, shapes and dtypes: reshape or cast it in the function, or start with the "
+    "like of it."
 )
 
 
@@ -48,7 +49,8 @@ def is_traced() -> bool:
     )
 
 
-# ----- scan -----------------------------------------------------------------------------------------------------------
+# ----- scan
+# ------------------------------------------------------------------------------------------------------------
 
 
 def scan(
@@ -121,7 +123,8 @@ class _Step:
         if not isinstance(made, tuple) or len(made) != 2:
             raise TypeError(
                 f"{self.name}: the function returned {type(made).__name__}, and it must return a pair (carry, y). "
-                "Return (carry, None) where there is no y."
+                "Return (carry, None) "
+                "where there is no y."
             )
         following = self.carry.followed_by(made[0], "before the round", _KEEP)
         if self.ys is None:
@@ -137,9 +140,9 @@ class _Step:
     def nothing(self) -> Any:
         """What no round at all gives: the function is called once, on zeros, to learn what it would."""
         with no_grad():
-            row = [zeros(*t.shape[1:], dtype=as_dtype(np_dtype(t))) for t in self.rows.tensors]
+            row = [zeros(tuple(t.shape[1:]), dtype=as_dtype(np_dtype(t))) for t in self.rows.tensors]
             _, ys = self(self.carry.tensors, [_with_face(r, t) for r, t in zip(row, self.rows.tensors, strict=True)])
-            return self.results([_with_face(zeros(0, *y.shape, dtype=as_dtype(np_dtype(y))), y) for y in ys])
+            return self.results([_with_face(zeros((0, *y.shape), dtype=as_dtype(np_dtype(y))), y) for y in ys])
 
 
 def _with_face(t: Any, like: Any) -> Any:
@@ -238,14 +241,14 @@ def _length(rows: Leaves, length: int | None) -> int:
     for k, t in enumerate(rows.tensors):
         if not t.shape:
             raise ValueError(
-                f"{rows.name}: {rows.path(k)} has no dimensions, so it has no rows to go through. "
-                "Give it a leading one."
+                f"{rows.name}: {rows.path(k)} has no dimensions, so it has no rows to go through. Give it a leading "
+                "one."
             )
         if length is not None and t.shape[0] != length:
             other = "length is" if k == 0 else f"{rows.path(0)} has"
             raise ValueError(
-                f"{rows.name}: {rows.path(k)} has {t.shape[0]} rows (shape {tuple(t.shape)}), "
-                f"and {other} {length}. They must agree."
+                f"{rows.name}: {rows.path(k)} has {t.shape[0]} rows (shape {tuple(t.shape)}), and {other} {length}. "
+                "They must agree."
             )
         length = int(t.shape[0])
     if length is None:
@@ -269,7 +272,8 @@ def _segment(checkpoint: int | bool, count: int) -> int:
     return math.isqrt(count - 1) + 1 if checkpoint is True else min(_whole("checkpoint", checkpoint), count)
 
 
-# ----- what is a scan -------------------------------------------------------------------------------------------------
+# ----- what is a scan
+# ----------------------------------------------------------------------------------------------------
 
 
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
@@ -329,15 +333,16 @@ def _bound(name: str, bound: Any) -> int | None:
     if isinstance(bound, Variable):
         if tuple(bound.shape) or np_dtype(bound).kind not in "biu":
             raise TypeError(
-                f"fori_loop: {name} is a tensor of shape {tuple(bound.shape)} and dtype {np_dtype(bound)}. "
-                "Give an integer without dimensions."
+                f"fori_loop: {name} is a tensor of shape {tuple(bound.shape)} and dtype {np_dtype(bound)}. Give an "
+                "integer without dimensions."
             )
         known = samples.known(bound)
         return None if known is None else int(known)
     return operator.index(bound)
 
 
-# ----- values decide --------------------------------------------------------------------------------------------------
+# ----- values decide
+# -----------------------------------------------------------------------------------------------------
 
 
 def while_loop(cond_fun: Callable[[Carry], Any], body_fun: Callable[[Carry], Carry], init_val: Carry) -> Carry:
@@ -396,7 +401,7 @@ def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *op
     found = samples.chosen(pred, first, second, given.tensors)
     made = first.made or second.made
     assert made is not None
-    return made.filled(found)  # type: ignore[no-any-return]  # a structure like the functions'
+    return made.filled(found)
 
 
 class _Branch:
@@ -425,7 +430,9 @@ def _predicate(what: str, p: Any) -> Any:
         raise TypeError(f"{what} of class {type(p).__name__}. Give a number or a tensor of one, such as x > 0.")
     if tuple(p.shape):
         raise TypeError(
-            f"{what} a tensor of shape {tuple(p.shape)}, which decides nothing. "
-            "Reduce it to one number with all() or any()."
+            f"{what} a tensor of shape {tuple(p.shape)}, which decides nothing. Reduce it to one number with all() or "
+            "any()."
         )
-    return p != 0 if isinstance(p, Variable) and np_dtype(p).kind != "b" else p
+    if not isinstance(p, Variable):
+        return p
+    return as_captured(p) if np_dtype(p).kind == "b" else p != 0

@@ -285,7 +285,8 @@ def _apply_grad(level: GradLevel, cls: type[Function], args: tuple[Any, ...], kw
     with below(level):
         result = cls.apply(*payloads, **kwargs)
     outputs, spec = tree_flatten(result)
-    wrapped = [_as_seen_here(o, args, payloads) if isinstance(o, Variable) else o for o in outputs]
+    smooth = [isinstance(o, Variable) and is_inexact(np_dtype(o)) for o in outputs]
+    wrapped = [_as_seen_here(o, args, payloads) if s else o for o, s in zip(outputs, smooth, strict=True)]
     is_tensor = tuple(isinstance(a, Variable) for a in args)
     edges = [edge(a) if isinstance(a, Variable) and level_number(a) == number else None for a in args]
     recording = thread.grad_enabled and any(e is not None for e in edges)
@@ -303,7 +304,15 @@ def _apply_grad(level: GradLevel, cls: type[Function], args: tuple[Any, ...], kw
         restore(outside)
         del outside
     made = attach(cls, node, args, tree_unflatten(wrapped, spec), recording)
-    return made if recording else result
+    if not recording:
+        return result
+    given = {id(a) for a in args}
+    kept = tree_flatten(made)[0]
+    for i, (o, w) in enumerate(zip(outputs, wrapped, strict=True)):
+        # what has no derivative is of the levels below: a tensor over theirs, without a graph, would belong to none
+        if w is not o and kept[i] is w and w._node is None and id(w) not in given:
+            kept[i] = o
+    return tree_unflatten(kept, spec)
 
 
 def _as_seen_here(o: Any, args: tuple[Any, ...], payloads: tuple[Any, ...]) -> Any:

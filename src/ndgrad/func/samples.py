@@ -120,8 +120,8 @@ class _Samples:
                 first = first // size
 
     def safe(self, t: Any) -> Any:
-        """A tensor with the values of one of these samples in the place of all others' (see Note
-        [Branches of a batch])."""
+        """A tensor with the values of one of these samples in the place of all others' (see Note [Branches of a
+        batch])."""
         if not isinstance(t, Variable):
             return t
         array, levels = take_apart(t)

@@ -25,13 +25,14 @@ T = TypeVar("T")
 
 
 def take_apart(t: Any) -> tuple[Any, tuple[int, ...]]:
-    """The array under a tensor and the numbers of the vmap levels whose batches stand in front
-    of it, outermost first."""
+    """The array under a tensor and the numbers of the vmap levels whose batches stand in front of it, outermost "
+    "first."""
     array, levels = batching.take_apart(t)
     if not isinstance(array, (np.ndarray, np.generic)):
         raise TypeError(
-            "SciPy's solvers compute in main memory, and a tensor that they are to work with lies "
-            f"in a {type(array).__module__} array. Move it there with .cpu(); gradients flow through the move."
+            "SciPy's solvers compute in main memory, and a tensor that they are to work with lies in a "
+            f"{type(array).__module__} array. "
+            "Move it there with .cpu(); gradients flow through the move."
         )
     return array, levels
 

@@ -1,17 +1,11 @@
-"""Tensors as somebody else is to see them: by an outer watch, with another face."""
+"""Tensors with another face, as somebody else is to see them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ndgrad.autograd.modes import thread
+from ndgrad.autograd.captures import as_captured
 from ndgrad.autograd.subclass import as_class
-
-
-def as_captured(t: Any) -> Any:
-    """A tensor as ops would see it. Whoever looks at tensors without calling an op asks here first, since the function
-    that is running may be somebody's closure (see Note [Watching and replacing])."""
-    return t if thread.captures is None else thread.captures.one(t)
 
 
 def with_face(t: Any, face: type[Any]) -> Any:

@@ -44,7 +44,10 @@ class LoopParts:
         self.stacks = [(v, result) for v, result in self.stacks if result in used]
         alive = {begin for begin, (_, result) in self.next.items() if result in used}
         while True:
-            outputs = [*[n for b, (n, _) in self.next.items() if b in alive], *[v for v, _ in (*self.last, *self.stacks)]]
+            outputs = [
+                *[n for b, (n, _) in self.next.items() if b in alive],
+                *[v for v, _ in (*self.last, *self.stacks)],
+            ]
             read = {v for i in needed_for(self.body, outputs) for v in i.values()} | set(outputs)
             more = {begin for begin in self.next if begin in read} - alive
             if not more:

@@ -1,15 +1,15 @@
 """What the rounds of one loop compute as those of an earlier one did, once.
 
-A round of a backward loop begins with the carry and the row that the forward round had, and computes that round again, as far as its
-derivative needs it:
+A round of a backward loop begins with the carry and the row that the forward round had, and computes that round again,
+as far as its derivative needs it:
 
     forward     c = add(c, sin(mul(w, c)))            backward   g = add(g, mul(w, mul(g, cos(mul(w, row of all c)))))
 
-With round t of the later loop belonging to round a + b t of the earlier one (the rows of what that has made, that this reads, say so),
-inputs of both bodies are the same values where they are the same rows or the same invariants, and so are the results of the same ops on
-the same values. What the rest of the later body reads of these, it reads as rows of what the earlier loop now stores: what autograd
-would have saved. Only views and single additions and products of what is at hand are computed again. A loop inside a body is none of this:
-that is how checkpoints stay what they are.
+With round t of the later loop belonging to round a + b t of the earlier one (the rows of what that has made, that this
+reads, say so), inputs of both bodies are the same values where they are the same rows or the same invariants, and so
+are the results of the same ops on the same values. What the rest of the later body reads of these, it reads as rows of
+what the earlier loop now stores: what autograd would have saved. Only views and single additions and products of what
+is at hand are computed again. A loop inside a body is none of this: that is how checkpoints stay what they are.
 
 Exact. Results of loops that nobody reads are dropped, with what is computed for them.
 """
@@ -100,12 +100,15 @@ def _share_in_order(earlier: LoopParts, later: LoopParts, first: int, step: int)
     for instruction in later.body:
         if not all(v in same for v in instruction.values()):
             continue
-        key = _key(with_arguments(instruction, [same[a] if a.__class__ is Value else a for a in instruction.arguments]), numbers)
+        key = _key(
+            with_arguments(instruction, [same[a] if a.__class__ is Value else a for a in instruction.arguments]),
+            numbers,
+        )
         found = None if key is None else known.get(key)
         if found is not None:
             twice.add(instruction)
             same.update(zip(instruction.results, found.results, strict=True))
-    stacks = {v: result for v, result in earlier.stacks}
+    stacks = dict(earlier.stacks)
     for v in _frontier(later, twice):
         mine = same[v]
         if mine not in stacks:
@@ -116,7 +119,8 @@ def _share_in_order(earlier: LoopParts, later: LoopParts, first: int, step: int)
 
 
 def _same_inputs(earlier: LoopParts, later: LoopParts, first: int, step: int) -> dict[Value, Value]:
-    """Inputs and constants of the later body that are values of the earlier one, in the round that is first + step * t."""
+    """Inputs and constants of the later body that are values of the earlier one, in the round that is first + step *
+    t."""
     stored = {result: v for v, result in earlier.stacks}
     # row a + b k in round k of the earlier loop is row a + b (first + step t) in round t of the later one
     rows = {(array, a + b * first, b * step): v for v, (array, a, b) in earlier.rows.items()}
