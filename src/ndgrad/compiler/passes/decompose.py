@@ -218,6 +218,45 @@ def _gather_backward(walk: Walk, instruction: Instruction) -> Rewritten:
     return walk.emit("where", _places(walk, index, shape, dim), g, 0.0)
 
 
+# ----- activations -----------------------------------------------------------------------------------------------------------
+
+_GELU, _CUBIC = math.sqrt(2 / math.pi), 0.044715
+
+
+@rule("gelu")
+def _gelu(walk: Walk, instruction: Instruction) -> Rewritten:
+    """x P(x), or x (1 + w) / 2 with w a tanh: its slope has P and w too."""
+    (x,) = instruction.arguments
+    if not is_plain(x):
+        return None
+    emit = walk.emit
+    if instruction.settings["approximate"] != "tanh":
+        return emit("mul", x, emit("ndtr", x))
+    return emit("mul", emit("add", _gelu_gate(walk, x), 1.0), emit("mul", x, 0.5))
+
+
+@rule("gelu_slope")
+def _gelu_slope(walk: Walk, instruction: Instruction) -> Rewritten:
+    """P + x P', or ((1 - w^2) x u' + w + 1) / 2 with w = tanh u."""
+    (x,) = instruction.arguments
+    if not is_plain(x):
+        return None
+    emit = walk.emit
+    squared = emit("mul", x, x)
+    if instruction.settings["approximate"] != "tanh":
+        density = emit("mul", emit("mul", x, emit("exp", emit("mul", squared, -0.5))), 1 / math.sqrt(2 * math.pi))
+        return emit("add", emit("ndtr", x), density)
+    w = _gelu_gate(walk, x)
+    slope = emit("mul", x, emit("add", emit("mul", squared, 3 * _GELU * _CUBIC), _GELU))
+    rest = emit("mul", emit("sub", 1.0, emit("mul", w, w)), slope)
+    return emit("mul", emit("add", emit("add", rest, w), 1.0), 0.5)
+
+
+def _gelu_gate(walk: Walk, x: Value) -> Value:
+    emit = walk.emit
+    return emit("tanh", emit("mul", x, emit("add", emit("mul", emit("mul", x, x), _GELU * _CUBIC), _GELU)))
+
+
 # ----- normalisation -------------------------------------------------------------------------------------------------------
 
 
