@@ -273,3 +273,19 @@ def test_strict_and_threads() -> None:
     assert made is not None
     assert "ndgrad_run" in made.run_forward.made.text
     assert "i64 1)" in next(line for line in made.run_forward.made.text.splitlines() if "call void @ndgrad_run" in line)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(5000, 13), (700, 3, 50), (9, 30000), (40, 40, 40)])
+def test_sums_over_leading_dimensions_are_shared_among_workers(shape: tuple[int, ...], dtype: Any) -> None:
+    x = RNG.standard_normal(shape).astype(dtype)
+
+    def function(x: Tensor) -> Any:
+        y = (x * 3).exp()
+        return y.sum(0), (y - 1).sum(tuple(range(len(shape) - 1))), y * 2
+
+    made, _ = native(function, x, gradients=False)
+    assert any(nest.splits_sums for nest in made.assembly.kernels) == (shape[0] > 30)
+    one = NativeProgram(made.original, threads=1)
+    for a, b in zip(made([x]), one([x]), strict=True):
+        np.testing.assert_array_equal(a, b)
