@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ndgrad.compiler.lower import pointwise
 from ndgrad.compiler.lower.loops import Loop, can_read, lowered_loop
 from ndgrad.compiler.lower.orders import kept_in_order, needed_in_order
@@ -150,6 +152,8 @@ class _Grouping:
             self._join(instruction, shape, tuple(range(len(shape))))  # a copy
         elif (parts := parts_of(instruction)) is not None:
             self._assemble(instruction, parts)
+        elif (parts := summands_of(instruction)) is not None:
+            self._add_up(instruction, parts)
         elif op.name == "loop" and self._loop(instruction):
             pass
         elif is_product(instruction):
@@ -241,6 +245,28 @@ class _Grouping:
         for value, target in parts.values:
             last = max(last, self._put_part(value, target, last + 1 if parts.in_order else 0))
         self.ready[result] = last
+
+    def _add_up(self, instruction: Instruction, parts: Parts) -> None:
+        """Add values to parts of a result, one after another, each by a kernel that reads what is there; from negative zeros where all
+        parts lie, since only there a sum of negative zeros is one."""
+        result = instruction.result
+        self.cleared.add(result)
+        self.places[result] = whole(result)
+        if instruction.settings["common"] is not None and result.dtype.kind == "f":
+            zero = Value((), result.dtype)
+            self.program.constants[zero] = np.array(-0.0, result.dtype)
+            self.places[zero], self.ready[zero] = whole(zero), -1
+            target = whole(result).shown(lambda a: a[instruction.settings["common"]])
+            if target is not None and target.size:
+                self.ready[result] = self._put_part(zero, target, 0)
+        for value, target in parts.values:
+            kernel = Kernel(target.shape)
+            self.steps.append(kernel)
+            total = Value(target.shape, result.dtype)
+            item = Item(Instruction(find("add"), (result, value), {}, (total,)), [target, self.places[value].broadcast(target.shape)])
+            self._put(len(self.steps) - 1, item)
+            kernel.puts.append((total, target))
+        self.ready[result] = len(self.steps) - 1
 
     def _put_part(self, value: Value, target: Place, earliest: int) -> int:
         """Put a value into a part of another; the number of the step that does."""
@@ -478,6 +504,12 @@ def parts_of(instruction: Instruction) -> Parts | None:
     elif name == "slice_backward":
         cut = slice(settings["start"], settings["stop"], settings["step"])
         index = (slice(None),) * settings["dim"] + (cut,)
+    elif name == "overlaid":
+        places = [part(index) for index in settings["index"]]
+        if any(place is None or place.shape != v.shape for place, v in zip(places, values[1:], strict=True)):
+            return None
+        over = [(v, place) for v, place in zip(values[1:], places, strict=True) if v.size]
+        return Parts([(values[0], all_of_it), *over], True, in_order=True)  # type: ignore[list-item]  # none is None
     elif name == "slice_scatter":
         base, value = values
         place = part(settings["index"])
@@ -490,7 +522,20 @@ def parts_of(instruction: Instruction) -> Parts | None:
     return Parts([(values[0], place)], place.size == result.size)
 
 
-_ASSEMBLED = frozenset(["cat", "stack", "embed", "select_backward", "slice_backward", "slice_scatter"])
+_ASSEMBLED = frozenset(["cat", "stack", "embed", "select_backward", "slice_backward", "slice_scatter", "overlaid"])
+
+
+def summands_of(instruction: Instruction) -> Parts | None:
+    """The values that an instruction adds to parts of its result; None for ops that do something else."""
+    result, values = instruction.result if len(instruction.results) == 1 else None, list(instruction.values())
+    if instruction.op.name != "pieces" or result is None or not result.size or not pointwise.is_type(result.dtype) or result.dtype == bool:
+        return None
+    if len(values) != len(instruction.arguments) or any(v.dtype != result.dtype for v in values):
+        return None
+    places = [whole(result).shown(lambda a, index=index: a[index]) for index in instruction.settings["index"]]
+    if any(place is None or place.shape != v.shape for place, v in zip(places, values, strict=True)):
+        return None
+    return Parts([(v, p) for v, p in zip(values, places, strict=True) if v.size], False)  # type: ignore[misc]  # none is None
 
 
 def _is_per_row(kernel: Kernel, place: Place) -> bool:

@@ -1,4 +1,4 @@
-"""Convolutions and pooling as steps: functions of the kernel library, which a segment calls by itself.
+"""Convolutions, pooling, and slices by index as steps: functions of the kernel library, which a segment calls by itself.
 
 A routine is one or more phases. Each is a function of the library that does numbered chunks of work, with its arguments
 in a list of words (kernels/work.py): addresses of values, tables of sizes, which are constants of the module, and
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgrad.arrays.pooling import regular_axis
-from ndgrad.compiler.kernels import arrays, pooling, windows
+from ndgrad.compiler.kernels import arrays, pooling, slices, windows
 from ndgrad.compiler.lower.places import Place, whole
 from ndgrad.compiler.native.ir import Function, element_of
 from ndgrad.compiler.program import Instruction, Value
@@ -149,6 +149,8 @@ def result_place(value: Value, last: bool) -> Place:
 
 def routine(instruction: Instruction, images: Images) -> Routine | None:
     """The routine of an instruction, None where it has none."""
+    if instruction.op.name in ("take_slices", "add_slices"):
+        return _slices(instruction, images)
     made = _ROUTINES.get(instruction.op.name)
     if made is None or any(a is not None and a.__class__ is not Value for a in instruction.arguments):
         return None
@@ -308,6 +310,25 @@ def _avg_pool_backward(instruction: Instruction, images: Images) -> Routine | No
     cost = 2 * result.size + g.size * prod(settings["kernel"])
     phase = _pooling_phase(element_of(g.dtype), "average_gradient", last, words, _chunks(g.shape, last), cost)
     return Routine(images.reads, {result: place}, [phase])
+
+
+# ----- slices ------------------------------------------------------------------------------------------------------------
+
+
+def _slices(instruction: Instruction, images: Images) -> Routine | None:
+    """Slices that an index names, read or added to."""
+    x, index = instruction.arguments
+    result, dim = instruction.result, instruction.settings["dim"]
+    adds = instruction.op.name == "add_slices"
+    dtype = result.dtype if adds else np.dtype(np.float32)  # slices are read byte by byte, by the same code for all
+    if index.dtype != np.int64 or not x.size or not result.size or not index.size or not arrays.available(dtype, ("slices",)):
+        return None
+    shape = result.shape if adds else x.shape
+    table, chunks = slices.slices_table(shape, dim, index.size, result.dtype.itemsize, adds)
+    words: list[Word] = [table, images.read(x, False), images.read(index, False), result]
+    cost = x.size + result.size + index.size * (chunks if adds else 4)
+    phase = Phase("slices", element_of(dtype), "slices_add" if adds else "slices_take", words, chunks, cost)
+    return Routine(images.reads, {result: whole(result)}, [phase])
 
 
 _ROUTINES: dict[str, Callable[[Instruction, Images], Routine | None]] = {
