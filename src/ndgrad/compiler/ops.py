@@ -6,6 +6,7 @@
     loop        a program that is run again and again
     branch      one of two programs
     repeat      a program that is run while another one gives True; `unwind` goes back through its rounds
+    take_slices, add_slices    slices that an index names, read or added to
 
 They are in no table; `op_named` finds them beside those that are.
 """
@@ -19,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.meta import MetaArray
 from ndgrad.compiler.program import Program
 from ndgrad.ops.table import VARIABLE
 from ndgrad.ops.vocabulary import find
@@ -82,6 +84,34 @@ def _assembled(*parts: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> A
 
 #: Parts that do not meet, and zeros where there is none.
 assembled = CompilerOp("assembled", _assembled)
+
+# ----- slices ----------------------------------------------------------------------------------------------------------------
+
+
+def _take_slices(x: Any, index: Any, *, dim: int) -> Any:
+    shape = (*x.shape[:dim], *index.shape, *x.shape[dim + 1 :])
+    if isinstance(x, MetaArray):
+        return MetaArray(shape, x.dtype)
+    return np.take(x, index, axis=dim, mode="clip")
+
+
+#: The slices of x along a dimension that an index of int64 names; it stands in the place of the dimension. What lies outside is brought to
+#: the nearest end: whoever emits it has that checked.
+take_slices = CompilerOp("take_slices", _take_slices)
+
+
+def _add_slices(x: Any, index: Any, *, dim: int, length: int) -> Any:
+    rest = x.shape[dim + index.ndim :]
+    if isinstance(x, MetaArray):
+        return MetaArray((*x.shape[:dim], length, *rest), x.dtype)
+    out = np.zeros((length, *x.shape[:dim], *rest), x.dtype)
+    places = np.clip(index, 0, length - 1).reshape(-1)
+    np.add.at(out, places, np.moveaxis(x.reshape(*x.shape[:dim], places.size, *rest), dim, 0))
+    return np.moveaxis(out, 0, dim)
+
+
+#: Its transpose: zeros, with `length` along the dimension, to whose slices those of x are added.
+add_slices = CompilerOp("add_slices", _add_slices)
 
 # ----- loop ------------------------------------------------------------------------------------------------------------------
 
@@ -170,7 +200,7 @@ def _unwind(*arrays: Any, condition: Runs, body: Runs, pull: Runs, carried: int,
 #: those that stay, and gives the next of the `pulled` values, of which the last are the results.
 unwind = CompilerOp("unwind", _unwind, VARIABLE, ("condition", "body", "pull"))
 
-OPS = {op.name: op for op in (pieces, overlaid, assembled, loop, branch, repeat, unwind)}
+OPS = {op.name: op for op in (pieces, overlaid, assembled, take_slices, add_slices, loop, branch, repeat, unwind)}
 
 
 @functools.cache

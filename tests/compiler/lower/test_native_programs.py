@@ -273,3 +273,47 @@ def test_strict_and_threads() -> None:
     assert made is not None
     assert "ndgrad_run" in made.run_forward.made.text
     assert "i64 1)" in next(line for line in made.run_forward.made.text.splitlines() if "call void @ndgrad_run" in line)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(5000, 13), (700, 3, 50), (9, 30000), (40, 40, 40)])
+def test_sums_over_leading_dimensions_are_shared_among_workers(shape: tuple[int, ...], dtype: Any) -> None:
+    x = RNG.standard_normal(shape).astype(dtype)
+
+    def function(x: Tensor) -> Any:
+        y = (x * 3).exp()
+        return y.sum(0), (y - 1).sum(tuple(range(len(shape) - 1))), y * 2
+
+    made, _ = native(function, x, gradients=False)
+    assert any(nest.splits_sums for nest in made.assembly.kernels) == (shape[0] > 30)
+    one = NativeProgram(made.original, threads=1)
+    for a, b in zip(made([x]), one([x]), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_of_parts_that_overlap_are_kernels(dtype: Any) -> None:
+    x = RNG.standard_normal((6, 8)).astype(dtype)
+    x[2:4] = -0.0
+
+    def function(x: Tensor) -> Any:
+        return x[1:4].exp(), x[2:, ::2] * x[:4, 1::2], x[3] * 2, x[:, 5:] + 1
+
+    made, program = native(function, x)
+    assert "pieces" in {i.op.name for i in simplified(program).instructions}
+    assert not [name for name in kinds(made) if name not in ("Kernel", "Product")]
+    given = [x, *[np.full(v.shape, -0.0, v.dtype) for v in program.inputs[1:]]]
+    for a, b in zip(made(given), run(program, given), strict=True):
+        np.testing.assert_array_equal(np.signbit(a), np.signbit(b))
+
+
+def test_parts_written_over_others_are_kernels() -> None:
+    def function(x: Tensor, y: Tensor) -> Any:
+        out = x * 2
+        out[1:3] = y[:2]
+        out[:, 2:5] = out[:, 1:4] + y[:, :3]
+        out[2] = y[0] * y[1]
+        return out
+
+    made, _ = native(function, RNG.standard_normal((4, 6)), RNG.standard_normal((4, 6)))
+    assert not [name for name in kinds(made) if name not in ("Kernel", "Product")]

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgrad.arrays import threads as allowed
-from ndgrad.compiler.kernels import convolution, gemm, pooling, windows
+from ndgrad.compiler.kernels import convolution, gemm, pooling, slices, windows
 from ndgrad.compiler.kernels.tiles import TileShape, tile_shape
 from ndgrad.compiler.native import pool, target
 from ndgrad.compiler.native.ir import TYPES, module
@@ -27,12 +27,12 @@ from ndgrad.compiler.native.selftest import difference, problem
 
 Array = NDArray[Any]
 
-_LIBRARIES = {"product": gemm.library, "conv": convolution.library, "pool": pooling.library}
+_LIBRARIES = {"product": gemm.library, "conv": convolution.library, "pool": pooling.library, "slices": slices.library}
 
 
 @functools.cache
 def code(kind: str, element: str) -> target.Code:
-    """The compiled library of one kind of kernels ("product", "conv", "pool") for an LLVM type."""
+    """The compiled library of one kind of kernels ("product", "conv", "pool", "slices") for an LLVM type."""
     return target.Code(module(_LIBRARIES[kind](kind, element, target.host())), level=0)
 
 
@@ -53,7 +53,7 @@ def available(dtype: np.dtype[Any], kinds: tuple[str, ...] = ("product", "conv")
     if not target.available() or dtype not in (np.float32, np.float64) or not dtype.isnative:
         return False
     element = TYPES[dtype.name]
-    checks = {"product": _check_products, "conv": _check_convolutions, "pool": _check_pooling}
+    checks = {"product": _check_products, "conv": _check_convolutions, "pool": _check_pooling, "slices": _check_slices}
     return all(problem(kind, code(kind, element), functools.partial(checks[kind], dtype)) is None for kind in kinds)
 
 
@@ -244,6 +244,27 @@ def avg_pool_grad(g: Array, axes: Sequence[windows.Axis], counts: NDArray[np.int
     return out
 
 
+# ----- slices -----
+
+
+def take_slices(x: Array, index: NDArray[np.int64], dim: int = 0) -> Array:
+    """The slices of x along a dimension that an index within it names."""
+    out = np.empty((*x.shape[:dim], *index.shape, *x.shape[dim + 1 :]), x.dtype)
+    table, chunks = slices.slices_table(x.shape, dim, index.size, x.itemsize, False)
+    words = [table.ctypes.data, x.ctypes.data, index.ctypes.data, out.ctypes.data]
+    _run("slices", TYPES[x.dtype.name], "slices_take", words, chunks if out.size else 0)
+    return out
+
+
+def add_slices(g: Array, index: NDArray[np.int64], length: int, dim: int = 0) -> Array:
+    """Zeros, with `length` along a dimension, to whose slices those of g are added, in the order of the index."""
+    out = np.zeros((*g.shape[:dim], length, *g.shape[dim + index.ndim :]), g.dtype)
+    table, chunks = slices.slices_table(out.shape, dim, index.size, g.itemsize, True)
+    words = [table.ctypes.data, g.ctypes.data, index.ctypes.data, out.ctypes.data]
+    _run("slices", TYPES[g.dtype.name], "slices_add", words, chunks if g.size and out.size else 0)
+    return out
+
+
 # ----- what is checked before the first use -----
 
 
@@ -301,6 +322,16 @@ def _check_pooling(dtype: np.dtype[Any], library: target.Code) -> str | None:
         if wrong is not None:
             return wrong
     return None
+
+
+def _check_slices(dtype: np.dtype[Any], library: target.Code) -> str | None:
+    r = np.random.default_rng(0)
+    x, index = r.integers(-9, 9, (3, 40, 37)).astype(dtype), r.integers(0, 40, 200)
+    g = r.integers(-9, 9, (3, 200, 37)).astype(dtype)
+    added = np.zeros_like(x)
+    np.add.at(added, (slice(None), index), g)
+    wrong = difference("slices of an array", take_slices(x, index, 1), x[:, index], 0.0)
+    return wrong or difference("sums of slices", add_slices(g, index, 40, 1), added, 0.0)
 
 
 def _tolerance(dtype: np.dtype[Any], terms: int) -> float:

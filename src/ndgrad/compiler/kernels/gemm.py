@@ -35,6 +35,7 @@ sees rows counted through the whole batch.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -256,24 +257,38 @@ def _all_tiles(f: Function, prefix: str, plan: Blocking, tiles: int, strips: _St
 _CHUNK = 2**18
 
 
+#: Pieces into which a large product is cut: several for each thread, since some come late; not more, since each packs its operands anew.
+_PIECES = max(8, min(64, 4 * (os.cpu_count() or 2)))
+
+
 def _grid(prefix: str, plan: Blocking) -> Function:
-    """{rows, columns} of a chunk: C is cut until there are 16 pieces, or they are too small to be worth a thread's while."""
+    """{rows, columns} of a chunk. A piece packs its rows of A and its columns of B, so it should be about as high as it is wide; but not
+    so small that it would not be worth a thread's while."""
     f = Function(f"{prefix}_grid", "i64 %M, i64 %N, i64 %K", "{ i64, i64 }", linkage="internal", attributes="nounwind")
     tile = plan.tile
-    k = f.most("%K", 1)
-    enough = f.most(f.div(_CHUNK, k), 1)
-    # Columns first: pieces of the same columns would pack B again.
-    wide = f.most(f.div(f.add("%N", 15), 16), f.div(enough, f.most("%M", 1)))
-    wide = f.least(f.mul(f.div(f.add(f.most(wide, 4 * tile.columns), tile.columns - 1), tile.columns), tile.columns), plan.columns)
-    across = f.div(f.add("%N", f.sub(wide, 1)), wide)
-    down = f.most(1, f.div(16, f.most(across, 1)))
-    high = f.most(f.div(f.add("%M", f.sub(down, 1)), down), f.div(enough, f.most(1, f.least(wide, "%N"))))
-    high = f.mul(f.div(f.add(f.most(high, 8 * tile.rows), tile.rows - 1), tile.rows), tile.rows)
-    high = f.least(high, plan.rows)
+    area = f.mul(f.most("%M", 1), f.most("%N", 1))
+    count = f.most(1, f.least(_PIECES, f.div(f.mul(area, f.most("%K", 1)), _CHUNK)))
+    side = f.call("double", "llvm.sqrt.f64", f"double {f.set(f'uitofp i64 {f.div(area, count)} to double')}")
+    side = f.most(1, f.set(f"fptoui double {side} to i64"))
+    across = f.least(f.div(f.add("%N", f.div(side, 2)), side), f.div("%N", 4 * tile.columns))
+    across = f.most(1, f.least(across, count))
+    wide = _rounded_up(f, f.most(_divided(f, "%N", across), 1), tile.columns)
+    wide = f.least(wide, plan.columns)
+    down = f.least(_divided(f, count, f.most(1, _divided(f, "%N", wide))), f.div("%M", 8 * tile.rows))
+    high = _rounded_up(f, f.most(_divided(f, "%M", f.most(down, 1)), 1), tile.rows)
     pair = f.set(f"insertvalue {{ i64, i64 }} poison, i64 {high}, 0")
     pair = f.set(f"insertvalue {{ i64, i64 }} {pair}, i64 {wide}, 1")
     f.returns(f"{{ i64, i64 }} {pair}")
     return f
+
+
+def _divided(f: Function, a: str | int, b: str | int) -> str:
+    """The quotient of sizes, rounded up."""
+    return f.div(f.add(a, f.sub(b, 1)), b)
+
+
+def _rounded_up(f: Function, a: str, step: int) -> str:
+    return f.mul(_divided(f, a, step), step)
 
 
 def _chunk_sizes(f: Function, prefix: str) -> tuple[str, str, str, str]:

@@ -82,11 +82,11 @@ class Assembly:
         self.kernels.append(nest)
         self.functions.append(nest.function())
         for value in nest.kernel.targets:
-            self._clear(f, slots[value], value)
-        pieces = -(-nest.extent // nest.grain)
-        stride = 8 * len(nest.sums) if nest.splits_row else 0
+            if not (nest.splits_sums and value in nest.shared):
+                self._clear(f, slots[value], value)
+        pieces, stride = -(-nest.extent // nest.grain), nest.piece_bytes
         self.sums = max(self.sums, stride * pieces)
-        sums = pointer(f, len(slots) + 1) if nest.splits_row else "null"
+        sums = pointer(f, len(slots) + 1) if stride else "null"
         if pieces == 1:
             f.call_void(nest.name, "ptr %table", "i64 0", f"i64 {nest.extent}", f"ptr {sums}")
         else:
@@ -98,7 +98,7 @@ class Assembly:
             work.returns()
             self.functions.append(work)
             self._share(f, work.name, pieces)
-        if nest.splits_row:
+        if stride:
             self.functions.append(nest.last_function())
             f.call_void(f"{nest.name}.last", "ptr %table", f"ptr {sums}", f"i64 {pieces}")
 

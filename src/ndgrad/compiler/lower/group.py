@@ -23,6 +23,8 @@ from itertools import accumulate
 from math import prod
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ndgrad.compiler.lower import pointwise
 from ndgrad.compiler.lower.loops import Loop, can_read, lowered_loop
 from ndgrad.compiler.lower.orders import kept_in_order, needed_in_order
@@ -151,6 +153,8 @@ class _Grouping:
             self._join(instruction, shape, tuple(range(len(shape))))  # a copy
         elif (parts := parts_of(instruction)) is not None:
             self._assemble(instruction, parts)
+        elif (parts := summands_of(instruction)) is not None:
+            self._add_up(instruction, parts)
         elif op.name == "loop" and self._loop(instruction):
             pass
         elif is_product(instruction):
@@ -240,14 +244,36 @@ class _Grouping:
             self.cleared.add(result)
         self.places[result] = whole(result)
         for value, target in parts.values:
-            last = max(last, self._put_part(value, target))
+            last = max(last, self._put_part(value, target, last + 1 if parts.in_order else 0))
         self.ready[result] = last
 
-    def _put_part(self, value: Value, target: Place) -> int:
+    def _add_up(self, instruction: Instruction, parts: Parts) -> None:
+        """Add values to parts of a result, one after another, each by a kernel that reads what is there; from negative zeros where all
+        parts lie, since only there a sum of negative zeros is one."""
+        result = instruction.result
+        self.cleared.add(result)
+        self.places[result] = whole(result)
+        if instruction.settings["common"] is not None and result.dtype.kind == "f":
+            zero = Value((), result.dtype)
+            self.program.constants[zero] = np.array(-0.0, result.dtype)
+            self.places[zero], self.ready[zero] = whole(zero), -1
+            target = whole(result).shown(lambda a: a[instruction.settings["common"]])
+            if target is not None and target.size:
+                self.ready[result] = self._put_part(zero, target, 0)
+        for value, target in parts.values:
+            kernel = Kernel(target.shape)
+            self.steps.append(kernel)
+            total = Value(target.shape, result.dtype)
+            item = Item(Instruction(find("add"), (result, value), {}, (total,)), [target, self.places[value].broadcast(target.shape)])
+            self._put(len(self.steps) - 1, item)
+            kernel.puts.append((total, target))
+        self.ready[result] = len(self.steps) - 1
+
+    def _put_part(self, value: Value, target: Place, earliest: int) -> int:
         """Put a value into a part of another; the number of the step that does."""
         place = self.places[value].broadcast(target.shape)
         number = self.kernel_of.get(place.root)
-        if number is not None and place.is_whole:
+        if number is not None and number >= earliest and place.is_whole:
             kernel = self.steps[number]
             assert isinstance(kernel, Kernel)
             moved = target if target.shape == kernel.shape else target.reshaped(kernel.shape)
@@ -442,10 +468,11 @@ class _Grouping:
 
 
 class Parts(NamedTuple):
-    """A value that is put together: which values go where, and whether they are all of it."""
+    """A value that is put together: which values go where, whether they are all of it, and whether later ones overwrite earlier ones."""
 
     values: list[tuple[Value, Place]]
     covers: bool
+    in_order: bool = False
 
 
 def parts_of(instruction: Instruction) -> Parts | None:
@@ -463,6 +490,8 @@ def parts_of(instruction: Instruction) -> Parts | None:
         if place is None or place.shape != value.shape or not value.size:
             return None
         found.append((value, place))
+    if instruction.op.name in _OVERWRITTEN:
+        return Parts([(next(iter(instruction.values())), all_of_it), *found], True, in_order=True)
     return Parts(found, sum(value.size for value, _ in found) == result.size)
 
 
@@ -473,6 +502,10 @@ def _indices(instruction: Instruction) -> list[tuple[Value, tuple[Any, ...]]]:
     match name:
         case "assembled":
             return list(zip(values, settings["index"], strict=True))
+        case "overlaid":
+            return list(zip(values[1:], settings["index"], strict=True))
+        case "slice_scatter":
+            return [(values[1], settings["index"])]
         case "stack":
             return [(v, (*before, k)) for k, v in enumerate(values)]
         case "cat":
@@ -486,7 +519,22 @@ def _indices(instruction: Instruction) -> list[tuple[Value, tuple[Any, ...]]]:
             return [(values[0], settings["index"])]
 
 
-_ASSEMBLED = frozenset(["cat", "stack", "embed", "select_backward", "slice_backward", "assembled"])
+#: Ops that write parts over their first argument.
+_OVERWRITTEN = frozenset(["overlaid", "slice_scatter"])
+_ASSEMBLED = _OVERWRITTEN | {"cat", "stack", "embed", "select_backward", "slice_backward", "assembled"}
+
+
+def summands_of(instruction: Instruction) -> Parts | None:
+    """The values that an instruction adds to parts of its result; None for ops that do something else."""
+    result, values = instruction.result if len(instruction.results) == 1 else None, list(instruction.values())
+    if instruction.op.name != "pieces" or result is None or not result.size or not pointwise.is_type(result.dtype) or result.dtype == bool:
+        return None
+    if len(values) != len(instruction.arguments) or any(v.dtype != result.dtype for v in values):
+        return None
+    places = [whole(result).shown(lambda a, index=index: a[index]) for index in instruction.settings["index"]]
+    if any(place is None or place.shape != v.shape for place, v in zip(places, values, strict=True)):
+        return None
+    return Parts([(v, p) for v, p in zip(values, places, strict=True) if v.size], False)  # type: ignore[misc]  # none is None
 
 
 def _is_per_row(kernel: Kernel, place: Place) -> bool:

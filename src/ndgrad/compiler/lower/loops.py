@@ -18,6 +18,7 @@ import numpy as np
 
 from ndgrad.compiler.lower.places import Place, is_contiguous
 from ndgrad.compiler.lower.plan import planned
+from ndgrad.compiler.lower.routines import Routine
 from ndgrad.compiler.native.ir import Function
 from ndgrad.compiler.passes.decompose import decompose
 from ndgrad.compiler.passes.regions import in_regions
@@ -121,7 +122,7 @@ def lowered_loop(instruction: Instruction, reads: list[Place], grouped: Any) -> 
         return None
     body = with_results_of_its_own(in_regions(body))
     groups = grouped(body)
-    if any(hasattr(step, "instruction") and not isinstance(step, Loop) for step in groups.steps):
+    if any(hasattr(step, "instruction") and not isinstance(step, (Loop, Routine)) for step in groups.steps):
         return None  # a call of NumPy's
     slots: dict[Value, int] = {}
     spans: dict[Value, tuple[int, int]] = {}

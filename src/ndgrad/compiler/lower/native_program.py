@@ -268,10 +268,10 @@ class _Frame:
         self.address = self.table.ctypes.data
         self.arrays: dict[Value, Any] = {}
         buffer, sums = program.assembly.buffer, program.assembly.sums
-        self.arena = np.empty(program.arena + buffer + sums + 128, np.uint8)
+        self.arena = np.empty(program.arena + buffer + sums + 192, np.uint8)
         start = -self.arena.ctypes.data % 64
         self.table[-2] = self.arena.ctypes.data + start + program.arena
-        self.table[-1] = self.table[-2] + buffer
+        self.table[-1] = self.table[-2] + -(-buffer // 64) * 64
         for value, offset in program.offsets.items():
             self.put(value, np.ndarray(value.shape, value.dtype, self.arena, start + offset))
         for value, array in program.constants.items():

@@ -12,8 +12,15 @@ A kernel without rows has one stage, and dimensions that all reads and writes st
 vector (stride 1), once and in all lanes (stride 0), or lane by lane.
 
 A sum over a row is taken in a register, block by block: sixteen vectors are added up lane by lane, the lanes are
-added in a tree, and the sums of the blocks with the error of each addition kept (Neumaier). So it is at least as
-accurate as NumPy's pairwise sum. One over leading dimensions is added up in memory, row by row, as NumPy does.
+added in a tree, and the sums of the blocks with the error of each addition kept (Neumaier). A term goes through at
+most 16 + log2(lanes) roundings, however long the row is; through NumPy's pairwise sum it goes through 19 + log2(n / 128)
+of them (n terms). One over leading dimensions is added up in memory, row by row, as NumPy does; a long one in pieces,
+each with sums of its own (Note [Sums of pieces]), so a term meets fewer roundings than there.
+
+Note [Sums of pieces]
+Where the outermost loop is summed over, workers cannot add to the same memory. The loop is cut into pieces, a number
+that does not depend on how many workers there are; each piece adds to memory of its own, and in the end these are
+added up in their order. So the result is the same on any number of threads.
 """
 
 from __future__ import annotations
@@ -40,6 +47,9 @@ _STACK = 700
 #: nanosecond each).
 _PIECE = 40_000
 _LONG = 200_000
+#: Pieces with sums of their own: at most so many, of at least so many turns of the outermost loop.
+_PARTS = 16
+_TURNS = 8
 
 
 @dataclass(eq=False, slots=True)
@@ -79,20 +89,35 @@ class Nest:
         #: how many indices of the outermost loop there are, along which work can be shared
         self.extent = self.shape[0] if chunked else 1
 
-    @property
-    def grain(self) -> int:
+        #: sums to which all turns of the outermost loop add
+        self.shared = [value for value, a in self.targets.items() if self.extent > 1 and a.strides[0] == 0]
+        self.grain = self._grain()
+        #: whether each piece has sums of its own
+        self.splits_sums = bool(self.shared) and self.grain < self.extent
+
+    def _grain(self) -> int:
         """How many indices of the outermost loop make a piece of work: all of them, where it cannot be cut or does not pay."""
-        if self.extent == 1 or any(a.strides[0] == 0 for a in self.targets.values()):
+        if self.extent == 1:
             return self.extent
         inner = 1
         for n in self.shape[1:]:
             inner *= n
         cost = inner * sum(pointwise.cost(i.instruction) for i in self.kernel.items)
         grain = -(-_PIECE // max(cost, 1))
+        if self.shared:
+            grain = max(grain, -(-self.extent // _PARTS), _TURNS)
+            return grain if 2 * grain <= self.extent else self.extent
         if len(self.shape) == 1:
             step = self.lanes * self.abreast * _BLOCK
             grain = -(-grain // step) * step
         return min(grain, self.extent)
+
+    @property
+    def piece_bytes(self) -> int:
+        """The memory of a piece for sums of its own."""
+        if self.splits_row:
+            return 8 * len(self.sums)
+        return sum(_aligned(value.nbytes) for value in self.shared) if self.splits_sums else 0
 
     @property
     def sums(self) -> list[Value]:
@@ -156,13 +181,25 @@ class Nest:
     def function(self) -> Function:
         """The kernel: void name(ptr table, i64 begin, i64 end, ptr sums), the last for the sums of a piece of a row."""
         f = self.f = Function(self.name, "ptr %table, i64 %begin, i64 %end, ptr %sums")
-        self._loops(0, self._bases())
+        bases = self._bases()
+        if self.splits_sums:
+            f.call_void("llvm.memset.p0.i64", "ptr %sums", "i8 0", f"i64 {self.piece_bytes}", "i1 false")
+            offset = 0
+            for value in self.shared:
+                access = self.targets[value]
+                bases[access] = self._moved(f.ahead("%sums", offset), access, access.offset)
+                offset += _aligned(value.nbytes)
+        self._loops(0, bases)
         f.returns()
         return f
 
     def last_function(self) -> Function:
-        """Of a row that is cut into pieces: void name.last(ptr table, ptr sums, i64 pieces) adds up their sums, and does the rest."""
+        """Of pieces with sums of their own: void name.last(ptr table, ptr sums, i64 pieces) adds these up, and does the rest of a row."""
         f = self.f = Function(f"{self.name}.last", "ptr %table, ptr %sums, i64 %pieces")
+        if self.splits_sums:
+            self._add_pieces(f)
+            f.returns()
+            return f
         bases = self._bases()
         self.row = {}
         for position, value in enumerate(self.sums):
@@ -177,6 +214,26 @@ class Nest:
         self._store_row(bases)
         f.returns()
         return f
+
+    def _add_pieces(self, f: Function) -> None:
+        """The sums of all pieces, in their order."""
+        offset = 0
+        for value in self.shared:
+            element = element_of(value.dtype)
+            target = f.set(f"load ptr, ptr {f.address('ptr', '%table', str(self.slots[value]))}")
+            first = f.ahead("%sums", offset)
+            offset += _aligned(value.nbytes)
+            start = 0
+            for width in dict.fromkeys([self.lanes, 1]):
+                kind, end = Vector(element, width), value.size // width * width
+                if end > start:
+                    with f.loop(str(end), str(start), str(width)) as i:
+                        place, total = f.address(element, first, i), f.carried(kind, kind.constant(0))
+                        with f.loop("%pieces", carried=[total]) as piece:
+                            term = f.load(kind, f.ahead(place, f.mul(piece, self.piece_bytes)))
+                            total.next = f.set(f"fadd {kind} {total}, {term}")
+                        f.store(kind, total.name, f.address(element, target, i))
+                start = end
 
     def _bases(self) -> dict[Access, str]:
         """The addresses of everything at the first index."""
@@ -409,6 +466,10 @@ class _Turn:
         for k in range(lanes):
             one = f.set(f"extractelement {Vector(element, lanes)} {register}, i64 {k}")
             f.store(Vector(element), one, f.address(element, start, str(k * step)))
+
+
+def _aligned(count: int) -> int:
+    return -(-count // 64) * 64
 
 
 def _times(f: Function, index: str, step: int) -> str | int:

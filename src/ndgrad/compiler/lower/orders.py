@@ -20,7 +20,9 @@ def needed_in_order(program: Program) -> set[Value]:
     for instruction in reversed(program.instructions):
         if instruction.op.name in NAMES or pointwise.is_reduction(instruction):
             continue
-        if not pointwise.is_pointwise(instruction):
+        if instruction.op.name == "getitem":  # which reads by strides
+            needed.update(v for v in instruction.values() if instruction.result in needed)
+        elif not pointwise.is_pointwise(instruction):
             needed.update(instruction.values())
         elif instruction.result in needed:
             needed.update(v for v in instruction.values() if v.shape == instruction.result.shape)

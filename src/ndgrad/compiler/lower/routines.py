@@ -1,4 +1,4 @@
-"""Convolutions and pooling as steps: functions of the kernel library, which a segment calls by itself.
+"""Convolutions, pooling, and slices by index as steps: functions of the kernel library, which a segment calls by itself.
 
 A routine is one or more phases. Each is a function of the library that does numbered chunks of work, with its arguments
 in a list of words (kernels/work.py): addresses of values, tables of sizes, which are constants of the module, and
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgrad.arrays.pooling import regular_axis
-from ndgrad.compiler.kernels import arrays, pooling, windows
+from ndgrad.compiler.kernels import arrays, pooling, slices, windows
 from ndgrad.compiler.lower.places import Place, whole
 from ndgrad.compiler.native.ir import Function, element_of
 from ndgrad.compiler.program import Instruction, Value
@@ -53,6 +53,7 @@ class Phase:
 class Routine:
     """Phases, what they read and write, and how the results lie."""
 
+    instruction: Instruction
     reads: list[Value]
     places: dict[Value, Place]
     phases: list[Phase]
@@ -149,6 +150,8 @@ def result_place(value: Value, last: bool) -> Place:
 
 def routine(instruction: Instruction, images: Images) -> Routine | None:
     """The routine of an instruction, None where it has none."""
+    if instruction.op.name in ("take_slices", "add_slices"):
+        return _slices(instruction, images)
     made = _ROUTINES.get(instruction.op.name)
     if made is None or any(a is not None and a.__class__ is not Value for a in instruction.arguments):
         return None
@@ -189,7 +192,7 @@ def _correlation(instruction: Instruction, images: Images, what: str, x_shape: S
               flops // 4 + 4 * (x.size + result.size), table.scratch * size),
     ]  # fmt: skip
     workspace = Value((table.packed * size + 64,), np.dtype(np.uint8))
-    return Routine(images.reads, {result: place}, phases, workspace)
+    return Routine(instruction, images.reads, {result: place}, phases, workspace)
 
 
 def _convolution(instruction: Instruction, images: Images) -> Routine | None:
@@ -218,7 +221,7 @@ def _convolution_weight(instruction: Instruction, images: Images) -> Routine | N
         Phase("conv", element, "conv_weight_sum", [table.words, Workspace(), result], sums, 2 * table.packed),
     ]  # fmt: skip
     workspace = Value((table.packed * size + 64,), np.dtype(np.uint8))
-    return Routine(images.reads, {result: whole(result)}, phases, workspace)
+    return Routine(instruction, images.reads, {result: whole(result)}, phases, workspace)
 
 
 # ----- pooling -----------------------------------------------------------------------------------------------------------
@@ -254,7 +257,7 @@ def _max_pool(instruction: Instruction, images: Images) -> Routine | None:
     taps, element = prod(instruction.settings["kernel"]), element_of(x.dtype)
     words: list[Word] = [table, images.read(x, last), values, index]
     chunks = _chunks(x.shape, last, windows.three(axes)[0].out)
-    return Routine(images.reads, places, [_pooling_phase(element, "max", last, words, chunks, values.size * taps)])
+    return Routine(instruction, images.reads, places, [_pooling_phase(element, "max", last, words, chunks, values.size * taps)])
 
 
 def _pooling_phase(element: str, name: str, last: bool, words: list[Word], chunks: int, cost: int) -> Phase:
@@ -274,7 +277,7 @@ def _max_unpool(instruction: Instruction, images: Images) -> Routine | None:
     table, place = pooling.pooling_table(axes, g.shape[1]), result_place(result, last)
     words: list[Word] = [table, images.read(g, last), images.read(index, last), place.root]
     cost = 2 * result.size + 4 * g.size
-    return Routine(images.reads, {result: place}, [_pooling_phase(element_of(g.dtype), name, last, words, _chunks(g.shape, last), cost)])
+    return Routine(instruction, images.reads, {result: place}, [_pooling_phase(element_of(g.dtype), name, last, words, _chunks(g.shape, last), cost)])
 
 
 def _counts(sizes: Sequence[int], settings: dict[str, Any]) -> NDArray[np.int64] | None:
@@ -293,7 +296,7 @@ def _avg_pool(instruction: Instruction, images: Images) -> Routine | None:
         return None
     words: list[Word] = [table, counts, images.read(x, last), place.root]
     chunks, cost = _chunks(x.shape, last, windows.three(axes)[0].out), place.size * prod(instruction.settings["kernel"])
-    return Routine(images.reads, {instruction.result: place}, [_pooling_phase(element_of(x.dtype), "average", last, words, chunks, cost)])
+    return Routine(instruction, images.reads, {instruction.result: place}, [_pooling_phase(element_of(x.dtype), "average", last, words, chunks, cost)])
 
 
 def _avg_pool_backward(instruction: Instruction, images: Images) -> Routine | None:
@@ -307,7 +310,26 @@ def _avg_pool_backward(instruction: Instruction, images: Images) -> Routine | No
     words: list[Word] = [table, counts, images.read(g, last), place.root]
     cost = 2 * result.size + g.size * prod(settings["kernel"])
     phase = _pooling_phase(element_of(g.dtype), "average_gradient", last, words, _chunks(g.shape, last), cost)
-    return Routine(images.reads, {result: place}, [phase])
+    return Routine(instruction, images.reads, {result: place}, [phase])
+
+
+# ----- slices ------------------------------------------------------------------------------------------------------------
+
+
+def _slices(instruction: Instruction, images: Images) -> Routine | None:
+    """Slices that an index names, read or added to."""
+    x, index = instruction.arguments
+    result, dim = instruction.result, instruction.settings["dim"]
+    adds = instruction.op.name == "add_slices"
+    dtype = result.dtype if adds else np.dtype(np.float32)  # slices are read byte by byte, by the same code for all
+    if index.dtype != np.int64 or not x.size or not result.size or not index.size or not arrays.available(dtype, ("slices",)):
+        return None
+    shape = result.shape if adds else x.shape
+    table, chunks = slices.slices_table(shape, dim, index.size, result.dtype.itemsize, adds)
+    words: list[Word] = [table, images.read(x, False), images.read(index, False), result]
+    cost = x.size + result.size + index.size * (chunks if adds else 4)
+    phase = Phase("slices", element_of(dtype), "slices_add" if adds else "slices_take", words, chunks, cost)
+    return Routine(instruction, images.reads, {result: whole(result)}, [phase])
 
 
 _ROUTINES: dict[str, Callable[[Instruction, Images], Routine | None]] = {

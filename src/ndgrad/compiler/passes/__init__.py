@@ -9,6 +9,7 @@
     hoist        products of all rounds of a loop at once              loop_building   what goes into loops, and what comes out
     rounds       what rounds of two loops have in common, once         loop_parts  loops in pieces
     order        views where they are used                             decompose   composite ops in terms of simpler ones
+    indexing     reading and adding by index, likewise                 expansion   what has to be checked for it
 
 A pass is exact, unless its file says that it reassociates sums.
 """

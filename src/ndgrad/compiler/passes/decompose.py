@@ -12,8 +12,8 @@ precision; half precision and complex numbers stay as they are. Forwards are wri
 rules, so that what both need is computed once.
 
 Along a row, the element that an index names is found by comparing the index with all positions: in a kernel that goes
-through the row anyway this costs next to nothing. An index outside the row would go unseen, so whether there is one
-is a further result, a *check*: a number that must be zero.
+through the row anyway this costs next to nothing. Other indices: indexing.py. That they lie inside is checked
+(expansion.py).
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.compiler.passes.expansion import Expansion, is_plain
+from ndgrad.compiler.passes.indexing import added_to_gathered, gathered, indexing
 from ndgrad.compiler.passes.rewrite import Rewritten, Rules, Walk
 from ndgrad.compiler.program import Instruction, Program, Value
 
-composites = Rules()
+composites = Rules(indexing)
 rule = composites.rule
 
 #: The longest row in which an index is looked for position by position.
@@ -36,27 +38,14 @@ _LONGEST = 4096
 _LARGEST_MASK = 1 << 20
 
 
-class _Expansion(Walk):
-    """A walk that notes what has to be checked."""
-
-    def __init__(self, program: Program, rules: Rules) -> None:
-        super().__init__(program, rules)
-        self.checks: list[Value] = []
-
-
 def decompose(program: Program, names: Iterable[str] | None = None) -> tuple[Program, list[Value]]:
     """The program without composite ops, or without those of some names; and the values that must be zero, or an index is out of range."""
     rules = composites
     if names is not None:
         rules = Rules()
         rules.by_name = {name: composites.by_name[name] for name in names}
-    walk = _Expansion(program, rules)
+    walk = Expansion(program, rules)
     return walk.run(), walk.checks
-
-
-def is_plain(value: Any) -> bool:
-    """Whether a value is of single or double precision, and has elements."""
-    return value is None or (value.__class__ is Value and value.dtype.char in "fd" and value.size > 0)
 
 
 def _all_plain(instruction: Instruction) -> bool:
@@ -213,10 +202,9 @@ def _names_one_of_each_row(index: Value, shape: tuple[int, ...], dim: int) -> bo
 
 def _places(walk: Walk, index: Value, shape: tuple[int, ...], dim: int) -> Value:
     """Where positions along a dimension are those that an index, of length 1 there, names."""
-    assert isinstance(walk, _Expansion)
+    assert isinstance(walk, Expansion)
     emit = walk.emit
-    outside = emit("logical_or", emit("lt", index, 0), emit("ge", index, shape[dim]))
-    walk.checks.append(emit("sum_all", emit("cast", outside, dtype=np.dtype(np.float64)), dtype=None))
+    walk.check_range(index, 0, shape[dim])
     positions = np.arange(shape[dim]).reshape([-1 if d == dim else 1 for d in range(len(shape))])
     return emit("eq", walk.constant(positions, index.dtype), index)
 
@@ -226,7 +214,7 @@ def _gather(walk: Walk, instruction: Instruction) -> Rewritten:
     x, index = instruction.arguments
     dim = instruction.settings["dim"]
     if not is_plain(x) or index.__class__ is not Value or not _names_one_of_each_row(index, x.shape, dim):
-        return None
+        return gathered(walk, instruction)
     return _sum(walk, walk.emit("where", _places(walk, index, x.shape, dim), x, 0.0), (dim,), True)
 
 
@@ -235,8 +223,47 @@ def _gather_backward(walk: Walk, instruction: Instruction) -> Rewritten:
     g, index = instruction.arguments
     dim, shape = instruction.settings["dim"], tuple(instruction.settings["shape"])
     if not is_plain(g) or index.__class__ is not Value or not _names_one_of_each_row(index, shape, dim):
-        return None
+        return added_to_gathered(walk, instruction)
     return walk.emit("where", _places(walk, index, shape, dim), g, 0.0)
+
+
+# ----- activations -----------------------------------------------------------------------------------------------------------
+
+_GELU, _CUBIC = math.sqrt(2 / math.pi), 0.044715
+
+
+@rule("gelu")
+def _gelu(walk: Walk, instruction: Instruction) -> Rewritten:
+    """x P(x), or x (1 + w) / 2 with w a tanh: its slope has P and w too."""
+    (x,) = instruction.arguments
+    if not is_plain(x):
+        return None
+    emit = walk.emit
+    if instruction.settings["approximate"] != "tanh":
+        return emit("mul", x, emit("ndtr", x))
+    return emit("mul", emit("add", _gelu_gate(walk, x), 1.0), emit("mul", x, 0.5))
+
+
+@rule("gelu_slope")
+def _gelu_slope(walk: Walk, instruction: Instruction) -> Rewritten:
+    """P + x P', or ((1 - w^2) x u' + w + 1) / 2 with w = tanh u."""
+    (x,) = instruction.arguments
+    if not is_plain(x):
+        return None
+    emit = walk.emit
+    squared = emit("mul", x, x)
+    if instruction.settings["approximate"] != "tanh":
+        density = emit("mul", emit("mul", x, emit("exp", emit("mul", squared, -0.5))), 1 / math.sqrt(2 * math.pi))
+        return emit("add", emit("ndtr", x), density)
+    w = _gelu_gate(walk, x)
+    slope = emit("mul", x, emit("add", emit("mul", squared, 3 * _GELU * _CUBIC), _GELU))
+    rest = emit("mul", emit("sub", 1.0, emit("mul", w, w)), slope)
+    return emit("mul", emit("add", emit("add", rest, w), 1.0), 0.5)
+
+
+def _gelu_gate(walk: Walk, x: Value) -> Value:
+    emit = walk.emit
+    return emit("tanh", emit("mul", x, emit("add", emit("mul", emit("mul", x, x), _GELU * _CUBIC), _GELU)))
 
 
 # ----- normalisation -------------------------------------------------------------------------------------------------------

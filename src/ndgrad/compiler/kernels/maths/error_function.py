@@ -5,7 +5,7 @@
 
 E and G polynomials: erfc(x) exp(x^2) (1 + 2x) runs from 1 at 0 to 2/sqrt(pi) at infinity and is smooth in t. The tail
 of erfc keeps its last place because x^2, the quotients and the product are pairs; erf = 1 - erfc does not need that,
-since erfc is small where it is used. Single precision: erf as it stands, erfc in double.
+since erfc is small where it is used.
 """
 
 from __future__ import annotations
@@ -38,12 +38,10 @@ def erf(x: Real) -> Real:
 
 
 def erfc(x: Real) -> Real:
-    if x.w.single:
-        return erfc(x.wide()).narrow()
     w = x.w
     a = absolute(x)
-    inside = lesser(a, 27.3)  # beyond, it is 0 or 2
-    tail = (_wide_tail if w.degrees == "wide" else _tail)(inside)
+    inside = lesser(a, 27.3 if not w.single else 10.1)  # beyond, it is 0 or 2
+    tail = _tail(inside)
     near = 1.0 - muladd(_near(x), x, x)
     far = (x < 0.0).choose(2.0 - tail, tail)
     return (a > 0.5).choose(far, near)
@@ -67,14 +65,7 @@ def _tail(x: Real) -> Real:
     parts = reduced(-square.hi, -square.lo)
     e = quick_two_sum(w.real(1.0), excess(parts.r, parts.rest))
     product = quotient * e
-    return scaled(product.value(), parts.shifted, x > 26.5)
-
-
-def _wide_tail(x: Real) -> Real:
-    t = (x - 2.0) / (x + 2.0)
-    g = polynomial(t, POLYNOMIALS["scaled_erfc"][x.w.degrees]) + 1.28125
-    parts = reduced(-(x * x))
-    return scaled(excess(parts.r) + 1.0, parts.shifted, x > 26.5) * (g / muladd(x, 2.0, 1.0))
+    return scaled(product.value(), parts.shifted, x > (26.5 if not w.single else 9.1))
 
 
 # ----- the inverse ---------------------------------------------------------------------------------------------------------
