@@ -149,9 +149,20 @@ def softmax(x: Array) -> Array:
     return _lines("softmax", x)
 
 
-def softmax_slope(t: Array, out: Array) -> Array:
-    """(t - sum(t out)) out along the last dimension."""
-    return _lines("softmax_slope", t, out)
+def softmax_slope(t: Array, y: Array, scale: float = 1.0, out: Array | None = None) -> Array:
+    """(t - sum(t y)) y scale along the last dimension, in new memory or in that of t."""
+    rows = _last(t, t.shape[-1])
+    out = np.empty(t.shape, t.dtype) if out is None else out
+    _over_rows("softmax_slope", rows, [(a, rows.length) for a in (out, t, y)], (scale,))
+    return out
+
+
+def exponentials(x: Array, masked: bool) -> Array:
+    """x becomes e^(x - top) along the last dimension, in place; the sums of that. `masked`: of nothing but -inf, zeros, and the sum 1."""
+    rows = _last(x, x.shape[-1])
+    total = np.empty((*x.shape[:-1], 1), x.dtype)
+    _over_rows("exponentials", rows, [(x, rows.length), (x, rows.length), (total, 1)], (float(masked),))
+    return total
 
 
 def log_softmax(x: Array) -> Array:
