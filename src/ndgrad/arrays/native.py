@@ -24,18 +24,18 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
+import numpy
 
 #: Elements from which on kernels are used.
 SMALLEST = 8192
 #: Lines shorter than this are left to NumPy.
 _SHORT = 16
 
-_DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+_DTYPES = (numpy.dtype(numpy.float32), numpy.dtype(numpy.float64))
 _unknown = object()
 _found: Any = _unknown
 
@@ -52,13 +52,13 @@ def has_kernels(dtype: Any) -> bool:
 
 def kernels_for(x: Any, *others: Any) -> Any:
     """The kernels, if they are to be used for these arrays; the first says how large the work is."""
-    if x.size < SMALLEST or _found is None or x.__class__ is not np.ndarray:
+    if x.size < SMALLEST or _found is None or x.__class__ is not numpy.ndarray:
         return None
     dtype = x.dtype
     if dtype not in _DTYPES or not x.flags.carray:
         return None
     for y in others:
-        if y.__class__ is not np.ndarray or y.dtype != dtype or not y.flags.c_contiguous:
+        if y.__class__ is not numpy.ndarray or y.dtype != dtype or not y.flags.c_contiguous:
             return None
     return kernels()
 
@@ -68,6 +68,30 @@ def kernels_for_lines(dim: int, x: Any, *others: Any) -> Any:
     if x.size < SMALLEST or dim != x.ndim - 1 or x.shape[dim] < _SHORT:
         return None
     return kernels_for(x, *others)
+
+
+def with_kernel(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`function(np, x, *others, **settings)`, elementwise and of one dtype, that is the kernel of this name where the arrays are large and of one shape;
+    others may be numbers."""
+
+    def made(function: Callable[..., Any]) -> Callable[..., Any]:
+        def run(np: Any, x: Any, *others: Any, **settings: Any) -> Any:
+            if x.__class__ is numpy.ndarray and x.size >= SMALLEST:
+                others_alike = [y if y.__class__ is numpy.ndarray else numpy.asarray(y, x.dtype) for y in others if _may_join(y, x)]
+                kernels = kernels_for(x, *others_alike) if len(others_alike) == len(others) else None
+                if kernels is not None:
+                    return kernels.elementwise(name, x, *others_alike, **settings)
+            return function(np, x, *others, **settings)
+
+        run.__kwdefaults__ = function.__kwdefaults__
+        run.__name__, run.__doc__, run.__wrapped__ = function.__name__, function.__doc__, function  # type: ignore[attr-defined]
+        return run
+
+    return made
+
+
+def _may_join(y: Any, x: Any) -> bool:
+    return y.__class__ in (float, int) or (y.__class__ is numpy.ndarray and y.shape == x.shape)
 
 
 def _find() -> Any:

@@ -19,7 +19,7 @@ from ndgrad.arrays import threads as allowed
 from ndgrad.arrays.formulas import Signature
 from ndgrad.compiler.kernels import arrays, maths, operations
 from ndgrad.compiler.kernels.elementwise import loop_function
-from ndgrad.compiler.kernels.formula_code import in_place_function
+from ndgrad.compiler.kernels.formula_code import in_place_function, supports, write_formula
 from ndgrad.compiler.kernels.maths.values import Writer
 from ndgrad.compiler.kernels.row_formulas import ROW_KERNELS
 from ndgrad.compiler.kernels.rows import EACH, HEAD, row_function
@@ -244,6 +244,32 @@ def combined(g: Array, x: Array, mean: Array, scale: Array, slope: Array, shift:
 
 
 # ----- formulas --------------------------------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=256)
+def _formula(signature: Signature, dtype: np.dtype[Any], ones: tuple[bool, ...]) -> tuple[target.Code, int, struct.Struct] | None:
+    if not supports(signature, dtype.name):
+        return None
+    type = Vector(element_of(dtype), 2 * target.host().lanes(element_of(dtype)))
+
+    def write(f: Function, lanes: int, values: Sequence[str], constants: Sequence[str]) -> list[str]:
+        return write_formula(f, dtype.name, lanes, signature, values, constants)
+
+    operands = [(type.element, one) for one in ones]
+    code = _code([loop_function("formula", type, [type.element], operands, signature.numbers, write)])
+    return code, code.address("formula"), struct.Struct(f"{len(ones) + 3}q{signature.numbers}d")
+
+
+def formula(signature: Signature, numbers: Sequence[float], shape: tuple[int, ...], operands: Sequence[Array]) -> Array | None:
+    """What a formula gives, for operands of this shape or of one element; None where it has no native code."""
+    dtype = operands[0].dtype
+    found = _formula(signature, dtype, tuple([a.size == 1 for a in operands]))
+    if found is None:
+        return None
+    out = np.empty(shape, dtype)
+    words = found[2].pack(out.size, _CHUNK, id(out) + layout.DATA, *[id(a) + layout.DATA for a in operands], *numbers)
+    _run()(found[1], words, -(-out.size // _CHUNK), 1 if out.size < _SHARED else allowed.max_threads)
+    return out
 
 
 @functools.lru_cache(maxsize=256)
