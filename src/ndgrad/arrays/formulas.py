@@ -33,8 +33,9 @@ class Node(NamedTuple):
 
 
 #: Ops whose results are booleans, and ops that take them.
-_ANSWERS = frozenset("eq ne lt le gt ge isnan isinf isfinite signbit logical_and logical_or logical_xor logical_not".split())
-_ASKING = frozenset("where keep masked_fill logical_and logical_or logical_xor logical_not".split())
+_LOGIC = ("logical_and", "logical_or", "logical_xor", "logical_not")
+_ANSWERS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "signbit", *_LOGIC))
+_ASKING = frozenset(("where", "keep", "masked_fill", *_LOGIC))
 
 
 class Signature(NamedTuple):
@@ -70,7 +71,8 @@ class Formula:
             raise NoFormula(f"{op} of booleans")
         references = tuple([self._reference(x) for x in operands])
         others = tuple([(name, value) for name, value in settings.items() if value.__class__ is not float])
-        numbers = tuple([(name, self._reference(value)[1]) for name, value in settings.items() if value.__class__ is float])
+        floats = [(name, value) for name, value in settings.items() if value.__class__ is float]
+        numbers = tuple([(name, self._reference(value)[1]) for name, value in floats])
         return self.node(Node(op, references, others, numbers))
 
     def _reference(self, x: Any) -> Reference:
@@ -112,7 +114,8 @@ class Symbol:
     __truediv__, __rtruediv__ = _binary("div"), _binary("div", True)
     __pow__, __neg__ = _binary("pow"), _unary("neg")
     __lt__, __le__, __gt__, __ge__ = _binary("lt"), _binary("le"), _binary("gt"), _binary("ge")
-    __and__, __or__, __xor__, __invert__ = _binary("logical_and"), _binary("logical_or"), _binary("logical_xor"), _unary("logical_not")
+    __and__, __or__, __xor__ = _binary("logical_and"), _binary("logical_or"), _binary("logical_xor")
+    __invert__ = _unary("logical_not")
     maximum, minimum = _binary("maximum"), _binary("minimum")
     sqrt, abs = _unary("sqrt"), _unary("abs")
 

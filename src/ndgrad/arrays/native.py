@@ -21,7 +21,6 @@ NDGRAD_EAGER_KERNELS=0 keeps ops on NumPy.
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import os
 from collections.abc import Callable, Iterator
@@ -29,6 +28,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy
+
+from ndgrad import _registry as registry
 
 #: Elements from which on kernels are used.
 SMALLEST = 8192
@@ -71,16 +72,16 @@ def kernels_for_lines(dim: int, x: Any, *others: Any) -> Any:
 
 
 def with_kernel(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`function(np, x, *others, **settings)`, elementwise and of one dtype, that is the kernel of this name where the arrays are large and of one shape;
-    others may be numbers."""
+    """`function(np, x, *others, **settings)`, elementwise and of one dtype, that is the kernel of this name where the
+    arrays are large and of one shape; others may be numbers."""
 
     def made(function: Callable[..., Any]) -> Callable[..., Any]:
         def run(np: Any, x: Any, *others: Any, **settings: Any) -> Any:
-            if x.__class__ is numpy.ndarray and x.size >= SMALLEST:
-                others_alike = [y if y.__class__ is numpy.ndarray else numpy.asarray(y, x.dtype) for y in others if _may_join(y, x)]
-                kernels = kernels_for(x, *others_alike) if len(others_alike) == len(others) else None
+            if x.__class__ is numpy.ndarray and x.size >= SMALLEST and all(_may_join(y, x) for y in others):
+                arrays = [y if y.__class__ is numpy.ndarray else numpy.asarray(y, x.dtype) for y in others]
+                kernels = kernels_for(x, *arrays)
                 if kernels is not None:
-                    return kernels.elementwise(name, x, *others_alike, **settings)
+                    return kernels.elementwise(name, x, *arrays, **settings)
             return function(np, x, *others, **settings)
 
         run.__kwdefaults__ = function.__kwdefaults__
@@ -101,11 +102,8 @@ def _find() -> Any:
         raise ValueError(
             f"NDGRAD_EAGER_KERNELS is {wish!r}, and can be 1 (use native kernels where llvmlite is installed) or 0."
         )
-    found = None
-    if wish == "1" and importlib.util.find_spec("llvmlite") is not None:
-        from ndgrad.compiler.kernels import eager  # which needs llvmlite, and is for large arrays alone
-
-        found = eager if eager.usable() else None
+    # What is found there needs llvmlite, and is for large arrays alone.
+    found = registry.native_kernels() if wish == "1" and importlib.util.find_spec("llvmlite") is not None else None
     _found = found
     return found
 

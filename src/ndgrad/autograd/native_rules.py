@@ -1,9 +1,9 @@
 """The rules of elementwise ops on large arrays, each as one native kernel.
 
-A rule is written once, in operators and in the vocabulary of the table. On raw arrays each of its steps is a pass over memory; run once on symbols
-(ndgrad.arrays.formulas) it is a formula, of which a kernel is made that takes one pass in all. What a rule does with arrays is the
-same either way, up to the last digits of functions. Rules that look at values, arguments that broadcast, other dtypes and small arrays
-go to the rule as it stands.
+A rule is written once, in operators and in the vocabulary of the table. On raw arrays each of its steps is a pass over
+memory; run once on symbols (ndgrad.arrays.formulas) it is a formula, of which a kernel is made that takes one pass in
+all. What a rule does with arrays is the same either way, up to the last digits of functions. Rules that look at values,
+arguments that broadcast, other dtypes and small arrays go to the rule as it stands.
 """
 
 from __future__ import annotations

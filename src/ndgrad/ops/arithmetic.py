@@ -105,8 +105,12 @@ trunc_divide = elementwise(
 remainder = elementwise("remainder", operator.mod, args="x y", x=lambda t: t, y=lambda t, x, y: t * -(x // y),
     piecewise_linear=True)
 
-fmod = elementwise("fmod", native.with_kernel("fmod")(lambda np, x, y: np.fmod(x, y)), args="x y", x=lambda t: t, y=lambda t, x, y, ops: t * -ops.trunc(x / y),
-    piecewise_linear=True)
+fmod = elementwise(
+    "fmod", native.with_kernel("fmod")(lambda np, x, y: np.fmod(x, y)), args="x y",
+    x=lambda t: t,
+    y=lambda t, x, y, ops: t * -ops.trunc(x / y),
+    piecewise_linear=True,
+)  # fmt: skip
 
 
 # ----- powers ---------------------------------------------------------------------------------------------------------

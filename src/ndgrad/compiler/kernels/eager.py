@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import functools
 import struct
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ndgrad._registry import register
 from ndgrad.arrays import threads as allowed
 from ndgrad.arrays.formulas import Signature
 from ndgrad.compiler.kernels import arrays, maths, operations
@@ -33,9 +35,9 @@ _CHUNK = 16384
 _SHARED = 32768
 
 
-def usable() -> bool:
-    """Whether kernels can be used in this process."""
-    return target.available() and layout.problem() is None
+def native_kernels() -> Any:
+    """This module, if kernels can be used in this process."""
+    return sys.modules[__name__] if target.available() and layout.problem() is None else None
 
 
 @functools.cache
@@ -59,7 +61,11 @@ def convolutions(dtype: np.dtype[Any]) -> Any:
 
 @functools.cache
 def _elementwise(
-    op: str, dtype: np.dtype[Any], numbers: tuple[bool, ...], parameters: tuple[str, ...], settings: tuple[tuple[str, Any], ...]
+    op: str,
+    dtype: np.dtype[Any],
+    numbers: tuple[bool, ...],
+    parameters: tuple[str, ...],
+    settings: tuple[tuple[str, Any], ...],
 ) -> tuple[target.Code, int, struct.Struct]:
     name, type = dtype.name, Vector(element_of(dtype), 2 * target.host().lanes(element_of(dtype)))
 
@@ -68,7 +74,9 @@ def _elementwise(
         given = {name: w.real(value) for name, value in zip(parameters, constants, strict=True)}
         return [operations.emit(f, op, name, lanes, *values, **given, **dict(settings))]
 
-    code = _code([loop_function(op, type, [type.element], [(type.element, one) for one in numbers], len(parameters), write)])
+    code = _code(
+        [loop_function(op, type, [type.element], [(type.element, one) for one in numbers], len(parameters), write)]
+    )
     return code, code.address(op), struct.Struct(f"{len(numbers) + 3}q{len(parameters)}d")
 
 
@@ -122,11 +130,17 @@ class Geometry(NamedTuple):
         return self.segments * self.length
 
 
-def _over_rows(name: str, rows: Geometry, operands: Sequence[tuple[Array, int]], parameters: Sequence[float] = (), grain: int = 0) -> None:
+def _over_rows(
+    name: str, rows: Geometry, operands: Sequence[tuple[Array, int]], parameters: Sequence[float] = (), grain: int = 0
+) -> None:
     """Run a kernel. Each operand is an array with its step from row to row; those with the step of the rows go on by their segments."""
     _, address, packed = _row_kernel(name, operands[0][0].dtype)
     grain = grain or _grain(rows.rows, rows.count)
-    places = [w for array, step in operands for w in (id(array) + layout.DATA, step, rows.segment_step if step == rows.row_step else 0)]
+    places = [
+        w
+        for array, step in operands
+        for w in (id(array) + layout.DATA, step, rows.segment_step if step == rows.row_step else 0)
+    ]
     words = packed.pack(rows.rows, grain, rows.segments, rows.length, *places, *parameters)
     threads = 1 if rows.rows * rows.count < _SHARED else allowed.max_threads
     _run()(address, words, -(-rows.rows // grain), threads)
@@ -209,7 +223,13 @@ def layer_norm_gradient(g: Array, x: Array, w: Array, eps: float) -> tuple[Array
     grain = max(_grain(rows.rows, rows.length), -(-rows.rows // 64))
     out, sums = np.empty(x.shape, x.dtype), np.zeros((2, -(-rows.rows // grain), rows.length), x.dtype)
     elements = [(a, rows.length) for a in (out, g, x)]
-    _over_rows("layer_norm_gradient", rows, [*elements, (w, 0), *((a, rows.length) for a in sums)], (1 / rows.length, eps), grain)
+    _over_rows(
+        "layer_norm_gradient",
+        rows,
+        [*elements, (w, 0), *((a, rows.length) for a in sums)],
+        (1 / rows.length, eps),
+        grain,
+    )
     total = np.add.reduce(sums, axis=1)
     return out, total[0].reshape(w.shape), total[1].reshape(w.shape)
 
@@ -247,7 +267,9 @@ def combined(g: Array, x: Array, mean: Array, scale: Array, slope: Array, shift:
 
 
 @functools.lru_cache(maxsize=256)
-def _formula(signature: Signature, dtype: np.dtype[Any], ones: tuple[bool, ...]) -> tuple[target.Code, int, struct.Struct] | None:
+def _formula(
+    signature: Signature, dtype: np.dtype[Any], ones: tuple[bool, ...]
+) -> tuple[target.Code, int, struct.Struct] | None:
     if not supports(signature, dtype.name):
         return None
     type = Vector(element_of(dtype), 2 * target.host().lanes(element_of(dtype)))
@@ -260,7 +282,9 @@ def _formula(signature: Signature, dtype: np.dtype[Any], ones: tuple[bool, ...])
     return code, code.address("formula"), struct.Struct(f"{len(ones) + 3}q{signature.numbers}d")
 
 
-def formula(signature: Signature, numbers: Sequence[float], shape: tuple[int, ...], operands: Sequence[Array]) -> Array | None:
+def formula(
+    signature: Signature, numbers: Sequence[float], shape: tuple[int, ...], operands: Sequence[Array]
+) -> Array | None:
     """What a formula gives, for operands of this shape or of one element; None where it has no native code."""
     dtype = operands[0].dtype
     found = _formula(signature, dtype, tuple([a.size == 1 for a in operands]))
@@ -286,7 +310,9 @@ def _chunks(sizes: tuple[int, ...]) -> NDArray[np.int64]:
     return np.array(pieces, np.int64).reshape(-1, 3)
 
 
-def formula_in_place(signature: Signature, numbers: Sequence[float], sets: Sequence[tuple[Sequence[Array], Sequence[Array]]]) -> None:
+def formula_in_place(
+    signature: Signature, numbers: Sequence[float], sets: Sequence[tuple[Sequence[Array], Sequence[Array]]]
+) -> None:
     """Run a formula on each set of arrays, of which the first are what its outputs are written to, the others its inputs. All are
     contiguous, of one dtype, and in each set of one size."""
     chunks = _chunks(tuple([inputs[0].size for _, inputs in sets]))
@@ -294,3 +320,6 @@ def formula_in_place(signature: Signature, numbers: Sequence[float], sets: Seque
     _, address, packed = _in_place(signature, sets[0][1][0].dtype)
     words = packed.pack(id(chunks) + layout.DATA, id(table) + layout.DATA, *numbers)
     _run()(address, words, len(chunks), 1 if len(chunks) == 1 else allowed.max_threads)
+
+
+register(native_kernels=native_kernels)

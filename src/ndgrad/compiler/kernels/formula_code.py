@@ -19,7 +19,9 @@ from ndgrad.compiler.kernels.maths.values import Writer
 from ndgrad.compiler.native.ir import TYPES, Function, Vector
 
 
-def write_formula(f: Function, dtype: str, lanes: int, signature: Signature, inputs: Sequence[str], numbers: Sequence[str]) -> list[str]:
+def write_formula(
+    f: Function, dtype: str, lanes: int, signature: Signature, inputs: Sequence[str], numbers: Sequence[str]
+) -> list[str]:
     """Write a formula of operands in registers; the names of its outputs."""
     waiting, w = iter(inputs), Writer(f, Vector(TYPES[dtype], lanes), fma=False)
     names: list[str] = []
@@ -53,7 +55,9 @@ def _kind(node: Node, dtype: str) -> str:
 
 def supports(signature: Signature, dtype: str) -> bool:
     """Whether all of a formula has native code."""
-    return all(operations.supports(node.op, _kind(node, dtype), **dict(node.settings)) for node in signature.nodes if node.op)
+    return all(
+        operations.supports(node.op, _kind(node, dtype), **dict(node.settings)) for node in signature.nodes if node.op
+    )
 
 
 def in_place_function(name: str, dtype: str, lanes: int, signature: Signature) -> Function:

@@ -174,5 +174,7 @@ ROW_KERNELS: dict[str, RowKernel] = {
     "moments": _kernel(_statistics, "mean:result variance:result x:element", "share"),
     "affine": _kernel(_affine, f"{_ROW} mean:number scale:number shift:number"),
     "norm_sums": _kernel(_sums, "total:result moment:result g:element x:element mean:number"),
-    "norm_combine": _kernel(_combine, "out:element g:element x:element mean:number scale:number slope:number shift:number"),
+    "norm_combine": _kernel(
+        _combine, "out:element g:element x:element mean:number scale:number slope:number shift:number"
+    ),
 }
