@@ -56,6 +56,12 @@ def convolutions(dtype: np.dtype[Any]) -> Any:
     return arrays if arrays.available(dtype, ("conv",)) else None
 
 
+@functools.cache
+def pooling(dtype: np.dtype[Any]) -> Any:
+    """The same for pooling over evenly spaced windows."""
+    return arrays if arrays.available(dtype, ("pool",)) else None
+
+
 # ----- elementwise -------------------------------------------------------------------------------------------------------
 
 
