@@ -70,6 +70,7 @@ apply_in_transforms: Callable[..., Any]
 array_function: Callable[..., Any]
 array_ufunc: Callable[..., Any]
 make_node_class: Callable[..., Any]
+native_kernels: Callable[[], Any]
 matmul_beside_tensors: Callable[..., Any]
 namespace: Callable[..., Any]
 scipy_special: Callable[..., Any]
@@ -83,6 +84,7 @@ LOADED_ON_DEMAND = {
     "array_function": "ndgrad.numpy.dispatch",
     "array_ufunc": "ndgrad.numpy.ufuncs",
     "make_node_class": "ndgrad.autograd.node_classes",
+    "native_kernels": "ndgrad.compiler.kernels.eager",
     "matmul_beside_tensors": "ndgrad.scipy.sparse.arrays",
     "namespace": "ndgrad.array_api",
     "scipy_special": "ndgrad.scipy.special",

@@ -14,6 +14,7 @@ an optimizer. What a symbol cannot do raises `NoFormula`, and the rule is run on
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -23,11 +24,18 @@ Reference = tuple[int, int]
 
 
 class Node(NamedTuple):
-    """One op of a formula; an input has the op ""."""
+    """One op of a formula; an input has the op "". Settings that are floats are numbers of the formula."""
 
     op: str
     operands: tuple[Reference, ...] = ()
     settings: tuple[tuple[str, Any], ...] = ()
+    numbers: tuple[tuple[str, int], ...] = ()
+
+
+#: Ops whose results are booleans, and ops that take them.
+_LOGIC = ("logical_and", "logical_or", "logical_xor", "logical_not")
+_ANSWERS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "signbit", *_LOGIC))
+_ASKING = frozenset(("where", "keep", "masked_fill", *_LOGIC))
 
 
 class Signature(NamedTuple):
@@ -59,7 +67,13 @@ class Formula:
 
     def apply(self, op: str, *operands: Any, **settings: Any) -> Symbol:
         """An op of the table on symbols and numbers."""
-        return self.node(Node(op, tuple([self._reference(x) for x in operands]), tuple(settings.items())))
+        if op not in _ASKING and any(isinstance(x, Symbol) and x.is_boolean for x in operands):
+            raise NoFormula(f"{op} of booleans")
+        references = tuple([self._reference(x) for x in operands])
+        others = tuple([(name, value) for name, value in settings.items() if value.__class__ is not float])
+        floats = [(name, value) for name, value in settings.items() if value.__class__ is float]
+        numbers = tuple([(name, self._reference(value)[1]) for name, value in floats])
+        return self.node(Node(op, references, others, numbers))
 
     def _reference(self, x: Any) -> Reference:
         if isinstance(x, Symbol):
@@ -98,9 +112,24 @@ class Symbol:
     __sub__, __rsub__ = _binary("sub"), _binary("sub", True)
     __mul__, __rmul__ = _binary("mul"), _binary("mul", True)
     __truediv__, __rtruediv__ = _binary("div"), _binary("div", True)
-    __neg__ = _unary("neg")
+    __pow__, __neg__ = _binary("pow"), _unary("neg")
+    __lt__, __le__, __gt__, __ge__ = _binary("lt"), _binary("le"), _binary("gt"), _binary("ge")
+    __and__, __or__, __xor__ = _binary("logical_and"), _binary("logical_or"), _binary("logical_xor")
+    __invert__ = _unary("logical_not")
     maximum, minimum = _binary("maximum"), _binary("minimum")
     sqrt, abs = _unary("sqrt"), _unary("abs")
+
+    def __eq__(self, other: object) -> Symbol:  # type: ignore[override]  # elementwise, as of arrays
+        return self.formula.apply("eq", self, other)
+
+    def __ne__(self, other: object) -> Symbol:  # type: ignore[override]
+        return self.formula.apply("ne", self, other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def is_boolean(self) -> bool:
+        return self.formula.nodes[self.number].op in _ANSWERS
 
     def detach(self) -> Symbol:
         return Symbol(self.formula, self.number)
@@ -120,3 +149,19 @@ class Symbol:
 
     def __getattr__(self, name: str) -> Any:
         raise NoFormula(name)
+
+
+class Words:
+    """The vocabulary of rules (ndgrad.ops.vocabulary) on symbols."""
+
+    raw = False
+    owns = False
+
+    def __init__(self, formula: Formula) -> None:
+        self._apply = formula.apply
+
+    def conj(self, x: Any) -> Any:
+        return x
+
+    def __getattr__(self, name: str) -> Any:
+        return functools.partial(self._apply, name.removesuffix("_"))

@@ -21,21 +21,22 @@ NDGRAD_EAGER_KERNELS=0 keeps ops on NumPy.
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
+import numpy
+
+from ndgrad import _registry as registry
 
 #: Elements from which on kernels are used.
 SMALLEST = 8192
 #: Lines shorter than this are left to NumPy.
 _SHORT = 16
 
-_DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+_DTYPES = (numpy.dtype(numpy.float32), numpy.dtype(numpy.float64))
 _unknown = object()
 _found: Any = _unknown
 
@@ -52,13 +53,13 @@ def has_kernels(dtype: Any) -> bool:
 
 def kernels_for(x: Any, *others: Any) -> Any:
     """The kernels, if they are to be used for these arrays; the first says how large the work is."""
-    if x.size < SMALLEST or _found is None or x.__class__ is not np.ndarray:
+    if x.size < SMALLEST or _found is None or x.__class__ is not numpy.ndarray:
         return None
     dtype = x.dtype
     if dtype not in _DTYPES or not x.flags.carray:
         return None
     for y in others:
-        if y.__class__ is not np.ndarray or y.dtype != dtype or not y.flags.c_contiguous:
+        if y.__class__ is not numpy.ndarray or y.dtype != dtype or not y.flags.c_contiguous:
             return None
     return kernels()
 
@@ -70,6 +71,30 @@ def kernels_for_lines(dim: int, x: Any, *others: Any) -> Any:
     return kernels_for(x, *others)
 
 
+def with_kernel(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`function(np, x, *others, **settings)`, elementwise and of one dtype, that is the kernel of this name where the
+    arrays are large and of one shape; others may be numbers."""
+
+    def made(function: Callable[..., Any]) -> Callable[..., Any]:
+        def run(np: Any, x: Any, *others: Any, **settings: Any) -> Any:
+            if x.__class__ is numpy.ndarray and x.size >= SMALLEST and all(_may_join(y, x) for y in others):
+                arrays = [y if y.__class__ is numpy.ndarray else numpy.asarray(y, x.dtype) for y in others]
+                kernels = kernels_for(x, *arrays)
+                if kernels is not None:
+                    return kernels.elementwise(name, x, *arrays, **settings)
+            return function(np, x, *others, **settings)
+
+        run.__kwdefaults__ = function.__kwdefaults__
+        run.__name__, run.__doc__, run.__wrapped__ = function.__name__, function.__doc__, function  # type: ignore[attr-defined]
+        return run
+
+    return made
+
+
+def _may_join(y: Any, x: Any) -> bool:
+    return y.__class__ in (float, int) or (y.__class__ is numpy.ndarray and y.shape == x.shape)
+
+
 def _find() -> Any:
     global _found
     wish = os.environ.get("NDGRAD_EAGER_KERNELS", "1")
@@ -77,11 +102,8 @@ def _find() -> Any:
         raise ValueError(
             f"NDGRAD_EAGER_KERNELS is {wish!r}, and can be 1 (use native kernels where llvmlite is installed) or 0."
         )
-    found = None
-    if wish == "1" and importlib.util.find_spec("llvmlite") is not None:
-        from ndgrad.compiler.kernels import eager  # which needs llvmlite, and is for large arrays alone
-
-        found = eager if eager.usable() else None
+    # What is found there needs llvmlite, and is for large arrays alone.
+    found = registry.native_kernels() if wish == "1" and importlib.util.find_spec("llvmlite") is not None else None
     _found = found
     return found
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgrad.arrays import threads
+from ndgrad.arrays import native, threads
 from ndgrad.arrays.correlation import Axis
 from ndgrad.arrays.library import library_of
 from ndgrad.arrays.precision import computing_dtype, is_floating, widened
@@ -195,6 +195,11 @@ def max_pool_grad(g: Array, indices: NDArray[np.int64], x_shape: Sequence[int], 
         return library_of(g).zeros(tuple(x_shape), g.dtype)
     planes, size = prod(x_shape[:2]), prod(x_shape[2:])
     library = library_of(g)
+    kernels = native.kernels_for(g) if indices.__class__ is np.ndarray and indices.flags.c_contiguous else None
+    kernels = None if kernels is None or indices.dtype != np.int64 else kernels.pooling(g.dtype)
+    if kernels is not None and len(x_shape) <= 5 and indices.min() >= 0 and indices.max() < size:
+        axes = [Axis(n, 1, 1, 1, 0, out) for n, out in zip(x_shape[2:], g.shape[2:], strict=True)]
+        return kernels.max_pool_grad(g, indices, axes)
     grad = library.zeros((planes, size), g.dtype)
     g_flat = g.reshape(planes, -1)
     index_flat = indices.reshape(planes, -1)
@@ -232,6 +237,14 @@ def _max(x: Array, windows: list[Windows]) -> tuple[Array, NDArray[np.int64]]:
     Along with the values goes, for each of them, a number that says which taps it came from; only at the end does a
     table turn it into an offset from the window's start.
     """
+    kernels = _native(x, windows)
+    if kernels is not None:
+        values, places = kernels.max_pool(x, [_axis(w) for w in windows])
+        return values, places
+    if x.__class__ is np.ndarray and not all(w.stride for w in windows) and x.size:
+        few = _max_of_few_windows(x, windows)
+        if few is not None:
+            return few
     spatial = tuple(axis.out for axis in windows)
     planes = prod(x.shape[:2])
     taps = [len(axis.reads) for axis in windows]
@@ -264,6 +277,48 @@ def _max(x: Array, windows: list[Windows]) -> tuple[Array, NDArray[np.int64]]:
     if values.size:
         _in_blocks(library, work, planes, prod(x.shape[2:]) * x.itemsize)
     return values.reshape(*x.shape[:2], *spatial), indices.reshape(*x.shape[:2], *spatial)
+
+
+def _native(x: Array, windows: list[Windows]) -> Any:
+    """The native kernels, if they are to be used: for large arrays with evenly spaced windows."""
+    if x.size < native.SMALLEST or not 1 <= len(windows) <= 3 or not all(w.stride for w in windows):
+        return None
+    kernels = native.kernels_for(x)
+    return None if kernels is None else kernels.pooling(x.dtype)
+
+
+def _axis(w: Windows) -> Axis:
+    return Axis(w.size, len(w.reads), w.stride, w.dilation, -int(w.starts[0]) if w.out else 0, w.out)
+
+
+def _max_of_few_windows(x: Array, windows: list[Windows]) -> tuple[Array, NDArray[np.int64]] | None:
+    """`_max` one window at a time, for uneven windows, which are large where they are few; None for many, and where a
+    NaN wins, of which the last is to be found."""
+    spatial = tuple(w.out for w in windows)
+    if prod(spatial) > _FEW or any(w.dilation != 1 for w in windows) or not is_floating(x.dtype):
+        return None
+    planes = prod(x.shape[:2])
+    flat = x.reshape(planes, *x.shape[2:])
+    values, places = np.empty((planes, *spatial), x.dtype), np.empty((planes, *spatial), np.int64)
+    for index in np.ndindex(*spatial):
+        starts = [int(w.starts[i]) for w, i in zip(windows, index, strict=True)]
+        sizes = [int(w.counts[i]) for w, i in zip(windows, index, strict=True)]
+        ranges = [slice(start, start + size) for start, size in zip(starts, sizes, strict=True)]
+        window = flat[(slice(None), *ranges)].reshape(planes, -1)
+        best = window.argmax(axis=1)
+        values[(slice(None), *index)] = window[np.arange(planes), best]
+        within = np.unravel_index(best, sizes)
+        place = np.zeros(planes, np.int64)
+        for w, start, offset in zip(windows, starts, within, strict=True):
+            place = place * w.size + (start + offset)
+        places[(slice(None), *index)] = place
+    if np.isnan(values).any():
+        return None
+    return values.reshape(*x.shape[:2], *spatial), places.reshape(*x.shape[:2], *spatial)
+
+
+#: So many windows are done one at a time.
+_FEW = 64
 
 
 def _max_of_even_windows(x: Array, windows: list[Windows], code_dtype: np.dtype[Any]) -> tuple[Array, Array] | None:
@@ -457,6 +512,10 @@ def _divisor(windows: list[Windows], override: int | None) -> Array:
 
 
 def _mean(x: Array, windows: list[Windows], override: int | None) -> Any:
+    kernels = _native(x, windows)
+    if kernels is not None:
+        counts = kernels.pooling_counts([w.counts for w in windows], override)
+        return kernels.avg_pool(x, [_axis(w) for w in windows], counts)
     spatial = tuple(axis.out for axis in windows)
     planes = prod(x.shape[:2])
     summing = computing_dtype(x.dtype)
@@ -477,6 +536,10 @@ def _mean(x: Array, windows: list[Windows], override: int | None) -> Any:
 
 
 def _mean_adjoint(g: Array, x_shape: Sequence[int], windows: list[Windows], override: int | None) -> Any:
+    kernels = _native(g, windows)
+    if kernels is not None:
+        counts = kernels.pooling_counts([w.counts for w in windows], override)
+        return kernels.avg_pool_grad(g, [_axis(w) for w in windows], counts)
     planes = prod(x_shape[:2])
     summing = computing_dtype(g.dtype)
     library = library_of(g)
@@ -495,7 +558,28 @@ def _mean_adjoint(g: Array, x_shape: Sequence[int], windows: list[Windows], over
     return grad.reshape(tuple(x_shape))
 
 
+def _incidence(windows: Windows, dtype: Any) -> Array:
+    """1 where an output (row) sees an input (column): sums over uneven windows are products with it."""
+    index = np.arange(windows.size)
+    starts, counts = windows.starts[:, None], windows.counts[:, None]
+    return ((index >= starts) & (index < starts + counts)).astype(dtype)
+
+
+def _by_product(library: Any, x: Array, axis: int, windows: Windows, adjoint: bool) -> Any:
+    """`_sum_along` or its adjoint as a matrix product, for few and large uneven windows; None where it is none, or where
+    an infinity or a NaN, times zero, has spoilt other windows."""
+    if library is not np or windows.stride or windows.out * 8 > windows.size or x.dtype.char not in "fd":
+        return None
+    matrix = _incidence(windows, x.dtype)
+    with np.errstate(invalid="ignore"):
+        out = np.moveaxis(np.tensordot(x, matrix, ((x.ndim + axis,), (0 if adjoint else 1,))), -1, axis)
+    return out if np.isfinite(out).all() else None
+
+
 def _sum_along(library: Any, x: Array, axis: int, windows: Windows) -> Array:
+    found = _by_product(library, x, axis, windows, False)
+    if found is not None:
+        return found
     (outputs, inputs), *rest = windows.reads
     if _covers(outputs, windows.out) and rest and _covers(rest[0][0], windows.out):
         total: Array = x[_along(axis, inputs)] + x[_along(axis, rest[0][1])]
@@ -512,6 +596,9 @@ def _sum_along(library: Any, x: Array, axis: int, windows: Windows) -> Array:
 
 def _spread_along(library: Any, g: Array, axis: int, windows: Windows) -> Any:
     """The adjoint of `_sum_along`."""
+    found = _by_product(library, g, axis, windows, True)
+    if found is not None:
+        return found
     shape = list(g.shape)
     shape[axis] = windows.size
     spread = library.zeros(shape, g.dtype)

@@ -11,6 +11,7 @@ from typing import Any
 
 from ndgrad import _registry as registry
 from ndgrad._registry import register
+from ndgrad.arrays import native
 from ndgrad.arrays.precision import HALF
 from ndgrad.autograd.generate import (
     _REAL,
@@ -26,6 +27,7 @@ from ndgrad.autograd.generate import (
     save_plan,
 )
 from ndgrad.autograd.kept import FREED, Packed
+from ndgrad.autograd.native_rules import natively
 from ndgrad.autograd.node import UNARY, MultiNode, Node
 from ndgrad.autograd.saved import RuleNode, unpack_raw
 from ndgrad.autograd.saved_access import show_saved
@@ -156,7 +158,11 @@ class Apply:
             body += [f"shared = {_call(op.shared, 'common', [where[name] for name in parameter_names(op.shared)])}"]
         for a in reversed(self.differentiable) if op.consumes else self.differentiable:
             self.scope[f"rule_{a}"], names = rules[a]
-            call = _call(rules[a][0], f"rule_{a}", [where[name] for name in names])
+            given = [where[name] for name in names]
+            call = _call(rules[a][0], f"rule_{a}", given)
+            if self.conjugates and call.startswith("rule_") and "shared" not in names:
+                self.scope[f"many_{a}"] = natively(rules[a][0], names)
+                call = f"({call} if g.size < {native.SMALLEST} else many_{a}({', '.join(given)}))"
             body += [f"g_{a} = {call}" + (f" if e_{a} is not None else None" if len(self.differentiable) > 1 else "")]
         body += self.release
         pack = _bare if self.one else _tuple

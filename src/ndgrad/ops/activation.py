@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ndgrad.arrays import float32_approximations
+from ndgrad.arrays import float32_approximations, native
 from ndgrad.arrays.blockwise import blockwise
 from ndgrad.arrays.scalar_operands import Constants
 from ndgrad.ops.error_function import _special
@@ -31,7 +31,7 @@ _SMALL = {numpy.dtype(c): constants.typed[c] for c, constants in _SIGMOID.items(
 
 def _sigmoid(np: Library, x: Payload) -> Payload:
     """e / (1 + e) with e = exp(x): accurate on both sides, and it cannot overflow once x is bounded from above."""
-    if x.__class__ is numpy.ndarray and x.ndim and x.size < 16384:
+    if x.__class__ is numpy.ndarray and x.ndim and x.size < native.SMALLEST:
         found = _SMALL.get(x.dtype)
         if found is not None:
             one, highest, _ = found
@@ -178,13 +178,13 @@ hardtanh = elementwise(
 )  # fmt: skip
 
 hardsigmoid = elementwise(
-    "hardsigmoid", lambda x: (x / 6.0 + 0.5).clip(0.0, 1.0),
+    "hardsigmoid", native.with_kernel("hardsigmoid")(lambda np, x: (x / 6.0 + 0.5).clip(0.0, 1.0)),
     x=lambda t, x, ops: ops.keep(t * (1 / 6), (x > -3.0) & (x < 3.0)),
     kind="clamp", piecewise_linear=True,
 )  # fmt: skip
 
 hardswish = elementwise(
-    "hardswish", lambda x: x * (x / 6.0 + 0.5).clip(0.0, 1.0),
+    "hardswish", native.with_kernel("hardswish")(lambda np, x: x * (x / 6.0 + 0.5).clip(0.0, 1.0)),
     x=lambda t, x, ops: ops.where(x >= 3.0, t, ops.keep(t * (x / 3.0 + 0.5), ~(x <= -3.0))),
     kind="clamp",
 )  # fmt: skip

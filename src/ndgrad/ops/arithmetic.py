@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from ndgrad.arrays import native
 from ndgrad.arrays.precision import FLOATING, INEXACT, finfo
 from ndgrad.ops.table import elementwise
 
@@ -104,8 +105,12 @@ trunc_divide = elementwise(
 remainder = elementwise("remainder", operator.mod, args="x y", x=lambda t: t, y=lambda t, x, y: t * -(x // y),
     piecewise_linear=True)
 
-fmod = elementwise("fmod", "fmod", args="x y", x=lambda t: t, y=lambda t, x, y, ops: t * -ops.trunc(x / y),
-    piecewise_linear=True)
+fmod = elementwise(
+    "fmod", native.with_kernel("fmod")(lambda np, x, y: np.fmod(x, y)), args="x y",
+    x=lambda t: t,
+    y=lambda t, x, y, ops: t * -ops.trunc(x / y),
+    piecewise_linear=True,
+)  # fmt: skip
 
 
 # ----- powers ---------------------------------------------------------------------------------------------------------
@@ -231,6 +236,7 @@ addcdiv = elementwise(
 )  # fmt: skip
 
 
+@native.with_kernel("lerp")
 def _lerp(np: Library, x: Payload, end: Any, weight: Payload) -> Payload:
     """From the nearer end, so that weight 1 gives `end` exactly and the result never leaves
     the interval by rounding."""

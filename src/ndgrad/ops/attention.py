@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ndgrad.arrays import threads
+from ndgrad.arrays import native, threads
 from ndgrad.arrays.short_rows import is_lines, line_sum
 from ndgrad.ops.errors import refuse_complex
 from ndgrad.ops.extremum import largest
@@ -91,6 +91,9 @@ def _exponentials(
         z += np.where(hidden, low, z.dtype.type(0))
     if not z.shape[-1]:
         return z, np.ones((*z.shape[:-1], 1), z.dtype)
+    kernels = native.kernels_for_lines(z.ndim - 1, z)
+    if kernels is not None:
+        return z, kernels.exponentials(z, masked)
     last = (z.ndim - 1,)
     top = largest(np, z, last, True)
     if masked:  # a line of nothing but -inf becomes zeros
@@ -230,11 +233,15 @@ def _attention_pull(
                 if gq is None and gk is None and gm is None:
                     continue
                 h = _product(np, g_part, np.ascontiguousarray(v_part.swapaxes(-1, -2)))
-                h -= (np.vecdot(h, p) if np is numpy else (h * p).sum(axis=-1))[..., None]
-                h *= p
-                if gm is not None:
-                    gm[head][..., rows, keys] = h
-                h *= h.dtype.type(scale)
+                kernels = native.kernels_for_lines(h.ndim - 1, h, p) if gm is None else None
+                if kernels is not None:
+                    kernels.softmax_slope(h, p, scale, out=h)
+                else:
+                    h -= (np.vecdot(h, p) if np is numpy else (h * p).sum(axis=-1))[..., None]
+                    h *= p
+                    if gm is not None:
+                        gm[head][..., rows, keys] = h
+                    h *= h.dtype.type(scale)
                 if gq is not None:
                     gq[head][..., rows, :] = _product(np, h, k_part)
                 if gk is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from ndgrad.arrays import native
 from ndgrad.arrays.host_fallback import on_host
 from ndgrad.arrays.special_source import in_promoted_type, special
 from ndgrad.ops.table import elementwise
@@ -33,19 +34,19 @@ def _special(np: Library, name: str) -> Any:
 
 
 erf = elementwise(
-    "erf", lambda np, x: _special(np, "erf")(x),
+    "erf", native.with_kernel("erf")(lambda np, x: _special(np, "erf")(x)),
     x=lambda t, x, ops: t * (ops.exp(-x * x) * _SLOPE),
     kind="saturating",
 )  # fmt: skip
 
 erfc = elementwise(
-    "erfc", lambda np, x: _special(np, "erfc")(x),
+    "erfc", native.with_kernel("erfc")(lambda np, x: _special(np, "erfc")(x)),
     x=lambda t, x, ops: t * (ops.exp(-x * x) * -_SLOPE),
     kind="saturating",
 )  # fmt: skip
 
 # The derivative of an inverse is one over the derivative, at the point it leads to.
 erfinv = elementwise(
-    "erfinv", lambda np, x: _special(np, "erfinv")(x),
+    "erfinv", native.with_kernel("erfinv")(lambda np, x: _special(np, "erfinv")(x)),
     x=lambda t, x, ops: t * (ops.exp(ops.square(ops.erfinv(x))) * (1 / _SLOPE)),
 )  # fmt: skip

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from ndgrad.arrays import native
 from ndgrad.ops.table import elementwise
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def _odds(x: Payload, y: Payload, ops: Vocabulary) -> Any:
     return e, e + 1.0
 
 
+@native.with_kernel("logaddexp")
 def _logaddexp(np: Library, x: Payload, y: Payload) -> Payload:
     if np.result_type(x, y).kind != "c":
         return np.logaddexp(x, y)

@@ -113,6 +113,7 @@ softmax_cross_entropy = op(
 # ----- elementwise terms ---------------------------------------------------------------------------------------------
 
 
+@native.with_kernel("binary_cross_entropy")
 def _binary_cross_entropy(np: Library, x: Payload, y: Payload) -> Payload:
     x, y = beside_arrays(np, x, y)
     with numpy.errstate(divide="ignore"):
@@ -131,6 +132,7 @@ binary_cross_entropy = elementwise(
 )  # fmt: skip
 
 
+@native.with_kernel("binary_cross_entropy_with_logits")
 def _with_logits(np: Library, x: Payload, y: Payload) -> Payload:
     refuse_complex("binary_cross_entropy_with_logits", x)
     x, y = beside_arrays(np, x, y)
@@ -149,6 +151,7 @@ binary_cross_entropy_with_logits = elementwise(
 )  # fmt: skip
 
 
+@native.with_kernel("smooth_l1")
 def _smooth_l1(np: Library, x: Payload, y: Payload, *, beta: float) -> Payload:
     difference = x - y
     refuse_complex("smooth_l1", difference)

@@ -108,52 +108,61 @@ def _plain(t: Any, like: Any, written: bool) -> bool:
     return bool(array.flags.carray if written else array.flags.c_contiguous)
 
 
+class _Written:
+    """The rule of an optimizer as a formula, for parameters whose states are alike."""
+
+    def __init__(self, optimizer: Optimizer, group: Group, like: State) -> None:
+        numbers: Any = optimizer._numbers_in_state
+        self.formula = Formula()
+        p, grad = self.formula.input(), self.formula.input()
+        state: Any = {name: value if name in numbers else self.formula.input() for name, value in like.items()}
+        #: the arrays of the state that the rule is given
+        self.names = [name for name in state if name not in numbers]
+        before = {"": p.number, **{name: state[name].number for name in self.names}}
+        optimizer._update(p, -grad if group.get("maximize") else grad, state, group)  # type: ignore[arg-type]
+        after = {"": p, **{name: value for name, value in state.items() if isinstance(value, Symbol)}}
+        #: what it writes: the parameter (""), and arrays of the state, some of them new
+        self.changed = [name for name, symbol in after.items() if before.get(name) != symbol.number]
+        self.signature = self.formula.signature([after[name] for name in self.changed])
+        #: the numbers of the state afterwards
+        self.numbers = {name: state[name] for name in numbers if name in state}
+
+
 def _update(optimizer: Optimizer, kernels: Any, group: Group, alike: list[tuple[Any, Any, Any]]) -> bool:
     """Update parameters that are alike; False, and nothing changed, if the rule is no formula."""
-    numbers: Any = optimizer._numbers_in_state
-    first_state = alike[0][2]
-    formula = Formula()
-    p, grad = formula.input(), formula.input()
-    state: Any = {name: value if name in numbers else formula.input() for name, value in first_state.items()}
-    names = [name for name in state if name not in numbers]
-    before = {"": p.number, **{name: state[name].number for name in names}}
     try:
-        optimizer._update(p, -grad if group.get("maximize") else grad, state, group)  # type: ignore[arg-type]
+        rule = _Written(optimizer, group, alike[0][2])
     except NoFormula:
         return False
-    new = {"": p, **{name: value for name, value in state.items() if isinstance(value, Symbol)}}
-    changed = [name for name, symbol in new.items() if before.get(name) != symbol.number]
     written: list[Any] = []
-    new_state: list[tuple[Any, str, Any]] = []
+    made: list[tuple[Any, str, Any]] = []
     tables: list[tuple[list[Any], list[Any]]] = []
-    for q, g, held in alike:
-        tensors = {"": q, **{name: held[name] for name in names}}
-        for name in changed:
+    for p, g, state in alike:
+        tensors = {"": p, **{name: state[name] for name in rule.names}}
+        for name in rule.changed:
             if name not in tensors:
-                tensors[name] = wrap(FACES[q.__class__], np.empty(q._array.shape, q._array.dtype))
-                new_state.append((held, name, tensors[name]))
+                tensors[name] = wrap(FACES[p.__class__], np.empty(p._array.shape, p._array.dtype))
+                made.append((state, name, tensors[name]))
             else:
                 written.append(tensors[name])
-        inputs = [q._array, g._array, *(held[name]._array for name in names)]
-        tables.append(([tensors[name]._array for name in changed], inputs))
+        inputs = [p._array, g._array, *(state[name]._array for name in rule.names)]
+        tables.append(([tensors[name]._array for name in rule.changed], inputs))
     if _overlap(tables):
         return False
     storages = [t._storage or storage_of(t) for t in written]
     for t, storage in zip(written, storages, strict=True):
         storage.before_write(t._array)
-    kernels.formula_in_place(formula.signature([new[name] for name in changed]), formula.numbers, tables)
+    kernels.formula_in_place(rule.signature, rule.formula.numbers, tables)
     writer = f"{type(optimizer).__name__}.step"
     for storage in storages:
         storage.bump(writer)
-    for held, name, t in new_state:
-        held[name] = t
-    for q, _, held in alike:
-        for name in numbers:
-            if name in state:
-                t = state[name]
-                held[name] = t if held is first_state else wrap(t.__class__, np.array(t._array))
-        if held:
-            optimizer.state[q] = held
+    for state, name, t in made:
+        state[name] = t
+    for p, _, state in alike:
+        for name, t in rule.numbers.items():
+            state[name] = wrap(t.__class__, np.array(t._array))
+        if state:
+            optimizer.state[p] = state
     return True
 
 

@@ -244,6 +244,11 @@ def avg_pool_grad(g: Array, axes: Sequence[windows.Axis], counts: NDArray[np.int
     return out
 
 
+def pooling_counts(counts: Sequence[NDArray[np.intp]], override: int | None = None) -> NDArray[np.int64]:
+    """What averages divide by, from the counts of each axis for each of its outputs, or a given number for all."""
+    return pooling.average_counts(counts, override)
+
+
 # ----- slices -----
 
 

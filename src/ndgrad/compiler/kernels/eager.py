@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import functools
 import struct
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ndgrad._registry import register
 from ndgrad.arrays import threads as allowed
 from ndgrad.arrays.formulas import Signature
 from ndgrad.compiler.kernels import arrays, maths, operations
 from ndgrad.compiler.kernels.elementwise import loop_function
-from ndgrad.compiler.kernels.formula_code import in_place_function
+from ndgrad.compiler.kernels.formula_code import in_place_function, supports, write_formula
 from ndgrad.compiler.kernels.maths.values import Writer
 from ndgrad.compiler.kernels.row_formulas import ROW_KERNELS
 from ndgrad.compiler.kernels.rows import EACH, HEAD, row_function
@@ -33,9 +35,9 @@ _CHUNK = 16384
 _SHARED = 32768
 
 
-def usable() -> bool:
-    """Whether kernels can be used in this process."""
-    return target.available() and layout.problem() is None
+def native_kernels() -> Any:
+    """This module, if kernels can be used in this process."""
+    return sys.modules[__name__] if target.available() and layout.problem() is None else None
 
 
 @functools.cache
@@ -54,12 +56,22 @@ def convolutions(dtype: np.dtype[Any]) -> Any:
     return arrays if arrays.available(dtype, ("conv",)) else None
 
 
+@functools.cache
+def pooling(dtype: np.dtype[Any]) -> Any:
+    """The same for pooling over evenly spaced windows."""
+    return arrays if arrays.available(dtype, ("pool",)) else None
+
+
 # ----- elementwise -------------------------------------------------------------------------------------------------------
 
 
 @functools.cache
 def _elementwise(
-    op: str, dtype: np.dtype[Any], numbers: tuple[bool, ...], parameters: tuple[str, ...], settings: tuple[tuple[str, Any], ...]
+    op: str,
+    dtype: np.dtype[Any],
+    numbers: tuple[bool, ...],
+    parameters: tuple[str, ...],
+    settings: tuple[tuple[str, Any], ...],
 ) -> tuple[target.Code, int, struct.Struct]:
     name, type = dtype.name, Vector(element_of(dtype), 2 * target.host().lanes(element_of(dtype)))
 
@@ -68,7 +80,9 @@ def _elementwise(
         given = {name: w.real(value) for name, value in zip(parameters, constants, strict=True)}
         return [operations.emit(f, op, name, lanes, *values, **given, **dict(settings))]
 
-    code = _code([loop_function(op, type, [type.element], [(type.element, one) for one in numbers], len(parameters), write)])
+    code = _code(
+        [loop_function(op, type, [type.element], [(type.element, one) for one in numbers], len(parameters), write)]
+    )
     return code, code.address(op), struct.Struct(f"{len(numbers) + 3}q{len(parameters)}d")
 
 
@@ -122,11 +136,17 @@ class Geometry(NamedTuple):
         return self.segments * self.length
 
 
-def _over_rows(name: str, rows: Geometry, operands: Sequence[tuple[Array, int]], parameters: Sequence[float] = (), grain: int = 0) -> None:
+def _over_rows(
+    name: str, rows: Geometry, operands: Sequence[tuple[Array, int]], parameters: Sequence[float] = (), grain: int = 0
+) -> None:
     """Run a kernel. Each operand is an array with its step from row to row; those with the step of the rows go on by their segments."""
     _, address, packed = _row_kernel(name, operands[0][0].dtype)
     grain = grain or _grain(rows.rows, rows.count)
-    places = [w for array, step in operands for w in (id(array) + layout.DATA, step, rows.segment_step if step == rows.row_step else 0)]
+    places = [
+        w
+        for array, step in operands
+        for w in (id(array) + layout.DATA, step, rows.segment_step if step == rows.row_step else 0)
+    ]
     words = packed.pack(rows.rows, grain, rows.segments, rows.length, *places, *parameters)
     threads = 1 if rows.rows * rows.count < _SHARED else allowed.max_threads
     _run()(address, words, -(-rows.rows // grain), threads)
@@ -149,9 +169,20 @@ def softmax(x: Array) -> Array:
     return _lines("softmax", x)
 
 
-def softmax_slope(t: Array, out: Array) -> Array:
-    """(t - sum(t out)) out along the last dimension."""
-    return _lines("softmax_slope", t, out)
+def softmax_slope(t: Array, y: Array, scale: float = 1.0, out: Array | None = None) -> Array:
+    """(t - sum(t y)) y scale along the last dimension, in new memory or in that of t."""
+    rows = _last(t, t.shape[-1])
+    out = np.empty(t.shape, t.dtype) if out is None else out
+    _over_rows("softmax_slope", rows, [(a, rows.length) for a in (out, t, y)], (scale,))
+    return out
+
+
+def exponentials(x: Array, masked: bool) -> Array:
+    """x becomes e^(x - top) along the last dimension, in place; the sums of that. `masked`: of nothing but -inf, zeros, and the sum 1."""
+    rows = _last(x, x.shape[-1])
+    total = np.empty((*x.shape[:-1], 1), x.dtype)
+    _over_rows("exponentials", rows, [(x, rows.length), (x, rows.length), (total, 1)], (float(masked),))
+    return total
 
 
 def log_softmax(x: Array) -> Array:
@@ -198,7 +229,13 @@ def layer_norm_gradient(g: Array, x: Array, w: Array, eps: float) -> tuple[Array
     grain = max(_grain(rows.rows, rows.length), -(-rows.rows // 64))
     out, sums = np.empty(x.shape, x.dtype), np.zeros((2, -(-rows.rows // grain), rows.length), x.dtype)
     elements = [(a, rows.length) for a in (out, g, x)]
-    _over_rows("layer_norm_gradient", rows, [*elements, (w, 0), *((a, rows.length) for a in sums)], (1 / rows.length, eps), grain)
+    _over_rows(
+        "layer_norm_gradient",
+        rows,
+        [*elements, (w, 0), *((a, rows.length) for a in sums)],
+        (1 / rows.length, eps),
+        grain,
+    )
     total = np.add.reduce(sums, axis=1)
     return out, total[0].reshape(w.shape), total[1].reshape(w.shape)
 
@@ -236,6 +273,36 @@ def combined(g: Array, x: Array, mean: Array, scale: Array, slope: Array, shift:
 
 
 @functools.lru_cache(maxsize=256)
+def _formula(
+    signature: Signature, dtype: np.dtype[Any], ones: tuple[bool, ...]
+) -> tuple[target.Code, int, struct.Struct] | None:
+    if not supports(signature, dtype.name):
+        return None
+    type = Vector(element_of(dtype), 2 * target.host().lanes(element_of(dtype)))
+
+    def write(f: Function, lanes: int, values: Sequence[str], constants: Sequence[str]) -> list[str]:
+        return write_formula(f, dtype.name, lanes, signature, values, constants)
+
+    operands = [(type.element, one) for one in ones]
+    code = _code([loop_function("formula", type, [type.element], operands, signature.numbers, write)])
+    return code, code.address("formula"), struct.Struct(f"{len(ones) + 3}q{signature.numbers}d")
+
+
+def formula(
+    signature: Signature, numbers: Sequence[float], shape: tuple[int, ...], operands: Sequence[Array]
+) -> Array | None:
+    """What a formula gives, for operands of this shape or of one element; None where it has no native code."""
+    dtype = operands[0].dtype
+    found = _formula(signature, dtype, tuple([a.size == 1 for a in operands]))
+    if found is None:
+        return None
+    out = np.empty(shape, dtype)
+    words = found[2].pack(out.size, _CHUNK, id(out) + layout.DATA, *[id(a) + layout.DATA for a in operands], *numbers)
+    _run()(found[1], words, -(-out.size // _CHUNK), 1 if out.size < _SHARED else allowed.max_threads)
+    return out
+
+
+@functools.lru_cache(maxsize=256)
 def _in_place(signature: Signature, dtype: np.dtype[Any]) -> tuple[target.Code, int, struct.Struct]:
     function = in_place_function("formula", dtype.name, target.host().lanes(element_of(dtype)), signature)
     code = _code([function])
@@ -249,7 +316,9 @@ def _chunks(sizes: tuple[int, ...]) -> NDArray[np.int64]:
     return np.array(pieces, np.int64).reshape(-1, 3)
 
 
-def formula_in_place(signature: Signature, numbers: Sequence[float], sets: Sequence[tuple[Sequence[Array], Sequence[Array]]]) -> None:
+def formula_in_place(
+    signature: Signature, numbers: Sequence[float], sets: Sequence[tuple[Sequence[Array], Sequence[Array]]]
+) -> None:
     """Run a formula on each set of arrays, of which the first are what its outputs are written to, the others its inputs. All are
     contiguous, of one dtype, and in each set of one size."""
     chunks = _chunks(tuple([inputs[0].size for _, inputs in sets]))
@@ -257,3 +326,6 @@ def formula_in_place(signature: Signature, numbers: Sequence[float], sets: Seque
     _, address, packed = _in_place(signature, sets[0][1][0].dtype)
     words = packed.pack(id(chunks) + layout.DATA, id(table) + layout.DATA, *numbers)
     _run()(address, words, len(chunks), 1 if len(chunks) == 1 else allowed.max_threads)
+
+
+register(native_kernels=native_kernels)

@@ -46,7 +46,10 @@ def loop_function(
     count, grain = word(f, 0), word(f, 1)
     targets = [data(f, 2 + n) for n in range(len(results))]
     sources = [data(f, 2 + len(results) + n) for n in range(len(operands))]
-    numbers = [f.splat(f.load(Vector(e), p), Vector(e, lanes)) if one else "" for p, (e, one) in zip(sources, operands, strict=True)]
+    numbers = [
+        f.splat(f.load(Vector(e), p), Vector(e, lanes)) if one else ""
+        for p, (e, one) in zip(sources, operands, strict=True)
+    ]
     constants = [parameter(f, 2 + len(results) + len(operands) + n, type) for n in range(parameters)]
     begin = f.mul("%chunk", grain)
     last = f.sub(count, lanes)

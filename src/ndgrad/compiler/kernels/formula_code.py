@@ -15,12 +15,15 @@ from collections.abc import Sequence
 from ndgrad.arrays.formulas import NODE, Node, Signature
 from ndgrad.compiler.kernels import operations
 from ndgrad.compiler.kernels.elementwise import data, parameter
+from ndgrad.compiler.kernels.maths.values import Writer
 from ndgrad.compiler.native.ir import TYPES, Function, Vector
 
 
-def write_formula(f: Function, dtype: str, lanes: int, signature: Signature, inputs: Sequence[str], numbers: Sequence[str]) -> list[str]:
+def write_formula(
+    f: Function, dtype: str, lanes: int, signature: Signature, inputs: Sequence[str], numbers: Sequence[str]
+) -> list[str]:
     """Write a formula of operands in registers; the names of its outputs."""
-    waiting = iter(inputs)
+    waiting, w = iter(inputs), Writer(f, Vector(TYPES[dtype], lanes), fma=False)
     names: list[str] = []
     kinds: list[str] = []
 
@@ -38,10 +41,23 @@ def write_formula(f: Function, dtype: str, lanes: int, signature: Signature, inp
             kinds.append(dtype)
             continue
         values = [operand(node, place) for place in range(len(node.operands))]
-        logical = node.op.startswith(("logical", "bitwise"))
-        names.append(operations.emit(f, node.op, "bool" if logical else dtype, lanes, *values, **dict(node.settings)))
-        kinds.append(operations.result(node.op, "bool" if logical else dtype))
+        kind = _kind(node, dtype)
+        given = {name: w.real(numbers[number]) for name, number in node.numbers}
+        names.append(operations.emit(f, node.op, kind, lanes, *values, **dict(node.settings), **given))
+        kinds.append(operations.result(node.op, kind))
     return [names[number] for number in signature.outputs]
+
+
+def _kind(node: Node, dtype: str) -> str:
+    """The dtype in which a node computes."""
+    return "bool" if node.op.startswith("logical") else dtype
+
+
+def supports(signature: Signature, dtype: str) -> bool:
+    """Whether all of a formula has native code."""
+    return all(
+        operations.supports(node.op, _kind(node, dtype), **dict(node.settings)) for node in signature.nodes if node.op
+    )
 
 
 def in_place_function(name: str, dtype: str, lanes: int, signature: Signature) -> Function:

@@ -47,9 +47,18 @@ def _softmax(row: Row) -> None:
 
 
 def _softmax_slope(row: Row) -> None:
-    """(t - sum(t out)) out"""
+    """(t - sum(t y)) y scale"""
     (along,) = row.reduce("sum", lambda at: [at["t"] * at["y"]])
-    row.each(lambda at: at.put("out", (at["t"] - along) * at["y"]))
+    row.each(lambda at: at.put("out", (at["t"] - along) * at["y"] * at["scale"]))
+
+
+def _exponentials(row: Row) -> None:
+    """exp(x - top) and their sums; where `masked` is not 0, a row of nothing but -inf gives zeros, and the sum 1."""
+    top = _top(row)
+    empty = top.equals(float("-inf")) & row["masked"].differs(0.0)
+    top = empty.choose(0.0, top)
+    (total,) = row.reduce("sum", lambda at: [at.put("out", _exp(at["x"] - top))])
+    row.store(empty.choose(1.0, total), "total")
 
 
 def _log_softmax(row: Row) -> None:
@@ -152,7 +161,8 @@ _ROW = "out:element x:element"
 
 ROW_KERNELS: dict[str, RowKernel] = {
     "softmax": _kernel(_softmax, _ROW),
-    "softmax_slope": _kernel(_softmax_slope, "out:element t:element y:element"),
+    "softmax_slope": _kernel(_softmax_slope, "out:element t:element y:element", "scale"),
+    "exponentials": _kernel(_exponentials, "out:element x:element total:result", "masked"),
     "log_softmax": _kernel(_log_softmax, _ROW),
     "log_softmax_gradient": _kernel(_log_softmax_gradient, "out:element t:element y:element"),
     "cross_entropy": _kernel(_cross_entropy, "out:result x:element target:place"),
@@ -164,5 +174,7 @@ ROW_KERNELS: dict[str, RowKernel] = {
     "moments": _kernel(_statistics, "mean:result variance:result x:element", "share"),
     "affine": _kernel(_affine, f"{_ROW} mean:number scale:number shift:number"),
     "norm_sums": _kernel(_sums, "total:result moment:result g:element x:element mean:number"),
-    "norm_combine": _kernel(_combine, "out:element g:element x:element mean:number scale:number slope:number shift:number"),
+    "norm_combine": _kernel(
+        _combine, "out:element g:element x:element mean:number scale:number slope:number shift:number"
+    ),
 }

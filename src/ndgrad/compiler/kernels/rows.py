@@ -49,7 +49,9 @@ HEAD, EACH = 4, 3
 Kinds = dict[str, str]
 
 
-def row_function(name: str, element: str, target: Target, operands: Kinds, parameters: Sequence[str], write: Callable[[Row], None]) -> Function:
+def row_function(
+    name: str, element: str, target: Target, operands: Kinds, parameters: Sequence[str], write: Callable[[Row], None]
+) -> Function:
     """The kernel that `write` writes, for elements of an LLVM type."""
     f = Function(name, "ptr %argument, i64 %chunk, i64 %worker", attributes="nounwind")
     row = Row(f, Writer(f, Vector(element, 2 * target.lanes(element)), target.fma), operands)
@@ -154,7 +156,8 @@ class Row:
         with self.f.loop(self.segments, carried=carried) as m:
             outside = self.bases
             self.bases = {
-                name: self.f.address(self.element_of(name), base, self.f.mul(m, self.steps[name])) for name, base in outside.items()
+                name: self.f.address(self.element_of(name), base, self.f.mul(m, self.steps[name]))
+                for name, base in outside.items()
             }
             yield
             self.bases = outside
@@ -193,7 +196,9 @@ class At:
 
     def _load(self, name: str) -> Real:
         f, type, pointer = self._row.f, self._row.w.type, self._pointer(name)
-        return self._row.w.real(f.load(type, pointer) if self._mask is None else f.load_masked(type, pointer, self._mask))
+        return self._row.w.real(
+            f.load(type, pointer) if self._mask is None else f.load_masked(type, pointer, self._mask)
+        )
 
     def _pointer(self, name: str) -> str:
         return self._row.f.address(self._row.w.type.element, self._row.bases[name], self._index)
@@ -231,7 +236,10 @@ class _State:
         f, type = self.row.f, self.row.w.type
         while type.lanes > 1:
             half = Vector(type.element, type.lanes // 2)
-            low, high = (Writer(f, half, self.row.w.fma).real(_part(f, vector, type, start, half.lanes)) for start in (0, half.lanes))
+            low, high = (
+                Writer(f, half, self.row.w.fma).real(_part(f, vector, type, start, half.lanes))
+                for start in (0, half.lanes)
+            )
             vector, type = _combined(self.how, low, high).name, half
         return vector
 
