@@ -85,6 +85,8 @@ def elementwise(d: Draw) -> Case:
     rows, columns = d.size(), d.size(3, 300)
     length = d.size(3, 40)
     ops = draw_chain(length, int(d.random.integers(1 << 30)))
+    while all(op.operands == 1 for op in ops):  # the second leaf would have no gradient
+        ops = draw_chain(length, int(d.random.integers(1 << 30)))
     x, y = (d.random.uniform(0.2, 0.8, shape).astype(d.dtype) for shape in ((rows, columns), (d.random.choice([1, rows]), columns)))
 
     def chained(functions: dict[str, Any], x: Any, y: Any) -> Any:
@@ -250,12 +252,12 @@ def gather(d: Draw) -> Case:
     weights = d.normal(count, width)
 
     def torch_loss(torch: Any, parameters: list[Any], data: list[Any]) -> Any:
-        return (parameters[0][torch.tensor(places)] * data[0]).sum(1).square().mean()
+        return (parameters[0][data[1]] * data[0]).sum(1).square().mean()
 
     def functional_loss(dialect: Functional, parameters: list[Any], data: list[Any]) -> Any:
-        return dialect.np.mean(dialect.np.sum(parameters[0][places] * data[0], axis=1) ** 2)
+        return dialect.np.mean(dialect.np.sum(parameters[0][data[1]] * data[0], axis=1) ** 2)
 
-    return Case(f"{count} rows of {words} x {width}", [table], ["plain"], [weights], torch_loss, functional_loss)
+    return Case(f"{count} rows of {words} x {width}", [table], ["plain"], [weights, places], torch_loss, functional_loss)
 
 
 def scalars(d: Draw) -> Case:
@@ -305,9 +307,10 @@ def _register(family: str, number: int, seed: int) -> None:
         case, _ = drawn()
         parameters = leaves(torch, [stored(a, layout) for a, layout in zip(case.arrays, case.layouts, strict=True)])
         data = [torch.tensor(a) for a in case.data]
+        own_loss, layouts = case.torch_loss, tuple(case.layouts)  # and not the arrays: a compiled function would have to watch them
 
         def loss() -> Any:
-            return case.torch_loss(torch, [shown(p, layout) for p, layout in zip(parameters, case.layouts, strict=True)], data)
+            return own_loss(torch, [shown(p, layout) for p, layout in zip(parameters, layouts, strict=True)], data)
 
         return backward_step(loss, parameters)
 

@@ -19,8 +19,9 @@ Model = tuple[Any, Callable[[], Any]]
 
 
 def _fill(torch: Any, model: Any) -> None:
-    """Give the parameters values of our own: matrices of unit gain, norms of one, biases of zero."""
+    """Give the parameters values of our own, in float32: matrices of unit gain, norms of one, biases of zero."""
     random = np.random.default_rng(1)
+    model.float()  # ndgrad's default is float64
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             shape = tuple(parameter.shape)
