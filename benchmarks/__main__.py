@@ -1,11 +1,11 @@
 """The command line: choose workloads, libraries and patience; print the tables and write them to a folder.
 
-    python -m benchmarks                            the usual rows, few short samples
-    python -m benchmarks --thorough                 the same with patience
-    python -m benchmarks --group adbench model      other rows: ADBench's problems, whole training steps, optimizer steps
-    python -m benchmarks --only mlp first-call      rows by name
-    python -m benchmarks --all --thorough --fastest --markdown      everything, as a table for results/runs.md
-    python -m benchmarks.drawn --seed 1             sizes that nobody has tuned
+python -m benchmarks                            the usual rows, few short samples
+python -m benchmarks --thorough                 the same with patience
+python -m benchmarks --group adbench model      other rows: ADBench's problems, whole training steps, optimizer steps
+python -m benchmarks --only mlp first-call      rows by name
+python -m benchmarks --all --thorough --fastest --markdown      everything, as a table for results/runs.md
+python -m benchmarks.drawn --seed 1             sizes that nobody has tuned
 """
 
 from __future__ import annotations
@@ -31,19 +31,29 @@ FIRST_CALLS = ("chain-1", "mlp", "transformer", "convnet", "lstm", "ode")
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     rows = [name for name, workload in WORKLOADS.items() if workload.group in GROUPS]
     names, libraries = [*rows, *FOOTPRINTS], list(LIBRARIES)
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=", ".join(names))
     parser.add_argument("--group", nargs="+", choices=GROUPS, metavar="GROUP", help=", ".join(GROUPS))
     parser.add_argument("--all", action="store_true", help="all groups, and what libraries weigh")
-    parser.add_argument("--libraries", nargs="+", choices=libraries, default=libraries, metavar="NAME", help=", ".join(libraries))
+    parser.add_argument(
+        "--libraries", nargs="+", choices=libraries, default=libraries, metavar="NAME", help=", ".join(libraries)
+    )
     parser.add_argument("--rounds", type=int, help="samples of each library on each workload (5; 15 with --thorough)")
-    parser.add_argument("--thorough", action="store_true", help="more and longer samples, and patience until the machine is quiet")
+    parser.add_argument(
+        "--thorough", action="store_true", help="more and longer samples, and patience until the machine is quiet"
+    )
     parser.add_argument("--fastest", action="store_true", help="ratios of the fastest samples instead of medians")
     parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
-    parser.add_argument("--each-op", action="store_true", help="instead: single ops on small arrays, ndgrad beside torch")
-    parser.add_argument("--growth", action="store_true", help="instead: what reads and writes of parts cost as arrays grow")
+    parser.add_argument(
+        "--each-op", action="store_true", help="instead: single ops on small arrays, ndgrad beside torch"
+    )
+    parser.add_argument(
+        "--growth", action="store_true", help="instead: what reads and writes of parts cost as arrays grow"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of the chain of elementwise ops (1)")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results", metavar="FOLDER")
     return parser.parse_args()

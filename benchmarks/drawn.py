@@ -26,7 +26,11 @@ GOAL = 1.1
 
 def best_peer(comparison: Comparison) -> tuple[str, float] | None:
     """The quickest of the other libraries, and its least seconds."""
-    found = {name: comparison.timings[name].fastest() for name in PEERS if name in comparison.timings and comparison.timings[name].seconds}
+    found = {
+        name: comparison.timings[name].fastest()
+        for name in PEERS
+        if name in comparison.timings and comparison.timings[name].seconds
+    }
     return min(found.items(), key=lambda pair: pair[1]) if found else None
 
 
@@ -46,7 +50,11 @@ def table(families: dict[str, list[Comparison]]) -> list[list[str]]:
     rows = [["family", "cases", "compiled / best peer", "worst", "eager / best peer", "wrong", "runs eagerly"]]
     for family, comparisons in families.items():
         compiled, eager = (ratios(comparisons, name) for name in OURS)
-        worst = f"{significant(compiled[0][0])} ({compiled[0][1].workload.title.partition(': ')[2]}; {compiled[0][2]})" if compiled else ABSENT
+        worst = (
+            f"{significant(compiled[0][0])} ({compiled[0][1].workload.title.partition(': ')[2]}; {compiled[0][2]})"
+            if compiled
+            else ABSENT
+        )
         wrong = sum(c.timings[name].problem is not None for c in comparisons for name in OURS if name in c.timings)
         eagerly = sum(c.timings[name].eagerly is not None for c in comparisons for name in OURS if name in c.timings)
         rows.append([family, str(len(comparisons)), _mean(compiled), worst, _mean(eager), str(wrong), str(eagerly)])
@@ -69,7 +77,9 @@ def problems(comparisons: Sequence[Comparison]) -> list[str]:
     for ratio, comparison, peer in ratios(comparisons, OURS[0]):
         if ratio > GOAL:
             own, other = (comparison.timings[name].fastest() * 1e3 for name in (OURS[0], peer))
-            lines.append(f"{comparison.workload.title}: {significant(ratio)} of {LIBRARIES[peer].label} ({own:.3g} and {other:.3g} ms)")
+            lines.append(
+                f"{comparison.workload.title}: {significant(ratio)} of {LIBRARIES[peer].label} ({own:.3g} and {other:.3g} ms)"
+            )
     return lines
 
 
@@ -77,11 +87,22 @@ def main() -> None:
     """Draw, measure, print and write to `drawn.md`."""
     from benchmarks.workloads.drawn import FAMILIES, drawn_name, register_drawn  # which fills the registry
 
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.drawn", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.drawn", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--count", type=int, default=6, help="cases of each family (6)")
-    parser.add_argument("--families", nargs="+", choices=list(FAMILIES), default=list(FAMILIES), metavar="NAME", help=", ".join(FAMILIES))
-    parser.add_argument("--torch-compile", action="store_true", help="torch.compile, too, which takes half a minute for each case")
+    parser.add_argument(
+        "--families",
+        nargs="+",
+        choices=list(FAMILIES),
+        default=list(FAMILIES),
+        metavar="NAME",
+        help=", ".join(FAMILIES),
+    )
+    parser.add_argument(
+        "--torch-compile", action="store_true", help="torch.compile, too, which takes half a minute for each case"
+    )
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results", metavar="FOLDER")
@@ -91,7 +112,10 @@ def main() -> None:
     names = ["torch", "ndgrad", "ndgrad-compiled", "jax-jit", *(["torch-compiled"] if arguments.torch_compile else [])]
     plan = Plan(rounds=arguments.rounds, sample_seconds=0.02, budget_seconds=5.0, patience_seconds=0.5)
     arguments.output.mkdir(parents=True, exist_ok=True)
-    wanted = {family: [WORKLOADS[drawn_name(family, number)] for number in range(arguments.count)] for family in arguments.families}
+    wanted = {
+        family: [WORKLOADS[drawn_name(family, number)] for number in range(arguments.count)]
+        for family in arguments.families
+    }
     with (arguments.output / "workers.log").open("w", encoding="utf-8") as log:
         found = compare_all([w for workloads in wanted.values() for w in workloads], names, plan, log)
     families = {family: [c for c in found if c.workload in workloads] for family, workloads in wanted.items()}

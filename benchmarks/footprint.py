@@ -34,21 +34,28 @@ STEPS = 5
 IMPORT_PROGRAM = "import time; s = time.perf_counter(); import {0}; print(time.perf_counter() - s)"
 
 
-def peak_memory(names: Sequence[str], jobs: Sequence[str], size: int = MEMORY_SIZE) -> dict[str, dict[str, dict[str, Any]]]:
-    """By job and library: bytes above the baseline, and seconds. The jobs are 50 elementwise ops in float32, and a transformer block, both
-    forward and backward."""
-    return {job: {name: _child(f"peak memory of {job}, {name}", "memory", job, name, str(size)) for name in names} for job in jobs}
+def peak_memory(
+    names: Sequence[str], jobs: Sequence[str], size: int = MEMORY_SIZE
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """By job and library: bytes above the baseline, and seconds. The jobs are 50 elementwise ops in float32, and a
+    transformer block, both forward and backward."""
+    return {
+        job: {name: _child(f"peak memory of {job}, {name}", "memory", job, name, str(size)) for name in names}
+        for job in jobs
+    }
 
 
 def first_calls(names: Sequence[str], workloads: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """By workload and library: seconds of the first step in a fresh process, with nothing in caches on disk; and once more with what ndgrad
-    has left there."""
+    """By workload and library: seconds of the first step in a fresh process, with nothing in caches on disk; and once
+    more with what ndgrad has left there."""
     results: dict[str, dict[str, Any]] = {}
     for job in workloads:
         with tempfile.TemporaryDirectory() as cache:
             cells = {name: _child(f"first call of {job}, {name}", "first", job, name, cache=cache) for name in names}
             if "ndgrad-compiled" in names:
-                cells["ndgrad, from its cache"] = _child(f"first call of {job}, again", "first", job, "ndgrad-compiled", cache=cache)
+                cells["ndgrad, from its cache"] = _child(
+                    f"first call of {job}, again", "first", job, "ndgrad-compiled", cache=cache
+                )
         results[job] = {name: cell.get("problem", cell.get("seconds")) for name, cell in cells.items()}
     return results
 
@@ -56,7 +63,9 @@ def first_calls(names: Sequence[str], workloads: Sequence[str]) -> dict[str, dic
 def _child(what: str, *arguments: str, cache: str | None = None) -> dict[str, Any]:
     """What a fresh process finds out; the last line that it prints, or the last that it complains of."""
     print(f"{what} ...", file=sys.stderr, flush=True)
-    extra = {} if cache is None else {"NDGRAD_CACHE_DIR": f"{cache}/ndgrad", "TORCHINDUCTOR_CACHE_DIR": f"{cache}/torch"}
+    extra = (
+        {} if cache is None else {"NDGRAD_CACHE_DIR": f"{cache}/ndgrad", "TORCHINDUCTOR_CACHE_DIR": f"{cache}/torch"}
+    )
     finished = subprocess.run(
         [sys.executable, "-m", "benchmarks.footprint", *arguments],
         capture_output=True,

@@ -31,7 +31,7 @@ ManualProgram = Callable[[], Step]
 
 @dataclass
 class Workload:
-    """A named computation; `goal` and `compiled_goal` are the ratios to torch eager we want ndgrad to stay under, eager and compiled."""
+    """A named computation; `goal` and `compiled_goal` are the ratios to torch eager we want ndgrad to stay under."""
 
     name: str
     title: str
@@ -83,13 +83,16 @@ def workload(
 ) -> Callable[[TorchProgram], Workload]:
     """Register the decorated torch program; `tolerance` is the relative error allowed between libraries.
 
-    Workloads of another `group` than "program" are run when that group is asked for; `skip` says why a library is left out.
+    Workloads of another `group` than "program" are run when that group is asked for; `skip` says why a library is left
+    out.
     """
 
     def register(program: TorchProgram) -> Workload:
         if name in WORKLOADS:
             raise ValueError(f"two workloads are called {name!r}: rename one of them")
-        WORKLOADS[name] = Workload(name, title, program, goal, tolerance, group=group, compiled_goal=compiled_goal, skip=skip or {})
+        WORKLOADS[name] = Workload(
+            name, title, program, goal, tolerance, group=group, compiled_goal=compiled_goal, skip=skip or {}
+        )
         return WORKLOADS[name]
 
     return register

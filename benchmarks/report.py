@@ -40,7 +40,14 @@ class Report:
 
     def tables(self) -> list[list[list[str]]]:
         """The tables as rows of cells, header first; those without measurements are left out."""
-        tables = [self._ratios(), self._colouring(), *self._memories(), self._first_calls(), self._imports(), self._wheels()]
+        tables = [
+            self._ratios(),
+            self._colouring(),
+            *self._memories(),
+            self._first_calls(),
+            self._imports(),
+            self._wheels(),
+        ]
         return [rows for rows in tables if len(rows) > 1]
 
     def problems(self) -> list[str]:
@@ -70,14 +77,28 @@ class Report:
         others = [name for name in self.libraries if name != REFERENCE]
         reference = LIBRARIES[REFERENCE].label
         goals = ["goal", "goal, compiled"] if "ndgrad-compiled" in others else ["goal"]
-        rows = [["forward + backward", reference, *(LIBRARIES[name].label for name in others), "the machine's limit", *goals]]
+        rows = [
+            [
+                "forward + backward",
+                reference,
+                *(LIBRARIES[name].label for name in others),
+                "the machine's limit",
+                *goals,
+            ]
+        ]
         for comparison in self.comparisons:
             timing = comparison.timings.get(REFERENCE)
-            taken = None if timing is None or not timing.seconds else timing.fastest() if self.fastest else timing.median()
+            taken = (
+                None if timing is None or not timing.seconds else timing.fastest() if self.fastest else timing.median()
+            )
             cells = [_ratio_cell(comparison, name, self.fastest) for name in others]
             title = comparison.workload.title + (f" {BUSY}" if comparison.busy else "")
-            goals = [_goal(goal) for goal in (comparison.workload.goal, comparison.workload.compiled_goal)][: len(goals)]
-            rows.append([title, ABSENT if taken is None else _duration(taken), *cells, _limit(comparison.limit, taken), *goals])
+            goals = [_goal(goal) for goal in (comparison.workload.goal, comparison.workload.compiled_goal)][
+                : len(goals)
+            ]
+            rows.append(
+                [title, ABSENT if taken is None else _duration(taken), *cells, _limit(comparison.limit, taken), *goals]
+            )
         return rows
 
     def _first_calls(self) -> list[list[str]]:
@@ -111,7 +132,9 @@ class Report:
             if "bytes" in cell:
                 peak = f"{cell['bytes'] / 1e6:,.0f} MB"
                 ratio = f"{cell['bytes'] / reference:.2f}" if reference else ABSENT
-                rows.append([LIBRARIES[name].label, peak, ratio, f"{cell['seconds']:.2f}", _goal(MEMORY_GOALS.get((job, name)))])
+                rows.append(
+                    [LIBRARIES[name].label, peak, ratio, f"{cell['seconds']:.2f}", _goal(MEMORY_GOALS.get((job, name)))]
+                )
         return rows
 
     def _imports(self) -> list[list[str]]:
@@ -141,7 +164,11 @@ class Report:
     def markdown(self, with_problems: bool = False) -> str:
         """For the README; on request with the reasons for what is missing."""
         parts = [markdown_table(rows) for rows in self.tables()]
-        notes = ["\n".join(f"* {line}" for line in self.problems())] if with_problems and self.problems() else self._crowding()
+        notes = (
+            ["\n".join(f"* {line}" for line in self.problems())]
+            if with_problems and self.problems()
+            else self._crowding()
+        )
         return "\n\n".join([machine_line(self.fastest), *parts, *notes]) + "\n"
 
     def json(self) -> str:

@@ -44,7 +44,13 @@ class Worker:
             growth = 1.2 * sample_seconds / max(seconds, 1e-9)
             iterations = max(iterations + 1, int(iterations * min(growth, 20.0)))
             seconds = self._timed(iterations)
-        return {"digest": digest, "iterations": iterations, "seconds": seconds, "first": first, **_compiled_by_ndgrad(Compiler.made)}
+        return {
+            "digest": digest,
+            "iterations": iterations,
+            "seconds": seconds,
+            "first": first,
+            **_compiled_by_ndgrad(Compiler.made),
+        }
 
     def sample(self, iterations: int) -> dict[str, Any]:
         """Seconds per step. The garbage collector stays on: users have it on."""
@@ -81,7 +87,8 @@ def _digest(array: np.ndarray) -> Sequence[float]:
 
 
 def _compiled_by_ndgrad(made: Sequence[Any]) -> dict[str, Any]:
-    """Of functions that ndgrad has compiled: the least time that this machine needs for their programs, or why they run eagerly."""
+    """Of functions that ndgrad has compiled: the least time that this machine needs for their programs, or why they run
+    eagerly."""
     functions = [f for f in (getattr(f, "compiled_forward", f) for f in made) if hasattr(f, "entries")]
     if not functions:
         return {}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 
 SUBJECTS = (
-    "chain", "elementwise", "ode", "mlp", "lstm", "transformer", "convnet", "embedding", "hessian", "per_sample", "banded", "single_ops",
-    "mixture", "bundle", "sequence", "models", "optimizers", "drawn",
+    "chain", "elementwise", "ode", "mlp", "lstm", "transformer", "convnet", "embedding", "hessian", "per_sample",
+    "banded", "single_ops", "mixture", "bundle", "sequence", "models", "optimizers", "drawn",
 )  # fmt: skip
 
 for _subject in SUBJECTS:

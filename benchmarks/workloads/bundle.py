@@ -58,7 +58,13 @@ def residual(sqrt: Any, cos: Any, sin: Any, stack: Any, camera: Any, point: Any,
     return stack([weight * (u * stretch + camera[7] - seen[0]), weight * (v * stretch + camera[8] - seen[1])])
 
 
-@workload("bundle", title=f"bundle adjustment, {OBSERVATIONS:,} observations", compiled_goal=0.15, tolerance=1e-8, group="adbench")
+@workload(
+    "bundle",
+    title=f"bundle adjustment, {OBSERVATIONS:,} observations",
+    compiled_goal=0.15,
+    tolerance=1e-8,
+    group="adbench",
+)
 def bundle(torch: Any) -> Step:
     """Blocks of the Jacobian with respect to camera, point and weight."""
     given = [torch.tensor(a) for a in arrays()]

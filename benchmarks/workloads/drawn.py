@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,7 @@ def shown(leaf: Any, layout: str) -> Any:
     return leaf[..., ::2] if layout == "stepped" else leaf
 
 
-# ----- families ------------------------------------------------------------------------------------------------------------
+# ----- families ------------------------------------------------------------------------------------------
 
 
 def elementwise(d: Draw) -> Case:
@@ -87,7 +88,10 @@ def elementwise(d: Draw) -> Case:
     ops = draw_chain(length, int(d.random.integers(1 << 30)))
     while all(op.operands == 1 for op in ops):  # the second leaf would have no gradient
         ops = draw_chain(length, int(d.random.integers(1 << 30)))
-    x, y = (d.random.uniform(0.2, 0.8, shape).astype(d.dtype) for shape in ((rows, columns), (d.random.choice([1, rows]), columns)))
+    x, y = (
+        d.random.uniform(0.2, 0.8, shape).astype(d.dtype)
+        for shape in ((rows, columns), (d.random.choice([1, rows]), columns))
+    )
 
     def chained(functions: dict[str, Any], x: Any, y: Any) -> Any:
         for op in ops:
@@ -98,7 +102,12 @@ def elementwise(d: Draw) -> Case:
         return chained({op.name: getattr(torch, op.name) for op in ops}, *parameters).mean()
 
     def functional_loss(dialect: Functional, parameters: list[Any], _: Any) -> Any:
-        others = {"erf": dialect.erf, "sigmoid": dialect.sigmoid, "relu": dialect.relu, "rsqrt": lambda x: 1.0 / dialect.np.sqrt(x)}
+        others = {
+            "erf": dialect.erf,
+            "sigmoid": dialect.sigmoid,
+            "relu": dialect.relu,
+            "rsqrt": lambda x: 1.0 / dialect.np.sqrt(x),
+        }
         return dialect.np.mean(chained(numpy_functions(dialect.np, **others), *parameters))
 
     title = f"{length} ops, {rows} x {columns} and {y.shape[0]} x {columns}"
@@ -156,7 +165,7 @@ def mlp(d: Draw) -> Case:
     """One to three hidden layers."""
     batch = d.batch(300)
     widths = [d.size(3, 800) for _ in range(int(d.random.integers(3, 6)))]
-    arrays = [d.weight(a, b) for a, b in zip(widths, widths[1:], strict=False)]
+    arrays = [d.weight(a, b) for a, b in pairwise(widths)]
     x = d.normal(batch, widths[0])
 
     def torch_loss(torch: Any, parameters: list[Any], data: list[Any]) -> Any:
@@ -179,7 +188,7 @@ def convolution(d: Draw) -> Case:
     """Two convolutions of 3 x 3 with relu; their images are read as they lie."""
     batch, side = d.batch(16), d.size(5, 64)
     channels = [d.size(1, 8), d.size(3, 48), d.size(3, 48)]
-    arrays = [d.normal(b, a, 3, 3, scale=(9 * a) ** -0.5) for a, b in zip(channels, channels[1:], strict=False)]
+    arrays = [d.normal(b, a, 3, 3, scale=(9 * a) ** -0.5) for a, b in pairwise(channels)]
     x = d.normal(batch, channels[0], side, side)
 
     def torch_loss(torch: Any, parameters: list[Any], data: list[Any]) -> Any:
@@ -257,7 +266,9 @@ def gather(d: Draw) -> Case:
     def functional_loss(dialect: Functional, parameters: list[Any], data: list[Any]) -> Any:
         return dialect.np.mean(dialect.np.sum(parameters[0][data[1]] * data[0], axis=1) ** 2)
 
-    return Case(f"{count} rows of {words} x {width}", [table], ["plain"], [weights, places], torch_loss, functional_loss)
+    return Case(
+        f"{count} rows of {words} x {width}", [table], ["plain"], [weights, places], torch_loss, functional_loss
+    )
 
 
 def scalars(d: Draw) -> Case:
@@ -307,7 +318,10 @@ def _register(family: str, number: int, seed: int) -> None:
         case, _ = drawn()
         parameters = leaves(torch, [stored(a, layout) for a, layout in zip(case.arrays, case.layouts, strict=True)])
         data = [torch.tensor(a) for a in case.data]
-        own_loss, layouts = case.torch_loss, tuple(case.layouts)  # and not the arrays: a compiled function would have to watch them
+        own_loss, layouts = (
+            case.torch_loss,
+            tuple(case.layouts),
+        )  # and not the arrays: a compiled function would have to watch them
 
         def loss() -> Any:
             return own_loss(torch, [shown(p, layout) for p, layout in zip(parameters, layouts, strict=True)], data)

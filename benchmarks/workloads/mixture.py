@@ -25,7 +25,8 @@ GAMMA, EXCESS = 1.0, 0
 
 
 def arrays(width: int, components: int) -> tuple[list[np.ndarray], np.ndarray, np.ndarray, np.ndarray]:
-    """alpha, mu, q, l; then the points; then where the elements of each Q come from (the last: a zero), and which are on the diagonal."""
+    """alpha, mu, q, l; then the points; then where the elements of each Q come from (the last: a zero), and which are on
+    the diagonal."""
     random = np.random.default_rng(0)
     below = width * (width - 1) // 2
     parameters = [
@@ -46,7 +47,7 @@ def _register(name: str, width: int, components: int, compiled_goal: float) -> N
     def mixture(torch: Any) -> Step:
         """All components at once."""
         weights, points, places, eye = arrays(width, components)
-        alpha, mu, q, l = parameters = leaves(torch, weights)  # noqa: E741
+        alpha, mu, q, l = parameters = leaves(torch, weights)
         x, indices, diagonal = torch.tensor(points), torch.tensor(places), torch.tensor(eye)
         zero = torch.tensor(np.zeros((components, 1)))
 
@@ -68,7 +69,7 @@ def _register(name: str, width: int, components: int, compiled_goal: float) -> N
         np_ = dialect.np
 
         def loss(parameters: list[Any], x: Any, zero: Any, diagonal: Any) -> Any:
-            alpha, mu, q, l = parameters  # noqa: E741
+            alpha, mu, q, l = parameters
             scale = np_.exp(q)
             lower = np_.reshape(np_.concatenate([l, zero], axis=1)[:, places], (components, width, width))
             root = lower + scale[:, :, None] * diagonal

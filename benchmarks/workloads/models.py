@@ -42,13 +42,15 @@ def _classifier(torch: Any, model: Any, x: Any, y: Any) -> Model:
     return model, lambda: torch.nn.functional.cross_entropy(model(x), y)
 
 
-# ----- models --------------------------------------------------------------------------------------------------------------
+# ----- models --------------------------------------------------------------------------------------------
 
 
 def mlp(torch: Any) -> Model:
     """784-512-512-10, batch 64."""
     nn = torch.nn
-    model = nn.Sequential(nn.Flatten(), nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
+    model = nn.Sequential(
+        nn.Flatten(), nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)
+    )
     return _classifier(torch, model, *_images(torch, 64, 1, 28))
 
 
@@ -56,8 +58,8 @@ def lenet(torch: Any) -> Model:
     """Two convolutions of 5 x 5 and three linear layers, batch 64."""
     nn = torch.nn
     model = nn.Sequential(
-        nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-        nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10),
+        nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10),
     )  # fmt: skip
     return _classifier(torch, model, *_images(torch, 64, 1, 28))
 
@@ -69,10 +71,16 @@ def resnet18(torch: Any) -> Model:
     class Block(nn.Module):  # type: ignore[misc,name-defined]
         def __init__(self, fan_in: int, fan_out: int, stride: int) -> None:
             super().__init__()
-            self.first = nn.Sequential(nn.Conv2d(fan_in, fan_out, 3, stride, 1, bias=False), nn.BatchNorm2d(fan_out), nn.ReLU())
+            self.first = nn.Sequential(
+                nn.Conv2d(fan_in, fan_out, 3, stride, 1, bias=False), nn.BatchNorm2d(fan_out), nn.ReLU()
+            )
             self.second = nn.Sequential(nn.Conv2d(fan_out, fan_out, 3, 1, 1, bias=False), nn.BatchNorm2d(fan_out))
             same = stride == 1 and fan_in == fan_out
-            self.short = nn.Identity() if same else nn.Sequential(nn.Conv2d(fan_in, fan_out, 1, stride, bias=False), nn.BatchNorm2d(fan_out))
+            self.short = (
+                nn.Identity()
+                if same
+                else nn.Sequential(nn.Conv2d(fan_in, fan_out, 1, stride, bias=False), nn.BatchNorm2d(fan_out))
+            )
 
         def forward(self, x: Any) -> Any:
             return torch.relu(self.second(self.first(x)) + self.short(x))
@@ -116,7 +124,11 @@ def char_transformer(torch: Any) -> Model:
 
     random = np.random.default_rng(0)
     text = random.integers(0, letters, (batch, length + 1))
-    x, y, where = torch.tensor(text[:, :-1].copy()), torch.tensor(text[:, 1:].reshape(-1).copy()), torch.tensor(np.arange(length))
+    x, y, where = (
+        torch.tensor(text[:, :-1].copy()),
+        torch.tensor(text[:, 1:].reshape(-1).copy()),
+        torch.tensor(np.arange(length)),
+    )
     model = Language()
     return model, lambda: functional.cross_entropy(model(x, where).reshape(-1, letters), y)
 
@@ -129,7 +141,11 @@ def gru_language_model(torch: Any) -> Model:
     class Language(nn.Module):  # type: ignore[misc,name-defined]
         def __init__(self) -> None:
             super().__init__()
-            self.words, self.cells, self.head = nn.Embedding(words, 64), nn.GRU(64, width, batch_first=True), nn.Linear(width, words)
+            self.words, self.cells, self.head = (
+                nn.Embedding(words, 64),
+                nn.GRU(64, width, batch_first=True),
+                nn.Linear(width, words),
+            )
 
         def forward(self, x: Any) -> Any:
             return self.head(self.cells(self.words(x))[0])

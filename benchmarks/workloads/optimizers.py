@@ -27,7 +27,13 @@ OPTIMIZERS: dict[str, tuple[str, dict[str, Any], bool]] = {
 
 
 def _register(name: str, kind: str, settings: dict[str, Any], has_fused: bool) -> None:
-    @workload(f"step-{name}", title=f"{name} step, {PARAMETERS} x {SIZE:,}", compiled_goal=1.0, tolerance=1e-5, group="optimizer")
+    @workload(
+        f"step-{name}",
+        title=f"{name} step, {PARAMETERS} x {SIZE:,}",
+        compiled_goal=1.0,
+        tolerance=1e-5,
+        group="optimizer",
+    )
     def update(torch: Any) -> Step:
         random = np.random.default_rng(0)
         parameters = []

@@ -1,4 +1,4 @@
-"""ADBench's LSTM: two layers with diagonal weights over a thousand characters of 14 bits, that is, tens of thousands of tiny ops.
+"""ADBench's LSTM: two layers with diagonal weights over a thousand characters of 14 bits, that is, very many tiny ops.
 
 A gate is a function of one state and one weight per element: forget and output of the input, write and candidate of
 the hidden state. The scores of the next character are normalised by log(2 + sum exp), and the loss is the mean of
@@ -20,19 +20,23 @@ LAYERS, CHARACTERS, BITS = 2, 1024, 14
 
 
 def arrays() -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
-    """Weights and biases of the gates (layer, gate, element), those around the layers; then first states, then characters."""
+    """Weights and biases of the gates (layer, gate, element), those around the layers; first states; characters."""
     random = np.random.default_rng(0)
     parameters = [
         random.standard_normal((LAYERS, 4, BITS)),
         0.1 * random.standard_normal((LAYERS, 4, BITS)),
         1.0 + 0.1 * random.standard_normal((3, BITS)),
     ]
-    return parameters, 0.1 * random.standard_normal((2 * LAYERS, BITS)), random.integers(0, 2, (CHARACTERS, BITS)).astype(np.float64)
+    return (
+        parameters,
+        0.1 * random.standard_normal((2 * LAYERS, BITS)),
+        random.integers(0, 2, (CHARACTERS, BITS)).astype(np.float64),
+    )
 
 
 @workload(
-    "sequence", title=f"diagonal LSTM, {LAYERS} layers, {CHARACTERS} characters", compiled_goal=0.004, tolerance=1e-8, group="adbench",
-    skip=UNROLLED,
+    "sequence", title=f"diagonal LSTM, {LAYERS} layers, {CHARACTERS} characters", compiled_goal=0.004, tolerance=1e-8,
+    group="adbench", skip=UNROLLED,
 )  # fmt: skip
 def sequence(torch: Any) -> Step:
     """A Python loop over characters and layers."""
