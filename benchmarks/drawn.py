@@ -77,9 +77,8 @@ def problems(comparisons: Sequence[Comparison]) -> list[str]:
     for ratio, comparison, peer in ratios(comparisons, OURS[0]):
         if ratio > GOAL:
             own, other = (comparison.timings[name].fastest() * 1e3 for name in (OURS[0], peer))
-            lines.append(
-                f"{comparison.workload.title}: {significant(ratio)} of {LIBRARIES[peer].label} ({own:.3g} and {other:.3g} ms)"
-            )
+            times = f"{own:.3g} and {other:.3g} ms"
+            lines.append(f"{comparison.workload.title}: {significant(ratio)} of {LIBRARIES[peer].label} ({times})")
     return lines
 
 

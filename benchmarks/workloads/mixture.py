@@ -25,8 +25,8 @@ GAMMA, EXCESS = 1.0, 0
 
 
 def arrays(width: int, components: int) -> tuple[list[np.ndarray], np.ndarray, np.ndarray, np.ndarray]:
-    """alpha, mu, q, l; then the points; then where the elements of each Q come from (the last: a zero), and which are on
-    the diagonal."""
+    """alpha, mu, q, l; then the points; then where the elements of each Q come from (the last: a zero), and which are
+    on the diagonal."""
     random = np.random.default_rng(0)
     below = width * (width - 1) // 2
     parameters = [
