@@ -187,8 +187,8 @@ def vae(torch: Any) -> Model:
     return model, loss
 
 
-def _register(name: str, title: str, make: Callable[[Any], Model]) -> None:
-    @workload(f"model-{name}", title=f"{title}, with AdamW", goal=1.1, compiled_goal=0.8, tolerance=1e-3, group="model")
+def _register(name: str, title: str, make: Callable[[Any], Model], tolerance: float = 1e-3) -> None:
+    @workload(f"model-{name}", title=f"{title}, with AdamW", goal=1.1, compiled_goal=0.8, tolerance=tolerance, group="model")
     def model_step(torch: Any) -> Step:
         model, loss = make(torch)
         _fill(torch, model)
@@ -200,7 +200,8 @@ def _register(name: str, title: str, make: Callable[[Any], Model]) -> None:
 
 _register("mlp", "MLP 784-512-512-10, batch 64", mlp)
 _register("lenet", "LeNet, batch 64", lenet)
-_register("resnet18", "ResNet-18 on 32 x 32, batch 16", resnet18)
+# torch's own gradients are 2e-3 from those in float64 here
+_register("resnet18", "ResNet-18 on 32 x 32, batch 16", resnet18, tolerance=1e-2)
 _register("transformer", "character transformer, 2 x 128, batch 16", char_transformer)
 _register("gru", "GRU language model, batch 16", gru_language_model)
 _register("vae", "VAE 784-400-20, batch 64", vae)
