@@ -197,6 +197,16 @@ def test_kernels_write_nothing(small_machine: Any) -> None:
     assert x.tolist() == [1, 1, 1]
 
 
+def test_kernels_and_graphs_use_up_no_random_numbers(small_machine: Any) -> None:
+    compiled = ndgrad.compile(lambda x: x * ndgrad.rand(3))
+    ndgrad.manual_seed(0)
+    expected = ndgrad.rand(3).tolist()
+    ndgrad.manual_seed(0)
+    compiled.kernels(ndgrad.ones(3))
+    compiled.graph(ndgrad.ones(3))
+    assert ndgrad.rand(3).tolist() == expected
+
+
 def test_broadcast_row_counts_once_and_a_loop_by_its_rounds(small_machine: Any) -> None:
     native()
     (step,) = ndgrad.compile(lambda x, row: x + row).kernels(ndgrad.ones(100, 8), ndgrad.ones(8))
