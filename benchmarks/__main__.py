@@ -1,4 +1,12 @@
-"""The command line: choose workloads, libraries and patience; print the tables and write them to a folder."""
+"""The command line: choose workloads, libraries and patience; print the tables and write them to a folder.
+
+python -m benchmarks                            the usual rows, few short samples
+python -m benchmarks --thorough                 the same with patience
+python -m benchmarks --group adbench model      other rows: ADBench's problems, whole training steps, optimizer steps
+python -m benchmarks --only mlp first-call      rows by name
+python -m benchmarks --all --thorough --fastest --markdown      everything, as a table for results/runs.md
+python -m benchmarks.drawn --seed 1             sizes that nobody has tuned
+"""
 
 from __future__ import annotations
 
@@ -14,17 +22,32 @@ from benchmarks.libraries import LIBRARIES
 from benchmarks.registry import WORKLOADS
 from benchmarks.report import OpTable, Report
 
-FOOTPRINTS = ("memory", "import", "wheel")
+GROUPS = ("program", "adbench", "optimizer", "model")
+FOOTPRINTS = ("memory", "first-call", "import", "wheel")
+#: What is measured where nothing is named.
+USUAL = ("memory", "import", "wheel")
+#: The workloads whose first call is timed, of those that everybody can compile.
+FIRST_CALLS = ("chain-1", "mlp", "transformer", "convnet", "lstm", "ode")
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    programs = [name for name, workload in WORKLOADS.items() if workload.group == "program"]
-    names, libraries = [*programs, *FOOTPRINTS], list(LIBRARIES)
-    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
-    parser.add_argument("--libraries", nargs="+", choices=libraries, default=libraries, metavar="NAME")
-    parser.add_argument("--rounds", type=int, help="samples of each library on each workload (15)")
-    parser.add_argument("--quick", action="store_true", help="few short samples, for a first look")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    rows = [name for name, workload in WORKLOADS.items() if workload.group in GROUPS]
+    names, libraries = [*rows, *FOOTPRINTS], list(LIBRARIES)
+    parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=", ".join(names))
+    parser.add_argument("--group", nargs="+", choices=GROUPS, metavar="GROUP", help=", ".join(GROUPS))
+    parser.add_argument("--all", action="store_true", help="all groups, and what libraries weigh")
+    parser.add_argument(
+        "--libraries", nargs="+", choices=libraries, default=libraries, metavar="NAME", help=", ".join(libraries)
+    )
+    parser.add_argument("--rounds", type=int, help="samples of each library on each workload (5; 15 with --thorough)")
+    parser.add_argument(
+        "--thorough", action="store_true", help="more and longer samples, and patience until the machine is quiet"
+    )
+    parser.add_argument("--fastest", action="store_true", help="ratios of the fastest samples instead of medians")
+    parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
     parser.add_argument(
         "--each-op", action="store_true", help="instead: single ops on small arrays, ndgrad beside torch"
     )
@@ -34,6 +57,16 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="of the chain of elementwise ops (1)")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results", metavar="FOLDER")
     return parser.parse_args()
+
+
+def chosen_names(only: list[str] | None, groups: list[str] | None, everything: bool) -> list[str]:
+    """What is to be measured, in the order of the table."""
+    if everything:
+        groups, only = list(GROUPS), list(FOOTPRINTS)
+    elif only is None and groups is None:
+        groups, only = ["program"], list(USUAL)
+    wanted = {*(only or ()), *(name for name, workload in WORKLOADS.items() if workload.group in (groups or ()))}
+    return [name for name in (*WORKLOADS, *FOOTPRINTS) if name in wanted]
 
 
 def each_op(output: Path, rounds: int) -> None:
@@ -52,10 +85,10 @@ def main() -> None:
     """Measure what was asked for and report it."""
     arguments = _arguments()
     os.environ["NDGRAD_BENCH_SEED"] = str(arguments.seed)
-    if arguments.quick:
-        plan = Plan(rounds=arguments.rounds or 5, sample_seconds=0.03, budget_seconds=5.0, patience_seconds=0.5)
-    else:
+    if arguments.thorough:
         plan = Plan(rounds=arguments.rounds or 15)
+    else:
+        plan = Plan(rounds=arguments.rounds or 5, sample_seconds=0.03, budget_seconds=5.0, patience_seconds=0.5)
     output: Path = arguments.output
     output.mkdir(parents=True, exist_ok=True)
     if arguments.each_op:
@@ -65,21 +98,26 @@ def main() -> None:
         growth.report(output, arguments.rounds or 3)
         return
 
-    report = Report(arguments.libraries)
-    chosen = [workload for name, workload in WORKLOADS.items() if name in arguments.only]
+    report = Report(arguments.libraries, fastest=arguments.fastest)
+    wanted = chosen_names(arguments.only, arguments.group, arguments.all)
+    chosen = [WORKLOADS[name] for name in wanted if name in WORKLOADS]
     log_path = output / "workers.log"
     if chosen:
         with log_path.open("w", encoding="utf-8") as log:
             report.comparisons = compare_all(chosen, arguments.libraries, plan, log)
-    if "memory" in arguments.only:
-        size = footprint.MEMORY_SIZE // (10 if arguments.quick else 1)
-        report.memory = footprint.peak_memory([name for name in arguments.libraries if name != "numpy"], size)
-    if "import" in arguments.only:
-        report.imports = footprint.import_times(arguments.libraries, repetitions=3 if arguments.quick else 15)
-    if "wheel" in arguments.only:
+    others = [name for name in arguments.libraries if name != "numpy"]
+    if "memory" in wanted:
+        size = footprint.MEMORY_SIZE // (1 if arguments.thorough else 10)
+        report.memory = footprint.peak_memory(others, ["chain", "transformer"], size)
+    if "first-call" in wanted:
+        compilers = [name for name in others if name in ("ndgrad-compiled", "torch-compiled", "jax-jit")]
+        report.first_calls = footprint.first_calls(compilers, FIRST_CALLS)
+    if "import" in wanted:
+        report.imports = footprint.import_times(arguments.libraries, repetitions=15 if arguments.thorough else 3)
+    if "wheel" in wanted:
         report.wheels = footprint.wheel_size()
 
-    print(report.text())
+    print(report.markdown(with_problems=True) if arguments.markdown else report.text())
     if report.problems():
         print(f"tracebacks: {log_path}", file=sys.stderr)
     for path in report.write(output):

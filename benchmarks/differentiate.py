@@ -6,7 +6,7 @@ Both return the loss, then the gradients in the order of the parameters, so that
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,11 +18,43 @@ class Compiler:
     """What a column does to a function before it is timed: nothing, or `compile` of its library."""
 
     compile: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
+    #: whether a whole training step can be compiled, its backward pass and its optimizer with it
+    whole_steps: bool = False
+    #: what was compiled for the workload at hand
+    made: ClassVar[list[Any]] = []
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function as the column at hand runs it."""
-    return function if Compiler.compile is None else Compiler.compile(function)
+    if Compiler.compile is None:
+        return function
+    made = Compiler.compile(function)
+    Compiler.made.append(made)
+    return made
+
+
+def training_step(loss: Callable[[], Any], optimizer: Any, results: Callable[[], Sequence[Any]]) -> Step:
+    """A step that computes `loss()`, its gradients and the update of an optimizer. It returns the loss and `results()`.
+
+    ndgrad compiles all of it as one function. torch's compiler ends a graph at a backward pass, so it gets the loss.
+    """
+    if Compiler.compile is not None and not Compiler.whole_steps:
+        loss = compiled(loss)
+
+    def update() -> Any:
+        optimizer.zero_grad()
+        value = loss()
+        value.backward()
+        optimizer.step()
+        return value
+
+    if Compiler.whole_steps:
+        update = compiled(update)
+
+    def step() -> Sequence[Any]:
+        return [update(), *results()]
+
+    return step
 
 
 def leaf(torch: Any, array: np.ndarray) -> Any:

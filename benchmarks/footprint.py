@@ -1,7 +1,7 @@
-"""What a library weighs: peak memory of one job, time to import, size of the wheel.
+"""What a library weighs: peak memory of a job, time of the first call, time to import, size of the wheel.
 
 Each needs a fresh process per measurement, since memory that was once touched and modules that were once
-imported do not go away. `python -m benchmarks.footprint memory torch` is the measured child.
+imported do not go away. `python -m benchmarks.footprint memory chain torch` is the measured child.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,32 +20,63 @@ from typing import Any
 import numpy as np
 
 from benchmarks.libraries import LIBRARIES, Functional, child_environment
+from benchmarks.registry import WORKLOADS, Step
 from benchmarks.workloads.chain import chain_functional_step, chain_step, inputs
 
 ROOT = Path(__file__).resolve().parent.parent
 MEMORY_SIZE, MEMORY_OPS = 10_000_000, 50
-MEMORY_GOAL, IMPORT_GOAL, WHEEL_GOAL_BYTES = 1.0, 1.5, 3_000_000
+IMPORT_GOAL, WHEEL_GOAL_BYTES = 1.5, 3_000_000
+#: By job and library: the ratio to torch's peak that we want to stay under.
+MEMORY_GOALS = {("chain", "ndgrad"): 1.0, ("chain", "ndgrad-compiled"): 0.06, ("transformer", "ndgrad-compiled"): 0.9}
+#: Steps of a job: a compiled function may choose another program after the first calls.
+STEPS = 5
 
 IMPORT_PROGRAM = "import time; s = time.perf_counter(); import {0}; print(time.perf_counter() - s)"
 
 
-def peak_memory(names: Sequence[str], size: int = MEMORY_SIZE) -> dict[str, dict[str, Any]]:
-    """Bytes above the baseline, and seconds, of 50 elementwise ops in float32 forward and backward."""
+def peak_memory(
+    names: Sequence[str], jobs: Sequence[str], size: int = MEMORY_SIZE
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """By job and library: bytes above the baseline, and seconds. The jobs are 50 elementwise ops in float32, and a
+    transformer block, both forward and backward."""
+    return {
+        job: {name: _child(f"peak memory of {job}, {name}", "memory", job, name, str(size)) for name in names}
+        for job in jobs
+    }
+
+
+def first_calls(names: Sequence[str], workloads: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """By workload and library: seconds of the first step in a fresh process, with nothing in caches on disk; and once
+    more with what ndgrad has left there."""
     results: dict[str, dict[str, Any]] = {}
-    for name in names:
-        print(f"peak memory of {name} ...", file=sys.stderr, flush=True)
-        finished = subprocess.run(
-            [sys.executable, "-m", "benchmarks.footprint", "memory", name, str(size)],
-            capture_output=True,
-            text=True,
-            env=child_environment(),
-            check=False,
-        )
-        if finished.returncode == 0:
-            results[name] = json.loads(finished.stdout.splitlines()[-1])
-        else:
-            results[name] = {"problem": (finished.stderr.strip().splitlines() or ["no output"])[-1]}
+    for job in workloads:
+        with tempfile.TemporaryDirectory() as cache:
+            cells = {name: _child(f"first call of {job}, {name}", "first", job, name, cache=cache) for name in names}
+            if "ndgrad-compiled" in names:
+                cells["ndgrad, from its cache"] = _child(
+                    f"first call of {job}, again", "first", job, "ndgrad-compiled", cache=cache
+                )
+        results[job] = {name: cell.get("problem", cell.get("seconds")) for name, cell in cells.items()}
     return results
+
+
+def _child(what: str, *arguments: str, cache: str | None = None) -> dict[str, Any]:
+    """What a fresh process finds out; the last line that it prints, or the last that it complains of."""
+    print(f"{what} ...", file=sys.stderr, flush=True)
+    extra = (
+        {} if cache is None else {"NDGRAD_CACHE_DIR": f"{cache}/ndgrad", "TORCHINDUCTOR_CACHE_DIR": f"{cache}/torch"}
+    )
+    finished = subprocess.run(
+        [sys.executable, "-m", "benchmarks.footprint", *arguments],
+        capture_output=True,
+        text=True,
+        env={**child_environment(), **extra},
+        check=False,
+    )
+    if finished.returncode == 0:
+        found: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
+        return found
+    return {"problem": (finished.stderr.strip().splitlines() or ["no output"])[-1]}
 
 
 def import_times(names: Sequence[str], repetitions: int) -> dict[str, list[float] | None]:
@@ -84,24 +116,40 @@ def _status_bytes(field: str) -> int:
     return int(found[1]) * 1024
 
 
-def _measure_memory(name: str, size: int) -> dict[str, Any]:
+def _measure_memory(job: str, name: str, size: int) -> dict[str, Any]:
     namespace = LIBRARIES[name].load()
 
     def run(count: int) -> None:
-        arrays = inputs(count, np.float32)
-        if isinstance(namespace, Functional):
-            chain_functional_step(namespace, arrays, MEMORY_OPS)()
-        else:
-            chain_step(namespace, arrays, MEMORY_OPS)()
+        step = _chain(namespace, count) if job == "chain" else WORKLOADS[job].build(namespace)
+        for _ in range(STEPS):
+            step()
 
-    run(10)  # code that is loaded on first use belongs to the baseline
+    _chain(namespace, 10)()  # code that is loaded on first use belongs to the baseline
     baseline = _status_bytes("VmRSS")
     start = time.perf_counter()
     run(size)
     seconds = time.perf_counter() - start
-    return {"elements": size, "bytes": _status_bytes("VmHWM") - baseline, "seconds": seconds}
+    title = f"{MEMORY_OPS} ops on {size / 1e6:g}M float32" if job == "chain" else WORKLOADS[job].title
+    return {"title": title, "bytes": _status_bytes("VmHWM") - baseline, "seconds": seconds}
+
+
+def _chain(namespace: Any, size: int) -> Step:
+    arrays = inputs(size, np.float32)
+    if isinstance(namespace, Functional):
+        return chain_functional_step(namespace, arrays, MEMORY_OPS)
+    return chain_step(namespace, arrays, MEMORY_OPS)
+
+
+def _measure_first(workload: str, name: str) -> dict[str, Any]:
+    step = WORKLOADS[workload].build(LIBRARIES[name].load())
+    start = time.perf_counter()
+    step()
+    return {"seconds": time.perf_counter() - start}
 
 
 if __name__ == "__main__":
-    _, _, library, elements = sys.argv
-    print(json.dumps(_measure_memory(library, int(elements))))
+    match sys.argv[1:]:
+        case ["memory", job, library, elements]:
+            print(json.dumps(_measure_memory(job, library, int(elements))))
+        case ["first", job, library]:
+            print(json.dumps(_measure_first(job, library)))

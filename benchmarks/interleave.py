@@ -41,6 +41,14 @@ class Timing:
     seconds: dict[int, float] = field(default_factory=dict)
     iterations: int = 0
     problem: str | None = None
+    #: seconds of the first step, in which a compiled function is compiled
+    first: float = 0.0
+    #: why a compiled function runs eagerly
+    eagerly: str | None = None
+
+    def fastest(self) -> float:
+        """The least seconds per step."""
+        return min(self.seconds.values())
 
     def median(self) -> float:
         """Median seconds per step."""
@@ -54,11 +62,18 @@ class Comparison:
     workload: Workload
     timings: dict[str, Timing]
     shares_of_cores: list[float]
+    #: the least seconds that this machine needs: bytes over bandwidth or arithmetic over its peak, whichever is more
+    limit: float | None = None
 
     @property
     def busy(self) -> bool:
         """Whether most rounds ran beside other work on the machine."""
         return bool(self.shares_of_cores) and float(np.median(self.shares_of_cores)) < QUIET_SHARE
+
+    def fastest_ratio(self, library: str) -> float | None:
+        """The ratio of the fastest samples."""
+        own, reference = self.timings[library], self.timings.get(REFERENCE, Timing())
+        return own.fastest() / reference.fastest() if own.seconds and reference.seconds else None
 
     def ratio(self, library: str) -> tuple[float, float, float] | None:
         """Median and quartiles of the ratio to the reference, over rounds that sampled both.
@@ -126,15 +141,18 @@ def compare(workload: Workload, workers: Sequence[WorkerProcess], plan: Plan) ->
     """Prepare the workload everywhere, check that results agree with the reference, then sample in rounds."""
     timings: dict[str, Timing] = {}
     reference: list[list[float]] | None = None
+    limit: float | None = None
     for worker in sorted(workers, key=lambda worker: worker.library.name != REFERENCE):
         timing = timings[worker.library.name] = Timing(problem=worker.problem)
         if worker.library.load is ByHand and workload.manual_program is None:
             timing.problem = ""  # nothing to run, and nothing wrong
+        timing.problem = workload.skip.get(worker.library.name, timing.problem)
         if timing.problem is None:
             reply = worker.ask("prepare", workload=workload.name, sample_seconds=plan.sample_seconds)
             timing.problem = reply.get("error")
         if timing.problem is None:
-            timing.iterations = reply["iterations"]
+            timing.iterations, timing.first, timing.eagerly = reply["iterations"], reply["first"], reply.get("eagerly")
+            limit = reply.get("limit", limit)
             if worker.library.name == REFERENCE:
                 reference = reply["digest"]
             elif reference is not None:
@@ -143,7 +161,7 @@ def compare(workload: Workload, workers: Sequence[WorkerProcess], plan: Plan) ->
     shares = _sample_in_rounds(running, timings, plan)
     for worker in workers:
         worker.ask("release")
-    return Comparison(workload, timings, shares)
+    return Comparison(workload, timings, shares, limit)
 
 
 def _sample_in_rounds(workers: list[WorkerProcess], timings: dict[str, Timing], plan: Plan) -> list[float]:
@@ -189,7 +207,7 @@ def compare_all(workloads: Iterable[Workload], names: Sequence[str], plan: Plan,
             if workers[-1].problem is not None:
                 print(f"{name}: {workers[-1].problem}", file=sys.stderr)
         for workload in workloads:
-            if workload.group == "program":
+            if workload.group != "op":
                 print(f"timing {workload.name} ...", file=sys.stderr, flush=True)
             comparisons.append(compare(workload, workers, plan))
     finally:

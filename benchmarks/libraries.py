@@ -31,6 +31,8 @@ class Functional:
     sigmoid: Callable[[Any], Any]
     logsumexp: Callable[..., Any]
     conv3x3: Callable[[Any, Any], Any]
+    #: of a function of some arrays for each row of a batch: its Jacobians with respect to the first of them
+    row_jacobians: Callable[[Callable[..., Any], int], Callable[..., Any]]
 
     def relu(self, x: Any) -> Any:
         """max(x, 0)."""
@@ -100,6 +102,7 @@ def _load_compiled(package: str) -> Any:
 
     namespace = _load_ndgrad() if package == "ndgrad" else _load_torch_dialect(package)
     Compiler.compile = namespace.compile
+    Compiler.whole_steps = package == "ndgrad"
     return namespace
 
 
@@ -135,6 +138,7 @@ def _load_jax(jit: bool) -> Functional:
         sigmoid=jax.nn.sigmoid,
         logsumexp=jax.scipy.special.logsumexp,
         conv3x3=conv3x3,
+        row_jacobians=lambda f, count: jax.vmap(jax.jacrev(f, argnums=tuple(range(count)))),
     )
 
 
@@ -166,7 +170,12 @@ def _load_autograd() -> Functional:
         sigmoid=special.expit,
         logsumexp=special.logsumexp,
         conv3x3=conv3x3,
+        row_jacobians=_no_row_jacobians,
     )
+
+
+def _no_row_jacobians(f: Callable[..., Any], count: int) -> Callable[..., Any]:
+    raise NotImplementedError("it has no vmap")
 
 
 def _repeat(step: Callable[[Any], Any], state: Any, count: int) -> Any:

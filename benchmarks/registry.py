@@ -17,8 +17,8 @@ without arguments; what the step returns (loss and gradients) is compared across
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.libraries import ByHand, Functional
@@ -31,7 +31,7 @@ ManualProgram = Callable[[], Step]
 
 @dataclass
 class Workload:
-    """A named computation; `goal` is the ratio to torch eager we want ndgrad to stay under."""
+    """A named computation; `goal` and `compiled_goal` are the ratios to torch eager we want ndgrad to stay under."""
 
     name: str
     title: str
@@ -41,6 +41,9 @@ class Workload:
     functional_program: FunctionalProgram | None = None
     manual_program: ManualProgram | None = None
     group: str = "program"
+    compiled_goal: float | None = None
+    #: libraries that are left out, and why
+    skip: Mapping[str, str] = field(default_factory=dict)
 
     def functional(self, program: FunctionalProgram) -> FunctionalProgram:
         """Register the same computation for the libraries that differentiate functions of arrays."""
@@ -69,17 +72,27 @@ WORKLOADS: dict[str, Workload] = {}
 
 
 def workload(
-    name: str, *, title: str, goal: float | None = None, tolerance: float = 1e-9, group: str = "program"
+    name: str,
+    *,
+    title: str,
+    goal: float | None = None,
+    compiled_goal: float | None = None,
+    tolerance: float = 1e-9,
+    group: str = "program",
+    skip: Mapping[str, str] | None = None,
 ) -> Callable[[TorchProgram], Workload]:
     """Register the decorated torch program; `tolerance` is the relative error allowed between libraries.
 
-    Workloads of another `group` than "program" are run when that group is asked for.
+    Workloads of another `group` than "program" are run when that group is asked for; `skip` says why a library is left
+    out.
     """
 
     def register(program: TorchProgram) -> Workload:
         if name in WORKLOADS:
             raise ValueError(f"two workloads are called {name!r}: rename one of them")
-        WORKLOADS[name] = Workload(name, title, program, goal, tolerance, group=group)
+        WORKLOADS[name] = Workload(
+            name, title, program, goal, tolerance, group=group, compiled_goal=compiled_goal, skip=skip or {}
+        )
         return WORKLOADS[name]
 
     return register

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.footprint import IMPORT_GOAL, MEMORY_GOAL, MEMORY_OPS, WHEEL_GOAL_BYTES
+from benchmarks.footprint import IMPORT_GOAL, MEMORY_GOALS, WHEEL_GOAL_BYTES
 from benchmarks.interleave import Comparison
 from benchmarks.libraries import LIBRARIES, REFERENCE, THREADS
 
@@ -33,10 +33,21 @@ class Report:
     memory: dict[str, dict[str, Any]] = field(default_factory=dict)
     imports: dict[str, list[float] | None] = field(default_factory=dict)
     wheels: dict[str, int] = field(default_factory=dict)
+    #: seconds of the first call by workload and library
+    first_calls: dict[str, dict[str, Any]] = field(default_factory=dict)
+    #: ratios of the fastest samples instead of medians over rounds
+    fastest: bool = False
 
     def tables(self) -> list[list[list[str]]]:
         """The tables as rows of cells, header first; those without measurements are left out."""
-        tables = [self._ratios(), self._colouring(), self._memory(), self._imports(), self._wheels()]
+        tables = [
+            self._ratios(),
+            self._colouring(),
+            *self._memories(),
+            self._first_calls(),
+            self._imports(),
+            self._wheels(),
+        ]
         return [rows for rows in tables if len(rows) > 1]
 
     def problems(self) -> list[str]:
@@ -46,9 +57,14 @@ class Report:
             for name, timing in comparison.timings.items():
                 if timing.problem:
                     found.setdefault((name, timing.problem), []).append(comparison.workload.name)
+                if timing.eagerly:
+                    found.setdefault((name, f"runs eagerly: {timing.eagerly}"), []).append(comparison.workload.name)
         timings = [f"{name} on {', '.join(where)}: {problem}" for (name, problem), where in found.items()]
-        memory = [f"memory, {name}: {cell['problem']}" for name, cell in self.memory.items() if "problem" in cell]
-        return [*timings, *memory, *self._crowding()]
+        weighed = [(job, name, cell) for job, cells in self.memory.items() for name, cell in cells.items()]
+        memory = [f"memory of {job}, {name}: {cell['problem']}" for job, name, cell in weighed if "problem" in cell]
+        calls = [(job, name, cell) for job, cells in self.first_calls.items() for name, cell in cells.items()]
+        first = [f"first call of {job}, {name}: {cell}" for job, name, cell in calls if isinstance(cell, str)]
+        return [*timings, *memory, *first, *self._crowding()]
 
     def _crowding(self) -> list[str]:
         if not any(comparison.busy for comparison in self.comparisons):
@@ -60,13 +76,37 @@ class Report:
     def _ratios(self) -> list[list[str]]:
         others = [name for name in self.libraries if name != REFERENCE]
         reference = LIBRARIES[REFERENCE].label
-        rows = [["forward + backward", reference, *(LIBRARIES[name].label for name in others), "goal"]]
+        goals = ["goal", "goal, compiled"] if "ndgrad-compiled" in others else ["goal"]
+        rows = [
+            [
+                "forward + backward",
+                reference,
+                *(LIBRARIES[name].label for name in others),
+                "the machine's limit",
+                *goals,
+            ]
+        ]
         for comparison in self.comparisons:
             timing = comparison.timings.get(REFERENCE)
-            absolute = _duration(timing.median()) if timing and timing.seconds else ABSENT
-            cells = [_ratio_cell(comparison, name) for name in others]
+            taken = (
+                None if timing is None or not timing.seconds else timing.fastest() if self.fastest else timing.median()
+            )
+            cells = [_ratio_cell(comparison, name, self.fastest) for name in others]
             title = comparison.workload.title + (f" {BUSY}" if comparison.busy else "")
-            rows.append([title, absolute, *cells, _goal(comparison.workload.goal)])
+            goals = [_goal(goal) for goal in (comparison.workload.goal, comparison.workload.compiled_goal)][
+                : len(goals)
+            ]
+            rows.append(
+                [title, ABSENT if taken is None else _duration(taken), *cells, _limit(comparison.limit, taken), *goals]
+            )
+        return rows
+
+    def _first_calls(self) -> list[list[str]]:
+        names = list(dict.fromkeys(name for cells in self.first_calls.values() for name in cells))
+        rows = [["first call", *[LIBRARIES[name].label if name in LIBRARIES else name for name in names]]]
+        for job, cells in self.first_calls.items():
+            shown = [cells.get(name) for name in names]
+            rows.append([job, *[_duration(cell) if isinstance(cell, float) else ABSENT for cell in shown]])
         return rows
 
     def _colouring(self) -> list[list[str]]:
@@ -81,17 +121,20 @@ class Report:
             )
         return rows
 
-    def _memory(self) -> list[list[str]]:
-        elements = next((cell["elements"] for cell in self.memory.values() if "elements" in cell), 0)
-        title = f"{MEMORY_OPS} ops on {elements / 1e6:g}M float32"
-        rows = [[title, "peak above baseline", "ratio", "seconds", "goal"]]
-        reference = self.memory.get(REFERENCE, {}).get("bytes")
-        for name, cell in self.memory.items():
+    def _memories(self) -> list[list[list[str]]]:
+        return [self._memory(job, cells) for job, cells in self.memory.items()]
+
+    def _memory(self, job: str, cells: dict[str, dict[str, Any]]) -> list[list[str]]:
+        title = next((cell["title"] for cell in cells.values() if "title" in cell), job)
+        rows = [[f"peak memory: {title}", "above baseline", "ratio", "seconds", "goal"]]
+        reference = cells.get(REFERENCE, {}).get("bytes")
+        for name, cell in cells.items():
             if "bytes" in cell:
                 peak = f"{cell['bytes'] / 1e6:,.0f} MB"
                 ratio = f"{cell['bytes'] / reference:.2f}" if reference else ABSENT
-                goal = _goal(MEMORY_GOAL if name == "ndgrad" else None)
-                rows.append([LIBRARIES[name].label, peak, ratio, f"{cell['seconds']:.2f}", goal])
+                rows.append(
+                    [LIBRARIES[name].label, peak, ratio, f"{cell['seconds']:.2f}", _goal(MEMORY_GOALS.get((job, name)))]
+                )
         return rows
 
     def _imports(self) -> list[list[str]]:
@@ -114,14 +157,19 @@ class Report:
 
     def text(self) -> str:
         """For the terminal."""
-        parts = [_text_table(rows) for rows in self.tables()]
+        parts = [text_table(rows) for rows in self.tables()]
         parts += ["\n".join(f"  {line}" for line in self.problems())] if self.problems() else []
-        return "\n\n".join([machine_line(), *parts]) + "\n"
+        return "\n\n".join([machine_line(self.fastest), *parts]) + "\n"
 
-    def markdown(self) -> str:
-        """For the README."""
-        parts = [_markdown_table(rows) for rows in self.tables()]
-        return "\n\n".join([machine_line(), *parts, *self._crowding()]) + "\n"
+    def markdown(self, with_problems: bool = False) -> str:
+        """For the README; on request with the reasons for what is missing."""
+        parts = [markdown_table(rows) for rows in self.tables()]
+        notes = (
+            ["\n".join(f"* {line}" for line in self.problems())]
+            if with_problems and self.problems()
+            else self._crowding()
+        )
+        return "\n\n".join([machine_line(self.fastest), *parts, *notes]) + "\n"
 
     def json(self) -> str:
         """Every sample, with the versions and the machine."""
@@ -129,6 +177,8 @@ class Report:
             comparison.workload.name: {
                 "title": comparison.workload.title,
                 "goal": comparison.workload.goal,
+                "compiled_goal": comparison.workload.compiled_goal,
+                "limit": comparison.limit,
                 "shares_of_cores": comparison.shares_of_cores,
                 "libraries": {
                     name: {
@@ -136,6 +186,9 @@ class Report:
                         "iterations": timing.iterations,
                         "seconds": timing.seconds,
                         "ratio": comparison.ratio(name),
+                        "fastest_ratio": comparison.fastest_ratio(name),
+                        "first": timing.first,
+                        "eagerly": timing.eagerly,
                     }
                     for name, timing in comparison.timings.items()
                 },
@@ -152,6 +205,7 @@ class Report:
             "versions": versions(),
             "timings": timings,
             "memory": self.memory,
+            "first_calls": self.first_calls,
             "imports": self.imports,
             "wheels": self.wheels,
         }
@@ -187,7 +241,7 @@ class OpTable:
         rows = [["op, forward + backward()", "torch eager", "ndgrad", "ratio"]]
         for op, ratio in self.ratios().items():
             both = [f"{times[op][name].median() * 1e6:.0f} µs" for name in (REFERENCE, "ndgrad")]
-            rows.append([f"`{op}`", *both, _significant(ratio)])
+            rows.append([f"`{op}`", *both, significant(ratio)])
         return rows
 
     def summary(self) -> str:
@@ -205,11 +259,11 @@ class OpTable:
 
     def text(self) -> str:
         """For the terminal."""
-        return "\n\n".join([machine_line(), _text_table(self.rows()), self.summary()]) + "\n"
+        return "\n\n".join([machine_line(), text_table(self.rows()), self.summary()]) + "\n"
 
     def markdown(self) -> str:
         """For `ops.md`."""
-        return "\n\n".join([machine_line(), self.summary(), _markdown_table(self.rows())]) + "\n"
+        return "\n\n".join([machine_line(), self.summary(), markdown_table(self.rows())]) + "\n"
 
 
 def versions() -> dict[str, str]:
@@ -223,10 +277,11 @@ def versions() -> dict[str, str]:
     return found
 
 
-def machine_line() -> str:
+def machine_line(fastest: bool = False) -> str:
     """One sentence on where the numbers come from."""
     named = ", ".join(f"{package} {version}" for package, version in versions().items())
-    return f"Ratios to torch eager (median, quartiles in brackets), {THREADS} threads, {_cpu()}; {named}."
+    what = "fastest samples" if fastest else "median, quartiles in brackets"
+    return f"Ratios to torch eager ({what}), {THREADS} threads, {_cpu()}; {named}."
 
 
 def _cpu() -> str:
@@ -238,16 +293,27 @@ def _cpu() -> str:
     return models[0] if models else platform.processor() or platform.machine()
 
 
-def _ratio_cell(comparison: Comparison, name: str) -> str:
+def _ratio_cell(comparison: Comparison, name: str, fastest: bool) -> str:
     ratio = comparison.ratio(name) if name in comparison.timings else None
     if ratio is None or comparison.timings[name].problem:
         return ABSENT
-    middle, low, high = (_significant(value) for value in ratio)
+    least = comparison.fastest_ratio(name)
+    if fastest and least is not None:
+        return significant(least)
+    middle, low, high = (significant(value) for value in ratio)
     return f"{middle} [{low}, {high}]"
 
 
-def _significant(value: float) -> str:
+def significant(value: float) -> str:
+    """A ratio in two digits."""
     return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
+
+
+def _limit(limit: float | None, taken: float | None) -> str:
+    """The least seconds of a row, as a ratio and in seconds."""
+    if limit is None or taken is None:
+        return ABSENT
+    return f"{significant(limit / taken)} ({_duration(limit)})"
 
 
 def _goal(goal: float | None) -> str:
@@ -258,14 +324,16 @@ def _duration(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
-def _text_table(rows: list[list[str]]) -> str:
+def text_table(rows: list[list[str]]) -> str:
+    """Rows of cells for a terminal."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     padded = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows]
     padded.insert(1, ["-" * width for width in widths])
     return "\n".join("  ".join(cells).rstrip() for cells in padded)
 
 
-def _markdown_table(rows: list[list[str]]) -> str:
+def markdown_table(rows: list[list[str]]) -> str:
+    """Rows of cells as Markdown."""
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     rule = "|" + "|".join([" --- ", *[" ---: "] * (len(rows[0]) - 1)]) + "|"
     return "\n".join([lines[0], rule, *lines[1:]])

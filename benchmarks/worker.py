@@ -18,6 +18,7 @@ from typing import Any, TextIO
 import numpy as np
 
 import benchmarks.workloads  # noqa: F401  (fills the registry)
+from benchmarks.differentiate import Compiler
 from benchmarks.libraries import LIBRARIES, ByHand, Functional
 from benchmarks.registry import WORKLOADS, Step
 
@@ -31,14 +32,25 @@ class Worker:
 
     def prepare(self, workload: str, sample_seconds: float) -> dict[str, Any]:
         """Build the step, digest its results, and find how many steps fill a sample."""
+        Compiler.made.clear()
         self.step = WORKLOADS[workload].build(self.namespace)
-        digest = [_digest(_as_numpy(self.namespace, value)) for value in self.step()]
+        start = time.perf_counter()
+        results = self.step()
+        first = time.perf_counter() - start
+        digest = [_digest(_as_numpy(self.namespace, value)) for value in results]
+        del results
         iterations, seconds = 1, self._timed(1)
         while seconds < sample_seconds:
             growth = 1.2 * sample_seconds / max(seconds, 1e-9)
             iterations = max(iterations + 1, int(iterations * min(growth, 20.0)))
             seconds = self._timed(iterations)
-        return {"digest": digest, "iterations": iterations, "seconds": seconds}
+        return {
+            "digest": digest,
+            "iterations": iterations,
+            "seconds": seconds,
+            "first": first,
+            **_compiled_by_ndgrad(Compiler.made),
+        }
 
     def sample(self, iterations: int) -> dict[str, Any]:
         """Seconds per step. The garbage collector stays on: users have it on."""
@@ -72,6 +84,25 @@ def _digest(array: np.ndarray) -> Sequence[float]:
     flat = np.asarray(array, dtype=np.float64).ravel()
     direction = np.random.default_rng(0).standard_normal(flat.size)
     return [float(np.linalg.norm(flat)), float(flat @ direction)]
+
+
+def _compiled_by_ndgrad(made: Sequence[Any]) -> dict[str, Any]:
+    """Of functions that ndgrad has compiled: the least time that this machine needs for their programs, or why they run
+    eagerly."""
+    functions = [f for f in (getattr(f, "compiled_forward", f) for f in made) if hasattr(f, "entries")]
+    if not functions:
+        return {}
+    from ndgrad.compiler.accounting import least_work  # which only the workers of ndgrad load
+    from ndgrad.compiler.roofline import machine
+
+    limit, reasons = 0.0, []
+    for function in functions:
+        programs = [entry.made.program for entry in function.entries if entry.made is not None]
+        if programs:
+            limit += machine().least_seconds(least_work(programs[-1]))
+        else:
+            reasons += [entry.broken.reason for entry in function.entries if entry.broken is not None]
+    return {"eagerly": reasons[0]} if reasons else {"limit": limit}
 
 
 def _problem(error: Exception) -> dict[str, Any]:

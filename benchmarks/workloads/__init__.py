@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib
 
-SUBJECTS = ("chain", "ode", "mlp", "lstm", "transformer", "convnet", "hessian", "per_sample", "banded", "single_ops")
+SUBJECTS = (
+    "chain", "elementwise", "ode", "mlp", "lstm", "transformer", "convnet", "embedding", "hessian", "per_sample",
+    "banded", "single_ops", "mixture", "bundle", "sequence", "models", "optimizers", "drawn",
+)  # fmt: skip
 
 for _subject in SUBJECTS:
     importlib.import_module(f"{__name__}.{_subject}")

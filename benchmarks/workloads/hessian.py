@@ -15,7 +15,9 @@ UNKNOWNS = 50
 SAMPLES, FEATURES = 500, 100
 
 
-@workload("hessian-rosenbrock", title=f"Hessian of Rosenbrock's function, n = {UNKNOWNS}", goal=0.5)
+@workload(
+    "hessian-rosenbrock", title=f"Hessian of Rosenbrock's function, n = {UNKNOWNS}", goal=0.5, compiled_goal=0.006
+)
 def rosenbrock(torch: Any) -> Step:
     """Nothing but slices and elementwise ops: what a transform costs per op."""
     x = torch.tensor(np.random.default_rng(0).standard_normal(UNKNOWNS))
@@ -31,7 +33,9 @@ def rosenbrock(torch: Any) -> Step:
     return step
 
 
-@workload("hessian-logistic", title=f"Hessian of logistic regression, {FEATURES} parameters", goal=0.6)
+@workload(
+    "hessian-logistic", title=f"Hessian of logistic regression, {FEATURES} parameters", goal=0.6, compiled_goal=0.07
+)
 def logistic(torch: Any) -> Step:
     """The negative log-likelihood with a ridge; its Hessian is a product of matrices."""
     random = np.random.default_rng(0)

@@ -29,7 +29,7 @@ def arrays() -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
     return parameters, normal(STEPS, BATCH, HIDDEN), normal(STEPS, BATCH, HIDDEN, scale=0.5)
 
 
-@workload("lstm", title="LSTM by hand, 100 steps, hidden 64, batch 16", goal=0.8, tolerance=1e-4)
+@workload("lstm", title="LSTM by hand, 100 steps, hidden 64, batch 16", goal=0.8, compiled_goal=0.35, tolerance=1e-4)
 def lstm(torch: Any) -> Step:
     """Mean square distance of all hidden states from a target sequence."""
     weights, inputs, targets = arrays()

@@ -1,4 +1,4 @@
-"""A multilayer perceptron, 784-256-256-10 on a batch of 64: small matrix products, little around them."""
+"""A multilayer perceptron, 784-256-256-10 on batches of 64 and 1024: matrix products, little around them."""
 
 from __future__ import annotations
 
@@ -13,24 +13,22 @@ from benchmarks.libraries import Functional
 from benchmarks.registry import Step, workload
 
 WIDTHS = (784, 256, 256, 10)
-BATCH = 64
 
 
-def arrays() -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
+def arrays(batch: int) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
     """Weights and biases in turn, then images, then labels."""
     random = np.random.default_rng(0)
     parameters = []
     for fan_in, fan_out in pairwise(WIDTHS):
         parameters.append((random.standard_normal((fan_in, fan_out)) / fan_in**0.5).astype(np.float32))
         parameters.append(np.zeros(fan_out, dtype=np.float32))
-    images = random.standard_normal((BATCH, WIDTHS[0])).astype(np.float32)
-    return parameters, images, random.integers(0, WIDTHS[-1], BATCH)
+    images = random.standard_normal((batch, WIDTHS[0])).astype(np.float32)
+    return parameters, images, random.integers(0, WIDTHS[-1], batch)
 
 
-@workload("mlp", title="MLP 784-256-256-10, batch 64", goal=0.8, tolerance=1e-4)
-def mlp(torch: Any) -> Step:
+def mlp_step(torch: Any, batch: int) -> Step:
     """Two hidden layers with relu, cross-entropy."""
-    weights, images, labels = arrays()
+    weights, images, labels = arrays(batch)
     parameters = leaves(torch, weights)
     w1, b1, w2, b2, w3, b3 = parameters
     x, y = torch.tensor(images), torch.tensor(labels)
@@ -43,10 +41,9 @@ def mlp(torch: Any) -> Step:
     return backward_step(loss, parameters)
 
 
-@mlp.functional
-def mlp_functional(dialect: Functional) -> Step:
+def functional_mlp_step(dialect: Functional, batch: int) -> Step:
     """The same network."""
-    weights, images, labels = arrays()
+    weights, images, labels = arrays(batch)
 
     def loss(parameters: list[Any], x: Any, one_hot: Any) -> Any:
         w1, b1, w2, b2, w3, b3 = parameters
@@ -57,11 +54,10 @@ def mlp_functional(dialect: Functional) -> Step:
     return functional_step(dialect, loss, weights, images, np.eye(10, dtype=np.float32)[labels])
 
 
-@mlp.by_hand
-def mlp_by_hand() -> Step:
+def mlp_by_hand(batch: int) -> Step:
     """The same network and its gradient, in the fewest passes over memory that NumPy allows."""
-    (w1, b1, w2, b2, w3, b3), x, y = arrays()
-    rows = np.arange(BATCH)
+    (w1, b1, w2, b2, w3, b3), x, y = arrays(batch)
+    rows = np.arange(batch)
 
     def step() -> Sequence[Any]:
         first = x @ w1
@@ -79,7 +75,7 @@ def mlp_by_hand() -> Step:
         loss = (np.log(totals[:, 0]) - picked).mean()
         scores /= totals
         scores[rows, y] -= 1
-        scores *= np.float32(1 / BATCH)
+        scores *= np.float32(1 / batch)
         above = scores @ w3.T
         above *= second > 0
         below = above @ w2.T
@@ -90,3 +86,23 @@ def mlp_by_hand() -> Step:
         ]  # fmt: skip
 
     return step
+
+
+def _register(name: str, batch: int, goal: float | None, compiled_goal: float) -> None:
+    title = f"MLP 784-256-256-10, batch {batch}"
+
+    @workload(name, title=title, goal=goal, compiled_goal=compiled_goal, tolerance=1e-4)
+    def mlp(torch: Any) -> Step:
+        return mlp_step(torch, batch)
+
+    @mlp.functional
+    def mlp_functional(dialect: Functional) -> Step:
+        return functional_mlp_step(dialect, batch)
+
+    @mlp.by_hand
+    def mlp_manual() -> Step:
+        return mlp_by_hand(batch)
+
+
+_register("mlp", 64, 0.8, 0.6)
+_register("mlp-1024", 1024, None, 0.8)

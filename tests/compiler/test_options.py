@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,13 @@ def made(compiled: Any, *args: Any) -> Any:
     """What runs the forward program of a call."""
     compiled(*args)
     return compiled.entries[-1].made.run_forward.made
+
+
+def native() -> None:
+    """Skip where programs run on NumPy."""
+    pytest.importorskip("llvmlite")
+    if os.environ.get("NDGRAD_COMPILE_REPLAY"):
+        pytest.skip("programs run on NumPy")
 
 
 def total(x: Any) -> Any:
@@ -42,7 +50,7 @@ def test_strict_adds_in_numpys_order_and_contracts_nothing() -> None:
 
 
 def test_threads_limits_native_code() -> None:
-    pytest.importorskip("llvmlite")
+    native()
     x = ndgrad.ones(1 << 20)
     one, all_of_them = (made(ndgrad.compile(total, threads=n), x) for n in (1, None))
     assert one.assembly.threads == 1
@@ -69,7 +77,7 @@ def test_backends_are_native_numpy_or_none() -> None:
         assert isinstance(made(ndgrad.compile(total, backend=backend), x), Replay)
     assert ndgrad.compile(total, backend="eager") is total
     assert ndgrad.compile(total, disable=True) is total
-    pytest.importorskip("llvmlite")
+    native()
     for backend in ("ndgrad", "inductor"):
         assert isinstance(made(ndgrad.compile(total, backend=backend), x), NativeProgram)
 

@@ -47,14 +47,27 @@ class Work:
         return self.read + self.written
 
 
-def ops_of(step: Any) -> list[str]:
+#: The instruction that defines each value of a program.
+Definitions = dict[Value, Instruction]
+
+
+def ops_of(step: Any, defined: Definitions) -> list[str]:
     """The names of the ops of a step, in order; those in a loop once."""
     if isinstance(step, Kernel):
         return [item.instruction.op.name for item in step.items]
     if isinstance(step, Loop):
-        return [name for inner in step.groups.steps for name in ops_of(inner)]
+        inside = step.body.definitions()
+        return [name for inner in step.groups.steps for name in ops_of(inner, inside)]
+    return [i.op.name for i in _instructions(step, defined)] or [type(step).__name__.lower()]
+
+
+def _instructions(step: Any, defined: Definitions) -> list[Instruction]:
+    """The instructions that a step which is neither a kernel nor a loop stands for: those of its results."""
     instruction = getattr(step, "instruction", None)
-    return [instruction.op.name] if instruction is not None else ["matmul" if hasattr(step, "flops") else type(step).__name__.lower()]
+    if instruction is not None:
+        return [instruction]
+    results = list(getattr(step, "places", ())) or [v for v in (getattr(step, "result", None),) if v is not None]
+    return list(dict.fromkeys(defined[v] for v in results if v in defined))
 
 
 def in_words(ops: Iterable[str], most: int = 6) -> str:
@@ -65,31 +78,29 @@ def in_words(ops: Iterable[str], most: int = 6) -> str:
     return ", ".join([*shown, *([f"{rest} more"] if rest else [])])
 
 
-def work_of(step: Any, known: set[Value]) -> Work:
+def work_of(step: Any, known: set[Value], defined: Definitions) -> Work:
     """What a step does; `known` are the values that were in memory before it."""
     dtype = _dtype(step.touched())
     if isinstance(step, Loop):
         return _loop(step, dtype)
     if isinstance(step, Kernel):
         return Work(*_moved(step), _kernel_flops(step), dtype)
-    read = sum(_bytes(place) for place in _places(step))
-    written = sum(v.nbytes for v in step.touched() if v not in known)
-    if not read:
-        read = sum(v.nbytes for v in step.touched() if v in known)
+    # of other steps, bytes that are no numbers are memory to work in
+    own = {v for v in step.touched() if v.dtype != np.uint8}
+    read = sum(_bytes(place) for place in _places(step)) or sum(v.nbytes for v in own & known)
     flops = getattr(step, "flops", None)
     if flops is None:
-        instruction = getattr(step, "instruction", None)
-        flops = 0 if instruction is None else instruction_flops(instruction)
-    return Work(read, written, int(flops), dtype)
+        flops = sum(instruction_flops(i) for i in _instructions(step, defined))
+    return Work(read, sum(v.nbytes for v in own - known), int(flops), dtype)
 
 
 def _loop(step: Loop, dtype: str) -> Work:
     """Memory: what goes in and what comes out. What rounds hand to each other is in the cache, one hopes."""
-    count = step.instruction.settings["count"]
+    count, inside = step.instruction.settings["count"], step.body.definitions()
     known = {*step.body.inputs, *step.body.constants}
     flops = 0
     for inner in step.groups.steps:
-        flops += work_of(inner, known).flops
+        flops += work_of(inner, known, inside).flops
         known |= inner.touched()
     read = sum(_bytes(place) for place in step.reads)
     return Work(read, sum(v.nbytes for v in step.instruction.results), count * flops, dtype)

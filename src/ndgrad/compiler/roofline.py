@@ -27,8 +27,9 @@ from ndgrad.compiler.native import pool
 from ndgrad.compiler.native.ir import Function, Vector, module
 from ndgrad.compiler.native.target import Code, Target, available, host
 
-#: The bytes that the copy touches, source and target together, over all threads: in the first cache, the second, the third, and beyond.
-SIZES = (1 << 15, 1 << 18, 1 << 22, 1 << 27)
+#: The bytes that the copy touches, source and target together, over all threads: in the first cache, the second, the third (of which
+#: there may be little or much), and beyond.
+SIZES = (1 << 15, 1 << 18, 1 << 22, 1 << 24, 1 << 26)
 _BLOCK = 1 << 14
 #: Seconds of samples of each measurement.
 _SAMPLING = 0.15

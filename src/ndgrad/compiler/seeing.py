@@ -27,8 +27,8 @@ def graph(f: Callable[..., Any], *args: Any, **kwargs: Any) -> CompiledGraph:
     >>> found = ndgrad.compiler.graph(lambda x: (x * 2).sum(), ndgrad.ones(3))
     >>> print(found.forward)
     program <lambda>_forward(%0: float64[3])
-      %1: float64[3] = mul(%0, 2)...
-      %2: float64[] = sum_all(%1)...
+      %1: float64[3] = mul(%0, 2)
+      %2: float64[] = sum_all(%1, dtype=None)
       return %2
     <BLANKLINE>
     """

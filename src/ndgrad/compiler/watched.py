@@ -65,11 +65,12 @@ class WatchedNative(NativeProgram):
 
     def __init__(self, program: Program, threads: int | None = None) -> None:
         super().__init__(program, threads)
-        known = {*self.program.inputs, *self.program.constants}
+        self.is_native = False  # as one call: its steps run one by one
+        known, defined = {*self.program.inputs, *self.program.constants}, self.program.definitions()
         self.watched: list[WatchedStep] = []
         for step, functions in self.written:
             name = step.instruction.op.name if isinstance(step, Call) else functions[0].partition(".")[0]
-            self.watched.append(WatchedStep(program.name, name, ops_of(step), work_of(step, known), functions))
+            self.watched.append(WatchedStep(program.name, name, ops_of(step, defined), work_of(step, known, defined), functions))
             known |= step.touched()
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:

@@ -1,0 +1,60 @@
+"""Optimizer steps on a hundred parameters of ten thousand elements: memory, and what each parameter costs.
+
+torch runs its fused step where it has one for this optimizer on the CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks.differentiate import Compiler, compiled
+from benchmarks.registry import Step, workload
+
+PARAMETERS, SIZE = 100, 10_000
+
+#: By name: the class, its settings, and whether torch has a fused step.
+OPTIMIZERS: dict[str, tuple[str, dict[str, Any], bool]] = {
+    "sgd": ("SGD", {"lr": 1e-3}, True),
+    "momentum": ("SGD", {"lr": 1e-3, "momentum": 0.9, "weight_decay": 1e-4}, True),
+    "adam": ("Adam", {"lr": 1e-4}, True),
+    "adamw": ("AdamW", {"lr": 1e-4}, True),
+    "adagrad": ("Adagrad", {"lr": 1e-4}, True),
+    "rmsprop": ("RMSprop", {"lr": 1e-4}, False),
+}
+
+
+def _register(name: str, kind: str, settings: dict[str, Any], has_fused: bool) -> None:
+    @workload(
+        f"step-{name}",
+        title=f"{name} step, {PARAMETERS} x {SIZE:,}",
+        compiled_goal=1.0,
+        tolerance=1e-5,
+        group="optimizer",
+    )
+    def update(torch: Any) -> Step:
+        random = np.random.default_rng(0)
+        parameters = []
+        for _ in range(PARAMETERS):
+            parameter = torch.nn.Parameter(torch.tensor(random.standard_normal(SIZE).astype(np.float32)))
+            parameter.grad = torch.tensor(random.standard_normal(SIZE).astype(np.float32))
+            parameters.append(parameter)
+        fused = {"fused": True} if has_fused and torch.__name__ == "torch" and Compiler.compile is None else {}
+        optimizer = getattr(torch.optim, kind)(parameters, **settings, **fused)
+
+        def run() -> None:
+            optimizer.step()
+
+        run = compiled(run)
+
+        def step() -> Sequence[Any]:
+            run()
+            return parameters
+
+        return step
+
+
+for _name, (_kind, _settings, _fused) in OPTIMIZERS.items():
+    _register(_name, _kind, _settings, _fused)
