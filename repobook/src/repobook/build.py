@@ -80,10 +80,12 @@ def build_model(
         store.remove(db, file, with_file=True)
     if cold:
         store.drop_indexes(db)
+        store.journal(db, False)
     read = _read(db, tasks, setting, jobs, cold, outcome, progress)
     outcome.read, outcome.deleted = len(tasks), len(deleted)
     if cold:
         progress("indexing", 0, 1)
+        store.journal(db, True)
         outcome.changed = resolve_all(db, jobs, progress)
         outcome.everything = True
     else:

@@ -1,10 +1,12 @@
 """Names as pages group them and as a search splits them."""
 
 import re
+from functools import lru_cache
 
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
+@lru_cache(1 << 16)
 def parts_of(name: str) -> str:
     """`THPEngine_run_backward` -> `thp engine run backward`"""
     return " ".join(_PART.findall(name)).lower()
@@ -17,8 +19,12 @@ def word_starts(name: str) -> list[int]:
 
 def shard_of(name: str) -> str:
     """The first two letters or digits of a name, without leading underscores."""
-    head = name.lstrip("_~").lower()[:2]
-    return "".join(char if char.isascii() and char.isalnum() else "-" for char in head) or "-"
+    return _head(name.lstrip("_~").lower()[:2])
+
+
+@lru_cache(1 << 12)
+def _head(letters: str) -> str:
+    return "".join(char if char.isascii() and char.isalnum() else "-" for char in letters) or "-"
 
 
 def group_of(name: str) -> str:

@@ -4,7 +4,7 @@ A symbol's id is `file << 20 | local index`, so its file needs no join and the s
 primary key. Local index 0 is the file itself.
 """
 
-VERSION = "12"
+VERSION = "13"
 FILE_SHIFT = 20
 
 TABLES = """
@@ -27,7 +27,9 @@ CREATE TABLE IF NOT EXISTS bindings(
 CREATE TABLE IF NOT EXISTS words(file INT NOT NULL, term TEXT NOT NULL, count INT, line INT);
 CREATE TABLE IF NOT EXISTS terms(term TEXT PRIMARY KEY, files INT) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS macros(file INT NOT NULL, name TEXT NOT NULL, parameters TEXT, body TEXT);
-CREATE TABLE IF NOT EXISTS edges(src INT NOT NULL, dst INT NOT NULL, kind INT, certainty INT, line INT, count INT);
+CREATE TABLE IF NOT EXISTS edges(
+  src INT NOT NULL, dst INT NOT NULL, kind INT, certainty INT, line INT, count INT, PRIMARY KEY(src, dst)
+) WITHOUT ROWID;
 CREATE VIRTUAL TABLE IF NOT EXISTS search USING fts5(
   name, parts, doc, content='symbols', content_rowid='id', tokenize="unicode61 tokenchars '_'", detail='column');
 CREATE TABLE IF NOT EXISTS history(
@@ -54,7 +56,6 @@ CREATE INDEX IF NOT EXISTS bindings_target ON bindings(target);
 CREATE INDEX IF NOT EXISTS words_file ON words(file);
 CREATE INDEX IF NOT EXISTS words_term ON words(term);
 CREATE INDEX IF NOT EXISTS macros_file ON macros(file);
-CREATE INDEX IF NOT EXISTS edges_src ON edges(src);
 CREATE INDEX IF NOT EXISTS edges_dst ON edges(dst, certainty, kind, src, line, count);
 """
 

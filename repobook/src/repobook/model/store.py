@@ -37,13 +37,21 @@ def connect(path: Path, readonly: bool = False) -> sqlite3.Connection:
     else:
         path.parent.mkdir(parents=True, exist_ok=True)
         db = sqlite3.connect(path)
-        db.execute("PRAGMA journal_mode=WAL")
-        db.execute("PRAGMA synchronous=NORMAL")
+        journal(db, True)
         db.executescript(TABLES)
     db.execute("PRAGMA cache_size=-65536")
     db.execute("PRAGMA mmap_size=1073741824")
     db.execute("PRAGMA temp_store=MEMORY")
+    db.execute("PRAGMA threads=2")
     return db
+
+
+def journal(db: sqlite3.Connection, kept: bool) -> None:
+    """Keep a journal, or none: while a model is read that begins from nothing there is nothing to go back to, and a
+    build that ends early leaves it without a stamp. Commits what was written."""
+    db.commit()
+    db.execute(f"PRAGMA journal_mode={'WAL' if kept else 'OFF'}")
+    db.execute(f"PRAGMA synchronous={'NORMAL' if kept else 'OFF'}")
 
 
 def rows_of(file: int, facts: Facts) -> Rows:

@@ -127,15 +127,7 @@ def related_files(context: Context, links: Links) -> str:
         if certainty > 1:
             weight[file_id] = weight.get(file_id, 0) + times
     weight.pop(context.file.id, None)
-    stem = context.file.path.rpartition("/")[2].partition(".")[0]
-    siblings = [
-        file.id
-        for file in context.book.in_folder(context.file.folder)
-        if file.id != context.file.id
-        and stem
-        and file.path.rpartition("/")[2].partition(".")[0] == stem
-        and stem not in ("__init__", "index", "")
-    ]
+    siblings = context.book.siblings(context.file)
     rows = [f"- {file_name(context, links, file)}: same name" for file in siblings[:10]]
     rows += [
         f"- {file_name(context, links, file)}: {count} {'reference' if count == 1 else 'references'} between them"

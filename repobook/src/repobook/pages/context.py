@@ -91,6 +91,11 @@ _IN = f"kind, certainty, line, count, src>>{FILE_SHIFT}"
 _OUT = f"kind, certainty, line, count, dst>>{FILE_SHIFT}"
 
 
+def stem_of(path: str) -> str:
+    """`a/b.test.js` -> `b`"""
+    return path.rpartition("/")[2].partition(".")[0]
+
+
 def _new(keyword: Keyword, seen: set[tuple[int, str]]) -> bool:
     """Whether a name of a file is not yet listed; overloads are one name."""
     key = (keyword.id >> FILE_SHIFT, keyword.qualified)
@@ -153,6 +158,20 @@ class Book:
 
     def in_folder(self, folder: str) -> list[File]:
         return self._folders.get(folder, [])
+
+    @cached_property
+    def _stems(self) -> dict[tuple[str, str], list[int]]:
+        found: dict[tuple[str, str], list[int]] = {}
+        for file in self.files.values():
+            found.setdefault((file.folder, stem_of(file.path)), []).append(file.id)
+        return found
+
+    def siblings(self, file: File) -> list[int]:
+        """The other files of its folder that have its name, with other endings."""
+        stem = stem_of(file.path)
+        if stem in ("__init__", "index", ""):
+            return []
+        return [other for other in self._stems[file.folder, stem] if other != file.id]
 
     @cached_property
     def subfolders(self) -> dict[str, list[str]]:
@@ -315,22 +334,15 @@ class Context:
 
     def place(self, use: Use) -> int:
         """Uses by path, line, enclosing symbol: equal models give equal pages whatever the order of their rows."""
-        return self.book.rank[use.file] << 60 | use.line << 40 | (use.far & 0xFFFFF) << 20 | use.near & 0xFFFFF
+        near, far, _, _, line, _, file = use
+        return self.book.rank[file] << 60 | line << 40 | (far & 0xFFFFF) << 20 | near & 0xFFFFF
 
     @cached_property
     def _ordered(self) -> tuple[list[Use], list[Use]]:
         """Uses from other files and from this one, in order of place."""
         own = self.file.id
-        rank = self.book.rank
-        outside: list[tuple[int, Use]] = []
-        inside: list[tuple[int, Use]] = []
-        for use in self.incoming:
-            near, far, _, _, line, _, file = use
-            place = rank[file] << 60 | line << 40 | (far & 0xFFFFF) << 20 | near & 0xFFFFF
-            (inside if file == own else outside).append((place, use))
-        outside.sort()
-        inside.sort()
-        return [use for _, use in outside], [use for _, use in inside]
+        ordered = sorted(self.incoming, key=self.place)
+        return [use for use in ordered if use[6] != own], [use for use in ordered if use[6] == own]
 
     @cached_property
     def outside_uses(self) -> dict[int, list[Use]]:

@@ -59,7 +59,7 @@ def slug(qualified: str) -> str:
 class Links:
     """Relative links from one folder of the book. Pages mirror the tree, so a page's folder is its file's folder."""
 
-    __slots__ = ("_cache", "_folders", "folder", "source_url", "to_root")
+    __slots__ = ("_cache", "_folders", "_sources", "folder", "source_url", "to_root")
 
     def __init__(self, folder: str, to_source: str, source_url: str = "") -> None:
         """`to_source`: from the top of the book to the root of the tree."""
@@ -69,6 +69,7 @@ class Links:
         self.source_url = source_url
         self._cache: dict[str, str] = {}
         self._folders: dict[str, str] = {}
+        self._sources: dict[str, str] = {}
 
     def page(self, path: str, anchor: str = "") -> str:
         """The documentation page of a file."""
@@ -90,7 +91,10 @@ class Links:
     def source(self, path: str, line: int = 0) -> str:
         if self.source_url:
             return self.source_url.replace("{path}", url(path)).replace("{line}", str(line or 1))
-        return self.to_root + url(path) + (f"#L{line}" if line else "")
+        found = self._sources.get(path)
+        if found is None:
+            found = self._sources[path] = self.to_root + url(path)
+        return f"{found}#L{line}" if line else found
 
 
 def _way(start: str, goal: str) -> str:

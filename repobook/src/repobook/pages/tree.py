@@ -79,18 +79,21 @@ def _line(book: Book, links: Links, qualified: str, kind: str, ids: list[int], u
 
 def group_text(book: Book, group: str, names: list[str], links: Links) -> str:
     """The page of one group: its names merged by definition, with how often other files use them."""
-    rows: dict[str, list[Keyword]] = {}
+    found: dict[str, list[tuple[str, int, int, int, str, int]]] = {}
+    rank = book.rank
     for start in range(0, len(names), 500):
         some = names[start : start + 500]
         query = f"SELECT name, id, qualified, kind, uses FROM symbols WHERE name IN ({','.join('?' * len(some))})"
-        for name, *row in book.db.execute(query + " AND kind<>'file'", some):
-            rows.setdefault(name, []).append(Keyword(*row))
-    merged: dict[tuple[str, str], tuple[list[int], int]] = {}
+        for name, symbol, qualified, kind, uses in book.db.execute(query + " AND kind<>'file'", some):
+            row = (qualified, rank[symbol >> FILE_SHIFT], symbol & 0xFFFFF, symbol, kind, uses)
+            found.setdefault(name, []).append(row)
+    merged: dict[tuple[str, str], tuple[list[int], list[int]]] = {}
     for name in names:
-        for row in sorted(rows.get(name, ()), key=lambda row: (row.qualified, *book.place(row.id))):
-            ids, uses = merged.get((row.qualified, row.kind), ([], 0))
-            merged[row.qualified, row.kind] = ([*ids, row.id], uses + row.uses)
-    lines = [_line(book, links, qualified, kind, ids, uses) for (qualified, kind), (ids, uses) in merged.items()]
+        for qualified, _, _, symbol, kind, uses in sorted(found.get(name, ())):
+            ids, counts = merged.setdefault((qualified, kind), ([], []))
+            ids.append(symbol)
+            counts.append(uses)
+    lines = [_line(book, links, *key, ids, sum(counts)) for key, (ids, counts) in merged.items()]
     return f"# Keywords: {escape(group)}\n\n{link('All groups', 'keywords.md')}\n\n" + "\n".join(lines) + "\n"
 
 

@@ -9,11 +9,11 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, chain, islice
 
 from tree_sitter import Language, Node, Parser, Query, QueryCursor
 
-from repobook.reading.facts import CALL, MEMBER, OPAQUE, SCOPED, STEP, TYPED, Facts, Finding, Symbol
+from repobook.reading.facts import CALL, LINE_BITS, MEMBER, OPAQUE, SCOPED, STEP, TYPED, Facts, Finding, Symbol
 from repobook.reading.rules import Rules
 
 Span = tuple[int, int]
@@ -21,8 +21,6 @@ Span = tuple[int, int]
 FUNCTIONS = frozenset({"function", "method", "test", "binding", "registration"})
 CLASSES = frozenset({"class", "struct", "union", "interface", "trait", "enum", "object"})
 _SIGNATURE_LIMIT = 600
-_DIGITS = frozenset(b"0123456789")
-_DOT, _GREATER, _DASH, _COLON, _TILDE, _OPEN, _CLOSE, _SPACE = b".>-:~() "
 
 
 @dataclass(slots=True)
@@ -45,7 +43,7 @@ class Captures:
     """What a reader found in one tree, as byte offsets."""
 
     definitions: list[Definition] = field(default_factory=list)
-    references: list[Span] = field(default_factory=list)
+    references: list[bytes] = field(default_factory=list)  # gap, name, gap, ..., name, gap
     locals: list[Span] = field(default_factory=list)  # names bound inside a function
     types: list[tuple[int, str, str]] = field(default_factory=list)  # (where, local name, its declared type)
     branches: list[Span] = field(default_factory=list)
@@ -68,14 +66,16 @@ def line_starts(source: bytes) -> list[int]:
     return list(accumulate([len(line) + 1 for line in source.split(b"\n")[:-1]], initial=0))
 
 
-_NAME = re.compile(rb"\b[A-Za-z_]\w*")
+_NAME = re.compile(rb"\b([A-Za-z_]\w*)")
 
 
-def names_outside(source: bytes, holes: list[Span], windows: Sequence[Span] = ()) -> list[Span]:
-    """The words of the source that stand in none of the holes (comments, strings, import statements).
+def names_outside(source: bytes, holes: list[Span], windows: Sequence[Span] = ()) -> list[bytes]:
+    """The words of the source that stand in none of the holes (comments, strings, import statements), in turn with
+    what stands between them: gap, word, gap, ..., word, gap.
 
     A window is code inside a hole: what stands in the braces of an f-string. A node object for every identifier of a
-    large tree costs more than its parse; words cost a tenth of it. What is a keyword and no name is told by the word.
+    large tree costs more than its parse; words cost a tenth of it, and a split of the text half of what matches would.
+    What is a keyword and no name is told by the word.
     """
     code = bytearray(source)
     if windows:
@@ -86,7 +86,20 @@ def names_outside(source: bytes, holes: list[Span], windows: Sequence[Span] = ()
     else:
         for start, end in holes:
             code[start:end] = b" " * (end - start)
-    return [match.span() for match in _NAME.finditer(code)]
+    return _NAME.split(code)
+
+
+def names_at(source: bytes, spans: list[Span]) -> list[bytes]:
+    """Names that a query found, as `names_outside` gives them."""
+    pieces: list[bytes] = []
+    at = 0
+    for start, end in spans:
+        if start < at:
+            continue  # the same node, captured by two patterns
+        pieces += source[at:start], source[start:end]
+        at = end
+    pieces.append(source[at:])
+    return pieces
 
 
 Matches = list[tuple[int, dict[str, list[Node]]]]
@@ -234,82 +247,85 @@ def collect_references(
     defined_at = {d.name_start for d in captures.definitions}
     by_key: dict[tuple[bytes, str], list[int]] = {}
     rule_of = rules.names
+    skipped = reserved.difference(rule_of)
     findings = facts.findings
     loop_depth = _depths(captures.loops)
-    scope_starts, scope_owners = scopes.starts, scopes.owners
-    n_scopes, n_lines = len(scope_starts), len(lines)
-    scope_at = line = 0
-    owner = 0
-    previous_end = -9
-    chain_start = chain_flags = -1
-    lines_next = lines[1] if n_lines > 1 else 1 << 60
-    scope_next = scope_starts[1] if n_scopes > 1 else 1 << 60
-    text = ""
-    padded = source + b"   "
-    for start, end in captures.references:
-        if start < previous_end:
-            continue  # the same node, captured by two patterns
-        while start >= lines_next:
-            line += 1
-            lines_next = lines[line + 1] if line + 1 < n_lines else 1 << 60
-        while start >= scope_next:
-            scope_at += 1
-            owner = scope_owners[scope_at]
-            scope_next = scope_starts[scope_at + 1] if scope_at + 1 < n_scopes else 1 << 60
-        name = source[start:end]
-        before = padded[start - 1]
-        flags = 0
-        if before == _DOT:
-            flags = MEMBER
-            joint = start - 1
-        elif scoped:
-            if before == _GREATER and padded[start - 2] == _DASH:
-                flags = MEMBER
-                joint = start - 2
-            elif before == _COLON and padded[start - 2] == _COLON:
-                flags = SCOPED
-                joint = start - 2
-        if flags:
-            if previous_end == joint and chain_flags >= 0:
-                text = source[chain_start:joint].decode("utf-8", "replace")
-                if flags == MEMBER:
-                    text = _receiver(text, owner, types, visible, owner_class, self_names)
+    scope_starts, scope_owners = [*scopes.starts, _NEVER], scopes.owners
+    line_ends = [*lines[1:], _NEVER]
+    scope_at = line = owner = enclosing = end = 0
+    # What is known inside the scope at hand: names bound there, their declared types, the class around it.
+    bound, declared, own_class = visible[0] or _NONE, types.get(0, _NO_TYPES), ""
+    following = min(line_ends[0], scope_starts[1])
+    chain_start, chain_known, chain_root = -1, False, b""
+    pieces = captures.references
+    words = iter(pieces)
+    for gap, name, after in zip(words, words, chain(islice(pieces, 2, None, 2), (b"",)), strict=False):
+        start = end + len(gap)
+        end = start + len(name)
+        before = gap[-1:]
+        if before not in _JOINTS:
+            chain_start, chain_known, chain_root = start, True, name
+            if name in skipped:
+                continue
+            flags, text = 0, ""
+        else:
+            flags = 0
+            if before == b".":
+                flags, joint = MEMBER, b"."
+            elif scoped and gap[-2:] == b"->":
+                flags, joint = MEMBER, b"->"
+            elif scoped and gap[-2:] == b"::":
+                flags, joint = SCOPED, b"::"
+            if not flags:
+                chain_start, chain_known, chain_root, text = start, True, name, ""
+            elif gap == joint and chain_known:
+                if flags == SCOPED:
+                    text = source[chain_start : start - 2].decode("utf-8", "replace")
+                    chain_root = b""
+                else:
+                    text = ""  # worked out below, when the scope is known
             elif flags == MEMBER:
-                if before == _DOT and padded[joint - 1] in _DIGITS and previous_end != joint:
+                chain_start, chain_known, text = start, False, OPAQUE
+                if before == b"." and gap[-2:-1].isdigit():
                     continue  # the ending of a number: `1.f`
                 # A chain may be broken over lines (`a\n  .b`); what is not adjacent counts as an expression.
-                text = OPAQUE
-                chain_start = start
-                chain_flags = -1
             else:
-                text = "" if previous_end < joint else OPAQUE
+                text = OPAQUE if gap == joint else ""
                 # `::a::b` is a name of the global scope, `A<T>::b::c` one of a scope that is not known.
-                chain_flags = -1 if previous_end == joint or padded[joint - 1] in (_GREATER, _CLOSE) else 0
-                chain_start = start
-        else:
-            chain_start = start
-            chain_flags = 0
-            text = ""
-        previous_end = end
-        if start in defined_at or name in self_names or before == _TILDE:
+                chain_known = gap != joint and gap[-3:-2] not in _CLOSED
+                chain_start, chain_root = start, name if chain_known else b""
+        if start >= following:
+            while start >= line_ends[line]:
+                line += 1
+            if start >= scope_starts[scope_at + 1]:
+                while start >= scope_starts[scope_at + 1]:
+                    scope_at += 1
+                owner = scope_owners[scope_at]
+                enclosing = owner << LINE_BITS
+                bound, declared = visible[owner] or _NONE, types.get(owner, _NO_TYPES)
+                own_class = owner_class[owner]
+            following = min(line_ends[line], scope_starts[scope_at + 1])
+        if flags == MEMBER and chain_known:
+            if chain_root in bound and chain_root not in declared and chain_root not in self_names:
+                text = OPAQUE
+            else:
+                text = source[chain_start : start - len(joint)].decode("utf-8", "replace")
+                text = _receiver(text, bound, declared, own_class, self_names)
+        if start in defined_at or name in self_names or before == b"~":
             continue
-        after = padded[end]
-        if after == _OPEN or (after == _SPACE and padded[end + 1] == _OPEN):
+        if after[:1] == b"(" or after[:2] == b" (":
             flags |= CALL
         rule = rule_of.get(name)
         if rule is not None:
             finding = rule(text, bool(flags & CALL), loop_depth, start)
             if finding is not None:
                 findings.append(Finding(line + 1, finding[0], finding[1], finding[2], owner))
-        if not flags & (MEMBER | SCOPED):
-            bound = visible[owner]
-            if bound is not None and name in bound:
-                continue
-        key = (name, text)
-        occurrence = (line + 1) | owner << 20 | flags << 40
-        found = by_key.get(key)
+        if flags <= CALL and name in bound:
+            continue
+        occurrence = (line + 1) | enclosing | flags << 40
+        found = by_key.get((name, text))
         if found is None:
-            by_key[key] = [occurrence]
+            by_key[name, text] = [occurrence]
         else:
             found.append(occurrence)
     facts.references = {
@@ -319,13 +335,16 @@ def collect_references(
     }
 
 
+_NEVER = 1 << 60
+_NONE: frozenset[bytes] = frozenset()
+_NO_TYPES: dict[bytes, str] = {}
+# What can end the text before a name that is not plain; and the brackets of an expression before `::`.
+_JOINTS = frozenset({b".", b">", b":", b"~"})
+_CLOSED = frozenset({b">", b")"})
+
+
 def _receiver(
-    text: str,
-    owner: int,
-    types: dict[int, dict[bytes, str]],
-    visible: list[frozenset[bytes] | None],
-    owner_class: list[str],
-    self_names: frozenset[bytes],
+    text: str, bound: frozenset[bytes], declared: dict[bytes, str], own_class: str, self_names: frozenset[bytes]
 ) -> str:
     """The qualifier of a member: a type where the receiver's type is known, its text where it may be a module."""
     if "->" in text:
@@ -333,14 +352,11 @@ def _receiver(
     root, _, rest = text.partition(".")
     encoded = root.encode()
     if encoded in self_names:
-        known = owner_class[owner]
+        known = own_class
+    elif encoded in declared:
+        known = declared[encoded]
     else:
-        declared = types.get(owner)
-        if declared is not None and encoded in declared:
-            known = declared[encoded]
-        else:
-            bound = visible[owner]
-            return OPAQUE if bound is not None and encoded in bound else text
+        return OPAQUE if encoded in bound else text
     if not known or "::" in rest:
         return OPAQUE
     return TYPED + known + STEP + rest.replace(".", STEP) if rest else TYPED + known

@@ -53,7 +53,6 @@ def read(source: bytes, path: str, language: str) -> Facts:
     lines = engine.line_starts(source)
     found = names.captures(root)
     captures = Captures(
-        references=engine.spans(found.get("ref", [])),
         locals=engine.spans(found.get("local", [])),
         comments=engine.spans(found.get("comment", [])),
         loops=engine.spans(found.get("loop", [])),
@@ -63,9 +62,14 @@ def read(source: bytes, path: str, language: str) -> Facts:
     skipped: set[int] = {node.start_byte for node in found.get("key", [])}
     for node in [*found.get("import", []), *found.get("skip", [])]:
         skipped.update(range(node.start_byte, node.end_byte))
-    captures.references = [
-        span for span in captures.references if span[0] not in skipped and _WORD.match(source, *span)
-    ]
+    captures.references = engine.names_at(
+        source,
+        [
+            span
+            for span in engine.spans(found.get("ref", []))
+            if span[0] not in skipped and _WORD.match(source, *span)
+        ],
+    )
     for node in engine.in_order(found.get("import", [])):
         _import(node, source, language, facts)
     _required(found, source, language, facts)

@@ -189,15 +189,15 @@ def _declared_types(nodes: list[Node], source: bytes, captures: Captures) -> Non
 
 def _docstring(body: Node, source: bytes) -> str:
     """The docstring of a module, class or function body, without its indentation."""
-    for child in body.named_children:
-        if child.type == "comment":
-            continue
-        if child.type == "expression_statement" and child.child_count == 1:
-            string = child.child(0)
-            if string is not None and string.type == "string":
-                match = _STRING.match(engine.text_of(string, source))
-                return dedent(match.group(2)) if match else ""
-        return ""
+    # It is the first of a body's children, which can be hundreds: a node object for each would be wasted.
+    child = body.named_child(0) if body.named_child_count else None
+    if child is not None and child.type == "comment":
+        child = next((other for other in body.named_children if other.type != "comment"), None)
+    if child is not None and child.type == "expression_statement" and child.child_count == 1:
+        string = child.child(0)
+        if string is not None and string.type == "string":
+            match = _STRING.match(engine.text_of(string, source))
+            return dedent(match.group(2)) if match else ""
     return ""
 
 

@@ -11,7 +11,8 @@ from itertools import pairwise
 
 # A word, a name (`pack_hook` is one, and no phrase), or what ends a phrase.
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*(?!\w)|\w+|[.,;:!?()\[\]{}`\"|=<>/\\]+")
-_SKIP = re.compile(r"copyright|licen[sc]e|https?://|redistribut")
+# A text with one of these is a licence or an address, and no prose of the tree.
+_SKIP = ("copyright", "license", "licence", "http://", "https://", "redistribut")
 _MOST = 24
 
 
@@ -24,7 +25,7 @@ def background() -> frozenset[str]:
 def terms(texts: list[tuple[int, str]]) -> dict[str, tuple[int, int]]:
     """term -> (count, first line) for (line, text) pieces."""
     lowered = [(line, text.lower()) for line, text in texts]
-    kept = [row for row in lowered if not _SKIP.search(row[1])]
+    kept = [row for row in lowered if not any(mark in row[1] for mark in _SKIP)]
     # A stop between two pieces keeps phrases from running over their border.
     words = _WORD.findall(" . ".join([text for _, text in kept]))
     if len(words) < 8:

@@ -51,15 +51,18 @@ def edges_of(db: sqlite3.Connection, names: Names, file: int) -> list[Edge]:
         if native and not tables.native(name):
             continue  # defined nowhere in the tree: half of all names
         by_key: dict[int, tuple[list[int], int]] = {}
+        last = -1
         for place in memoryview(blob).cast("Q"):
             local = place >> LINE_BITS & LOCAL_MASK
             flags = place >> 40
             key = scopes[local] << 8 | flags
-            answer = by_key.get(key)
-            if answer is None:
-                syms, certainty = resolve(file, name, qualifier, scopes[local], flags)
-                answer = by_key[key] = ([sym[0] for sym in syms], certainty)
-            targets, certainty = answer
+            if key != last:
+                last = key
+                answer = by_key.get(key)
+                if answer is None:
+                    syms, certainty = resolve(file, name, qualifier, scopes[local], flags)
+                    answer = by_key[key] = ([sym[0] for sym in syms], certainty)
+                targets, certainty = answer
             if not targets:
                 continue
             kind = CALLS if flags & CALL else USES
