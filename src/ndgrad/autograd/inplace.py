@@ -18,7 +18,7 @@ import numpy as np
 
 from ndgrad._registry import register
 from ndgrad.arrays.library import library_of, on_second_library
-from ndgrad.arrays.precision import INEXACT, fits, is_inexact, result_dtype
+from ndgrad.arrays.precision import INEXACT, fits, result_dtype
 from ndgrad.autograd.generate import FACES, save_plan
 from ndgrad.autograd.hooks import move_retained
 from ndgrad.autograd.kept import KeptMeta
@@ -176,7 +176,7 @@ def write_level(
             if node.plan.outs:
                 save_outputs(node, target)
             set_history(target, node)
-    if thread.debug:
+    if process.busy and thread.debug:
         from ndgrad._registry import note_write  # by ndgrad.debug, where the mode is switched on
 
         note_write(name, target, args, node is not None, op.kind == "overwrite")
@@ -254,7 +254,7 @@ def _write_part(target: Any, part: Part, value: Any, recording: bool) -> Any:
         rebase(base, (path, view, named, 0), node, base_edge)
         if info is not None:
             info.version = None
-    if thread.debug:
+    if process.busy and thread.debug:
         from ndgrad._registry import note_write  # by ndgrad.debug, where the mode is switched on
 
         note_write("copy_", target, (value,), recorded, whole=False)
@@ -294,11 +294,11 @@ def perform(op: Any, array: Any, others: Sequence[Any], settings: dict[str, Any]
         return
     try:
         # integers go the other way: their quotient or root is none, which only the result shows
-        if library is np and not settings and array.ndim and is_inexact(array.dtype):
+        if library is np and not settings and array.ndim and array.dtype.kind in INEXACT:
             ufunc = _ufunc_of(op)
             if ufunc is not None and _fit_as_they_are(array, others):
                 storage.before_write(array)
-                ufunc(array, *others, out=array)
+                ufunc(array, *others, array)
                 return
         result = op.forward_for(library)(array, *others, **settings)
     except (NotImplementedError, TypeError, ValueError) as error:

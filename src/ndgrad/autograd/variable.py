@@ -252,7 +252,10 @@ def accumulator(t: Any) -> AccumulateGrad:
 
 def np_dtype(t: Any) -> np.dtype[Any]:
     """The NumPy dtype of a tensor at any level."""
-    dtype: np.dtype[Any] = innermost_array(t).dtype
+    array = t._array  # as in `innermost_array`, without the call: most functions ask
+    while isinstance(array, Variable):
+        array = array._array
+    dtype: np.dtype[Any] = array.dtype
     return dtype
 
 
