@@ -228,13 +228,14 @@ def _write_part(target: Any, part: Part, value: Any, recording: bool) -> Any:
         _, value = together(copy, (target, value))
     e_value = own_edge(value, 0) if recording else None
     recorded = recording and (e_value is not None or requires_grad(target)) and np_dtype(target).kind in INEXACT
-    check_writable(target, "copy_", recorded)
+    if target._storage.__class__ is InferenceStorage or (recording and target._meta is not None):
+        check_writable(target, "copy_", recorded)
     if recorded and target._storage.__class__ is Lent:
         refuse_loss_in_lent("copy", target, (value,))
     storage = target._storage or storage_of(target)
     array = target._array
     check_memory("copy_", array)
-    (view, named), library = part, library_of(array)
+    (view, named), library = part, np if array.__class__ is np.ndarray else library_of(array)
     found = view.forward_for(library)(array, **named)
     # all of it: no part to speak of
     if found.ndim == array.ndim and found.shape == array.shape and found.strides == array.strides:
