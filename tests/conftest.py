@@ -22,9 +22,12 @@ settings.register_profile("short", max_examples=25, deadline=None, derandomize="
 settings.register_profile("long", max_examples=500, deadline=None, print_blob=True)
 settings.load_profile("short")
 
+gc.disable()  # while thousands of tests are collected, of which nothing is garbage: a third of that time
+
 
 def pytest_collection_finish() -> None:
     """Modules, torch among them, and thousands of tests stay to the end: `gc.collect()` in a test need not walk over them each time."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 

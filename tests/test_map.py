@@ -38,7 +38,7 @@ PLACES = (
 UPWARD: set[tuple[str, str]] = set()
 MOST_UPWARD = 11
 #: The largest set of modules each of which imports all others, over however many steps.
-LARGEST_KNOT = 15
+LARGEST_KNOT = 12
 #: Functions with more than this many branches.
 MOST_COMPLEX = 25
 COMPLEX: set[str] = set()

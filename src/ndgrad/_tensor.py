@@ -587,8 +587,8 @@ class Tensor(PythonProtocols, TensorMethods):
     def grad_dtype(self, value: dtypes.dtype | np.dtype[Any] | None) -> None:
         if not self.is_leaf:
             raise RuntimeError(
-                f"grad_dtype can only be set on leaf tensors, and this one was computed by {self._node}. Set it on the "
-                "leaves."
+                f"grad_dtype can only be set on leaf tensors, and this one was computed by {self._node}. "
+                "Set it on the leaves."
             )
         if value is not None and not isinstance(value, (dtypes.dtype, np.dtype)):
             raise RuntimeError(f"grad_dtype must be an ndgrad.dtype or None, but got {type(value).__name__}.")

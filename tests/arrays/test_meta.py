@@ -6,7 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from tests.ops.test_table import SAMPLES
+from tests.op_programs import SAMPLES
 
 import ndgrad
 from ndgrad.ops.table import table

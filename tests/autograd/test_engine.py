@@ -201,10 +201,13 @@ def test_a_chain_of_a_million_ops_runs_and_dies():
 
 def test_a_chain_of_a_hundred_thousand_ops_dies_without_backward():
     x = leaf(1.0)
-    y = x
+    y = x + x
+    first = weakref.ref(y.grad_fn)
     for _ in range(100_000):
         y = y + x
+    assert first() is not None
     del y
+    assert first() is None
 
 
 def test_nodes_have_torchs_names_and_edges():

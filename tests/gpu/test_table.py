@@ -10,7 +10,7 @@ from ndgrad.arrays.library import library_of
 from ndgrad.autograd.variable import wrap
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, RANDOM, table
 from ndgrad.testing.op_checks import as_tuple
-from tests.ops.test_table import SAMPLES
+from tests.op_programs import SAMPLES
 
 cupy = pytest.importorskip("cupy")
 

@@ -14,7 +14,7 @@ from ndgrad.autograd.variable import Variable, requires_grad
 from ndgrad.ops.table import RANDOM, table
 from ndgrad.ops.vocabulary import raw_ops
 from ndgrad.testing.op_checks import as_tuple
-from tests.ops.test_table import SAMPLES
+from tests.op_programs import SAMPLES
 
 REPEATABLE = [name for name in sorted(table) if table[name].batch is not RANDOM]
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib
-import pkgutil
 import re
 import warnings
 from pathlib import Path
@@ -17,18 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import ndgrad.ops
+import ndgrad
 from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM, table
 from ndgrad.testing.op_checks import CHECKS, Sample, as_tuple, checks, more_checks, wrap_array
-from tests.ops import samples
-
-for module in pkgutil.iter_modules(ndgrad.ops.__path__):
-    importlib.import_module(f"ndgrad.ops.{module.name}")
-
-SAMPLES: dict[str, list[Sample]] = {}
-for module in pkgutil.iter_modules(samples.__path__):
-    for name, found in importlib.import_module(f"tests.ops.samples.{module.name}").SAMPLES.items():
-        SAMPLES.setdefault(name, []).extend(found)
+from tests.op_programs import SAMPLES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "adding-an-op.md"
 

@@ -195,8 +195,8 @@ def _read_to(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Any, 
     for name, value in options.items():
         if name not in ("dtype", "device", "non_blocking", "copy", "memory_format"):
             raise TypeError(
-                f"to() got an unexpected keyword argument {name!r}. It takes dtype, device, non_blocking, copy and "
-                "memory_format."
+                f"to() got an unexpected keyword argument {name!r}. "
+                "It takes dtype, device, non_blocking, copy and memory_format."
             )
         flags[name] = value
     dtype, device = flags.get("dtype", dtype), flags.get("device", device)
@@ -415,8 +415,8 @@ def _ordered(t: Tensor, wanted: devices.memory_format) -> Tensor:
     order = channels_last_order(wanted, t.ndim)
     if order is None:
         raise RuntimeError(
-            f"required rank {4 if wanted is devices.channels_last else 5} tensor to use {wanted!r}, and got {t.ndim} "
-            "dimensions."
+            f"required rank {4 if wanted is devices.channels_last else 5} tensor to use {wanted!r}, "
+            f"and got {t.ndim} dimensions."
         )
     return ops.clone_ordered(t, order=order)
 

@@ -21,9 +21,9 @@ from ndgrad.arrays.precision import is_floating
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.lent import over
 from ndgrad.autograd.modes import process
+from ndgrad.autograd.picked import Picked
 from ndgrad.autograd.subclass import KNOWN
 from ndgrad.autograd.variable import Variable, beside, innermost_array, meta_of, np_dtype, shape_of, wrap
-from ndgrad.autograd.view import Picked
 from ndgrad.ops import arithmetic, cast, fill, join, slices
 from ndgrad.ops import index as ops
 from ndgrad.ops import shape as shape_ops

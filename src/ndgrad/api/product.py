@@ -421,8 +421,8 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor |
                 "The vectors must have three entries."
             )
         warn_user(
-            "cross() without dim takes the first dimension of size 3. Name it: linalg.cross takes the last one by "
-            "default."
+            "cross() without dim takes the first dimension of size 3. "
+            "Name it: linalg.cross takes the last one by default."
         )
         dim = found[0]
     return deliver("cross", cross_along("cross", input, other, dim), out, input, other)

@@ -38,9 +38,8 @@ def library_for(where: device) -> Any:
         import cupy
     except ImportError as error:
         raise RuntimeError(
-            f"a tensor was asked for on device {str(where)!r}, and CuPy, which holds ndgrad's GPU memory, could not be "
-            "imported. "
-            "Install it with `pip install ndgrad[cuda]`, or use device='cpu'."
+            f"a tensor was asked for on device {str(where)!r}, and CuPy, which holds ndgrad's GPU memory, "
+            "could not be imported. Install it with `pip install ndgrad[cuda]`, or use device='cpu'."
         ) from error
     second_library()
     return cupy

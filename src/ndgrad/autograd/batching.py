@@ -207,9 +207,8 @@ def _random_op(
         if any(batched):
             if op.name not in SHAPE_ONLY:
                 raise RuntimeError(
-                    f"vmap: {op.name} with randomness='same' was given a batched tensor, whose samples have different "
-                    "distributions. "
-                    "Pass randomness='different', or draw outside of vmap."
+                    f"vmap: {op.name} with randomness='same' was given a batched tensor, "
+                    "whose samples have different distributions. Pass randomness='different', or draw outside of vmap."
                 )
             args = (tensor_ops.getitem(args[0], index=(0,)), *args[1:])
         with below(level):

@@ -64,6 +64,7 @@ from ndgrad.autograd.variable import (
 from ndgrad.ops.vocabulary import owning_raw_ops, raw_ops, tensor_ops
 
 _task_numbers = itertools.count().__next__
+_numpy_ops = raw_ops(np)
 
 
 class GraphTask:
@@ -139,7 +140,8 @@ def run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
 
 def _run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     if task.lane == "arrays":
-        task.ops = raw_ops(library_of(roots[0][1]))
+        first = roots[0][1]
+        task.ops = _numpy_ops if first.__class__ is np.ndarray else raw_ops(library_of(first))
     wanted = task.wanted
     if wanted is not None:
         task.needed = nodes_towards([edge_node(e) for e, _ in roots], wanted)

@@ -18,7 +18,7 @@ import numpy as np
 
 from ndgrad._registry import register
 from ndgrad.arrays.library import library_of, on_second_library
-from ndgrad.arrays.precision import INEXACT, fits, is_inexact, result_dtype
+from ndgrad.arrays.precision import INEXACT, fits, result_dtype
 from ndgrad.autograd.generate import FACES, save_plan
 from ndgrad.autograd.hooks import move_retained
 from ndgrad.autograd.kept import KeptMeta
@@ -176,7 +176,7 @@ def write_level(
             if node.plan.outs:
                 save_outputs(node, target)
             set_history(target, node)
-    if thread.debug:
+    if process.busy and thread.debug:
         from ndgrad._registry import note_write  # by ndgrad.debug, where the mode is switched on
 
         note_write(name, target, args, node is not None, op.kind == "overwrite")
@@ -228,13 +228,14 @@ def _write_part(target: Any, part: Part, value: Any, recording: bool) -> Any:
         _, value = together(copy, (target, value))
     e_value = own_edge(value, 0) if recording else None
     recorded = recording and (e_value is not None or requires_grad(target)) and np_dtype(target).kind in INEXACT
-    check_writable(target, "copy_", recorded)
+    if target._storage.__class__ is InferenceStorage or (recording and target._meta is not None):
+        check_writable(target, "copy_", recorded)
     if recorded and target._storage.__class__ is Lent:
         refuse_loss_in_lent("copy", target, (value,))
     storage = target._storage or storage_of(target)
     array = target._array
     check_memory("copy_", array)
-    (view, named), library = part, library_of(array)
+    (view, named), library = part, np if array.__class__ is np.ndarray else library_of(array)
     found = view.forward_for(library)(array, **named)
     # all of it: no part to speak of
     if found.ndim == array.ndim and found.shape == array.shape and found.strides == array.strides:
@@ -254,7 +255,7 @@ def _write_part(target: Any, part: Part, value: Any, recording: bool) -> Any:
         rebase(base, (path, view, named, 0), node, base_edge)
         if info is not None:
             info.version = None
-    if thread.debug:
+    if process.busy and thread.debug:
         from ndgrad._registry import note_write  # by ndgrad.debug, where the mode is switched on
 
         note_write("copy_", target, (value,), recorded, whole=False)
@@ -294,11 +295,11 @@ def perform(op: Any, array: Any, others: Sequence[Any], settings: dict[str, Any]
         return
     try:
         # integers go the other way: their quotient or root is none, which only the result shows
-        if library is np and not settings and array.ndim and is_inexact(array.dtype):
+        if library is np and not settings and array.ndim and array.dtype.kind in INEXACT:
             ufunc = _ufunc_of(op)
             if ufunc is not None and _fit_as_they_are(array, others):
                 storage.before_write(array)
-                ufunc(array, *others, out=array)
+                ufunc(array, *others, array)
                 return
         result = op.forward_for(library)(array, *others, **settings)
     except (NotImplementedError, TypeError, ValueError) as error:

@@ -30,10 +30,11 @@ from ndgrad.autograd.modes import (
     restore,
     scope,
 )
+from ndgrad.autograd.picked import follow_pick
 from ndgrad.autograd.record import finish
 from ndgrad.autograd.variable import ESCAPED, Variable, meta_of, own_level, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, storage_of
-from ndgrad.autograd.view import follow_pick, tangents_of
+from ndgrad.autograd.view import tangents_of
 from ndgrad.ops.table import RANDOM
 
 

@@ -13,6 +13,7 @@ from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.grad_mode import no_grad
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.node import Edge, edge_node
+from ndgrad.autograd.subclass import alive as wrappers_alive
 from ndgrad.autograd.subclass import has_dispatch, meets_wrapper
 from ndgrad.autograd.variable import Variable, edge, innermost_array, np_dtype, requires_grad, wrap
 from ndgrad.autograd.view import tangents_of
@@ -35,7 +36,7 @@ def gradient_edge(t: Any, allow_missing: bool = False) -> Any:
 
 def choose_lane(roots: list[Any], grads: list[Any], create_graph: bool) -> str:
     """Which lane of the engine fits a pass from these edges (see the engine's docstring)."""
-    if create_graph or meets_wrapper(roots, grads) or (process.busy and thread.observers):
+    if create_graph or (wrappers_alive and meets_wrapper(roots, grads)) or (process.busy and thread.observers):
         return "tensors"
     number = 0  # of the grad level whose graph this is
     for e in roots:
@@ -121,6 +122,6 @@ def implicit_gradient(t: Any) -> Any:
     like = innermost_array(t) if isinstance(t, Variable) else None
     if isinstance(like, MetaArray):
         return wrap(face, MetaArray(shape, dtype))
-    ones = (np if like is None else library_of(like)).empty(shape, dtype)
+    ones = (np if like is None or like.__class__ is np.ndarray else library_of(like)).empty(shape, dtype)
     ones.fill(1)
     return wrap(face, ones)

@@ -191,8 +191,8 @@ class SavedTensor:
 
     def __init__(self, *args: Any) -> None:
         raise RuntimeError(
-            "Trying to create a SavedTensor object from Python is forbidden. Read one from a node: "
-            "grad_fn._raw_saved_self."
+            "Trying to create a SavedTensor object from Python is forbidden. "
+            "Read one from a node: grad_fn._raw_saved_self."
         )
 
     @staticmethod

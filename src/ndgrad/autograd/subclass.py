@@ -329,7 +329,8 @@ def _wrapper_array() -> type[Any]:
 
 # ----- making subclasses ----------------------------------------------------------------------------------------------
 
-_alive: dict[int, weakref.ref[Any]] = {}
+#: The tensors without memory that there are, by identity.
+alive: dict[int, weakref.ref[Any]] = {}
 #: The nodes of ops that wrappers took part in.
 _nodes: weakref.WeakSet[Node] = weakref.WeakSet()
 
@@ -341,19 +342,17 @@ def is_wrapper(t: Any) -> bool:
 
 def count_wrapper(t: Any) -> None:
     key = id(t)
-    _alive[key] = weakref.ref(t, lambda _: _alive.pop(key, None))
+    alive[key] = weakref.ref(t, lambda _: alive.pop(key, None))
 
 
 def note_wrappers(node: Node, values: Iterable[Any]) -> None:
     """Remember that a node's rules must run on tensors, if any of the op's arguments or results is a wrapper."""
-    if _alive and any(is_wrapper(v) for v in _flat(values)):
+    if alive and any(is_wrapper(v) for v in _flat(values)):
         _nodes.add(node)
 
 
 def meets_wrapper(roots: Iterable[Any], grads: Iterable[Any]) -> bool:
-    """Whether a backward pass from these edges meets a tensor without memory. Nobody looks while there is none."""
-    if not _alive:
-        return False
+    """Whether a backward pass from these edges meets a tensor without memory. Nobody asks while none is `alive`."""
     reached = iterate_nodes(dict.fromkeys(edge_node(e) for e in roots))
     return any(map(is_wrapper, grads)) or any(
         node in _nodes or is_wrapper(getattr(node, "variable", None)) for node in reached

@@ -23,11 +23,12 @@ from ndgrad.autograd.layout import Order, copy_in_order, order_of
 from ndgrad.autograd.lent import Lent
 from ndgrad.autograd.levels import GradLevel, Level, as_below, below, find_level, level_number, lower, top_level
 from ndgrad.autograd.modes import joined, modes, silenced, thread
+from ndgrad.autograd.picked import follow_pick
 from ndgrad.autograd.record import own_edge
 from ndgrad.autograd.stake import refuse_loss_in_lent
 from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.autograd.versions import storage_of
-from ndgrad.autograd.view import follow_pick, replay, tangents_of
+from ndgrad.autograd.view import replay, tangents_of
 from ndgrad.ops.fill import copy
 from ndgrad.ops.vocabulary import find, tensor_ops
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 
 from ndgrad.autograd.node import FIRST, Edge, Node, edge_node
 
@@ -54,7 +55,7 @@ def nodes_towards(roots: Iterable[Node], wanted: set[Node]) -> set[Node]:
     enough. Only if someone has changed sequence numbers may a node come before one it leads to; then it is
     repeated until nothing changes.
     """
-    found = sorted(iterate_nodes(dict.fromkeys(roots)), key=_age)
+    found = sorted(iterate_nodes(dict.fromkeys(roots)), key=attrgetter("seq"))
     needed = wanted.intersection(found)
     inner = [node for node in found if node.has_inner_pass]
     if inner:
@@ -79,10 +80,6 @@ def nodes_towards(roots: Iterable[Node], wanted: set[Node]) -> set[Node]:
 def oldest_of(nodes: Iterable[Node]) -> float:
     """The sequence number of the oldest of some nodes; leaves are older than all."""
     return min((-1.0 if node.seq is FIRST else node.seq for node in nodes), default=FIRST)
-
-
-def _age(node: Node) -> float:
-    return node.seq
 
 
 def execution_order(roots: list[Node], wanted: set[Node] | None = None) -> list[Node]:

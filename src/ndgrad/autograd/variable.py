@@ -50,7 +50,7 @@ class Meta:
     leaf_accumulator: Any = None
     #: of a tensor that stands for a view and does not know the base: how the view was taken from it
     path: Any = None
-    #: of a part that an index picks for each sample of a vmap: whose part it is (see Picked in ndgrad.autograd.view)
+    #: of a part that an index picks for each sample of a vmap: whose part it is (see ndgrad.autograd.picked)
     picked: Any = None
     #: of an Array without dimensions that NumPy has as an array, not as a scalar: as an index, it copies
     indexes_as_array = False
@@ -252,7 +252,10 @@ def accumulator(t: Any) -> AccumulateGrad:
 
 def np_dtype(t: Any) -> np.dtype[Any]:
     """The NumPy dtype of a tensor at any level."""
-    dtype: np.dtype[Any] = innermost_array(t).dtype
+    array = t._array  # as in `innermost_array`, without the call: most functions ask
+    while isinstance(array, Variable):
+        array = array._array
+    dtype: np.dtype[Any] = array.dtype
     return dtype
 
 

@@ -10,9 +10,9 @@ So the cost falls on those who look.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+from ndgrad import _registry as registry
 from ndgrad.autograd.layout import Order, copy_in_order, in_order, is_in_order, order_of
 from ndgrad.autograd.modes import process, restore, scope, thread
 from ndgrad.autograd.node import Node, extra_of, make_node
@@ -220,57 +220,6 @@ def make_view(out: Any, source: Any, op: Any, settings: dict[str, Any], number: 
     in_level.base_level = level
 
 
-# ----- parts that are no views ----------------------------------------------------------------------------------------
-
-
-class Picked:
-    """What makes a tensor a part that an index picks for each sample of a vmap by itself: `a[i]` with a batched `i`.
-
-    NumPy's `a[i]` is a view of the sample. The parts of several samples do not lie in memory at regular distances, so
-    here it is a copy that behaves as the view would: it is picked again when next someone looks after the array was
-    written, and a write to it is put back into the array.
-    """
-
-    __slots__ = ("base", "put", "storage", "take", "version")
-
-    def __init__(self, source: Any, take: Callable[[], Any], put: Callable[[Any], None]) -> None:
-        self.take, self.put = take, put
-        info = None if source._meta is None else source._meta.view
-        self.base = source if info is None else info.base
-        self.renew()
-
-    def renew(self) -> None:
-        """The part is now what lies in the array."""
-        self.storage = storage_of(self.base)
-        self.version = self.storage.version
-
-    @property
-    def is_stale(self) -> bool:
-        return self.base._storage is not self.storage or self.storage.version is not self.version
-
-
-def follow_pick(t: Any) -> Picked | None:
-    """Bring a tensor that was picked from an array, or is a view of one that was, up to date with the
-    array; None for all others."""
-    meta = t._meta
-    if meta is None:
-        return None
-    info = meta.view
-    part = t if info is None else info.base
-    picked: Picked | None = None if part._meta is None else part._meta.picked
-    if picked is None:
-        return None
-    if picked.is_stale:
-        fresh = picked.take()
-        part._array, part._node, part._storage, part._meta = fresh._array, fresh._node, fresh._storage, fresh._meta
-        picked = fresh._meta.picked
-    if info is not None and t._storage is not part._storage:
-        from ndgrad.autograd.transform_writes import follow_base  # transforms lie above this file, and one is open
-
-        follow_base(t)
-    return picked
-
-
 def write_error(t: Any, creation: str, after_the_fact: bool = False) -> RuntimeError:
     if after_the_fact:
         what = f"a view of shape {tuple(t.shape)} is used after its base or another view of it was modified in place"
@@ -309,12 +258,10 @@ class CopySlices(Node):
         return self._on_tensors(grads, owned, self._inner().apply_payloads)
 
     def _on_tensors(self, grads: Any, owned: bool, run_inner: Any) -> tuple[Any, ...]:
-        from ndgrad.autograd.inplace import write  # which rebases views
-
         whole = grads if owned and is_in_order(grads, self.order) else copy_in_order(grads, self.order)
         part = replay(whole, self.path)
         through = run_inner(part.clone())
-        write(copy, part, (zeros_like(part) if through[0] is None else through[0],), {})
+        registry.write(copy, part, (zeros_like(part) if through[0] is None else through[0],), {})
         return (whole if self.next[0] is not None else None, *through[1:])
 
     def _inner(self) -> Node:

@@ -18,7 +18,7 @@ from typing import (
 )
 
 from ndgrad._registry import register
-from ndgrad.arrays.precision import is_inexact
+from ndgrad.arrays.precision import INEXACT
 from ndgrad.autograd import forward_ad
 from ndgrad.autograd.batching import BatchLevel, batch_tensor
 from ndgrad.autograd.engine import backward_from
@@ -147,7 +147,7 @@ def _check_differentiable(name: str, t: Any) -> None:
             f"{name}: expected tensors to differentiate, and got {type(t).__name__}. "
             "Wrap it with ndgrad.as_tensor(...)."
         )
-    if not is_inexact(np_dtype(t)):
+    if np_dtype(t).kind not in INEXACT:
         raise RuntimeError(
             f"{name}: a tensor of dtype {np_dtype(t)} cannot be differentiated. Convert it to a floating dtype first."
         )
@@ -294,7 +294,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any: 
     result, aux = _split_aux("vjp", run.result, has_aux)
     outputs, spec = _output_tensors("vjp", result)
     for o in outputs:
-        if not is_inexact(np_dtype(o)):
+        if np_dtype(o).kind not in INEXACT:
             raise RuntimeError(
                 f"vjp: the function returned a tensor of dtype {np_dtype(o)}, which has no cotangent. "
                 "Return it as aux, with has_aux=True."
@@ -471,7 +471,7 @@ def _primals_and_tangents(name: str, primals: Any, tangents: Any) -> tuple[list[
                     f"{name}: primals and tangents must be tensors, and one is {type(a).__name__}. "
                     "Use ndgrad.as_tensor(...)."
                 )
-        if not is_inexact(np_dtype(p)):
+        if np_dtype(p).kind not in INEXACT:
             raise ValueError(
                 f"{name}: a tensor of dtype {np_dtype(p)} cannot be differentiated. "
                 "Convert it to a floating dtype first."

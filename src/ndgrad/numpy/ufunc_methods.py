@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgrad.api.index import put_at
-from ndgrad.arrays.precision import is_inexact
+from ndgrad.arrays.precision import INEXACT
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy.coercion import (
@@ -54,13 +54,14 @@ NO_VALUE: Any = _NoValue()
 
 def _all_or_dims(whole: Any, along: Any, t: Array, dims: tuple[int, ...], keepdims: bool, **settings: Any) -> Array:
     if len(dims) == t.ndim and not keepdims:
-        return whole(t, **settings)
-    return along(t, dim=dims, keepdim=keepdims, **settings)
+        return whole.eager(t, **settings)
+    return along.eager(t, dim=dims, keepdim=keepdims, **settings)
 
 
 def _kept_dtype(t: Array) -> np.dtype[Any] | None:
     """Integers were widened already where NumPy widens them, and must not be widened again."""
-    return None if is_inexact(np_dtype(t)) else np_dtype(t)
+    dtype = np_dtype(t)
+    return None if dtype.kind in INEXACT else dtype
 
 
 def _sum(t: Array, dims: tuple[int, ...], keepdims: bool) -> Array:
@@ -129,7 +130,7 @@ def reduce_along(
         and dims
         and t.size
     ):
-        if is_inexact(np_dtype(t)):
+        if np_dtype(t).kind in INEXACT:
             return quick(t, dims, keepdims)
     _check_binary(ufunc, "reduce")
     t = with_dtype(t, reduction_dtype(ufunc, np_dtype(t), dtype))
@@ -178,7 +179,7 @@ def reduction_dtype(ufunc: np.ufunc, have: np.dtype[Any], dtype: Dtype) -> np.dt
         return np.dtype(bool)
     if ufunc in (np.add, np.multiply) and have.kind in "bui" and have.itemsize < np.dtype(np.int_).itemsize:
         return np.dtype(np.uint if have.kind == "u" else np.int_)
-    if not is_inexact(have) and ufunc in (np.logaddexp, np.logaddexp2, np.hypot, np.divide, np.arctan2):
+    if have.kind not in INEXACT and ufunc in (np.logaddexp, np.logaddexp2, np.hypot, np.divide, np.arctan2):
         return np.dtype(np.float64)
     return have
 
