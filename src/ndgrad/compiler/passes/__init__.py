@@ -8,7 +8,7 @@
     reroll       repeated blocks as loops                              periods     where a list repeats itself
     hoist        products of all rounds of a loop at once              loop_building   what goes into loops, and what comes out
     rounds       what rounds of two loops have in common, once         loop_parts  loops in pieces
-    counters     rows that a body finds by a counter, as rows
+    counters     rows that a body finds by a counter, as rows          select      short branches as selections
     order        views where they are used                             decompose   composite ops in terms of simpler ones
 
 A pass is exact, unless its file says that it reassociates sums.
