@@ -18,6 +18,7 @@ from ndgrad.compiler.lower.native_program import NativeProgram
 from ndgrad.compiler.native.target import available
 from ndgrad.compiler.passes.hoist import hoisting
 from ndgrad.compiler.passes.reroll import rolled
+from ndgrad.compiler.passes.select import selected_branches
 from ndgrad.compiler.phases import Times, compiling, phase
 from ndgrad.compiler.program import Program
 from ndgrad.compiler.replay import Replay
@@ -69,7 +70,7 @@ class Runner:
             return Replay(self.program)
         try:
             with phase("passes"):
-                program = hoisting(rolled(self.program))
+                program = hoisting(rolled(selected_branches(self.program)))
             return NativeProgram(program, self.threads)
         except Exception as error:
             if os.environ.get("NDGRAD_COMPILE_RAISE"):

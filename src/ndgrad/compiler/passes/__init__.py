@@ -8,6 +8,7 @@
     reroll       repeated blocks as loops                              periods     where a list repeats itself
     hoist        products of all rounds of a loop at once              loop_building   what goes into loops, and what comes out
     rounds       what rounds of two loops have in common, once         loop_parts  loops in pieces
+    counters     rows that a body finds by a counter, as rows          select      short branches as selections
     order        views where they are used                             decompose   composite ops in terms of simpler ones
     indexing     reading and adding by index, likewise                 expansion   what has to be checked for it
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from ndgrad.compiler.passes.broadcast import broadcasting
 from ndgrad.compiler.passes.clean import no_arithmetic
+from ndgrad.compiler.passes.counters import counted_rows
 from ndgrad.compiler.passes.cse import without_repetition
 from ndgrad.compiler.passes.dead import without_dead
 from ndgrad.compiler.passes.fold import folding, splat_constants
@@ -48,5 +50,5 @@ def simplified(program: Program) -> Program:
 
 def with_loops(program: Program) -> Program:
     """A simplified program with its repeated blocks as loops."""
-    found = rolled(program)
+    found = counted_rows(rolled(program))
     return shared_rounds(found if found is program else without_dead(_RULES(found)))

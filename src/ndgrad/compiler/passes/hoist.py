@@ -86,7 +86,7 @@ class _Parts(LoopParts):
 
     def products_after(self) -> int:
         """Take products with what stays, of which the body itself reads none, out of it; how many."""
-        made, uses = self.made(), self._uses()
+        made, uses = self.made(), self.uses()
         found = []
         for v, result in self.stacks:
             term = made.get(v)
@@ -100,17 +100,9 @@ class _Parts(LoopParts):
         self.late += found
         return len(found)
 
-    def _uses(self) -> dict[Value, int]:
-        """How often each value is read, in the body and as its output."""
-        uses: dict[Value, int] = {}
-        read = [v for i in self.body for v in i.values()]
-        for v in [*read, *[n for n, _ in self.next.values()], *[v for v, _ in (*self.last, *self.stacks)]]:
-            uses[v] = uses.get(v, 0) + 1
-        return uses
-
     def sums_after(self) -> int:
         """Take carried sums of products, and of sums, out of the body; how many."""
-        made, uses = self.made(), self._uses()
+        made, uses = self.made(), self.uses()
         wanted = {v for v, _ in self.stacks} | {g for _, g, _ in self.late}
         found = []
         for begin, (following, result) in self.next.items():

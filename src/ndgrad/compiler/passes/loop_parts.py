@@ -38,6 +38,14 @@ class LoopParts:
         """The instruction of the body that defines each value."""
         return {v: i for i in self.body for v in i.results}
 
+    def uses(self) -> dict[Value, int]:
+        """How often each value is read, in the body and as its output."""
+        uses: dict[Value, int] = {}
+        read = [v for i in self.body for v in i.values()]
+        for v in [*read, *[n for n, _ in self.next.values()], *[v for v, _ in (*self.last, *self.stacks)]]:
+            uses[v] = uses.get(v, 0) + 1
+        return uses
+
     def without(self, used: set[Value]) -> None:
         """Drop results that are not among these, and what is carried only for its own sake."""
         self.last = [(v, result) for v, result in self.last if result in used]

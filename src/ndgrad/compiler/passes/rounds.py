@@ -11,7 +11,7 @@ are the results of the same ops on the same values. What the rest of the later b
 what the earlier loop now stores: what autograd would have saved. Only views and single additions and products of what
 is at hand are computed again. A loop inside a body is none of this: that is how checkpoints stay what they are.
 
-Exact. Results of loops that nobody reads are dropped, with what is computed for them.
+Exact.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from ndgrad.compiler.ops import loop
 from ndgrad.compiler.partition import is_view
 from ndgrad.compiler.passes.basic_index import places
 from ndgrad.compiler.passes.cse import Unhashable, key_of
+from ndgrad.compiler.passes.dead import without_dead
 from ndgrad.compiler.passes.loop_parts import LoopParts
 from ndgrad.compiler.program import Instruction, Program, Value, with_arguments
 
@@ -44,16 +45,8 @@ def shared_rounds(program: Program) -> Program:
             if earlier.count == loop_.count:
                 _share(earlier, loop_)
         later.append(loop_)
-    used, kept = set(program.outputs), []
-    for instruction in reversed(program.instructions):
-        if instruction in parts:
-            parts[instruction].without(used)
-            instruction = parts[instruction].rebuilt()
-        if any(v in used for v in instruction.results):
-            kept.append(instruction)
-            used.update(instruction.values())
-    constants = {v: a for v, a in program.constants.items() if v in used}
-    return Program(program.inputs, program.outputs, kept[::-1], constants, program.name)
+    instructions = [parts[i].rebuilt() if i in parts else i for i in program.instructions]
+    return without_dead(Program(program.inputs, program.outputs, instructions, program.constants, program.name))
 
 
 def _with_inner(instruction: Instruction) -> Instruction:
