@@ -13,7 +13,7 @@ from hypothesis import settings
 
 from ndgrad.arrays.library import on_second_library
 from ndgrad.autograd.modes import process
-from ndgrad.dtypes import get_default_dtype, set_default_dtype
+from ndgrad.dtypes import float64, get_default_dtype, set_default_dtype
 from ndgrad.generator import manual_seed
 
 # No deadlines: the first call of an op also generates its code. In CI a run draws the same examples as the
@@ -21,6 +21,9 @@ from ndgrad.generator import manual_seed
 settings.register_profile("short", max_examples=25, deadline=None, derandomize="CI" in os.environ)
 settings.register_profile("long", max_examples=500, deadline=None, print_blob=True)
 settings.load_profile("short")
+
+# Most tests compare derivatives with differences, which needs double precision; those of torch's face set its own default.
+set_default_dtype(float64)
 
 gc.disable()  # while thousands of tests are collected, of which nothing is garbage: a third of that time
 

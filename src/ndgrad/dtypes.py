@@ -347,16 +347,16 @@ def _named(x: Any) -> dtype | None:
 
 # ----- the default ------------------------------------------------------------------------------------------
 
-_default_dtype = float64
-_default_complex_dtype = complex128
+_default_dtype = float32
+_default_complex_dtype = complex64
 
 
 def get_default_dtype() -> dtype:
-    """The type given to Python floats that become tensors; float64 unless set otherwise.
+    """The type given to Python floats that become tensors; float32 unless set otherwise. NumPy's face has NumPy's float64 always.
 
     >>> import ndgrad
     >>> ndgrad.get_default_dtype()
-    ndgrad.float64
+    ndgrad.float32
     """
     return _default_dtype
 
@@ -365,7 +365,7 @@ def get_default_complex_dtype() -> dtype:
     """The type given to Python complex numbers that become tensors; follows the default dtype.
 
     >>> get_default_complex_dtype()
-    ndgrad.complex128
+    ndgrad.complex64
     """
     return _default_complex_dtype
 
@@ -373,10 +373,10 @@ def get_default_complex_dtype() -> dtype:
 def set_default_dtype(d: DTypeLike) -> None:
     """Set, for the whole process, the type given to Python floats that become tensors.
 
-    >>> set_default_dtype(float32)
-    >>> get_default_dtype(), get_default_complex_dtype()
-    (ndgrad.float32, ndgrad.complex64)
     >>> set_default_dtype(float64)
+    >>> get_default_dtype(), get_default_complex_dtype()
+    (ndgrad.float64, ndgrad.complex128)
+    >>> set_default_dtype(float32)
     """
     global _default_dtype, _default_complex_dtype
     new = as_dtype(d)
@@ -392,12 +392,11 @@ def set_default_dtype(d: DTypeLike) -> None:
 
 
 def promote_types(a: DTypeLike, b: DTypeLike) -> dtype:
-    """The type that holds both, by NumPy 2's rule: the smallest that loses neither range nor kind.
-
-    torch's rule, under which int64 with float32 stays float32, differs; ndgrad computes with NumPy and says so.
+    """The type of results of both, by torch's rule: the higher kind decides (bool, integers, floats, complex numbers), and the
+    width of lower ones does not count. (On NumPy's face, `ndgrad.numpy.promote_types` is NumPy's.)
 
     >>> promote_types(int64, float32), promote_types(int8, uint8), promote_types(complex64, float64)
-    (ndgrad.float64, ndgrad.int16, ndgrad.complex128)
+    (ndgrad.float32, ndgrad.int16, ndgrad.complex128)
     """
     return _promote(as_dtype(a), as_dtype(b))
 
@@ -414,45 +413,67 @@ def _promote(a: dtype, b: dtype) -> dtype:
 
 
 def _find_promoted(a: dtype, b: dtype) -> dtype:
-    if a is b:
-        return a
-    if bfloat16 in (a, b):
-        # NumPy does not know the type (and ml_dtypes knows some partners only, if it is there at all). It holds
-        # what has 8 bits; with anything larger it counts as float32, the next type that holds it.
-        other = b if a is bfloat16 else a
-        return bfloat16 if other.itemsize == 1 else _promote(float32, other)
+    low, high = (a, b) if a._category <= b._category else (b, a)
+    if low is high:
+        return high
+    if low._category < high._category:
+        if low._category < _FLOATING:
+            return high
+        return complex128 if float64 in (low, high.to_real()) else high  # a real and a complex type
+    if bfloat16 in (a, b):  # which NumPy does not know
+        return float64 if float64 in (a, b) else float32
     return as_dtype(np.promote_types(a.numpy, b.numpy))
 
 
 def result_type(*operands: Any) -> dtype:
-    """The type of a result computed from tensors, arrays, dtypes and Python numbers, by NumPy 2's rule.
+    """The type of a result computed from tensors, arrays, dtypes and Python numbers, by torch's rule.
 
-    A Python number is weak: it decides the kind and never the width. Python numbers alone give the defaults.
+    Tensors with dimensions decide; tensors without any, and after them Python numbers, count only if they are of a higher kind, a Python
+    number then as the default dtype.
 
-    >>> result_type(float32, 1.5), result_type(int8, 1.5), result_type(np.ones(2, "f4"), 2j), result_type(1, 2.5)
-    (ndgrad.float32, ndgrad.float64, ndgrad.complex64, ndgrad.float64)
+    >>> result_type(float32, 1.5), result_type(int8, 1.5), result_type(np.ones(2, "f4"), np.array(2.0), 2j), result_type(1, 2.5)
+    (ndgrad.float32, ndgrad.float32, ndgrad.complex64, ndgrad.float32)
     """
     if not operands:
         raise TypeError("result_type() was given nothing to combine. Pass at least one tensor, dtype or number.")
-    strong: dtype | None = None
-    weak: int | float | complex | None = None
+    ranks: list[dtype | None] = [None, None, None]
     for operand in operands:
-        if type(operand) in (bool, int, float, complex):
-            if weak is None or _NUMBER_KINDS[type(operand)] > _NUMBER_KINDS[type(weak)]:
-                weak = operand
+        if isinstance(operand, (bool, int, float, complex, np.generic)):
+            rank, found = 2, type_of_number(operand)
+        elif hasattr(operand, "dtype") and not isinstance(operand, type):
+            rank, found = int(operand.ndim == 0), as_dtype(operand.dtype)
         else:
-            found = as_dtype(operand.dtype if hasattr(operand, "dtype") and not isinstance(operand, type) else operand)
-            strong = found if strong is None else _promote(strong, found)
-    if strong is None:
-        assert weak is not None
-        return (bool_, int64, _default_dtype, _default_complex_dtype)[_NUMBER_KINDS[type(weak)]]
-    if weak is None or _NUMBER_KINDS[type(weak)] <= strong._category:
-        return strong
-    if strong is bfloat16:
-        return complex64
-    return as_dtype(np.result_type(strong.numpy, type(weak)(1)))
+            rank, found = 0, as_dtype(operand)
+        before = ranks[rank]
+        ranks[rank] = found if before is None else _promote(before, found)
+    result = combined(*ranks)
+    assert result is not None
+    return result
 
 
+def combined(tensors: dtype | None, scalars: dtype | None, numbers: dtype | None) -> dtype | None:
+    """The type of a result, from those of tensors with dimensions, of tensors without and of Python numbers, as far as there are any."""
+    return _over(tensors, _over(scalars, numbers))
+
+
+def _over(high: dtype | None, low: dtype | None) -> dtype | None:
+    """The type of a result of operands that decide and of others, which count if they are of a higher kind."""
+    if high is None or low is None or low._category <= high._category:
+        return low if high is None else high
+    return high.to_complex() if high._category == _FLOATING else low
+
+
+def type_of_number(number: bool | int | float | complex | np.generic) -> dtype:
+    """The type that a Python number, or a scalar of NumPy's, counts as."""
+    kind = _KINDS_OF_SCALARS[number.dtype.kind] if isinstance(number, np.generic) else _NUMBER_KINDS[_plain_type(number)]
+    return (bool_, int64, _default_dtype, _default_complex_dtype)[kind]
+
+
+def _plain_type(number: Any) -> type:
+    return next(kind for kind in (bool, int, float, complex) if isinstance(number, kind))
+
+
+_KINDS_OF_SCALARS = {"b": _BOOL, "i": _INTEGER, "u": _INTEGER, "f": _FLOATING, "V": _FLOATING, "c": _COMPLEX}
 _NUMBER_KINDS: dict[type, int] = {bool: _BOOL, int: _INTEGER, float: _FLOATING, complex: _COMPLEX}
 
 

@@ -24,6 +24,7 @@ from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.lent import over
 from ndgrad.autograd.modes import Modes, joined, modes, process, restore, scope, silenced, thread
 from ndgrad.autograd.plain_arrays import checked
+from ndgrad.autograd.promotion import promoted
 from ndgrad.autograd.record import record
 from ndgrad.autograd.subclass import ask_classes, overriding_types, subclass_op
 from ndgrad.autograd.variable import ESCAPED, Variable, meta_of, own_level
@@ -49,6 +50,8 @@ def dispatch(op: Any, args: tuple[Any, ...], settings: dict[str, Any], watched: 
     face = face_of(op, args)
     if face is None:
         return _override_or_refuse(op, args, settings)
+    if op.promotes and not face.on_numpy_face:
+        args = promoted(op, args)
     return dispatch_as(state, face, op, args, settings, calm)
 
 
@@ -237,7 +240,11 @@ def innermost_dual(args: tuple[Any, ...]) -> int:
 def record_any(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """As `record`, for a caller who does not know the face of the result."""
     face = face_of(op, args)
-    return _override_or_refuse(op, args, settings) if face is None else record(op, args, settings, face)
+    if face is None:
+        return _override_or_refuse(op, args, settings)
+    if op.promotes and not face.on_numpy_face:
+        args = promoted(op, args)
+    return record(op, args, settings, face)
 
 
 register(dispatch_as=dispatch_as)

@@ -35,6 +35,8 @@ from ndgrad.ops.table import VARIABLE, Op
 FACES: dict[type[Any], type[Any]] = {}
 
 _REAL = (numpy.dtype(numpy.float64), numpy.dtype(numpy.float32))
+#: Codes of bools and integers.
+EXACT = "?bBhHiIlLqQpP"
 _PUBLIC_NAMES = {"x": "input", "y": "other"}
 
 
@@ -177,6 +179,7 @@ def make_eager(
     plain: bool = False,
     level: bool = False,
     unrecorded: bool = False,
+    strict: bool = False,
     slow: Callable[..., Any] | None = None,
     into: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
@@ -186,14 +189,17 @@ def make_eager(
     come in reverse order, the tensor first (`__rsub__`). `public`: takes `out=` as torch's functions do. `plain`: the
     caller knows that no mode is in force. `level`: as `plain`, in the graph of a transform, whose number is given with
     the keyword `level`; the payload of the result comes with the keyword `made` if the levels below have computed it;
-    the answer to arguments of other kinds is NotImplemented. `unrecorded`: as `plain`, and nothing is recorded. `slow`,
-    `into`: what takes the place of `dispatch` and of `write_out` (see ndgrad.api.public).
+    the answer to arguments of other kinds is NotImplemented. `unrecorded`: as `plain`, and nothing is recorded. `strict`: dtypes must
+    agree where torch wants them to. `slow`, `into`: what takes the place of `dispatch` and of `write_out` (see ndgrad.api.public).
     """
     from ndgrad.autograd.dispatch import dispatch, dispatch_operator, record_any  # which calls what is generated here
     from ndgrad.autograd.out_argument import write_out  # which calls what is generated here
+    from ndgrad.autograd.promotion import agreeing  # which calls what is generated here
 
     if slow is None:
         slow = _refuse if level else dispatch_operator if operator else record_any if plain else dispatch
+    if op.one_dtype and (strict or operator or public):
+        slow = agreeing(slow)
     if not _has_lane(op, level) or (unrecorded and op.view):
         return _through_dispatch(op, slow)
     source = Lane(op, reflected, public, plain, level, not unrecorded and op.differentiable).source()
@@ -219,6 +225,7 @@ def _has_lane(op: Op, level: bool) -> bool:
 def _scope(op: Op, level: bool) -> dict[str, Any]:
     """The names that the lines of a lane use."""
     from ndgrad._registry import Tensor  # the class lies above the core
+    from ndgrad.autograd.promotion import in_default_dtype, makes_floats
     from ndgrad.autograd.record import fact, payload_dtype, shares_memory
 
     node_class = None if not op.differentiable else op.level_node_class if level else op.node_class
@@ -227,7 +234,7 @@ def _scope(op: Op, level: bool) -> dict[str, Any]:
         "OP": op, "forward": forward, "node_class": node_class, "DISCRETE": op.discrete_outputs,
         "Tensor": Tensor, "FACES": FACES, "process": process, "SIZES": sizes,
         "after_failure": after_failure, "as_number": as_number, "NoneType": type(None), "ndarray": numpy.ndarray,
-        "F64": _REAL[0], "F32": _REAL[1],
+        "F64": _REAL[0], "F32": _REAL[1], "in_default_dtype": in_default_dtype, "makes_floats": makes_floats,
         "new": new, "Meta": Meta, "edge": edge, "edge_node": edge_node, "next_sequence_number": next_sequence_number,
         "fact": fact, "payload_dtype": payload_dtype, "shares_memory": shares_memory, "version_of": _version_of,
         "without_base": without_base, "kept_in_level": kept_in_level, "kept_storage": kept_storage,
@@ -269,6 +276,7 @@ class Lane:
         self.settings = "{" + ", ".join(f"{s!r}: {s}" for s in op.settings) + "}"
         self.leave = f"return slow(OP, {self.given}, {self.settings})"
         self.numbers = records and has_number_form(op) and not reflected
+        self.promoted = {op.args[i] for i in op.promotes}
 
     def source(self) -> str:
         keywords = [f"{s}=default_{s}" for s in self.op.settings] + (["out=None"] if self.public else [])
@@ -341,6 +349,11 @@ class Lane:
         if self.numbers:
             take += [f"u = {RULE}"]
             number += [f"u = {UNARY}"]
+        if arg in self.promoted and not self.level:  # on torch's face (see ndgrad.autograd.promotion)
+            first = self.first_array
+            scalars = f"({first}.__class__ is ndarray or a_{arg}.__class__ is not {first}.__class__)"  # whose dtype is slow to find
+            take += [f"if {scalars} and a_{arg}.dtype is not {first}.dtype and c is Tensor:", f"    {self.leave}"]
+            number += [f"if d is float and {_has_dtype(first, EXACT)} and c is Tensor:", f"    {self.leave}"]
         if op.rounds_numbers:  # NumPy makes float32 of bfloat16 and a Python float
             made = " and made is None" if self.level else ""
             number += [f"if d is float{made} and {_has_dtype(self.first_array, 'E')}:", f"    {self.leave}"]
@@ -378,16 +391,26 @@ class Lane:
         if op.view:
             body += _view_lines(self.first, self.first_array, self.settings, self.level)
         if self.plan is None:
-            return [*body, "r._node = None", "return r"]
+            return [*body, *self.narrow(), "r._node = None", "return r"]
         none = " and ".join(
             [f"{e} is None" for e in self.fixed_edges()] + (["edges.count(None) == len(edges)"] if self.joins() else [])
         )
         if op.may_be_discrete or op.variadic:
             none = f"({none}) or {'payload_dtype(out)' if self.level else 'out.dtype'}.kind not in {INEXACT!r}"
-        body += [f"if {none}:", "    r._node = None", "    return r", *self.node(), "r._node = n"]
+        unrecorded = [*self.narrow(), "r._node = None", "return r"]
+        body += [f"if {none}:", *indented(unrecorded), *self.node(), "r._node = n"]
         if self.plan.outs:
             body += ["if c is not Tensor:", "    kept_storage(r)"]
         return [*body, "return r"]
+
+    def narrow(self) -> list[str]:
+        """Lines that give what was made of integers the default dtype, on torch's face. Nothing of the kind is ever recorded."""
+        first = self.first_array
+        if not self.op.narrows or self.level or self.op.variadic:
+            return []
+        arrays = "".join(f"a_{a}, " for a in self.names)
+        ask = f"c is Tensor and {first}.__class__ is ndarray and {_has_dtype(first, EXACT)} and makes_floats(({arrays}), out)"
+        return [f"if {ask}:", f"    return in_default_dtype(OP, {self.given}, {self.settings})"]
 
     # ----- several results -----
 

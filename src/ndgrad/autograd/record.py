@@ -27,6 +27,7 @@ from ndgrad.autograd.kept import Packed, kept_in_level, kept_of_array, without_b
 from ndgrad.autograd.modes import Modes, birth, modes, process, thread
 from ndgrad.autograd.node import RULE, Edge, make_node, sizes
 from ndgrad.autograd.op_failures import after_failure
+from ndgrad.autograd.promotion import in_default_dtype, makes_floats
 from ndgrad.autograd.saved import hooks_for
 from ndgrad.autograd.subclass import note_wrappers, unshared
 from ndgrad.autograd.variable import ESCAPED, Variable, edge, meta_of, requires_grad, wrap
@@ -52,6 +53,8 @@ def record(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[
         out = observed_forward(op, library, args, arrays, settings)
     else:
         out = run_forward(op, library, args, arrays, settings)
+    if op.narrows and not face.on_numpy_face and makes_floats(arrays, out):
+        return in_default_dtype(op, args, settings)
     return finish(op, args, settings, face, out)
 
 

@@ -209,6 +209,7 @@ ldexp = elementwise(
     "ldexp", _ldexp, args="x y",
     x=lambda t, y, ops: ops.ldexp(t, y),
     y=lambda t, out: t * (out * math.log(2)),
+    promotes="",
 )  # fmt: skip
 
 

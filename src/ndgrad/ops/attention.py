@@ -408,4 +408,5 @@ attention = op(
     optional="mask",
     backward_name="ScaledDotProductFlashAttentionForCpuBackward0",
     saved_names={"q": "query", "k": "key", "v": "value", "mask": "attn_mask"},
+    one_dtype="q k v",
 )  # fmt: skip

@@ -271,6 +271,7 @@ convolution = op(
     batch=_convolution_batch,
     optional="b",
     saved_names={"x": "input", "w": "weight"},
+    one_dtype="x w b",
 )  # fmt: skip
 
 # I(y, w), where y has the shape of an output.

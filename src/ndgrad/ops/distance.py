@@ -102,6 +102,7 @@ cdist = op(
     },
     batch=_cdist_batch,
     saved_names={"x": "x1", "y": "x2"},
+    promotes="x y",
 )  # fmt: skip
 
 

@@ -45,7 +45,7 @@ copy = op(
     elementwise=True,
     backward_name="CopyBackwards",
     write_kernel=assign,
-    kind="overwrite",
+    kind="overwrite", promotes="",
 )  # fmt: skip
 
 # The derivative of what does not depend on its input.

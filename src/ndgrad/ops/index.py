@@ -304,7 +304,7 @@ masked_fill = op(
     batch="elementwise",
     elementwise=True,
     write_kernel=_masked_fill_kernel,
-    kind="choice",
+    kind="choice", promotes="",
 )  # fmt: skip
 
 # The places of the true elements, one row each.

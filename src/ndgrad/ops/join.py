@@ -33,7 +33,7 @@ cat = op(
     jvp="linear",
     batch="dims",
     variadic=True,
-    kind="join",
+    kind="join", promotes="xs",
 )  # fmt: skip
 
 
@@ -54,7 +54,7 @@ stack = op(
     jvp="linear",
     batch="dims",
     variadic=True,
-    kind="join",
+    kind="join", promotes="xs",
 )  # fmt: skip
 
 

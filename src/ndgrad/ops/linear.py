@@ -102,4 +102,5 @@ linear = op(
     batch=_batch,
     optional="b",
     saved_names={"x": "input", "w": "weight"}, kind="product",
+    one_dtype="x w b",
 )  # fmt: skip

@@ -134,6 +134,7 @@ matmul = op(
     jvp="multilinear",
     batch=_matmul_batch,
     kind="product",
+    one_dtype="x y",
 )  # fmt: skip
 
 
@@ -262,6 +263,7 @@ contract = op(
     jvp="multilinear",
     batch=_contract_batch,
     kind="product",
+    one_dtype="x y",
 )  # fmt: skip
 
 
@@ -362,4 +364,5 @@ cross = op(
     jvp="multilinear",
     batch="dims",
     backward_name="LinalgCrossBackward0",
+    promotes="x y",
 )  # fmt: skip

@@ -89,6 +89,7 @@ solve = op(
     batch=lambda a, b, batched, ops: _batch_of_solves(a, b, batched, ops, ops.solve),
     backward_name="LinalgSolveExBackward0",
     saved_names={"a": "A"},
+    one_dtype="a b",
 )  # fmt: skip
 
 
@@ -142,6 +143,7 @@ solve_triangular = op(
     ),
     backward_name="LinalgSolveTriangularBackward0",
     saved_names={"a": "self"},
+    one_dtype="a b",
 )  # fmt: skip
 
 

@@ -96,6 +96,12 @@ _OF_ANY_DTYPE: dict[str, Callable[..., Any]] = {
     "logical_xor": lambda x, y: (x != 0) ^ (y != 0),
 }
 
+#: Arguments of elementwise ops that keep their dtype: masks, and orders, which may be whole numbers.
+_APART = frozenset(["condition", "mask", "k", "v"])
+
+#: Elementwise ops whose results are bools, and exact for integers beside floats.
+_COMPARISONS = frozenset(["eq", "ne", "lt", "le", "gt", "ge", "isclose", "logical_and", "logical_or", "logical_xor"])
+
 _TORCH_NAMES = {"x": "self", "y": "other", "out": "result"}
 
 
@@ -122,6 +128,10 @@ class Facts(TypedDict, total=False):
     aten_name: str
     #: What to say of a bool argument that NumPy refuses.
     refuses_bool: str
+    #: The arguments that are brought to one dtype on torch's face ("x y"); of an elementwise op, all of them.
+    promotes: str
+    #: The arguments whose dtypes must agree there.
+    one_dtype: str
 
 
 #: The kinds of ops, and why the derivative of each is zero where it is.
@@ -258,12 +268,23 @@ class Op:
         self.known_as = facts.get("known_as", name.removesuffix("_all"))
         self.aten_name = facts.get("aten_name", name.removesuffix("_all"))
         self.refuses_bool = facts.get("refuses_bool")
+        self.one_dtype = "one_dtype" in facts
+        usual = " ".join(a for a in self.args if a not in _APART) if elementwise else ""
+        together = facts.get("promotes", facts.get("one_dtype", usual)).split()
+        self.promotes = tuple(i for i, a in enumerate(self.args) if a in together) if len(together) > 1 or variadic else ()
+        #: Whether it is a function of numbers that may make floats of integers.
+        self.narrows = elementwise and outputs == 1 and vjp is not NOT_DIFFERENTIABLE
+        self.compares = name in _COMPARISONS
         _give_defaults(forward, self.settings)
         self._forwards: dict[Any, Callable[..., Any]] = {}
         self._bare_forwards: dict[Any, Callable[..., Any]] = {}
         self._compiled: dict[str, Any] = {}
         self._positions: dict[int, tuple[int, ...]] = {}
         table[name] = self
+
+    def promoting(self, count: int) -> Sequence[int]:
+        """The positions of the arguments, of which there are `count`, that are brought to one dtype on torch's face."""
+        return range(self.promotes[0], count) if self.variadic and self.promotes else self.promotes
 
     @functools.cached_property
     def number_settings(self) -> tuple[str, ...]:
@@ -285,6 +306,11 @@ class Op:
     @functools.cached_property
     def eager(self) -> Callable[..., Any]:
         return registry.make_eager(self)
+
+    @functools.cached_property
+    def strict(self) -> Callable[..., Any]:
+        """`eager` for calls by users, whose dtypes must agree where torch wants them to."""
+        return registry.make_eager(self, strict=True) if self.one_dtype else self.eager
 
     @functools.cached_property
     def plain(self) -> Callable[..., Any]:
