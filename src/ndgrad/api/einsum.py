@@ -79,7 +79,7 @@ def einsum(*args: Any) -> Tensor:
         return left[0] if plan.order == tuple(range(len(plan.order))) else shape.permute(left[0], dims=plan.order)
     for i, j, subscripts in plan.steps:
         y, x = left.pop(j), left.pop(i)
-        left.append(product.contract(x, y, subscripts=subscripts))
+        left.append(product.contract.strict(x, y, subscripts=subscripts))
     return left[0]
 
 
@@ -320,7 +320,7 @@ def tensordot(
         # a dimension of size one meets a longer one: the longer one is summed first
         a = _sum_longer(a, first, b, second)
         b = _sum_longer(b, second, a, first)
-    result = product.contract(a, b, subscripts=f"{''.join(a_names)},{''.join(b_names)}->{''.join(wanted)}")
+    result = product.contract.strict(a, b, subscripts=f"{''.join(a_names)},{''.join(b_names)}->{''.join(wanted)}")
     return deliver("tensordot", result, out, a, b)
 
 

@@ -75,7 +75,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     tensor([3., 7.])
     """
     try:
-        result = ops.matmul(input, other)
+        result = ops.matmul.strict(input, other)
     except AttributeError:  # checked afterwards, since this is a hot path
         _require_arrays("matmul", input, other)
         raise
@@ -90,7 +90,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     tensor([[11.]])
     """
     _require_dims("mm", input=(input, 2), mat2=(mat2, 2))
-    return deliver("mm", ops.matmul(input, mat2), out, input, mat2)
+    return deliver("mm", ops.matmul.strict(input, mat2), out, input, mat2)
 
 
 def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -106,7 +106,7 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
             f"bmm: Expected size for first two dimensions of batch2 tensor to be [{input.shape[0]}, "
             f"{input.shape[2]}] but got {list(mat2.shape[:2])}. Use matmul to broadcast a batch of one."
         )
-    return deliver("bmm", ops.matmul(input, mat2), out, input, mat2)
+    return deliver("bmm", ops.matmul.strict(input, mat2), out, input, mat2)
 
 
 def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -117,7 +117,7 @@ def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     tensor([3., 7.])
     """
     _require_dims("mv", input=(input, 2), vec=(vec, 1))
-    return deliver("mv", ops.matmul(input, vec), out, input, vec)
+    return deliver("mv", ops.matmul.strict(input, vec), out, input, vec)
 
 
 def _require_vectors(name: str, a: Tensor, b: Tensor) -> None:
@@ -140,7 +140,7 @@ def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     tensor(11.)
     """
     _require_vectors("dot", input, tensor)
-    return deliver("dot", ops.matmul(input, tensor), out, input, tensor)
+    return deliver("dot", ops.matmul.strict(input, tensor), out, input, tensor)
 
 
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -151,7 +151,7 @@ def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     tensor(1.+0.j)
     """
     _require_vectors("vdot", input, other)
-    return deliver("vdot", ops.matmul(conjugate(input), other), out, input, other)
+    return deliver("vdot", ops.matmul.strict(conjugate(input), other), out, input, other)
 
 
 def conjugate(x: Tensor) -> Tensor:
@@ -176,7 +176,7 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         )
     from ndgrad.api.einsum import tensordot  # which is made of this file's products
 
-    result = ops.matmul(input, other) if other.ndim == 1 else tensordot(input, other, dims=([-1], [-1]))
+    result = ops.matmul.strict(input, other) if other.ndim == 1 else tensordot(input, other, dims=([-1], [-1]))
     return deliver("inner", result, out, input, other)
 
 
@@ -205,7 +205,7 @@ def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     b = (1,) * (n - other.ndim) + tuple(other.shape)
     names = [chr(0xE000 + i) for i in range(2 * n)]
     subscripts = f"{''.join(names[0::2])},{''.join(names[1::2])}->{''.join(names)}"
-    whole = ops.contract(shape.reshape(input, shape=a), shape.reshape(other, shape=b), subscripts=subscripts)
+    whole = ops.contract.strict(shape.reshape(input, shape=a), shape.reshape(other, shape=b), subscripts=subscripts)
     result = shape.reshape(whole, shape=tuple(p * q for p, q in zip(a, b, strict=True)))
     return deliver("kron", result, out, input, other)
 
@@ -253,7 +253,7 @@ def addmm(
     tensor([[111.]])
     """
     _check_added("addmm", input, (_rows(mat1), _rows(mat2, 1)), mat1=(mat1, 2), mat2=(mat2, 2))
-    return deliver("addmm", ops.addmm(input, mat1, mat2, beta=beta, alpha=alpha), out, input, mat1, mat2)
+    return deliver("addmm", ops.addmm.strict(input, mat1, mat2, beta=beta, alpha=alpha), out, input, mat1, mat2)
 
 
 def addmm_(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
@@ -277,7 +277,7 @@ def addmv(
     tensor([4., 8.])
     """
     _check_added("addmv", input, (_rows(mat),), mat=(mat, 2), vec=(vec, 1))
-    return deliver("addmv", ops.addmv(input, mat, vec, beta=beta, alpha=alpha), out, input, mat, vec)
+    return deliver("addmv", ops.addmv.strict(input, mat, vec, beta=beta, alpha=alpha), out, input, mat, vec)
 
 
 def addmv_(self: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
@@ -328,7 +328,7 @@ def baddbmm(
     _check_added(
         "baddbmm", input, (_rows(batch1), _rows(batch1, 1), _rows(batch2, 2)), batch1=(batch1, 3), batch2=(batch2, 3)
     )
-    return deliver("baddbmm", ops.baddbmm(input, batch1, batch2, beta=beta, alpha=alpha), out, input, batch1, batch2)
+    return deliver("baddbmm", ops.baddbmm.strict(input, batch1, batch2, beta=beta, alpha=alpha), out, input, batch1, batch2)
 
 
 def baddbmm_(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
@@ -354,7 +354,7 @@ def addbmm(
     tensor([[15.]])
     """
     _check_added("addbmm", input, (_rows(batch1, 1), _rows(batch2, 2)), batch1=(batch1, 3), batch2=(batch2, 3))
-    return deliver("addbmm", ops.addbmm(input, batch1, batch2, beta=beta, alpha=alpha), out, input, batch1, batch2)
+    return deliver("addbmm", ops.addbmm.strict(input, batch1, batch2, beta=beta, alpha=alpha), out, input, batch1, batch2)
 
 
 def addbmm_(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:

@@ -117,7 +117,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None)
     if vector:
         B = with_column(B)
     require_system("solve", A, B, left)
-    X = ops.solve(A, B) if left else transposed(ops.solve(transposed(A), transposed(B)))
+    X = ops.solve.strict(A, B) if left else transposed(ops.solve.strict(transposed(A), transposed(B)))
     return without_column(X) if vector else X
 
 
@@ -137,8 +137,8 @@ def solve_triangular(
     require_matrices("solve_triangular", B, "B")
     require_system("solve_triangular", A, B, left)
     if left:
-        return ops.solve_triangular(A, B, upper=upper, unitriangular=unitriangular)
-    return transposed(ops.solve_triangular(transposed(A), transposed(B), upper=not upper, unitriangular=unitriangular))
+        return ops.solve_triangular.strict(A, B, upper=upper, unitriangular=unitriangular)
+    return transposed(ops.solve_triangular.strict(transposed(A), transposed(B), upper=not upper, unitriangular=unitriangular))
 
 
 @takes_out

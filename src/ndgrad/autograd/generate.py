@@ -381,7 +381,10 @@ class Lane:
         out = "out" if op.outputs == 1 else "outs"
         body += ["try:", f"    {out} = {run}"]
         body += ["except (AttributeError, NotImplementedError, TypeError, ValueError) as error:"]
-        return [*body, f"    {out} = after_failure(OP, {self.given}, {self.settings}, error)"]
+        body += [f"    {out} = after_failure(OP, {self.given}, {self.settings}, error)"]
+        if op.variadic and self.promoted and not self.level:  # on torch's face (see ndgrad.autograd.promotion)
+            body += ["if c is Tensor and out.dtype is not arrays[0].dtype:", f"    {self.leave}"]
+        return body
 
     # ----- one result -----
 

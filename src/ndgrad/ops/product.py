@@ -332,6 +332,7 @@ def _added_product(name: str, subscripts: str, factors: str, *, by_matmul: bool)
         },
         batch=batch,
         saved_names=dict(zip("ab", factors.split(), strict=True)),
+        one_dtype="x a b",
     )  # fmt: skip
 
 

@@ -41,8 +41,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
             raise RuntimeError(
                 f"linear: a bias of shape {tuple(bias.shape)} for {w_shape[0]} outputs. Give one number per output."
             )
-        return linear_ops.linear.eager(input, weight, None) + bias
-    return linear_ops.linear.eager(input, weight, bias)
+        return linear_ops.linear.strict(input, weight, None) + bias
+    return linear_ops.linear.strict(input, weight, bias)
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

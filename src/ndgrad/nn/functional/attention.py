@@ -74,7 +74,7 @@ def scaled_dot_product_attention(
         weights = attention_ops.attention_weights.eager(query, key, attn_mask, is_causal=is_causal, scale=scale)
         out = ops.matmul(dropout(weights, dropout_p), value)
     else:
-        out = attention_ops.attention.eager(query, key, value, attn_mask, is_causal=is_causal, scale=scale)
+        out = attention_ops.attention.strict(query, key, value, attn_mask, is_causal=is_causal, scale=scale)
     return out if heads is None else ops.reshape(out, shape=(*out.shape[:-4], heads, *out.shape[-2:]))
 
 
