@@ -349,14 +349,14 @@ class Lane:
         if self.numbers:
             take += [f"u = {RULE}"]
             number += [f"u = {UNARY}"]
+        leaving = "E" if op.rounds_numbers else ""  # NumPy makes float32 of bfloat16 and a Python float
         if arg in self.promoted and not self.level:  # on torch's face (see ndgrad.autograd.promotion)
-            first = self.first_array
-            scalars = f"({first}.__class__ is ndarray or a_{arg}.__class__ is not {first}.__class__)"  # whose dtype is slow to find
-            take += [f"if {scalars} and a_{arg}.dtype is not {first}.dtype and c is Tensor:", f"    {self.leave}"]
-            number += [f"if d is float and {_has_dtype(first, EXACT)} and c is Tensor:", f"    {self.leave}"]
-        if op.rounds_numbers:  # NumPy makes float32 of bfloat16 and a Python float
+            first, leaving = self.first_array, leaving + EXACT
+            quick_to_tell = f"{first}.__class__ is ndarray or a_{arg}.__class__ is not {first}.__class__"  # of scalars
+            take += [f"if ({quick_to_tell}) and a_{arg}.dtype is not {first}.dtype and c is Tensor:", f"    {self.leave}"]
+        if leaving:
             made = " and made is None" if self.level else ""
-            number += [f"if d is float{made} and {_has_dtype(self.first_array, 'E')}:", f"    {self.leave}"]
+            number += [f"if d is float{made} and {_has_dtype(self.first_array, leaving)}:", f"    {self.leave}"]
         body = [f"d = {name}.__class__", "if d is c or FACES.get(d) is c:", *indented(take)]
         if op.elementwise:
             body += ["elif d is float or d is int:", *indented(number)]
