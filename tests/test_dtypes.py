@@ -286,8 +286,10 @@ for use in (lambda: bfloat16.numpy, lambda: np.zeros(2, bfloat16), lambda: finfo
 # ----- the default ------------------------------------------------------------------------------------------
 
 
-def test_default_is_float64_and_complex_follows() -> None:
-    assert (get_default_dtype(), get_default_complex_dtype()) == (float64, complex128)
+def test_default_is_float32_and_complex_follows() -> None:
+    code = "import ndgrad; print(ndgrad.get_default_dtype(), ndgrad.tensor(1.0).dtype, ndgrad.tensor(1j).dtype)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["ndgrad.float32", "ndgrad.float32", "ndgrad.complex64"], done.stderr
     for d, expected in [(float32, complex64), ("float16", complex64), (np.float64, complex128)]:
         set_default_dtype(d)
         assert get_default_dtype() is as_dtype(d)
@@ -313,29 +315,39 @@ def test_promotion_is_commutative_and_holds_both(a: dtype, b: dtype) -> None:
     assert can_cast(b, found)
 
 
-def test_promotion_is_numpys() -> None:
+def test_promotion_is_numpys_within_a_kind_and_the_higher_kind_decides_across() -> None:
     for a, b in itertools.product(NATIVE, repeat=2):
-        assert promote_types(a, b) == np.promote_types(a.numpy, b.numpy)
-    assert promote_types(np.int32, "float32") is float64
+        kinds = [0 if d is bool_ else 2 if d.is_floating_point else 3 if d.is_complex else 1 for d in (a, b)]
+        if kinds[0] == kinds[1]:
+            assert promote_types(a, b) == np.promote_types(a.numpy, b.numpy)
+        elif min(kinds) < 2:
+            assert promote_types(a, b) is (a if kinds[0] > kinds[1] else b)
+    assert promote_types(np.int32, "float32") is float32
+    assert promote_types(float64, complex64) is complex128
+    assert promote_types(float16, complex64) is complex64
 
 
-def test_bfloat16_holds_bytes_and_else_counts_as_float32() -> None:
-    assert promote_types(bfloat16, uint8) is promote_types(bool_, bfloat16) is bfloat16
-    assert promote_types(bfloat16, float16) is promote_types(int16, bfloat16) is float32
-    assert promote_types(bfloat16, int64) is float64
+def test_bfloat16_counts_as_float32_beside_other_floats() -> None:
+    assert promote_types(bfloat16, uint8) is promote_types(bool_, bfloat16) is promote_types(bfloat16, int64) is bfloat16
+    assert promote_types(bfloat16, float16) is promote_types(float32, bfloat16) is float32
     assert promote_types(complex64, bfloat16) is complex64
 
 
-@pytest.mark.parametrize("number", [True, 3, 1.5, 2j], ids=stable_id)
-@pytest.mark.parametrize("d", NATIVE, ids=stable_id)
-def test_a_python_number_is_weak_as_in_numpy(d: dtype, number: complex) -> None:
-    expected = np.result_type(d.numpy, number)
-    assert result_type(d, number) == result_type(number, np.ones(2, d)) == result_type(np.ones((), d), number) == expected
+def test_a_python_number_of_a_higher_kind_counts_as_the_default() -> None:
+    assert result_type(float32, 1.5) is result_type(np.ones(2, "f4"), True) is float32
+    assert result_type(int8, 3) is int8
+    assert (result_type(int8, 1.5), result_type(int8, 2j), result_type(float32, 2j)) == (float64, complex128, complex64)
+    set_default_dtype(float32)
+    assert (result_type(int8, 1.5), result_type(bool_, 2j), result_type(float64, 1.5)) == (float32, complex64, float64)
+    assert result_type(np.ones(2, "f4"), np.float64(2.0)) is float32
 
 
-def test_result_type_counts_every_array_alike_whatever_its_rank() -> None:
-    assert result_type(np.ones(2, "f4"), np.ones((), "f8")) is float64
-    assert result_type(int8, uint8, float32) is float32
+def test_tensors_without_dimensions_count_only_by_their_kind() -> None:
+    assert result_type(np.ones(2, "f4"), np.ones((), "f8")) is float32
+    assert result_type(np.ones(2, "i4"), np.ones((), "f8")) is float64
+    assert result_type(np.ones(2, "i4"), np.ones((), "i8")) is int32
+    assert result_type(np.ones((), "f4"), np.ones((), "f8")) is float64
+    assert result_type(np.ones(2, "f4"), np.ones((), "c16")) is complex64
     assert result_type(int8, uint8, float32, 1) is float32
 
 

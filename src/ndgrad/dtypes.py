@@ -440,7 +440,7 @@ def result_type(*operands: Any) -> dtype:
     for operand in operands:
         if isinstance(operand, (bool, int, float, complex, np.generic)):
             rank, found = 2, type_of_number(operand)
-        elif hasattr(operand, "dtype") and not isinstance(operand, type):
+        elif hasattr(operand, "ndim") and not isinstance(operand, (type, dtype, np.dtype)):
             rank, found = int(operand.ndim == 0), as_dtype(operand.dtype)
         else:
             rank, found = 0, as_dtype(operand)

@@ -22,18 +22,6 @@ def test_every_entry_of_the_list_is_shown_by_some_test():
     assert shown == IDS
 
 
-def test_default_dtype():
-    deliberate("default-dtype")
-    assert ndgrad.tensor(1.0).dtype == np.float64
-
-
-def test_promotion_of_integers_with_float32():
-    deliberate("promotion")
-    a, b = np.arange(2), np.float32([1, 2])
-    assert (torch.tensor(a) * torch.tensor(b)).dtype == torch.float32
-    assert (ndgrad.tensor(a) * ndgrad.tensor(b)).dtype == np.float64
-
-
 def test_negative_steps_are_views():
     deliberate("negative-step")
     with pytest.raises(ValueError):
