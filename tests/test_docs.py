@@ -116,6 +116,12 @@ def absent_library(error: BaseException | None) -> str | None:
     return None
 
 
+@pytest.fixture(autouse=True)
+def readers_defaults() -> None:
+    """What a reader has, who set nothing; the tests set double precision."""
+    ndgrad.set_default_dtype(ndgrad.float32)
+
+
 def run_session(session: doctest.DocTest) -> None:
     """Run a `>>>` session up to its first surprise, which is reported with the place where it stands."""
     try:

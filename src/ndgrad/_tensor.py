@@ -264,7 +264,7 @@ class Tensor(PythonProtocols, TensorMethods):
 
         >>> import ndgrad
         >>> ndgrad.zeros(3).element_size()
-        8
+        4
         """
         return np_dtype(self).itemsize
 
@@ -274,7 +274,7 @@ class Tensor(PythonProtocols, TensorMethods):
 
         >>> import ndgrad
         >>> ndgrad.zeros(2, 3).nbytes
-        48
+        24
         """
         return self.numel() * self.itemsize
 
@@ -414,7 +414,7 @@ class Tensor(PythonProtocols, TensorMethods):
 
         >>> import ndgrad
         >>> ndgrad.zeros(3).untyped_storage().nbytes()
-        24
+        12
         """
         if batch_dims(self):
             raise vmap_error("the storage of a batched tensor holds the whole batch")
@@ -686,7 +686,7 @@ class Tensor(PythonProtocols, TensorMethods):
 
         >>> import ndgrad
         >>> ndgrad.tensor([1.0, 2.0]).array().std(ddof=1)
-        array(0.70710678)
+        array(0.70710677, dtype=float32)
         """
         from ndgrad._registry import to_array  # by NumPy's face, loaded when one is first asked for
 
@@ -697,7 +697,7 @@ class Tensor(PythonProtocols, TensorMethods):
 
         >>> import ndgrad.numpy as np
         >>> np.array([1.0, 2.0]).tensor()
-        tensor([1., 2.])
+        tensor([1., 2.], dtype=ndgrad.float64)
         """
         from ndgrad._registry import to_tensor  # by NumPy's face, loaded when one is first asked for
 

@@ -148,7 +148,7 @@ class UntypedStorage:
     >>> import ndgrad
     >>> x = ndgrad.zeros(4)
     >>> x[1:].untyped_storage() == x.untyped_storage(), x.untyped_storage().nbytes()
-    (True, 32)
+    (True, 16)
     """
 
     __slots__ = ("_bytes", "_owner")
@@ -173,7 +173,7 @@ class UntypedStorage:
 
         >>> import ndgrad
         >>> ndgrad.zeros(4).untyped_storage().nbytes()
-        32
+        16
         """
         return int(self._bytes.nbytes)
 
@@ -182,7 +182,7 @@ class UntypedStorage:
 
         >>> import ndgrad
         >>> ndgrad.zeros(4).untyped_storage().size()
-        32
+        16
         """
         return self.nbytes()
 

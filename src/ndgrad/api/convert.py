@@ -79,7 +79,7 @@ def numpy(self: Tensor, *, force: builtins.bool = False) -> NDArray[Any]:
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 2.0]).numpy()
-    array([1., 2.])
+    array([1., 2.], dtype=float32)
     """
     if batch_dims(self):
         raise RuntimeError(
@@ -246,7 +246,7 @@ def float(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -
 
     >>> import ndgrad
     >>> ndgrad.tensor([0.0, 2.5]).float()
-    tensor([0.0000, 2.5000], dtype=ndgrad.float32)
+    tensor([0.0000, 2.5000])
     """
     return converted(self, dtypes.float32, None, False, memory_format)
 
@@ -256,7 +256,7 @@ def double(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) 
 
     >>> import ndgrad
     >>> ndgrad.tensor([0.0, 2.5]).double()
-    tensor([0.0000, 2.5000])
+    tensor([0.0000, 2.5000], dtype=ndgrad.float64)
     """
     return converted(self, dtypes.float64, None, False, memory_format)
 
@@ -266,7 +266,7 @@ def cfloat(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) 
 
     >>> import ndgrad
     >>> ndgrad.tensor([0.0, 2.5]).cfloat()
-    tensor([0.0000+0.j, 2.5000+0.j], dtype=ndgrad.complex64)
+    tensor([0.0000+0.j, 2.5000+0.j])
     """
     return converted(self, dtypes.complex64, None, False, memory_format)
 
@@ -276,7 +276,7 @@ def cdouble(self: Tensor, memory_format: MemoryFormat = devices.preserve_format)
 
     >>> import ndgrad
     >>> ndgrad.tensor([0.0, 2.5]).cdouble()
-    tensor([0.0000+0.j, 2.5000+0.j])
+    tensor([0.0000+0.j, 2.5000+0.j], dtype=ndgrad.complex128)
     """
     return converted(self, dtypes.complex128, None, False, memory_format)
 
@@ -377,7 +377,7 @@ def type(self: Tensor, dtype: Dtype = None, non_blocking: builtins.bool = False)
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0]).type(), ndgrad.tensor([1.0]).type(ndgrad.int32).type()
-    ('ndgrad.DoubleTensor', 'ndgrad.IntTensor')
+    ('ndgrad.FloatTensor', 'ndgrad.IntTensor')
     """
     if dtype is None:
         return type_name(self)

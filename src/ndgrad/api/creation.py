@@ -296,7 +296,7 @@ def ones_like(input: Tensor, *, memory_format: MemoryFormat = None, **options: U
 
     >>> import ndgrad
     >>> ndgrad.ones_like(ndgrad.tensor([1, 2]), dtype=ndgrad.float64)
-    tensor([1., 1.])
+    tensor([1., 1.], dtype=ndgrad.float64)
     """
     return _like("ones_like", input, 1, memory_format, options)
 

@@ -104,7 +104,7 @@ def as_tensor(data: Any, dtype: Dtype = None, device: Device = None) -> Tensor:
     >>> import ndgrad, numpy
     >>> a = numpy.zeros(2)
     >>> ndgrad.as_tensor(a).add_(1.0)
-    tensor([1., 1.])
+    tensor([1., 1.], dtype=ndgrad.float64)
     >>> a
     array([1., 1.])
     """
@@ -123,7 +123,7 @@ def asarray(
 
     >>> import ndgrad
     >>> ndgrad.asarray([1, 2], dtype=ndgrad.float64)
-    tensor([1., 2.])
+    tensor([1., 2.], dtype=ndgrad.float64)
     """
     if isinstance(obj, Tensor):
         converted = obj.to(device=device, dtype=dtype)

@@ -189,7 +189,7 @@ def float_power(input: TensorLike, exponent: TensorLike, *, out: Tensor | None =
 
     >>> import ndgrad
     >>> ndgrad.float_power(ndgrad.tensor([2, 3]), -1)
-    tensor([0.5000, 0.3333])
+    tensor([0.5000, 0.3333], dtype=ndgrad.float64)
     """
     dtype = _double(input, exponent)
     return _run(arithmetic.pow, (_as_dtype(input, dtype), _as_dtype(exponent, dtype)), out)
@@ -200,7 +200,7 @@ def float_power_(self: Tensor, exponent: TensorLike) -> Tensor:
 
     >>> import ndgrad
     >>> ndgrad.tensor([2.0, 3.0], dtype=ndgrad.float64).float_power_(2)
-    tensor([4., 9.])
+    tensor([4., 9.], dtype=ndgrad.float64)
     """
     dtype = _double(self, exponent)
     if np_dtype(self) != dtype:
@@ -261,7 +261,7 @@ def sinc_(self: Tensor) -> Tensor:
 
     >>> import ndgrad
     >>> ndgrad.tensor([0.0, 1.0]).sinc_().round()
-    tensor([1., 0.])
+    tensor([1., -0.])
     """
     return write(trigonometric.sinc, self, (), {"order": 0})
 

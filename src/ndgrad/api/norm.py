@@ -270,8 +270,8 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | N
 
     >>> import ndgrad
     >>> ndgrad.renorm(ndgrad.tensor([[1.0, 0.0], [6.0, 8.0]]), p=2, dim=0, maxnorm=5.0)
-    tensor([[1.0000, 0.0000],
-            [3.0000, 4.0000]])
+    tensor([[1., 0.],
+            [3., 4.]])
     """
     return deliver("renorm", ops.renorm(input, **_renorm_settings(input, p, dim, maxnorm)), out, input)
 

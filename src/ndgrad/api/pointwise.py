@@ -144,7 +144,7 @@ def cbrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     >>> import ndgrad
     >>> ndgrad.cbrt(ndgrad.tensor([8.0, -27.0]))
-    tensor([ 2.0000, -3.0000])
+    tensor([ 2., -3.])
     """
 
 
@@ -478,7 +478,7 @@ def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     >>> import ndgrad
     >>> ndgrad.rad2deg(ndgrad.tensor([3.14159265, 1.57079633]))
-    tensor([180.0000,  90.0000])
+    tensor([180.,  90.])
     """
 
 

@@ -448,7 +448,7 @@ def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tens
 
     >>> import ndgrad
     >>> ndgrad._sample_dirichlet(ndgrad.tensor([1.0, 2.0], dtype=ndgrad.float64)).sum().round(decimals=6)
-    tensor(1.)
+    tensor(1., dtype=ndgrad.float64)
     """
     g = _standard_gamma(input, generator)
     return g / g.sum(-1, keepdim=True)

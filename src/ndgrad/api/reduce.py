@@ -269,7 +269,7 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False, *, out: Tensor | 
 
     >>> import ndgrad
     >>> ndgrad.logsumexp(ndgrad.tensor([1000.0, 1000.0]), dim=0)
-    tensor(1000.6931)
+    tensor(1000.6932)
     """
     dims = dims_of(dim, ndim_of(input, "logsumexp"))
     if not is_inexact(np_dtype(input)):

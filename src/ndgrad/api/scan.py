@@ -95,7 +95,7 @@ def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tenso
 
     >>> import ndgrad
     >>> ndgrad.logcumsumexp(ndgrad.tensor([1000.0, 1000.0]), dim=0)
-    tensor([1000.0000, 1000.6931])
+    tensor([1000.0000, 1000.6932])
     """
     ndim_of(input, "logcumsumexp")
     if not is_inexact(np_dtype(input)):

@@ -53,7 +53,7 @@ def record(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[
         out = observed_forward(op, library, args, arrays, settings)
     else:
         out = run_forward(op, library, args, arrays, settings)
-    if op.narrows and not face.on_numpy_face and makes_floats(arrays, out):
+    if op.narrows and not face.on_numpy_face and not isinstance(out, Variable) and makes_floats(arrays, out):
         return in_default_dtype(op, args, settings)
     return finish(op, args, settings, face, out)
 

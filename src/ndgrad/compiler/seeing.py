@@ -26,9 +26,9 @@ def graph(f: Callable[..., Any], *args: Any, **kwargs: Any) -> CompiledGraph:
     >>> import ndgrad
     >>> found = ndgrad.compiler.graph(lambda x: (x * 2).sum(), ndgrad.ones(3))
     >>> print(found.forward)
-    program <lambda>_forward(%0: float64[3])
-      %1: float64[3] = mul(%0, 2)
-      %2: float64[] = sum_all(%1, dtype=None)
+    program <lambda>_forward(%0: float32[3])
+      %1: float32[3] = mul(%0, 2)
+      %2: float32[] = sum_all(%1, dtype=None)
       return %2
     <BLANKLINE>
     """
@@ -47,7 +47,7 @@ def kernel_list(f: Callable[..., Any], *args: Any, **kwargs: Any) -> KernelList:
     >>> import ndgrad
     >>> found = ndgrad.compiler.kernel_list(lambda x: (x * 2).sum(), ndgrad.ones(1000))
     >>> found[0].work.read
-    8000
+    4000
     """
     made, flat, _ = _compiled(f, args, kwargs)
     states = made.tape.states()

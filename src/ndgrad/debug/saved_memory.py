@@ -38,7 +38,7 @@ def holdings(node: Node) -> tuple[Held, ...]:
     >>> import ndgrad
     >>> x = ndgrad.ones(3, requires_grad=True)
     >>> [(held.name, held.shape, held.nbytes) for held in holdings(x.exp().grad_fn)]
-    [('result', (3,), 24)]
+    [('result', (3,), 12)]
     """
     if isinstance(node, RuleNode):
         return tuple(_of_rules(node))
@@ -112,7 +112,7 @@ def saved_bytes(*roots: Any) -> int:
     >>> x = ndgrad.ones(1000, requires_grad=True)
     >>> y = x * x * x
     >>> ndgrad.autograd.graph.saved_bytes(y)
-    16000
+    8000
     """
     return bytes_held(walk(*roots))
 

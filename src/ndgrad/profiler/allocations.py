@@ -199,9 +199,9 @@ class trace_allocations:
     >>> with ndgrad.autograd.graph.trace_allocations() as trace:
     ...     y = (x * 2).exp().sum()
     >>> [(a.op, a.nbytes, a.is_alive) for a in trace.allocations]
-    [('mul', 8000, False), ('exp', 8000, True)]
+    [('mul', 4000, False), ('exp', 4000, True)]
     >>> trace.peak_bytes, trace.alive_bytes
-    (16000, 8000)
+    (8000, 4000)
     """
 
     def __init__(self, callback: Callable[[Allocation], Any] | None = None, *, frames: int = 1) -> None:

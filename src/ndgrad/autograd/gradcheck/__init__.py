@@ -48,7 +48,7 @@ def gradcheck(
     of all elements. `masked`, which concerns sparse inputs, changes nothing: all inputs here are dense.
 
     >>> import ndgrad
-    >>> x = ndgrad.tensor([0.5, 1.5], requires_grad=True)
+    >>> x = ndgrad.tensor([0.5, 1.5], dtype=ndgrad.float64, requires_grad=True)
     >>> ndgrad.autograd.gradcheck(lambda x: x.sin() * x, (x,), check_forward_ad=True, check_batched_grad=True)
     True
     """
@@ -120,7 +120,7 @@ def gradgradcheck(
     `gen_non_contig_grad_outputs`.
 
     >>> import ndgrad
-    >>> x = ndgrad.tensor([0.5, 1.5], requires_grad=True)
+    >>> x = ndgrad.tensor([0.5, 1.5], dtype=ndgrad.float64, requires_grad=True)
     >>> ndgrad.autograd.gradgradcheck(lambda x: x**3, x, check_fwd_over_rev=True)
     True
     """
@@ -207,9 +207,9 @@ def get_numerical_jacobian_wrt_specific_input(
 
     >>> import ndgrad
     >>> from ndgrad.autograd.gradcheck import get_numerical_jacobian_wrt_specific_input
-    >>> x = ndgrad.tensor([3.0], requires_grad=True)
+    >>> x = ndgrad.tensor([3.0], dtype=ndgrad.float64, requires_grad=True)
     >>> get_numerical_jacobian_wrt_specific_input(lambda x: x * x, 0, (x,), None, 1e-6)[0].round(decimals=3)
-    tensor([[6.]])
+    tensor([[6.]], dtype=ndgrad.float64)
     """
     given = as_tuple(inputs)
     t = given[input_idx] if input is None else input

@@ -105,11 +105,11 @@ def show(roots: Any, params: Any = None, *, limit: int | None = LARGEST) -> Grap
     >>> w, x = ndgrad.ones(3, requires_grad=True), ndgrad.ones(3)
     >>> loss = (w * x).exp().sum()
     >>> ndgrad.autograd.graph.show(loss)
-    SumBackward0 loss  () float64
-    ExpBackward0       (3,) float64   saved: result 24 B
-    MulBackward0       (3,) float64   saved: other 24 B
-    AccumulateGrad w   (3,) float64
-    3 nodes, 1 leaf, 48 B saved for backward
+    SumBackward0 loss  () float32
+    ExpBackward0       (3,) float32   saved: result 12 B
+    MulBackward0       (3,) float32   saved: other 12 B
+    AccumulateGrad w   (3,) float32
+    3 nodes, 1 leaf, 24 B saved for backward
     """
     return _picture(roots, params, sys._getframe(1), limit)
 
@@ -120,12 +120,12 @@ def tree(roots: Any, params: Any = None, *, limit: int | None = LARGEST) -> str:
     >>> import ndgrad
     >>> a, b = ndgrad.ones(2, requires_grad=True), ndgrad.ones(2, requires_grad=True)
     >>> print(ndgrad.autograd.graph.tree(a * b + a))
-    AddBackward0               (2,) float64
-    ├─ MulBackward0            (2,) float64   saved: self 16 B, other 16 B
-    │  ├─ AccumulateGrad a *1  (2,) float64
-    │  └─ AccumulateGrad b     (2,) float64
+    AddBackward0               (2,) float32
+    ├─ MulBackward0            (2,) float32   saved: self 8 B, other 8 B
+    │  ├─ AccumulateGrad a *1  (2,) float32
+    │  └─ AccumulateGrad b     (2,) float32
     └─ AccumulateGrad a *1
-    2 nodes, 2 leaves, 32 B saved for backward
+    2 nodes, 2 leaves, 16 B saved for backward
     """
     return _picture(roots, params, sys._getframe(1), limit).text
 

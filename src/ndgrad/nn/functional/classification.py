@@ -203,7 +203,7 @@ def linear_cross_entropy(
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.linear_cross_entropy(ndgrad.ones(1, 2), ndgrad.zeros(3, 2), ndgrad.tensor([0])).exp()
-    tensor(3.0000)
+    tensor(3.)
     """
     scores = linear(input, linear_weight, linear_bias)
     ignored = -100 if ignore_index is None else ignore_index
