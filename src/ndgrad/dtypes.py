@@ -352,7 +352,8 @@ _default_complex_dtype = complex64
 
 
 def get_default_dtype() -> dtype:
-    """The type given to Python floats that become tensors; float32 unless set otherwise. NumPy's face has NumPy's float64 always.
+    """The type given to Python floats that become tensors; float32 unless set otherwise. NumPy's face
+    has NumPy's float64 always.
 
     >>> import ndgrad
     >>> ndgrad.get_default_dtype()
@@ -392,8 +393,8 @@ def set_default_dtype(d: DTypeLike) -> None:
 
 
 def promote_types(a: DTypeLike, b: DTypeLike) -> dtype:
-    """The type of results of both, by torch's rule: the higher kind decides (bool, integers, floats, complex numbers), and the
-    width of lower ones does not count. (On NumPy's face, `ndgrad.numpy.promote_types` is NumPy's.)
+    """The type of results of both, by torch's rule: the higher kind decides (bool, integers, floats, complex numbers),
+    and the width of lower ones does not count. (On NumPy's face, `ndgrad.numpy.promote_types` is NumPy's.)
 
     >>> promote_types(int64, float32), promote_types(int8, uint8), promote_types(complex64, float64)
     (ndgrad.float32, ndgrad.int16, ndgrad.complex128)
@@ -428,11 +429,13 @@ def _find_promoted(a: dtype, b: dtype) -> dtype:
 def result_type(*operands: Any) -> dtype:
     """The type of a result computed from tensors, arrays, dtypes and Python numbers, by torch's rule.
 
-    Tensors with dimensions decide; tensors without any, and after them Python numbers, count only if they are of a higher kind, a Python
-    number then as the default dtype.
+    Tensors with dimensions decide; tensors without any, and after them Python numbers, count only if they are of a
+    higher kind, a Python number then as the default dtype.
 
-    >>> result_type(float32, 1.5), result_type(int8, 1.5), result_type(np.ones(2, "f4"), np.array(2.0), 2j), result_type(1, 2.5)
-    (ndgrad.float32, ndgrad.float32, ndgrad.complex64, ndgrad.float32)
+    >>> result_type(float32, 1.5), result_type(int8, 1.5), result_type(1, 2.5)
+    (ndgrad.float32, ndgrad.float32, ndgrad.float32)
+    >>> result_type(np.ones(2, "f4"), np.array(2.0), 2j)
+    ndgrad.complex64
     """
     if not operands:
         raise TypeError("result_type() was given nothing to combine. Pass at least one tensor, dtype or number.")
@@ -452,7 +455,8 @@ def result_type(*operands: Any) -> dtype:
 
 
 def combined(tensors: dtype | None, scalars: dtype | None, numbers: dtype | None) -> dtype | None:
-    """The type of a result, from those of tensors with dimensions, of tensors without and of Python numbers, as far as there are any."""
+    """The type of a result, from those of tensors with dimensions, of tensors without and of Python numbers,
+    as far as there are any."""
     return _over(tensors, _over(scalars, numbers))
 
 
@@ -463,9 +467,11 @@ def _over(high: dtype | None, low: dtype | None) -> dtype | None:
     return high.to_complex() if high._category == _FLOATING else low
 
 
-def type_of_number(number: bool | int | float | complex | np.generic) -> dtype:
+def type_of_number(number: complex | np.generic) -> dtype:
     """The type that a Python number, or a scalar of NumPy's, counts as."""
-    kind = _KINDS_OF_SCALARS[number.dtype.kind] if isinstance(number, np.generic) else _NUMBER_KINDS[_plain_type(number)]
+    kind = (
+        _KINDS_OF_SCALARS[number.dtype.kind] if isinstance(number, np.generic) else _NUMBER_KINDS[_plain_type(number)]
+    )
     return (bool_, int64, _default_dtype, _default_complex_dtype)[kind]
 
 

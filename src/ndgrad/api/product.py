@@ -328,7 +328,9 @@ def baddbmm(
     _check_added(
         "baddbmm", input, (_rows(batch1), _rows(batch1, 1), _rows(batch2, 2)), batch1=(batch1, 3), batch2=(batch2, 3)
     )
-    return deliver("baddbmm", ops.baddbmm.strict(input, batch1, batch2, beta=beta, alpha=alpha), out, input, batch1, batch2)
+    return deliver(
+        "baddbmm", ops.baddbmm.strict(input, batch1, batch2, beta=beta, alpha=alpha), out, input, batch1, batch2
+    )
 
 
 def baddbmm_(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
@@ -354,7 +356,9 @@ def addbmm(
     tensor([[15.]])
     """
     _check_added("addbmm", input, (_rows(batch1, 1), _rows(batch2, 2)), batch1=(batch1, 3), batch2=(batch2, 3))
-    return deliver("addbmm", ops.addbmm.strict(input, batch1, batch2, beta=beta, alpha=alpha), out, input, batch1, batch2)
+    return deliver(
+        "addbmm", ops.addbmm.strict(input, batch1, batch2, beta=beta, alpha=alpha), out, input, batch1, batch2
+    )
 
 
 def addbmm_(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:

@@ -138,7 +138,9 @@ def solve_triangular(
     require_system("solve_triangular", A, B, left)
     if left:
         return ops.solve_triangular.strict(A, B, upper=upper, unitriangular=unitriangular)
-    return transposed(ops.solve_triangular.strict(transposed(A), transposed(B), upper=not upper, unitriangular=unitriangular))
+    return transposed(
+        ops.solve_triangular.strict(transposed(A), transposed(B), upper=not upper, unitriangular=unitriangular)
+    )
 
 
 @takes_out

@@ -189,8 +189,9 @@ def make_eager(
     come in reverse order, the tensor first (`__rsub__`). `public`: takes `out=` as torch's functions do. `plain`: the
     caller knows that no mode is in force. `level`: as `plain`, in the graph of a transform, whose number is given with
     the keyword `level`; the payload of the result comes with the keyword `made` if the levels below have computed it;
-    the answer to arguments of other kinds is NotImplemented. `unrecorded`: as `plain`, and nothing is recorded. `strict`: dtypes must
-    agree where torch wants them to. `slow`, `into`: what takes the place of `dispatch` and of `write_out` (see ndgrad.api.public).
+    the answer to arguments of other kinds is NotImplemented. `unrecorded`: as `plain`, and nothing is recorded.
+    `strict`: dtypes must agree where torch wants them to. `slow`, `into`: what takes the place of `dispatch` and of
+    `write_out` (see ndgrad.api.public).
     """
     from ndgrad.autograd.dispatch import dispatch, dispatch_operator, record_any  # which calls what is generated here
     from ndgrad.autograd.out_argument import write_out  # which calls what is generated here
@@ -225,7 +226,7 @@ def _has_lane(op: Op, level: bool) -> bool:
 def _scope(op: Op, level: bool) -> dict[str, Any]:
     """The names that the lines of a lane use."""
     from ndgrad._registry import Tensor  # the class lies above the core
-    from ndgrad.autograd.promotion import in_default_dtype, makes_floats
+    from ndgrad.autograd.promotion import in_default_dtype, makes_floats  # which call what is generated here
     from ndgrad.autograd.record import fact, payload_dtype, shares_memory
 
     node_class = None if not op.differentiable else op.level_node_class if level else op.node_class
@@ -353,7 +354,10 @@ class Lane:
         if arg in self.promoted and not self.level:  # on torch's face (see ndgrad.autograd.promotion)
             first, leaving = self.first_array, leaving + EXACT
             quick_to_tell = f"{first}.__class__ is ndarray or a_{arg}.__class__ is not {first}.__class__"  # of scalars
-            take += [f"if ({quick_to_tell}) and a_{arg}.dtype is not {first}.dtype and c is Tensor:", f"    {self.leave}"]
+            take += [
+                f"if ({quick_to_tell}) and a_{arg}.dtype is not {first}.dtype and c is Tensor:",
+                f"    {self.leave}",
+            ]
         if leaving:
             made = " and made is None" if self.level else ""
             number += [f"if d is float{made} and {_has_dtype(self.first_array, leaving)}:", f"    {self.leave}"]
@@ -407,12 +411,16 @@ class Lane:
         return [*body, "return r"]
 
     def narrow(self) -> list[str]:
-        """Lines that give what was made of integers the default dtype, on torch's face. Nothing of the kind is ever recorded."""
+        """Lines that give what was made of integers the default dtype, on torch's face. Nothing of the
+        kind is ever recorded."""
         first = self.first_array
         if not self.op.narrows or self.level or self.op.variadic:
             return []
         arrays = "".join(f"a_{a}, " for a in self.names)
-        ask = f"c is Tensor and {first}.__class__ is ndarray and {_has_dtype(first, EXACT)} and makes_floats(({arrays}), out)"
+        ask = (
+            f"c is Tensor and {first}.__class__ is ndarray and {_has_dtype(first, EXACT)} and "
+            f"makes_floats(({arrays}), out)"
+        )
         return [f"if {ask}:", f"    return in_default_dtype(OP, {self.given}, {self.settings})"]
 
     # ----- several results -----

@@ -1,8 +1,9 @@
 """Dtypes on torch's face: which type the arguments of an op are brought to, and which ones must agree.
 
-The op table computes as NumPy does, where float32 with int64 is float64. torch's users expect float32, and NumPy's face keeps NumPy's rule. So
-before an op runs on torch's face, its arguments are cast to the type of the result by `ndgrad.result_type`, with the op `cast`, which is
-recorded, batched and traced as any other. Ops of one type, which is nearly all of them, pay for a comparison.
+The op table computes as NumPy does, where float32 with int64 is float64. torch's users expect float32, and NumPy's face
+keeps NumPy's rule. So before an op runs on torch's face, its arguments are cast to the type of the result by
+`ndgrad.result_type`, with the op `cast`, which is recorded, batched and traced as any other. Ops of one type, which is
+nearly all of them, pay for a comparison.
 
     elementwise ops, cat, ...     promoted: tensors with dimensions decide, then those without, then Python numbers
     matrix products, ...          must agree, as in torch, since the cost of a conversion would go unseen
@@ -54,7 +55,11 @@ def _in_one_dtype(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
         ranks[rank] = found if ranks[rank] is None else dtypes.promote_types(ranks[rank], found)
     target = dtypes.combined(*ranks)
     assert target is not None
-    if op.compares and not target.numpy.kind == "c" and any(_rank(args[i])[1].numpy.kind not in INEXACT for i in positions):
+    if (
+        op.compares
+        and target.numpy.kind != "c"
+        and any(_rank(args[i])[1].numpy.kind not in INEXACT for i in positions)
+    ):
         return args
     changed = list(args)
     for i in positions:
@@ -63,7 +68,8 @@ def _in_one_dtype(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _rank(a: Any) -> tuple[int, Any]:
-    """Who decides about the dtype: 0 a tensor with dimensions, 1 one without, 2 a number; and what it would be for its part."""
+    """Who decides about the dtype: 0 a tensor with dimensions, 1 one without, 2 a number; and what it
+    would be for its part."""
     if isinstance(a, Variable):
         return int(not shape_of(a)), dtypes.as_dtype(innermost_array(a).dtype)
     if isinstance(a, (bool, int, float, complex, np.generic)):
@@ -97,7 +103,8 @@ def agreeing(run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def in_default_dtype(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    """`op`, which has made floats of integers as wide as NumPy makes them, on integers in the default dtype of torch's face."""
+    """`op`, which has made floats of integers as wide as NumPy makes them, on integers in the default
+    dtype of torch's face."""
     default = dtypes.get_default_dtype()
     return op(*[_cast(a, default) if isinstance(a, Variable) or is_raw_array(a) else a for a in args], **settings)
 

@@ -271,7 +271,9 @@ class Op:
         self.one_dtype = "one_dtype" in facts
         usual = " ".join(a for a in self.args if a not in _APART) if elementwise else ""
         together = facts.get("promotes", facts.get("one_dtype", usual)).split()
-        self.promotes = tuple(i for i, a in enumerate(self.args) if a in together) if len(together) > 1 or variadic else ()
+        self.promotes = (
+            tuple(i for i, a in enumerate(self.args) if a in together) if len(together) > 1 or variadic else ()
+        )
         #: Whether it is a function of numbers that may make floats of integers.
         self.narrows = elementwise and outputs == 1 and vjp is not NOT_DIFFERENTIABLE
         self.compares = name in _COMPARISONS

@@ -96,7 +96,9 @@ def _conv(
             name,
             f"a kernel that reaches over {reaches} does not fit into a padded input of {padded}. Use more padding.",
         )
-    out = convolution_ops.convolution.strict(x, weight, bias, stride=steps, padding=pads, dilation=spread, groups=groups)
+    out = convolution_ops.convolution.strict(
+        x, weight, bias, stride=steps, padding=pads, dilation=spread, groups=groups
+    )
     return without_batch(out, batched)
 
 
