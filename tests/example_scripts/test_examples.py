@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+import ndgrad
+
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 
 #: Script -> the library that it needs, and the largest number that it may return.
@@ -40,6 +42,7 @@ def test_example_runs_and_is_right(name: str, capsys: pytest.CaptureFixture[str]
     pytest.importorskip(library)
     if name == "emcee_posterior":
         pytest.importorskip("scipy")
+    ndgrad.set_default_dtype(ndgrad.float32)  # as whoever runs it has it
     found = loaded(name).main()
     assert all(value < limit for value in (found if isinstance(found, tuple) else (found,)))
     assert capsys.readouterr().out
