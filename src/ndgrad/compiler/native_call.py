@@ -88,7 +88,7 @@ def native_call(
         return None
     if made.gradients_asked or any(effect.held is not None for effect in made.effects):
         return None
-    if any(kind in ("grad", "draw") for kind, _ in made.sources):
+    if made.tape.draws or any(kind in ("grad", "draw") for kind, _ in made.sources):
         return None
     try:
         arguments = _Arguments(args, kwargs)
