@@ -28,6 +28,7 @@ from ndgrad.compiler.native import layout
 from ndgrad.compiler.native.calls import Guard, Guarded, Output, Same
 from ndgrad.compiler.native.calls import Specialisation as Row
 from ndgrad.compiler.native.guards import Equal, Is, Keys, Length, Place
+from ndgrad.compiler.native.target import available
 from ndgrad.compiler.native.tensor_guards import Distinct, Outside
 from ndgrad.compiler.snapshot import Snapshot, tensor_guard
 from ndgrad.compiler.specialise import Specialisation
@@ -37,8 +38,8 @@ from ndgrad.pytree import LEAF, tree_flatten
 MOST_ROWS = 16
 
 def can_be_native() -> bool:
-    """Whether native code may look at Python's objects here."""
-    return layout.problem() is None
+    """Whether there is native code, and it may look at Python's objects here."""
+    return available() and layout.problem() is None
 
 
 class NativeCall:
