@@ -731,3 +731,24 @@ def test_anomaly_mode_and_inner_passes():
     with pytest.warns(UserWarning, match="Anomaly"), ndgrad.autograd.detect_anomaly():
         compiled().backward()
     np.testing.assert_allclose(a.grad, [18.0, 32.0])
+
+
+def test_checks_of_values_that_fail_say_what_eager_says():
+    import ndgrad.nn.functional as F
+
+    def loss(x: Any, y: Any) -> Any:
+        return F.cross_entropy(x, y)
+
+    compiled = CompiledFunction(loss)
+    x = ndgrad.tensor(np.random.default_rng(0).normal(size=(4, 3)), requires_grad=True)
+    for _ in range(5):
+        found = compiled(x, ndgrad.tensor([0, 1, 2, 1]))
+    assert np.isclose(found.item(), loss(x, ndgrad.tensor([0, 1, 2, 1])).item())
+    bad = ndgrad.tensor([0, 1, 7, 1])
+    messages = []
+    for function in (compiled, loss):
+        with pytest.raises(IndexError) as caught:
+            function(x, bad)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+    assert np.isclose(compiled(x, ndgrad.tensor([0, 1, 2, 1])).item(), found.item())

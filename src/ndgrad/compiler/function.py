@@ -166,8 +166,8 @@ class CompiledFunction:
             call = found[0]
             try:
                 return call(found)
-            except Exception:
-                found = MISS  # what follows will say what is wrong
+            except Mispredicted:
+                found = MISS
             finally:
                 if call.is_stale:
                     self._forget_row(call)

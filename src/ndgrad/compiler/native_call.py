@@ -21,7 +21,7 @@ import numpy as np
 from ndgrad import devices, dtypes
 from ndgrad.autograd import modes
 from ndgrad.autograd.generate import FACES
-from ndgrad.autograd.variable import Variable
+from ndgrad.autograd.variable import AccumulateGrad, Variable
 from ndgrad.compiler.decisions import Mispredicted
 from ndgrad.compiler.lower.native_program import NativeProgram
 from ndgrad.compiler.native import layout
@@ -72,11 +72,20 @@ class NativeCall:
         end = 1 + self.inputs
         inputs = found[1:end]
         fresh: Sequence[Any] = found[end:]
-        if not self.is_direct:
-            fresh = self.program.collected([np.asarray(t._array) for t in inputs], fresh)
-        result = made.finished(inputs, fresh, self.at_once)
+        is_written = False
+        try:
+            if not self.is_direct:
+                fresh = self.program.collected([np.asarray(t._array) for t in inputs], fresh)
+            is_written = not made.is_plain
+            result = made.finished(inputs, fresh, self.at_once)
+        except Exception:
+            if is_written:
+                raise
+            raise Mispredicted from None  # what follows will say what is wrong
         if self._keeps_edges and result.__class__ in FACES and result._node is not None:
-            self.edges = result._node.next
+            edges = result._node.next
+            if edges != self.edges and all(e is None or isinstance(e, AccumulateGrad) for e in edges):
+                self.edges = edges
         return result
 
 
