@@ -23,7 +23,7 @@ from ndgrad.compiler.function import CompiledFunction
 from ndgrad.compiler.native import layout, target
 from ndgrad.compiler.native.calls import MISS, NativeEntry, Specialisation
 from ndgrad.compiler.native.guards import Place
-from ndgrad.compiler.snapshot import Snapshot, tensor_guard
+from ndgrad.compiler.snapshot import Snapshot, compare_quickly, tensor_guard
 
 pytestmark = pytest.mark.skipif(layout.problem() is not None, reason=str(layout.problem()))
 
@@ -224,6 +224,74 @@ def test_the_quick_test_notices_what_python_notices(case: str):
     change()
     assert not is_same()
     assert environment.check() is not None
+
+
+@pytest.mark.parametrize("case", cases())
+def test_a_comparison_that_is_mostly_native_notices_the_same(case: str):
+    f, change = cases()[case]
+    environment = Environment([("the function", f)])
+    compare_quickly(environment)
+    assert environment.quick is not None
+    assert environment.quick()
+    assert environment.check() is None
+    change()
+    assert environment.check() is not None
+
+
+def test_tensors_that_are_replaced_and_come_back():
+    layer = Layer()
+    layer.state = {"a": ndgrad.zeros(3), "b": ndgrad.zeros(3)}  # type: ignore[attr-defined]
+    state: dict[str, Any] = layer.state  # type: ignore[attr-defined]
+    first, second, weight = state["a"], ndgrad.ones(3), layer.weight
+    environment = Environment([("the function", layer.forward), ("", layer)])
+    entry = environment.entry(first)
+    assert entry is not None
+    for _ in range(3):  # at first nothing is known to move
+        compare_quickly(environment)
+        for t in (second, first, second, first):
+            state["a"] = t
+            assert environment.check() is None
+            assert entry[0] is t
+    assert environment.quick is not None
+    layer.weight = ndgrad.zeros(3, requires_grad=True)
+    assert environment.check() is None
+    assert environment.quick is None
+    compare_quickly(environment)
+    layer.weight = weight
+    assert environment.check() is None
+    assert environment.entry(weight) is not None
+    state["a"] = state["b"]
+    assert environment.check() is not None
+    state["a"] = ndgrad.zeros(4)
+    assert environment.check() is not None
+
+
+def test_a_training_step_whose_environment_is_compared_natively():
+    from ndgrad import optim
+
+    def trained(compiles: bool) -> list[float]:
+        ndgrad.manual_seed(0)
+        model = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2))
+        optimizer = optim.AdamW(model.parameters(), lr=0.1)
+
+        def step(x: Any) -> Any:
+            optimizer.zero_grad()
+            loss = (model(x) ** 2).sum()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        run: Any = CompiledFunction(step) if compiles else step
+        losses = []
+        for i in range(9):
+            if i == 7:
+                optimizer.param_groups[0]["lr"] = 0.01
+            losses.append(run(ndgrad.tensor(np.random.default_rng(i).normal(size=(4, 3)))).item())
+        if compiles:
+            assert any(e.made is not None and e.comparisons for e in run.entries)
+        return losses
+
+    np.testing.assert_allclose(trained(True), trained(False), rtol=1e-9)
 
 
 def test_a_tensor_in_the_place_of_another_is_left_to_python():
@@ -663,3 +731,24 @@ def test_anomaly_mode_and_inner_passes():
     with pytest.warns(UserWarning, match="Anomaly"), ndgrad.autograd.detect_anomaly():
         compiled().backward()
     np.testing.assert_allclose(a.grad, [18.0, 32.0])
+
+
+def test_checks_of_values_that_fail_say_what_eager_says():
+    import ndgrad.nn.functional as F
+
+    def loss(x: Any, y: Any) -> Any:
+        return F.cross_entropy(x, y)
+
+    compiled = CompiledFunction(loss)
+    x = ndgrad.tensor(np.random.default_rng(0).normal(size=(4, 3)), requires_grad=True)
+    for _ in range(5):
+        found = compiled(x, ndgrad.tensor([0, 1, 2, 1]))
+    assert np.isclose(found.item(), loss(x, ndgrad.tensor([0, 1, 2, 1])).item())
+    bad = ndgrad.tensor([0, 1, 7, 1])
+    messages = []
+    for function in (compiled, loss):
+        with pytest.raises(IndexError) as caught:
+            function(x, bad)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+    assert np.isclose(compiled(x, ndgrad.tensor([0, 1, 2, 1])).item(), found.item())

@@ -98,6 +98,12 @@ class Environment:
         self._caches: list[tuple[Any, int]] = []
         #: how often what is compared has become other objects: tensors that were replaced, equal values
         self.generation = 0
+        #: the places at which tensors are replaced, and what is known of these tensors, by identity
+        self.moving: set[int] = set()
+        self.moving_tensors: set[int] = set()
+        #: what says that all the rest is surely as it was (see ndgrad.compiler.snapshot), and what it does not look at
+        self.quick: Callable[[], bool] | None = None
+        self.slow: tuple[list[Held], list[list[Any]]] = ([], [])
         self._seen: dict[int, Any] = {}
         self._names: set[str] = set()
         self._named: list[tuple[Any, set[str], str]] = []
@@ -327,7 +333,8 @@ class Environment:
     def check(self) -> str | None:
         """Why a trace that was made in this environment is no good any more; None if it is. Tensors that were replaced are taken over."""
         moved: dict[int, list[Any]] = {}
-        for held in self.held:
+        places, tensors = self.slow if self.quick is not None and self.quick() else (self.held, self.tensors.values())
+        for held in places:
             now, then = held.read(), held.then
             if len(now) == len(then) and all(map(is_, now, then)):
                 continue
@@ -347,7 +354,7 @@ class Environment:
                 if entry[0] is not a:
                     return f"{held.label(i)} is another tensor"
                 entry[1] += 1
-        for t, known, _, label in self.tensors.values():
+        for t, known, _, label in tensors:
             if id(t) not in moved and known is not None and facts(t) != known:
                 return f"{label}: a tensor has another shape, dtype, layout or requires_grad than before"
         return self._move(moved) if moved else None
@@ -367,16 +374,23 @@ class Environment:
             entries[before][0] = now
             self.tensors[id(now)] = entries[before]
         for held in self.held:
-            held.then = held.read()
+            then, held.then = held.then, held.read()
+            for a, b in zip(then, held.then, strict=True):
+                if a is not b and isinstance(b, Variable):
+                    self._moves(held, b)
         self.generation += 1
         return None
 
     def put(self, held: Held, number: int, value: Any) -> None:
         """Put a tensor into one of the places, and take it for the one that was there, if it is of the same kind."""
-        values = held.read()
-        values[number] = value
-        assert held.write is not None
-        held.write(values)
+        half = len(held.then) // 2
+        if held.form is not None and held.form[0] == "entries" and number >= half:
+            held.form[1][held.then[number - half]] = value
+        else:
+            values = held.read()
+            values[number] = value
+            assert held.write is not None
+            held.write(values)
         before = held.then[number]
         known = self.tensors.get(id(before))
         if known is not None and known[0] is before and known[2] == 1 and id(value) not in self.tensors and facts(value) == known[1]:
@@ -385,6 +399,15 @@ class Environment:
             self.tensors[id(value)] = known
             held.then[number] = value
             self.generation += 1
+            self._moves(held, value)
+
+    def _moves(self, held: Held, t: Any) -> None:
+        """Note a place at which tensors are replaced, and one that has been put there: Python compares these."""
+        known = id(self.tensors[id(t)])
+        if id(held) not in self.moving or known not in self.moving_tensors:
+            self.moving.add(id(held))
+            self.moving_tensors.add(known)
+            self.quick = None  # which knows what was there before
 
     @property
     def reached(self) -> Iterable[int]:

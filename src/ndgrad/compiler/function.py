@@ -17,8 +17,9 @@ from ndgrad.compiler.decisions import Mispredicted
 from ndgrad.compiler.environment import SMALL, Environment, facts
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.native.calls import MISS, NativeEntry
-from ndgrad.compiler.native_call import MOST_ROWS, NativeCall, native_call
+from ndgrad.compiler.native_call import MOST_ROWS, NativeCall, can_be_native, native_call
 from ndgrad.compiler.recorded import RecordedCall
+from ndgrad.compiler.snapshot import compare_quickly
 from ndgrad.compiler.specialise import Specialisation
 from ndgrad.devices import get_default_device
 from ndgrad.dtypes import get_default_dtype
@@ -34,7 +35,7 @@ _BY_VALUE = (int, bool, str, bytes, type(None), type(Ellipsis))
 class Entry:
     """What became of one kind of arguments in one environment: a specialisation, or the reason why there is none."""
 
-    __slots__ = ("broken", "environment", "key", "made", "native", "once", "rows")
+    __slots__ = ("broken", "comparisons", "environment", "key", "made", "native", "once", "rows")
 
     def __init__(self, key: Any, environment: Environment | None, made: Specialisation | None, broken: GraphBreak | None) -> None:
         self.key = key
@@ -46,6 +47,8 @@ class Entry:
         #: the row of the builtin that calls it, and how many have been made
         self.native: NativeCall | None = None
         self.rows = 0
+        #: how often its environment has been made ready to be compared natively
+        self.comparisons = 0
 
     def mismatch(self, flat: list[Any]) -> str | None:
         """Why it is of no use for a call with arguments of its kind."""
@@ -163,8 +166,8 @@ class CompiledFunction:
             call = found[0]
             try:
                 return call(found)
-            except Exception:
-                found = MISS  # what follows will say what is wrong
+            except Mispredicted:
+                found = MISS
             finally:
                 if call.is_stale:
                     self._forget_row(call)
@@ -260,11 +263,16 @@ class CompiledFunction:
     def _add_row(self, entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any], recording: bool) -> None:
         """Let further calls like this one, which has just run, find their way without Python; not at once, for it may be the only one."""
         made, known = entry.made, entry.native
-        if not entry.once:
+        if made is None or not entry.once:
             entry.once = True
-        elif made is None or entry.rows >= MOST_ROWS or (known is not None and known.snapshot.generation == made.environment.generation):
             return
-        else:
+        environment = made.environment
+        if entry.rows >= MOST_ROWS:  # it is not for rows
+            if environment.quick is None and entry.comparisons < MOST_ROWS and can_be_native():
+                with self._lock:
+                    entry.comparisons += 1
+                    compare_quickly(environment)
+        elif known is None or known.snapshot.generation != environment.generation:
             with self._lock:
                 if entry.native is known and entry in self.entries:
                     self._replace_row(entry, native_call(made, args, kwargs, recording, self.disabled))

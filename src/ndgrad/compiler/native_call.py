@@ -21,13 +21,14 @@ import numpy as np
 from ndgrad import devices, dtypes
 from ndgrad.autograd import modes
 from ndgrad.autograd.generate import FACES
-from ndgrad.autograd.variable import Variable
+from ndgrad.autograd.variable import AccumulateGrad, Variable
 from ndgrad.compiler.decisions import Mispredicted
 from ndgrad.compiler.lower.native_program import NativeProgram
 from ndgrad.compiler.native import layout
 from ndgrad.compiler.native.calls import Guard, Guarded, Output, Same
 from ndgrad.compiler.native.calls import Specialisation as Row
 from ndgrad.compiler.native.guards import Equal, Is, Keys, Length, Place
+from ndgrad.compiler.native.target import available
 from ndgrad.compiler.native.tensor_guards import Distinct, Outside
 from ndgrad.compiler.snapshot import Snapshot, tensor_guard
 from ndgrad.compiler.specialise import Specialisation
@@ -37,8 +38,8 @@ from ndgrad.pytree import LEAF, tree_flatten
 MOST_ROWS = 16
 
 def can_be_native() -> bool:
-    """Whether native code may look at Python's objects here."""
-    return layout.problem() is None
+    """Whether there is native code, and it may look at Python's objects here."""
+    return available() and layout.problem() is None
 
 
 class NativeCall:
@@ -71,11 +72,20 @@ class NativeCall:
         end = 1 + self.inputs
         inputs = found[1:end]
         fresh: Sequence[Any] = found[end:]
-        if not self.is_direct:
-            fresh = self.program.collected([np.asarray(t._array) for t in inputs], fresh)
-        result = made.finished(inputs, fresh, self.at_once)
+        is_written = False
+        try:
+            if not self.is_direct:
+                fresh = self.program.collected([np.asarray(t._array) for t in inputs], fresh)
+            is_written = not made.is_plain
+            result = made.finished(inputs, fresh, self.at_once)
+        except Exception:
+            if is_written:
+                raise
+            raise Mispredicted from None  # what follows will say what is wrong
         if self._keeps_edges and result.__class__ in FACES and result._node is not None:
-            self.edges = result._node.next
+            edges = result._node.next
+            if edges != self.edges and all(e is None or isinstance(e, AccumulateGrad) for e in edges):
+                self.edges = edges
         return result
 
 
@@ -88,7 +98,7 @@ def native_call(
         return None
     if made.gradients_asked or any(effect.held is not None for effect in made.effects):
         return None
-    if any(kind in ("grad", "draw") for kind, _ in made.sources):
+    if made.tape.draws or any(kind in ("grad", "draw") for kind, _ in made.sources):
         return None
     try:
         arguments = _Arguments(args, kwargs)

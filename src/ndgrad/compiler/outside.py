@@ -135,7 +135,10 @@ def _property(name: str) -> property:
     read, write = slot.__get__, slot.__set__
 
     def get(t: Any) -> Any:
-        outside = _of(t, _get_array(t))
+        payload = _get_array(t)
+        if payload.__class__ is TracedArray:  # one that the trace has made, as nearly all are
+            return read(t)
+        outside = _of(t, payload)
         return read(t) if outside is None else getattr(outside, name)
 
     def set_(t: Any, value: Any) -> None:
@@ -144,7 +147,7 @@ def _property(name: str) -> property:
         except AttributeError:  # a tensor that is being made
             write(t, value)
             return
-        outside = _of(t, payload)
+        outside = None if payload.__class__ is TracedArray and value.__class__ is not Lent else _of(t, payload)
         if outside is None:
             if value.__class__ is Lent and (tracer := tracer_at_work()) is not None:
                 tracer.lends(payload)

@@ -16,10 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.autograd.modes import Process, process
 from ndgrad.compiler.environment import Environment
 from ndgrad.compiler.holding import MISSING, Held, same
-from ndgrad.compiler.native import layout
-from ndgrad.compiler.native.guards import Place
+from ndgrad.compiler.native import entry_code, layout
+from ndgrad.compiler.native.calls import MISS, Guard, NativeEntry, Specialisation
+from ndgrad.compiler.native.guards import Is, Place
 from ndgrad.compiler.native.memory_guards import Attributes, Bytes, Entries, Items, MemoryGuard, Names, Words, absent
 from ndgrad.compiler.native.tensor_guards import TensorAt
 
@@ -46,6 +48,27 @@ class Snapshot:
             if len(now) != len(then) or any(a is not b and not same(a, b) for a, b in zip(now, then, strict=True)):
                 return False
         return True
+
+
+def compare_quickly(environment: Environment) -> None:
+    """Let an environment be compared without Python from now on, but for what is left to Python and for tensors that calls replace."""
+    guards: list[Guard] = [Is(Place(object=process).slot(Process, "named"), False)]
+    places, tensors = [], []
+    for held in environment.held:
+        found = None if id(held) in environment.moving else _guards(held)
+        if found is None:
+            places.append(held)
+        else:
+            guards += found
+    for known in environment.tensors.values():
+        if id(known) in environment.moving_tensors:
+            tensors.append(known)
+        elif known[1] is not None:
+            guards.append(tensor_guard(Place(object=known[0]), known[1], False))
+    entry = NativeEntry(None, "unchanged")
+    entry.add(Specialisation(0, tuple(guards), entry_code.code().address("nothing")))
+    call = entry.call
+    environment.slow, environment.quick = (places, tensors), lambda: call() is not MISS
 
 
 def tensor_guard(place: Place, facts: tuple[Any, ...], gives_pointer: bool) -> TensorAt:

@@ -28,7 +28,7 @@ from ndgrad.autograd.backward_api import grad
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.modes import restore, scope, thread
 from ndgrad.autograd.op_observers import observing
-from ndgrad.autograd.variable import Variable, requires_grad, wrap
+from ndgrad.autograd.variable import Variable, meta_of, requires_grad, wrap
 from ndgrad.compiler.backend import Runner
 from ndgrad.compiler.control_flow import UnknownRounds
 from ndgrad.compiler.decisions import Mispredicted
@@ -61,7 +61,7 @@ class Effect:
     def apply(self, inputs: Sequence[Any], value: Any, environment: Environment) -> None:
         """Put the tensor of this call there."""
         if self.held is None:
-            inputs[self.number].grad = value
+            meta_of(inputs[self.number]).grad = value  # of the right kind: it was, for such a tensor, when it was traced
         else:
             environment.put(self.held, self.number, value)
 
@@ -377,11 +377,12 @@ class Specialisation:
         if self.outcomes and any(bool(a) is not b for a, b in zip(found[written:rest], self.outcomes, strict=True)):
             raise Mispredicted
         made = self._made(inputs, found, rest, at_once)
-        for i, value in zip(self.writes, found[new:], strict=False):
+        if self.writes:
             outside = scope()
             try:
                 restore(outside.recording(False))
-                write(copy, inputs[i], (wrap(inputs[i].face, value),), {})
+                for i, value in zip(self.writes, found[new:written], strict=True):
+                    write(copy, inputs[i], (wrap(inputs[i].face, value),), {})
             finally:
                 restore(outside)
                 del outside
@@ -500,4 +501,9 @@ def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
 
 
 def _share(arrays: Sequence[Any], written: Sequence[int]) -> bool:
-    return any(i != j and np.may_share_memory(arrays[i], other) for i in written for j, other in enumerate(arrays))
+    """Whether one of the arrays that are written may share memory with another: not if both own theirs."""
+    own = [a.base is None and a.flags.owndata for a in arrays]
+    if all(own):
+        return len({*map(id, arrays)}) != len(arrays)
+    pairs = [(i, j) for i in written for j in range(len(arrays)) if i != j and not (own[i] and own[j] and arrays[i] is not arrays[j])]
+    return any(np.may_share_memory(arrays[i], arrays[j]) for i, j in pairs)

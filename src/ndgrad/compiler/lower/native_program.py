@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.compiler.accounting import program_flops
 from ndgrad.compiler.lower.assembly import Assembly
 from ndgrad.compiler.lower.group import Call, Groups, Step, grouped
 from ndgrad.compiler.lower.loops import Loop
@@ -31,8 +32,8 @@ from ndgrad.compiler.passes.regions import in_regions
 from ndgrad.compiler.program import Program, Value
 from ndgrad.compiler.replay import Replay, forward_of
 
-#: Elements that are computed from which on other threads may run meanwhile.
-_LONG = 20_000
+#: Floating-point operations, or elements, from which on other threads may run meanwhile.
+_LONG = 100_000
 
 _SEGMENT = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
@@ -165,7 +166,7 @@ class NativeProgram:
             keywords=tuple(keywords),
             fixed=tuple(a.__array_interface__["data"][0] for a in self.constants.values()),
             scratch=self.scratch,
-            release=sum(v.size for i in self.program.instructions for v in i.results) > _LONG,
+            release=program_flops(self.program) + sum(v.size for i in self.program.instructions for v in i.results) > _LONG,
             as_tuple=True,
             keeps=(self.code, self.constants),
         )
