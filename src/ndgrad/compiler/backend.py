@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ndgrad._locks import make_lock
 from ndgrad.autograd.modes import ThreadState
 from ndgrad.compiler.lower.native_program import NativeProgram
+from ndgrad.compiler.lower.templates import Sizes
 from ndgrad.compiler.native.target import available
 from ndgrad.compiler.passes.hoist import hoisting
 from ndgrad.compiler.passes.reroll import rolled
@@ -30,11 +31,15 @@ if TYPE_CHECKING:
 class Runner:
     """A function from the arrays of a program's inputs to those of its outputs."""
 
-    def __init__(self, program: Program, strict: bool = False, threads: int | None = None) -> None:
-        """`strict`: on NumPy, op by op, as eager computes; `threads`: at most so many in native code."""
+    def __init__(
+        self, program: Program, strict: bool = False, threads: int | None = None, sizes: Sizes | None = None
+    ) -> None:
+        """`strict`: on NumPy, op by op, as eager computes; `threads`: at most so many in native code; `sizes`: those
+        that vary between programs which may share their code (see ndgrad.compiler.lower.templates), None if none may."""
         self.program = program
         self.strict = strict
         self.threads = threads
+        self.sizes = sizes
         self._made: NativeProgram | Replay | None = None
         #: the same with every step told apart, for those who watch
         self._watched: Any = None
@@ -71,7 +76,7 @@ class Runner:
         try:
             with phase("passes"):
                 program = hoisting(rolled(selected_branches(self.program)))
-            return NativeProgram(program, self.threads)
+            return NativeProgram(program, self.threads, self.sizes)
         except Exception as error:
             if os.environ.get("NDGRAD_COMPILE_RAISE"):
                 raise

@@ -16,6 +16,7 @@ from ndgrad.autograd.variable import Variable, requires_grad
 from ndgrad.compiler.decisions import Mispredicted
 from ndgrad.compiler.environment import SMALL, Environment, facts
 from ndgrad.compiler.graph_break import GraphBreak
+from ndgrad.compiler.lower.templates import Sizes
 from ndgrad.compiler.native.calls import MISS, NativeEntry
 from ndgrad.compiler.native_call import MOST_ROWS, NativeCall, can_be_native, native_call
 from ndgrad.compiler.recorded import RecordedCall
@@ -28,6 +29,9 @@ from ndgrad.pytree import tree_flatten, tree_unflatten
 #: How many specialisations a function keeps, and how many are made before it is left alone.
 MOST = 8
 THRASHING = 32
+#: The same for those that differ in the sizes of tensors alone, whose machine code is shared (ndgrad.compiler.lower.templates).
+MOST_SIZES = 64
+THRASHING_SIZES = 256
 
 _BY_VALUE = (int, bool, str, bytes, type(None), type(Ellipsis))
 
@@ -105,8 +109,8 @@ class CompiledFunction:
         self.strict = strict
         self.threads = threads
         self.entries: list[Entry] = []
-        #: how many traces were made, and why the last of them was needed
-        self.traces = 0
+        #: how many traces were made, how many of them for other sizes alone, and why the last of them was needed
+        self.traces = self.resized = 0
         self.last_reason: str | None = None
         self._last_break: str | None = None
         #: the last kind of call, where that was a simple one
@@ -222,18 +226,31 @@ class CompiledFunction:
                     if mismatch is None:
                         return entry
                     reason = mismatch
-            if self.traces >= THRASHING or len(tried) >= MOST:
+            if self._thrashes() or len(tried) >= MOST:
                 return Entry(
                     None, None, None, GraphBreak(f"it was traced {self.traces} times, most recently because of {self.last_reason}")
                 )
-            return self._traced(key, flat, spec, reason)
+            return self._traced(key, flat, spec, reason, self._sizes(key))
 
-    def _traced(self, key: Any, flat: list[Any], spec: Any, reason: str) -> Entry:
+    def _sizes(self, key: Any) -> Sizes | None:
+        """The sizes of a new kind of call that vary between such calls, as far as that is known; None if sizes are never to be shared."""
+        if self.dynamic is False:
+            return None
+        kind = sizeless(key)
+        others = [shapes_of(e.key) for e in self.entries if e.made is not None and sizeless(e.key) == kind]
+        self.resized += bool(others)
+        own = shapes_of(key)
+        return frozenset([n for i, n in enumerate(own) if n > 1 and (self.dynamic or any(o[i] != n for o in others))])
+
+    def _thrashes(self) -> bool:
+        return self.traces - self.resized >= THRASHING or self.resized >= THRASHING_SIZES
+
+    def _traced(self, key: Any, flat: list[Any], spec: Any, reason: str, sizes: Sizes | None) -> Entry:
         self.traces += 1
         self.last_reason = reason if self.entries else "the first call"
-        if self.traces == THRASHING:
+        if self._thrashes():
             warnings.warn(
-                f"{self!r} has been traced {THRASHING} times, most recently because of this: {reason}. It runs eagerly from now on, "
+                f"{self!r} has been traced {self.traces} times, most recently because of this: {reason}. It runs eagerly from now on, "
                 "except for the kinds of calls that it knows. Pass what changes as a tensor.",
                 stacklevel=5,
             )
@@ -245,7 +262,7 @@ class CompiledFunction:
             ]
             environment = Environment(roots)
             name = getattr(self.function, "__name__", "program")
-            made = Specialisation(self.function, flat, spec, name, environment, self.strict, self.threads)
+            made = Specialisation(self.function, flat, spec, name, environment, self.strict, self.threads, sizes)
             entry = Entry(key, environment, made, None)
         except GraphBreak as broken:
             entry = Entry(key, environment, None, broken.bare())
@@ -253,7 +270,7 @@ class CompiledFunction:
                 self._last_break = broken.reason  # other values may fare better; if they do not either, it is remembered
                 return entry
         self.entries.append(entry)
-        if len(self.entries) > MOST:
+        if len(self.entries) > (MOST if self.dynamic is False else min(MOST + self.resized, MOST_SIZES)):
             self._remove_row(self.entries[0])
             del self.entries[0]
         return entry
@@ -320,7 +337,7 @@ class CompiledFunction:
         """Forget all specialisations."""
         with self._lock:
             self.entries.clear()
-            self.traces = 0
+            self.traces = self.resized = 0
             self._last = None
             self._rows, self._native = None, _no_row
             self._transformed.clear()
@@ -328,6 +345,20 @@ class CompiledFunction:
 
 def _no_row(*args: Any, **kwargs: Any) -> Any:
     return MISS
+
+
+def sizeless(key: Any) -> Any:
+    """The kind of a call but for the sizes of its tensors."""
+    return tuple([(part[0], len(part[1]), part[2], *part[4:]) if _is_of_tensor(part) else part for part in key])
+
+
+def shapes_of(key: Any) -> list[int]:
+    """The sizes of the tensors of a kind of call."""
+    return [n for part in key if _is_of_tensor(part) for n in part[1]]
+
+
+def _is_of_tensor(part: Any) -> bool:
+    return part.__class__ is tuple and isinstance(part[0], type) and issubclass(part[0], Variable)
 
 
 def kind_of(leaf: Any, position: int, flat: list[Any]) -> Any:

@@ -36,6 +36,7 @@ from ndgrad.compiler.draws import put_back
 from ndgrad.compiler.environment import Environment, facts
 from ndgrad.compiler.graph_break import GraphBreak, current_tracer
 from ndgrad.compiler.holding import Held
+from ndgrad.compiler.lower.templates import Sizes
 from ndgrad.compiler.node import node_of_call
 from ndgrad.compiler.outside import hidden, payload_of
 from ndgrad.compiler.partition import split
@@ -85,11 +86,13 @@ class Specialisation:
         environment: Environment,
         strict: bool = False,
         threads: int | None = None,
+        sizes: Sizes | None = None,
     ) -> None:
         self.function = function
         #: whether sums and products keep the order that the function gives them
         self.strict = strict
         self.threads = threads
+        self.sizes = sizes
         self.spec = spec
         self.name = name
         self.environment = environment
@@ -268,13 +271,13 @@ class Specialisation:
         #: of each result: whether the program gives it the memory of an input, of a constant or of another result
         shared = [*self.forward.inputs, *self.forward.constants]
         self.copied = [v in shared or v in values[:i] for i, v in enumerate(values)]
-        self.run_forward = Runner(self.forward, self.strict, self.threads)
-        self.run_backward = Runner(self.backward, self.strict, self.threads)
+        self.run_forward = Runner(self.forward, self.strict, self.threads, self.sizes)
+        self.run_backward = Runner(self.backward, self.strict, self.threads, self.sizes)
         scalar = (
             not self.strict and len(cotangents) == 1 and not cotangents[0].shape and cotangents[0].dtype.kind == "f" and bool(gradients)
         )
         #: the whole in one program, for a function of one scalar (see ndgrad.compiler.whole)
-        self.whole = Whole(self.program, cotangents[0], self.threads) if scalar else None
+        self.whole = Whole(self.program, cotangents[0], self.threads, self.sizes) if scalar else None
 
     # ----- calling -------------------------------------------------------------------------------------------------------
 
@@ -430,7 +433,7 @@ class Derivative(Specialisation):
         self.parent = parent
         self.given = given
         self.given_outcomes = parent.outcomes
-        self.strict, self.threads = parent.strict, parent.threads
+        self.strict, self.threads, self.sizes = parent.strict, parent.threads, parent.sizes
         self.name = f"{parent.name}_gradients"
         self.environment = parent.environment
         self._derivatives = {}

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.compiler.backend import Runner
+from ndgrad.compiler.lower.templates import Sizes
 from ndgrad.compiler.passes import simplified
 from ndgrad.compiler.program import Program, Value
 
@@ -28,10 +29,13 @@ _WATCHED = 3
 class Whole:
     """The program of values and gradients for a gradient of one, made when it is found to pay."""
 
-    def __init__(self, program: Program, cotangent: Value, threads: int | None = None) -> None:
+    def __init__(
+        self, program: Program, cotangent: Value, threads: int | None = None, sizes: Sizes | None = None
+    ) -> None:
         self._program = program
         self._cotangent = cotangent
         self._threads = threads
+        self._sizes = sizes
         self._runner: Runner | None = None
         self._calls = 0  # that recorded and were not yet followed by a backward pass
         self._passes = _WATCHED  # backward passes since that did not pay
@@ -56,7 +60,7 @@ class Whole:
             inputs = [v for v in p.inputs if v is not self._cotangent]
             one = {**p.constants, self._cotangent: np.ones((), self._cotangent.dtype)}
             whole = simplified(Program(inputs, p.outputs, p.instructions, one, p.name))
-            self._runner = Runner(whole, threads=self._threads)
+            self._runner = Runner(whole, threads=self._threads, sizes=self._sizes)
         return self._runner
 
     def scaled(self, gradients: Sequence[Any], by: Any) -> Sequence[Any]:

@@ -14,6 +14,7 @@ from ndgrad.compiler.lower.loops import Loop
 from ndgrad.compiler.lower.nests import Nest
 from ndgrad.compiler.lower.products import Product, symbols
 from ndgrad.compiler.lower.routines import Phase, Routine
+from ndgrad.compiler.lower.templates import Sizes
 from ndgrad.compiler.native import pool
 from ndgrad.compiler.native.ir import Function, Vector, element_of, module
 from ndgrad.compiler.native.target import Target
@@ -30,8 +31,10 @@ Slots = dict[Value, int]
 class Assembly:
     """A module that is being written."""
 
-    def __init__(self, target: Target, threads: int | None = None) -> None:
+    def __init__(self, target: Target, threads: int | None = None, sizes: Sizes = frozenset()) -> None:
+        """`sizes`: those that vary between programs which share this code."""
         self.target = target
+        self.sizes = sizes
         #: the threads that the program may use
         self.threads = allowed.max_threads if threads is None else min(threads, allowed.max_threads)
         self.functions: list[Function | str] = []
@@ -75,7 +78,7 @@ class Assembly:
         elif isinstance(step, Loop):
             self._loop(f, step, slots)
         else:
-            self._kernel(f, Nest(step, f"kernel{len(self.kernels)}", self.target, slots), slots)
+            self._kernel(f, Nest(step, f"kernel{len(self.kernels)}", self.target, slots, self.sizes), slots)
 
     def _kernel(self, f: Function, nest: Nest, slots: Slots) -> None:
         """Run a kernel: at once, or in pieces by the workers."""
@@ -87,7 +90,7 @@ class Assembly:
         pieces, stride = -(-nest.extent // nest.grain), nest.piece_bytes
         self.sums = max(self.sums, stride * pieces)
         sums = pointer(f, len(slots) + 1) if stride else "null"
-        if pieces == 1:
+        if pieces == 1 and not nest.any_extent:
             f.call_void(nest.name, "ptr %table", "i64 0", f"i64 {nest.extent}", f"ptr {sums}")
         else:
             work = Function(f"{nest.name}.piece", "ptr %table, i64 %chunk, i64 %worker")

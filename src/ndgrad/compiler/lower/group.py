@@ -18,6 +18,7 @@ on what joins.
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import accumulate
 from math import prod
@@ -81,10 +82,10 @@ class Kernel:
     def row_shape(self) -> tuple[int, ...]:
         return self.shape[: self.rows]
 
-    def touched(self) -> set[Value]:
+    def touched(self) -> AbstractSet[Value]:
         """The values whose memory it reads or writes."""
-        read = {p.root for item in self.items for p in item.reads if p is not None and p.root not in self.computed}
-        return read | set(self.stores) | set(self.targets) | {place.root for _, place in self.puts}
+        read = [p.root for item in self.items for p in item.reads if p is not None and p.root not in self.computed]
+        return dict.fromkeys([*read, *self.stores, *self.targets, *[place.root for _, place in self.puts]]).keys()
 
     @property
     def stages(self) -> int:
@@ -98,8 +99,8 @@ class Call:
     instruction: Instruction
     reads: list[Place | None]
 
-    def touched(self) -> set[Value]:
-        return {p.root for p in self.reads if p is not None} | set(self.instruction.results)
+    def touched(self) -> AbstractSet[Value]:
+        return dict.fromkeys([*[p.root for p in self.reads if p is not None], *self.instruction.results]).keys()
 
 
 Step = Kernel | Product | Loop | Routine | Call

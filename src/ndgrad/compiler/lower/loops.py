@@ -11,6 +11,7 @@ sets the addresses that change from round to round, and runs the steps of the bo
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,16 +42,21 @@ class Loop:
     #: memory for the body, and for what is carried
     workspace: Value
 
-    def touched(self) -> set[Value]:
+    def touched(self) -> AbstractSet[Value]:
         """The values whose memory it reads or writes."""
-        return {p.root for p in self.reads} | set(self.instruction.results) | {self.workspace} | set(self.body.constants)
+        return dict.fromkeys(
+            [*[p.root for p in self.reads], *self.instruction.results, self.workspace, *self.body.constants]
+        ).keys()
 
     def write(self, f: Function, body: str, slots: dict[Value, int]) -> None:
         """Write the loop: void name(ptr table)."""
         settings = self.instruction.settings
         carried, invariant, last, count = (settings[k] for k in ("carried", "invariant", "last", "count"))
         results, program = self.instruction.results, self.body
-        table = f.set(f"alloca [{len(self.slots) + 2} x ptr], align 16")
+        before = f.set(f"alloca [{len(self.slots) + 3} x ptr], align 16")
+        table = f.address("ptr", before, "1")
+        parameters = f.set(f"load ptr, ptr {f.address('ptr', '%table', '-1')}")
+        f.do(f"store ptr {parameters}, ptr {before}")
 
         def slot(value: Value) -> str:
             return f.address("ptr", table, str(self.slots[value]))

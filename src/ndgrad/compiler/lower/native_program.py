@@ -20,12 +20,13 @@ from ndgrad.compiler.lower.group import Call, Groups, Step, grouped
 from ndgrad.compiler.lower.loops import Loop
 from ndgrad.compiler.lower.places import Place
 from ndgrad.compiler.lower.plan import planned
+from ndgrad.compiler.lower.templates import Sizes, code_for
 from ndgrad.compiler.native import layout
 from ndgrad.compiler.native.calls import MISS, Fresh, Guard, NativeEntry, Output, Scratch, Specialisation
 from ndgrad.compiler.native.guards import ArrayAt
 from ndgrad.compiler.native.guards import Place as Argument
 from ndgrad.compiler.native.ir import Function
-from ndgrad.compiler.native.target import Code, host
+from ndgrad.compiler.native.target import host
 from ndgrad.compiler.passes import simplified
 from ndgrad.compiler.passes.decompose import decompose
 from ndgrad.compiler.passes.regions import in_regions
@@ -44,7 +45,8 @@ class NativeProgram:
     #: whether every step is a segment of its own, as those want it who look at steps (see ndgrad.compiler.watched)
     apart = False
 
-    def __init__(self, program: Program, threads: int | None = None) -> None:
+    def __init__(self, program: Program, threads: int | None = None, sizes: Sizes | None = None) -> None:
+        """`sizes`: those that vary between programs which share their code (see ndgrad.compiler.lower.templates)."""
         #: the program as it was, which runs where a check fails: what it then says is the op's own error
         self.original = program
         simple, checks = decompose(program)
@@ -57,7 +59,7 @@ class NativeProgram:
             if isinstance(step, Loop):
                 self.program.constants.update(step.body.constants)
         self._slots(groups)
-        self._compile(groups, threads)
+        self._compile(groups, threads, sizes)
         self._frames: list[_Frame] = []
         #: the program's constants in memory that stays
         self.constants = {v: np.array(array, v.dtype, order="C") for v, array in self.program.constants.items()}
@@ -85,9 +87,9 @@ class NativeProgram:
         self.called = called
         self.offsets, self.arena = planned({v: s for v, s in spans.items() if v not in fresh and v not in given and v not in called})
 
-    def _compile(self, groups: Groups, threads: int | None) -> None:
+    def _compile(self, groups: Groups, threads: int | None, sizes: Sizes | None) -> None:
         """Write the segments and what they call, and compile all that."""
-        assembly = self.assembly = Assembly(host(), threads)
+        assembly = self.assembly = Assembly(host(), threads, sizes or frozenset())
         self.steps: list[Any] = []
         #: each step with the names of the functions that were written for it
         self.written: list[tuple[Step, list[str]]] = []
@@ -117,23 +119,31 @@ class NativeProgram:
         if self.is_native:
             assembly.functions.append(self._entering())
         self.text = assembly.text()
+        numbers: list[int] = []
         if assembly.functions:
-            self.code = Code(self.text, assembly.target, symbols=assembly.outside)
+            self.code, numbers = code_for(self.text, assembly.target, assembly.outside, sizes)
             self.steps = [s if isinstance(s, _Callback) else _SEGMENT(self.code.address(s)) for s in self.steps]
 
+        #: the numbers that the code reads from memory
+        self.parameters = np.array([*numbers, 0], np.int64)
+
     def _entering(self) -> Function:
-        """i64 enter(pointers): run all segments; the pointers are those of inputs, of fresh memory, of constants and of scratch memory."""
+        """i64 enter(pointers): run all segments; the pointers are those of inputs, of fresh memory, of constants, of parameters and of
+        scratch memory."""
         f = Function("enter", "ptr %pointers", "i64")
         count, program = len(self.slots), self.program
-        table = f.set(f"alloca ptr, i64 {count + 2}")
+        before = f.set(f"alloca ptr, i64 {count + 3}")
 
         def put(slot: int, address: str) -> None:
             f.do(f"store ptr {address}, ptr {f.address('ptr', table, str(slot))}")
 
         given = [*program.inputs, *self.fresh, *program.constants]
+        f.do(f"%parameters = load ptr, ptr {f.address('ptr', '%pointers', str(len(given)))}")
+        f.do(f"store ptr %parameters, ptr {before}")
+        table = f.address("ptr", before, "1")
         for number, value in enumerate(given):
             put(self.slots[value], f.set(f"load ptr, ptr {f.address('ptr', '%pointers', str(number))}"))
-        scratch = f.set(f"load ptr, ptr {f.address('ptr', '%pointers', str(len(given)))}")
+        scratch = f.set(f"load ptr, ptr {f.address('ptr', '%pointers', str(len(given) + 1))}")
         places = [(self.slots[v], offset) for v, offset in self.offsets.items()]
         for slot, offset in (*places, (count, self.arena), (count + 1, self.arena + self.assembly.buffer)):
             put(slot, f.address("i8", scratch, str(offset)))
@@ -164,11 +174,11 @@ class NativeProgram:
             kernel=self.code.address("enter"),
             outputs=(*before, *fresh),
             keywords=tuple(keywords),
-            fixed=tuple(a.__array_interface__["data"][0] for a in self.constants.values()),
+            fixed=tuple(a.__array_interface__["data"][0] for a in (*self.constants.values(), self.parameters)),
             scratch=self.scratch,
             release=program_flops(self.program) + sum(v.size for i in self.program.instructions for v in i.results) > _LONG,
             as_tuple=True,
-            keeps=(self.code, self.constants),
+            keeps=(self.code, self.constants, self.parameters),
         )
 
     @functools.cached_property
@@ -265,8 +275,9 @@ class _Frame:
     def __init__(self, program: NativeProgram) -> None:
         self.program = program
         self.slots = program.slots
-        self.table = np.zeros(len(program.slots) + 2, np.uintp)
-        self.address = self.table.ctypes.data
+        self.table = np.zeros(1 + len(program.slots) + 2, np.uintp)
+        self.table[0] = program.parameters.ctypes.data
+        self.address = self.table.ctypes.data + self.table.itemsize
         self.arrays: dict[Value, Any] = {}
         buffer, sums = program.assembly.buffer, program.assembly.sums
         self.arena = np.empty(program.arena + buffer + sums + 192, np.uint8)
@@ -280,7 +291,7 @@ class _Frame:
 
     def put(self, value: Value, array: Any) -> None:
         self.arrays[value] = array
-        self.table[self.slots[value]] = array.__array_interface__["data"][0]
+        self.table[1 + self.slots[value]] = array.__array_interface__["data"][0]
 
     def array(self, place: Place) -> Any:
         """An array that shows a place."""

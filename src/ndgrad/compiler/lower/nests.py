@@ -32,6 +32,7 @@ from typing import Any
 from ndgrad.compiler.lower import pointwise
 from ndgrad.compiler.lower.group import Item, Kernel
 from ndgrad.compiler.lower.places import Place, whole
+from ndgrad.compiler.lower.templates import Sizes, varies
 from ndgrad.compiler.native.ir import Carried, Function, Vector, element_of
 from ndgrad.compiler.native.target import Target
 from ndgrad.compiler.program import Value
@@ -64,7 +65,8 @@ class Access:
 class Nest:
     """The loops of one kernel, and its text."""
 
-    def __init__(self, kernel: Kernel, name: str, target: Target, slots: dict[Value, int]) -> None:
+    def __init__(self, kernel: Kernel, name: str, target: Target, slots: dict[Value, int], sizes: Sizes = frozenset()) -> None:
+        """`sizes`: those that vary between programs which share the code (see ndgrad.compiler.lower.templates)."""
         self.kernel = kernel
         self.name = name
         self.slots = slots
@@ -80,6 +82,9 @@ class Nest:
         puts = [access for accesses in self.puts.values() for access in accesses]
         self.every = [*self.loads.values(), *self.stores.values(), *self.targets.values(), *puts]
         self.shape = self._collapsed()
+        #: whether its innermost loop, or the outermost, may be of any length
+        self.any_row = bool(self.shape) and varies(self.shape[-1], sizes)
+        self.any_extent = bool(self.shape) and varies(self.shape[0], sizes)
         self.lanes = self._lanes(target)
         #: vectors that go through the body side by side, so that the processor need not wait for one to end
         self.abreast = self._abreast()
@@ -163,7 +168,7 @@ class Nest:
         floats = [k for k in kinds if k in ("float", "double")]
         full = min(target.lanes(k) for k in floats or kinds or ["double"])
         inner = self.shape[-1] if self.shape else 1
-        return inner if inner <= 2 * full else full
+        return inner if inner <= 2 * full and not self.any_row else full
 
     def _abreast(self) -> int:
         """As many as registers allow, and as make sense for so many elements."""
@@ -172,7 +177,7 @@ class Nest:
         alive = _most_alive(self.kernel)
         for count in (4, 2):
             fits = alive * count <= _REGISTERS or (alive > _REGISTERS and alive * count <= _STACK)
-            if fits and self.shape[-1] >= 2 * count * self.lanes:
+            if fits and (self.any_row or self.shape[-1] >= 2 * count * self.lanes):
                 return count
         return 1
 
@@ -310,7 +315,7 @@ class Nest:
 
     def _pass(self, turn: _Turn, start: str, stop: str, sums: Sequence[Value]) -> None:
         """One way through a row."""
-        at_once = start == "0" and stop == str(self.lanes)  # a short row is one vector
+        at_once = start == "0" and stop == str(self.lanes) and not self.any_row  # a short row is one vector
         if sums:
             items = {i.instruction.result: i.instruction for i in turn.items}
             accumulators = [pointwise.Accumulator(self.f, v, items[v]) for v in sums]
@@ -329,9 +334,9 @@ class Nest:
         """A loop over several vectors side by side, one over the vectors that are left, and one over the elements."""
         f, rest = self.f, self.shape[-1]
         for width in dict.fromkeys([self.lanes * self.abreast, self.lanes, 1]):
-            if rest >= width:  # pieces of a row are whole vectors, but for the last
+            if rest >= width or self.any_row:  # pieces of a row are whole vectors, but for the last
                 rest %= width
-                end = _whole_vectors(f, start, stop, width) if rest else stop
+                end = _whole_vectors(f, start, stop, width) if rest or self.any_row else stop
                 with f.loop(end, start, str(width)) as i:
                     turn.write(i, width)
                 start = end
@@ -342,7 +347,7 @@ class Nest:
         states = {a: a.start() for a in accumulators}
         vectors = start
         if lanes > 1:
-            vectors = _whole_vectors(f, start, stop, lanes) if self.shape[-1] % lanes else stop
+            vectors = _whole_vectors(f, start, stop, lanes) if self.shape[-1] % lanes or self.any_row else stop
             carried = self._carried(states)
             with f.loop(vectors, start, str(lanes * _BLOCK), _flat(carried.values())) as i:
                 limit = f.call("i64", "llvm.smin.i64", f"i64 {f.add(i, lanes * _BLOCK)}", f"i64 {vectors}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from math import prod
 
@@ -60,9 +61,9 @@ class Product:
     n: int
     k: int
 
-    def touched(self) -> set[Value]:
+    def touched(self) -> AbstractSet[Value]:
         """The values whose memory it reads or writes."""
-        return {self.a.root, self.b.root, self.result}
+        return dict.fromkeys([self.a.root, self.b.root, self.result]).keys()
 
     @property
     def element(self) -> str:

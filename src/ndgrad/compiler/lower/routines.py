@@ -12,6 +12,7 @@ somebody needs it in the order of its dimensions (see `Orders` in orders.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, NamedTuple
@@ -64,9 +65,9 @@ class Routine:
         """The memory that it writes."""
         return [place.root for place in self.places.values()]
 
-    def touched(self) -> set[Value]:
+    def touched(self) -> AbstractSet[Value]:
         """The values whose memory it reads or writes."""
-        return {*self.reads, *self.results} | (set() if self.workspace is None else {self.workspace})
+        return dict.fromkeys([*self.reads, *self.results, *([] if self.workspace is None else [self.workspace])]).keys()
 
     @property
     def buffer_bytes(self) -> int:
