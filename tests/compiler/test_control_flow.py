@@ -12,6 +12,7 @@ import ndgrad
 import ndgrad.numpy as dnp
 from ndgrad import func, nn, optim
 from ndgrad.autograd import Function
+from ndgrad.compiler.lower.loops import Pieces
 from ndgrad.compiler.native.target import available
 from ndgrad.compiler.program import Program
 from ndgrad.compiler.text import parse_program
@@ -291,6 +292,20 @@ def test_while_loop_compiled_runs_as_long_as_the_call_needs(way: str) -> None:
         same(g, tensor(7.0), rtol=1e-9)
     for g in (vmap(root), vmap(grad(root)), grad(lambda a: vmap(root)(a).sum()), vmap(jacfwd(root))):
         same(g, tensor([1.0, 4.0, 1e4]), rtol=1e-9)
+
+
+def test_a_native_while_loop_runs_any_number_of_rounds() -> None:
+    """It is left now and then, so that Ctrl-C is heard; two pieces of memory take turns, whichever was written last."""
+    if not available():
+        pytest.skip("llvmlite is not installed")
+    f = ndgrad.compile(lambda n, x: while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] + x), (n * 0, x * 0)), fullgraph=True)
+    x = tensor([1.0, -2.0])
+    for n in (0, 1, 2, Pieces.MOST - 1, Pieces.MOST, Pieces.MOST + 1, 3 * Pieces.MOST + 5):
+        count, total = f(ndgrad.tensor(n), x)
+        assert count.item() == n
+        assert total.tolist() == [n, -2.0 * n]
+    assert f.traces == 1
+    assert "repeat: native" in str(ndgrad.compiler.explain(f, ndgrad.tensor(3), x))
 
 
 def test_gradients_of_what_a_compiled_while_loop_captures(way: str) -> None:
