@@ -339,6 +339,24 @@ def test_a_gradient_of_some_results_of_a_compiled_while_loop(way: str) -> None:
         close(found, expected, rtol=1e-9)
 
 
+def test_pullbacks_of_a_compiled_function_inside_transforms(way: str) -> None:
+    """Cotangents are batched, or have tangents, after the call: its gradients are then computed by ops."""
+
+    def f(x: Any, rows: Any) -> Any:
+        c = scan(lambda c, row: (cond(row.sum() > 0, lambda c: c * row, lambda c: c.sin(), c), None), x, rows)[0]
+        return while_loop(lambda c: (c * c).sum() < 50, lambda c: c * 1.5 + x, c)
+
+    x, rows = tensor(WEIGHTS), tensor(ROWS)
+    some = tensor(np.eye(3))
+    found, expected = (func.vjp(g, x, rows)[1] for g in (ndgrad.compile(f, fullgraph=True), f))
+    close(vmap(found)(some), vmap(expected)(some))
+    close(jvp(found, (some[0],), (some[1],)), jvp(expected, (some[0],), (some[1],)))
+    leaf = tensor(WEIGHTS, requires_grad=True)
+    outs = [g(leaf, rows) for g in (ndgrad.compile(f, fullgraph=True), f)]
+    found, expected = (ndgrad.autograd.grad(o, leaf, some, is_grads_batched=True) for o in outs)
+    close(found, expected)
+
+
 def test_a_bound_that_is_a_tensor_compiled(way: str) -> None:
     f = ndgrad.compile(lambda x, n: fori_loop(0, n, lambda i, c: c * x + i, x), fullgraph=True)
     for n in (0, 1, 5):
