@@ -12,6 +12,7 @@ import ndgrad
 import ndgrad.numpy as dnp
 from ndgrad import func, nn, optim
 from ndgrad.autograd import Function
+from ndgrad.compiler.lower.loops import Pieces
 from ndgrad.compiler.native.target import available
 from ndgrad.compiler.program import Program
 from ndgrad.compiler.text import parse_program
@@ -293,6 +294,20 @@ def test_while_loop_compiled_runs_as_long_as_the_call_needs(way: str) -> None:
         same(g, tensor([1.0, 4.0, 1e4]), rtol=1e-9)
 
 
+def test_a_native_while_loop_runs_any_number_of_rounds() -> None:
+    """It is left now and then, so that Ctrl-C is heard; two pieces of memory take turns, whichever was written last."""
+    if not available():
+        pytest.skip("llvmlite is not installed")
+    f = ndgrad.compile(lambda n, x: while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] + x), (n * 0, x * 0)), fullgraph=True)
+    x = tensor([1.0, -2.0])
+    for n in (0, 1, 2, Pieces.MOST - 1, Pieces.MOST, Pieces.MOST + 1, 3 * Pieces.MOST + 5):
+        count, total = f(ndgrad.tensor(n), x)
+        assert count.item() == n
+        assert total.tolist() == [n, -2.0 * n]
+    assert f.traces == 1
+    assert "repeat: native" in str(ndgrad.compiler.explain(f, ndgrad.tensor(3), x))
+
+
 def test_gradients_of_what_a_compiled_while_loop_captures(way: str) -> None:
     def f(x: Any, w: Any, shift: Any) -> Any:
         return while_loop(lambda c: (c * c).sum() < 50, lambda c: c * w + shift, x).sum()
@@ -322,6 +337,24 @@ def test_a_gradient_of_some_results_of_a_compiled_while_loop(way: str) -> None:
     for number in (0, 1):
         found, expected = (ndgrad.autograd.grad(g(a)[number], a) for g in (ndgrad.compile(f, fullgraph=True), f))
         close(found, expected, rtol=1e-9)
+
+
+def test_pullbacks_of_a_compiled_function_inside_transforms(way: str) -> None:
+    """Cotangents are batched, or have tangents, after the call: its gradients are then computed by ops."""
+
+    def f(x: Any, rows: Any) -> Any:
+        c = scan(lambda c, row: (cond(row.sum() > 0, lambda c: c * row, lambda c: c.sin(), c), None), x, rows)[0]
+        return while_loop(lambda c: (c * c).sum() < 50, lambda c: c * 1.5 + x, c)
+
+    x, rows = tensor(WEIGHTS), tensor(ROWS)
+    some = tensor(np.eye(3))
+    found, expected = (func.vjp(g, x, rows)[1] for g in (ndgrad.compile(f, fullgraph=True), f))
+    close(vmap(found)(some), vmap(expected)(some))
+    close(jvp(found, (some[0],), (some[1],)), jvp(expected, (some[0],), (some[1],)))
+    leaf = tensor(WEIGHTS, requires_grad=True)
+    outs = [g(leaf, rows) for g in (ndgrad.compile(f, fullgraph=True), f)]
+    found, expected = (ndgrad.autograd.grad(o, leaf, some, is_grads_batched=True) for o in outs)
+    close(found, expected)
 
 
 def test_a_bound_that_is_a_tensor_compiled(way: str) -> None:

@@ -96,7 +96,8 @@ def work_of(step: Any, known: set[Value], defined: Definitions) -> Work:
 
 def _loop(step: Loop, dtype: str) -> Work:
     """Memory: what goes in and what comes out. What rounds hand to each other is in the cache, one hopes."""
-    count, inside = step.instruction.settings["count"], step.body.definitions()
+    count = step.instruction.settings.get("count", 1)  # of a `repeat`, nobody knows how many
+    inside = step.body.definitions()
     known = {*step.body.inputs, *step.body.constants}
     flops = 0
     for inner in step.groups.steps:

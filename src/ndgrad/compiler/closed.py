@@ -1,8 +1,8 @@
 """Functions inside a traced function that are programs of their own: the body of a loop, a branch.
 
-    Closed         a function of tensors with what it captures as further arguments, so that derivatives and batches
-    reach these BodyTracer     the tracer of such a function, inside another one's Region         its program, with what
-    it takes from outside
+    Closed         a function of tensors with what it captures as further arguments, so that derivatives reach these
+    BodyTracer     the tracer of such a function, inside another one's
+    Region         its program, with what it takes from outside
 
 A body is run on tensors without values. What carries a graph, a tangent or a transform's level and was there before is
 an argument of a `Closed` function. All else that a body touches has no derivative; whatever of it belongs to the

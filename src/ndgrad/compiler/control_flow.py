@@ -59,8 +59,7 @@ def _breaking() -> Iterator[None]:
         raise GraphBreak(f"{type(error).__name__} in the derivative of a loop or branch: {str(error)[:300]}") from error
 
 
-# ----- scan
-# --------------------------------------------------------------------------------------------------------------
+# ----- scan -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -254,7 +253,7 @@ def _emit_loop(plan: Rounds, tensors: Tensors) -> list[Any]:
             )
     stacks = [Value((plan.count, *v.shape), v.dtype) for v in program.outputs[n:]]
     results = (*[Value(v.shape, v.dtype) for v in carried], *stacks)
-    arguments = [tracer._argument(t, t._array) for t in (*carry, *rows)]
+    arguments = [tracer.argument(t._array) for t in (*carry, *rows)]
     settings = {
         "body": program,
         "count": plan.count,
@@ -277,8 +276,7 @@ def _in_order(tracer: Any, stack: Value, reverse: bool) -> Value:
     return found
 
 
-# ----- branches
-# ----------------------------------------------------------------------------------------------------------
+# ----- branches -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -317,7 +315,7 @@ class Cond(Function):
         if values[0] != values[1]:
             raise GraphBreak(f"the branches of a cond give {values[0]} and {values[1]}")
         results = tuple([Value(*kind) for kind in values[0]])
-        _emit(tracer, branch, [tracer._argument(pred, pred._array), *taken], programs, results)
+        _emit(tracer, branch, [tracer.argument(pred._array), *taken], programs, results)
         return tuple([wrap(face, tracer.array(v)) for face, v in zip(sides["on_true"].faces, results, strict=True)])
 
     @staticmethod
@@ -432,8 +430,7 @@ def _map_of(f: Flat, dims: tuple[Any, ...], info: Any, out_dims: int | None = 0)
     return lambda tensors: list(mapped(*tensors))
 
 
-# ----- while
-# -------------------------------------------------------------------------------------------------------------
+# ----- while ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -444,19 +441,22 @@ class Repeated:
     body: Flat
     carried: int
 
-    def regions(self, tracer: Any, tensors: Tensors) -> dict[str, Region]:
-        """The programs of both."""
-        carry, rest = tensors[: self.carried], tensors[self.carried :]
-        own = [(t, None) for t in carry]
-        found = {
-            name: Region(tracer, f, own, rest, name)
-            for name, f in (("condition", self.holds), ("body", self.body))
-        }
-        kinds = [(tuple(t.shape), np_dtype(t)) for t in carry]
-        made = [(v.shape, v.dtype) for v in found["body"].program.outputs]
+    def traced(self, tracer: Any, tensors: Tensors) -> tuple[Any, Region]:
+        """Whether there is a first round, and the program of one: what is carried, and then whether there is another round."""
+        n = self.carried
+        rest = tensors[n:]
+
+        def round_(given: Tensors) -> list[Any]:
+            made = self.body([*given[:n], *rest])
+            return [*made, *self.holds([*made, *rest])]
+
+        (first,) = self.holds(tensors)
+        region = Region(tracer, round_, [(t, None) for t in (*tensors[:n], first)], ())
+        kinds = [*[(tuple(t.shape), np_dtype(t)) for t in tensors[:n]], ((), np.dtype(bool))]
+        made = [(v.shape, v.dtype) for v in region.program.outputs]
         if made != kinds:
             raise GraphBreak(f"what a while_loop carries becomes {made}, after {kinds}")
-        return found
+        return first, region
 
     def batched(self, info: Any, dims: tuple[Any, ...]) -> Repeated:
         """The loop for all samples; the condition says itself whether any sample goes on (see ndgrad.func.samples)."""
@@ -483,13 +483,13 @@ class While(Function):
     @staticmethod
     def forward(plan: Repeated, *tensors: Any) -> Any:
         tracer, n = _tracer(), plan.carried
-        regions = plan.regions(tracer, tensors)
-        taken = _in_common(regions)
-        start = [tracer._argument(t, t._array) for t in tensors[:n]]
+        first, region = plan.traced(tracer, tensors)
+        start = [tracer.argument(t._array) for t in (*tensors[:n], first)]
         results = tuple([Value(v.shape, v.dtype) for v in start])
-        programs = {name: region.program for name, region in regions.items()}
-        _emit(tracer, repeat, [*start, *taken], {**programs, "carried": n}, results)
-        return tuple([wrap(t.face, tracer.array(v)) for t, v in zip(tensors, results, strict=False)])
+        taken = _in_common({"body": region})
+        settings = {"body": region.program, "carried": n + 1, "invariant": len(taken)}
+        _emit(tracer, repeat, [*start, *taken], settings, results)
+        return tuple([wrap(t.face, tracer.array(v)) for t, v in zip(tensors[:n], results, strict=False)])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -585,23 +585,22 @@ class Unwind(Function):
         count = len(tensors) - len(way.moving) - len(way.shared)
         inputs, start = tensors[:count], tensors[count:]
         rest = inputs[n:]
-        regions = plan.regions(tracer, inputs)
+        first, region = plan.traced(tracer, inputs)
         back = _pull_of(plan.body, count, [*way.moving, *way.shared], way.moving)
 
         def pull(given: Tensors) -> list[Any]:
-            carry, moving, sums = given[:n], given[n : n + len(way.moving)], given[n + len(way.moving) :]
+            carry, moving, sums = given[:n], given[n + 1 : n + 1 + len(way.moving)], given[n + 1 + len(way.moving) :]
             found = back([*carry, *rest, *moving])
-            return [
-                *found[: len(moving)],
-                *[tensor_ops.add(a, b) for a, b in zip(sums, found[len(moving) :], strict=True)],
-            ]
+            totals = [tensor_ops.add(a, b) for a, b in zip(sums, found[len(moving) :], strict=True)]
+            return [*found[: len(moving)], *totals]
 
-        regions["pull"] = Region(tracer, pull, [(t, None) for t in (*inputs[:n], *start)], (), "pull")
+        own = [*inputs[:n], first, *start]
+        regions = {"body": region, "pull": Region(tracer, pull, [(t, None) for t in own], (), "pull")}
         taken = _in_common(regions)
-        values = [tracer._argument(t, t._array) for t in (*inputs[:n], *start)]
-        results = tuple([Value(v.shape, v.dtype) for v in values[n:]])
+        values = [tracer.argument(t._array) for t in own]
+        results = tuple([Value(v.shape, v.dtype) for v in values[n + 1 :]])
         programs = {name: region.program for name, region in regions.items()}
-        _emit(tracer, unwind, [*values, *taken], {**programs, "carried": n, "pulled": len(start)}, results)
+        _emit(tracer, unwind, [*values, *taken], {**programs, "carried": n + 1, "pulled": len(start)}, results)
         return tuple([wrap(t.face, tracer.array(v)) for t, v in zip(start, results, strict=True)])
 
     @staticmethod

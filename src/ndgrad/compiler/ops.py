@@ -5,7 +5,7 @@
     assembled   an array of parts that do not meet
     loop        a program that is run again and again
     branch      one of two programs
-    repeat      a program that is run while another one gives True; `unwind` goes back through its rounds
+    repeat      a program that is run for as long as it gives True; `unwind` goes back through its rounds
     take_slices, add_slices    slices that an index names, read or added to
 
 They are in no table; `op_named` finds them beside those that are.
@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -166,30 +167,30 @@ def _branch(condition: Any, *arrays: Any, on_true: Runs, on_false: Runs) -> tupl
 branch = CompilerOp("branch", _branch, VARIABLE, ("on_true", "on_false"))
 
 
-def _rounds(state: list[Any], fixed: list[Any], condition: Runs, body: Runs) -> Iterator[list[Any]]:
+def _rounds(state: list[Any], fixed: list[Any], body: Runs) -> Iterator[list[Any]]:
     """What is carried before each round, and after the last."""
-    holds, run = _running(condition), _running(body)
+    run = _running(body)
     while True:
         yield state
-        if not holds([*state, *fixed])[0]:
+        if not state[-1]:
             return
         state = run([*state, *fixed])
 
 
-def _repeat(*arrays: Any, condition: Runs, body: Runs, carried: int) -> tuple[Any, ...]:
-    rounds = _rounds(list(arrays[:carried]), list(arrays[carried:]), condition, body)
-    (last,) = deque(rounds, maxlen=1)
+def _repeat(*arrays: Any, body: Runs, carried: int, invariant: int, most: int | None = None) -> tuple[Any, ...]:
+    rounds = _rounds(list(arrays[:carried]), list(arrays[carried:]), body)
+    (last,) = deque(rounds if most is None else islice(rounds, most + 1), maxlen=1)
     return tuple(last)
 
 
-#: Run `body` for as long as `condition` gives True. Both take the `carried` values and those that stay; the body gives the next of what is
-#: carried, and the last of it are the results.
-repeat = CompilerOp("repeat", _repeat, VARIABLE, ("condition", "body"))
+#: Run `body` for as long as the last of what is carried is True, or `most` rounds. It takes the `carried` values and the `invariant`
+#: ones, which stay, and gives the next of what is carried; the last of it are the results.
+repeat = CompilerOp("repeat", _repeat, VARIABLE, ("body",))
 
 
-def _unwind(*arrays: Any, condition: Runs, body: Runs, pull: Runs, carried: int, pulled: int) -> tuple[Any, ...]:
+def _unwind(*arrays: Any, body: Runs, pull: Runs, carried: int, pulled: int) -> tuple[Any, ...]:
     fixed = list(arrays[carried + pulled :])
-    states = list(_rounds(list(arrays[:carried]), fixed, condition, body))
+    states = list(_rounds(list(arrays[:carried]), fixed, body))
     cotangents, back = list(arrays[carried : carried + pulled]), _running(pull)
     for state in states[-2::-1]:
         cotangents = back([*state, *cotangents, *fixed])
@@ -198,7 +199,7 @@ def _unwind(*arrays: Any, condition: Runs, body: Runs, pull: Runs, carried: int,
 
 #: Run a `repeat`, and go through its rounds from the last to the first: `pull` takes what was carried into a round, `pulled` values, and
 #: those that stay, and gives the next of the `pulled` values, of which the last are the results.
-unwind = CompilerOp("unwind", _unwind, VARIABLE, ("condition", "body", "pull"))
+unwind = CompilerOp("unwind", _unwind, VARIABLE, ("body", "pull"))
 
 OPS = {op.name: op for op in (pieces, overlaid, assembled, take_slices, add_slices, loop, branch, repeat, unwind)}
 

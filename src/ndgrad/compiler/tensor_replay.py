@@ -33,6 +33,12 @@ def _results(instruction: Instruction, arguments: list[Any]) -> Sequence[Any]:
     match op.name:
         case "loop":
             return _loop(*arguments, **settings)
+        case "branch":
+            return _branch(*arguments, **settings)
+        case "repeat":
+            return _repeat(*arguments, **settings)
+        case "unwind":
+            return _unwind(*arguments, **settings)
         case "pieces":
             shape, index = settings["shape"], settings["index"]
             total, *more = [tensor_ops.embed(part, shape=shape, index=place) for part, place in zip(arguments, index, strict=True)]
@@ -63,3 +69,43 @@ def _loop(
         state = out[:carried]
         rounds.append(out[carried + last :])
     return (*state, *out[carried : carried + last], *[tensor_ops.stack(*rows, dim=0) for rows in zip(*rounds, strict=True)])
+
+
+def _branch(condition: Any, *tensors: Any, on_true: Program, on_false: Program) -> Sequence[Any]:
+    from ndgrad.func.control_flow import cond  # which few programs need
+
+    def side(program: Program) -> Any:
+        return lambda *given: tuple(run_on_tensors(program, given, program.outputs))
+
+    found: Sequence[Any] = cond(condition, side(on_true), side(on_false), *tensors)
+    return found
+
+
+def _repeat(*tensors: Any, body: Program, carried: int, invariant: int) -> Sequence[Any]:
+    from ndgrad.func.control_flow import while_loop  # which few programs need
+
+    fixed = tensors[carried:]
+
+    def round_(state: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(run_on_tensors(body, [*state, *fixed], body.outputs))
+
+    return while_loop(lambda state: state[-1], round_, tensors[:carried])
+
+
+def _unwind(*tensors: Any, body: Program, pull: Program, carried: int, pulled: int) -> Sequence[Any]:
+    from ndgrad.func.samples import known  # which few programs need
+
+    state, fixed = list(tensors[:carried]), tensors[carried + pulled :]
+    states = [state]
+    while goes_on := known(state[-1]):
+        state = run_on_tensors(body, [*state, *fixed], body.outputs)
+        states.append(state)
+    if goes_on is None:
+        raise RuntimeError(
+            "while_loop: the gradient of a compiled while_loop is asked for inside a transform in which each sample has a number of "
+            "rounds of its own. Apply the transform to the function itself instead of the compiled one, and compile the result."
+        )
+    cotangents = list(tensors[carried : carried + pulled])
+    for before in states[-2::-1]:
+        cotangents = run_on_tensors(pull, [*before, *cotangents, *fixed], pull.outputs)
+    return cotangents

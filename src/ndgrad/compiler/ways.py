@@ -43,9 +43,11 @@ def _called(instruction: Instruction) -> str:
     """How a loop or branch that is no native loop runs."""
     if instruction.op.name == "branch":
         return "its condition is read by the program, and one of two programs runs"
-    if instruction.op.name != "loop":
-        return "its condition is read by the program before each round"
+    if instruction.op.name == "unwind":
+        return "runs round by round, there and back"
     body = Runner(instruction.settings["body"]).made
     steps: list[Any] = body.groups.steps if isinstance(body, NativeProgram) else []
     names = sorted({s.instruction.op.name for s in steps if isinstance(s, Call)})
+    if not names and instruction.op.name == "repeat":
+        return "native, as long as it goes on"
     return f"runs round by round: it calls {', '.join(names) or 'NumPy'}"

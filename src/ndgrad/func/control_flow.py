@@ -49,8 +49,7 @@ def is_traced() -> bool:
     )
 
 
-# ----- scan
-# ------------------------------------------------------------------------------------------------------------
+# ----- scan -----------------------------------------------------------------------------------------------------------
 
 
 def scan(
@@ -272,8 +271,7 @@ def _segment(checkpoint: int | bool, count: int) -> int:
     return math.isqrt(count - 1) + 1 if checkpoint is True else min(_whole("checkpoint", checkpoint), count)
 
 
-# ----- what is a scan
-# ----------------------------------------------------------------------------------------------------
+# ----- what is a scan -------------------------------------------------------------------------------------------------
 
 
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
@@ -341,8 +339,7 @@ def _bound(name: str, bound: Any) -> int | None:
     return operator.index(bound)
 
 
-# ----- values decide
-# -----------------------------------------------------------------------------------------------------
+# ----- values decide --------------------------------------------------------------------------------------------------
 
 
 def while_loop(cond_fun: Callable[[Carry], Any], body_fun: Callable[[Carry], Carry], init_val: Carry) -> Carry:

@@ -156,7 +156,7 @@ class _Grouping:
             self._assemble(instruction, parts)
         elif (parts := summands_of(instruction)) is not None:
             self._add_up(instruction, parts)
-        elif op.name == "loop" and self._loop(instruction):
+        elif (op.name == "loop" or (op.name == "repeat" and "most" in instruction.settings)) and self._loop(instruction):
             pass
         elif is_product(instruction):
             a, b = (self.places[v] for v in instruction.arguments)

@@ -7,10 +7,15 @@ sets the addresses that change from round to round, and runs the steps of the bo
     rows        of arrays that the loop reads: start + step * t
     stacks      of values of which every round's is wanted: row t
     all else    stays
+
+A `repeat` is such a loop whose number of rounds nobody knows: before each, it looks at the last of what is carried. It
+is native where it says how many rounds it runs at most; what repeats without a bound is a call of such pieces
+(`Pieces`), between which Ctrl-C is heard.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
@@ -51,7 +56,8 @@ class Loop:
     def write(self, f: Function, body: str, slots: dict[Value, int]) -> None:
         """Write the loop: void name(ptr table)."""
         settings = self.instruction.settings
-        carried, invariant, last, count = (settings[k] for k in ("carried", "invariant", "last", "count"))
+        carried, invariant = settings["carried"], settings["invariant"]
+        last, count = settings.get("last", 0), settings.get("count")
         results, program = self.instruction.results, self.body
         before = f.set(f"alloca [{len(self.slots) + 3} x ptr], align 16")
         table = f.address("ptr", before, "1")
@@ -83,19 +89,23 @@ class Loop:
         spare = self.spare_offset
         for k in range(carried):
             final, other = outer(results[k]), f.ahead(memory, spare[k])
-            first, second = (final, other) if count % 2 else (other, final)
+            first, second = (final, other) if count is None or count % 2 else (other, final)
             here.append(f.carried("ptr", places[k]))
             there.append((f.carried("ptr", first), f.carried("ptr", second)))
         stacks = [outer(result) for result in results[carried + last :]]
         moving = [c for k in range(carried) for c in (here[k], *there[k])]
-        with f.loop(str(count), carried=moving) as t:
+        if count is not None:
+            rounds = f.loop(str(count), carried=moving)
+        else:
+            rounds = f.loop_while(lambda t: _goes_on(f, here[-1].name, t, settings["most"]), moving)
+        with rounds as t:
             for k in range(carried):
                 now, following = there[k]
                 if program.inputs[k] in self.slots:
                     f.do(f"store ptr {here[k]}, ptr {slot(program.inputs[k])}")
                 f.do(f"store ptr {now}, ptr {slot(program.outputs[k])}")
                 here[k].next, now.next, following.next = now.name, following.name, now.name
-            for k, (start, step) in enumerate(settings["reads"], start=carried + invariant):
+            for k, (start, step) in enumerate(settings.get("reads", ()), start=carried + invariant):
                 value, read, base = program.inputs[k], self.reads[k], places[k]
                 if value in self.slots:
                     row = f.mul(f.add(f.mul(t, step), start), read.strides[0] * read.root.dtype.itemsize)
@@ -103,6 +113,10 @@ class Loop:
             for value, base in zip(program.outputs[carried + last :], stacks, strict=True):
                 f.do(f"store ptr {f.ahead(base, f.mul(t, value.nbytes))}, ptr {slot(value)}")
             f.call_void(body, f"ptr {table}")
+        if count is None:  # the last round may have written to the other memory, and there may have been none
+            for k in range(carried):
+                size = f"i64 {results[k].nbytes}"
+                f.call_void("llvm.memmove.p0.p0.i64", f"ptr {outer(results[k])}", f"ptr {here[k]}", size, "i1 false")
         f.returns()
 
     @property
@@ -113,6 +127,34 @@ class Loop:
             out.append(start)
             start += _rounded(value.nbytes)
         return out
+
+
+def _goes_on(f: Function, address: str, t: str, most: int) -> str:
+    """Whether there is another round: what lies there is True, and not too many were run."""
+    holds = f.set(f"icmp ne i8 {f.set(f'load i8, ptr {address}')}, 0")
+    few = f.set(f"icmp slt i64 {t}, {most}")
+    return f.set(f"and i1 {holds}, {few}")
+
+
+class Pieces:
+    """A `repeat` as calls of programs that run some of its rounds."""
+
+    #: how many
+    MOST = 1 << 16
+
+    def __init__(self, instruction: Instruction, runner: Callable[[Program], Callable[[list[Any]], list[Any]]]) -> None:
+        self.carried: int = instruction.settings["carried"]
+        inputs = [Value(v.shape, v.dtype) for v in instruction.arguments]
+        results = tuple([Value(v.shape, v.dtype) for v in instruction.results])
+        piece = Instruction(instruction.op, tuple(inputs), {**instruction.settings, "most": self.MOST}, results, instruction.where)
+        self.run = runner(Program(inputs, list(results), [piece], name="rounds"))
+
+    def __call__(self, *arrays: Any, **settings: Any) -> tuple[Any, ...]:
+        state, fixed = list(arrays[: self.carried]), list(arrays[self.carried :])
+        while True:
+            state = self.run([*state, *fixed])
+            if not state[-1]:
+                return tuple(state)
 
 
 def can_read(place: Place, is_row: bool) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 from ndgrad.compiler.accounting import program_flops
 from ndgrad.compiler.lower.assembly import Assembly
 from ndgrad.compiler.lower.group import Call, Groups, Step, grouped
-from ndgrad.compiler.lower.loops import Loop
+from ndgrad.compiler.lower.loops import Loop, Pieces
 from ndgrad.compiler.lower.places import Place
 from ndgrad.compiler.lower.plan import planned
 from ndgrad.compiler.lower.templates import Sizes, code_for
@@ -254,7 +254,10 @@ class _Callback:
         if getattr(step.instruction.op, "programs", ()):
             from ndgrad.compiler.backend import Runner  # which runs programs, and so this one
 
-            self.settings = {k: Runner(s, threads=threads) if isinstance(s, Program) else s for k, s in self.settings.items()}
+            if step.instruction.op.name == "repeat" and "most" not in self.settings:
+                self.forward = Pieces(step.instruction, lambda program: Runner(program, threads=threads))
+            else:
+                self.settings = {k: Runner(s, threads=threads) if isinstance(s, Program) else s for k, s in self.settings.items()}
 
     def run(self, frame: _Frame) -> None:
         arguments = [

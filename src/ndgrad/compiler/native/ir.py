@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -174,6 +174,27 @@ class Function:
         end = self.block
         self.jump(head)
         lines = [f"  {index} = phi i64 [{start}, %{before}], [{following}, %{end}]"]
+        for value in carried:
+            lines.append(f"  {value.name} = phi {value.type} [{value.first}, %{before}], [{value.next}, %{end}]")
+        self._lines[place:place] = lines
+        self.label(after)
+
+    @contextmanager
+    def loop_while(self, condition: Callable[[str], str], carried: Sequence[Carried] = ()) -> Iterator[str]:
+        """A loop over an i64 index from 0 that goes on while a condition holds, which is written before each turn; the names in `carried`
+        hold their last values after it."""
+        head, body, after = self.fresh("head"), self.fresh("body"), self.fresh("after")
+        before, index = self.block, "%" + self.fresh("i")
+        self.jump(head)
+        self.label(head)
+        place = len(self._lines)
+        self.branch(condition(index), body, after)
+        self.label(body)
+        yield index
+        following = self.set(f"add i64 {index}, 1")
+        end = self.block
+        self.jump(head)
+        lines = [f"  {index} = phi i64 [0, %{before}], [{following}, %{end}]"]
         for value in carried:
             lines.append(f"  {value.name} = phi {value.type} [{value.first}, %{before}], [{value.next}, %{end}]")
         self._lines[place:place] = lines

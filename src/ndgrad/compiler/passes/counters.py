@@ -1,8 +1,7 @@
 """Rows that the body of a loop finds by a counter, as rows that the loop reads.
 
-    in each round    y = index(x, i), i = 3, 5, 7, ...              ->   y is row 3 + 2 t of x
-    in each round    s = add(s, index_add_zeros(g, i, shape))       ->   after the loop, s + all g at these rows, zeros
-    elsewhere
+    in each round    y = index(x, i), i = 3, 5, 7, ...            ->   y is row 3 + 2 t of x
+    in each round    s = add(s, index_add_zeros(g, i, shape))     ->   after the loop, s + all g at these rows
 
 `fori_loop(0, n, lambda i, c: f(c, x[i]), c)` says so, and so do its gradients. What a counter is in every round is
 known where it is a row of a constant, or computed from such; what it finds are rows of an array in steps where its
