@@ -29,7 +29,12 @@ from ndgrad.compiler.kernels.layout import gather_function, transpose_function
 from ndgrad.compiler.kernels.packing import transposed
 from ndgrad.compiler.kernels.tiles import ACCUMULATE, LAST, Epilogue, TileShape, tile_kernel, tile_name, tile_shape
 from ndgrad.compiler.kernels.walk import LEVELS, WALK, call_walk, walk_function
-from ndgrad.compiler.kernels.weight_gradient import WEIGHT_GRADIENT, WEIGHT_SUM, weight_gradient_function, weight_sum_function
+from ndgrad.compiler.kernels.weight_gradient import (
+    WEIGHT_GRADIENT,
+    WEIGHT_SUM,
+    weight_gradient_function,
+    weight_sum_function,
+)
 from ndgrad.compiler.kernels.windows import ENTRY, HEADER
 from ndgrad.compiler.kernels.work import work_function
 from ndgrad.compiler.native.ir import SIZES, Function, Vector
