@@ -33,7 +33,7 @@ class Fit(NamedTuple):
     function: Callable[[Any], Any]
     interval: tuple[Any, Any]
     weight: Callable[[Any], Any]
-    float64: int
+    float64: int | None
     float32: int | None = None  # computed in float32
     wide: int | None = None  # for float32 results computed in float64
 
@@ -92,7 +92,9 @@ FITS = {
     "error_function": Fit("erf(x) / x - 1, z = x^2", _root(lambda x: mp.erf(x) / x - 1), (_TINY, 1.0), lambda z: 1, 12,
         6, 7),
     "scaled_erfc": Fit("erfc(x) exp(x^2) (1 + 2 x) - 1.28125, t = (x - 2) / (x + 2)",
-        _scaled_erfc, (-0.61, 0.873), lambda t: 1, 24, 11, 13),
+        _scaled_erfc, (-0.61, 0.873), lambda t: 1, 24, 11),
+    "scaled_normal": Fit("erfc(x) exp(x^2) (1 + 2 x) - 1.28125, t = (x - 2) / (x + 2)",
+        _scaled_erfc, (-1, 0.675), lambda t: 1, None, 12),
     "inverse_error_center": Fit("erfinv(x) / x, w = -log(1 - x^2)", _inverse_error, (_TINY, 5.05), lambda w: 1, 9, None,
         12),
     "inverse_error_tail": Fit("erfinv(x) / x, s = sqrt(-log(1 - x^2))",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -218,3 +219,12 @@ def test_floats_that_do_not_fit_have_one_value_each() -> None:
     for where in TARGETS:
         for target, values in expected.items():
             assert casts(where, 8 if where == "host" else 1)(f"float64.{target}", x).tolist() == values, (where, target)
+
+
+def test_the_normal_distribution_keeps_its_tail_in_single_precision() -> None:
+    x = np.concatenate([np.linspace(-14.3, 8, 20_000), [0.0, -0.0, np.inf, -np.inf, 40.0, -40.0]]).astype(np.float32)
+    exact = np.array([math.erfc(-float(v) / math.sqrt(2)) / 2 for v in x])
+    found = compiled("float32", "host")("ndtr.0", x)
+    units = np.abs(found - exact) / np.spacing(np.maximum(exact, np.finfo(np.float32).tiny).astype(np.float32))
+    assert units.max() < 7
+    assert np.isnan(compiled("float32", "host")("ndtr.0", np.array([np.nan], np.float32))).all()

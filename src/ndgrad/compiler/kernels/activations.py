@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from ndgrad.compiler.kernels.maths.error_function import single_normal
 from ndgrad.compiler.kernels.maths.functions import emit
 from ndgrad.compiler.kernels.maths.rounding import maximum, minimum
 from ndgrad.compiler.kernels.maths.values import Real, absolute, sqrt
@@ -183,6 +184,8 @@ _C, _K = math.sqrt(2 / math.pi), 0.044715
 
 def normal(x: Real) -> Real:
     """The normal distribution function."""
+    if x.w.single:
+        return single_normal(x)
     return call("erfc", x * -math.sqrt(0.5)) * 0.5
 
 

@@ -271,7 +271,7 @@ def _grid(prefix: str, plan: Blocking) -> Function:
     side = f.call("double", "llvm.sqrt.f64", f"double {f.set(f'uitofp i64 {f.div(area, count)} to double')}")
     side = f.most(1, f.set(f"fptoui double {side} to i64"))
     across = f.least(f.div(f.add("%N", f.div(side, 2)), side), f.div("%N", 4 * tile.columns))
-    across = f.most(1, f.least(across, count))
+    across = f.most(1, f.least(_power_of_two(f, across), count))
     wide = _rounded_up(f, f.most(_divided(f, "%N", across), 1), tile.columns)
     wide = f.least(wide, plan.columns)
     down = f.least(_divided(f, count, f.most(1, _divided(f, "%N", wide))), f.div("%M", 8 * tile.rows))
@@ -280,6 +280,12 @@ def _grid(prefix: str, plan: Blocking) -> Function:
     pair = f.set(f"insertvalue {{ i64, i64 }} {pair}, i64 {wide}, 1")
     f.returns(f"{{ i64, i64 }} {pair}")
     return f
+
+
+def _power_of_two(f: Function, a: str) -> str:
+    """One near a size: the pieces down and across are then as many as were wanted, and threads share them evenly."""
+    zeros = f.call("i64", "llvm.ctlz.i64", f"i64 {f.most(1, f.div(f.mul(a, 3), 2))}", "i1 false")
+    return f.set(f"shl i64 1, {f.sub(63, zeros)}")
 
 
 def _divided(f: Function, a: str | int, b: str | int) -> str:

@@ -199,7 +199,7 @@ class _Writer:
         f, t = self._begin(name)
         type, size = self.type, self.size
         pixel = f.mul(t["channels"], size)
-        inputs, outputs = (f.mul(f.mul(t[f"{w}_z"], t[f"{w}_y"]), t[f"{w}_x"]) for w in ("in", "out"))
+        inputs = f.mul(f.mul(t["in_z"], t["in_y"]), t["in_x"])
         with f.loop("%end", start="%begin") as n:
             target = f.ahead("%X", f.mul(f.mul(n, inputs), pixel))
             f.call_void("llvm.memset.p0.i64", f"ptr {target}", "i8 0", f"i64 {f.mul(inputs, pixel)}", "i1 false")
@@ -214,7 +214,9 @@ class _Writer:
                         number = f.add(row, x)
                         divisor = "" if name == "max_windows_last" else self._divisor(f, t, z, y, x)
 
-                        def over_window(c: str, mask: str | None, number: str = number, divisor: str = divisor, target: str = target) -> None:
+                        def over_window(
+                            c: str, mask: str | None, number: str = number, divisor: str = divisor, target: str = target
+                        ) -> None:
                             offset = f.mul(c, size)
                             value = self._load(f, type, f.ahead(f.ahead("%G", f.mul(number, pixel)), offset), mask)
                             if divisor:

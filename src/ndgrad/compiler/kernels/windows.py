@@ -197,8 +197,9 @@ def table(
     parts, slices, chunks = 1, 1, groups_of_images * blocks
     weight_elements = c.weight[2] * c.groups
     if of_weight:
-        parts = max(1, min(16, chunks, 2**25 // (weight_elements * size)))
-        slices = 1 if c.groups > 1 else min(-(-16 // parts), -(-c.columns // tile_columns))
+        # Parts of a large weight would take longer to add up than to compute: then it is cut by columns instead.
+        parts = max(1, min(16, chunks, 2**22 // (weight_elements * size)))
+        slices = 1 if c.groups > 1 else min(-(-8 // parts), -(-c.columns // tile_columns))
         chunks = parts * slices
     header = dict(
         images=c.images, groups=c.groups, channels=c.channels, columns=c.columns, block=block, blocks=blocks, together=together,

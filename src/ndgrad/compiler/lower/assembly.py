@@ -109,7 +109,7 @@ class Assembly:
         name = f"product{len(self.products)}"
         self.products.append(step)
         self.outside.update(symbols(step.element))
-        alone = step.chunks == 1 or step.flops < _SHARED_FLOPS
+        alone = step.chunks == 1 or step.flops < _SHARED_FLOPS or self.threads == 1
         self.functions += step.functions(name, slots, alone)
         self.buffer = max(self.buffer, step.buffer_bytes * self.threads)
         if alone:

@@ -258,7 +258,7 @@ class _Grouping:
             zero = Value((), result.dtype)
             self.program.constants[zero] = np.array(-0.0, result.dtype)
             self.places[zero], self.ready[zero] = whole(zero), -1
-            target = whole(result).shown(lambda a: a[instruction.settings["common"]])
+            target = part_of(result, instruction.settings["common"])
             if target is not None and target.size:
                 self.ready[result] = self._put_part(zero, target, 0)
         for value, target in parts.values:
@@ -476,6 +476,12 @@ class Parts(NamedTuple):
     in_order: bool = False
 
 
+def part_of(value: Value, index: tuple[Any, ...]) -> Place | None:
+    """What a basic index names of a value that has memory; of one element, too, a view."""
+    full = index if Ellipsis in index else (*index, ...)
+    return whole(value).shown(lambda a: a[full])
+
+
 def parts_of(instruction: Instruction) -> Parts | None:
     """The parts that an instruction puts its result together from; None for ops that do something else."""
     if instruction.op.name not in _ASSEMBLED or not pointwise.is_type(instruction.result.dtype) or not instruction.result.size:
@@ -486,8 +492,7 @@ def parts_of(instruction: Instruction) -> Parts | None:
     all_of_it = whole(result)
     found: list[tuple[Value, Place]] = []
     for value, index in _indices(instruction):
-        # of one element, too, a view
-        place = all_of_it.shown(lambda a, i=index: a[i] if Ellipsis in i else a[(*i, ...)])
+        place = part_of(result, index)
         if place is None or place.shape != value.shape or not value.size:
             return None
         found.append((value, place))
@@ -527,12 +532,14 @@ _ASSEMBLED = _OVERWRITTEN | {"cat", "stack", "embed", "select_backward", "slice_
 
 def summands_of(instruction: Instruction) -> Parts | None:
     """The values that an instruction adds to parts of its result; None for ops that do something else."""
-    result, values = instruction.result if len(instruction.results) == 1 else None, list(instruction.values())
-    if instruction.op.name != "pieces" or result is None or not result.size or not pointwise.is_type(result.dtype) or result.dtype == bool:
+    if instruction.op.name != "pieces":
+        return None
+    result, values = instruction.result, list(instruction.values())
+    if not result.size or not pointwise.is_type(result.dtype) or result.dtype == bool:
         return None
     if len(values) != len(instruction.arguments) or any(v.dtype != result.dtype for v in values):
         return None
-    places = [whole(result).shown(lambda a, index=index: a[index]) for index in instruction.settings["index"]]
+    places = [part_of(result, index) for index in instruction.settings["index"]]
     if any(place is None or place.shape != v.shape for place, v in zip(places, values, strict=True)):
         return None
     return Parts([(v, p) for v, p in zip(values, places, strict=True) if v.size], False)  # type: ignore[misc]  # none is None

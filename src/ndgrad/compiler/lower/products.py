@@ -21,6 +21,9 @@ from ndgrad.compiler.program import Instruction, Value
 
 _INTEGER = ctypes.c_int64
 
+#: Products of a batch that are enough pieces of work for the threads as they are.
+_MANY = 32
+
 
 def _name(element: str) -> str:
     """What a segment calls the product of an element type; a program may have both."""
@@ -80,8 +83,18 @@ class Product:
 
     @property
     def chunks(self) -> int:
-        """The pieces of work."""
-        return prod(self.batch) * max(1, _measured(self.element, "chunks", self.m, self.n, self.k))
+        """The pieces of work: those of a product, or whole products where there are many."""
+        return prod(self.batch) * self.of_each // self.together
+
+    @property
+    def of_each(self) -> int:
+        """The pieces that the library cuts a single product into."""
+        return max(1, _measured(self.element, "chunks", self.m, self.n, self.k))
+
+    @property
+    def together(self) -> int:
+        """How many of those make a piece of work here: cutting a product costs packing its operands again."""
+        return self.of_each if prod(self.batch) >= _MANY else 1
 
     def functions(self, name: str, slots: dict[Value, int], at_once: bool) -> list[Function | str]:
         """void name(ptr table, i64 chunk, i64 worker): one piece of the work, or all of it at once."""
@@ -95,7 +108,10 @@ class Product:
         sizes = [f"i64 {self.m}", f"i64 {self.n}", f"i64 {self.k}"]
         first = [f"ptr {a}", f"i64 {self.a.strides[-2]}", f"i64 {self.a.strides[-1]}"]
         second = [f"ptr {b}", f"i64 {self.b.strides[-2]}", f"i64 {self.b.strides[-1]}"]
-        begin, end = ("0", str(self.chunks)) if at_once else ("%chunk", f.add("%chunk", 1))
+        begin, end = "0", str(self.chunks * self.together)
+        if not at_once:
+            begin = f.mul("%chunk", self.together)
+            end = f.add(begin, self.together)
         rest = [f"ptr {c}", f"i64 {self.n}", "i64 0", "ptr null", f"ptr {buffer}", f"i64 {begin}", f"i64 {end}"]
         if not self.batch:
             f.call_outside(kernel, *sizes, *first, *second, *rest)

@@ -82,7 +82,7 @@ class Routine:
         def loaded(slot: int) -> str:
             return f.set(f"load i64, ptr {f.address('ptr', '%table', str(slot))}")
 
-        for number, phase in enumerate(self.phases):
+        for phase in self.phases:
             words: list[str] = []
             for word in phase.words:
                 if isinstance(word, Workspace):
@@ -158,7 +158,9 @@ def routine(instruction: Instruction, images: Images) -> Routine | None:
         return None
     values, result = list(instruction.values()), instruction.results[0]
     dtype = result.dtype
-    if any((v.dtype != dtype and v.dtype != np.int64) or not v.size for v in values) or not result.size or not 3 <= result.ndim <= 5:
+    if any((v.dtype != dtype and v.dtype != np.int64) or not v.size for v in values) or not result.size:
+        return None
+    if not 3 <= result.ndim <= 5:
         return None
     kind = "conv" if instruction.op.name.startswith("convolution") else "pool"
     if not arrays.available(dtype, (kind,)):
@@ -182,7 +184,8 @@ def _correlation(instruction: Instruction, images: Images, what: str, x_shape: S
     x_last = images.lies_last(x)
     y_last = images.may_be_last(result) and _worth_last(result)
     axes = arrays.conv_axes(x_shape, w.shape, settings["stride"], settings["padding"], settings["dilation"])
-    table = arrays.window_table(what, arrays.conv_sizes(x_shape, w.shape, settings["groups"]), axes, element, size, x_last, y_last)
+    sizes = arrays.conv_sizes(x_shape, w.shape, settings["groups"])
+    table = arrays.window_table(what, sizes, axes, element, size, x_last, y_last)
     place = result_place(result, y_last)
     source, weight = images.read(x, x_last), images.read(w, False)
     outputs = result if what == "forward" else x
@@ -272,13 +275,15 @@ def _max_unpool(instruction: Instruction, images: Images) -> Routine | None:
     settings, result = instruction.settings, instruction.result
     last = images.lies_last(index) and _worth_last(g)
     made, name = images.definition(index), "max_gradient"
-    if last and settings["distinct"] and made is not None and made.op.name == "max_pool" and made.arguments[0].shape == result.shape:
-        settings, name = made.settings, "max_windows"
+    if last and settings["distinct"] and made is not None and made.op.name == "max_pool":
+        if made.arguments[0].shape == result.shape:
+            settings, name = made.settings, "max_windows"
     axes = _pooling_axes(result.shape[2:], g.shape[2:], settings if name == "max_windows" else {})
     table, place = pooling.pooling_table(axes, g.shape[1]), result_place(result, last)
     words: list[Word] = [table, images.read(g, last), images.read(index, last), place.root]
     cost = 2 * result.size + 4 * g.size
-    return Routine(instruction, images.reads, {result: place}, [_pooling_phase(element_of(g.dtype), name, last, words, _chunks(g.shape, last), cost)])
+    phase = _pooling_phase(element_of(g.dtype), name, last, words, _chunks(g.shape, last), cost)
+    return Routine(instruction, images.reads, {result: place}, [phase])
 
 
 def _counts(sizes: Sequence[int], settings: dict[str, Any]) -> NDArray[np.int64] | None:
@@ -297,7 +302,8 @@ def _avg_pool(instruction: Instruction, images: Images) -> Routine | None:
         return None
     words: list[Word] = [table, counts, images.read(x, last), place.root]
     chunks, cost = _chunks(x.shape, last, windows.three(axes)[0].out), place.size * prod(instruction.settings["kernel"])
-    return Routine(instruction, images.reads, {instruction.result: place}, [_pooling_phase(element_of(x.dtype), "average", last, words, chunks, cost)])
+    phase = _pooling_phase(element_of(x.dtype), "average", last, words, chunks, cost)
+    return Routine(instruction, images.reads, {instruction.result: place}, [phase])
 
 
 def _avg_pool_backward(instruction: Instruction, images: Images) -> Routine | None:
@@ -323,7 +329,9 @@ def _slices(instruction: Instruction, images: Images) -> Routine | None:
     result, dim = instruction.result, instruction.settings["dim"]
     adds = instruction.op.name == "add_slices"
     dtype = result.dtype if adds else np.dtype(np.float32)  # slices are read byte by byte, by the same code for all
-    if index.dtype != np.int64 or not x.size or not result.size or not index.size or not arrays.available(dtype, ("slices",)):
+    if index.dtype != np.int64 or not x.size or not result.size or not index.size:
+        return None
+    if not arrays.available(dtype, ("slices",)):
         return None
     shape = result.shape if adds else x.shape
     table, chunks = slices.slices_table(shape, dim, index.size, result.dtype.itemsize, adds)

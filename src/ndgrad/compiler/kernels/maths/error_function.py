@@ -68,6 +68,23 @@ def _tail(x: Real) -> Real:
     return scaled(product.value(), parts.shifted, x > (26.5 if not w.single else 9.1))
 
 
+def single_normal(x: Real) -> Real:
+    """The normal distribution function in single precision, P(x) = erfc(-x / sqrt 2) / 2, by a polynomial for all arguments.
+
+    The exponent x^2 / 2 is taken as a pair, since its rounding would be the result's error many times over; the argument of the slowly
+    varying polynomial need not be exact. The error is below 7 units in the last place.
+    """
+    inside = lesser(absolute(x), 14.3)  # beyond, it is 0 or 1
+    a = inside * math.sqrt(0.5)
+    t = (a - 2.0) / (a + 2.0)
+    g = polynomial(t, POLYNOMIALS["scaled_normal"]["float32"]) + 1.28125
+    square = two_product(inside, inside * 0.5)
+    parts = reduced(-square.hi)
+    e = excess(parts.r, parts.rest - square.lo) + 1.0
+    tail = scaled(e * (g * 0.5 / muladd(a, 2.0, 1.0)), parts.shifted, inside > 12.5)
+    return x.is_nan().choose(x, (x < 0.0).choose(tail, 1.0 - tail))
+
+
 # ----- the inverse ---------------------------------------------------------------------------------------------------------
 
 
