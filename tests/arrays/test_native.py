@@ -65,6 +65,15 @@ ROWS = {
 }
 
 
+SCANS = {
+    "cumsum": (lambda x: nd.cumsum(x, -1), [(3, 101, 31)]),
+    "cumprod": (lambda x: nd.cumprod(x * 0.1 + 1.0, -1), [(301, 31)]),
+    "cumprod with zeros": (lambda x: nd.cumprod(x * (x > 0), -1), [(301, 31)]),
+    "one long row": (lambda x: nd.cumsum(x * x, 0), [(9001,)]),
+}
+ROWS |= SCANS
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ROWS)
 def test_rows_give_what_numpy_gives(name, dtype):
@@ -122,6 +131,22 @@ def test_special_values_are_what_numpy_makes_of_them(name):
             results.append((y.detach().numpy(), t.grad.numpy()))
     for a, b in zip(*results, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-14, atol=1e-300)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_recurrence_is_what_it_says_step_by_step(reverse):
+    a, b = _draw(np.float64, (101, 97), (101, 97))
+    a[3, 5] = np.inf
+    b[3, :5] = 0.0
+    with native.kernels_in_use(True):
+        h = nd.ops.scan.linear_recurrence.forward_for(np)(a, b, dim=1, reverse=reverse)
+    steps, state = range(97)[:: -1 if reverse else 1], None
+    expected = np.empty_like(b)
+    with np.errstate(invalid="ignore"):
+        for k in steps:
+            state = b[:, k] if state is None else a[:, k] * state + b[:, k]
+            expected[:, k] = state
+    np.testing.assert_array_equal(h, expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
