@@ -280,8 +280,10 @@ def _max(x: Array, windows: list[Windows]) -> tuple[Array, NDArray[np.int64]]:
 
 
 def _native(x: Array, windows: list[Windows]) -> Any:
-    """The native kernels, if they are to be used: for large arrays with evenly spaced windows."""
-    if x.size < native.SMALLEST or not 1 <= len(windows) <= 3 or not all(w.stride for w in windows):
+    """The native kernels, if they are to be used: for large arrays with evenly spaced windows in long rows."""
+    if x.size < native.SMALLEST or not 1 <= len(windows) <= 3 or windows[-1].out < _LONG_ROW:
+        return None
+    if not all(w.stride for w in windows):
         return None
     kernels = native.kernels_for(x)
     return None if kernels is None else kernels.pooling(x.dtype)
@@ -317,6 +319,8 @@ def _max_of_few_windows(x: Array, windows: list[Windows]) -> tuple[Array, NDArra
     return values.reshape(*x.shape[:2], *spatial), places.reshape(*x.shape[:2], *spatial)
 
 
+#: Windows in a row from which on native kernels, which go row by row, are quicker than passes over whole arrays.
+_LONG_ROW = 24
 #: So many windows are done one at a time.
 _FEW = 64
 
@@ -536,10 +540,6 @@ def _mean(x: Array, windows: list[Windows], override: int | None) -> Any:
 
 
 def _mean_adjoint(g: Array, x_shape: Sequence[int], windows: list[Windows], override: int | None) -> Any:
-    kernels = _native(g, windows)
-    if kernels is not None:
-        counts = kernels.pooling_counts([w.counts for w in windows], override)
-        return kernels.avg_pool_grad(g, [_axis(w) for w in windows], counts)
     planes = prod(x_shape[:2])
     summing = computing_dtype(g.dtype)
     library = library_of(g)
@@ -558,6 +558,10 @@ def _mean_adjoint(g: Array, x_shape: Sequence[int], windows: list[Windows], over
     return grad.reshape(tuple(x_shape))
 
 
+#: Outputs along an axis up to which uneven windows are summed by a product.
+_NARROW = 32
+
+
 def _incidence(windows: Windows, dtype: Any) -> Array:
     """1 where an output (row) sees an input (column): sums over uneven windows are products with it."""
     index = np.arange(windows.size)
@@ -566,9 +570,9 @@ def _incidence(windows: Windows, dtype: Any) -> Array:
 
 
 def _by_product(library: Any, x: Array, axis: int, windows: Windows, adjoint: bool) -> Any:
-    """`_sum_along` or its adjoint as a matrix product, for few and large uneven windows; None where it is none, or
-    where an infinity or a NaN, times zero, has spoilt other windows."""
-    if library is not np or windows.stride or windows.out * 8 > windows.size or x.dtype.char not in "fd":
+    """`_sum_along` or its adjoint as a matrix product, for few and large uneven windows; None where it is none, or where
+    an infinity or a NaN, times zero, has spoilt other windows."""
+    if library is not np or windows.stride or windows.out > _NARROW or x.dtype.char not in "fd":
         return None
     matrix = _incidence(windows, x.dtype)
     with np.errstate(invalid="ignore"):

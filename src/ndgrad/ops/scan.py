@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from ndgrad.arrays import native
 from ndgrad.arrays.precision import is_floating
 from ndgrad.ops.arithmetic import is_complex
 from ndgrad.ops.reduce import divides_back
@@ -92,6 +93,9 @@ def _by_steps(np: Library, a: Payload, b: Payload, dim: int, dtype: Any) -> Payl
 
 
 def _linear_recurrence(np: Library, a: Payload, b: Payload, *, dim: int, reverse: bool = False) -> Payload:
+    kernels = native.kernels_for_lines(dim, b, a) if a.shape == b.shape else None
+    if kernels is not None:
+        return kernels.scan("linear", reverse, b, a)
     dtype = np.result_type(a, b)
     if reverse:
         a, b = _backwards(a, dim), _backwards(b, dim)
@@ -142,6 +146,9 @@ _ACCUMULATING = {"f": numpy.dtype(numpy.float64), "F": numpy.dtype(numpy.complex
 
 def _accumulate(np: Library, ufunc: Any, x: Payload, dim: int, reverse: bool, dtype: Any) -> Payload:
     wanted = x.dtype if dtype is None else numpy.dtype(dtype)
+    kernels = native.kernels_for_lines(dim, x) if wanted == x.dtype else None
+    if kernels is not None:
+        return kernels.scan("sum" if ufunc is np.add else "product", reverse, x)
     wide = _ACCUMULATING.get(wanted.char, dtype)
     out = ufunc.accumulate(_backwards(x, dim) if reverse else x, axis=dim, dtype=wide)
     out = out if wide is dtype else out.astype(wanted)

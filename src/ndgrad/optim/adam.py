@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ndgrad.optim.optimizer import (
     Group,
@@ -30,7 +30,7 @@ __all__ = ["Adam", "AdamW", "Adamax", "NAdam", "RAdam"]
 class _Adaptive(Optimizer):
     """An optimizer with running means of the gradient and of its square."""
 
-    _numbers_in_state = ("step",)
+    _numbers_in_state: ClassVar[tuple[str, ...] | None] = ("step",)
 
     def _start(self, p: Tensor, group: Group) -> State:
         return fresh(p, "exp_avg", "exp_avg_sq")

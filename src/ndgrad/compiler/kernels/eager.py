@@ -25,6 +25,7 @@ from ndgrad.compiler.kernels.formula_code import in_place_function, supports, wr
 from ndgrad.compiler.kernels.maths.values import Writer
 from ndgrad.compiler.kernels.row_formulas import ROW_KERNELS
 from ndgrad.compiler.kernels.rows import EACH, HEAD, row_function
+from ndgrad.compiler.kernels.scans import scan_function
 from ndgrad.compiler.native import layout, pool, target
 from ndgrad.compiler.native.ir import Function, Vector, element_of, module
 
@@ -131,8 +132,8 @@ class Geometry(NamedTuple):
     segment_step: int
 
     @property
-    def count(self) -> int:
-        """Elements of a row."""
+    def elements(self) -> int:
+        """Of a row."""
         return self.segments * self.length
 
 
@@ -141,14 +142,14 @@ def _over_rows(
 ) -> None:
     """Run a kernel. Each operand is an array with its step from row to row; those with the step of the rows go on by their segments."""
     _, address, packed = _row_kernel(name, operands[0][0].dtype)
-    grain = grain or _grain(rows.rows, rows.count)
+    grain = grain or _grain(rows.rows, rows.elements)
     places = [
         w
         for array, step in operands
         for w in (id(array) + layout.DATA, step, rows.segment_step if step == rows.row_step else 0)
     ]
     words = packed.pack(rows.rows, grain, rows.segments, rows.length, *places, *parameters)
-    threads = 1 if rows.rows * rows.count < _SHARED else allowed.max_threads
+    threads = 1 if rows.rows * rows.elements < _SHARED else allowed.max_threads
     _run()(address, words, -(-rows.rows // grain), threads)
 
 
@@ -243,7 +244,7 @@ def layer_norm_gradient(g: Array, x: Array, w: Array, eps: float) -> tuple[Array
 def moments(x: Array, rows: Geometry) -> tuple[Array, Array]:
     """The mean and the variance of each row."""
     mean, variance = np.empty(rows.rows, x.dtype), np.empty(rows.rows, x.dtype)
-    _over_rows("moments", rows, [(mean, 1), (variance, 1), (x, rows.row_step)], (1 / rows.count,))
+    _over_rows("moments", rows, [(mean, 1), (variance, 1), (x, rows.row_step)], (1 / rows.elements,))
     return mean, variance
 
 
@@ -266,6 +267,27 @@ def combined(g: Array, x: Array, mean: Array, scale: Array, slope: Array, shift:
     out = np.empty(x.shape, x.dtype)
     elements = [(a, rows.row_step) for a in (out, g, x)]
     _over_rows("norm_combine", rows, [*elements, *((a, 1) for a in (mean, scale, slope, shift))])
+    return out
+
+
+# ----- scans -----------------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _scan(how: str, dtype: np.dtype[Any]) -> tuple[target.Code, int]:
+    code = _code([scan_function(how, element_of(dtype))])
+    return code, code.address(how)
+
+
+def scan(how: str, reverse: bool, *operands: Array) -> Array:
+    """A running "sum" or "product" of x, or the "linear" recurrence of x and a, along the last dimension."""
+    x = operands[0]
+    out, length = np.empty(x.shape, x.dtype), x.shape[-1]
+    rows = x.size // length
+    grain = max(4, -(-_CHUNK // length) // 4 * 4)
+    places = [id(a) + layout.DATA for a in (out, *operands)]
+    words = struct.pack(f"{4 + len(places)}q", rows, grain, length, -1 if reverse else 1, *places)
+    _run()(_scan(how, x.dtype)[1], words, -(-rows // grain), 1 if x.size < _SHARED else allowed.max_threads)
     return out
 
 
