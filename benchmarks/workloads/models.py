@@ -188,7 +188,9 @@ def vae(torch: Any) -> Model:
 
 
 def _register(name: str, title: str, make: Callable[[Any], Model], tolerance: float = 1e-3) -> None:
-    @workload(f"model-{name}", title=f"{title}, with AdamW", goal=1.1, compiled_goal=0.8, tolerance=tolerance, group="model")
+    @workload(
+        f"model-{name}", title=f"{title}, with AdamW", goal=1.1, compiled_goal=0.8, tolerance=tolerance, group="model"
+    )
     def model_step(torch: Any) -> Step:
         model, loss = make(torch)
         _fill(torch, model)

@@ -228,6 +228,15 @@ def test_convolutions_and_pooling_are_steps_with_their_work(small_machine: Any) 
     assert by_op["convolution"].work.written == 4 * 2 * 4 * 36
     assert by_op["max_pool"].work.written == (4 + 8) * 2 * 4 * 9  # with the index of each
     assert by_op["max_pool"].work.dtype == "float32"
+    assert by_op["max_pool"].work.flops == 4 * 2 * 4 * 9
+    assert by_op["convolution"].name == "routine0"
+
+
+def test_gather_reads_what_it_gives(small_machine: Any) -> None:
+    found = ndgrad.compile(lambda table, index: table[index]).kernels(ndgrad.ones(1000, 4), ndgrad.tensor([3, 3, 5]))
+    moved = next(step for step in found if step.work.written == 8 * 12)
+    assert moved.work.read == 8 * 12 + 8 * 3
+    assert moved.work.flops == 0
 
 
 def test_ir_and_assembly_of_each_kernel_and_of_all(small_machine: Any) -> None:

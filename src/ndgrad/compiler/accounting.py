@@ -27,10 +27,15 @@ from ndgrad.compiler.partition import is_view
 from ndgrad.compiler.program import Instruction, Program, Value
 from ndgrad.profiler.flops import flops_of
 
+#: Ops that read as much of their argument as they give.
+_GATHERS = frozenset("take_slices embedding gather index_select take index".split())
 #: Ops that move elements and compute nothing.
-_MOVES = frozenset(
-    "cast expand clone reshape unsafe_view copy cat stack embed select_backward slice_backward slice_scatter zeros_like".split()
+_MOVES = _GATHERS | frozenset(
+    "cast expand clone reshape unsafe_view copy cat stack embed select_backward slice_backward slice_scatter overlaid "
+    "zeros_like constant_pad_nd".split()
 )
+#: Ops that add each element of what they are given somewhere.
+_ADDS = frozenset("add_slices index_add_zeros gather_backward max_unpool avg_pool_backward pieces".split())
 
 
 @dataclass(frozen=True)
@@ -87,11 +92,15 @@ def work_of(step: Any, known: set[Value], defined: Definitions) -> Work:
         return Work(*_moved(step), _kernel_flops(step), dtype)
     # of other steps, bytes that are no numbers are memory to work in
     own = {v for v in step.touched() if v.dtype != np.uint8}
-    read = sum(_bytes(place) for place in _places(step)) or sum(v.nbytes for v in own & known)
+    instructions, written = _instructions(step, defined), sum(v.nbytes for v in own - known)
+    if all(i.op.name in _GATHERS for i in instructions):
+        read = written + sum(v.nbytes for v in own & known if v.dtype.kind == "i")
+    else:
+        read = sum(_bytes(place) for place in _places(step)) or sum(v.nbytes for v in own & known)
     flops = getattr(step, "flops", None)
     if flops is None:
-        flops = sum(instruction_flops(i) for i in _instructions(step, defined))
-    return Work(read, sum(v.nbytes for v in own - known), int(flops), dtype)
+        flops = sum(instruction_flops(i) for i in instructions)
+    return Work(read, written, int(flops), dtype)
 
 
 def _loop(step: Loop, dtype: str) -> Work:
@@ -163,6 +172,10 @@ def instruction_flops(instruction: Instruction) -> int:
         return flops_of(op.name, shapes, result.shape)
     if is_view(instruction) or result.dtype.kind not in "fc":
         return 0
+    if op.name in _ADDS:
+        return sum(v.size for v in instruction.values() if v.dtype.kind in "fc")
+    if op.name in ("max_pool", "avg_pool"):
+        return result.size * prod(instruction.settings["kernel"])
     source = max([result.size, *[v.size for v in instruction.values()]]) if pointwise.is_reduction(instruction) else result.size
     return _elementwise(instruction, source)
 

@@ -69,7 +69,7 @@ class WatchedNative(NativeProgram):
         known, defined = {*self.program.inputs, *self.program.constants}, self.program.definitions()
         self.watched: list[WatchedStep] = []
         for step, functions in self.written:
-            name = step.instruction.op.name if isinstance(step, Call) else functions[0].partition(".")[0]
+            name = step.instruction.op.name if isinstance(step, Call) else functions[-1].partition(".")[0]
             self.watched.append(WatchedStep(program.name, name, ops_of(step, defined), work_of(step, known, defined), functions))
             known |= step.touched()
 
