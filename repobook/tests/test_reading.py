@@ -222,6 +222,13 @@ def test_a_concept_is_a_phrase_of_words_and_has_the_line_where_it_stands() -> No
     assert found.words == {"tensor hook": (3, 4)}
 
 
+def test_what_is_said_to_a_linter_is_no_concept() -> None:
+    text = "x = 1  # type: ignore[arg-type]\ny = 2  # noqa: B950\n" * 6 + "# the flywheel, the flywheel\n# and the flywheel\n"
+    assert set(facts("python", text).words) == {"flywheel"}
+    text = "// NOLINTNEXTLINE(bugprone-thing)\nint a;\n} // namespace gears\n" * 6
+    assert not facts("cpp", text).words
+
+
 def test_titled_notes_todo_and_invariants() -> None:
     found = facts(
         "cpp",

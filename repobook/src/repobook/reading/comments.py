@@ -30,7 +30,9 @@ _INVARIANT = re.compile(
 # One of these stands in whatever the pattern matches; most comments have none.
 _INVARIANT_WORDS = re.compile("must |thread|null|invariant|condition|guaranteed|owns the|ownership|requires that")
 _DIRECTIVE = re.compile(
-    r"^(?:noqa|type:|pylint|mypy:|pyre|ruff|fmt:|clang-format|NOLINT|lint|isort|flake8|eslint|pragma)", re.I
+    r"\s*(?:noqa|type:|pylint|mypy:|pyre|ruff|fmt:|clang-(?:format|tidy)|@?nolint|@?lint-|isort|usort|flake8|eslint|pragma|"
+    r"codespell|cppcheck-suppress|IWYU|(?:end )?(?:anonymous )?namespace(?: [\w:]+)?\s*$)",
+    re.I,
 )
 _LINTER = re.compile(r"\s*(?:NOLINT\w*|clang-(?:format|tidy)\b|eslint-|cppcheck-suppress|IWYU pragma)")
 _LICENSE = re.compile(r"copyright|licen[sc]e|all rights reserved|SPDX|\bWARRANT|redistribut", re.I)
@@ -71,7 +73,9 @@ def read_comments(comments: list[Span], source: bytes, lines: list[int], scopes:
     facts.code = max(0, facts.lines - facts.comment - blank)
     for block in blocks:
         _remarks(block, lines, scopes, facts)
-    prose = [(block.first, "\n".join(block.texts)) for block in blocks]
+    prose = [
+        (block.first, "\n".join(["" if _DIRECTIVE.match(text) else text for text in block.texts])) for block in blocks
+    ]
     prose += [(symbol.line, symbol.doc) for symbol in facts.symbols if symbol.doc]
     facts.words = terms(prose)
     if not facts.purpose and blocks:

@@ -64,11 +64,7 @@ def read(source: bytes, path: str, language: str) -> Facts:
         skipped.update(range(node.start_byte, node.end_byte))
     captures.references = engine.names_at(
         source,
-        [
-            span
-            for span in engine.spans(found.get("ref", []))
-            if span[0] not in skipped and _WORD.match(source, *span)
-        ],
+        [span for span in engine.spans(found.get("ref", [])) if span[0] not in skipped and _WORD.match(source, *span)],
     )
     for node in engine.in_order(found.get("import", [])):
         _import(node, source, language, facts)
