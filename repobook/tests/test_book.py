@@ -335,7 +335,9 @@ def test_a_registered_function_shows_its_tests_beside_those_of_its_neighbour(mak
         }
     )
     repository.build()
-    page = repository.page("mod.cpp_docs.md").partition("## Testing & usage")[2]
+    page = repository.page("mod.cpp_docs.md")
+    assert "`engine_go` → [`Mod_go`](#d-Mod_go) (method table in `methods`)" in page
+    page = page.partition("## Testing & usage")[2]
     assert "**Tests that use it** (1)" in page and "[`test_stop`]" in page
     assert "**Tests that reach `Mod_go`**, in 2 steps (1)" in page and "[`test_go`]" in page
 
