@@ -340,6 +340,8 @@ def test_environment_variables_and_flags() -> None:
 def test_patterns_are_found_where_they_are() -> None:
     found = facts("python", "class C:\n    def __enter__(self): ...\n    def __exit__(self, *a): ...\n")
     assert [(f.rule, f.line) for f in found.findings if f.section == "pattern"] == [("context manager", 1)]
+    found = facts("python", "def deco(f):\n    def inner(*a): ...\n    return update_wrapper(inner, f)\n")
+    assert [(f.rule, f.line) for f in found.findings if f.section == "pattern"] == [("decorator", 1)]
     found = facts("cpp", "class Guard { public: Guard() { lock(); } ~Guard() { unlock(); } };\n")
     assert ("RAII", 1) in {(f.rule, f.line) for f in found.findings}
 

@@ -111,7 +111,8 @@ def testing(context: Context, links: Links) -> str:
     examples = [use for use in uses if use.file in context.book.examples]
     if examples:
         parts.append("**Examples**:\n\n" + _places(context, links, examples))
-    calls = [use for use in uses if use.kind == CALLS and use.file not in tests_of]
+    told = tests_of | context.book.examples
+    calls = [use for use in uses if use.kind == CALLS and use.file not in told]
     if calls:
         parts.append(f"**Call sites** ({len({use.far for use in calls})}):\n\n" + _places(context, links, calls))
     if context.file.test:
