@@ -150,8 +150,12 @@ class Source:
             starts.append(starts[-1] + len(line) + 1)
         if "\r" in text:
             text = text.replace("\r\n", " \n").replace("\r", " ")
+        # To the lexer of CMake an argument without quotes is a plain String: the name that `set(NAME ...)` defines too.
+        bare = lexer.name == "CMake"
         for at, kind, value in lexer.get_tokens_unprocessed(text):
-            if (kind in Comment and kind not in Comment.Preproc and kind not in Comment.PreprocFile) or kind in String:
+            if kind in Comment and kind not in Comment.Preproc and kind not in Comment.PreprocFile:
+                continue
+            if kind in String and not (bare and kind is String):
                 continue
             for match in _NAME.finditer(value):
                 line_number = bisect.bisect_right(starts, at + match.start())
@@ -227,7 +231,10 @@ def main() -> None:
     root, output = arguments.path, arguments.output
     results: dict[str, object] = {}
     if not arguments.keep:
-        shutil.rmtree(output, ignore_errors=True)
+        # Not into a folder that was deleted just before: ext4 does not use the place of a file again for some minutes
+        # and looks for another, which makes each new file five times as dear.
+        if output.exists():
+            sys.exit(f"{output} exists: name a new folder, or --keep to measure the book that is there")
         results["cold"] = build(root, output, arguments.jobs)
     results["unchanged"] = build(root, output, arguments.jobs)
     if arguments.change:

@@ -1,6 +1,7 @@
 """Answers for assistants: within the budget, and honest about what is not certain."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable
 
@@ -48,7 +49,7 @@ def test_the_mcp_server_answers_over_stdio(make_repository: Make) -> None:
     arguments = ["-m", "repobook", "mcp", "--path", str(repository.root)]
 
     async def talk() -> tuple[set[str], str]:
-        parameters = mcp.StdioServerParameters(command=sys.executable, args=arguments)
+        parameters = mcp.StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
         async with stdio_client(parameters) as (read, write), mcp.ClientSession(read, write) as session:
             await session.initialize()
             tools = {tool.name for tool in (await session.list_tools()).tools}

@@ -11,7 +11,7 @@ from conftest import Files, Repository
 from repobook import ask, check
 from repobook.config import Config, ConfigError
 from repobook.discover import discover
-from repobook.pages.markdown import code, escape, fenced
+from repobook.pages.markdown import code, escape, fenced, prose
 from repobook.reading import worker
 
 Make = Callable[[Files], Repository]
@@ -105,9 +105,14 @@ def test_contents_cannot_break_out_of_their_place(make_repository: Make) -> None
     "text", ["`", "a`b``c", "|", "", " ", "a\nb", "\x00\x1b[31m", "<b>", "*x*", "[a](b)", "\u202e"]
 )
 def test_escaping_leaves_one_line_without_markup(text: str) -> None:
-    for shown in (escape(text), code(text)):
+    for shown in (escape(text), code(text), prose(text), prose(f"a `{text}` b")):
         assert "\n" not in shown and "\x00" not in shown and "\x1b" not in shown and "\u202e" not in shown
     assert "<" not in escape(text)
+
+
+def test_what_an_author_put_between_backticks_is_code() -> None:
+    assert prose("Sets the `requires_grad` of <T>") == "Sets the `requires_grad` of &lt;T&gt;"
+    assert prose("an odd ` one_x") == "an odd \\` one\\_x"
 
 
 def test_a_fence_is_longer_than_any_in_its_text() -> None:

@@ -304,3 +304,60 @@ def test_a_callee_is_named_once_and_a_declaration_leads_to_its_line(make_reposit
     assert calls.count("CHECK") == 2  # the name and its anchor
     assert calls.count("later") == 2
     assert "declared; defined at [line 4]" in page
+
+
+def test_concepts_of_several_files_have_a_page_that_leads_to_them(make_repository: Make) -> None:
+    said = '"""Ruler of the wobble matrix. The wobble matrix is a wobble matrix."""\n\n\ndef turn():\n    """Turns the flange. A flange is turned as flange."""\n'
+    repository = make_repository({f"pkg/m{number}.py": said for number in range(4)} | {"other.py": "x = 1\n"})
+    repository.build()
+    page = repository.page("concepts_w.md")
+    assert 'id="d-wobble.matrix"></a>wobble matrix, 4 files: [pkg/m0.py](pkg/m0.py_kw.md#concepts)' in page
+    assert "[wobble matrix](concepts_w.md#d-wobble.matrix): 4 files" in repository.page("concepts.md")
+    words = repository.page("pkg/m1.py_kw.md")
+    assert "[wobble matrix](m1.py_docs.md#high-level-overview): 3 places" in words
+    assert "in [4 files](../concepts_w.md#d-wobble.matrix)" in words
+    assert "[flange](m1.py_docs.md#d-turn)" in words
+    assert list(check.dead_links(repository.output)) == []
+    (repository.root / "pkg/m1.py").unlink()
+    repository.build()
+    assert "pkg/m1.py" not in repository.page("concepts_w.md")
+    assert list(check.dead_links(repository.output)) == []
+
+
+def test_a_registered_function_shows_its_tests_beside_those_of_its_neighbour(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "mod.cpp": "#include <Python.h>\nstatic PyObject* Mod_go(PyObject* s, PyObject* a) { return a; }\n"
+            "static PyObject* Mod_stop(PyObject* s, PyObject* a) { return a; }\n"
+            'static PyMethodDef methods[] = {{"engine_go", Mod_go, METH_O, nullptr}, {"engine_stop", Mod_stop, METH_O, nullptr}};\n',
+            "pkg/run.py": "def run(engine):\n    return engine.engine_go(1)\n",
+            "tests/test_run.py": "from pkg.run import run\n\n\ndef test_go():\n    run(1)\n\n\ndef test_stop(engine):\n    engine.engine_stop(1)\n",
+        }
+    )
+    repository.build()
+    page = repository.page("mod.cpp_docs.md")
+    assert "`engine_go` → [`Mod_go`](#d-Mod_go) (method table in `methods`)" in page
+    page = page.partition("## Testing & usage")[2]
+    assert "**Tests that use it** (1)" in page and "[`test_stop`]" in page
+    assert "**Tests that reach `Mod_go`**, in 2 steps (1)" in page and "[`test_go`]" in page
+
+
+def test_a_build_from_nothing_that_ends_early_forgets_no_page(
+    make_repository: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = make_repository(TREE)
+    repository.build()
+    (repository.root / "pkg/native.cpp").unlink()
+    repository.config.title = "another stamp"
+
+    def fail(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("repobook.build.resolve_all", fail)
+        with pytest.raises(KeyboardInterrupt):
+            repository.build()
+    assert "pkg/native.cpp_docs.md" in repository.pages(), "the book on disk stays whole"
+    repository.build()
+    assert "pkg/native.cpp_docs.md" not in repository.pages()
+    assert list(check.dead_links(repository.output)) == []

@@ -222,6 +222,24 @@ def test_a_concept_is_a_phrase_of_words_and_has_the_line_where_it_stands() -> No
     assert found.words == {"tensor hook": (3, 4)}
 
 
+def test_a_remark_is_read_to_its_end_and_a_note_whole() -> None:
+    text = "# TODO: call it once the state\n# can be cleared safely.\n# This is another matter.\n\n# Note [ Long ]\n"
+    text += "".join(f"# line {number} of the note says something\n" for number in range(300)) + "x = 1\n"
+    remarks = {remark.kind: remark for remark in facts("python", text).remarks}
+    assert remarks["todo"].text == "call it once the state can be cleared safely."
+    assert remarks["note"].text.endswith("line 299 of the note says something")
+
+
+def test_what_is_said_to_a_linter_is_no_concept() -> None:
+    text = (
+        "x = 1  # type: ignore[arg-type]\ny = 2  # noqa: B950\n" * 6
+        + "# the flywheel, the flywheel\n# and the flywheel\n"
+    )
+    assert set(facts("python", text).words) == {"flywheel"}
+    text = "// NOLINTNEXTLINE(bugprone-thing)\nint a;\n} // namespace gears\n" * 6
+    assert not facts("cpp", text).words
+
+
 def test_titled_notes_todo_and_invariants() -> None:
     found = facts(
         "cpp",
@@ -322,6 +340,8 @@ def test_environment_variables_and_flags() -> None:
 def test_patterns_are_found_where_they_are() -> None:
     found = facts("python", "class C:\n    def __enter__(self): ...\n    def __exit__(self, *a): ...\n")
     assert [(f.rule, f.line) for f in found.findings if f.section == "pattern"] == [("context manager", 1)]
+    found = facts("python", "def deco(f):\n    def inner(*a): ...\n    return update_wrapper(inner, f)\n")
+    assert [(f.rule, f.line) for f in found.findings if f.section == "pattern"] == [("decorator", 1)]
     found = facts("cpp", "class Guard { public: Guard() { lock(); } ~Guard() { unlock(); } };\n")
     assert ("RAII", 1) in {(f.rule, f.line) for f in found.findings}
 

@@ -300,3 +300,26 @@ def test_what_arrays_have_too_is_no_more_than_a_candidate(make_repository: Make)
     repository.build()
     assert users(repository, "any", "candidate") == {"a.py:f"}
     assert users(repository, "only_ours", "likely") == {"a.py:f"}
+
+
+def test_a_module_that_javascript_requires_from_outside_has_no_members_of_the_tree(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "view.js": "function View() {}\nView.prototype.lookupAll = function lookupAll(name) {}\n",
+            "a.js": "var mime = require('mime-types');\nfunction outer(x) { return mime.lookupAll(x) }\n",
+            "b.js": "import * as mime from 'mime-types';\nfunction other(x) { return mime.lookupAll(x) }\n",
+            "c.js": "function third(view) { return view.lookupAll(1) }\n",
+        }
+    )
+    repository.build()
+    assert users(repository, "lookupAll") == {"c.js:third"}
+
+
+def test_rust_paths_of_either_edition() -> None:
+    modules = Modules(
+        {path: at for at, path in enumerate(["src/main.rs", "src/util.rs", "src/cmd/mod.rs", "src/cmd/sort.rs"], 1)}
+    )
+    assert modules.rust("util", "src/cmd/sort.rs") == "src/util.rs"
+    assert modules.rust("crate::util::f", "src/cmd/sort.rs") == "src/util.rs"
+    assert modules.rust("super::sort", "src/cmd/sort.rs") == "src/cmd/sort.rs"
+    assert modules.rust("std::cmp", "src/cmd/sort.rs") is None

@@ -4,8 +4,8 @@ import re
 
 from repobook.model.schema import BINDS, CALLS, FILE_SHIFT, INHERITS
 from repobook.pages.context import Context, Symbol, Use
-from repobook.pages.markdown import Links, code, escape, fenced, link, slug
-from repobook.reading.comments import DOC_LIMIT
+from repobook.pages.markdown import Links, code, escape, fenced, link, prose, slug
+from repobook.reading.comments import NOTE_LIMIT
 
 _CLASSES = ("class", "struct", "union", "interface", "trait", "enum", "object")
 _FUNCTIONS = ("function", "method", "test", "registration", "binding")
@@ -154,7 +154,7 @@ def _class(context: Context, links: Links, symbol: Symbol, anchored: set[str]) -
             )
         rows.append(
             f"- {_anchor(member, anchored)}{member.kind} {text} ({_line(context, links, member.line)}){defined}"
-            + (f": {escape(note)}" if note else "")
+            + (f": {prose(note)}" if note else "")
             + _callers_inline(context, links, member)
         )
     if rows:
@@ -248,7 +248,7 @@ def _entry(context: Context, links: Links, symbol: Symbol, anchored: set[str]) -
         text = text[:120] + " …"
     return (
         f"- {_anchor(symbol, anchored)}{code(text)} ({_line(context, links, symbol.line)})"
-        + (f": {escape(note)}" if note else "")
+        + (f": {prose(note)}" if note else "")
         + _callers_inline(context, links, symbol)
     )
 
@@ -261,7 +261,7 @@ def _remarks(context: Context, links: Links) -> list[str]:
         for line, _, title, text, _ in notes:
             parts.append(
                 f"#### {escape('Note [ ' + title + ' ]')}\n\n{_line(context, links, line)}"
-                f"{_referring(context, links, title)}\n\n{_doc(text, DOC_LIMIT)}"
+                f"{_referring(context, links, title)}\n\n{_doc(text, NOTE_LIMIT)}"
             )
     references = [row for row in context.remarks if row[1] == "note-reference"]
     if references:
@@ -282,7 +282,7 @@ def _remarks(context: Context, links: Links) -> list[str]:
         rows = [
             f"- {_line(context, links, line)}: "
             + (f"**{escape(head)}** " if head and kind == "todo" else "")
-            + escape(text if kind != "heading" else head)
+            + prose(text if kind != "heading" else head)
             for line, found, head, text, _ in context.remarks
             if found == kind
         ]
@@ -305,8 +305,17 @@ def _referring(context: Context, links: Links, title: str) -> str:
 def _bindings(context: Context, links: Links) -> str:
     # The getter and the setter of a property are one row of its table.
     behind: dict[tuple[int, str, str, str], list[str]] = {}
+    own: dict[str, list[Symbol]] = {}
+    for symbol in context.symbols[1:]:
+        own.setdefault(symbol.name, []).append(symbol)
     for line, kind, exposed, target, owner, _ in context.bindings:
-        behind.setdefault((line, kind, exposed, owner), []).append(code(target) if target else "a lambda")
+        shown = code(target) if target else "a lambda"
+        # A function of this file is linked; one from elsewhere stands as it is written.
+        for symbol in own.get(target.rpartition("::")[2] if target else exposed, ()):
+            if ("::" + symbol.qualified).endswith("::" + (target or exposed)):
+                shown = link(shown, "#" + slug(symbol.qualified))
+                break
+        behind.setdefault((line, kind, exposed, owner), []).append(shown)
     rows = [
         f"- {_line(context, links, line)}: {code(exposed)} → {', '.join(targets)} ({kind}"
         + (f" in {code(owner)})" if owner else ")")

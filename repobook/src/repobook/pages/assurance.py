@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from repobook.model.schema import BINDS, CALLS, FILE_SHIFT
 from repobook.pages.analysis import place_link, symbol_link
-from repobook.pages.context import Context, Use
+from repobook.pages.context import Context, Symbol, Use
 from repobook.pages.markdown import Links, code, escape, link, slug
 from repobook.reach import tests_of
 
@@ -94,14 +94,25 @@ def testing(context: Context, links: Links) -> str:
         if direct:
             tests = direct
         else:
-            parts += _reached(context, links)
+            own = [s for s in context.symbols[1:] if s.kind not in _MINOR]
+            parts += _reached(context, links, own, "Tests that reach it")
         if tests:
             title = f"**Tests that use it** ({len({use.far for use in tests})}):\n\n"
             parts.append(title + (_places(context, links, tests) if direct else _places(context, links, tests, 5)))
+        if direct:
+            # What another language calls is tested from there, even where a test calls its neighbour by name.
+            known = {use.near for use in direct}
+            parts += [
+                part
+                for symbol in _registered(context)
+                if symbol.id not in known
+                for part in _reached(context, links, [symbol], f"Tests that reach {code(symbol.qualified)}", 4)
+            ]
     examples = [use for use in uses if use.file in context.book.examples]
     if examples:
         parts.append("**Examples**:\n\n" + _places(context, links, examples))
-    calls = [use for use in uses if use.kind == CALLS and use.file not in tests_of]
+    told = tests_of | context.book.examples
+    calls = [use for use in uses if use.kind == CALLS and use.file not in told]
     if calls:
         parts.append(f"**Call sites** ({len({use.far for use in calls})}):\n\n" + _places(context, links, calls))
     if context.file.test:
@@ -111,19 +122,29 @@ def testing(context: Context, links: Links) -> str:
     return "\n".join(parts) or "No test, example or call site outside this file was found by the names it defines.\n"
 
 
-def _reached(context: Context, links: Links) -> list[str]:
-    """Tests that reach the file through other code, where none uses it directly."""
-    own = [s.twin or s.id for s in context.symbols[1:] if s.kind not in _MINOR]
+def _registered(context: Context) -> list[Symbol]:
+    """The functions that the file registers for another language and that somebody there calls."""
+    found = [
+        symbol
+        for symbol in context.symbols[1:]
+        if any(use.kind == BINDS for use in context.by_near.get(symbol.id, ())) and context.sure_uses.get(symbol.id)
+    ]
+    return found[:_SHOWN]
+
+
+def _reached(context: Context, links: Links, symbols: list[Symbol], title: str, most: int = _SHOWN) -> list[str]:
+    """Tests that reach some symbols of the file through other code, where none uses them directly."""
+    own = [symbol.twin or symbol.id for symbol in symbols]
     reach = tests_of(own, context.book.callers, context.book.tests, context.book.place)
     if not reach.tests:
-        given_up = "No test was found near its symbols: the search ends after six steps or 600 users.\n"
+        given_up = f"{title}: none was found near; the search ends after six steps or 600 users.\n"
         return [] if reach.complete or not own else [given_up]
     rows = []
-    for test, via in reach.tests[:_SHOWN]:
+    for test, via in reach.tests[:most]:
         path = context.book.path(test >> FILE_SHIFT)
         name, through = context.book.qualified(test), context.book.qualified(via)
         target = links.page(path, slug(name)) if test & 0xFFFFF else links.page(path)
         rows.append(f"- {link(code(name), target)} ({escape(path.rpartition('/')[2])}), through {code(through)}")
-    more = f"\n- and {len(reach.tests) - _SHOWN} more" if len(reach.tests) > _SHOWN else ""
+    more = f"\n- and {len(reach.tests) - most} more" if len(reach.tests) > most else ""
     steps = "directly" if reach.distance == 1 else f"in {reach.distance} steps"
-    return [f"**Tests that reach it**, {steps} ({len(reach.tests)}):\n\n" + "\n".join(rows) + more + "\n"]
+    return [f"**{title}**, {steps} ({len(reach.tests)}):\n\n" + "\n".join(rows) + more + "\n"]

@@ -74,6 +74,9 @@ class File(NamedTuple):
 
 
 MOST_USED = 30
+# A term in more than this share of the files of a tree of some size says nothing about one of them.
+COMMON = 0.2
+FEW_FILES = 20
 MOST_SORTED = 20 * MOST_USED
 # Kinds that stand for what they hold, not for themselves: every `std::` would count as a use of one.
 SPACES = ("file", "namespace", "module", "package")
@@ -428,8 +431,9 @@ class Context:
         ).fetchall()
 
     @cached_property
-    def concepts(self) -> list[tuple[str, int, int]]:
-        """(term, places, first line) of the terms that stand out in its comments against the rest of the tree."""
+    def concepts(self) -> list[tuple[str, int, int, int]]:
+        """(term, places, first line, files of the tree) of the terms that stand out in its comments against the rest of
+        the tree; of a word and its plural, the one that stands out more."""
         total = max(len(self.book.files), 2)
         # A class that comments speak of stands under the identifiers.
         names = {symbol.name.lower() for symbol in self.symbols[1:]}
@@ -440,11 +444,14 @@ class Context:
             (self.file.id,),
         ):
             share = files / total
-            if (share > 0.2 and total > 20) or term in names:
+            if (share > COMMON and total > FEW_FILES) or term in names:
                 continue
-            ranked.append((-count * math.log(1 / max(share, 1 / total)), term, count, line))
+            ranked.append((-count * math.log(1 / max(share, 1 / total)), term, count, line, files))
         ranked.sort()
-        return [(term, count, line) for _, term, count, line in ranked[:15]]
+        kept: dict[str, tuple[str, int, int, int]] = {}
+        for _, term, count, line, files in ranked:
+            kept.setdefault(term.removesuffix("s"), (term, count, line, files))
+        return list(kept.values())[:15]
 
     @cached_property
     def history(self) -> tuple[int, int, int, str, str, str] | None:

@@ -2,7 +2,8 @@
 
 import re
 
-from repobook.pages.context import Context, Symbol
+from repobook.pages.concepts import SHARED, concept_page
+from repobook.pages.context import SPACES, Context, Symbol
 from repobook.pages.file_page import plural
 from repobook.pages.markdown import Links, code, escape, link, slug
 
@@ -152,14 +153,32 @@ def _concepts(context: Context, links: Links, page: str) -> str:
         for line, kind, title, _, _ in context.remarks
         if kind == "note"
     ]
-    for term, count, line in context.concepts:
+    for term, count, line, files in context.concepts:
+        section = _explained(context, term, line)
+        shared = (
+            f", in {link(f'{files} files', links.at(concept_page(term)) + '#' + slug(term))}" if files >= SHARED else ""
+        )
         rows.append(
-            f"- {escape(term)}: {count} {'place' if count == 1 else 'places'} "
-            f"({link(f'line {line}', links.source(context.file.path, line))})"
+            f"- {link(escape(term), page + '#' + section) if section else escape(term)}: {count} "
+            f"{'place' if count == 1 else 'places'} "
+            f"({link(f'line {line}', links.source(context.file.path, line))}){shared}"
         )
     return (
         "\n".join(rows) + "\n" if rows else "No term of this file's comments stands out against the rest of the tree.\n"
     )
+
+
+def _explained(context: Context, term: str, line: int) -> str:
+    """Where the file's page speaks of a term: the definition whose documentation has it, or that it stands in."""
+    found = None
+    for symbol in context.symbols[1:]:
+        if term in symbol.doc.lower():
+            return slug(symbol.qualified)
+        if symbol.line <= line <= symbol.end_line and symbol.kind not in SPACES:
+            found = symbol
+    if found is not None:
+        return slug(found.qualified)
+    return "high-level-overview" if term in context.file.purpose.lower() else ""
 
 
 def _section_map(context: Context, page: str) -> str:

@@ -29,6 +29,21 @@ def code(text: str) -> str:
     return f"{fence} {text} {fence}"
 
 
+def prose(text: str) -> str:
+    """Text as text, but what its author put between backticks as code."""
+    if text.count("`") < 2 or "``" in text:
+        return escape(text)
+    pieces = text.split("`")
+    if len(pieces) % 2 == 0:
+        return escape(text)
+    return "".join(code(piece) if at % 2 else _spaced(piece) for at, piece in enumerate(pieces))
+
+
+def _spaced(text: str) -> str:
+    """`escape`, which leaves a single space at either end as it is."""
+    return (" " if text[:1].isspace() else "") + escape(text).strip() + (" " if text[1:][-1:].isspace() else "")
+
+
 def cell(text: str) -> str:
     """Markup as a cell of a table, where a bar would end it."""
     return text.replace("|", "\\|")

@@ -10,6 +10,7 @@ from repobook.languages import title_of
 from repobook.model import store
 from repobook.model.schema import FILE_SHIFT
 from repobook.naming import group_of
+from repobook.pages.concepts import shared_terms
 from repobook.pages.context import SPACES, Book, Keyword
 from repobook.pages.file_page import plural
 from repobook.pages.folder import index_parts, last_name, subfolders
@@ -30,7 +31,8 @@ def top_index(book: Book, title: str, links: Links) -> str:
         f"# {escape(title)}\n\n{files:,} {plural('file', files)}, {paged:,} with a page, {symbols:,} "
         f"{plural('symbol', symbols)}.\n\n"
         f"- {link('Keywords, A to Z', 'keywords.md')}\n- {link('The book', 'comprehensive_book.md')}\n"
-        f"- {link('What the repository is', 'doc.md')}\n- {link('Keywords by folder', 'sub.md')}\n\n"
+        + (f"- {link('Concepts', 'concepts.md')}\n" if shared_terms(book) else "")
+        + f"- {link('What the repository is', 'doc.md')}\n- {link('Keywords by folder', 'sub.md')}\n\n"
     )
     return head + "\n".join(index_parts(book, "", links))
 

@@ -14,6 +14,7 @@ from repobook.config import Config
 from repobook.model import store
 from repobook.pages import folder as folder_pages
 from repobook.pages import tree as tree_pages
+from repobook.pages.concepts import concept_names, concept_pages
 from repobook.pages.context import Book, Context
 from repobook.pages.file_page import file_page
 from repobook.pages.keywords import keyword_page
@@ -157,6 +158,9 @@ def write_pages(
         _write_all(db, [f"k:{group}" for group in sorted(groups & set(names))], jobs, outcome, progress)
         title = config.title or root.resolve().name
         _write_tops(db, book, title, names, outcome)
+        if outcome.everything or outcome.deleted:
+            # A file that is gone leaves the list of its concepts; otherwise they are as the last full build had them.
+            _write_here(db, concept_pages(book, _desk.links_of("")), outcome)
         if listed:
             outcome.removed += _remove_old(db, output, expected_pages(book, names))
         db.execute("DELETE FROM pending")
@@ -191,6 +195,10 @@ def _write_tops(db: sqlite3.Connection, book: Book, title: str, names: dict[str,
     if names or "keywords.md" not in _desk.known:
         counts = Counter({group: len(found) for group, found in names.items()})
         pages["keywords.md"] = tree_pages.keyword_page(counts, book, links)
+    _write_here(db, pages, outcome)
+
+
+def _write_here(db: sqlite3.Connection, pages: dict[str, str], outcome: Outcome) -> None:
     for page, text in pages.items():
         row = _put(page, text)
         outcome.written += row[2]
@@ -234,6 +242,7 @@ def expected_pages(book: Book, names: dict[str, list[str]]) -> set[str]:
         prefix = folder + "/" if folder else ""
         found.update((prefix + "index.md", prefix + "doc.md", prefix + "sub.md"))
     found.update(tree_pages.group_page(group) for group in names)
+    found |= concept_names(book)
     return found
 
 

@@ -9,6 +9,9 @@ from repobook.reading.terms import terms
 
 # Documentation is kept up to this length; the source line is linked for the rest.
 DOC_LIMIT = 4000
+# A titled note is written to be read whole.
+NOTE_LIMIT = 20000
+_TODO_LIMIT = 400
 
 _MARKS = re.compile(r"^\s*(?:/\*+!?<?|\*+/|\*+(?!\*)|//+[!<]*|#+!?|--+|;+|%+)?\s?")
 _DOCUMENTS = (b"///", b"/**", b"//!", b"/*!")
@@ -30,7 +33,9 @@ _INVARIANT = re.compile(
 # One of these stands in whatever the pattern matches; most comments have none.
 _INVARIANT_WORDS = re.compile("must |thread|null|invariant|condition|guaranteed|owns the|ownership|requires that")
 _DIRECTIVE = re.compile(
-    r"^(?:noqa|type:|pylint|mypy:|pyre|ruff|fmt:|clang-format|NOLINT|lint|isort|flake8|eslint|pragma)", re.I
+    r"\s*(?:noqa|type:|pylint|mypy:|pyre|ruff|fmt:|clang-(?:format|tidy)|@?nolint|@?lint-|isort|usort|flake8|eslint|pragma|"
+    r"codespell|cppcheck-suppress|IWYU|(?:end )?(?:anonymous )?namespace(?: [\w:]+)?\s*$)",
+    re.I,
 )
 _LINTER = re.compile(r"\s*(?:NOLINT\w*|clang-(?:format|tidy)\b|eslint-|cppcheck-suppress|IWYU pragma)")
 _LICENSE = re.compile(r"copyright|licen[sc]e|all rights reserved|SPDX|\bWARRANT|redistribut", re.I)
@@ -71,7 +76,9 @@ def read_comments(comments: list[Span], source: bytes, lines: list[int], scopes:
     facts.code = max(0, facts.lines - facts.comment - blank)
     for block in blocks:
         _remarks(block, lines, scopes, facts)
-    prose = [(block.first, "\n".join(block.texts)) for block in blocks]
+    prose = [
+        (block.first, "\n".join(["" if _DIRECTIVE.match(text) else text for text in block.texts])) for block in blocks
+    ]
     prose += [(symbol.line, symbol.doc) for symbol in facts.symbols if symbol.doc]
     facts.words = terms(prose)
     if not facts.purpose and blocks:
@@ -117,12 +124,28 @@ def _remarks(block: Block, lines: list[int], scopes: Scopes, facts: Facts) -> No
             match = _TODO.search(line)
             if match:
                 title = match.group(1) + (match.group(2) or "").replace(" ", "")
-                facts.remarks.append(Remark(block.first + offset, "todo", title, match.group(3).strip(), local))
+                said = _goes_on(match.group(3).strip(), block.texts[offset + 1 :])
+                facts.remarks.append(Remark(block.first + offset, "todo", title, said, local))
     if len(text) > 20 and _INVARIANT_WORDS.search(lower) and _INVARIANT.search(text):
         local = scopes.at(lines[block.first - 1]) if local < 0 else local
         for offset, sentence in _sentences(block.texts):
             if _INVARIANT.search(sentence) and not _LICENSE.search(sentence):
                 facts.remarks.append(Remark(block.first + offset, "invariant", "", sentence[:400], local))
+
+
+def _goes_on(text: str, below: list[str]) -> str:
+    """A remark to its end: what stands below it belongs to it up to a blank line, another remark or a full stop."""
+    for line in below:
+        bare = line.strip()
+        if not bare or text.endswith((".", "!", "?")) or _TODO.search(bare) or len(text) > _TODO_LIMIT:
+            break
+        text = f"{text} {bare}" if text else bare
+    return text
+
+
+def _whole(text: str) -> str:
+    """A note, with a mark where it is cut."""
+    return text if len(text) <= NOTE_LIMIT else text[:NOTE_LIMIT].rpartition("\n")[0] + "\n…"
 
 
 def _notes(block: Block, text: str, local: int, facts: Facts) -> None:
@@ -143,13 +166,11 @@ def _notes(block: Block, text: str, local: int, facts: Facts) -> None:
         if not body:
             facts.remarks.append(Remark(line, "note-reference", _title(match.group(1)), "", local))
             continue
-        facts.remarks.append(Remark(line, "note", _title(match.group(1)), body[:DOC_LIMIT], local))
+        facts.remarks.append(Remark(line, "note", _title(match.group(1)), _whole(body), local))
 
     for match in _UNDERLINED.finditer(text):
         line = block.first + text.count("\n", 0, match.start())
-        facts.remarks.append(
-            Remark(line, "note", _title(match.group(1)), text[match.end() :].strip()[:DOC_LIMIT], local)
-        )
+        facts.remarks.append(Remark(line, "note", _title(match.group(1)), _whole(text[match.end() :].strip()), local))
 
 
 def _title(text: str) -> str:

@@ -133,7 +133,7 @@ class Reading:
 
 def signature_text(source: bytes, start: int, stop: int) -> str:
     text = " ".join(source[start : min(stop, start + 4 * _SIGNATURE_LIMIT)].decode("utf-8", "replace").split())
-    text = text.rstrip("{ :;=").replace("( ", "(")
+    text = text.rstrip("{ :;=").replace("( ", "(").replace(":: ", "::")
     return text if len(text) <= _SIGNATURE_LIMIT else text[:_SIGNATURE_LIMIT] + " …"
 
 

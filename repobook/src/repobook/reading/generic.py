@@ -30,6 +30,7 @@ _DATA = frozenset({"json", "toml", "yaml"})
 # Keys of a data file that get an entry; a file of a million keys is data, not structure.
 _KEYS = 400
 _STRING = re.compile(r"""["']([^"']+)["']""")
+_BOUND = re.compile(r"import (?:type (?!from\b))?(?:\* as )?([A-Za-z_$][\w$]*)")
 _NO_RULES = Rules()
 _WORD = re.compile(rb"[A-Za-z_#@$][\w.\-]*\Z")
 
@@ -64,11 +65,7 @@ def read(source: bytes, path: str, language: str) -> Facts:
         skipped.update(range(node.start_byte, node.end_byte))
     captures.references = engine.names_at(
         source,
-        [
-            span
-            for span in engine.spans(found.get("ref", []))
-            if span[0] not in skipped and _WORD.match(source, *span)
-        ],
+        [span for span in engine.spans(found.get("ref", [])) if span[0] not in skipped and _WORD.match(source, *span)],
     )
     for node in engine.in_order(found.get("import", [])):
         _import(node, source, language, facts)
@@ -194,7 +191,8 @@ def _import(node: Node, source: bytes, language: str, facts: Facts) -> None:
         else:
             module = engine.text_of(module_node, source).strip("\"'`")
         if module:
-            facts.imports.append(Import(line, "import", module))
+            bound = _BOUND.match(text)
+            facts.imports.append(Import(line, "import", module, "", bound.group(1) if bound else ""))
     elif language == "go":
         path_node = node.child_by_field_name("path")
         name_node = node.child_by_field_name("name")
@@ -237,4 +235,12 @@ def _required(found: dict[str, list[Node]], source: bytes, language: str, facts:
     for node in engine.in_order(found.get("module", [])):
         text = engine.text_of(node, source).strip("\"'`")
         if text:
-            facts.imports.append(Import(node.start_point[0] + 1, kind, text))
+            facts.imports.append(Import(node.start_point[0] + 1, kind, text, "", _required_as(node, source)))
+
+
+def _required_as(node: Node, source: bytes) -> str:
+    """`mime` of `const mime = require("mime-types")`."""
+    call = node.parent.parent if node.parent is not None else None
+    declared = call.parent if call is not None and call.type == "call_expression" else None
+    name = declared.child_by_field_name("name") if declared is not None else None
+    return engine.text_of(name, source) if name is not None and name.type == "identifier" else ""

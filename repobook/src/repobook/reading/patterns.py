@@ -4,7 +4,7 @@ import re
 from bisect import bisect_right
 
 from repobook.reading.engine import CLASSES, Scopes
-from repobook.reading.facts import Facts, Finding, Symbol
+from repobook.reading.facts import Facts, Finding, Symbol, unpack
 
 # From the letters that all ways to ask for one share: a search for those is ten times as quick.
 _ENVIRONMENT = re.compile(
@@ -48,6 +48,18 @@ def read_patterns(facts: Facts) -> None:
             _of_class(local, symbol, members.get(local, {}), facts)
         elif symbol.kind in ("function", "method"):
             _of_function(local, symbol, members.get(local, {}), facts)
+    for local in sorted(_wrapping(facts)):
+        symbol = facts.symbols[local]
+        if any(inner.kind == "function" for inner in members.get(local, {}).values()):
+            _found(facts, symbol, local, "decorator", f"{symbol.qualified} wraps the function it is given")
+
+
+def _wrapping(facts: Facts) -> set[int]:
+    """The functions that call functools.update_wrapper."""
+    places = facts.references.get(("update_wrapper", ""), []) + facts.references.get(
+        ("update_wrapper", "functools"), []
+    )
+    return {unpack(place)[1] for place in places}
 
 
 def _found(facts: Facts, symbol: Symbol, local: int, rule: str, detail: str) -> None:

@@ -153,9 +153,7 @@ class Modules:
         folder = posixpath.dirname(importer)
         stem = PurePosixPath(importer).stem
         if parts and parts[0] == "crate":
-            while folder and not any(posixpath.join(folder, name) in self.paths for name in ("lib.rs", "main.rs")):
-                folder = posixpath.dirname(folder)
-            parts = parts[1:]
+            return self._rust_file(self._crate(folder), parts[1:])
         elif parts and parts[0] in ("self", "super"):
             if stem not in ("mod", "lib", "main"):
                 folder = posixpath.join(folder, stem)
@@ -163,8 +161,19 @@ class Modules:
                 if parts[0] == "super":
                     folder = posixpath.dirname(folder)
                 parts = parts[1:]
-        elif stem not in ("mod", "lib", "main"):
-            folder = posixpath.join(folder, stem)
+        else:
+            inside = folder if stem in ("mod", "lib", "main") else posixpath.join(folder, stem)
+            # Up to the edition of 2015 a path starts at the root of the crate.
+            return self._rust_file(inside, parts) or self._rust_file(self._crate(folder), parts)
+        return self._rust_file(folder, parts)
+
+    def _crate(self, folder: str) -> str:
+        """The folder of the crate that a folder of it belongs to."""
+        while folder and not any(posixpath.join(folder, name) in self.paths for name in ("lib.rs", "main.rs")):
+            folder = posixpath.dirname(folder)
+        return folder
+
+    def _rust_file(self, folder: str, parts: list[str]) -> str | None:
         for stop in range(len(parts), 0, -1):
             base = posixpath.join(folder, *parts[:stop])
             for ending in (".rs", "/mod.rs"):

@@ -252,6 +252,9 @@ class Names:
         if not found:
             return NOTHING
         owner, *steps = qualifier.removeprefix(TYPED).split(STEP)
+        imports = tables.imports(file)
+        if owner and not qualifier.startswith(TYPED) and _of_outside(owner, imports):
+            return NOTHING
         if owner and owner != OPAQUE and not steps:
             separator = "::" if language == "rust" else "."
             ending = separator + owner + separator + name
@@ -260,7 +263,6 @@ class Names:
             if exact:
                 return exact[:CANDIDATES], CERTAIN if len({s.qualified for s in exact}) == 1 else CANDIDATE
         same = [sym for sym in found if sym.file == file]
-        imports = tables.imports(file)
         if same and not qualifier:
             return same, CERTAIN
         reached = {imported.target for imported in imports if imported.target}
@@ -278,6 +280,12 @@ class Names:
             sure = len({sym.qualified for sym in members}) == 1 and name not in _COMMON
             return members, LIKELY if sure else CANDIDATE
         return NOTHING
+
+
+def _of_outside(qualifier: str, imports: list[Imported]) -> bool:
+    """Whether the first part of a qualifier is what an import from outside the tree binds under a name of its own."""
+    root = qualifier.partition(".")[0].partition("::")[0]
+    return any(one.alias == root and not one.target for one in imports if one.alias)
 
 
 def _names_import(qualifier: str, imports: list[Imported]) -> bool:
