@@ -570,8 +570,8 @@ def _incidence(windows: Windows, dtype: Any) -> Array:
 
 
 def _by_product(library: Any, x: Array, axis: int, windows: Windows, adjoint: bool) -> Any:
-    """`_sum_along` or its adjoint as a matrix product, for few and large uneven windows; None where it is none, or where
-    an infinity or a NaN, times zero, has spoilt other windows."""
+    """`_sum_along` or its adjoint as a matrix product, for few and large uneven windows; None where it is none, or
+    where an infinity or a NaN, times zero, has spoilt other windows."""
     if library is not np or windows.stride or windows.out > _NARROW or x.dtype.char not in "fd":
         return None
     matrix = _incidence(windows, x.dtype)

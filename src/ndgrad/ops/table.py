@@ -134,6 +134,45 @@ class Facts(TypedDict, total=False):
     one_dtype: str
 
 
+class Traits(Facts, total=False):
+    """What an op is, beside its functions and `Facts`. What is not given is False, None or empty; `outputs` is 1."""
+
+    #: How many results it has; VARIABLE if its settings and shapes decide.
+    outputs: int
+    #: Which of them have no derivative.
+    discrete_outputs: Sequence[int]
+    #: Its last argument stands for any number of arrays.
+    variadic: bool
+    #: Its result is a view of its first argument.
+    view: bool
+    #: Each element of the result is one element of the base, and only some are.
+    partial_view: bool
+    #: The elements of the result are those of the base, each once.
+    whole_view: bool
+    #: The view op with the same settings, whose result this op copies.
+    copies_part: Op | None
+    adjoint_write: Callable[..., Any] | None
+    consumes: bool
+    #: The result is the same memory, but no differentiable view (detach).
+    shares_storage: bool
+    #: (np, target, *others, **settings): the in-place form, changing only what it must.
+    write_kernel: Callable[..., Any] | None
+    elementwise: bool
+    inplace: bool
+    #: The name of its node, where it is not the op's own in torch's manner (MulBackward0).
+    backward_name: str | None
+    may_be_discrete: bool
+    #: Without values the result has no shape, or no sense.
+    needs_values: bool
+    shared: Callable[..., Any] | None
+    #: Its forward function takes float16 and bfloat16 as they are.
+    halves: bool | None
+    #: The array arguments of a joint rule that take no gradient (index arrays, masks).
+    constant: str
+    #: The array arguments that may be None.
+    optional: str
+
+
 #: The kinds of ops, and why the derivative of each is zero where it is.
 KINDS = {
     "choice": "the branch that depends on x is chosen nowhere",
@@ -193,28 +232,12 @@ class Op:
         vjp: Mapping[str, Callable[..., Any]] | Callable[..., Any] | _Word,
         jvp: str | Mapping[str, Callable[..., Any]] | Callable[..., Any] | _Word,
         batch: str | Callable[..., Any] | _Word,
-        outputs: int = 1,
-        discrete_outputs: Sequence[int] = (),
-        variadic: bool = False,
-        view: bool = False,
-        partial_view: bool = False,
-        whole_view: bool = False,
-        copies_part: Op | None = None,
-        adjoint_write: Callable[..., Any] | None = None,
-        consumes: bool = False,
-        shares_storage: bool = False,
-        write_kernel: Callable[..., Any] | None = None,
-        elementwise: bool = False,
-        inplace: bool = False,
-        backward_name: str | None = None,
-        may_be_discrete: bool = False,
-        needs_values: bool = False,
-        shared: Callable[..., Any] | None = None,
-        halves: bool | None = None,
-        **facts: Unpack[Facts],
+        **traits: Unpack[Traits],
     ) -> None:
         if name in table:
             raise ValueError(f"op {name!r} is already in the table; choose another name")
+        if unknown := traits.keys() - Traits.__annotations__.keys():
+            raise TypeError(f"op {name!r}: a block has no {', '.join(unknown)}; see ndgrad.ops.table")
         self.name = self.__name__ = name
         self.args = tuple(args)
         self.settings = dict(settings)
@@ -222,23 +245,24 @@ class Op:
         self.vjp = vjp
         self.jvp = jvp
         self.batch = batch
-        self.outputs = outputs
-        self.discrete_outputs = frozenset(discrete_outputs)
-        self.variadic = variadic
-        self.view = view
-        # (np, target, *others, **settings): the in-place form, changing only what it must
-        self.write_kernel = write_kernel
-        self.shares_storage = shares_storage  # the result is the same memory, but no differentiable view (detach)
-        self.partial_view = partial_view  # each element of the result is one element of the base, and only some are
-        self.whole_view = whole_view  # the elements of the result are those of the base, each once
-        self.copies_part = copies_part  # the view op with the same settings, whose result this op copies
-        self.adjoint_write = adjoint_write
-        self.consumes = consumes
-        self.elementwise = elementwise
-        self.inplace = inplace
-        self.may_be_discrete = may_be_discrete
-        # without which the result has no shape, or no sense
-        self.needs_values = needs_values or batch is DATA_DEPENDENT
+        self.outputs = traits.get("outputs", 1)
+        self.discrete_outputs = frozenset(traits.get("discrete_outputs", ()))
+        self.variadic = traits.get("variadic", False)
+        self.view = traits.get("view", False)
+        self.write_kernel = traits.get("write_kernel")
+        self.shares_storage = traits.get("shares_storage", False)
+        self.partial_view = traits.get("partial_view", False)
+        self.whole_view = traits.get("whole_view", False)
+        self.copies_part = traits.get("copies_part")
+        self.adjoint_write = traits.get("adjoint_write")
+        self.consumes = traits.get("consumes", False)
+        self.elementwise = traits.get("elementwise", False)
+        self.inplace = traits.get("inplace", False)
+        self.may_be_discrete = traits.get("may_be_discrete", False)
+        self.needs_values = traits.get("needs_values", False) or batch is DATA_DEPENDENT
+        self.constant_args = frozenset(traits.get("constant", "").split())
+        self.optional_args = frozenset(traits.get("optional", "").split())
+        self.shared = shared = traits.get("shared")
         if (
             shared is not None
             and isinstance(vjp, Mapping)
@@ -248,34 +272,28 @@ class Op:
                 f"op {name!r} has a shared value that not all of its rules name: "
                 "compute it in those that need it instead"
             )
-        self.shared = shared
-        ufunc = elementwise and not hasattr(forward, "__code__")
-        self.halves = view or shares_storage or ufunc if halves is None else halves
+        ufunc = self.elementwise and not hasattr(forward, "__code__")
+        halves = traits.get("halves")
+        self.halves = self.view or self.shares_storage or ufunc if halves is None else halves
         #: NumPy makes float32 of bfloat16 and a Python float
         self.rounds_numbers = self.halves and ufunc and len(self.args) > 1
         self.differentiable = vjp is not NOT_DIFFERENTIABLE
-        self.backward_name = backward_name or _camel(name) + "Backward0"
-        if facts.keys() - Facts.__annotations__.keys():
-            raise TypeError(
-                f"op {name!r}: a block has no {', '.join(facts.keys() - Facts.__annotations__.keys())}; "
-                "see ndgrad.ops.table"
-            )
-        self.saved_names = facts.get("saved_names", {})
-        self.kind = facts.get("kind")
+        self.backward_name = traits.get("backward_name") or _camel(name) + "Backward0"
+        self.saved_names = traits.get("saved_names", {})
+        self.kind = traits.get("kind")
         if self.kind is not None and self.kind not in KINDS:
             raise ValueError(f"op {name!r} is of no kind {self.kind!r}; the kinds are {', '.join(KINDS)}")
-        self.piecewise_linear = facts.get("piecewise_linear", False)
-        self.known_as = facts.get("known_as", name.removesuffix("_all"))
-        self.aten_name = facts.get("aten_name", name.removesuffix("_all"))
-        self.refuses_bool = facts.get("refuses_bool")
-        self.one_dtype = "one_dtype" in facts
-        usual = " ".join(a for a in self.args if a not in _APART) if elementwise else ""
-        together = facts.get("promotes", facts.get("one_dtype", usual)).split()
-        self.promotes = (
-            tuple(i for i, a in enumerate(self.args) if a in together) if len(together) > 1 or variadic else ()
-        )
+        self.piecewise_linear = traits.get("piecewise_linear", False)
+        self.known_as = traits.get("known_as", name.removesuffix("_all"))
+        self.aten_name = traits.get("aten_name", name.removesuffix("_all"))
+        self.refuses_bool = traits.get("refuses_bool")
+        self.one_dtype = "one_dtype" in traits
+        usual = " ".join(a for a in self.args if a not in _APART) if self.elementwise else ""
+        together = traits.get("promotes", traits.get("one_dtype", usual)).split()
+        brought = tuple(i for i, a in enumerate(self.args) if a in together)
+        self.promotes = brought if len(brought) > 1 or self.variadic else ()
         #: Whether it is a function of numbers that may make floats of integers.
-        self.narrows = elementwise and outputs == 1 and vjp is not NOT_DIFFERENTIABLE
+        self.narrows = self.elementwise and self.outputs == 1 and self.differentiable
         self.compares = name in _COMPARISONS
         _give_defaults(forward, self.settings)
         self._forwards: dict[Any, Callable[..., Any]] = {}
@@ -417,11 +435,6 @@ class Op:
             known = self._positions[count] = tuple(i for i, name in enumerate(names) if name in wanted)
         return known
 
-    #: Array arguments of a joint rule that take no gradient (index arrays, masks).
-    constant_args: frozenset[str] = frozenset()
-    #: Array arguments that may be None.
-    optional_args: frozenset[str] = frozenset()
-
     def torch_name(self, name: str) -> str:
         """The name under which torch shows a saved value (`_saved_self`)."""
         return self.saved_names.get(name) or _TORCH_NAMES.get(name, name)
@@ -472,19 +485,14 @@ def op(
     jvp: str | Mapping[str, Callable[..., Any]] | Callable[..., Any] | _Word | None = None,
     batch: str | Callable[..., Any] | _Word,
     settings: Mapping[str, Any] | None = None,
-    constant: str = "",
-    optional: str = "",
-    **flags: Any,
+    **traits: Unpack[Traits],
 ) -> Op:
     """Define an op. `args` names its array arguments, `settings` its keyword settings with defaults."""
     if jvp is None:
         if vjp is not NOT_DIFFERENTIABLE:
             raise ValueError(f"op {name!r} has a reverse rule and no forward-mode rule; give jvp=")
         jvp = NOT_DIFFERENTIABLE
-    made = Op(name, args.split(), settings or {}, forward, vjp=vjp, jvp=jvp, batch=batch, **flags)
-    made.constant_args = frozenset(constant.split())
-    made.optional_args = frozenset(optional.split())
-    return made
+    return Op(name, args.split(), settings or {}, forward, vjp=vjp, jvp=jvp, batch=batch, **traits)
 
 
 def elementwise(
