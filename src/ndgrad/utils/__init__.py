@@ -1,4 +1,5 @@
-"""torch's `utils` namespace: checkpointing, dispatch modes, trees. Each part is loaded when first used."""
+"""torch's `utils` namespace: checkpointing, data loading, dispatch modes, trees. Each part is
+loaded when first used."""
 
 from __future__ import annotations
 
@@ -6,12 +7,13 @@ import importlib
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-_SUBMODULES = frozenset(("_python_dispatch", "_pytree", "checkpoint", "hooks"))
+_SUBMODULES = frozenset(("_python_dispatch", "_pytree", "checkpoint", "data", "hooks"))
 
 if TYPE_CHECKING:
     from ndgrad.utils import _python_dispatch as _python_dispatch
     from ndgrad.utils import _pytree as _pytree
     from ndgrad.utils import checkpoint as checkpoint
+    from ndgrad.utils import data as data
     from ndgrad.utils import hooks as hooks
 else:
 

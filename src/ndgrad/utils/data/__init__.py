@@ -1,0 +1,35 @@
+"""Datasets, samplers and loaders, with torch's names: `ndgrad.utils.data`.
+
+A dataset gives samples, a sampler says which and in what order, a collate function makes a batch of them, and
+`DataLoader` does it all, in other processes if asked.
+"""
+
+from __future__ import annotations
+
+from ndgrad.utils.data.collate import default_collate, default_convert
+from ndgrad.utils.data.dataset import (
+    ChainDataset,
+    ConcatDataset,
+    Dataset,
+    IterableDataset,
+    StackDataset,
+    Subset,
+    TensorDataset,
+    random_split,
+)
+from ndgrad.utils.data.loader import DataLoader
+from ndgrad.utils.data.sampler import (
+    BatchSampler,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+from ndgrad.utils.data.worker import WorkerInfo, get_worker_info
+
+__all__ = [
+    "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "IterableDataset", "RandomSampler",
+    "Sampler", "SequentialSampler", "StackDataset", "Subset", "SubsetRandomSampler", "TensorDataset",
+    "WeightedRandomSampler", "WorkerInfo", "default_collate", "default_convert", "get_worker_info", "random_split",
+]  # fmt: skip

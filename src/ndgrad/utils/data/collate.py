@@ -1,0 +1,106 @@
+"""One batch of many samples: tensors of equal shape are stacked, numbers become tensors, structures are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ndgrad.api.data import as_tensor, tensor
+from ndgrad.api.join import stack
+from ndgrad.autograd.variable import Variable
+from ndgrad.dtypes import float64
+
+
+def default_convert(data: Any) -> Any:
+    """A sample whose arrays are tensors; all else stays.
+
+    >>> import numpy as np
+    >>> default_convert({"x": np.zeros(2), "name": "a"})
+    {'x': tensor([0., 0.], dtype=ndgrad.float64), 'name': 'a'}
+    """
+    if isinstance(data, (np.ndarray, np.generic)):
+        return as_tensor(data) if data.dtype.kind in "biufcV" else data
+    if isinstance(data, (Variable, str, bytes)):
+        return data
+    if isinstance(data, Mapping):
+        return _same_mapping(data, {key: default_convert(value) for key, value in data.items()})
+    if _is_named_tuple(data):
+        return type(data)(*(default_convert(value) for value in data))
+    if isinstance(data, tuple):
+        return [default_convert(value) for value in data]
+    return _same_sequence(data, [default_convert(v) for v in data]) if isinstance(data, Sequence) else data
+
+
+def default_collate(batch: Sequence[Any]) -> Any:
+    """A batch of samples: tensors and arrays of equal shape are stacked, numbers become a tensor (floats in float64),
+    texts stay as they are; mappings, named tuples and sequences become ones of batches.
+
+    >>> default_collate([(1, "a"), (2, "b")])
+    [tensor([1, 2]), ('a', 'b')]
+    """
+    first = batch[0]
+    if isinstance(first, Variable):
+        return _stacked(batch)
+    if isinstance(first, (np.ndarray, np.generic)):
+        if first.dtype.kind not in "biufcV":
+            raise TypeError(_refused(first, f" of dtype {first.dtype}"))
+        return _stacked([as_tensor(sample) for sample in batch])
+    if isinstance(first, float):
+        return tensor(list(batch), dtype=float64)
+    if isinstance(first, int):
+        return tensor(list(batch))
+    if isinstance(first, (str, bytes)):
+        return batch
+    if isinstance(first, Mapping):
+        return _same_mapping(first, {key: default_collate([sample[key] for sample in batch]) for key in first})
+    if isinstance(first, Sequence):
+        sizes = {len(sample) for sample in batch}
+        if len(sizes) > 1:
+            raise RuntimeError(
+                "default_collate: each element in list of batch should be of equal size, "
+                f"and there are {sorted(sizes)}. Give a collate_fn that pads them, or keeps them apart."
+            )
+        columns = [default_collate(column) for column in zip(*batch, strict=True)]
+        if _is_named_tuple(first):
+            return type(first)(*columns)
+        return columns if isinstance(first, tuple) else _same_sequence(first, columns)
+    raise TypeError(_refused(first, ""))
+
+
+def _stacked(tensors: Sequence[Any]) -> Any:
+    shapes = {tuple(t.shape) for t in tensors}
+    if len(shapes) > 1:
+        raise RuntimeError(
+            f"default_collate: stack expects each tensor to be equal size, and there are {sorted(shapes)}. Give a "
+            "collate_fn that pads them, or keeps them apart."
+        )
+    return stack(list(tensors))
+
+
+def _refused(sample: Any, more: str) -> str:
+    return (
+        "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found "
+        f"{type(sample).__name__}{more}. Give a collate_fn that makes batches of them."
+    )
+
+
+def _is_named_tuple(data: Any) -> bool:
+    return isinstance(data, tuple) and hasattr(data, "_fields")
+
+
+def _same_mapping(like: Mapping[Any, Any], made: dict[Any, Any]) -> Any:
+    try:
+        return type(like)(made)  # type: ignore[call-arg]  # most mappings can be made of one
+    except TypeError:
+        return made
+
+
+def _same_sequence(like: Sequence[Any], made: list[Any]) -> Any:
+    if isinstance(like, range):
+        return made
+    try:
+        return type(like)(made)  # type: ignore[call-arg]  # most sequences can be made of one
+    except TypeError:
+        return made

@@ -1,0 +1,187 @@
+"""Which samples, and in what order: indices one by one, or a batch of them at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from ndgrad.generator import Generator, default_generator
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Sampler(Generic[T_co]):
+    """Gives indices of samples, by `__iter__`; a subclass that knows how many has `__len__`.
+
+    >>> import ndgrad
+    >>> class Backwards(ndgrad.utils.data.Sampler):
+    ...     def __init__(self, data):
+    ...         self.data = data
+    ...     def __iter__(self):
+    ...         return iter(reversed(range(len(self.data))))
+    >>> list(Backwards("abc"))
+    [2, 1, 0]
+    """
+
+    def __iter__(self) -> Iterator[T_co]:
+        raise NotImplementedError(
+            f"{type(self).__name__} has no __iter__, by which a sampler gives indices. Define it."
+        )
+
+
+class SequentialSampler(Sampler[int]):
+    """The indices in order.
+
+    >>> import ndgrad
+    >>> list(ndgrad.utils.data.SequentialSampler("abc"))
+    [0, 1, 2]
+    """
+
+    def __init__(self, data_source: Sized) -> None:
+        self.data_source = data_source
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self.data_source)))
+
+    def __len__(self) -> int:
+        return len(self.data_source)
+
+
+class RandomSampler(Sampler[int]):
+    """The indices in a random order; with `replacement`, `num_samples` drawn one by one. Without it, more than there
+    are come as one order after another.
+
+    >>> import ndgrad
+    >>> sorted(ndgrad.utils.data.RandomSampler("abc"))
+    [0, 1, 2]
+    """
+
+    def __init__(
+        self,
+        data_source: Sized,
+        replacement: bool = False,
+        num_samples: int | None = None,
+        generator: Generator | None = None,
+    ) -> None:
+        _check_bool("RandomSampler", "replacement", replacement)
+        if num_samples is not None:
+            _check_positive("RandomSampler", "num_samples", num_samples)
+        self.data_source = data_source
+        self.replacement = replacement
+        self.generator = generator
+        self._num_samples = num_samples
+
+    @property
+    def num_samples(self) -> int:
+        return len(self.data_source) if self._num_samples is None else self._num_samples
+
+    def __iter__(self) -> Iterator[int]:
+        draw, count, left = (self.generator or default_generator).numpy, len(self.data_source), self.num_samples
+        if self.replacement:
+            yield from draw.integers(0, count, left).tolist()
+            return
+        while left > 0 and count:
+            yield from draw.permutation(count)[:left].tolist()
+            left -= count
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class SubsetRandomSampler(Sampler[int]):
+    """Given indices, in a random order.
+
+    >>> import ndgrad
+    >>> sorted(ndgrad.utils.data.SubsetRandomSampler([4, 2]))
+    [2, 4]
+    """
+
+    def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
+        self.indices = indices
+        self.generator = generator
+
+    def __iter__(self) -> Iterator[int]:
+        for i in (self.generator or default_generator).numpy.permutation(len(self.indices)).tolist():
+            yield self.indices[i]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class WeightedRandomSampler(Sampler[int]):
+    """Indices drawn with the given weights, which need not add up to one.
+
+    >>> import ndgrad
+    >>> list(ndgrad.utils.data.WeightedRandomSampler([0.0, 3.0, 0.0], 2))
+    [1, 1]
+    """
+
+    def __init__(
+        self, weights: Any, num_samples: int, replacement: bool = True, generator: Generator | None = None
+    ) -> None:
+        _check_positive("WeightedRandomSampler", "num_samples", num_samples)
+        _check_bool("WeightedRandomSampler", "replacement", replacement)
+        self.weights = np.asarray(weights, np.float64)
+        if self.weights.ndim != 1 or not np.all(self.weights >= 0) or not 0 < self.weights.sum() < np.inf:
+            raise ValueError(
+                f"WeightedRandomSampler: weights of shape {self.weights.shape} must be finite numbers in one "
+                "dimension, none of them negative and not all zero."
+            )
+        if not replacement and num_samples > np.count_nonzero(self.weights):
+            raise ValueError(
+                f"WeightedRandomSampler: {num_samples} different samples of {np.count_nonzero(self.weights)} that have "
+                "a weight. Ask for fewer, or draw with replacement."
+            )
+        self.num_samples = num_samples
+        self.replacement = replacement
+        self.generator = generator
+
+    def __iter__(self) -> Iterator[int]:
+        draw = (self.generator or default_generator).numpy
+        chances = self.weights / self.weights.sum()
+        yield from draw.choice(len(chances), self.num_samples, replace=self.replacement, p=chances).tolist()
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class BatchSampler(Sampler[list[int]]):
+    """The indices of another sampler, several at a time; with `drop_last`, without a smaller batch at the end.
+
+    >>> import ndgrad
+    >>> list(ndgrad.utils.data.BatchSampler(range(5), 2, drop_last=False))
+    [[0, 1], [2, 3], [4]]
+    """
+
+    def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool) -> None:
+        _check_positive("BatchSampler", "batch_size", batch_size)
+        _check_bool("BatchSampler", "drop_last", drop_last)
+        self.sampler = sampler
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        batch: list[Any] = []
+        for index in self.sampler:
+            batch.append(index)
+            if len(batch) == self.batch_size:
+                yield batch
+                batch = []
+        if batch and not self.drop_last:
+            yield batch
+
+    def __len__(self) -> int:
+        count = len(self.sampler)  # type: ignore[arg-type]  # an iterable without a length raises, as it should
+        return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
+
+
+def _check_positive(who: str, name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value <= 0:
+        raise ValueError(f"{who}: {name} should be a positive integer value, but got {name}={value!r}.")
+
+
+def _check_bool(who: str, name: str, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise TypeError(f"{who}: {name} should be a boolean value, but got {name}={value!r}.")

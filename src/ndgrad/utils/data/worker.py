@@ -1,0 +1,144 @@
+"""The other process of a loader: it waits for tasks, makes batches and sends them, until it is told to stop."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import signal
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from ndgrad.generator import manual_seed
+from ndgrad.utils.data.fetch import Fetch
+from ndgrad.utils.data.transport import pack
+
+#: How long a worker waits before it looks whether its parent is still there, in seconds.
+_WATCH = 5.0
+
+
+@dataclass
+class WorkerInfo:
+    """What a dataset may ask about the process that it is in, by `get_worker_info`."""
+
+    id: int
+    num_workers: int
+    seed: int
+    dataset: Any
+
+
+_info: WorkerInfo | None = None
+
+
+def get_worker_info() -> WorkerInfo | None:
+    """In a worker of a loader: its `id`, of how many (`num_workers`), its `seed` and its copy of the `dataset`. None in
+    the main process.
+
+    >>> import ndgrad
+    >>> ndgrad.utils.data.get_worker_info() is None
+    True
+    """
+    return _info
+
+
+@dataclass
+class Failure:
+    """An exception in a worker: itself, if it can be sent, and its traceback as text."""
+
+    pickled: bytes | None
+    kind: str
+    trace: str
+
+    @classmethod
+    def of(cls, error: BaseException) -> Failure:
+        try:
+            pickled: bytes | None = pickle.dumps(error)
+            pickle.loads(pickled)  # type: ignore[arg-type]  # it was made in the line above
+        except Exception:
+            pickled = None
+        return cls(pickled, type(error).__name__, traceback.format_exc())
+
+    def raised(self, number: int) -> BaseException:
+        """The exception for the main process, with the worker's traceback."""
+        said = f"Caught {self.kind} in DataLoader worker process {number}.\nOriginal {self.trace}"
+        if self.pickled is not None:
+            original: BaseException = pickle.loads(self.pickled)
+            try:
+                return type(original)(said)
+            except Exception:
+                original.add_note(said)
+                return original
+        return RuntimeError(said)
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """The beginning of a pass over the data."""
+
+    seed: int
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a worker is made of."""
+
+    number: int
+    count: int
+    dataset: Any
+    collates: bool
+    collate_fn: Callable[[Any], Any]
+    drop_last: bool
+    init: Callable[[int], Any] | None
+    prefix: str | None
+
+
+def run(setup: Setup, connection: Connection, parent: int) -> None:
+    """The loop of a worker: `(number, task)` is answered by `(number, message)`, an Epoch by nothing."""
+    global _info
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process ends its workers
+    from ndgrad.api.describe import set_num_threads  # a child of spawn loads it here, and not to import this file
+
+    set_num_threads(1)
+    fetch: Fetch | None = None
+    failed: Failure | None = None
+    started = False
+    while True:
+        while not connection.poll(_WATCH):
+            if os.getppid() != parent:
+                return
+        try:
+            task = connection.recv()
+        except EOFError:
+            return
+        if task is None:
+            return
+        if isinstance(task, Epoch):
+            seed = (task.seed + setup.number) % 2**63
+            _info = WorkerInfo(setup.number, setup.count, seed, setup.dataset)
+            random.seed(seed)
+            manual_seed(seed)
+            np.random.seed(seed % 2**32)  # noqa: NPY002  # users' code draws from it
+            fetch, failed = None, None
+            try:
+                if not started and setup.init is not None:
+                    setup.init(setup.number)
+                started = True
+                fetch = Fetch(setup.dataset, setup.collates, setup.collate_fn, setup.drop_last)
+            except Exception as error:
+                failed = Failure.of(error)
+            continue
+        number, wanted = task
+        try:
+            answer: Any = failed if fetch is None else fetch(wanted)
+            message = pack(answer, setup.prefix)
+        except Exception as error:
+            message = pack(Failure.of(error), None)
+        try:
+            connection.send((number, message))
+        except (BrokenPipeError, ConnectionResetError):
+            return
