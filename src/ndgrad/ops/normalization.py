@@ -286,7 +286,7 @@ def _norm_pull(
         return _pull(np, g, x, *_statistics(np, x, dim), eps, w, dim, needs)
     kernels = native.kernels_for(x, w) if _line_length(x, dim, w) else None
     if kernels is not None:
-        return tuple(kernels.layer_norm_gradient(np.ascontiguousarray(g, x.dtype), x, w, eps))
+        return tuple(kernels.layer_norm_gradient(native.dense(g, x.dtype), x, w, eps))
     # Layer normalisation: lines, all with the same weight along them, so that sums over either direction are products.
     shape, length = x.shape, prod(last)
     x, g, line = x.reshape(-1, length), np.ascontiguousarray(g).reshape(-1, length), w.reshape(length)
@@ -361,7 +361,7 @@ def _pull(
     kernels = native.kernels_for(x)
     rows = None if kernels is None else _rows(kernels, x.shape, constant)
     if rows is not None:
-        g, means = np.ascontiguousarray(g, x.dtype), _per_row(np, mean, x.shape, constant)
+        g, means = native.dense(g, x.dtype), _per_row(np, mean, x.shape, constant)
         partial = tuple([1 if d in constant else n for d, n in enumerate(x.shape)])
         sum_g, moment = (total.reshape(partial) for total in kernels.centred_sums(g, x, means, rows))
         sum_gy = moment * r

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ndgrad._registry import register
 from ndgrad.arrays import threads as allowed
-from ndgrad.arrays.formulas import Signature
+from ndgrad.arrays.formulas import Formula, Signature
 from ndgrad.compiler.kernels import arrays, maths, operations
 from ndgrad.compiler.kernels.elementwise import loop_function
 from ndgrad.compiler.kernels.formula_code import in_place_function, supports, write_formula
@@ -28,6 +28,7 @@ from ndgrad.compiler.kernels.rows import EACH, HEAD, row_function
 from ndgrad.compiler.kernels.scans import scan_function
 from ndgrad.compiler.native import layout, pool, target
 from ndgrad.compiler.native.ir import Function, Vector, element_of, module
+from ndgrad.compiler.native.selftest import difference, problem
 
 Array = NDArray[Any]
 
@@ -37,8 +38,35 @@ _SHARED = 32768
 
 
 def native_kernels() -> Any:
-    """This module, if kernels can be used in this process."""
-    return sys.modules[__name__] if target.available() and layout.problem() is None else None
+    """This module, if kernels can be used in this process: arrays are laid out as expected, and rows and formulas
+    pass their check on this machine."""
+    if not target.available() or layout.problem() is not None:
+        return None
+    for dtype in (np.dtype(np.float32), np.dtype(np.float64)):
+        code = _row_kernel("softmax", dtype)[0]
+        if problem(f"kernels for eager ops in {dtype}", code, functools.partial(_check, dtype)) is not None:
+            return None
+    return sys.modules[__name__]
+
+
+def _check(dtype: np.dtype[Any], code: target.Code) -> str | None:
+    """What is wrong with rows and formulas on this machine, compared with NumPy."""
+    x = np.random.default_rng(0).standard_normal((37, 61)).astype(dtype)
+    wide = x.astype(np.float64)
+    e = np.exp(wide - wide.max(1, keepdims=True))
+    written = Formula()
+    a, b = written.input(), written.input()
+    moved = x.copy()
+    formula_in_place(written.signature([a * 0.5 + (b * b).sqrt()]), written.numbers, [([moved], [moved, x])])
+    results = {
+        "softmax": (softmax(x), e / e.sum(1, keepdims=True)),
+        "formula": (moved, wide * 0.5 + np.abs(wide)),
+    }
+    for name, (found, wanted) in results.items():
+        wrong = difference(name, found, wanted.astype(dtype), float(64 * np.finfo(dtype).eps))
+        if wrong is not None:
+            return wrong
+    return None
 
 
 @functools.cache
