@@ -251,22 +251,37 @@ def layer_norm(x: Array, w: Array | None, b: Array | None, length: int, eps: flo
     return out
 
 
+def rms_norm(x: Array, w: Array | None, length: int, eps: float) -> Array:
+    """The same without a mean and a shift."""
+    out, rows = np.empty(x.shape, x.dtype), _last(x, length)
+    w = np.ones(length, x.dtype) if w is None else w
+    _over_rows("rms_norm", rows, [(out, length), (x, length), (w, 0)], (1 / length, eps))
+    return out
+
+
 def layer_norm_gradient(g: Array, x: Array, w: Array, eps: float) -> tuple[Array, Array, Array]:
     """The gradients in x, w and b, where w has the last sizes of x."""
+    out, (grad_w, grad_b) = _norm_gradient("layer_norm_gradient", 2, g, x, w, eps)
+    return out, grad_w, grad_b
+
+
+def rms_norm_gradient(g: Array, x: Array, w: Array, eps: float) -> tuple[Array, Array]:
+    """The gradients in x and w."""
+    out, (grad_w,) = _norm_gradient("rms_norm_gradient", 1, g, x, w, eps)
+    return out, grad_w
+
+
+def _norm_gradient(name: str, weights: int, g: Array, x: Array, w: Array, eps: float) -> tuple[Array, Array]:
+    """The gradient in x, and those in the weights."""
     rows = _last(x, w.size)
-    # The sums over rows are taken in a few pieces, whose number depends on the sizes alone: the result does not depend on threads.
+    # The sums over rows are taken in a few pieces, whose number depends on the sizes alone: the result does not depend
+    # on threads.
     grain = max(_grain(rows.rows, rows.length), -(-rows.rows // 64))
-    out, sums = np.empty(x.shape, x.dtype), np.zeros((2, -(-rows.rows // grain), rows.length), x.dtype)
+    out = np.empty(x.shape, x.dtype)
+    sums = np.zeros((weights, -(-rows.rows // grain), rows.length), x.dtype)
     elements = [(a, rows.length) for a in (out, g, x)]
-    _over_rows(
-        "layer_norm_gradient",
-        rows,
-        [*elements, (w, 0), *((a, rows.length) for a in sums)],
-        (1 / rows.length, eps),
-        grain,
-    )
-    total = np.add.reduce(sums, axis=1)
-    return out, total[0].reshape(w.shape), total[1].reshape(w.shape)
+    _over_rows(name, rows, [*elements, (w, 0), *((a, rows.length) for a in sums)], (1 / rows.length, eps), grain)
+    return out, np.add.reduce(sums, axis=1).reshape(weights, *w.shape)
 
 
 def moments(x: Array, rows: Geometry) -> tuple[Array, Array]:
