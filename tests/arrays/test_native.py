@@ -195,10 +195,12 @@ def test_adaptive_pooling_keeps_infinities_and_nans_where_they_are():
     x = _draw(np.float64, (2, 3, 50, 50))[0]
     x[0, 0, 3, 3], x[1, 1, 40, 40] = np.nan, np.inf
     out = F.adaptive_avg_pool2d(nd.tensor(x), 3).numpy()
-    assert np.isnan(out[0, 0, 0, 0]) and np.isinf(out[1, 1, 2, 2])
+    assert np.isnan(out[0, 0, 0, 0])
+    assert np.isinf(out[1, 1, 2, 2])
     assert np.isfinite(out).sum() == out.size - 2
     best, places = F.adaptive_max_pool2d(nd.tensor(x), 3, return_indices=True)
-    assert places[0, 0, 0, 0] == 3 * 50 + 3 and places[1, 1, 2, 2] == 40 * 50 + 40
+    assert places[0, 0, 0, 0] == 3 * 50 + 3
+    assert places[1, 1, 2, 2] == 40 * 50 + 40
     assert np.isnan(best.numpy()).sum() == 1
 
 
@@ -259,7 +261,7 @@ print("llvmlite" in sys.modules)
 """
 
 
-@pytest.mark.parametrize("wish, loaded", [("1", "True"), ("0", "False")])
+@pytest.mark.parametrize(("wish", "loaded"), [("1", "True"), ("0", "False")])
 def test_a_small_program_loads_no_compiler_and_a_switch_keeps_it_away(wish, loaded):
     environment = {**os.environ, "NDGRAD_EAGER_KERNELS": wish}
     command = [sys.executable, "-c", PROGRAM]
