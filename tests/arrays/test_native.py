@@ -54,6 +54,9 @@ ROWS = {
     "cross_entropy": (lambda x: F.cross_entropy(x, nd.arange(150) % 71, reduction="none"), [(150, 71)]),
     "layer_norm": (lambda x, w, b: F.layer_norm(x, (5, 19), w, b), [(101, 5, 19), (5, 19), (5, 19)]),
     "layer_norm without weights": (lambda x: F.layer_norm(x, (95,)), [(101, 95)]),
+    "layer_norm with a shift": (lambda x, b: F.layer_norm(x, (95,), None, b), [(101, 95), (95,)]),
+    "rms_norm": (lambda x, w: F.rms_norm(x, (5, 19), w), [(101, 5, 19), (5, 19)]),
+    "rms_norm without weights": (lambda x: F.rms_norm(x, (95,), eps=1e-3), [(101, 95)]),
     "group_norm": (lambda x, w, b: F.group_norm(x, 3, w, b), [(5, 12, 9, 19), (12,), (12,)]),
     "instance_norm": (lambda x, w: F.instance_norm(x, weight=w), [(5, 12, 9, 19), (12,)]),
     "batch_norm": (lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True), [(5, 12, 9, 19), (12,), (12,)]),
@@ -192,10 +195,12 @@ def test_adaptive_pooling_keeps_infinities_and_nans_where_they_are():
     x = _draw(np.float64, (2, 3, 50, 50))[0]
     x[0, 0, 3, 3], x[1, 1, 40, 40] = np.nan, np.inf
     out = F.adaptive_avg_pool2d(nd.tensor(x), 3).numpy()
-    assert np.isnan(out[0, 0, 0, 0]) and np.isinf(out[1, 1, 2, 2])
+    assert np.isnan(out[0, 0, 0, 0])
+    assert np.isinf(out[1, 1, 2, 2])
     assert np.isfinite(out).sum() == out.size - 2
     best, places = F.adaptive_max_pool2d(nd.tensor(x), 3, return_indices=True)
-    assert places[0, 0, 0, 0] == 3 * 50 + 3 and places[1, 1, 2, 2] == 40 * 50 + 40
+    assert places[0, 0, 0, 0] == 3 * 50 + 3
+    assert places[1, 1, 2, 2] == 40 * 50 + 40
     assert np.isnan(best.numpy()).sum() == 1
 
 
@@ -256,7 +261,7 @@ print("llvmlite" in sys.modules)
 """
 
 
-@pytest.mark.parametrize("wish, loaded", [("1", "True"), ("0", "False")])
+@pytest.mark.parametrize(("wish", "loaded"), [("1", "True"), ("0", "False")])
 def test_a_small_program_loads_no_compiler_and_a_switch_keeps_it_away(wish, loaded):
     environment = {**os.environ, "NDGRAD_EAGER_KERNELS": wish}
     command = [sys.executable, "-c", PROGRAM]

@@ -48,7 +48,7 @@ def conv(
     axes = _axes(x.shape, w.shape, stride, padding, dilation, groups)
     kernels = _native(x, w, prod(axis.out for axis in axes) * len(x) * w.size)
     if kernels is not None:
-        return kernels.conv(np.ascontiguousarray(x), np.ascontiguousarray(w), stride, padding, dilation, groups)
+        return kernels.conv(native.dense(x), native.dense(w), stride, padding, dilation, groups)
     dtype = np.result_type(x, w)
     out = np.empty((x.shape[0], w.shape[0], *(axis.out for axis in axes)), computing_dtype(dtype))
     _correlate(_grouped(x, 1, groups, out.dtype), _grouped(w, 0, groups, out.dtype), axes, _split(out, 1, groups))
@@ -79,7 +79,7 @@ def conv_input_grad(
     kernels = _native(g, w, prod(g.shape[2:]) * len(g) * w.size)
     if kernels is not None:
         return kernels.conv_input_grad(
-            np.ascontiguousarray(g), np.ascontiguousarray(w), x_shape, stride, padding, dilation, groups
+            native.dense(g), native.dense(w), x_shape, stride, padding, dilation, groups
         )
     dtype = np.result_type(g, w)
     grad = np.zeros(tuple(x_shape), computing_dtype(dtype))
@@ -117,7 +117,7 @@ def conv_weight_grad(
     kernels = _native(g, x, prod(g.shape[2:]) * len(g) * prod(w_shape))
     if kernels is not None:
         return kernels.conv_weight_grad(
-            np.ascontiguousarray(g), np.ascontiguousarray(x), w_shape, stride, padding, dilation, groups
+            native.dense(g), native.dense(x), w_shape, stride, padding, dilation, groups
         )
     dtype = np.result_type(g, x)
     computing = computing_dtype(dtype)

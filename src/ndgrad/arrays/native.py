@@ -56,12 +56,23 @@ def kernels_for(x: Any, *others: Any) -> Any:
     if x.size < SMALLEST or _found is None or x.__class__ is not numpy.ndarray:
         return None
     dtype = x.dtype
-    if dtype not in _DTYPES or not x.flags.carray:
+    if dtype not in _DTYPES or not is_dense(x):
         return None
     for y in others:
-        if y.__class__ is not numpy.ndarray or y.dtype != dtype or not y.flags.c_contiguous:
+        if y.__class__ is not numpy.ndarray or y.dtype != dtype or not is_dense(y):
             return None
     return kernels()
+
+
+def is_dense(x: Any) -> bool:
+    """Whether an array lies in memory as kernels take it: without gaps, in order, and aligned."""
+    flags = x.flags
+    return bool(flags.c_contiguous and flags.aligned)
+
+
+def dense(x: Any, dtype: Any = None) -> Any:
+    """An array as kernels take it: itself, or a copy."""
+    return x if is_dense(x) and (dtype is None or x.dtype == dtype) else numpy.array(x, dtype, order="C")
 
 
 def kernels_for_lines(dim: int, x: Any, *others: Any) -> Any:

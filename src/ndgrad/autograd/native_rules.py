@@ -65,10 +65,10 @@ def _operand(x: Any, like: Any) -> Any:
     if x.dtype != like.dtype:
         return None
     if x.shape == like.shape and x.__class__ is np.ndarray:
-        if x.flags.c_contiguous:
+        if native.is_dense(x):
             return x
         if any(x.strides):
-            return np.ascontiguousarray(x)
+            return np.array(x, order="C")
         x = x[(0,) * x.ndim]  # one number for all, as the gradient of a sum is
     return np.asarray(x) if x.size == 1 and x.ndim <= like.ndim else None
 

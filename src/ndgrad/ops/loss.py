@@ -79,7 +79,7 @@ def _cross_entropy_vjp(g: Payload, x: Payload, target: Payload, out: Payload, di
     np = ops.np
     kernels = _kernels(x, target, dim)
     if kernels is not None:
-        return kernels.cross_entropy_gradient(x, target, np.ascontiguousarray(g, x.dtype))
+        return kernels.cross_entropy_gradient(x, target, native.dense(g, x.dtype))
     at = _at(np, target, x.ndim, dim)
     lines = (*(slice(None),) * dim, None)
     log_total = out + x[at]

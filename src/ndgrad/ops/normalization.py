@@ -282,11 +282,13 @@ def _norm_pull(
 ) -> tuple[Any, ...]:
     """The rule on raw arrays, with few passes over them."""
     last = x.shape[x.ndim - len(dim) :]
+    kernels = native.kernels_for(x) if _line_length(x, dim, w) else None
+    if kernels is not None and (w is None or native.kernels_for(x, w) is not None):
+        weights = np.ones(last, x.dtype) if w is None else w
+        gx, gw, gb = kernels.layer_norm_gradient(native.dense(g, x.dtype), x, weights, eps)
+        return gx, gw if needs[1] else None, g if w is None else gb  # what b broadcasts along is not known here
     if w is None or not x.size or w.shape != last or dim[0] != x.ndim - len(dim):
         return _pull(np, g, x, *_statistics(np, x, dim), eps, w, dim, needs)
-    kernels = native.kernels_for(x, w) if _line_length(x, dim, w) else None
-    if kernels is not None:
-        return tuple(kernels.layer_norm_gradient(np.ascontiguousarray(g, x.dtype), x, w, eps))
     # Layer normalisation: lines, all with the same weight along them, so that sums over either direction are products.
     shape, length = x.shape, prod(last)
     x, g, line = x.reshape(-1, length), np.ascontiguousarray(g).reshape(-1, length), w.reshape(length)
@@ -361,7 +363,7 @@ def _pull(
     kernels = native.kernels_for(x)
     rows = None if kernels is None else _rows(kernels, x.shape, constant)
     if rows is not None:
-        g, means = np.ascontiguousarray(g, x.dtype), _per_row(np, mean, x.shape, constant)
+        g, means = native.dense(g, x.dtype), _per_row(np, mean, x.shape, constant)
         partial = tuple([1 if d in constant else n for d, n in enumerate(x.shape)])
         sum_g, moment = (total.reshape(partial) for total in kernels.centred_sums(g, x, means, rows))
         sum_gy = moment * r
@@ -553,6 +555,10 @@ native_batch_norm = op(
 def _rms_norm(np: Library, x: Payload, w: Payload, *, dim: Shape, eps: float) -> Payload:
     dtype = x.dtype
     x, w = widened(x), widened(w)
+    length = _line_length(x, dim, w)
+    kernels = native.kernels_for(x, *(() if w is None else (w,))) if length else None
+    if kernels is not None:
+        return kernels.rms_norm(x, w, length, eps).astype(dtype, copy=False)
     out = x * _inverse_deviation(np, _total(np, x, x, dim) * x.dtype.type(1 / _count(x, dim)), eps)
     if w is not None:
         out *= w
@@ -571,6 +577,12 @@ def _rms_symmetric(h: Payload, y: Payload, r: Payload, dim: Shape, ops: Vocabula
 def _rms_norm_vjp(
     g: Payload, x: Payload, w: Payload, dim: Shape, eps: float, needs: tuple[bool, ...], ops: Vocabulary
 ) -> tuple[Any, ...]:
+    if ops.raw and _line_length(x, dim, w):
+        weights = ops.np.ones(x.shape[x.ndim - len(dim) :], x.dtype) if w is None else w
+        kernels = native.kernels_for(x, weights)
+        if kernels is not None:
+            gx, gw = kernels.rms_norm_gradient(native.dense(g, x.dtype), x, weights, eps)
+            return gx, gw if needs[1] else None
     y, r = _rms(x, dim, eps, ops)
     gx = _rms_symmetric(g if w is None else g * w, y, r, dim, ops) if needs[0] else None
     return gx, g * y if needs[1] else None

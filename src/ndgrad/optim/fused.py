@@ -105,7 +105,7 @@ def _plain(t: Any, like: Any, written: bool) -> bool:
         return False
     if t._storage.__class__ is InferenceStorage:
         return False
-    return bool(array.flags.carray if written else array.flags.c_contiguous)
+    return bool(array.flags.carray) if written else native.is_dense(array)
 
 
 class _Written:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ndgrad._registry import register
 from ndgrad.arrays import threads as allowed
-from ndgrad.arrays.formulas import Signature
+from ndgrad.arrays.formulas import Formula, Signature
 from ndgrad.compiler.kernels import arrays, maths, operations
 from ndgrad.compiler.kernels.elementwise import loop_function
 from ndgrad.compiler.kernels.formula_code import in_place_function, supports, write_formula
@@ -28,6 +28,7 @@ from ndgrad.compiler.kernels.rows import EACH, HEAD, row_function
 from ndgrad.compiler.kernels.scans import scan_function
 from ndgrad.compiler.native import layout, pool, target
 from ndgrad.compiler.native.ir import Function, Vector, element_of, module
+from ndgrad.compiler.native.selftest import difference, problem
 
 Array = NDArray[Any]
 
@@ -37,8 +38,35 @@ _SHARED = 32768
 
 
 def native_kernels() -> Any:
-    """This module, if kernels can be used in this process."""
-    return sys.modules[__name__] if target.available() and layout.problem() is None else None
+    """This module, if kernels can be used in this process: arrays are laid out as expected, and rows and formulas
+    pass their check on this machine."""
+    if not target.available() or layout.problem() is not None:
+        return None
+    for dtype in (np.dtype(np.float32), np.dtype(np.float64)):
+        code = _row_kernel("softmax", dtype)[0]
+        if problem(f"kernels for eager ops in {dtype}", code, functools.partial(_check, dtype)) is not None:
+            return None
+    return sys.modules[__name__]
+
+
+def _check(dtype: np.dtype[Any], code: target.Code) -> str | None:
+    """What is wrong with rows and formulas on this machine, compared with NumPy."""
+    x = np.random.default_rng(0).standard_normal((37, 61)).astype(dtype)
+    wide = x.astype(np.float64)
+    e = np.exp(wide - wide.max(1, keepdims=True))
+    written = Formula()
+    a, b = written.input(), written.input()
+    moved = x.copy()
+    formula_in_place(written.signature([a * 0.5 + (b * b).sqrt()]), written.numbers, [([moved], [moved, x])])
+    results = {
+        "softmax": (softmax(x), e / e.sum(1, keepdims=True)),
+        "formula": (moved, wide * 0.5 + np.abs(wide)),
+    }
+    for name, (found, wanted) in results.items():
+        wrong = difference(name, found, wanted.astype(dtype), float(64 * np.finfo(dtype).eps))
+        if wrong is not None:
+            return wrong
+    return None
 
 
 @functools.cache
@@ -223,22 +251,37 @@ def layer_norm(x: Array, w: Array | None, b: Array | None, length: int, eps: flo
     return out
 
 
+def rms_norm(x: Array, w: Array | None, length: int, eps: float) -> Array:
+    """The same without a mean and a shift."""
+    out, rows = np.empty(x.shape, x.dtype), _last(x, length)
+    w = np.ones(length, x.dtype) if w is None else w
+    _over_rows("rms_norm", rows, [(out, length), (x, length), (w, 0)], (1 / length, eps))
+    return out
+
+
 def layer_norm_gradient(g: Array, x: Array, w: Array, eps: float) -> tuple[Array, Array, Array]:
     """The gradients in x, w and b, where w has the last sizes of x."""
+    out, (grad_w, grad_b) = _norm_gradient("layer_norm_gradient", 2, g, x, w, eps)
+    return out, grad_w, grad_b
+
+
+def rms_norm_gradient(g: Array, x: Array, w: Array, eps: float) -> tuple[Array, Array]:
+    """The gradients in x and w."""
+    out, (grad_w,) = _norm_gradient("rms_norm_gradient", 1, g, x, w, eps)
+    return out, grad_w
+
+
+def _norm_gradient(name: str, weights: int, g: Array, x: Array, w: Array, eps: float) -> tuple[Array, Array]:
+    """The gradient in x, and those in the weights."""
     rows = _last(x, w.size)
-    # The sums over rows are taken in a few pieces, whose number depends on the sizes alone: the result does not depend on threads.
+    # The sums over rows are taken in a few pieces, whose number depends on the sizes alone: the result does not depend
+    # on threads.
     grain = max(_grain(rows.rows, rows.length), -(-rows.rows // 64))
-    out, sums = np.empty(x.shape, x.dtype), np.zeros((2, -(-rows.rows // grain), rows.length), x.dtype)
+    out = np.empty(x.shape, x.dtype)
+    sums = np.zeros((weights, -(-rows.rows // grain), rows.length), x.dtype)
     elements = [(a, rows.length) for a in (out, g, x)]
-    _over_rows(
-        "layer_norm_gradient",
-        rows,
-        [*elements, (w, 0), *((a, rows.length) for a in sums)],
-        (1 / rows.length, eps),
-        grain,
-    )
-    total = np.add.reduce(sums, axis=1)
-    return out, total[0].reshape(w.shape), total[1].reshape(w.shape)
+    _over_rows(name, rows, [*elements, (w, 0), *((a, rows.length) for a in sums)], (1 / rows.length, eps), grain)
+    return out, np.add.reduce(sums, axis=1).reshape(weights, *w.shape)
 
 
 def moments(x: Array, rows: Geometry) -> tuple[Array, Array]:

@@ -134,6 +134,30 @@ def _layer_norm_gradient(row: Row) -> None:
     row.each(body)
 
 
+def _root_mean_square(row: Row) -> Real:
+    """(mean(x^2) + eps)^(-1/2)"""
+    (squares,) = row.reduce("sum", lambda at: [_square(at["x"])])
+    return _inverse_deviation(row, squares * row["share"])
+
+
+def _rms_norm(row: Row) -> None:
+    r = _root_mean_square(row)
+    row.each(lambda at: at.put("out", at["x"] * r * at["w"]))
+
+
+def _rms_norm_gradient(row: Row) -> None:
+    """r (h - y mean(h y)) with h = g w and y = x r, and the terms of the sum g y over the rows."""
+    r = _root_mean_square(row)
+    (along,) = row.reduce("sum", lambda at: [at["g"] * at["w"] * at["x"]])
+    slope = along * row["share"] * r * r
+
+    def body(at: At) -> None:
+        at.put("out", (at["g"] * at["w"] - at["x"] * slope) * r)
+        at.add("grad_w", at["g"] * at["x"] * r)
+
+    row.each(body)
+
+
 def _statistics(row: Row) -> None:
     mean, variance = _moments(row)
     row.store(mean, "mean")
@@ -170,6 +194,10 @@ ROW_KERNELS: dict[str, RowKernel] = {
     "layer_norm": _kernel(_layer_norm, f"{_ROW} w:element b:element", "share eps"),
     "layer_norm_gradient": _kernel(
         _layer_norm_gradient, "out:element g:element x:element w:element grad_w:columns grad_b:columns", "share eps"
+    ),
+    "rms_norm": _kernel(_rms_norm, f"{_ROW} w:element", "share eps"),
+    "rms_norm_gradient": _kernel(
+        _rms_norm_gradient, "out:element g:element x:element w:element grad_w:columns", "share eps"
     ),
     "moments": _kernel(_statistics, "mean:result variance:result x:element", "share"),
     "affine": _kernel(_affine, f"{_ROW} mean:number scale:number shift:number"),
