@@ -31,7 +31,7 @@ class TensorAt:
     """A tensor of this class over an array of this dtype, shape and layout, or over a NumPy scalar."""
 
     place: Place
-    cls: type
+    cls: type[Any]
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     strides: tuple[int, ...]
