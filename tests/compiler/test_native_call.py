@@ -185,6 +185,8 @@ def cases() -> dict[str, tuple[Any, Callable[[], Any]]]:
     found["values of an array with gaps"] = _function("x * a", a=array4), functools.partial(array4.__setitem__, 2, 7.0)
     items: set[Any] = {1, 2}
     found["set"] = _function("x * len(s)", s=items), functools.partial(items.add, 3)
+    nothing: set[Any] = set()
+    found["empty set filled"] = _function("x * len(s)", s=nothing), functools.partial(nothing.add, 3)
     queue = collections.deque([1, 2])
     found["queue"] = _function("x * s[0]", s=queue), functools.partial(queue.rotate, 1)
     ordered = collections.OrderedDict(a=1, b=2)

@@ -240,7 +240,7 @@ class Environment:
 
     def _set(self, what: str, items: Any) -> None:
         write = functools.partial(reset, items) if isinstance(items, set) else None
-        self._hold(Held(what, (), lambda: sorted(items, key=id), write))
+        self._hold(Held(what, (), lambda: sorted(items, key=id), write, ("set", items)))
 
     def _array(self, what: str, array: Any) -> None:
         if array.nbytes > LARGE or array.dtype.hasobject:

@@ -20,7 +20,6 @@ import numpy as np
 
 from ndgrad import devices, dtypes
 from ndgrad.autograd import modes
-from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.variable import AccumulateGrad, Variable
 from ndgrad.compiler.decisions import Mispredicted
 from ndgrad.compiler.lower.native_program import NativeProgram
@@ -57,7 +56,8 @@ class NativeCall:
         self.is_direct = program.gives_fresh
         #: the ends of the graph at leaves that the function reaches, which live as long anyway: a graph then finds them as they are
         self.edges: tuple[Any, ...] = ()
-        self._keeps_edges = all(kind == "environment" for kind, _ in made.sources)
+        self._given = sum(kind == "argument" for kind, _ in made.sources)
+        self._keeps_edges = made.is_plain and bool(made.outputs) and made.result_spec is LEAF
         #: whether calls should run another program from now on
         self.is_stale = False
         self.row: Row | None = None
@@ -82,8 +82,8 @@ class NativeCall:
             if is_written:
                 raise
             raise Mispredicted from None  # what follows will say what is wrong
-        if self._keeps_edges and result.__class__ in FACES and result._node is not None:
-            edges = result._node.next
+        if self._keeps_edges:
+            edges = result._node.next[self._given :]
             if edges != self.edges and all(e is None or isinstance(e, AccumulateGrad) for e in edges):
                 self.edges = edges
         return result

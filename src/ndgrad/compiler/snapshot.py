@@ -21,7 +21,7 @@ from ndgrad.compiler.environment import Environment
 from ndgrad.compiler.holding import MISSING, Held, same
 from ndgrad.compiler.native import entry_code, layout
 from ndgrad.compiler.native.calls import MISS, Guard, NativeEntry, Specialisation
-from ndgrad.compiler.native.guards import Is, Place
+from ndgrad.compiler.native.guards import Is, Length, Place
 from ndgrad.compiler.native.memory_guards import Attributes, Bytes, Entries, Items, MemoryGuard, Names, Words, absent
 from ndgrad.compiler.native.tensor_guards import TensorAt
 
@@ -31,7 +31,7 @@ class Snapshot:
 
     def __init__(self, environment: Environment) -> None:
         self.generation = environment.generation
-        self.guards: list[MemoryGuard] = []
+        self.guards: list[Guard] = []
         #: what Python must compare
         self.left_over: list[Held] = []
         for held in environment.held:
@@ -77,7 +77,7 @@ def tensor_guard(place: Place, facts: tuple[Any, ...], gives_pointer: bool) -> T
     return TensorAt(place, cls, dtype, tuple(shape), tuple(strides), requires_grad, inference, gives_pointer)
 
 
-def _guards(held: Held) -> list[MemoryGuard] | None:
+def _guards(held: Held) -> list[Guard] | None:
     """The guards of some places, or None if they are no plain memory."""
     if held.form is None:
         return None
@@ -112,6 +112,11 @@ def _entries(entries: Any, then: list[Any]) -> list[MemoryGuard] | None:
 def _is_plain_dict(entries: Any) -> bool:
     cls = type(entries)
     return issubclass(cls, dict) and all(c.__module__ in ("builtins", "collections") for c in cls.__mro__)
+
+
+def _set(items: Any, then: list[Any]) -> list[Guard] | None:
+    # what a set has is found by Python alone, unless it is nothing, as nearly always of hooks
+    return [Length(Place(object=items), 0, set)] if type(items) is set and not then else None
 
 
 def _names(whose: tuple[Any, list[str]], then: list[Any]) -> list[MemoryGuard] | None:
@@ -180,6 +185,7 @@ _KINDS: dict[str, Any] = {
     "items": _items,
     "entries": _entries,
     "names": _names,
+    "set": _set,
     "object": _object,
     "class": _class,
     "slots": _slots,

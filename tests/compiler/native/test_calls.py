@@ -26,9 +26,12 @@ pytest.importorskip("llvmlite")
 
 import ndgrad
 from ndgrad import Tensor
+from ndgrad.autograd.variable import requires_grad
+from ndgrad.autograd.versions import InferenceStorage
 from ndgrad.compiler.native import calls, layout, target
 from ndgrad.compiler.native.calls import MISS, Fresh, Guard, NativeEntry, PythonEntry, Returned, Same, Scratch, Specialisation, Wrapping
-from ndgrad.compiler.native.guards import Apart, ArrayAt, Equal, Is, Length, NumberAt, Place
+from ndgrad.compiler.native.guards import Apart, ArrayAt, Equal, Is, Keys, Length, NumberAt, Place
+from ndgrad.compiler.native.tensor_guards import TensorAt
 
 native = pytest.mark.skipif(layout.problem() is not None, reason=str(layout.problem()))
 
@@ -379,6 +382,51 @@ def test_a_leaf_is_told_from_a_constant_and_from_a_result(fits: Callable[..., bo
     assert not fits(leaf, w)
 
 
+def test_a_tensor_is_taken_by_all_that_programs_depend_on(fits: Callable[..., bool]):
+    class Special(Tensor):
+        pass
+
+    leaf, constant = ndgrad.ones(2, 3, requires_grad=True), ndgrad.ones(2, 3)
+    whole = ndgrad.ones(4, 3)
+    with ndgrad.inference_mode():
+        inferred = ndgrad.ones(2, 3) * 1
+    late = ndgrad.ones(4, 3)
+    part = late[:2]
+    late.mul_(ndgrad.ones(4, 3, requires_grad=True))
+    tensors = [
+        leaf, constant, leaf * 2, leaf.detach(), whole[1:3], leaf[:], (leaf * 2)[:], constant.T, ndgrad.ones(3, 2).T, constant.float(),
+        inferred, Special(np.ones((2, 3))), constant.array(), ndgrad.tensor(1.0), constant.sum(), leaf.sum(), whole[0, 0],
+        ndgrad.nn.Parameter(constant), constant[:, :1], ndgrad.from_numpy(np.ones((2, 3))),
+    ]  # fmt: skip
+    for t in tensors:
+        array = t._array
+        guard = TensorAt(
+            Place(argument=0), type(t), array.dtype, array.shape, array.strides, requires_grad(t), t._storage.__class__ is InferenceStorage
+        )
+        for other in (*tensors, None, 1.0, np.ones((2, 3)), object.__new__(Tensor)):
+            assert fits(guard, other) is (guard.find((other,)) is not None), (t, other)
+        if layout.problem() is None:  # whether a view of what has a history has one is for Python to say, so native code says no
+            entry = NativeEntry()
+            entry.add(Specialisation(1, (guard,), KEPT[0].address("nothing")))
+            assert entry.call(part) is MISS
+
+
+def test_items_of_lists_and_tuples_are_places(fits: Callable[..., bool]):
+    for cls in (list, tuple):
+        for n in range(4):
+            values = cls(range(1000, 1000 + n))
+            for i in range(5):
+                assert fits(Equal(Place(argument=0).element(cls, i), 1000 + i), values) is (i < n)
+        assert not fits(Is(Place(argument=0).element(cls, 0), None), {0: None})
+    nested = ([1, (2, {"k": 3})],)
+    assert fits(Equal(Place(argument=0).element(tuple, 0).element(list, 0), 1), nested)
+    assert fits(Equal(Place(argument=0).element(tuple, 0).element(list, 1).element(tuple, 0), 2), nested)
+    assert fits(Keys(Place(argument=0), ("a", "b")), {"a": 1, "b": 2})
+    assert not fits(Keys(Place(argument=0), ("a", "b")), {"b": 1, "a": 2})
+    assert not fits(Keys(Place(argument=0), ("a", "b")), {"a": 1})
+    assert not fits(Keys(Place(argument=0), ()), [])
+
+
 def test_what_is_no_slot_is_refused():
     class Plain:
         def __init__(self) -> None:
@@ -589,7 +637,7 @@ def test_without_native_access_python_does_the_same(kernel: Callable[[str], int]
 @native
 def test_the_layout_is_found_wrong_when_it_is(monkeypatch: pytest.MonkeyPatch):
     offsets, flags = (
-        ("CLASS", "FLOAT", "SCALAR", "CELL", "DATA", "NDIM", "FLAGS", "DTYPE"),
+        ("CLASS", "FLOAT", "SCALAR", "CELL", "DATA", "NDIM", "FLAGS", "DTYPE", "LENGTH", "ITEMS"),
         ("ALIGNED", "C_CONTIGUOUS", "WRITEABLE"),
     )
     for name in (*offsets, *flags, "_ABI", "_SLOT"):

@@ -175,12 +175,17 @@ def _probes() -> list[tuple[str, bool]]:
     kept = tuple(items)
     found += [
         ("the length of a list", _word(id(items) + LENGTH) == 3),
-        ("the items of a list", all(_word(_word(id(items) + ITEMS) + 8 * i) == id(item) for i, item in enumerate(items))),
+        ("the items of a list", _has_items(_word(id(items) + ITEMS), items)),
         ("the length of a tuple", _word(id(kept) + LENGTH) == 3),
-        ("the items of a tuple", all(_word(id(kept) + tuple_items() + 8 * i) == id(item) for i, item in enumerate(kept))),
+        ("the items of a tuple", _has_items(id(kept) + tuple_items(), items)),
         ("the parts of a function", len({*function_words()}) == 3),
     ]
     return [*found, ("the slot of a class", _slots_are_found()), ("NumPy's table of functions", _arrays_are_made())]
+
+
+def _has_items(address: int, items: list[Any]) -> bool:
+    """Whether objects stand at an address, if it is one: a small or an odd number is not."""
+    return address > 1 << 16 and address % 8 == 0 and all(_word(address + 8 * i) == id(x) for i, x in enumerate(items))
 
 
 class _Probe:

@@ -31,7 +31,7 @@ class TensorAt:
     """A tensor of this class over an array of this dtype, shape and layout, or over a NumPy scalar."""
 
     place: Place
-    cls: type
+    cls: type[Any]
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -41,14 +41,17 @@ class TensorAt:
 
     def find(self, arguments: tuple[Any, ...]) -> Found | None:
         t: Any = self.place.find(arguments)
-        if t.__class__ is not self.cls or not hasattr(t, "_array"):
+        if t.__class__ is not self.cls:
             return None
-        array = t._array
+        try:
+            array, storage = t._array, t._storage
+        except AttributeError:  # one that was never filled
+            return None
         if type(array) is not np.ndarray and type(array) is not self.dtype.type:
             return None
         if array.dtype is not self.dtype or array.shape != self.shape or array.strides != self.strides or not array.flags.aligned:
             return None
-        if requires_grad(t) is not self.requires_grad or (type(t._storage) is InferenceStorage) is not self.inference:
+        if requires_grad(t) is not self.requires_grad or (type(storage) is InferenceStorage) is not self.inference:
             return None
         array = np.asarray(array)
         return array.__array_interface__["data"][0], array
