@@ -17,6 +17,7 @@ Compiling takes some five times as long as tracing and writing the module, which
 
 from __future__ import annotations
 
+import hashlib
 import re
 import struct
 from collections import OrderedDict
@@ -31,7 +32,7 @@ from ndgrad.compiler.phases import note_object
 Sizes = frozenset[int]
 
 #: How many skeletons are remembered.
-_MOST = 256
+_MOST = 128
 #: Multiples of a varying size larger than this are taken to vary, too.
 _SMALL = 8
 
@@ -194,7 +195,7 @@ def code_for(text: str, target: Target, symbols: Mapping[str, int], sizes: Sizes
     if sizes is None:
         return Code(text, target, symbols=symbols), []
     skeleton, numbers = numbers_of(text)
-    key = skeleton, target, tuple(sorted(symbols.items()))
+    key = hashlib.sha256(skeleton.encode()).digest(), target, tuple(sorted(symbols.items()))
     with _lock:
         family = _families.setdefault(key, [])
         _families.move_to_end(key)
