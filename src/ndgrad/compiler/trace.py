@@ -225,13 +225,21 @@ class Tracer:
             out = tuple([self._shown(source, op, settings, i, value) for i, value in enumerate(results)])
         else:
             out = tuple([self.array(value) for value in results])
+            if not _is_orderly(op, arrays):
+                for made in out:
+                    made.memory.assumed = made.ndim > 1
         return out[0] if op.outputs == 1 else out
 
     def _shown(self, source: TracedArray, op: Any, settings: dict[str, Any], number: int, value: Value) -> TracedArray:
         """The result of a view op: a part of its argument's memory, or of its own where NumPy copies."""
         strides = view_strides(source, op, settings, number)
+        is_decided = op.name == "reshape" and [n for n in source.shape if n != 1] != [n for n in value.shape if n != 1]
+        if is_decided:
+            source.memory.asked = True
         if strides is None:
-            return self.array(value)
+            copied = self.array(value)
+            copied.memory.assumed, copied.memory.asked = source.memory.assumed, is_decided
+            return copied
         step = Step(op, settings, number, value.shape, value.dtype)
         shown = TracedArray(value, source.memory, (*source.path, step), strides)
         shown.version = source.memory.version
@@ -273,6 +281,8 @@ class Tracer:
         if value.shape != payload.shape:
             (value,) = self.emit(find("expand"), (value,), {"shape": payload.shape})
         memory = payload.memory
+        if memory.assumed and memory.asked:
+            raise GraphBreak("memory is written of which it is not known whether a reshape has copied it")
         whole = value
         if payload.path:
             parents = [memory.value]
@@ -330,6 +340,31 @@ class Tracer:
         (row,) = self.emit(reshape, (part,), {"shape": (part.size,)})
         (out,) = self.emit(find("scatter"), (flat, index, row), {"dim": 0})
         return self.emit(reshape, (out,), {"shape": parent.shape})[0]
+
+
+# ----- order in memory -------------------------------------------------------------------------------------------------
+
+
+#: Beside elementwise ops, those whose results lie in C order if their arguments do.
+_ORDERLY = frozenset([
+    "cast", "clone", "contiguous", "sum", "sum_all", "mean", "prod", "amax", "amin", "matmul", "cat", "stack", "softmax", "cumsum",
+    "zeros_like", "full_like", "slice_scatter", "embed", "select_backward", "slice_backward", "copy",
+])  # fmt: skip
+
+
+def _is_orderly(op: Any, arrays: Sequence[Any]) -> bool:
+    """Whether the results of an op certainly lie in C order."""
+    if op.name == "contiguous":
+        return True
+    if not op.elementwise and op.name not in _ORDERLY:
+        return False
+    for a in arrays:
+        if isinstance(a, TracedArray):
+            if a.ndim > 1 and (a.memory.assumed or not a.is_in_order):
+                return False
+        elif isinstance(a, np.ndarray) and a.ndim > 1 and not a.flags.c_contiguous:
+            return False
+    return True
 
 
 # ----- shapes --------------------------------------------------------------------------------------------------------------
