@@ -26,7 +26,7 @@ from ndgrad.compiler.draws import Draw, TracedDraws, drawn
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.outside import Outside, payload_of, refused
 from ndgrad.compiler.passes.dead import without_dead
-from ndgrad.compiler.payload import Memory, Step, TracedArray
+from ndgrad.compiler.payload import Memory, Step, TracedArray, contiguous_strides
 from ndgrad.compiler.program import Argument, Instruction, Program, Value
 from ndgrad.compiler.replay import Replay
 from ndgrad.ops.table import RANDOM
@@ -225,9 +225,8 @@ class Tracer:
             out = tuple([self._shown(source, op, settings, i, value) for i, value in enumerate(results)])
         else:
             out = tuple([self.array(value) for value in results])
-            if not _is_orderly(op, arrays):
-                for made in out:
-                    made.memory.assumed = made.ndim > 1
+            if any(made.ndim > 1 for made in out) and not _is_orderly(op, arrays):
+                _arrange(op, arrays, settings, out)
         return out[0] if op.outputs == 1 else out
 
     def _shown(self, source: TracedArray, op: Any, settings: dict[str, Any], number: int, value: Value) -> TracedArray:
@@ -349,6 +348,7 @@ class Tracer:
 _ORDERLY = frozenset([
     "cast", "clone", "contiguous", "sum", "sum_all", "mean", "prod", "amax", "amin", "matmul", "cat", "stack", "softmax", "cumsum",
     "zeros_like", "full_like", "slice_scatter", "embed", "select_backward", "slice_backward", "copy",
+    "roll", "tril", "triu", "constant_pad_nd", "cumprod", "index_put", "index_add", "scatter_add", "linear",
 ])  # fmt: skip
 
 
@@ -365,6 +365,39 @@ def _is_orderly(op: Any, arrays: Sequence[Any]) -> bool:
         elif isinstance(a, np.ndarray) and a.ndim > 1 and not a.flags.c_contiguous:
             return False
     return True
+
+
+def _arrange(op: Any, arrays: Sequence[Any], settings: dict[str, Any], made: Sequence[TracedArray]) -> None:
+    """Let results lie in the order of the arguments, where NumPy keeps that, as far as it is known; else it is assumed."""
+    if op.name == "clone_ordered":
+        (array,), order = made, settings["order"]
+        steps = contiguous_strides(tuple([array.shape[d] for d in order]), array.itemsize)
+        array.strides = tuple([steps[order.index(d)] for d in range(array.ndim)])
+        return
+    if op.name == "clone" and 0 in arrays[0].strides:
+        return
+    if any(isinstance(a, TracedArray) and a.ndim > 1 and a.memory.assumed for a in arrays) or not (op.elementwise or op.name in _KEPT):
+        for array in made:
+            array.memory.assumed = array.ndim > 1
+        return
+    given = [(a.shape, a.strides) for a in arrays if isinstance(a, (TracedArray, np.ndarray))]
+    for array in made:
+        kept = _kept_order(array.shape, tuple(given))
+        array.strides = tuple([s * array.itemsize for s in kept])
+
+
+#: Beside elementwise ops, those that keep the order of their arguments.
+_KEPT = frozenset(["cast", "clone", "zeros_like", "roll"])
+
+
+@functools.lru_cache(maxsize=4096)
+def _kept_order(shape: tuple[int, ...], given: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]) -> tuple[int, ...]:
+    """The strides, in elements, of what NumPy makes of arrays of these shapes and strides element by element."""
+    one = np.zeros(1, np.int8)
+    arrays = [np.lib.stride_tricks.as_strided(one, *layout, writeable=False) for layout in given]
+    flags: Any = [["readonly"]] * len(arrays) + [["writeonly", "allocate"]]
+    found = np.nditer([*arrays, None], ["zerosize_ok"], flags, order="K").operands[-1]
+    return tuple(found.strides) if found.shape == shape else contiguous_strides(shape, 1)
 
 
 # ----- shapes --------------------------------------------------------------------------------------------------------------
