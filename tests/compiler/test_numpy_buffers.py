@@ -209,3 +209,46 @@ def test_torchs_out_is_a_write() -> None:
     out = ndgrad.zeros(3, dtype=ndgrad.float64)
     ndgrad.compile(lambda x: ndgrad.exp(x, out=out), fullgraph=True)(x)
     numpy.testing.assert_allclose(out.numpy(), x.exp().numpy())
+
+
+def reshaped_in_order(y: Any) -> Any:
+    t = y * 2.0
+    t.reshape(-1)[1] = 5.0
+    t.ravel()[0] = 2.0
+    return t
+
+
+def written_out_of_order(y: Any) -> Any:
+    t = y.T * 2.0
+    t[0] = 5.0
+    t[1:] *= 2.0
+    return t.reshape(-1) * 3.0
+
+
+def reshaped_out_of_order(y: Any) -> Any:
+    t = np.mod(np.reshape(y, (-1, 2), order="F"), 2.0)  # in Fortran's order, as its argument: what follows is a copy
+    t.reshape(-1)[...] = 2.0
+    return t
+
+
+def raveled_out_of_order(y: Any) -> Any:
+    t = np.sin(y.T)
+    t.ravel()[0] = 2.0
+    return t
+
+
+def of_unknown_order(y: Any) -> Any:
+    t = np.fft.fft(y, axis=0).real.T[np.array([2, 0, 1])]
+    t.reshape(-1)[0] = 2.0
+    return t
+
+
+@pytest.mark.usefixtures("on_numpy")
+@pytest.mark.parametrize(
+    ("program", "is_compiled"),
+    [(reshaped_in_order, True), (written_out_of_order, True), (reshaped_out_of_order, True), (raveled_out_of_order, True), (of_unknown_order, False)],
+)
+def test_whether_a_reshape_is_a_view_is_known_or_the_function_runs_eagerly(program: Any, is_compiled: bool) -> None:
+    y = np.array(numpy.cos(numpy.arange(6.0)).reshape(2, 3))
+    assert ndgrad.compiler.explain(program, y).compiled is is_compiled
+    numpy.testing.assert_array_equal(ndgrad.compile(program)(y).numpy(), program(y).numpy())

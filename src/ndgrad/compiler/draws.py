@@ -88,7 +88,7 @@ class _Unreadable(Memory):
     __slots__ = ()
 
     @property
-    def value(self) -> Value:  # type: ignore[override]  # which there is none of
+    def value(self) -> Value:  # of which there is none
         raise GraphBreak("the function reads the state of a generator of random numbers")
 
     @value.setter

@@ -42,11 +42,12 @@ def compile(
 
     It gives what `f` gives, with the same gradients, to any order, and writes what `f` writes. A call is traced anew where shapes, dtypes,
     layouts, requires_grad, Python values among the arguments or anything that `f` reaches otherwise (closures, globals, attributes) differ
-    from all calls that it has seen; eight kinds are remembered. What a program cannot hold (values read by Python, random numbers, prints,
-    side effects) makes that kind of call run eagerly; `ndgrad.compiler.explain(f, *args)` tells why, and with `fullgraph` it is an error.
+    from all calls that it has seen; eight kinds are remembered. What a program cannot hold (values read by Python, prints, side
+    effects) makes that kind of call run eagerly; `ndgrad.compiler.explain(f, *args)` tells why, and with `fullgraph` it is an error.
 
     `strict` runs the program op by op on NumPy, so that nothing is added in another order than NumPy's; `threads` limits the threads of
-    native code. `dynamic` is accepted; sizes are always specialised. Of torch's other arguments, all modes are one here, `backend` is
+    native code. `dynamic`: calls that differ in the sizes of tensors share their machine code from the second size on
+    (None), from the first (True), or never (False). Of torch's other arguments, all modes are one here, `backend` is
     "ndgrad" (or "inductor"), "numpy" (or "aot_eager": as `strict`) or "eager" (not compiled, as with `disable`), and `options` may have
     'strict' and 'threads'; what has no meaning here is refused.
 

@@ -10,6 +10,11 @@ Writes are seen as ops, and a program has none. So the traced arrays that share 
 the value of the whole; each knows by which views it is reached from there. A write gives the memory another value, in
 which that part is replaced, and whoever reads another view of it afterwards takes it from that value. Whether an op's
 result shares memory follows from strides, as in NumPy.
+
+New memory is taken to lie in C order. That is certain for elementwise ops on arrays that do; for others NumPy may choose
+another order (that of the arguments, or what a library has left), and the strides are *assumed*. Nobody notices, but in one
+case: a reshape of such an array is a view or a copy by its strides, and then one of the two is written. So what has asked for
+the order of assumed memory is noted, and a write to it ends the trace.
 """
 
 from __future__ import annotations
@@ -39,7 +44,7 @@ class Step(NamedTuple):
 class Memory:
     """What several traced arrays show parts of: its value now, and how often it was written."""
 
-    __slots__ = ("constant", "source", "tracer", "value", "values_at", "version", "written")
+    __slots__ = ("asked", "assumed", "constant", "source", "tracer", "value", "values_at", "version", "written")
 
     def __init__(self, tracer: Any, value: Value, source: Any = None, constant: Any = None) -> None:
         self.tracer = tracer
@@ -47,6 +52,8 @@ class Memory:
         self.version = 0
         self.source = source  # the argument or captured tensor whose memory it is; None for what the function made
         self.written = False
+        #: whether the order in which it lies is assumed, and whether somebody has asked for it
+        self.assumed = self.asked = False
         #: the array that it holds, where that is known
         self.constant = constant
         #: the values that it had at versions that are known to autograd (see `TracedArray.at_version`)
@@ -107,8 +114,12 @@ class TracedArray:
 
     @property
     def flags(self) -> Flags:
-        c_order = _lies(self.shape, self.strides, self.itemsize)
-        return Flags(c_order, _lies(self.shape[::-1], self.strides[::-1], self.itemsize))
+        return Flags(self.is_in_order, _lies(self.shape[::-1], self.strides[::-1], self.itemsize), self.memory)
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether it lies in C order, as far as that is known."""
+        return _lies(self.shape, self.strides, self.itemsize)
 
     def stand_in(self) -> Any:
         """A NumPy array that lies in memory as this one does, without values."""
@@ -233,11 +244,30 @@ class Flags:
 
     writeable = owndata = aligned = behaved = True
 
-    def __init__(self, c_order: bool, f_order: bool) -> None:
-        self.c_contiguous = self.contiguous = c_order
-        self.f_contiguous = self.fortran = f_order
-        self.forc = c_order or f_order
-        self.fnc = f_order and not c_order
+    def __init__(self, c_order: bool, f_order: bool, memory: Memory) -> None:
+        self._c_order = c_order
+        self._f_order = f_order
+        self._memory = memory
+
+    @property
+    def c_contiguous(self) -> bool:
+        self._memory.asked = True
+        return self._c_order
+
+    @property
+    def f_contiguous(self) -> bool:
+        self._memory.asked = True
+        return self._f_order
+
+    contiguous, fortran = c_contiguous, f_contiguous
+
+    @property
+    def forc(self) -> bool:
+        return self.c_contiguous or self.f_contiguous
+
+    @property
+    def fnc(self) -> bool:
+        return self.f_contiguous and not self.c_contiguous
 
     def __getitem__(self, name: str) -> bool:
         return bool(getattr(self, name.lower()))

@@ -26,7 +26,7 @@ from ndgrad.compiler.draws import Draw, TracedDraws, drawn
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.outside import Outside, payload_of, refused
 from ndgrad.compiler.passes.dead import without_dead
-from ndgrad.compiler.payload import Memory, Step, TracedArray
+from ndgrad.compiler.payload import Memory, Step, TracedArray, contiguous_strides
 from ndgrad.compiler.program import Argument, Instruction, Program, Value
 from ndgrad.compiler.replay import Replay
 from ndgrad.ops.table import RANDOM
@@ -225,13 +225,20 @@ class Tracer:
             out = tuple([self._shown(source, op, settings, i, value) for i, value in enumerate(results)])
         else:
             out = tuple([self.array(value) for value in results])
+            if any(made.ndim > 1 for made in out) and not _is_orderly(op, arrays):
+                _arrange(op, arrays, settings, out)
         return out[0] if op.outputs == 1 else out
 
     def _shown(self, source: TracedArray, op: Any, settings: dict[str, Any], number: int, value: Value) -> TracedArray:
         """The result of a view op: a part of its argument's memory, or of its own where NumPy copies."""
         strides = view_strides(source, op, settings, number)
+        is_decided = op.name == "reshape" and [n for n in source.shape if n != 1] != [n for n in value.shape if n != 1]
+        if is_decided:
+            source.memory.asked = True
         if strides is None:
-            return self.array(value)
+            copied = self.array(value)
+            copied.memory.assumed, copied.memory.asked = source.memory.assumed, is_decided
+            return copied
         step = Step(op, settings, number, value.shape, value.dtype)
         shown = TracedArray(value, source.memory, (*source.path, step), strides)
         shown.version = source.memory.version
@@ -273,6 +280,8 @@ class Tracer:
         if value.shape != payload.shape:
             (value,) = self.emit(find("expand"), (value,), {"shape": payload.shape})
         memory = payload.memory
+        if memory.assumed and memory.asked:
+            raise GraphBreak("memory is written of which it is not known whether a reshape has copied it")
         whole = value
         if payload.path:
             parents = [memory.value]
@@ -330,6 +339,65 @@ class Tracer:
         (row,) = self.emit(reshape, (part,), {"shape": (part.size,)})
         (out,) = self.emit(find("scatter"), (flat, index, row), {"dim": 0})
         return self.emit(reshape, (out,), {"shape": parent.shape})[0]
+
+
+# ----- order in memory -------------------------------------------------------------------------------------------------
+
+
+#: Beside elementwise ops, those whose results lie in C order if their arguments do.
+_ORDERLY = frozenset([
+    "cast", "clone", "contiguous", "sum", "sum_all", "mean", "prod", "amax", "amin", "matmul", "cat", "stack", "softmax", "cumsum",
+    "zeros_like", "full_like", "slice_scatter", "embed", "select_backward", "slice_backward", "copy",
+    "roll", "tril", "triu", "constant_pad_nd", "cumprod", "index_put", "index_add", "scatter_add", "linear",
+])  # fmt: skip
+
+
+def _is_orderly(op: Any, arrays: Sequence[Any]) -> bool:
+    """Whether the results of an op certainly lie in C order."""
+    if op.name == "contiguous":
+        return True
+    if not op.elementwise and op.name not in _ORDERLY:
+        return False
+    for a in arrays:
+        if isinstance(a, TracedArray):
+            if a.ndim > 1 and (a.memory.assumed or not a.is_in_order):
+                return False
+        elif isinstance(a, np.ndarray) and a.ndim > 1 and not a.flags.c_contiguous:
+            return False
+    return True
+
+
+def _arrange(op: Any, arrays: Sequence[Any], settings: dict[str, Any], made: Sequence[TracedArray]) -> None:
+    """Let results lie in the order of the arguments, where NumPy keeps that, as far as it is known; else it is assumed."""
+    if op.name == "clone_ordered":
+        (array,), order = made, settings["order"]
+        steps = contiguous_strides(tuple([array.shape[d] for d in order]), array.itemsize)
+        array.strides = tuple([steps[order.index(d)] for d in range(array.ndim)])
+        return
+    if op.name == "clone" and 0 in arrays[0].strides:
+        return
+    if any(isinstance(a, TracedArray) and a.ndim > 1 and a.memory.assumed for a in arrays) or not (op.elementwise or op.name in _KEPT):
+        for array in made:
+            array.memory.assumed = array.ndim > 1
+        return
+    given = [(a.shape, a.strides) for a in arrays if isinstance(a, (TracedArray, np.ndarray))]
+    for array in made:
+        kept = _kept_order(array.shape, tuple(given))
+        array.strides = tuple([s * array.itemsize for s in kept])
+
+
+#: Beside elementwise ops, those that keep the order of their arguments.
+_KEPT = frozenset(["cast", "clone", "zeros_like", "roll"])
+
+
+@functools.lru_cache(maxsize=4096)
+def _kept_order(shape: tuple[int, ...], given: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]) -> tuple[int, ...]:
+    """The strides, in elements, of what NumPy makes of arrays of these shapes and strides element by element."""
+    one = np.zeros(1, np.int8)
+    arrays = [np.lib.stride_tricks.as_strided(one, *layout, writeable=False) for layout in given]
+    flags: Any = [["readonly"]] * len(arrays) + [["writeonly", "allocate"]]
+    found = np.nditer([*arrays, None], ["zerosize_ok"], flags, order="K").operands[-1]
+    return tuple(found.strides) if found.shape == shape else contiguous_strides(shape, 1)
 
 
 # ----- shapes --------------------------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ def _get_state(self: Generator) -> Any:
 def _set_state(self: Generator, new_state: Any) -> Generator:
     tracer = current_tracer.get()
     if tracer is None:
-        return _GENERATOR["set_state"](self, new_state)  # type: ignore[no-any-return]
+        return _GENERATOR["set_state"](self, new_state)
     tracer.draws.go_on_from(self, new_state)
     return self
 
@@ -56,7 +56,7 @@ def _set_state(self: Generator, new_state: Any) -> Generator:
 def _manual_seed(self: Generator, seed: int) -> Generator:
     if current_tracer.get() is not None:
         raise GraphBreak("the function seeds a generator of random numbers")
-    return _GENERATOR["manual_seed"](self, seed)  # type: ignore[no-any-return]
+    return _GENERATOR["manual_seed"](self, seed)
 
 
 _WATCHED = {"get_state": _get_state, "set_state": _set_state, "manual_seed": _manual_seed}

@@ -17,6 +17,7 @@ Compiling takes some five times as long as tracing and writing the module, which
 
 from __future__ import annotations
 
+import hashlib
 import re
 import struct
 from collections import OrderedDict
@@ -25,12 +26,13 @@ from typing import NamedTuple
 
 from ndgrad._locks import make_lock
 from ndgrad.compiler.native.target import Code, Target
+from ndgrad.compiler.phases import note_object
 
 #: Sizes of tensors.
 Sizes = frozenset[int]
 
 #: How many skeletons are remembered.
-_MOST = 256
+_MOST = 128
 #: Multiples of a varying size larger than this are taken to vary, too.
 _SMALL = 8
 
@@ -43,37 +45,62 @@ _PLACES = {
     "phi": re.compile(r"(?<=\[)(-?\d+)(?=, %)"),
     "select": re.compile(_SLOTS),
     "call": re.compile(_SLOTS),
-    **dict.fromkeys(["fadd", "fsub", "fmul", "fdiv"], re.compile(r"(?<=, )(0x[0-9A-F]{16})$")),
+    **dict.fromkeys(["fadd", "fsub", "fmul", "fdiv"], re.compile(r"(?<=, )(?:0x[0-9A-F]{16}|splat \(\w+ 0x[0-9A-F]{16}\))$")),
 }
-_INSTRUCTION = re.compile(r"  (?:%\S+ = )?(?:tail )?(\w+) (?:(?:nuw|nsw|contract|reassoc|fast) )*(\S+)")
+_INSTRUCTION = re.compile(r"  (?:%\S+ = )?(?:tail )?(\w+) (?:(?:nuw|nsw|contract|reassoc|fast) )*(<\d+ x \w+>|\S+)")
 #: Arguments of these must stand in the text.
 _IMMEDIATE = ("@llvm.lifetime", "@llvm.prefetch", "@llvm.assume")
 
 
 class Number(NamedTuple):
-    """A number of a module that could be a parameter: the line and the columns where it stands, its type, and itself."""
+    """A number of a module that could be a parameter: the line and the columns where it stands, its type, itself, and whether it says
+    where in scratch memory something lies."""
 
     line: int
     begin: int
     end: int
     type: str
     text: str
+    is_offset: bool = False
 
     def varies(self, sizes: Sizes) -> bool:
         """Whether it is likely to be another one where sizes are others."""
         if self.type == "i64":
-            return varies(int(self.text), sizes)
-        number = struct.unpack("<d", struct.pack("<Q", int(self.text, 16)))[0]
-        return bool(number.is_integer()) and varies(int(number), sizes)
+            return varies(int(self.text), sizes) or (self.is_offset and bool(sizes) and self.text != "0")
+        number = abs(self._float)
+        near = [n for n in (number, 1 / number if number else 0.5) if n < 1e15 and n == round(n)]
+        return any(varies(int(n), sizes) for n in near)
+
+    @property
+    def _float(self) -> float:
+        """A number with a point, which is written as the bits of a double."""
+        found: float = struct.unpack("<d", struct.pack("<Q", int(self.text.rstrip(")").split()[-1], 16)))[0]
+        return found
+
+    @property
+    def element(self) -> str:
+        """The type of one number."""
+        return self.type.rstrip(">").split()[-1]
 
     @property
     def bits(self) -> int:
         """It as a word of memory."""
         if self.type == "i64":
             return int(self.text)
-        double = struct.unpack("<d", struct.pack("<Q", int(self.text, 16)))[0]
-        narrow = struct.unpack("<i", struct.pack("<f", double))[0] if self.type == "float" else 0
-        return int(narrow) if self.type == "float" else int(struct.unpack("<q", struct.pack("<d", double))[0])
+        narrow = self.element == "float"
+        return int.from_bytes(struct.pack("<f" if narrow else "<d", self._float), "little", signed=True)
+
+    def read(self, word: int) -> str:
+        """What reads it into the register %p{word}."""
+        address = f"  %a{word} = getelementptr i64, ptr %parameters, i64 {word}\n"
+        if self.element == self.type:
+            return f"{address}  %p{word} = load {self.type}, ptr %a{word}"
+        mask = self.type.replace(self.element, "i32")
+        return address + "\n".join([
+            f"  %l{word} = load {self.element}, ptr %a{word}",
+            f"  %v{word} = insertelement {self.type} poison, {self.element} %l{word}, i64 0",
+            f"  %p{word} = shufflevector {self.type} %v{word}, {self.type} poison, {mask} zeroinitializer",
+        ])  # fmt: skip
 
 
 def varies(number: int, sizes: Sizes) -> bool:
@@ -92,7 +119,8 @@ def numbers_of(text: str) -> tuple[str, list[Number]]:
         elif line.startswith("  %parameters ="):
             readable = True
         elif readable and line.startswith("  "):
-            inside = [Number(row, *m.span(), kind, m.group()) for kind, m in _places(line)]
+            is_offset = "getelementptr i8," in line or " %worker, " in line
+            inside = [Number(row, *m.span(), kind, m.group(), is_offset) for kind, m in _places(line)]
             for n in reversed(inside):
                 line = f"{line[: n.begin]}#{line[n.end :]}"
             lines[row] = line
@@ -110,8 +138,8 @@ def _places(line: str) -> list[tuple[str, re.Match[str]]]:
         return []
     if name in ("getelementptr", "call", "select") or (name == "icmp" and " i64 " in line):
         kind = "i64"
-    wanted = ("double", "float") if name.startswith("f") else ("i64",)
-    return [(kind, m) for m in places.finditer(line)] if kind in wanted else []
+    fits = kind.rstrip(">").endswith(("double", "float")) if name.startswith("f") else kind == "i64"
+    return [(kind, m) for m in places.finditer(line)] if fits else []
 
 
 def with_parameters(text: str, numbers: list[Number], chosen: list[int]) -> str:
@@ -123,9 +151,7 @@ def with_parameters(text: str, numbers: list[Number], chosen: list[int]) -> str:
         n = numbers[chosen[word]]
         lines[n.line] = f"{lines[n.line][: n.begin]}%p{word}{lines[n.line][n.end :]}"
         begin = max(row for row in start if row < n.line)
-        registers.setdefault(begin, []).append(
-            f"  %a{word} = getelementptr i64, ptr %parameters, i64 {word}\n  %p{word} = load {n.type}, ptr %a{word}"
-        )
+        registers.setdefault(begin, []).append(n.read(word))
     for row, reads in registers.items():
         lines[row] = "\n".join([lines[row], *([start[row]] if start[row] else []), *reads])
     return "\n".join(lines) + "\n"
@@ -169,7 +195,7 @@ def code_for(text: str, target: Target, symbols: Mapping[str, int], sizes: Sizes
     if sizes is None:
         return Code(text, target, symbols=symbols), []
     skeleton, numbers = numbers_of(text)
-    key = skeleton, target, tuple(sorted(symbols.items()))
+    key = hashlib.sha256(skeleton.encode()).digest(), target, tuple(sorted(symbols.items()))
     with _lock:
         family = _families.setdefault(key, [])
         _families.move_to_end(key)
@@ -177,7 +203,9 @@ def code_for(text: str, target: Target, symbols: Mapping[str, int], sizes: Sizes
             _families.popitem(last=False)
         known = list(family)
     variant = next((v for v in known if v.fits(numbers)), None)
-    if variant is None:
+    if variant is not None:
+        note_object(True)
+    else:
         chosen = [k for k, n in enumerate(numbers) if n.varies(sizes)]
         if known:
             before = known[-1]

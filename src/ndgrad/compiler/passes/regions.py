@@ -147,7 +147,7 @@ def _runs(kinds: Any) -> Iterator[Range]:
         steps = np.diff(positions)
         begin = 0
         while begin < len(positions):
-            uneven = np.flatnonzero(steps[begin:] != steps[begin]) if begin < len(steps) else ()
+            uneven = np.flatnonzero(steps[begin:] != steps[begin : begin + 1])
             count = 1 + int(uneven[0]) if len(uneven) else len(positions) - begin
             if count == 2 and len(uneven) and steps[begin] != 1:
                 count = 1  # two that happen to stand so far apart
