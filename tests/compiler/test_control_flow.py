@@ -169,6 +169,20 @@ def test_rows_read_by_a_counter(way: str) -> None:
     same(grad(f, argnums=(0, 1)), tensor(ROWS), tensor(WEIGHTS))
 
 
+def test_constants_that_a_body_shares_with_what_is_done_before_it(way: str) -> None:
+    """What does not depend on the round is computed once, before the loop; its constant is needed in every round, too."""
+
+    def f(w: Any, rows: Any) -> Any:
+        def step(c: Any, x: Any) -> Any:
+            k = tensor([1.0, 2.0, -1.0])
+            return (c * k + (w * k).exp() + x).sin(), None
+
+        return scan(step, w, rows)[0].sum()
+
+    same(f, tensor(WEIGHTS), tensor(ROWS))
+    same(grad(f), tensor(WEIGHTS), tensor(ROWS))
+
+
 def test_map_and_associative_scan_compiled(way: str) -> None:
     same(grad(lambda r: func.map(lambda x: (x * x).sum().sin(), r).sum()), tensor(ROWS))
     same(grad(lambda r: func.map(lambda x: (x * x).sum().sin(), r, batch_size=2).sum()), tensor(ROWS))

@@ -175,8 +175,8 @@ class Region:
             )
             outer.update(zip(instruction.results, results, strict=True))
         used = {v for i in stays for v in i.values()} | set(self.program.outputs)
-        self.taken = {around: inner for inner, around in outer.items() if inner in used}
         kept = {v: a for v, a in constants.items() if v in used}
+        self.taken = {around: inner for inner, around in outer.items() if inner in used and inner not in kept}
         self.program = Program([*self.own, *self.taken.values()], self.program.outputs, stays, kept, self.program.name)
 
     def _around(self, tracer: Tracer, value: Value, outer: dict[Value, Value]) -> Value:

@@ -103,10 +103,15 @@ class Program:
     def check(self) -> None:
         """Raise if a value is used before it is defined, or defined twice."""
         known = {*self.inputs, *self.constants}
+        if len(known) != len(self.inputs) + len(self.constants):
+            raise ValueError(f"{self.name}: an input is given twice, or is a constant too.")
         for instruction in self.instructions:
             for value in instruction.values():
                 if value not in known:
                     raise ValueError(f"{self.name}: {instruction.op.name} reads a value that nothing before it defines.")
+            for setting in instruction.settings.values():
+                if isinstance(setting, Program):
+                    setting.check()
             for value in instruction.results:
                 if value in known:
                     raise ValueError(f"{self.name}: {instruction.op.name} defines a value that is there already.")
