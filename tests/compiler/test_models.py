@@ -1,4 +1,4 @@
-"""Whole models trained by a compiled step (forward, backward, AdamW) end where eager training ends, and no op of theirs is left to NumPy."""
+"""Whole models trained by a compiled step (forward, backward, AdamW) end where eager training ends; none of their ops is left to NumPy."""
 
 from __future__ import annotations
 

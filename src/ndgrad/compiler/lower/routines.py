@@ -100,8 +100,8 @@ class Routine:
             if phase.buffer >= 0:
                 words += [loaded(len(slots)), str(_rounded(phase.buffer))]
             argument = f.set(f"alloca [{len(words)} x i64], align 16")
-            for n, word in enumerate(words):
-                f.do(f"store i64 {word}, ptr {f.ahead(argument, 8 * n)}")
+            for n, text in enumerate(words):
+                f.do(f"store i64 {text}, ptr {f.ahead(argument, 8 * n)}")
             run(f, argument, phase)
         f.returns()
         return [*tables, f]
