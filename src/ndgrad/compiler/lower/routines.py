@@ -6,7 +6,7 @@ memory for the workers.
 
 Images come as (N, C, *S), and may lie in memory with their channels last: the kernels compute so inside, and what
 stands between them, elementwise ops and sums, does not mind. So a result is left with its channels last, unless
-somebody needs it in the order of its dimensions (see `Orders` in orders.py).
+somebody needs it in the order of its dimensions (orders.py).
 """
 
 from __future__ import annotations
