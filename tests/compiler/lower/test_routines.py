@@ -16,9 +16,13 @@ pytest.importorskip("llvmlite")
 from ndgrad.compiler.function import CompiledFunction
 from ndgrad.compiler.kernels import arrays
 from ndgrad.compiler.lower.group import Call
+from ndgrad.compiler.lower.loops import Loop
 from ndgrad.compiler.lower.native_program import NativeProgram
 from ndgrad.compiler.lower.routines import Routine
-from tests.compiler.lower.test_native_programs import failures_are_errors, native
+from ndgrad.compiler.passes import simplified
+from ndgrad.compiler.passes.reroll import rolled
+from tests.compiler.lower.test_native_programs import assert_close, failures_are_errors, native
+from tests.compiler.traced import arrays_for, run, traced
 
 assert failures_are_errors  # a fixture that every test here uses
 
@@ -126,6 +130,21 @@ def test_max_pooling_of_overlapping_windows_with_nan() -> None:
 
     made, _ = native(function, x, normal(9, 9, 1, 1))
     assert without_calls(made)
+
+
+def test_a_convolution_inside_a_native_loop() -> None:
+    def function(x: Tensor, w: Tensor, b: Tensor) -> Any:
+        for _ in range(12):
+            x = ndgrad.tanh(F.conv2d(x, w, padding=1)) + b.reshape(9, 1, 1)
+        return x * x
+
+    x, w, b = normal(2, 9, 6, 5), normal(9, 9, 3, 3) * 0.1, normal(9)
+    program = rolled(simplified(traced(function, [x, w, b])))
+    made = NativeProgram(program)
+    assert any(isinstance(step, Loop) for step in made.groups.steps)
+    assert without_calls(made)
+    given = arrays_for(program, [x, w, b])
+    assert_close(made(given), run(program, given))
 
 
 def test_a_forward_program_leaves_what_its_backward_program_needs() -> None:

@@ -6,7 +6,7 @@ memory for the workers.
 
 Images come as (N, C, *S), and may lie in memory with their channels last: the kernels compute so inside, and what
 stands between them, elementwise ops and sums, does not mind. So a result is left with its channels last, unless
-somebody needs it in the order of its dimensions (see `Orders` in orders.py).
+somebody needs it in the order of its dimensions (orders.py).
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ class Routine:
             if phase.buffer >= 0:
                 words += [loaded(len(slots)), str(_rounded(phase.buffer))]
             argument = f.set(f"alloca [{len(words)} x i64], align 16")
-            for n, word in enumerate(words):
-                f.do(f"store i64 {word}, ptr {f.ahead(argument, 8 * n)}")
+            for n, text in enumerate(words):
+                f.do(f"store i64 {text}, ptr {f.ahead(argument, 8 * n)}")
             run(f, argument, phase)
         f.returns()
         return [*tables, f]

@@ -354,6 +354,33 @@ def _convolution(walk: Walk, instruction: Instruction) -> Rewritten:
     return walk.emit("add", walk.emit("convolution", x, w, None, **instruction.settings), walk.reshaped(b, (*b.shape, *(1,) * (x.ndim - 2))))
 
 
+@rule("keep")
+def _keep_before_unpooling(walk: Walk, instruction: Instruction) -> Rewritten:
+    """The gradient of a relu before max pooling: an element that won has the value of its window's maximum, so the few maxima can be asked
+    instead of all elements. Exact."""
+    g, mask = instruction.arguments
+    spread = walk.made_by(g, "max_unpool")
+    pooled = None if spread is None else walk.made_by(spread.arguments[1], "max_pool")
+    if spread is None or pooled is None or pooled.arguments[0] is not mask or not is_plain(g):
+        return None
+    largest, index = pooled.results
+    if spread.arguments[1] is not index or spread.arguments[0].shape != largest.shape:
+        return None
+    return walk.emit("max_unpool", walk.emit("keep", spread.arguments[0], largest), index, **spread.settings)
+
+
+@rule("sum")
+def _sum_before_unpooling(walk: Walk, instruction: Instruction) -> Rewritten:
+    """What is spread over planes of zeros has the same sum there."""
+    spread = walk.made_by(instruction.arguments[0], "max_unpool")
+    dim = instruction.settings["dim"]
+    if spread is None or not is_plain(spread.arguments[0]) or instruction.settings["dtype"] is not None or not dim:
+        return None
+    if not isinstance(dim, tuple) or not {d % spread.result.ndim for d in dim} >= set(range(2, spread.result.ndim)):
+        return None
+    return walk.emit("sum", spread.arguments[0], **instruction.settings)
+
+
 def _even_windows(sizes: tuple[int, ...], outputs: tuple[int, ...]) -> dict[str, Any] | None:
     """The settings of windows that share an axis evenly, None where they do not."""
     if any(not m or n % m for n, m in zip(sizes, outputs, strict=True)):
