@@ -14,6 +14,7 @@ from benchmarks.differentiate import Compiler, compiled
 from benchmarks.registry import Step, workload
 
 PARAMETERS, SIZE = 100, 10_000
+SKIP = {"torch-compiled": "its fused step is the reference"}
 
 #: By name: the class, its settings, and whether torch has a fused step.
 OPTIMIZERS: dict[str, tuple[str, dict[str, Any], bool]] = {
