@@ -28,13 +28,9 @@ OPTIMIZERS: dict[str, tuple[str, dict[str, Any], bool]] = {
 
 
 def _register(name: str, kind: str, settings: dict[str, Any], has_fused: bool) -> None:
-    @workload(
-        f"step-{name}",
-        title=f"{name} step, {PARAMETERS} x {SIZE:,}",
-        compiled_goal=1.0,
-        tolerance=1e-5,
-        group="optimizer",
-    )
+    title = f"{name} step, {PARAMETERS} x {SIZE:,}"
+
+    @workload(f"step-{name}", title=title, compiled_goal=1.0, tolerance=1e-5, group="optimizer", skip=SKIP)
     def update(torch: Any) -> Step:
         random = np.random.default_rng(0)
         parameters = []
