@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 from ndgrad._locks import make_lock
 from ndgrad.compiler.native.target import Code, Target
+from ndgrad.compiler.phases import note_object
 
 #: Sizes of tensors.
 Sizes = frozenset[int]
@@ -177,7 +178,9 @@ def code_for(text: str, target: Target, symbols: Mapping[str, int], sizes: Sizes
             _families.popitem(last=False)
         known = list(family)
     variant = next((v for v in known if v.fits(numbers)), None)
-    if variant is None:
+    if variant is not None:
+        note_object(True)
+    else:
         chosen = [k for k, n in enumerate(numbers) if n.varies(sizes)]
         if known:
             before = known[-1]
