@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import select
 import subprocess
 import sys
 import time
@@ -32,6 +33,8 @@ class Plan:
     patience_seconds: float = 2.0
     #: thread pools spin for some milliseconds after their last task before they sleep
     settle_seconds: float = 0.05
+    #: how long a library may take to get ready, compiling and all; one that takes longer is left out of that workload
+    prepare_seconds: float = 120.0
 
 
 @dataclass
@@ -96,18 +99,24 @@ class WorkerProcess:
 
     def __init__(self, library: Library, log: TextIO) -> None:
         self.library = library
+        self._log = log
+        self.problem: str | None = None
+        self._start()
+
+    def _start(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.worker", library.name],
+            [sys.executable, "-m", "benchmarks.worker", self.library.name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=log,
+            stderr=self._log,
             text=True,
             env=child_environment(),
         )
-        self.problem: str | None = self._read().get("error")
+        self.problem = self._read().get("error")
 
-    def ask(self, command: str, **arguments: Any) -> dict[str, Any]:
-        """Send one command and wait for its reply; a dead worker answers with an error."""
+    def ask(self, command: str, patience: float | None = None, **arguments: Any) -> dict[str, Any]:
+        """Send one command and wait for its reply; a dead worker answers with an error, and one that takes longer than
+        `patience` seconds is ended and started again."""
         if self.problem is not None:
             return {"error": self.problem}
         stdin = self._process.stdin
@@ -116,6 +125,11 @@ class WorkerProcess:
             print(json.dumps({"do": command, **arguments}), file=stdin, flush=True)
         except BrokenPipeError:
             return {"error": "the worker process has ended"}
+        if patience is not None and not select.select([self._process.stdout], [], [], patience)[0]:
+            self._process.kill()
+            self._process.wait()
+            self._start()
+            return {"error": f"not ready after {patience:.0f} s"}
         return self._read()
 
     def close(self) -> None:
@@ -148,7 +162,9 @@ def compare(workload: Workload, workers: Sequence[WorkerProcess], plan: Plan) ->
             timing.problem = ""  # nothing to run, and nothing wrong
         timing.problem = workload.skip.get(worker.library.name, timing.problem)
         if timing.problem is None:
-            reply = worker.ask("prepare", workload=workload.name, sample_seconds=plan.sample_seconds)
+            reply = worker.ask(
+                "prepare", plan.prepare_seconds, workload=workload.name, sample_seconds=plan.sample_seconds
+            )
             timing.problem = reply.get("error")
         if timing.problem is None:
             timing.iterations, timing.first, timing.eagerly = reply["iterations"], reply["first"], reply.get("eagerly")

@@ -64,7 +64,7 @@ class Workload:
         if not isinstance(namespace, Functional):
             return self.torch_program(namespace)
         if self.functional_program is None:
-            raise NotImplementedError(f"workload {self.name!r} has no program in the functional dialect")
+            raise NotImplementedError("there is no program in its dialect")
         return self.functional_program(namespace)
 
 

@@ -36,7 +36,7 @@ class Times:
     """What compiling something took: seconds by phase, and which objects came from the cache."""
 
     seconds: dict[str, float] = field(default_factory=dict)
-    #: how many objects were needed, and how many of them the cache on disk had
+    #: how many objects were needed, and how many of them were there already: in the cache on disk, or in this process
     objects: int = 0
     cached: int = 0
 
@@ -115,7 +115,7 @@ def compiling(times: Times, what: str, first: str) -> Iterator[None]:
 
 
 def note_object(cached: bool) -> None:
-    """An object was needed: made, or found in the cache."""
+    """An object was needed: made, or there already."""
     if _local.times is not None:
         _local.times.objects += 1
         _local.times.cached += cached

@@ -65,7 +65,6 @@ class WatchedNative(NativeProgram):
 
     def __init__(self, program: Program, threads: int | None = None) -> None:
         super().__init__(program, threads)
-        self.is_native = False  # as one call: its steps run one by one
         known, defined = {*self.program.inputs, *self.program.constants}, self.program.definitions()
         self.watched: list[WatchedStep] = []
         for step, functions in self.written:
