@@ -133,12 +133,10 @@ def testing(context: Context, links: Links) -> str:
 
 def _registered(context: Context) -> list[Symbol]:
     """The functions that the file registers for another language and that somebody there calls."""
-    found = [
-        symbol
-        for symbol in context.symbols[1:]
-        if any(use.kind == BINDS for use in context.by_near.get(symbol.id, ())) and context.sure_uses.get(symbol.id)
-    ]
-    return found[:_SHOWN]
+    if context.file.language not in C_FAMILY:
+        return []
+    bound = {use[0] for use in context.incoming if use[2] == BINDS}
+    return [symbol for symbol in context.symbols[1:] if symbol.id in bound and symbol.id in context.sure_uses][:_SHOWN]
 
 
 def _reached(context: Context, links: Links, symbols: list[Symbol], title: str, most: int = _SHOWN) -> list[str]:
