@@ -327,6 +327,15 @@ def test_findings_name_the_rule_and_the_line() -> None:
     }
 
 
+def test_findings_of_languages_that_a_query_alone_reads() -> None:
+    script = facts("javascript", "function f(x) {\n  el.innerHTML = x;\n  return eval(x);\n}\n").findings
+    assert {(f.rule, f.line) for f in script} == {("markup from text", 2), ("dynamic code", 3)}
+    rust = facts("rust", "fn f(x: Option<u8>) -> u8 {\n    x.unwrap()\n}\n").findings
+    assert {(f.section, f.rule, f.line) for f in rust} == {("safety", "exception safety", 2)}
+    go = facts("go", 'package p\nimport "os/exec"\nfunc f() {\n\texec.Command("ls")\n}\n').findings
+    assert {(f.rule, f.line) for f in go} == {("subprocess", 4)}
+
+
 def test_environment_variables_and_flags() -> None:
     found = facts(
         "python",

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 
+from repobook.languages import C_FAMILY, title_of
 from repobook.model.schema import BINDS, CALLS, FILE_SHIFT
 from repobook.pages.analysis import place_link, symbol_link
 from repobook.pages.context import Context, Symbol, Use
 from repobook.pages.markdown import Links, code, escape, link, slug
 from repobook.reach import tests_of
+from repobook.reading.generic_rules import RULES
 
 _SHOWN = 12
 _MINOR = frozenset({"type", "namespace", "module", "package", "macro"})
@@ -33,15 +35,22 @@ def performance(context: Context, links: Links) -> str:
     benches = _reaching(context, context.book.benchmarks.__contains__)
     if benches:
         parts.append("**Benchmarks that touch it**:\n\n" + _places(context, links, benches))
+    if parts:
+        return "\n".join(parts)
+    if not any(symbol.kind in ("function", "method", "test") for symbol in context.symbols):
+        return "Nothing found: the file defines no function.\n"
     return (
-        "\n".join(parts)
-        or "Nothing found: no function of complexity 10 or nesting 4, no allocation, lock or GIL handling in a loop, "
-        "no parallel construct.\n"
+        "Nothing found: no function of complexity 10 or nesting 4, no allocation, copy or lock in a loop, no blocking "
+        "or parallel construct that the rules know.\n"
     )
 
 
 def safety(context: Context, links: Links) -> str:
-    return "\n".join(_findings(context, links, "safety")) or "No use of the constructs that the rules look for.\n"
+    found = "\n".join(_findings(context, links, "safety"))
+    language = context.file.language
+    if found or language in RULES or language in C_FAMILY or language == "python":
+        return found or "No use of the constructs that the rules look for.\n"
+    return f"Not looked for: there are no rules for {escape(title_of(language))}.\n"
 
 
 def _findings(context: Context, links: Links, section: str) -> list[str]:
@@ -124,12 +133,10 @@ def testing(context: Context, links: Links) -> str:
 
 def _registered(context: Context) -> list[Symbol]:
     """The functions that the file registers for another language and that somebody there calls."""
-    found = [
-        symbol
-        for symbol in context.symbols[1:]
-        if any(use.kind == BINDS for use in context.by_near.get(symbol.id, ())) and context.sure_uses.get(symbol.id)
-    ]
-    return found[:_SHOWN]
+    if context.file.language not in C_FAMILY:
+        return []
+    bound = {use[0] for use in context.incoming if use[2] == BINDS}
+    return [symbol for symbol in context.symbols[1:] if symbol.id in bound and symbol.id in context.sure_uses][:_SHOWN]
 
 
 def _reached(context: Context, links: Links, symbols: list[Symbol], title: str, most: int = _SHOWN) -> list[str]:

@@ -8,7 +8,7 @@ from heapq import nlargest
 from typing import NamedTuple
 
 from repobook.model import store
-from repobook.model.schema import FILE_SHIFT, INHERITS
+from repobook.model.schema import CANDIDATE, FILE_SHIFT, INHERITS
 from repobook.reach import Callers
 
 
@@ -309,6 +309,11 @@ class Context:
         return found
 
     @cached_property
+    def documented(self) -> list[tuple[str, Symbol]]:
+        """The symbols that have documentation, with its text in lower case."""
+        return [(symbol.doc.lower(), symbol) for symbol in self.symbols[1:] if symbol.doc]
+
+    @cached_property
     def incoming(self) -> list[Use]:
         """Who uses the symbols of this file. What uses the definition of a name that is declared here counts too."""
         db = self.book.db
@@ -319,21 +324,22 @@ class Context:
         return store.records(Use, found)
 
     @cached_property
+    def _outgoing(self) -> list[Use]:
+        rows = self.book.db.execute(f"SELECT src, dst, {_OUT} FROM edges WHERE src>=? AND src<?", self.range)
+        return store.records(Use, rows)
+
+    @cached_property
     def outgoing(self) -> list[Use]:
         """What the symbols of this file use, certainly or likely."""
-        rows = self.book.db.execute(
-            f"SELECT src, dst, {_OUT} FROM edges WHERE src>=? AND src<? AND (certainty>1 OR kind={INHERITS})",
-            self.range,
-        )
-        return store.records(Use, rows)
+        return [use for use in self._outgoing if use[3] > CANDIDATE or use[2] == INHERITS]
 
     @cached_property
     def references_to(self) -> dict[int, int]:
         """How many references of this file lead to each other file, candidates too."""
-        rows = self.book.db.execute(
-            f"SELECT dst>>{FILE_SHIFT}, SUM(count) FROM edges WHERE src>=? AND src<? GROUP BY 1", self.range
-        )
-        return dict(rows.fetchall())
+        found: dict[int, int] = {}
+        for _, _, _, _, _, times, file in self._outgoing:
+            found[file] = found.get(file, 0) + times
+        return found
 
     def place(self, use: Use) -> int:
         """Uses by path, line, enclosing symbol: equal models give equal pages whatever the order of their rows."""

@@ -170,14 +170,14 @@ def _concepts(context: Context, links: Links, page: str) -> str:
 
 def _explained(context: Context, term: str, line: int) -> str:
     """Where the file's page speaks of a term: the definition whose documentation has it, or that it stands in."""
-    found = None
-    for symbol in context.symbols[1:]:
-        if term in symbol.doc.lower():
+    for text, symbol in context.documented:
+        if term in text:
             return slug(symbol.qualified)
-        if symbol.line <= line <= symbol.end_line and symbol.kind not in SPACES:
-            found = symbol
-    if found is not None:
-        return slug(found.qualified)
+    around = [
+        symbol for symbol in context.symbols[1:] if symbol.line <= line <= symbol.end_line and symbol.kind not in SPACES
+    ]  # from the outside in
+    if around:
+        return slug(around[-1].qualified)
     return "high-level-overview" if term in context.file.purpose.lower() else ""
 
 

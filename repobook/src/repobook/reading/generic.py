@@ -15,6 +15,7 @@ from repobook.reading import engine, queries
 from repobook.reading.comments import attach_docs, read_comments
 from repobook.reading.engine import Captures, Definition
 from repobook.reading.facts import Facts, Finding, Import, Symbol
+from repobook.reading.generic_rules import RULES
 from repobook.reading.patterns import read_patterns, read_settings
 from repobook.reading.rules import Rules
 
@@ -80,7 +81,8 @@ def read(source: bytes, path: str, language: str) -> Facts:
     for one in facts.imports:
         one.local = scopes.at(lines[one.line - 1])
     if language not in _DATA:
-        engine.collect_references(captures, source, lines, scopes, facts, _NO_RULES, _SELF.get(language, _SELF_DEFAULT))
+        rules = RULES.get(language, _NO_RULES)
+        engine.collect_references(captures, source, lines, scopes, facts, rules, _SELF.get(language, _SELF_DEFAULT))
         engine.measure(captures, scopes, facts)
     for node in engine.in_order(found.get("unsafe", [])):
         facts.findings.append(
