@@ -21,7 +21,6 @@ import ndgrad.numpy as dnp
 from ndgrad.func import grad, hessian, jacfwd, jacrev, jvp, vmap
 from ndgrad.utils.checkpoint import checkpoint
 from tests.autograd.functions import Cube
-from tests.examples import at_least
 
 FACES: dict[str, Callable[[Any], Any]] = {"numpy": dnp.array, "torch": ndgrad.tensor}
 Q, X, C = np.array([[0.6, -0.4], [0.1, 0.8]]), np.array([[0.9, 0.5], [-0.3, 0.7]]), np.array([[0.3, -0.8], [0.2, 0.45]])
@@ -143,7 +142,6 @@ def pairs(f: Any, q: Any, x: Any) -> dict[str, tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize("face", FACES)
-@at_least(40)
 @given(programs)
 def test_derivatives_through_buffers_that_are_written_after_a_save(face: str, program: Any) -> None:
     make = FACES[face]

@@ -119,7 +119,7 @@ def test_every_combination_of_modes_to_third_order():
     close(gg, 4 * e)
 
 
-@pytest.mark.parametrize("method", [pytest.param("RK45", marks=pytest.mark.slow), "Radau", "LSODA"])
+@pytest.mark.parametrize("method", ["Radau", *(pytest.param(method, marks=pytest.mark.slow) for method in ("RK45", "LSODA"))])
 def test_vmap_integrates_the_batch_together(method):
     k = tensor([0.5, 1.0, 2.0])
     n = k.numpy()

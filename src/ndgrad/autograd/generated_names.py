@@ -21,7 +21,7 @@ from ndgrad.autograd.saved import RuleNode
 from ndgrad.ops.table import Op, table
 
 #: What is put before or after an argument's name in generated code, and before a setting's.
-_BEFORE_ARGUMENTS = ("a_", "e_", "s_", "g_", "rule_")
+_BEFORE_ARGUMENTS = ("a_", "e_", "s_", "g_", "rule_", "many_")
 _AFTER_ARGUMENTS = ("_s", "_v", "_shape", "_ndim", "_dtype", "_t")
 _BEFORE_SETTINGS = ("default_",)
 #: What rules are given beside arguments and settings, and what functions for arrays and tensors are given first.

@@ -10,7 +10,6 @@ into the target happens in place, level by level (see ndgrad.autograd.transform_
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -34,14 +33,6 @@ from ndgrad.autograd.versions import InferenceStorage, is_inference, kept_storag
 from ndgrad.autograd.view import DEFAULT, rebase, write_error
 from ndgrad.ops.fill import assign, copy
 
-#: Operators whose ufunc can write its result where the tensor lies, without a temporary.
-_UFUNCS = {
-    operator.add: "add",
-    operator.sub: "subtract",
-    operator.mul: "multiply",
-    operator.truediv: "true_divide",
-    operator.neg: "negative",
-}
 
 def check_writable(t: Any, op_name: str, value_requires_grad: bool = False) -> None:
     """Raise, with the reason, if `t` may not be written in place now."""
@@ -296,7 +287,7 @@ def perform(op: Any, array: Any, others: Sequence[Any], settings: dict[str, Any]
     try:
         # integers go the other way: their quotient or root is none, which only the result shows
         if library is np and not settings and array.ndim and array.dtype.kind in INEXACT:
-            ufunc = _ufunc_of(op)
+            ufunc = op.ufunc
             if ufunc is not None and _fit_as_they_are(array, others):
                 storage.before_write(array)
                 ufunc(array, *others, array)
@@ -307,14 +298,6 @@ def perform(op: Any, array: Any, others: Sequence[Any], settings: dict[str, Any]
     check_fits(op.name, array, result)
     storage.before_write(array)
     array[...] = result
-
-
-@functools.cache
-def _ufunc_of(op: Any) -> Any:
-    """The ufunc that is the forward of an op, None if there is none."""
-    name = op.forward if isinstance(op.forward, str) else _UFUNCS.get(op.forward)
-    found = getattr(np, name, None) if name else None
-    return found if isinstance(found, np.ufunc) else None
 
 
 def _fit_as_they_are(array: Any, others: Sequence[Any]) -> bool:

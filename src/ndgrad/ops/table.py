@@ -64,8 +64,11 @@ there, in a `RulesOfOps`.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypedDict, TypeVar, Unpack
+
+import numpy
 
 from ndgrad import _registry as registry
 
@@ -101,6 +104,15 @@ _APART = frozenset(["condition", "mask", "k", "v"])
 
 #: Elementwise ops whose results are bools, and exact for integers beside floats.
 _COMPARISONS = frozenset(["eq", "ne", "lt", "le", "gt", "ge", "isclose", "logical_and", "logical_or", "logical_xor"])
+
+#: Python's operators, which take other libraries' arrays too, as NumPy's ufuncs.
+_UFUNCS: dict[Callable[..., Any], str] = {
+    operator.add: "add",
+    operator.sub: "subtract",
+    operator.mul: "multiply",
+    operator.truediv: "true_divide",
+    operator.neg: "negative",
+}
 
 _TORCH_NAMES = {"x": "self", "y": "other", "out": "result"}
 
@@ -293,7 +305,7 @@ class Op:
         brought = tuple(i for i, a in enumerate(self.args) if a in together)
         self.promotes = brought if len(brought) > 1 or self.variadic else ()
         #: Whether it is a function of numbers that may make floats of integers.
-        self.narrows = self.elementwise and self.outputs == 1 and self.differentiable
+        self.narrows = self.elementwise and self.outputs == 1 and self.differentiable and not self._keeps_integers()
         self.compares = name in _COMPARISONS
         _give_defaults(forward, self.settings)
         self._forwards: dict[Any, Callable[..., Any]] = {}
@@ -320,6 +332,18 @@ class Op:
 
     def __call__(self, *args: Any, **settings: Any) -> Any:
         return self.eager(*args, **settings)
+
+    @functools.cached_property
+    def ufunc(self) -> numpy.ufunc | None:
+        """NumPy's function that is the op's forward, if it is one of its ufuncs."""
+        name = self.forward if isinstance(self.forward, str) else _UFUNCS.get(self.forward)
+        found = getattr(numpy, name, None) if name else None
+        return found if isinstance(found, numpy.ufunc) else None
+
+    def _keeps_integers(self) -> bool:
+        """Whether integers of any width come out as integers, as from a sum or a product."""
+        kinds = [] if self.ufunc is None else self.ufunc.types
+        return bool(kinds) and all(f"{c * len(self.args)}->{c}" in kinds for c in "bBhHiIlLqQ")
 
     # What is generated is made on first use, since making all would dominate the import.
 
