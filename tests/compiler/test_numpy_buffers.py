@@ -246,7 +246,13 @@ def of_unknown_order(y: Any) -> Any:
 @pytest.mark.usefixtures("on_numpy")
 @pytest.mark.parametrize(
     ("program", "is_compiled"),
-    [(reshaped_in_order, True), (written_out_of_order, True), (reshaped_out_of_order, True), (raveled_out_of_order, True), (of_unknown_order, False)],
+    [
+        (reshaped_in_order, True),
+        (written_out_of_order, True),
+        (reshaped_out_of_order, True),
+        (raveled_out_of_order, True),
+        (of_unknown_order, False),
+    ],
 )
 def test_whether_a_reshape_is_a_view_is_known_or_the_function_runs_eagerly(program: Any, is_compiled: bool) -> None:
     y = np.array(numpy.cos(numpy.arange(6.0)).reshape(2, 3))
