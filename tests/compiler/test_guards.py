@@ -277,7 +277,7 @@ def test_an_argument_that_is_also_reached_otherwise():
 def test_modules_follow_train_eval_parameters_and_hooks():
     model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.ReLU())
     compiled = ndgrad.compile(model)
-    x = ndgrad.tensor(np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32))
+    x = ndgrad.tensor(np.random.default_rng(0).standard_normal((4, 3)))
     model.eval()
     same(compiled, model, x)
     handle = model[0].register_forward_hook(lambda module, args, out: out * 2)
