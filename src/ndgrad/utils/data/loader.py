@@ -22,7 +22,7 @@ from typing import Any, Generic, TypeVar
 
 from ndgrad.generator import Generator, default_generator
 from ndgrad.utils.data.collate import default_collate, default_convert
-from ndgrad.utils.data.dataset import Dataset, IterableDataset
+from ndgrad.utils.data.dataset import IterableDataset
 from ndgrad.utils.data.fetch import END, Fetch
 from ndgrad.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler
 from ndgrad.utils.data.transport import forget, has_shared_memory, sweep, unpack
@@ -53,7 +53,7 @@ class DataLoader(Generic[T_co]):
 
     def __init__(
         self,
-        dataset: Dataset[T_co] | Any,
+        dataset: Any,
         batch_size: int | None = 1,
         shuffle: bool | None = None,
         sampler: Iterable[Any] | None = None,
