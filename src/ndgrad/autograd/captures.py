@@ -98,6 +98,10 @@ class Watch(_Interceptor):
         if value is not None:
             return value
         seen = t if self.outer is None else self.outer.one(t)
+        if seen is not t:  # somebody's who is watched or replaced outside: only there is it known what it stands for
+            self.found[id(t)] = (t, seen)
+            value = self._values[id(t)] = self.plain(seen) if _carries_level(seen) else seen
+            return value
         if seen._meta is None and seen._node is None:
             if self.looks_at_constants and id(t) not in self._own:
                 self._constants[id(t)] = weakref.ref(t)
