@@ -40,7 +40,8 @@ _ADDS = frozenset("add_slices index_add_zeros gather_backward max_unpool avg_poo
 
 @dataclass(frozen=True)
 class Work:
-    """What something does: bytes that it reads and writes, floating-point operations, and the dtype that it computes in."""
+    """What something does: bytes that it reads and writes, floating-point operations, and the
+    dtype that it computes in."""
 
     read: int = 0
     written: int = 0
@@ -125,7 +126,9 @@ def _moved(kernel: Kernel) -> tuple[int, int]:
 
 
 def _kernel_flops(kernel: Kernel) -> int:
-    return sum(_elementwise(item.instruction, prod(kernel.row_shape) if item.per_row else kernel.size) for item in kernel.items)
+    return sum(
+        _elementwise(item.instruction, prod(kernel.row_shape) if item.per_row else kernel.size) for item in kernel.items
+    )
 
 
 def _elementwise(instruction: Instruction, elements: int) -> int:
@@ -154,7 +157,7 @@ def _dtype(values: Iterable[Value]) -> str:
     return sizes.most_common(1)[0][0] if sizes else "float64"
 
 
-# ----- programs ------------------------------------------------------------------------------------------------------------
+# ----- programs -------------------------------------------------------------------------------------------------------
 
 
 def instruction_flops(instruction: Instruction) -> int:
@@ -176,7 +179,11 @@ def instruction_flops(instruction: Instruction) -> int:
         return sum(v.size for v in instruction.values() if v.dtype.kind in "fc")
     if op.name in ("max_pool", "avg_pool"):
         return result.size * prod(instruction.settings["kernel"])
-    source = max([result.size, *[v.size for v in instruction.values()]]) if pointwise.is_reduction(instruction) else result.size
+    source = (
+        max([result.size, *[v.size for v in instruction.values()]])
+        if pointwise.is_reduction(instruction)
+        else result.size
+    )
     return _elementwise(instruction, source)
 
 
@@ -186,8 +193,8 @@ def program_flops(program: Program) -> int:
 
 
 def least_work(program: Program) -> Work:
-    """The least that a program must do, however it runs: every input that it uses read once, every output written once, its arithmetic
-    done."""
+    """The least that a program must do, however it runs: every input that it uses read once, every output written
+    once, its arithmetic done."""
     used = {v for i in program.instructions for v in i.values()} | set(program.outputs)
     read = sum(v.nbytes for v in program.inputs if v in used)
     written = sum(v.nbytes for v in dict.fromkeys(program.outputs) if v not in program.inputs)

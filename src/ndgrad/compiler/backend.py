@@ -35,7 +35,8 @@ class Runner:
         self, program: Program, strict: bool = False, threads: int | None = None, sizes: Sizes | None = None
     ) -> None:
         """`strict`: on NumPy, op by op, as eager computes; `threads`: at most so many in native code; `sizes`: those
-        that vary between programs which may share their code (see ndgrad.compiler.lower.templates), None if none may."""
+        that vary between programs which may share their code (see
+        ndgrad.compiler.lower.templates), None if none may."""
         self.program = program
         self.strict = strict
         self.threads = threads
@@ -81,8 +82,10 @@ class Runner:
             if os.environ.get("NDGRAD_COMPILE_RAISE"):
                 raise
             warnings.warn(
-                f"compile: no native code could be made for {self.program.name} ({type(error).__name__}: {error}). It runs on NumPy "
-                "instead: right, but slower. Please report this.",
+                (
+                    f"compile: no native code could be made for {self.program.name} ({type(error).__name__}: {error}). "
+                    "It runs on NumPy instead: right, but slower. Please report this."
+                ),
                 stacklevel=2,
             )
             return Replay(self.program)

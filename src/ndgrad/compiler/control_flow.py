@@ -442,7 +442,8 @@ class Repeated:
     carried: int
 
     def traced(self, tracer: Any, tensors: Tensors) -> tuple[Any, Region]:
-        """Whether there is a first round, and the program of one: what is carried, and then whether there is another round."""
+        """Whether there is a first round, and the program of one: what is carried, and then whether
+        there is another round."""
         n = self.carried
         rest = tensors[n:]
 
@@ -570,9 +571,9 @@ class UnknownRounds(RuntimeError):
 
     def __init__(self) -> None:
         super().__init__(
-            "while_loop: the gradient of a compiled while_loop is differentiated, and a program does not know the number of its rounds. "
-            "Differentiate the function itself instead of the compiled one, or compile the derivative: ndgrad.compile(hessian(f)) runs "
-            "eagerly where it must."
+            "while_loop: the gradient of a compiled while_loop is differentiated, and a program does not know "
+            "the number of its rounds. Differentiate the function itself instead of the compiled one, "
+            "or compile the derivative: ndgrad.compile(hessian(f)) runs eagerly where it must."
         )
 
 

@@ -27,7 +27,8 @@ class Mispredicted(Exception):
 
 
 class Checked:
-    """The values of a traced array, as those who check values see them: compared with numbers, and asked whether all or any pass."""
+    """The values of a traced array, as those who check values see them: compared with numbers, and asked
+    whether all or any pass."""
 
     def __init__(self, tracer: Any, value: Value) -> None:
         self.tracer = tracer

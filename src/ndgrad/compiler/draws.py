@@ -1,18 +1,18 @@
 """Random numbers of a program: they are drawn before it runs, and are inputs of it.
 
 Note [Random numbers as inputs]
-A program computes what its inputs say and nothing else; passes drop, move and repeat its instructions. Numbers that are drawn are none of
-that: they depend on the order of draws, and a draw changes its generator. So a trace keeps a *tape* of the draws of the function, in their
-order, and each is an input. A call draws them in that order, from the same generators, as eager code would: for the same seed the same
-numbers, and the generators are left where eager leaves them. Backward programs, and derivatives that are traced later, get the numbers that
-forward was given.
+A program computes what its inputs say and nothing else; passes drop, move and repeat its instructions. Numbers that are
+drawn are none of that: they depend on the order of draws, and a draw changes its generator. So a trace keeps a *tape*
+of the draws of the function, in their order, and each is an input. A call draws them in that order, from the same
+generators, as eager code would: for the same seed the same numbers, and the generators are left where eager leaves
+them. Backward programs, and derivatives that are traced later, get the numbers that forward was given.
 
-While a function is traced, numbers are drawn in earnest, so that generators go through the states that they would have. That is how a draw
-is recognised that repeats another one from the same state (`checkpoint`, `fork_rng`): it is the same input. At the end generators are put
-back.
+While a function is traced, numbers are drawn in earnest, so that generators go through the states that they would have.
+That is how a draw is recognised that repeats another one from the same state (`checkpoint`, `fork_rng`): it is the same
+input. At the end generators are put back.
 
-What is drawn from a distribution given by tensors is a number of a fixed distribution, and a formula (`bernoulli`, `normal`). Some cannot
-be written so: how many numbers `poisson` takes from its generator depends on values.
+What is drawn from a distribution given by tensors is a number of a fixed distribution, and a formula (`bernoulli`,
+`normal`). Some cannot be written so: how many numbers `poisson` takes from its generator depends on values.
 """
 
 from __future__ import annotations
@@ -73,7 +73,10 @@ class Tape:
 
     def states(self) -> list[tuple[Generator, bytes]]:
         """The generators that it draws from, and their states."""
-        return [(generator, generator._packed_state()) for generator in {id(d.generator): d.generator for d in self.draws}.values()]
+        return [
+            (generator, generator._packed_state())
+            for generator in {id(d.generator): d.generator for d in self.draws}.values()
+        ]
 
 
 def put_back(states: Sequence[tuple[Generator, bytes]]) -> None:
@@ -100,9 +103,11 @@ class TracedDraws:
     """The draws of a function that is being traced."""
 
     def __init__(self, state_of: Callable[[Generator], bytes | None] | None = None) -> None:
-        """`state_of` gives the state that a generator had before the function ran, None for one that the function has made."""
+        """`state_of` gives the state that a generator had before the function ran, None for one that
+        the function has made."""
         self.tape = Tape()
-        #: the tensors to be used for draws, in their order, where they were drawn before: derivatives of a call that is over
+        #: the tensors to be used for draws, in their order, where they were drawn before:
+        #: derivatives of a call that is over
         self.given: Sequence[Any] = ()
         #: whether the function has returned, and only its gradients are taken
         self.is_over = False
@@ -110,14 +115,16 @@ class TracedDraws:
         self._start = default_generator._packed_state()
         #: the number of each draw by the state that it began with
         self._known: dict[tuple[bytes, Draw], int] = {}
-        #: of each generator: itself, and its states, at the start and after each of its draws, with the number of the next draw
+        #: of each generator: itself, and its states, at the start and after each of its draws, with
+        #: the number of the next draw
         self._states: dict[int, tuple[Generator, dict[bytes, int]]] = {}
         self._last: dict[int, bytes] = {}
         #: states that the function has asked for, by the identity of what it got for them
         self._asked: dict[int, tuple[Any, bytes]] = {}
 
     def state(self, tracer: Tracer, generator: Generator) -> Any:
-        """What the function gets for a state: a tensor of values that nobody can read, since they are others in each call."""
+        """What the function gets for a state: a tensor of values that nobody can read, since they
+        are others in each call."""
         packed = generator._packed_state()
         value = Value((len(packed),), np.dtype(np.uint8))
         payload = TracedArray(value, _Unreadable(tracer, value))
@@ -178,7 +185,7 @@ class TracedDraws:
             generator._go_on_from(next(iter(states)))
 
 
-# ----- ops ---------------------------------------------------------------------------------------------------------------------
+# ----- ops ------------------------------------------------------------------------------------------------------------
 
 
 def drawn(tracer: Tracer, op: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Value:

@@ -31,25 +31,28 @@ def compile(
 ) -> F: ...  # fmt: skip
 @overload
 def compile(
-    f: None = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: str = "ndgrad", mode: str | None = None,
+    f: None = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: str = "ndgrad",
+    mode: str | None = None,
     options: Mapping[str, Any] | None = None, disable: bool = False, strict: bool = False, threads: int | None = None,
 ) -> Callable[[F], F]: ...  # fmt: skip
 def compile(
-    f: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: str = "ndgrad", mode: str | None = None,
+    f: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: str = "ndgrad",
+    mode: str | None = None,
     options: Mapping[str, Any] | None = None, disable: bool = False, strict: bool = False, threads: int | None = None,
 ) -> Any:  # fmt: skip
     """A function, method or module that is traced once for each kind of arguments, and from then on runs as a program.
 
-    It gives what `f` gives, with the same gradients, to any order, and writes what `f` writes. A call is traced anew where shapes, dtypes,
-    layouts, requires_grad, Python values among the arguments or anything that `f` reaches otherwise (closures, globals, attributes) differ
-    from all calls that it has seen; eight kinds are remembered. What a program cannot hold (values read by Python, prints, side
-    effects) makes that kind of call run eagerly; `ndgrad.compiler.explain(f, *args)` tells why, and with `fullgraph` it is an error.
+    It gives what `f` gives, with the same gradients, to any order, and writes what `f` writes. A call is traced anew
+    where shapes, dtypes, layouts, requires_grad, Python values among the arguments or anything that `f` reaches
+    otherwise (closures, globals, attributes) differ from all calls that it has seen; eight kinds are remembered. What a
+    program cannot hold (values read by Python, prints, side effects) makes that kind of call run eagerly;
+    `ndgrad.compiler.explain(f, *args)` tells why, and with `fullgraph` it is an error.
 
-    `strict` runs the program op by op on NumPy, so that nothing is added in another order than NumPy's; `threads` limits the threads of
-    native code. `dynamic`: calls that differ in the sizes of tensors share their machine code from the second size on
-    (None), from the first (True), or never (False). Of torch's other arguments, all modes are one here, `backend` is
-    "ndgrad" (or "inductor"), "numpy" (or "aot_eager": as `strict`) or "eager" (not compiled, as with `disable`), and `options` may have
-    'strict' and 'threads'; what has no meaning here is refused.
+    `strict` runs the program op by op on NumPy, so that nothing is added in another order than NumPy's; `threads`
+    limits the threads of native code. `dynamic`: calls that differ in the sizes of tensors share their machine code
+    from the second size on (None), from the first (True), or never (False). Of torch's other arguments, all modes are
+    one here, `backend` is "ndgrad" (or "inductor"), "numpy" (or "aot_eager": as `strict`) or "eager" (not compiled, as
+    with `disable`), and `options` may have 'strict' and 'threads'; what has no meaning here is refused.
 
     The result has two methods to look at it with, `graph(*args)` and `kernels(*args)`.
 
@@ -67,14 +70,16 @@ def compile(
     )
     if f is None:
         return functools.partial(
-            compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable, strict=strict,
+            compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable,
+            strict=strict,
             threads=threads,
         )  # fmt: skip
     if isinstance(f, CompiledFunction):
         return f
     if not callable(f):
         raise TypeError(
-            f"compile() takes a function, a method or a module, and got {type(f).__name__}. Give it something that can be called."
+            f"compile() takes a function, a method or a module, and got {type(f).__name__}. "
+            "Give it something that can be called."
         )
     if disable or resolved_options is None:
         return f
@@ -172,15 +177,18 @@ class Explanation:
     def __str__(self) -> str:
         if not self.compiled:
             return f"runs eagerly: {self.reason}{f' ({self.where})' if self.where else ''}"
-        head = f"compiled: {self.forward_ops} ops forward, {self.backward_ops} backward, {self.captured} tensors from outside, "
+        head = (
+            f"compiled: {self.forward_ops} ops forward, {self.backward_ops} backward, "
+            f"{self.captured} tensors from outside, "
+        )
         head += f"{len(self.guards)} guards, {self.specialisations} specialisations"
         lines = [f"took {self.times}", *self.control_flow, *[f"guard: {g}" for g in self.guards]]
         return "\n".join([head, *[f"  {line}" for line in lines]])
 
 
 def explain(f: Any, *args: Any, **kwargs: Any) -> Explanation:
-    """What compiling a function comes to for these arguments: the size of the program and what compiling took, or why there is none. Nothing
-    is run.
+    """What compiling a function comes to for these arguments: the size of the program and what compiling took, or why
+    there is none. Nothing is run.
 
     >>> import ndgrad
     >>> print(ndgrad.compiler.explain(lambda x: x if x.sum() > 0 else -x, ndgrad.ones(2)))
@@ -198,7 +206,9 @@ def explain(f: Any, *args: Any, **kwargs: Any) -> Explanation:
         return Explanation(False, broken.reason, broken.where, 0, 0, 0, [], len(made.entries), "", Times())
     found = entry.made
     guards = [held.label(i) for held in found.environment.held for i in range(len(held.then)) if held.label(i)]
-    guards += [f"{label}: shape, dtype, strides, requires_grad" for _, _, _, label in found.environment.tensors.values()]
+    guards += [
+        f"{label}: shape, dtype, strides, requires_grad" for _, _, _, label in found.environment.tensors.values()
+    ]
     captured = sum(kind in ("environment", "grad") for kind, _ in found.sources)
     runners = [found.run_forward, *([found.run_backward] if found.backward.outputs else [])]
     for runner in runners:
@@ -211,4 +221,5 @@ def explain(f: Any, *args: Any, **kwargs: Any) -> Explanation:
     )  # fmt: skip
 
 
-compile.explain = explain  # type: ignore[attr-defined]  # torch programs look for such functions beside the function itself
+# torch programs look for such functions beside the function itself
+compile.explain = explain  # type: ignore[attr-defined]

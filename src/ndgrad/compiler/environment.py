@@ -51,7 +51,8 @@ from ndgrad.compiler.holding import (
 )
 from ndgrad.generator import Generator
 
-#: How many objects a function may reach; how many bytes of an array are compared at each call as they are, and without a copy.
+#: How many objects a function may reach; how many bytes of an array are compared at each call as
+#: they are, and without a copy.
 MOST = 20_000
 SMALL = 65_536
 LARGE = 1 << 28
@@ -74,7 +75,15 @@ def facts(t: Any) -> tuple[Any, ...]:
     array = t._array
     meta = t._meta
     names = None if meta is None else meta.names
-    return t.__class__, array.shape, array.dtype, array.strides, t._storage.__class__ is InferenceStorage, requires_grad(t), names
+    return (
+        t.__class__,
+        array.shape,
+        array.dtype,
+        array.strides,
+        t._storage.__class__ is InferenceStorage,
+        requires_grad(t),
+        names,
+    )
 
 
 def _is_public(f: Any) -> bool:
@@ -112,7 +121,7 @@ class Environment:
         self._walk()
         del self._pending
 
-    # ----- reaching ------------------------------------------------------------------------------------------------------
+    # ----- reaching ---------------------------------------------------------------------------------------------------
 
     def _walk(self) -> None:
         while True:
@@ -174,7 +183,8 @@ class Environment:
         else:
             self._object(what, value)
             return
-        if isinstance(value, (list, dict, set, collections.deque)) and hasattr(value, "__dict__"):  # of a class of the user's
+        # of a class of the user's
+        if isinstance(value, (list, dict, set, collections.deque)) and hasattr(value, "__dict__"):
             self._class(type(value))
             self._hold_dict(what, value.__dict__)
 
@@ -203,13 +213,17 @@ class Environment:
             self._hold_named("global ", None, space, sorted(names))
 
     def _cells(self, what: str, labels: Iterable[str], cells: tuple[Any, ...]) -> None:
-        self._hold(Held(what, labels, lambda: [content(c) for c in cells], functools.partial(fill, cells), ("cells", cells)))
+        self._hold(
+            Held(what, labels, lambda: [content(c) for c in cells], functools.partial(fill, cells), ("cells", cells))
+        )
 
     def _method(self, what: str, method: Any) -> None:
         self._pending += [(what, method.__self__), (what, method.__func__)]
 
     def _partial(self, what: str, value: Any) -> None:
-        self._hold(Held(f"{what}.", ["func", "args", "keywords"], lambda: [value.func, value.args, value.keywords], None))
+        self._hold(
+            Held(f"{what}.", ["func", "args", "keywords"], lambda: [value.func, value.args, value.keywords], None)
+        )
 
     def _property(self, what: str, value: Any) -> None:
         self._pending += [(what, f) for f in (value.fget, value.fset) if f is not None]
@@ -225,13 +239,23 @@ class Environment:
         def read() -> list[Any]:
             return [space.get(n, MISSING) for n in names]
 
-        write = functools.partial(assign, space, names) if isinstance(space, dict) else functools.partial(set_attributes, holder, names)
+        write = (
+            functools.partial(assign, space, names)
+            if isinstance(space, dict)
+            else functools.partial(set_attributes, holder, names)
+        )
         self._hold(Held(what, names, read, write, ("names", (space, names))))
 
     def _hold_dict(self, what: str, d: Any) -> None:
         labels = [f"[{k!r}]" if isinstance(k, (str, int)) else "[...]" for k in d]
         self._hold(
-            Held(what, [*[""] * len(labels), *labels], lambda: [*d.keys(), *d.values()], functools.partial(refill, d), ("entries", d))
+            Held(
+                what,
+                [*[""] * len(labels), *labels],
+                lambda: [*d.keys(), *d.values()],
+                functools.partial(refill, d),
+                ("entries", d),
+            )
         )
 
     def _list(self, what: str, items: Any) -> None:
@@ -245,7 +269,8 @@ class Environment:
     def _array(self, what: str, array: Any) -> None:
         if array.nbytes > LARGE or array.dtype.hasobject:
             raise GraphBreak(
-                f"{what} is a NumPy array of {array.nbytes} bytes, too many to be compared before each call: make it a tensor"
+                f"{what} is a NumPy array of {array.nbytes} bytes, too many to be compared before each call: "
+                "make it a tensor"
             )
         if array.nbytes > SMALL:
             known = Contents(array)
@@ -257,17 +282,22 @@ class Environment:
             array[...] = np.frombuffer(saved[0][2], array.dtype).reshape(array.shape)
 
         write_back = write if array.flags.writeable else None
-        self._hold(Held(what, (), lambda: [(array.shape, array.dtype.str, array.tobytes())], write_back, ("array", array)))
+        self._hold(
+            Held(what, (), lambda: [(array.shape, array.dtype.str, array.tobytes())], write_back, ("array", array))
+        )
 
     def _class(self, cls: type) -> None:
         if is_foreign(cls.__module__):
             return
         for c in cls.__mro__:
             if not is_foreign(c.__module__) and not any(holder is c for holder, _, _ in self._named):
-                # what Python calls by itself, and of a class that is derived from one of ndgrad's or another's, what that may call
+                # what Python calls by itself, and of a class that is derived from one of ndgrad's or
+                # another's, what that may call
                 derived = any(is_foreign(b.__module__) and b is not object for b in c.__mro__)
                 functions = (types.FunctionType, staticmethod, classmethod, property)
-                self._names |= {n for n, v in vars(c).items() if (derived or n.startswith("__")) and isinstance(v, functions)}
+                self._names |= {
+                    n for n, v in vars(c).items() if (derived or n.startswith("__")) and isinstance(v, functions)
+                }
                 self._named.append((c, set(), f"{c.__qualname__}."))
 
     def _object(self, what: str, value: Any) -> None:
@@ -279,7 +309,9 @@ class Environment:
         elif hasattr(cls, "__next__"):
             raise GraphBreak(f"{what} is an iterator, which the function would advance")
         elif cls.__module__.startswith(_CLOSED) or (
-            is_foreign(cls.__module__) and cls.__module__.partition(".")[0] in sys.stdlib_module_names and cls is not types.SimpleNamespace
+            is_foreign(cls.__module__)
+            and cls.__module__.partition(".")[0] in sys.stdlib_module_names
+            and cls is not types.SimpleNamespace
         ):
             pass
         else:
@@ -296,24 +328,39 @@ class Environment:
                 if not isinstance(own, dict):
                     self._hold(Held(f"{what}.", ["__class__"], lambda: [type(value)], None, ("class", value)))
                 write = functools.partial(set_slots, value, slots)
-                self._hold(Held(f"{what}.", slots, lambda: [getattr(value, n, MISSING) for n in slots], write, ("slots", (value, slots))))
+                self._hold(
+                    Held(
+                        f"{what}.",
+                        slots,
+                        lambda: [getattr(value, n, MISSING) for n in slots],
+                        write,
+                        ("slots", (value, slots)),
+                    )
+                )
 
     def _identity(self, what: str, value: Any) -> None:
         """Of an object, that it stays of its class, and that it keeps the dictionary of its attributes."""
         self._seen[id(value.__dict__)] = value.__dict__
-        self._hold(Held(f"{what}.", ["__class__", "__dict__"], lambda: [type(value), value.__dict__], None, ("object", value)))
+        self._hold(
+            Held(f"{what}.", ["__class__", "__dict__"], lambda: [type(value), value.__dict__], None, ("object", value))
+        )
 
-    # ----- comparing -----------------------------------------------------------------------------------------------------
+    # ----- comparing --------------------------------------------------------------------------------------------------
 
     def changes(self) -> list[tuple[Held, int, Any]]:
-        """What is no longer what it was: (place, its number, what it holds now); a number of -1 if there are more or fewer things."""
+        """What is no longer what it was: (place, its number, what it holds now); a number of -1 if there
+        are more or fewer things."""
         found: list[tuple[Held, int, Any]] = []
         for held in self.held:
             now, then = held.read(), held.then
             if len(now) != len(then):
                 found.append((held, -1, now))
             elif not all(map(is_, now, then)):
-                found += [(held, i, a) for i, (a, b) in enumerate(zip(now, then, strict=True)) if a is not b and not same(a, b)]
+                found += [
+                    (held, i, a)
+                    for i, (a, b) in enumerate(zip(now, then, strict=True))
+                    if a is not b and not same(a, b)
+                ]
         for function, misses in self._caches:
             if function.cache_info().misses != misses:  # what the trace has put there is none of the real thing
                 found.append((Held("a cache", (), list, functools.partial(clear, function)), -1, function))
@@ -331,7 +378,8 @@ class Environment:
                 raise GraphBreak(f"{held.what} has changed and cannot be put back")
 
     def check(self) -> str | None:
-        """Why a trace that was made in this environment is no good any more; None if it is. Tensors that were replaced are taken over."""
+        """Why a trace that was made in this environment is no good any more; None if it is. Tensors that were
+        replaced are taken over."""
         moved: dict[int, list[Any]] = {}
         places, tensors = self.slow if self.quick is not None and self.quick() else (self.held, self.tensors.values())
         for held in places:
@@ -393,7 +441,13 @@ class Environment:
             held.write(values)
         before = held.then[number]
         known = self.tensors.get(id(before))
-        if known is not None and known[0] is before and known[2] == 1 and id(value) not in self.tensors and facts(value) == known[1]:
+        if (
+            known is not None
+            and known[0] is before
+            and known[2] == 1
+            and id(value) not in self.tensors
+            and facts(value) == known[1]
+        ):
             del self.tensors[id(before)]
             known[0] = value
             self.tensors[id(value)] = known
@@ -419,7 +473,8 @@ class Environment:
         return next((state for source, state in self._sources if source is generator), None)
 
     def entry(self, t: Any) -> list[Any] | None:
-        """What is known of a tensor, if it is reached: a list whose first item is the tensor that stands in its place now."""
+        """What is known of a tensor, if it is reached: a list whose first item is the tensor that
+        stands in its place now."""
         return self.tensors.get(id(t))
 
 

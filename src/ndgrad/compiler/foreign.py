@@ -19,8 +19,9 @@ _PACKAGES = ("ndgrad", "numpy", "scipy", "llvmlite")
 
 #: Functions of Python's whose answers are others each time, and methods of classes of which that is true.
 _IMPURE = (
-    time.time, time.time_ns, time.perf_counter, time.perf_counter_ns, time.monotonic, time.monotonic_ns, time.process_time,
-    time.process_time_ns, time.localtime, time.gmtime, os.urandom, os.getenv, os.listdir, builtins.open, builtins.input,
+    time.time, time.time_ns, time.perf_counter, time.perf_counter_ns, time.monotonic, time.monotonic_ns,
+    time.process_time, time.process_time_ns, time.localtime, time.gmtime, os.urandom, os.getenv, os.listdir,
+    builtins.open, builtins.input,
 )  # fmt: skip
 _CLOCKS = frozenset(["now", "utcnow", "today"])
 _LOGS = frozenset(["debug", "info", "warning", "warn", "error", "exception", "critical", "log"])
@@ -28,7 +29,8 @@ _LOGS = frozenset(["debug", "info", "warning", "warn", "error", "exception", "cr
 
 @functools.cache
 def is_foreign(module: Any) -> bool:
-    """Whether a module, by its name, is Python's own or that of a library whose objects are taken to stay as they are."""
+    """Whether a module, by its name, is Python's own or that of a library whose objects are
+    taken to stay as they are."""
     if not isinstance(module, str):
         return True
     root = module.partition(".")[0]
@@ -47,7 +49,8 @@ def is_foreign(module: Any) -> bool:
 
 
 def check_pure(space: dict[str, Any], names: AbstractSet[str], where: str) -> None:
-    """Raise if code that uses these names, with these globals, reads the clock, the system's randomness or files, or writes a log."""
+    """Raise if code that uses these names, with these globals, reads the clock, the system's randomness or
+    files, or writes a log."""
     for name in names:
         value = space.get(name, getattr(builtins, name, None) if name in ("open", "input") else None)
         if isinstance(value, types.ModuleType):

@@ -29,7 +29,8 @@ from ndgrad.pytree import tree_flatten, tree_unflatten
 #: How many specialisations a function keeps, and how many are made before it is left alone.
 MOST = 8
 THRASHING = 32
-#: The same for those that differ in the sizes of tensors alone, whose machine code is shared (ndgrad.compiler.lower.templates).
+#: The same for those that differ in the sizes of tensors alone, whose machine code is shared
+#: (ndgrad.compiler.lower.templates).
 MOST_SIZES = 64
 THRASHING_SIZES = 256
 
@@ -41,7 +42,9 @@ class Entry:
 
     __slots__ = ("broken", "comparisons", "environment", "key", "made", "native", "once", "rows")
 
-    def __init__(self, key: Any, environment: Environment | None, made: Specialisation | None, broken: GraphBreak | None) -> None:
+    def __init__(
+        self, key: Any, environment: Environment | None, made: Specialisation | None, broken: GraphBreak | None
+    ) -> None:
         self.key = key
         self.environment = environment
         self.made = made
@@ -73,7 +76,12 @@ class Last(NamedTuple):
     @staticmethod
     def of(entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Last | None:
         """The kind of a call; None if it is no simple one."""
-        if kwargs or entry.made is None or not all(isinstance(a, Variable) for a in args) or len({*map(id, args)}) != len(args):
+        if (
+            kwargs
+            or entry.made is None
+            or not all(isinstance(a, Variable) for a in args)
+            or len({*map(id, args)}) != len(args)
+        ):
             return None
         defaults = get_default_dtype(), get_default_device()
         return Last(tuple([facts(a) for a in args]), modes().grad_enabled, defaults, entry, entry.made)
@@ -85,7 +93,10 @@ class Last(NamedTuple):
         for a, known in zip(args, self.facts, strict=True):
             if a.__class__ is not known[0] or facts(a) != known:
                 return False
-        return (len(args) < 2 or len({*map(id, args)}) == len(args)) and self.defaults == (get_default_dtype(), get_default_device())
+        return (len(args) < 2 or len({*map(id, args)}) == len(args)) and self.defaults == (
+            get_default_dtype(),
+            get_default_device(),
+        )
 
 
 class CompiledFunction:
@@ -115,7 +126,8 @@ class CompiledFunction:
         self._last_break: str | None = None
         #: the last kind of call, where that was a simple one
         self._last: Last | None = None
-        #: the builtin that knows the kinds of calls which need no Python before they run (see ndgrad.compiler.native_call), if there is one
+        #: the builtin that knows the kinds of calls which need no Python before they run (see
+        #: ndgrad.compiler.native_call), if there is one
         self._rows: NativeEntry | None = None
         self._native: Callable[..., Any] = _no_row
         #: what named transforms have made of it
@@ -127,8 +139,9 @@ class CompiledFunction:
         return [self.function]
 
     def __transformed__(self, transform: Callable[[Any], Any], name: Any = None) -> CompiledFunction:
-        """What a function transform makes of this function: a compiled function, too. It may run eagerly, as any function inside an eager
-        transform does. What has a name is remembered by it: `grad(f)` may be written where it is called."""
+        """What a function transform makes of this function: a compiled function, too. It may run eagerly, as
+        any function inside an eager transform does. What has a name is remembered by it: `grad(f)` may be
+        written where it is called."""
         made = None if name is None else self._transformed.get(name)
         if made is None:
             made = CompiledFunction(transform(self.function), False, self.dynamic, self.strict, self.threads)
@@ -139,12 +152,17 @@ class CompiledFunction:
         return made
 
     def __recorded__(self, primals: tuple[Any, ...]) -> RecordedCall | None:
-        """A call whose result can be differentiated with respect to its arguments alone, by its programs (`func.vjp`); None if eager must do
-        that: inside transforms and modes, where something else requires grad, or where the function leaves something behind."""
+        """A call whose result can be differentiated with respect to its arguments alone, by its programs (`func.vjp`);
+        None if eager must do that: inside transforms and modes, where something else requires grad, or where the
+        function leaves something behind."""
         state = modes()
         flat, spec = tree_flatten(primals)
         plain = all(
-            isinstance(t, Variable) and type(t._array) is np.ndarray and t._array.dtype.kind in "fc" and not requires_grad(t) for t in flat
+            isinstance(t, Variable)
+            and type(t._array) is np.ndarray
+            and t._array.dtype.kind in "fc"
+            and not requires_grad(t)
+            for t in flat
         )
         if state.entered or process.shared or self.disabled.get() or not state.grad_enabled or not flat or not plain:
             return None
@@ -210,12 +228,24 @@ class CompiledFunction:
         return self.function(*args, **kwargs)
 
     def entry_for(self, flat: list[Any], spec: Any, recording: bool, tried: Sequence[Entry] = ()) -> Entry:
-        """The entry for arguments and for the environment as it is now, made if need be; none of those that were tried."""
+        """The entry for arguments and for the environment as it is now, made if need be; none of
+        those that were tried."""
         try:
-            key = (spec, recording, get_default_dtype(), get_default_device(), *[kind_of(leaf, i, flat) for i, leaf in enumerate(flat)])
+            key = (
+                spec,
+                recording,
+                get_default_dtype(),
+                get_default_device(),
+                *[kind_of(leaf, i, flat) for i, leaf in enumerate(flat)],
+            )
             hash(key)
         except (GraphBreak, TypeError) as error:
-            return Entry(None, None, None, error if isinstance(error, GraphBreak) else GraphBreak(f"its arguments have no hash: {error}"))
+            return Entry(
+                None,
+                None,
+                None,
+                error if isinstance(error, GraphBreak) else GraphBreak(f"its arguments have no hash: {error}"),
+            )
         with self._lock:
             reason = "values that decide otherwise" if tried else "arguments of another kind"
             # the newest first, and those that break last: they may do so because of their values
@@ -228,12 +258,16 @@ class CompiledFunction:
                     reason = mismatch
             if self._thrashes() or len(tried) >= MOST:
                 return Entry(
-                    None, None, None, GraphBreak(f"it was traced {self.traces} times, most recently because of {self.last_reason}")
+                    None,
+                    None,
+                    None,
+                    GraphBreak(f"it was traced {self.traces} times, most recently because of {self.last_reason}"),
                 )
             return self._traced(key, flat, spec, reason, self._sizes(key))
 
     def _sizes(self, key: Any) -> Sizes | None:
-        """The sizes of a new kind of call that vary between such calls, as far as that is known; None if sizes are never to be shared."""
+        """The sizes of a new kind of call that vary between such calls, as far as that is known; None if sizes
+        are never to be shared."""
         if self.dynamic is False:
             return None
         kind = sizeless(key)
@@ -250,8 +284,10 @@ class CompiledFunction:
         self.last_reason = reason if self.entries else "the first call"
         if self._thrashes():
             warnings.warn(
-                f"{self!r} has been traced {self.traces} times, most recently because of this: {reason}. It runs eagerly from now on, "
-                "except for the kinds of calls that it knows. Pass what changes as a tensor.",
+                (
+                    f"{self!r} has been traced {self.traces} times, most recently because of this: {reason}. It runs "
+                    "eagerly from now on, except for the kinds of calls that it knows. Pass what changes as a tensor."
+                ),
                 stacklevel=5,
             )
         environment = None
@@ -267,7 +303,8 @@ class CompiledFunction:
         except GraphBreak as broken:
             entry = Entry(key, environment, None, broken.bare())
             if broken.depends_on_values and broken.reason != self._last_break:
-                self._last_break = broken.reason  # other values may fare better; if they do not either, it is remembered
+                # other values may fare better; if they do not either, it is remembered
+                self._last_break = broken.reason
                 return entry
         self.entries.append(entry)
         if len(self.entries) > (MOST if self.dynamic is False else min(MOST + self.resized, MOST_SIZES)):
@@ -275,10 +312,11 @@ class CompiledFunction:
             del self.entries[0]
         return entry
 
-    # ----- calls that need no Python before they run -----------------------------------------------------------------------
+    # ----- calls that need no Python before they run ------------------------------------------------------------------
 
     def _add_row(self, entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any], recording: bool) -> None:
-        """Let further calls like this one, which has just run, find their way without Python; not at once, for it may be the only one."""
+        """Let further calls like this one, which has just run, find their way without Python; not at once, for
+        it may be the only one."""
         made, known = entry.made, entry.native
         if made is None or not entry.once:
             entry.once = True
@@ -382,7 +420,8 @@ def kind_of(leaf: Any, position: int, flat: list[Any]) -> Any:
     if isinstance(leaf, np.ndarray):
         if leaf.nbytes > SMALL or leaf.dtype.hasobject:
             raise GraphBreak(
-                f"an argument is a NumPy array of {leaf.nbytes} bytes, whose values may be different at each call: pass a tensor"
+                f"an argument is a NumPy array of {leaf.nbytes} bytes, whose values may be different at "
+                "each call: pass a tensor"
             )
         return cls, leaf.shape, leaf.dtype, leaf.strides, leaf.tobytes()
     return cls, id(leaf)  # the environment keeps it alive, and knows what it holds

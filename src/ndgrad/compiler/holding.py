@@ -13,12 +13,25 @@ import numpy as np
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "nothing"})()
 
 #: What is compared by its value.
-NUMBERS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.generic, np.dtype, range, type(NotImplemented))
+NUMBERS = (
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type(None),
+    type(Ellipsis),
+    np.generic,
+    np.dtype,
+    range,
+    type(NotImplemented),
+)
 
 
 class Held:
-    """Some places that hold objects: how they are read, what they held, how they are written. `form` says what kind of places they are, and
-    whose, to those who can read them without Python (see ndgrad.compiler.snapshot)."""
+    """Some places that hold objects: how they are read, what they held, how they are written. `form` says what kind of
+    places they are, and whose, to those who can read them without Python (see ndgrad.compiler.snapshot)."""
 
     __slots__ = ("form", "labels", "read", "then", "what", "write")
 
@@ -43,8 +56,8 @@ class Held:
 
 
 class Contents:
-    """What a large NumPy array holds at some time. What a function computes from it by NumPy's own means is a constant of a trace, so
-    every bit is compared."""
+    """What a large NumPy array holds at some time. What a function computes from it by NumPy's own means is a constant
+    of a trace, so every bit is compared."""
 
     def __init__(self, array: Any) -> None:
         self._strides = array.strides

@@ -8,7 +8,8 @@ from ndgrad.nn.modules.module import Module
 
 
 class CompiledModule(Module):
-    """A module whose call runs as a program. Parameters, buffers, modes and attributes are those of the module itself, `_orig_mod`."""
+    """A module whose call runs as a program. Parameters, buffers, modes and attributes are those of the
+    module itself, `_orig_mod`."""
 
     def __init__(self, module: Module, options: dict[str, Any]) -> None:
         from ndgrad.compiler.entry import compiled_function  # which makes these

@@ -54,7 +54,8 @@ class NativeCall:
         self.program = program
         #: whether the fresh memory is what the program gives, as it is
         self.is_direct = program.gives_fresh
-        #: the ends of the graph at leaves that the function reaches, which live as long anyway: a graph then finds them as they are
+        #: the ends of the graph at leaves that the function reaches, which live as long anyway: a graph
+        #: then finds them as they are
         self.edges: tuple[Any, ...] = ()
         self._given = sum(kind == "argument" for kind, _ in made.sources)
         self._keeps_edges = made.is_plain and bool(made.outputs) and made.result_spec is LEAF
@@ -114,7 +115,7 @@ def native_call(
     return call
 
 
-# ----- guards -----------------------------------------------------------------------------------------------------------
+# ----- guards ---------------------------------------------------------------------------------------------------------
 
 
 #: Arguments that are compared by what they are, and not by who they are.
@@ -126,7 +127,8 @@ class _NotSimple(Exception):
 
 
 class _Arguments:
-    """The places of the leaves of the arguments, in the order of a flattened tree, and the guards of all that is no tensor."""
+    """The places of the leaves of the arguments, in the order of a flattened tree, and the guards of
+    all that is no tensor."""
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.guards: list[Guard] = []

@@ -121,13 +121,16 @@ class CompiledFunctionBackward(MultiNode):
         tensors = [input_tensor(self, f"input {k}", value, version, e) for k, ((value, version), e) in saved]
         given = [g if recorded else wrap(Tensor, g) for g in grads if g is not None]
         present = tuple(g is not None for g in grads)
-        if not recorded or not (modes().levels or modes().dual_levels or any(isinstance(t._array, Variable) for t in given)):
+        if not recorded or not (
+            modes().levels or modes().dual_levels or any(isinstance(t._array, Variable) for t in given)
+        ):
             return tuple(spec.derivative(present, tensors, given).run([*tensors, *given]))
         if modes().grad_enabled and any(requires_grad(t) for t in (*tensors, *given)):
             raise RuntimeError(
-                f"{self.name()}: gradients of a compiled call (of {spec.name}) were asked for inside a transform, and are to be differentiated "
-                "in turn; the program does not know what was detached in it. Apply the transform to the compiled function itself "
-                "(vmap(grad(f)), jacrev(f)), or use the function that was compiled."
+                f"{self.name()}: gradients of a compiled call (of {spec.name}) were asked for inside a transform, "
+                "and are to be differentiated in turn; the program does not know what was detached in it. "
+                "Apply the transform to the compiled function itself (vmap(grad(f)), jacrev(f)), "
+                "or use the function that was compiled."
             )
         like = [wrap(Tensor, np.zeros(shape_of(g), np_dtype(g))) for g in given]
         return tuple(spec.derivative(present, tensors, like).on_tensors([*tensors, *given]))
@@ -145,8 +148,8 @@ def node_of_call(
     made: Sequence[Any] | None,
     at_once: bool,
 ) -> CompiledFunctionBackward:
-    """The node of a call with these inputs: `made` is what forward made for backward (None: the graph is used up), `outputs` the shapes and
-    dtypes of the results that have a history."""
+    """The node of a call with these inputs: `made` is what forward made for backward (None: the graph is used up),
+    `outputs` the shapes and dtypes of the results that have a history."""
     node = make_node(CompiledFunctionBackward, tuple(map(edge, tensors)), *outputs[0])
     node.metadata_of_outputs = outputs
     if len(outputs) != 1:

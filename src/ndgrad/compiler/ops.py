@@ -33,11 +33,14 @@ class CompilerOp:
     view = shares_storage = elementwise = needs_values = rounds_numbers = False
     batch = None
 
-    def __init__(self, name: str, forward: Callable[..., Any], outputs: int = 1, programs: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, name: str, forward: Callable[..., Any], outputs: int = 1, programs: tuple[str, ...] = ()
+    ) -> None:
         self.name = name
         self.forward = forward
         self.outputs = outputs
-        #: the settings that are programs; each has the name of its setting. Where a program runs, they may be given as functions.
+        #: the settings that are programs; each has the name of its setting. Where a program runs, they
+        #: may be given as functions.
         self.programs = programs
 
     def forward_for(self, library: Any) -> Callable[..., Any]:
@@ -48,7 +51,7 @@ class CompilerOp:
         return f"<op {self.name} of the compiler>"
 
 
-# ----- parts -----------------------------------------------------------------------------------------------------------------
+# ----- parts ----------------------------------------------------------------------------------------------------------
 
 
 def _pieces(*parts: Any, shape: tuple[int, ...], index: tuple[Any, ...], common: tuple[Any, ...] | None) -> Any:
@@ -60,8 +63,9 @@ def _pieces(*parts: Any, shape: tuple[int, ...], index: tuple[Any, ...], common:
     return out
 
 
-#: The sum of embed(part, shape, index) over parts, in their order. `common` is the index of what all parts cover: a sum of negative zeros
-#: is one there, and 0. wherever some part adds zeros. So elements start at -0. there, and at 0. elsewhere.
+#: The sum of embed(part, shape, index) over parts, in their order. `common` is the index of what all parts
+#: cover: a sum of negative zeros is one there, and 0. wherever some part adds zeros. So elements start at -0.
+#: there, and at 0. elsewhere.
 pieces = CompilerOp("pieces", _pieces)
 
 
@@ -86,7 +90,7 @@ def _assembled(*parts: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> A
 #: Parts that do not meet, and zeros where there is none.
 assembled = CompilerOp("assembled", _assembled)
 
-# ----- slices ----------------------------------------------------------------------------------------------------------------
+# ----- slices ---------------------------------------------------------------------------------------------------------
 
 
 def _take_slices(x: Any, index: Any, *, dim: int) -> Any:
@@ -96,8 +100,8 @@ def _take_slices(x: Any, index: Any, *, dim: int) -> Any:
     return np.take(x, index, axis=dim, mode="clip")
 
 
-#: The slices of x along a dimension that an index of int64 names; it stands in the place of the dimension. What lies outside is brought to
-#: the nearest end: whoever emits it has that checked.
+#: The slices of x along a dimension that an index of int64 names; it stands in the place of the dimension. What lies
+#: outside is brought to the nearest end: whoever emits it has that checked.
 take_slices = CompilerOp("take_slices", _take_slices)
 
 
@@ -114,7 +118,7 @@ def _add_slices(x: Any, index: Any, *, dim: int, length: int) -> Any:
 #: Its transpose: zeros, with `length` along the dimension, to whose slices those of x are added.
 add_slices = CompilerOp("add_slices", _add_slices)
 
-# ----- loop ------------------------------------------------------------------------------------------------------------------
+# ----- loop -----------------------------------------------------------------------------------------------------------
 
 
 #: How a program inside another one is run: as it is, on NumPy, or by what was made of it.
@@ -151,12 +155,13 @@ def _loop(
     return (*state, *out[carried : carried + last], *stacks)
 
 
-#: Run `body` `count` times. Arguments: `carried` values that it starts with, `invariant` values that stay, and arrays of which round t is
-#: given row start + step * t, as `reads` says for each. The body takes as many; it gives the next of what is carried, then `last` values of
-#: which the last round's are wanted, then values of which every round's is, in an array with a row for each. Results: these, in this order.
+#: Run `body` `count` times. Arguments: `carried` values that it starts with, `invariant` values that stay, and arrays
+#: of which round t is given row start + step * t, as `reads` says for each. The body takes as many; it gives the next
+#: of what is carried, then `last` values of which the last round's are wanted, then values of which every round's is,
+#: in an array with a row for each. Results: these, in this order.
 loop = CompilerOp("loop", _loop, VARIABLE, ("body",))
 
-# ----- values decide ---------------------------------------------------------------------------------------------------------
+# ----- values decide --------------------------------------------------------------------------------------------------
 
 
 def _branch(condition: Any, *arrays: Any, on_true: Runs, on_false: Runs) -> tuple[Any, ...]:
@@ -183,8 +188,8 @@ def _repeat(*arrays: Any, body: Runs, carried: int, invariant: int, most: int | 
     return tuple(last)
 
 
-#: Run `body` for as long as the last of what is carried is True, or `most` rounds. It takes the `carried` values and the `invariant`
-#: ones, which stay, and gives the next of what is carried; the last of it are the results.
+#: Run `body` for as long as the last of what is carried is True, or `most` rounds. It takes the `carried` values and
+#: the `invariant` ones, which stay, and gives the next of what is carried; the last of it are the results.
 repeat = CompilerOp("repeat", _repeat, VARIABLE, ("body",))
 
 
@@ -197,8 +202,8 @@ def _unwind(*arrays: Any, body: Runs, pull: Runs, carried: int, pulled: int) -> 
     return tuple(cotangents)
 
 
-#: Run a `repeat`, and go through its rounds from the last to the first: `pull` takes what was carried into a round, `pulled` values, and
-#: those that stay, and gives the next of the `pulled` values, of which the last are the results.
+#: Run a `repeat`, and go through its rounds from the last to the first: `pull` takes what was carried into a round,
+#: `pulled` values, and those that stay, and gives the next of the `pulled` values, of which the last are the results.
 unwind = CompilerOp("unwind", _unwind, VARIABLE, ("body", "pull"))
 
 OPS = {op.name: op for op in (pieces, overlaid, assembled, take_slices, add_slices, loop, branch, repeat, unwind)}

@@ -24,11 +24,17 @@ def resolved(mode: Any, backend: Any, options: Any, own: dict[str, Any]) -> dict
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
     if mode is not None and mode not in MODES:
-        raise RuntimeError(f"compile(mode={mode!r}): no such mode. There are {', '.join(map(repr, MODES))}, which are all the same here.")
+        raise RuntimeError(
+            f"compile(mode={mode!r}): no such mode. There are {', '.join(map(repr, MODES))}, "
+            "which are all the same here."
+        )
     found = {**own, **_checked(options)}
     threads = found["threads"]
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
-        raise ValueError(f"compile(threads={threads!r}): a number of threads is a positive int. Leave it out for as many as are allowed.")
+        raise ValueError(
+            f"compile(threads={threads!r}): a number of threads is a positive int. "
+            "Leave it out for as many as are allowed."
+        )
     if not isinstance(backend, str):
         raise TypeError(
             f"compile(backend={backend!r}): programs are not handed to functions of other compilers. "
@@ -40,7 +46,8 @@ def resolved(mode: Any, backend: Any, options: Any, own: dict[str, Any]) -> dict
         found["strict"] = True
     elif backend not in NATIVE:
         raise RuntimeError(
-            f"compile(backend={backend!r}): no such backend. There are {', '.join(map(repr, (*NATIVE, *ON_NUMPY, *UNCOMPILED)))}."
+            f"compile(backend={backend!r}): no such backend. "
+            f"There are {', '.join(map(repr, (*NATIVE, *ON_NUMPY, *UNCOMPILED)))}."
         )
     return found
 
@@ -49,11 +56,13 @@ def _checked(options: Any) -> Mapping[str, Any]:
     if options is None:
         return {}
     if not isinstance(options, Mapping):
-        raise TypeError(f"compile(options=...) takes a dict, and got {type(options).__name__}. Write options={{'threads': 1}}.")
+        raise TypeError(
+            f"compile(options=...) takes a dict, and got {type(options).__name__}. Write options={{'threads': 1}}."
+        )
     unknown = [name for name in options if name not in _OWN]
     if unknown:
         raise RuntimeError(
-            f"compile(options=...): unknown option{'s' * (len(unknown) > 1)} {', '.join(map(repr, unknown))}. There are 'strict' and "
-            "'threads'; those of torch's inductor have no meaning here, so leave them out."
+            f"compile(options=...): unknown option{'s' * (len(unknown) > 1)} {', '.join(map(repr, unknown))}. "
+            "There are 'strict' and 'threads'; those of torch's inductor have no meaning here, so leave them out."
         )
     return options

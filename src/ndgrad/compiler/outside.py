@@ -1,10 +1,11 @@
 """Tensors from outside while a function is traced: what the trace sees of them, and what it leaves untouched.
 
 Note [Tensors from outside]
-A function reaches tensors as arguments, in closures, globals and modules. While it is traced, each of them that is touched has an
-`Outside`: a traced array in the place of its payload, and a node, metadata and a memory version of its own. Whatever is read of the tensor
-or set on it in the thread that traces, is read from and set on that. So nobody can read a value of it (the traced array refuses), no write,
-`.grad` or history of the trace reaches the tensor itself, and other threads notice nothing.
+A function reaches tensors as arguments, in closures, globals and modules. While it is traced, each of them that is
+touched has an `Outside`: a traced array in the place of its payload, and a node, metadata and a memory version of its
+own. Whatever is read of the tensor or set on it in the thread that traces, is read from and set on that. So nobody can
+read a value of it (the traced array refuses), no write, `.grad` or history of the trace reaches the tensor itself, and
+other threads notice nothing.
 
 For this, the four slots of a tensor are properties of the class `Tensor` for as long as some thread traces. Outside
 of traces, they are the bare slots and cost nothing.
@@ -34,7 +35,8 @@ _get_array, _set_array = _array.__get__, _array.__set__
 
 
 class OutsideBackward(Node):
-    """In the place of the history of a tensor that was computed outside. Gradients are asked for here, and go no further."""
+    """In the place of the history of a tensor that was computed outside. Gradients are asked for
+    here, and go no further."""
 
     def apply(self, grads: Any, ops: Any, keep: bool = True) -> tuple[Any, ...]:
         raise GraphBreak("backward() inside the function goes on into a graph that was made outside")
@@ -93,12 +95,13 @@ class Outside:
     def _facts(self) -> tuple[Any, ...]:
         meta = self._meta
         return (
-            meta.requires_grad, meta.grad_dtype, meta.names, meta.hooks, meta.post_accumulate_hooks, meta.retains_grad, meta.geometry,
-            meta.view,
+            meta.requires_grad, meta.grad_dtype, meta.names, meta.hooks, meta.post_accumulate_hooks, meta.retains_grad,
+            meta.geometry, meta.view,
         )  # fmt: skip
 
     def change(self) -> str | None:
-        """What the function did to the tensor beside reading it, writing its memory and giving it a gradient, that a program cannot do."""
+        """What the function did to the tensor beside reading it, writing its memory and giving it a gradient,
+        that a program cannot do."""
         node, *facts = self.before
         if self._node is not node:
             return "a tensor from outside is written and gets a history"
@@ -110,7 +113,8 @@ class Outside:
 
 
 def _of(t: Any, payload: Any) -> Outside | None:
-    """What the trace of this thread sees of a tensor from outside; None for one that the trace has made, and where nothing is traced."""
+    """What the trace of this thread sees of a tensor from outside; None for one that the trace has made, and
+    where nothing is traced."""
     if payload.__class__ is TracedArray or isinstance(payload, BareTensor):
         return None
     tracer = tracer_at_work()
@@ -118,7 +122,8 @@ def _of(t: Any, payload: Any) -> Outside | None:
 
 
 def tracer_at_work() -> Any:
-    """The tracer that sees the ops of this context, that of a loop's body before the one around it; None if nothing is traced here."""
+    """The tracer that sees the ops of this context, that of a loop's body before the one around it; None if
+    nothing is traced here."""
     for observer in reversed(modes().observers):
         if getattr(observer, "is_tracer", False):
             return observer
@@ -184,7 +189,10 @@ def _set_payload(t: Any, value: Any) -> None:
         raise GraphBreak("a tensor from outside is given another shape or other memory in place")
 
 
-_PROPERTIES = {"_array": property(_get_payload, _set_payload), **{name: _property(name) for name in ("_node", "_storage", "_meta")}}
+_PROPERTIES = {
+    "_array": property(_get_payload, _set_payload),
+    **{name: _property(name) for name in ("_node", "_storage", "_meta")},
+}
 _at_work = 0
 _lock = make_lock()
 

@@ -44,12 +44,19 @@ _CHEAP = frozenset(["cast", "clone", "zeros_like", "embed", "select_backward", "
 
 
 def split(program: Program, results: list[Value], cotangents: list[Value], gradients: list[Value]) -> Halves:
-    """Split a program whose outputs are `results`, and `gradients` for the inputs `cotangents` that stand for the results' gradients."""
+    """Split a program whose outputs are `results`, and `gradients` for the inputs `cotangents` that stand for
+    the results' gradients."""
     defined = program.definitions()
     behind = _reached(program, set(cotangents))
     needed = _needed(defined, gradients)
-    wanted = {v for i in needed if i in behind for v in i.values()} | {v for v in gradients if v not in defined or defined[v] not in behind}
-    wanted = {v for v in wanted if v not in cotangents and v not in program.constants and (v not in defined or defined[v] not in behind)}
+    wanted = {v for i in needed if i in behind for v in i.values()} | {
+        v for v in gradients if v not in defined or defined[v] not in behind
+    }
+    wanted = {
+        v
+        for v in wanted
+        if v not in cotangents and v not in program.constants and (v not in defined or defined[v] not in behind)
+    }
     kept = _cut(program, defined, wanted, cotangents)
     again = _needed(defined, [*gradients], stop=set(kept))
     order = {v: i for i, v in enumerate([*program.inputs, *[v for n in program.instructions for v in n.results]])}
@@ -63,12 +70,18 @@ def split(program: Program, results: list[Value], cotangents: list[Value], gradi
         f"{program.name}_forward",
     )
     second = Program(
-        [*kept, *cotangents], gradients, [i for i in program.instructions if i in again], program.constants, f"{program.name}_backward"
+        [*kept, *cotangents],
+        gradients,
+        [i for i in program.instructions if i in again],
+        program.constants,
+        f"{program.name}_backward",
     )
     return Halves(_with_own_constants(first), _with_own_constants(second), kept)
 
 
-def _cut(program: Program, defined: dict[Value, Instruction], wanted: set[Value], cotangents: list[Value]) -> list[Value]:
+def _cut(
+    program: Program, defined: dict[Value, Instruction], wanted: set[Value], cotangents: list[Value]
+) -> list[Value]:
     """The values to keep so that those that gradients read can be computed."""
     inputs = set(program.inputs) - set(cotangents)
     kept = [v for v in wanted if v in inputs]
@@ -106,7 +119,9 @@ def _cut(program: Program, defined: dict[Value, Instruction], wanted: set[Value]
     return [*dict.fromkeys([*kept, *[v for i in again for v in i.values() if v in inputs]])]
 
 
-def _needed(defined: dict[Value, Instruction], outputs: list[Value], stop: set[Value] | frozenset[Value] = frozenset()) -> set[Instruction]:
+def _needed(
+    defined: dict[Value, Instruction], outputs: list[Value], stop: set[Value] | frozenset[Value] = frozenset()
+) -> set[Instruction]:
     """The instructions that values depend on, down to those in `stop`."""
     found: set[Instruction] = set()
     stack = [defined[v] for v in outputs if v in defined and v not in stop]

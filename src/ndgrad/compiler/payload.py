@@ -11,10 +11,10 @@ the value of the whole; each knows by which views it is reached from there. A wr
 which that part is replaced, and whoever reads another view of it afterwards takes it from that value. Whether an op's
 result shares memory follows from strides, as in NumPy.
 
-New memory is taken to lie in C order. That is certain for elementwise ops on arrays that do; for others NumPy may choose
-another order (that of the arguments, or what a library has left), and the strides are *assumed*. Nobody notices, but in one
-case: a reshape of such an array is a view or a copy by its strides, and then one of the two is written. So what has asked for
-the order of assumed memory is noted, and a write to it ends the trace.
+New memory is taken to lie in C order. That is certain for elementwise ops on arrays that do; for others NumPy may
+choose another order (that of the arguments, or what a library has left), and the strides are *assumed*. Nobody notices,
+but in one case: a reshape of such an array is a view or a copy by its strides, and then one of the two is written. So
+what has asked for the order of assumed memory is noted, and a write to it ends the trace.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from ndgrad.compiler.program import Value
 
 
 class Step(NamedTuple):
-    """A view op on the way from the whole memory to a traced array: the op, its settings, which of its results, and what it shows."""
+    """A view op on the way from the whole memory to a traced array: the op, its settings, which of its
+    results, and what it shows."""
 
     op: Any
     settings: dict[str, Any]
@@ -79,7 +80,9 @@ class TracedArray:
     stands_on = CPU
     __array_priority__ = 1000.0
 
-    def __init__(self, value: Value, memory: Memory, path: tuple[Step, ...] = (), strides: tuple[int, ...] | None = None) -> None:
+    def __init__(
+        self, value: Value, memory: Memory, path: tuple[Step, ...] = (), strides: tuple[int, ...] | None = None
+    ) -> None:
         self.shape = value.shape
         self.dtype = value.dtype
         self.strides = contiguous_strides(value.shape, value.dtype.itemsize) if strides is None else strides
@@ -215,7 +218,9 @@ class TracedArray:
         return function(*[_plain(a) for a in args], **{name: _plain(a) for name, a in kwargs.items()})
 
     def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
-        if kwargs.get("out") is not None or any(isinstance(a, TracedArray) and a.known is None for a in (*args, *kwargs.values())):
+        if kwargs.get("out") is not None or any(
+            isinstance(a, TracedArray) and a.known is None for a in (*args, *kwargs.values())
+        ):
             self._bare()
         return getattr(ufunc, method)(*[_plain(a) for a in args], **{name: _plain(a) for name, a in kwargs.items()})
 
@@ -231,7 +236,9 @@ class TracedArray:
         self.memory.tracer.add_into(self, other)
         return self
 
-    __add__ = __radd__ = __mul__ = __rmul__ = __sub__ = __rsub__ = __truediv__ = __rtruediv__ = __neg__ = __matmul__ = _bare
+    __add__ = __radd__ = __mul__ = __rmul__ = __sub__ = __rsub__ = __truediv__ = __rtruediv__ = __neg__ = __matmul__ = (
+        _bare
+    )
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # asked whether it is a tensor, or follows a protocol
@@ -275,8 +282,8 @@ class Flags:
 
 #: NumPy's functions that look at shapes, dtypes and strides alone.
 _ABOUT_SHAPES = frozenset([
-    np.empty_like, np.zeros_like, np.ones_like, np.full_like, np.shape, np.ndim, np.size, np.result_type, np.iscomplexobj, np.isrealobj,
-    np.can_cast, np.common_type, np.min_scalar_type,
+    np.empty_like, np.zeros_like, np.ones_like, np.full_like, np.shape, np.ndim, np.size, np.result_type,
+    np.iscomplexobj, np.isrealobj, np.can_cast, np.common_type, np.min_scalar_type,
 ])  # fmt: skip
 
 

@@ -1,4 +1,5 @@
-"""Programs as pictures: a box for each value, an arrow from what is computed to what reads it, a loop as a box around its body.
+"""Programs as pictures: a box for each value, an arrow from what is computed to what reads it, a loop
+as a box around its body.
 
 The drawing is that of graphs of nodes (ndgrad.debug.drawing): text, DOT and SVG with nothing but Python. The numbers
 in the boxes are those of the program's text. Boxes that gradients alone need have a colour of their own.
@@ -46,7 +47,8 @@ class ProgramPicture(GraphPicture):
 
 
 class CompiledGraph:
-    """What became of a function, from the trace to what runs; `print` shows the texts, a notebook the picture of `program`.
+    """What became of a function, from the trace to what runs; `print` shows the texts, a notebook
+    the picture of `program`.
 
     Each of the parts is a picture with `text`, `dot`, `svg` and `save(path)`; `program` stands for them all.
     """
@@ -59,11 +61,18 @@ class CompiledGraph:
         self.program = ProgramPicture(program, [i for i in program.instructions if i not in own])
         #: its two halves; backward is None where nothing has a gradient
         self.forward = ProgramPicture(forward)
-        self.backward = None if backward is None else ProgramPicture(backward, [i for i in backward.instructions if i not in own])
+        self.backward = (
+            None if backward is None else ProgramPicture(backward, [i for i in backward.instructions if i not in own])
+        )
 
     @property
     def text(self) -> str:
-        parts = {"as it was traced": self.traced, "after the passes": self.program, "forward": self.forward, "backward": self.backward}
+        parts = {
+            "as it was traced": self.traced,
+            "after the passes": self.program,
+            "forward": self.forward,
+            "backward": self.backward,
+        }
         return "\n".join(f"# ----- {title}\n{picture.text}" for title, picture in parts.items() if picture is not None)
 
     @property

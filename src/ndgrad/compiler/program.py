@@ -96,7 +96,11 @@ class Program:
 
     def last_uses(self) -> dict[Value, int]:
         """The position of the last instruction that reads each value; an output is needed to the end."""
-        found = {value: i for i, instruction in enumerate(self.instructions) for value in (*instruction.results, *instruction.values())}
+        found = {
+            value: i
+            for i, instruction in enumerate(self.instructions)
+            for value in (*instruction.results, *instruction.values())
+        }
         found.update(dict.fromkeys(self.outputs, len(self.instructions)))
         return found
 
@@ -108,7 +112,9 @@ class Program:
         for instruction in self.instructions:
             for value in instruction.values():
                 if value not in known:
-                    raise ValueError(f"{self.name}: {instruction.op.name} reads a value that nothing before it defines.")
+                    raise ValueError(
+                        f"{self.name}: {instruction.op.name} reads a value that nothing before it defines."
+                    )
             for setting in instruction.settings.values():
                 if isinstance(setting, Program):
                     setting.check()
@@ -126,9 +132,11 @@ class Program:
         return print_program(self)
 
 
-def rewritten(program: Program, rewrite: Callable[[Instruction], Sequence[Instruction] | None], replaced: dict[Value, Value]) -> Program:
-    """The program with each instruction replaced by what `rewrite` gives for it (None: kept), and values by those in `replaced`, to which
-    `rewrite` may add while it goes."""
+def rewritten(
+    program: Program, rewrite: Callable[[Instruction], Sequence[Instruction] | None], replaced: dict[Value, Value]
+) -> Program:
+    """The program with each instruction replaced by what `rewrite` gives for it (None: kept), and values by those in
+    `replaced`, to which `rewrite` may add while it goes."""
 
     def current(value: Argument) -> Argument:
         while value.__class__ is Value and value in replaced:
@@ -143,7 +151,9 @@ def rewritten(program: Program, rewrite: Callable[[Instruction], Sequence[Instru
             instructions.append(instruction)
         else:
             instructions.extend(with_arguments(n, [current(a) for a in n.arguments]) for n in new)
-    return Program(program.inputs, [current(v) for v in program.outputs], instructions, dict(program.constants), program.name)
+    return Program(
+        program.inputs, [current(v) for v in program.outputs], instructions, dict(program.constants), program.name
+    )
 
 
 def with_arguments(instruction: Instruction, arguments: Iterable[Argument]) -> Instruction:

@@ -34,7 +34,13 @@ class Replay:
             results: Any = tuple([slots[v] for v in instruction.results])
             dead = tuple([slots[v] for v in {*instruction.values(), *instruction.results} if last[v] == i])
             self._calls.append(
-                (forward_of(instruction.op), arguments, instruction.settings, results if instruction.op.outputs != 1 else results[0], dead)
+                (
+                    forward_of(instruction.op),
+                    arguments,
+                    instruction.settings,
+                    results if instruction.op.outputs != 1 else results[0],
+                    dead,
+                )
             )
         self._outputs = [slots[v] for v in program.outputs]
         self._count = len(slots)

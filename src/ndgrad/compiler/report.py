@@ -1,4 +1,5 @@
-"""The kernel list of a compiled function: each step with what it fuses, what it moves and computes, what it takes, and what it could take.
+"""The kernel list of a compiled function: each step with what it fuses, what it moves and computes, what it
+takes, and what it could take.
 
 Times are the least of several runs of the programs step by step (`ndgrad.compiler.watched`), on the arguments given;
 nothing is written, and no gradient is left anywhere. A step's share is the time that the machine needs at least for
@@ -98,7 +99,10 @@ class KernelList(Sequence[Any]):
     @property
     def optimised(self) -> str:
         """The same after LLVM's passes."""
-        return "\n".join(f"; ----- {name}\n{target.optimised(code.text, code.target, code.level)}" for name, code in self._texts.items())
+        return "\n".join(
+            f"; ----- {name}\n{target.optimised(code.text, code.target, code.level)}"
+            for name, code in self._texts.items()
+        )
 
     @property
     def assembly(self) -> str:
@@ -112,7 +116,10 @@ class KernelList(Sequence[Any]):
             rows.append([program, "", "", "", _time(self.totals.get(program)), "", ""])
             rows += [_row(step) for step in self._steps if step.program == program]
         widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
-        aligned = [[row[0].ljust(widths[0]), *[cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True)]] for row in rows]
+        aligned = [
+            [row[0].ljust(widths[0]), *[cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True)]]
+            for row in rows
+        ]
         lines = ["  ".join(cells) for cells in aligned]
         return "\n".join([line.rstrip() for line in [*lines, "", f"The machine, measured: {self.machine}"]])
 
@@ -125,7 +132,8 @@ def _row(step: Step) -> list[str]:
     if len(title) > _WIDEST:
         title = title[: _WIDEST - 3] + "..."
     return [
-        title, format_bytes(step.work.read), format_bytes(step.work.written), _count(step.work.flops), _time(step.seconds),
+        title, format_bytes(step.work.read), format_bytes(step.work.written), _count(step.work.flops),
+        _time(step.seconds),
         _time(step.limit), f"{100 * step.share:.0f} %",
     ]  # fmt: skip
 
@@ -146,7 +154,7 @@ def _time(seconds: float | None) -> str:
     return f"{seconds * 1e9:.0f} ns"
 
 
-# ----- measuring -------------------------------------------------------------------------------------------------------------
+# ----- measuring ------------------------------------------------------------------------------------------------------
 
 
 def measured(found: Specialisation, inputs: Sequence[Any]) -> KernelList:
@@ -176,8 +184,8 @@ def measured(found: Specialisation, inputs: Sequence[Any]) -> KernelList:
 
 
 def _runs(found: Specialisation, arrays: list[Any]) -> Iterator[tuple[Runner, list[Any]]]:
-    """The programs that calls like this one run, each with arrays for its inputs. A scalar function whose calls are followed by backward
-    passes runs as one program (see ndgrad.compiler.whole)."""
+    """The programs that calls like this one run, each with arrays for its inputs. A scalar function whose calls are
+    followed by backward passes runs as one program (see ndgrad.compiler.whole)."""
     if found.whole is not None and not found.is_freed:
         yield found.whole.runner, arrays
         return
@@ -190,7 +198,7 @@ def _runs(found: Specialisation, arrays: list[Any]) -> Iterator[tuple[Runner, li
         yield found.run_backward, [np.asarray(a) for a in taken] + ones
 
 
-# ----- texts of single functions ---------------------------------------------------------------------------------------------
+# ----- texts of single functions --------------------------------------------------------------------------------------
 
 
 def _definition(text: str, name: str) -> str | None:
@@ -201,5 +209,7 @@ def _definition(text: str, name: str) -> str | None:
 
 def _labelled(text: str, name: str) -> str | None:
     """A function of an assembly: from its label to where its frame ends."""
-    found = re.search(rf"^_?\"?{re.escape(name)}\"?:.*?(?=^\s*\.cfi_endproc|^\s*\.size|\Z)", text, re.MULTILINE | re.DOTALL)
+    found = re.search(
+        rf"^_?\"?{re.escape(name)}\"?:.*?(?=^\s*\.cfi_endproc|^\s*\.size|\Z)", text, re.MULTILINE | re.DOTALL
+    )
     return None if found is None else found[0].rstrip()

@@ -52,13 +52,19 @@ class Results:
     """How the leaves of what a function returned come about, from a trace of it."""
 
     def __init__(
-        self, tracer: Tracer, returned: Sequence[Any], inputs: Sequence[Any], memories: Sequence[Memory], known: Container[int]
+        self,
+        tracer: Tracer,
+        returned: Sequence[Any],
+        inputs: Sequence[Any],
+        memories: Sequence[Memory],
+        known: Container[int],
     ) -> None:
-        """`inputs`: the tensors from outside that are the program's inputs, `memories` what they have of it, and `known` the identities of
-        objects that were there before."""
+        """`inputs`: the tensors from outside that are the program's inputs, `memories` what they have of it, and
+        `known` the identities of objects that were there before."""
         self.leaves: list[Leaf] = []
         self.new: list[New] = []
-        #: the values of new memory, and the tensors of the trace over it, of which those with a history are differentiated
+        #: the values of new memory, and the tensors of the trace over it, of which those with a
+        #: history are differentiated
         self.values: list[Value] = []
         self.tensors: list[Any] = []
         own = {id(t): i for i, t in enumerate(inputs)}
@@ -71,7 +77,9 @@ class Results:
         for t in returned:
             if not isinstance(t, Variable):
                 if not isinstance(t, _STAYING) and id(t) not in known:
-                    raise GraphBreak(f"an object of class {type(t).__name__} is returned, which is another one at each call")
+                    raise GraphBreak(
+                        f"an object of class {type(t).__name__} is returned, which is another one at each call"
+                    )
                 self.leaves.append(Leaf(PLAIN, value=t))
                 continue
             payload = t._array
@@ -147,7 +155,12 @@ class Results:
 
 def _path(t: Any, payload: TracedArray) -> tuple[Step, ...]:
     """The views that lead to a result."""
-    if t._meta is not None and t._meta.view is None and any(not step.op.shares_storage for step in payload.path) and requires_grad(t):
+    if (
+        t._meta is not None
+        and t._meta.view is None
+        and any(not step.op.shares_storage for step in payload.path)
+        and requires_grad(t)
+    ):
         raise GraphBreak("a view with a history of its own is returned")
     return payload.path
 

@@ -1,4 +1,5 @@
-"""What this machine can do at most: bytes per second from each level of its memory, and floating-point operations per second.
+"""What this machine can do at most: bytes per second from each level of its memory, and
+floating-point operations per second.
 
 Measured when first asked for, once in a process (a second), by two loops of our own on all threads that
 the process may use:
@@ -27,8 +28,8 @@ from ndgrad.compiler.native import pool
 from ndgrad.compiler.native.ir import Function, Vector, module
 from ndgrad.compiler.native.target import Code, Target, available, host
 
-#: The bytes that the copy touches, source and target together, over all threads: in the first cache, the second, the third (of which
-#: there may be little or much), and beyond.
+#: The bytes that the copy touches, source and target together, over all threads: in the first cache, the second, the
+#: third (of which there may be little or much), and beyond.
 SIZES = (1 << 15, 1 << 18, 1 << 22, 1 << 24, 1 << 26)
 _BLOCK = 1 << 14
 #: Seconds of samples of each measurement.
@@ -47,8 +48,8 @@ class Machine:
     threads: int
 
     def bandwidth_at(self, nbytes: int) -> float:
-        """Bytes per second for work that touches so many: those of the smallest memory that holds them, or of a larger one if that is
-        quicker, as it may be where the smallest is one core's."""
+        """Bytes per second for work that touches so many: those of the smallest memory that holds them, or of a larger
+        one if that is quicker, as it may be where the smallest is one core's."""
         sizes = [size for size in self.bandwidth if size >= nbytes] or [max(self.bandwidth)]
         return max(self.bandwidth[size] for size in sizes)
 
@@ -76,7 +77,9 @@ def _measured(threads: int) -> Machine:
     if not available():
         return Machine({size: _numpy_copy(size) for size in SIZES}, _numpy_peaks(), threads)
     loops = _Loops(host(), threads)
-    return Machine({size: loops.copied(size) for size in SIZES}, {d: loops.computed(d) for d in ("float32", "float64")}, threads)
+    return Machine(
+        {size: loops.copied(size) for size in SIZES}, {d: loops.computed(d) for d in ("float32", "float64")}, threads
+    )
 
 
 def _fastest(run: Callable[[], Any]) -> float:
@@ -91,7 +94,7 @@ def _fastest(run: Callable[[], Any]) -> float:
             return best
 
 
-# ----- native loops ----------------------------------------------------------------------------------------------------------
+# ----- native loops ---------------------------------------------------------------------------------------------------
 
 
 class _Loops:
@@ -109,8 +112,8 @@ class _Loops:
         return _fastest(lambda: pool.run(address, argument.ctypes.data, chunks, self.threads))
 
     def copied(self, touched: int) -> float:
-        """Bytes per second of a copy that touches so many bytes. Blocks in a cache are copied again and again by the same thread: one
-        chunk per thread, with a share of its own."""
+        """Bytes per second of a copy that touches so many bytes. Blocks in a cache are copied again and again by the
+        same thread: one chunk per thread, with a share of its own."""
         share = max(touched // (2 * self.threads) // _BLOCK, 1) * _BLOCK
         chunks = self.threads
         rounds = max(1, (1 << 22) // (2 * share * chunks))
@@ -152,7 +155,8 @@ def _copy(target: Target) -> Function:
 
 
 def _fma(target: Target, element: str) -> Function:
-    """void fma_element(ptr rounds, i64 chunk, i64 worker): sums that are never read; the last is stored so that they are computed."""
+    """void fma_element(ptr rounds, i64 chunk, i64 worker): sums that are never read; the last is stored so
+    that they are computed."""
     f = Function(f"fma_{element}", "ptr %argument, i64 %chunk, i64 %worker")
     kind = Vector(element, target.lanes(element))
     rounds = f.set("load i64, ptr %argument")
@@ -172,7 +176,7 @@ def _fma(target: Target, element: str) -> Function:
     return f
 
 
-# ----- NumPy -----------------------------------------------------------------------------------------------------------------
+# ----- NumPy ----------------------------------------------------------------------------------------------------------
 
 
 def _numpy_copy(touched: int) -> float:

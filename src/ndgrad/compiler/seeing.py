@@ -18,10 +18,11 @@ __all__ = ["graph", "kernel_list"]
 
 
 def graph(f: Callable[..., Any], *args: Any, **kwargs: Any) -> CompiledGraph:
-    """The program of a function for these arguments: as it was traced, after the passes, forward and backward. Nothing is run.
+    """The program of a function for these arguments: as it was traced, after the passes, forward and
+    backward. Nothing is run.
 
-    `print` shows the texts; `.svg`, `.dot` and `.save("graph.svg")` are pictures, in which what gradients alone need has a colour of its
-    own and a loop is a box around its body. A function that would run eagerly raises the reason.
+    `print` shows the texts; `.svg`, `.dot` and `.save("graph.svg")` are pictures, in which what gradients alone need
+    has a colour of its own and a loop is a box around its body. A function that would run eagerly raises the reason.
 
     >>> import ndgrad
     >>> found = ndgrad.compiler.graph(lambda x: (x * 2).sum(), ndgrad.ones(3))
@@ -38,11 +39,11 @@ def graph(f: Callable[..., Any], *args: Any, **kwargs: Any) -> CompiledGraph:
 
 
 def kernel_list(f: Callable[..., Any], *args: Any, **kwargs: Any) -> KernelList:
-    """The steps that a function runs as for these arguments, each with its ops, bytes, floating-point operations, time, and the least
-    time that this machine needs for them.
+    """The steps that a function runs as for these arguments, each with its ops, bytes, floating-point operations, time,
+    and the least time that this machine needs for them.
 
-    The programs run a few times for that, and write nothing. The machine itself is measured when this is first called, which takes a
-    second. A function that would run eagerly raises the reason.
+    The programs run a few times for that, and write nothing. The machine itself is measured when this is first called,
+    which takes a second. A function that would run eagerly raises the reason.
 
     >>> import ndgrad
     >>> found = ndgrad.compiler.kernel_list(lambda x: (x * 2).sum(), ndgrad.ones(1000))
@@ -79,5 +80,7 @@ class _Kept(Specialisation):
 
     def _split(self, program: Program, values: list[Value], cotangents: list[Value], gradients: list[Value]) -> None:
         outputs = [*values, *gradients]
-        self.traced = Program(list(program.inputs), outputs, list(program.instructions), dict(program.constants), program.name)
+        self.traced = Program(
+            list(program.inputs), outputs, list(program.instructions), dict(program.constants), program.name
+        )
         super()._split(program, values, cotangents, gradients)

@@ -51,7 +51,8 @@ class Snapshot:
 
 
 def compare_quickly(environment: Environment) -> None:
-    """Let an environment be compared without Python from now on, but for what is left to Python and for tensors that calls replace."""
+    """Let an environment be compared without Python from now on, but for what is left to Python and for
+    tensors that calls replace."""
     guards: list[Guard] = [Is(Place(object=process).slot(Process, "named"), False)]
     places, tensors = [], []
     for held in environment.held:
@@ -162,7 +163,8 @@ def _array(array: Any, then: list[Any]) -> list[MemoryGuard] | None:
     if type(array) is not np.ndarray or not array.flags.c_contiguous:
         return None
     shape, dtype, content = then[0]
-    head = layout.DATA, layout.FLAGS + 4 - layout.DATA  # where its memory, dimensions and strides are, its dtype, its flags
+    # where its memory, dimensions and strides are, its dtype, its flags
+    head = layout.DATA, layout.FLAGS + 4 - layout.DATA
     guards: list[MemoryGuard] = [Bytes(array, id(array) + head[0], _read(id(array) + head[0], head[1]))]
     if array.ndim:
         at = int.from_bytes(_read(id(array) + layout.DIMS, 8), "little")

@@ -7,11 +7,12 @@
     effects     what else the function leaves behind: gradients of leaves, tensors that it puts in the place of others
 
 Note [Derivatives of a compiled call]
-The backward program is for the usual case: every result has a gradient, and nobody differentiates the gradients. Otherwise the function is
-traced once more, with the gradients that there are as further arguments and the gradients of its inputs as results, which are recorded:
-`derivative`. That is again a specialisation with a backward of its own, so it goes on to any order, and each is what eager would record:
-custom functions, no_grad and detach inside the function included. Tracing leaves nothing behind (see Note [Tensors from outside] and
-ndgrad.compiler.environment), so the function's writes are not done twice.
+The backward program is for the usual case: every result has a gradient, and nobody differentiates the gradients.
+Otherwise the function is traced once more, with the gradients that there are as further arguments and the gradients of
+its inputs as results, which are recorded: `derivative`. That is again a specialisation with a backward of its own, so
+it goes on to any order, and each is what eager would record: custom functions, no_grad and detach inside the function
+included. Tracing leaves nothing behind (see Note [Tensors from outside] and ndgrad.compiler.environment), so the
+function's writes are not done twice.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ class Effect:
     def apply(self, inputs: Sequence[Any], value: Any, environment: Environment) -> None:
         """Put the tensor of this call there."""
         if self.held is None:
-            meta_of(inputs[self.number]).grad = value  # of the right kind: it was, for such a tensor, when it was traced
+            # of the right kind: it was, for such a tensor, when it was traced
+            meta_of(inputs[self.number]).grad = value
         else:
             environment.put(self.held, self.number, value)
 
@@ -98,7 +100,8 @@ class Specialisation:
         self.environment = environment
         tensor_places = [i for i, leaf in enumerate(flat) if isinstance(leaf, Variable)]
         first = {id(flat[place]): place for place in reversed(tensor_places)}
-        #: where the tensors are among the leaves of the arguments: each once, and each place with the number of its tensor
+        #: where the tensors are among the leaves of the arguments: each once, and each place
+        #: with the number of its tensor
         self.places = sorted(first.values())
         self.numbers = {place: self.places.index(first[id(flat[place])]) for place in tensor_places}
         #: the other leaves
@@ -115,12 +118,13 @@ class Specialisation:
         with compiling(self.times, name, "trace"):
             self._trace(arguments)
 
-    # ----- tracing -------------------------------------------------------------------------------------------------------
+    # ----- tracing ----------------------------------------------------------------------------------------------------
 
     def _trace(self, arguments: list[Any]) -> None:
         by_identity = {id(t): i for i, t in enumerate(arguments)}
         gradients: dict[int, int] = {}
-        #: where the inputs of the program come from, by number: ("argument", n), ("environment", entry), ("grad", input) or ("draw", n)
+        #: where the inputs of the program come from, by number: ("argument", n), ("environment", entry),
+        #: ("grad", input) or ("draw", n)
         self.sources: list[tuple[str, Any]] = []
 
         def admits(t: Any) -> str | None:
@@ -134,7 +138,10 @@ class Specialisation:
             elif id(t) in tracer.drawn_tensors:
                 self.sources.append(("draw", len(tracer.drawn_tensors) - 1))
             else:
-                return "a tensor is used that is neither an argument nor found in closures, globals, attributes and containers"
+                return (
+                    "a tensor is used that is neither an argument nor found in closures, globals, "
+                    "attributes and containers"
+                )
             meta = t._meta
             if meta is not None and meta.grad is not None:
                 gradients.setdefault(id(meta.grad), len(self.sources) - 1)
@@ -153,7 +160,8 @@ class Specialisation:
         self.tape = tracer.draws.tape
         #: what the gradients among the inputs must be like
         self.gradient_facts = [
-            facts(o.source) if kind == "grad" else None for (kind, _), o in zip(self.sources, tracer.inputs, strict=True)
+            facts(o.source) if kind == "grad" else None
+            for (kind, _), o in zip(self.sources, tracer.inputs, strict=True)
         ]
 
     def _outcome(self, tracer: Tracer, arguments: list[Any]) -> tuple[list[Any], list[tuple[Effect, Any]]]:
@@ -182,7 +190,9 @@ class Specialisation:
 
     def _given(self, tensors: Sequence[Any]) -> Any:
         """The arguments of a call, with these tensors in the place of its own."""
-        return tree_unflatten([tensors[self.numbers[i]] if i in self.numbers else leaf for i, leaf in enumerate(self.plain)], self.spec)
+        return tree_unflatten(
+            [tensors[self.numbers[i]] if i in self.numbers else leaf for i, leaf in enumerate(self.plain)], self.spec
+        )
 
     def _effects(self, tracer: Tracer) -> list[tuple[Effect, Any]]:
         """What the function has left behind, and with which tensor; the environment is put back as it was."""
@@ -216,13 +226,23 @@ class Specialisation:
         given = [tracer.input(t._array) for t in roots]
         gradients = self._gradients(tracer, roots, [inputs[i] for i in wanted], given)
         #: the inputs whose gradient the function looks at or sets, and whether they have one
-        self.gradients_asked = [(i, o.grad_before is not None) for i, o in enumerate(tracer.inputs) if o._meta.asked and not o.is_result]
+        self.gradients_asked = [
+            (i, o.grad_before is not None) for i, o in enumerate(tracer.inputs) if o._meta.asked and not o.is_result
+        ]
         self.outcomes = [outcome for _, outcome in tracer.conditions]
         #: the shapes and dtypes of the results that have a history
-        self.outputs: list[Any] = [(v.shape, v.dtype) for v, new in zip(self.results.values, self.results.new, strict=True) if new.differentiable]
+        self.outputs: list[Any] = [
+            (v.shape, v.dtype)
+            for v, new in zip(self.results.values, self.results.new, strict=True)
+            if new.differentiable
+        ]
         #: whether a call only makes new tensors, which it returns
         self.is_plain = self.results.is_made and not (self.writes or self.outcomes or self.effects)
-        values = [*self.results.values, *[memories[i].value for i in self.writes], *[value for value, _ in tracer.conditions]]
+        values = [
+            *self.results.values,
+            *[memories[i].value for i in self.writes],
+            *[value for value, _ in tracer.conditions],
+        ]
         #: the inputs that get a gradient
         self.gradients_of = [i for i, g in zip(wanted, gradients, strict=False) if g is not None]
         self.all_have_gradients = self.gradients_of == [*range(len(inputs))]
@@ -231,7 +251,9 @@ class Specialisation:
         with phase("passes"):
             self._split(tracer.program, values, [p.memory.value for p in given], grads)
 
-    def _gradients(self, tracer: Tracer, roots: Sequence[Any], inputs: Sequence[Any], given: Sequence[Any]) -> Sequence[Any]:
+    def _gradients(
+        self, tracer: Tracer, roots: Sequence[Any], inputs: Sequence[Any], given: Sequence[Any]
+    ) -> Sequence[Any]:
         """The gradients of inputs, for those of the results."""
         #: whether the graph of the results was used up inside the function, by a backward pass
         self.is_freed = False
@@ -258,13 +280,15 @@ class Specialisation:
     def _split(self, program: Program, values: list[Value], cotangents: list[Value], gradients: list[Value]) -> None:
         program.outputs = [*values, *gradients]
         program.check()
-        #: forward and backward in one, with loops before they are split: what a round's backward needs of it is then a row of an array
+        #: forward and backward in one, with loops before they are split: what a round's backward needs of it
+        #: is then a row of an array
         self.program = with_loops(simplified(program))
         values, gradients = self.program.outputs[: len(values)], self.program.outputs[len(values) :]
         halves = split(self.program, values, cotangents, gradients)
         position = {v: i for i, v in enumerate(self.program.inputs)}
         made = [v for v in halves.kept if v not in position]
-        #: for each value that backward takes: (True, the number of an input) or (False, its place among what forward made for it)
+        #: for each value that backward takes: (True, the number of an input) or (False, its place among
+        #: what forward made for it)
         self.kept_from = [(True, position[v]) if v in position else (False, made.index(v)) for v in halves.kept]
         halves.forward.outputs = [*values, *made]
         self.forward, self.backward = halves.forward, halves.backward
@@ -274,12 +298,16 @@ class Specialisation:
         self.run_forward = Runner(self.forward, self.strict, self.threads, self.sizes)
         self.run_backward = Runner(self.backward, self.strict, self.threads, self.sizes)
         scalar = (
-            not self.strict and len(cotangents) == 1 and not cotangents[0].shape and cotangents[0].dtype.kind == "f" and bool(gradients)
+            not self.strict
+            and len(cotangents) == 1
+            and not cotangents[0].shape
+            and cotangents[0].dtype.kind == "f"
+            and bool(gradients)
         )
         #: the whole in one program, for a function of one scalar (see ndgrad.compiler.whole)
         self.whole = Whole(self.program, cotangents[0], self.threads, self.sizes) if scalar else None
 
-    # ----- calling -------------------------------------------------------------------------------------------------------
+    # ----- calling ----------------------------------------------------------------------------------------------------
 
     def mismatch(self, flat: Sequence[Any]) -> str | None:
         """Why a call with these arguments, which are of the right kind, needs another trace; None if it does not."""
@@ -402,13 +430,14 @@ class Specialisation:
         return made
 
     def on_tensors(self, inputs: Sequence[Any]) -> list[Any]:
-        """The leaves of the results for inputs inside transforms: by ops, in the modes that are in force. Nothing is written."""
+        """The leaves of the results for inputs inside transforms: by ops, in the modes that are in
+        force. Nothing is written."""
         made = run_on_tensors(self.forward, inputs, self.forward.outputs[: len(self.results.values)])
         return self.results.assembled(inputs, made)
 
     def derivative(self, given: tuple[bool, ...], tensors: Sequence[Any], cotangents: Sequence[Any]) -> Specialisation:
-        """The gradients of the inputs as a function of these and of the gradients of some of the results (see Note [Derivatives of a
-        compiled call]); `tensors` and `cotangents` are of the kind that it is to be called with."""
+        """The gradients of the inputs as a function of these and of the gradients of some of the results (see Note
+        [Derivatives of a compiled call]); `tensors` and `cotangents` are of the kind that it is to be called with."""
         kind = given, tuple([requires_grad(c) for c in cotangents])
         found = self._derivatives.get(kind)
         if found is None:
@@ -417,8 +446,9 @@ class Specialisation:
                 reason = "it reads gradients"
             if reason is not None:
                 raise RuntimeError(
-                    f"{self.name}: derivatives of the gradients of a compiled call are traced when they are first asked for, and {reason}. "
-                    "Ask for them before changing what the function uses, or call the function itself instead of the compiled one."
+                    f"{self.name}: derivatives of the gradients of a compiled call are traced when they are "
+                    f"first asked for, and {reason}. Ask for them before changing what the function uses, "
+                    "or call the function itself instead of the compiled one."
                 )
             found = self._derivatives[kind] = Derivative(self, given, tensors, cotangents)
         return found
@@ -429,7 +459,9 @@ class Derivative(Specialisation):
 
     has_effects = False
 
-    def __init__(self, parent: Specialisation, given: tuple[bool, ...], tensors: Sequence[Any], cotangents: Sequence[Any]) -> None:
+    def __init__(
+        self, parent: Specialisation, given: tuple[bool, ...], tensors: Sequence[Any], cotangents: Sequence[Any]
+    ) -> None:
         self.parent = parent
         self.given = given
         self.given_outcomes = parent.outcomes
@@ -438,7 +470,9 @@ class Derivative(Specialisation):
         self.environment = parent.environment
         self._derivatives = {}
         self.plain = parent.plain
-        own = [which[0] if kind == "environment" else t for (kind, which), t in zip(parent.sources, tensors, strict=True)]
+        own = [
+            which[0] if kind == "environment" else t for (kind, which), t in zip(parent.sources, tensors, strict=True)
+        ]
         outside = scope()
         try:  # a transform may be what asks for it, and has nothing to do with it
             restore(outside.changed(levels=(), dual_stack=(), dual_levels=0, grad_enabled=True))
@@ -467,7 +501,9 @@ class Derivative(Specialisation):
             del outside
         with observing(tracer):
             memories = [o._array.memory for o in tracer.inputs[:count]]
-            found = Results(tracer, [*returned, *[t for _, t in effects]], inputs, memories, self.parent.known_objects())
+            found = Results(
+                tracer, [*returned, *[t for _, t in effects]], inputs, memories, self.parent.known_objects()
+            )
             roots = [r for r, given in zip(found.roots, self.given, strict=True) if given]
             wanted = [i for i, t in enumerate(inputs) if requires_grad(t)]
             gradients = grad(roots, [inputs[i] for i in wanted], cotangents, create_graph=True, allow_unused=True)
@@ -479,7 +515,8 @@ class Derivative(Specialisation):
 
 @contextmanager
 def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
-    """A block in which a function is traced. Whatever it does to the world outside is undone, and whatever it raises is a break."""
+    """A block in which a function is traced. Whatever it does to the world outside is undone, and
+    whatever it raises is a break."""
     token = current_tracer.set(tracer)
     collects = gc.isenabled()
     try:
@@ -493,7 +530,9 @@ def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
     except GraphBreak as broken:
         tracer.broken = tracer.broken or broken
     except Exception as error:
-        tracer.broken = tracer.broken or GraphBreak(f"{type(error).__name__} while it was traced: {str(error)[:300]}", line_of(error))
+        tracer.broken = tracer.broken or GraphBreak(
+            f"{type(error).__name__} while it was traced: {str(error)[:300]}", line_of(error)
+        )
     finally:
         current_tracer.reset(token)
         if collects:
@@ -508,5 +547,10 @@ def _share(arrays: Sequence[Any], written: Sequence[int]) -> bool:
     own = [a.base is None and a.flags.owndata for a in arrays]
     if all(own):
         return len({*map(id, arrays)}) != len(arrays)
-    pairs = [(i, j) for i in written for j in range(len(arrays)) if i != j and not (own[i] and own[j] and arrays[i] is not arrays[j])]
+    pairs = [
+        (i, j)
+        for i in written
+        for j in range(len(arrays))
+        if i != j and not (own[i] and own[j] and arrays[i] is not arrays[j])
+    ]
     return any(np.may_share_memory(arrays[i], arrays[j]) for i, j in pairs)

@@ -1,8 +1,8 @@
 """Running a program op by op on tensors, inside whatever transforms and modes are in force.
 
-A compiled call is made outside of transforms, but its gradients may be asked for inside one: batched by `is_grads_batched`
-or by a vmap over a pullback, or along a tangent of the cotangents. The program of the gradients is then a list of ops like
-any other, and each op knows what to do with a batch or a dual.
+A compiled call is made outside of transforms, but its gradients may be asked for inside one: batched by
+`is_grads_batched` or by a vmap over a pullback, or along a tangent of the cotangents. The program of the gradients is
+then a list of ops like any other, and each op knows what to do with a batch or a dual.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ def _results(instruction: Instruction, arguments: list[Any]) -> Sequence[Any]:
             return _unwind(*arguments, **settings)
         case "pieces":
             shape, index = settings["shape"], settings["index"]
-            total, *more = [tensor_ops.embed(part, shape=shape, index=place) for part, place in zip(arguments, index, strict=True)]
+            total, *more = [
+                tensor_ops.embed(part, shape=shape, index=place) for part, place in zip(arguments, index, strict=True)
+            ]
             for part in more:
                 total = total + part
             return (total,)
@@ -55,7 +57,13 @@ def _results(instruction: Instruction, arguments: list[Any]) -> Sequence[Any]:
 
 
 def _loop(
-    *tensors: Any, body: Program, count: int, carried: int, invariant: int, reads: tuple[tuple[int, int], ...], last: int
+    *tensors: Any,
+    body: Program,
+    count: int,
+    carried: int,
+    invariant: int,
+    reads: tuple[tuple[int, int], ...],
+    last: int,
 ) -> tuple[Any, ...]:
     """As the op `loop` says (ndgrad.compiler.ops)."""
     state = list(tensors[:carried])
@@ -68,7 +76,11 @@ def _loop(
         out = run_on_tensors(body, [*state, *fixed, *rows], body.outputs)
         state = out[:carried]
         rounds.append(out[carried + last :])
-    return (*state, *out[carried : carried + last], *[tensor_ops.stack(*rows, dim=0) for rows in zip(*rounds, strict=True)])
+    return (
+        *state,
+        *out[carried : carried + last],
+        *[tensor_ops.stack(*rows, dim=0) for rows in zip(*rounds, strict=True)],
+    )
 
 
 def _branch(condition: Any, *tensors: Any, on_true: Program, on_false: Program) -> Sequence[Any]:
@@ -102,8 +114,9 @@ def _unwind(*tensors: Any, body: Program, pull: Program, carried: int, pulled: i
         states.append(state)
     if goes_on is None:
         raise RuntimeError(
-            "while_loop: the gradient of a compiled while_loop is asked for inside a transform in which each sample has a number of "
-            "rounds of its own. Apply the transform to the function itself instead of the compiled one, and compile the result."
+            "while_loop: the gradient of a compiled while_loop is asked for inside a transform in which each sample "
+            "has a number of rounds of its own. Apply the transform to the function itself instead of the compiled "
+            "one, and compile the result."
         )
     cotangents = list(tensors[carried : carried + pulled])
     for before in states[-2::-1]:

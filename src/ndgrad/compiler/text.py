@@ -9,7 +9,8 @@
 The text is what `str(program)` shows, what the tests of the passes compare, and what `parse_program` reads back into
 an equal program. Settings are Python literals, with `float64` for a dtype and `1:5:2` written `slice(1, 5, 2)`. A
 constant of more than sixteen elements is written as its size alone; to read such a text back, its arrays are given in
-the order of the text. The body of a loop is a program of its own, which stands below the loop under the name of that setting:
+the order of the text. The body of a loop is a program of its own, which stands below the loop under
+the name of that setting:
 
       %3: float64[] = loop(%0, %1, count=10, carried=1, invariant=1, reads=(), last=0)
         program body(%0: float64[], %1: float64[])
@@ -63,7 +64,11 @@ def value_names(program: Program) -> dict[Value, str]:
 
 def settings_text(instruction: Instruction) -> list[str]:
     """The settings of an instruction, each as name=value; the programs inside it are left out."""
-    return [f"{name}={_setting_text(value)}" for name, value in instruction.settings.items() if not isinstance(value, Program)]
+    return [
+        f"{name}={_setting_text(value)}"
+        for name, value in instruction.settings.items()
+        if not isinstance(value, Program)
+    ]
 
 
 def type_text(value: Value) -> str:
@@ -97,7 +102,7 @@ def _setting_text(setting: Any) -> str:
     return repr(setting)
 
 
-# ----- reading ----------------------------------------------------------------------------------------------------------
+# ----- reading --------------------------------------------------------------------------------------------------------
 
 _HEAD = re.compile(r"program (\S*)\((.*)\)$")
 _TYPED = re.compile(r"(%\d+): (\w+)\[([\d,]*)\]")
@@ -105,7 +110,9 @@ _TYPED = re.compile(r"(%\d+): (\w+)\[([\d,]*)\]")
 
 def parse_program(text: str, constants: Sequence[Any] = ()) -> Program:
     """The program that a text describes; `constants` are the arrays that the text does not spell out, in its order."""
-    lines = deque((number, line.strip()) for number, line in enumerate(text.strip().splitlines(), start=1) if line.strip())
+    lines = deque(
+        (number, line.strip()) for number, line in enumerate(text.strip().splitlines(), start=1) if line.strip()
+    )
     return _parsed(lines, iter(constants))
 
 
@@ -116,7 +123,9 @@ def _parsed(lines: deque[tuple[int, str]], given: Iterator[Any]) -> Program:
     number, line = lines.popleft()
     head = _HEAD.match(line)
     if head is None:
-        raise ValueError(f"line {number} of a program cannot be read: {line!r} (a program begins with `program name(...)`).")
+        raise ValueError(
+            f"line {number} of a program cannot be read: {line!r} (a program begins with `program name(...)`)."
+        )
     program.name, program.inputs = head[1], _defined(head[2], values)
     while lines:
         if lines[0][1].startswith("program "):
@@ -140,7 +149,9 @@ def _parsed(lines: deque[tuple[int, str]], given: Iterator[Any]) -> Program:
                 op, _, rest = called.partition("(")
                 arguments, settings = _call(rest.removesuffix(")"), values)
                 results = tuple(_defined(targets, values))
-                program.instructions.append(Instruction(op_named(op), arguments, settings, results, where.strip() or None))
+                program.instructions.append(
+                    Instruction(op_named(op), arguments, settings, results, where.strip() or None)
+                )
         except Exception as error:
             raise ValueError(f"line {number} of a program cannot be read: {line!r} ({error}).") from error
     program.check()

@@ -42,7 +42,8 @@ _inferred: dict[Any, tuple[bool, tuple[tuple[tuple[int, ...], np.dtype[Any]], ..
 
 
 class Tracer:
-    """Ops become instructions of `program`; tensors from outside become inputs, in `inputs`; arrays become constants."""
+    """Ops become instructions of `program`; tensors from outside become inputs, in `inputs`;
+    arrays become constants."""
 
     #: it wants the tensors of a call, not only their arrays
     wants_tensors = True
@@ -54,8 +55,8 @@ class Tracer:
         admits: Callable[[Any], str | None] | None = None,
         state_of: Callable[[Any], bytes | None] | None = None,
     ) -> None:
-        """`admits` says why a tensor that the function reaches cannot be an input; None if it can. `state_of` gives the state of a
-        generator of random numbers that the function reaches."""
+        """`admits` says why a tensor that the function reaches cannot be an input; None if it can. `state_of` gives the
+        state of a generator of random numbers that the function reaches."""
         self.program = Program([], [], name=name)
         #: the tensors from outside that were touched, in the order of the program's inputs
         self.inputs: list[Outside] = []
@@ -75,7 +76,7 @@ class Tracer:
         #: what could not be traced, though the function may have caught it
         self.broken: GraphBreak | None = None
 
-    # ----- what comes from outside ---------------------------------------------------------------------------------------
+    # ----- what comes from outside ------------------------------------------------------------------------------------
 
     def outside_of(self, t: Any, array: Any) -> Outside:
         """What this trace sees of a tensor from outside: another input of the program, if it is the first time."""
@@ -173,7 +174,7 @@ class Tracer:
             self._draw_payloads.append(self.outside_of(t, payload_of(t))._array)
         return self.value_of(self._draw_payloads[number])
 
-    # ----- values --------------------------------------------------------------------------------------------------------
+    # ----- values -----------------------------------------------------------------------------------------------------
 
     def value_of(self, payload: TracedArray) -> Value:
         """What a traced array holds now: if its memory was written since, it is taken from there again."""
@@ -189,7 +190,9 @@ class Tracer:
         """What an argument of an op is in the program."""
         if isinstance(array, TracedArray):
             if array.memory.tracer is not self:
-                raise GraphBreak("a tensor that belongs to one round of a loop, or to one branch, is used outside of it")
+                raise GraphBreak(
+                    "a tensor that belongs to one round of a loop, or to one branch, is used outside of it"
+                )
             return self.value_of(array)
         if isinstance(array, np.ndarray):
             return self.value_of(self.constant(array))
@@ -197,7 +200,7 @@ class Tracer:
             raise GraphBreak("a tensor of a transform that has ended takes part")
         return array
 
-    # ----- instructions --------------------------------------------------------------------------------------------------
+    # ----- instructions -----------------------------------------------------------------------------------------------
 
     def emit(self, op: Any, arguments: Sequence[Argument], settings: dict[str, Any]) -> tuple[Value, ...]:
         """Write down an op on values; its results."""
@@ -206,7 +209,9 @@ class Tracer:
         self.program.instructions.append(Instruction(op, tuple(arguments), settings, results, where()))
         return results
 
-    def __call__(self, op: Any, tensors: Sequence[Any], arrays: Sequence[Any], settings: dict[str, Any], run: Callable[[], Any]) -> Any:
+    def __call__(
+        self, op: Any, tensors: Sequence[Any], arrays: Sequence[Any], settings: dict[str, Any], run: Callable[[], Any]
+    ) -> Any:
         """What the observer answers to an op: traced arrays for its results."""
         if isinstance(op, InPlaceForm):
             return self._write(op.op, tensors, arrays, settings)
@@ -215,7 +220,9 @@ class Tracer:
         if op.batch is RANDOM:
             return self.array(drawn(self, op, arrays, settings))
         if op.name in _CHECKS:
-            raise GraphBreak(f"{op.name} is there for the error that it raises, and a program computes only what is read")
+            raise GraphBreak(
+                f"{op.name} is there for the error that it raises, and a program computes only what is read"
+            )
         if op.needs_values:
             raise GraphBreak(f"the shape of what {op.name} gives depends on values")
         arguments = [self.argument(a) for a in arrays]
@@ -250,7 +257,7 @@ class Tracer:
         self.program.constants[value] = factory.array.copy()
         return self.array(value)
 
-    # ----- writes --------------------------------------------------------------------------------------------------------
+    # ----- writes -----------------------------------------------------------------------------------------------------
 
     def _write(self, op: Any, tensors: Sequence[Any], arrays: Sequence[Any], settings: dict[str, Any]) -> TracedArray:
         """`target` becomes op(target, ...): its memory gets another value."""
@@ -312,7 +319,9 @@ class Tracer:
                 return emit(find("slice_scatter"), (parent, part), {"index": index})[0]
             case "slice":
                 cut = slice(settings["start"], settings["stop"], settings["step"])
-                return emit(find("slice_scatter"), (parent, part), {"index": (slice(None),) * settings["dim"] + (cut,)})[0]
+                return emit(
+                    find("slice_scatter"), (parent, part), {"index": (slice(None),) * settings["dim"] + (cut,)}
+                )[0]
             case "real":
                 return emit(find("complex"), (part, emit(find("imag"), (parent,), {})[0]), {})[0]
             case "imag":
@@ -341,14 +350,14 @@ class Tracer:
         return self.emit(reshape, (out,), {"shape": parent.shape})[0]
 
 
-# ----- order in memory -------------------------------------------------------------------------------------------------
+# ----- order in memory ------------------------------------------------------------------------------------------------
 
 
 #: Beside elementwise ops, those whose results lie in C order if their arguments do.
 _ORDERLY = frozenset([
-    "cast", "clone", "contiguous", "sum", "sum_all", "mean", "prod", "amax", "amin", "matmul", "cat", "stack", "softmax", "cumsum",
-    "zeros_like", "full_like", "slice_scatter", "embed", "select_backward", "slice_backward", "copy",
-    "roll", "tril", "triu", "constant_pad_nd", "cumprod", "index_put", "index_add", "scatter_add", "linear",
+    "cast", "clone", "contiguous", "sum", "sum_all", "mean", "prod", "amax", "amin", "matmul", "cat", "stack",
+    "softmax", "cumsum", "zeros_like", "full_like", "slice_scatter", "embed", "select_backward", "slice_backward",
+    "copy", "roll", "tril", "triu", "constant_pad_nd", "cumprod", "index_put", "index_add", "scatter_add", "linear",
 ])  # fmt: skip
 
 
@@ -368,7 +377,8 @@ def _is_orderly(op: Any, arrays: Sequence[Any]) -> bool:
 
 
 def _arrange(op: Any, arrays: Sequence[Any], settings: dict[str, Any], made: Sequence[TracedArray]) -> None:
-    """Let results lie in the order of the arguments, where NumPy keeps that, as far as it is known; else it is assumed."""
+    """Let results lie in the order of the arguments, where NumPy keeps that, as far as it is
+    known; else it is assumed."""
     if op.name == "clone_ordered":
         (array,), order = made, settings["order"]
         steps = contiguous_strides(tuple([array.shape[d] for d in order]), array.itemsize)
@@ -376,7 +386,9 @@ def _arrange(op: Any, arrays: Sequence[Any], settings: dict[str, Any], made: Seq
         return
     if op.name == "clone" and 0 in arrays[0].strides:
         return
-    if any(isinstance(a, TracedArray) and a.ndim > 1 and a.memory.assumed for a in arrays) or not (op.elementwise or op.name in _KEPT):
+    if any(isinstance(a, TracedArray) and a.ndim > 1 and a.memory.assumed for a in arrays) or not (
+        op.elementwise or op.name in _KEPT
+    ):
         for array in made:
             array.memory.assumed = array.ndim > 1
         return
@@ -400,7 +412,7 @@ def _kept_order(shape: tuple[int, ...], given: tuple[tuple[tuple[int, ...], tupl
     return tuple(found.strides) if found.shape == shape else contiguous_strides(shape, 1)
 
 
-# ----- shapes --------------------------------------------------------------------------------------------------------------
+# ----- shapes ---------------------------------------------------------------------------------------------------------
 
 
 def infer(

@@ -42,7 +42,9 @@ class WatchedStep:
     @property
     def label(self) -> str:
         """As profiles have it: loss_forward::kernel0 (mul, add, sum)."""
-        return f"{self.program}::{self.name} ({in_words(self.ops)})" if self.is_native else f"{self.program}::{self.name}"
+        return (
+            f"{self.program}::{self.name} ({in_words(self.ops)})" if self.is_native else f"{self.program}::{self.name}"
+        )
 
     def run(self, call: Callable[[], Any]) -> Any:
         """Run it with a clock, and tell watchers."""
@@ -69,7 +71,9 @@ class WatchedNative(NativeProgram):
         self.watched: list[WatchedStep] = []
         for step, functions in self.written:
             name = step.instruction.op.name if isinstance(step, Call) else functions[-1].partition(".")[0]
-            self.watched.append(WatchedStep(program.name, name, ops_of(step, defined), work_of(step, known, defined), functions))
+            self.watched.append(
+                WatchedStep(program.name, name, ops_of(step, defined), work_of(step, known, defined), functions)
+            )
             known |= step.touched()
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:

@@ -1,8 +1,9 @@
-"""What a traced function may do to the world beside computing: print, seed generators, draw from those of Python and NumPy. Each ends the
-trace.
+"""What a traced function may do to the world beside computing: print, seed generators, draw from those of Python and
+NumPy. Each ends the trace.
 
-The streams are replaced for as long as some thread traces, by ones that let other threads through, and so are the functions that read and
-set the states of ndgrad's generators: states that a function has read may be set again (see ndgrad.compiler.draws), others may not.
+The streams are replaced for as long as some thread traces, by ones that let other threads through, and so are the
+functions that read and set the states of ndgrad's generators: states that a function has read may be set again (see
+ndgrad.compiler.draws), others may not.
 """
 
 from __future__ import annotations

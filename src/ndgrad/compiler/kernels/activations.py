@@ -27,7 +27,7 @@ def clipped(x: Real, low: float | Real, high: float | Real) -> Real:
     return minimum(maximum(x, x.w.real(low)), x.w.real(high))
 
 
-# ----- powers --------------------------------------------------------------------------------------------------------------
+# ----- powers ---------------------------------------------------------------------------------------------------------
 
 
 def pow(x: Real, exponent: Real | float) -> Real:
@@ -67,7 +67,7 @@ def rounded(x: Real, decimals: int = 0) -> Real:
     return call("rint", x * factor) / factor if decimals > 0 else call("rint", x / factor) * factor
 
 
-# ----- logarithms ------------------------------------------------------------------------------------------------------------
+# ----- logarithms -----------------------------------------------------------------------------------------------------
 
 
 def logaddexp(x: Real, y: Real) -> Real:
@@ -102,7 +102,7 @@ def entr(x: Real) -> Real:
     return x.is_nan().choose(x, inside)
 
 
-# ----- made of straight lines --------------------------------------------------------------------------------------------------
+# ----- made of straight lines -----------------------------------------------------------------------------------------
 
 
 def relu(x: Real) -> Real:
@@ -134,7 +134,7 @@ def hardshrink(x: Real, lambd: float = 0.5) -> Real:
     return (absolute(x) <= lambd).choose(0.0, x)
 
 
-# ----- smooth ------------------------------------------------------------------------------------------------------------------
+# ----- smooth ---------------------------------------------------------------------------------------------------------
 
 
 def softplus(x: Real, beta: float = 1.0, threshold: float = 20.0) -> Real:
@@ -214,7 +214,7 @@ def sinc(x: Real, order: int = 0) -> Real:
     return zero.choose(1.0, call("sin", angle) / zero.choose(1.0, angle))
 
 
-# ----- losses ------------------------------------------------------------------------------------------------------------------
+# ----- losses ---------------------------------------------------------------------------------------------------------
 
 
 def binary_cross_entropy(x: Real, y: Real) -> Real:
@@ -233,7 +233,7 @@ def smooth_l1(x: Real, y: Real, beta: float = 1.0) -> Real:
     return (size < beta).choose(size * size * (0.5 / beta), size - 0.5 * beta)
 
 
-# ----- repairs and tests ---------------------------------------------------------------------------------------------------------
+# ----- repairs and tests ----------------------------------------------------------------------------------------------
 
 
 def nan_to_num(x: Real, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Real:

@@ -49,7 +49,8 @@ def tile(element: str) -> TileShape:
 
 @functools.cache
 def available(dtype: np.dtype[Any], kinds: tuple[str, ...] = ("product", "conv")) -> bool:
-    """Whether the kernels of these kinds can be used for a dtype on this machine: what they compute there is compared with NumPy once."""
+    """Whether the kernels of these kinds can be used for a dtype on this machine: what they compute there is
+    compared with NumPy once."""
     if not target.available() or dtype not in (np.float32, np.float64) or not dtype.isnative:
         return False
     element = TYPES[dtype.name]
@@ -63,7 +64,8 @@ _own = threading.local()
 
 
 def _scratch(name: str, count: int) -> int:
-    """The address of `count` bytes, aligned to a cache line, that this thread keeps: fresh memory costs more than a small product."""
+    """The address of `count` bytes, aligned to a cache line, that this thread keeps: fresh memory costs
+    more than a small product."""
     held: Array | None = getattr(_own, name, None)
     if held is None or held.size < count + 64:
         held = np.empty(count + 64, np.uint8)
@@ -90,7 +92,10 @@ def _run(kind: str, element: str, name: str, words: Sequence[int], chunks: int, 
 @functools.lru_cache(maxsize=4096)
 def _product_sizes(element: str, m: int, n: int, k: int) -> tuple[int, int]:
     """(chunks, bytes of a buffer)."""
-    ask = [code("product", element).function(f"product_{what}", ctypes.c_int64, *[ctypes.c_int64] * 3) for what in ("chunks", "bytes")]
+    ask = [
+        code("product", element).function(f"product_{what}", ctypes.c_int64, *[ctypes.c_int64] * 3)
+        for what in ("chunks", "bytes")
+    ]
     return ask[0](m, n, k), ask[1](m, n, k)
 
 
@@ -99,8 +104,8 @@ def matmul(a: Array, b: Array, out: Array | None = None, accumulate: bool = Fals
     (m, k), n = a.shape[-2:], b.shape[-1]
     if b.shape[-2] != k or a.dtype != b.dtype:
         raise ValueError(
-            f"the product of matrices {a.shape} {a.dtype} and {b.shape} {b.dtype}: the inner sizes or the dtypes differ. "
-            "Transpose or convert one of them first."
+            f"the product of matrices {a.shape} {a.dtype} and {b.shape} {b.dtype}: "
+            "the inner sizes or the dtypes differ. Transpose or convert one of them first."
         )
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     if out is None:
@@ -109,7 +114,21 @@ def matmul(a: Array, b: Array, out: Array | None = None, accumulate: bool = Fals
     element, size = TYPES[a.dtype.name], a.itemsize
     chunks, scratch = _product_sizes(element, m, n, k)
     (ra, ca), (rb, cb) = (tuple(s // size for s in x.strides[-2:]) for x in (a, b))
-    words = [m, n, k, a.ctypes.data, ra, ca, b.ctypes.data, rb, cb, out.ctypes.data, out.strides[-2] // size, int(accumulate), 0]
+    words = [
+        m,
+        n,
+        k,
+        a.ctypes.data,
+        ra,
+        ca,
+        b.ctypes.data,
+        rb,
+        cb,
+        out.ctypes.data,
+        out.strides[-2] // size,
+        int(accumulate),
+        0,
+    ]
     if not lead:
         _run("product", element, "product", words, chunks, scratch)
         return out
@@ -132,7 +151,8 @@ def window_table(
     in_last: bool = False,
     out_last: bool = False,
 ) -> windows.Table:
-    """The table of a convolution ("forward"), its "input gradient" or its "weight gradient", for images in either order."""
+    """The table of a convolution ("forward"), its "input gradient" or its "weight gradient", for
+    images in either order."""
     shape = tile(element)
     make = windows.input_gradient if what == "input gradient" else windows.forward
     of_weight = shape.rows if what == "weight gradient" else 0
@@ -152,17 +172,27 @@ def conv_axes(
     return tuple(windows.Axis(n, k, s, d, p, (n + 2 * p - d * (k - 1) - 1) // s + 1) for n, k, s, p, d in settings)
 
 
-def conv(x: Array, w: Array, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int = 1) -> Array:
+def conv(
+    x: Array, w: Array, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int = 1
+) -> Array:
     """x (N, C, *S) with w (M, C / groups, *K), giving (N, M, *O)."""
     axes = conv_axes(x.shape, w.shape, stride, padding, dilation)
     out = np.empty((x.shape[0], w.shape[0], *(a.out for a in axes)), x.dtype)
     if not (x.size and w.size and out.size):
         return np.zeros_like(out)
-    return _correlated(x, w, out, window_table("forward", conv_sizes(x.shape, w.shape, groups), axes, TYPES[x.dtype.name], x.itemsize))
+    return _correlated(
+        x, w, out, window_table("forward", conv_sizes(x.shape, w.shape, groups), axes, TYPES[x.dtype.name], x.itemsize)
+    )
 
 
 def conv_input_grad(
-    g: Array, w: Array, x_shape: Sequence[int], stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int = 1
+    g: Array,
+    w: Array,
+    x_shape: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int = 1,
 ) -> Array:
     """The adjoint of `conv` in x: g (N, M, *O) and w give (N, C, *S)."""
     axes = conv_axes(x_shape, w.shape, stride, padding, dilation)
@@ -183,7 +213,13 @@ def _correlated(x: Array, w: Array, out: Array, table: windows.Table) -> Array:
 
 
 def conv_weight_grad(
-    g: Array, x: Array, w_shape: Sequence[int], stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int = 1
+    g: Array,
+    x: Array,
+    w_shape: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int = 1,
 ) -> Array:
     """The adjoint of `conv` in w: g (N, M, *O) and x (N, C, *S) give (M, C / groups, *K)."""
     if not (x.size and g.size and prod(w_shape)):
@@ -279,7 +315,9 @@ def _check_products(dtype: np.dtype[Any], library: target.Code) -> str | None:
         a, b = r.standard_normal((m, k)).astype(dtype), r.standard_normal((n, k)).astype(dtype).T
         for left, right in ((a, b), (np.asfortranarray(a), np.ascontiguousarray(b))):
             expected = (left.astype(np.float64) @ right).astype(dtype)
-            wrong = difference(f"a product of {m} x {k} and {k} x {n}", matmul(left, right), expected, _tolerance(dtype, k))
+            wrong = difference(
+                f"a product of {m} x {k} and {k} x {n}", matmul(left, right), expected, _tolerance(dtype, k)
+            )
             if wrong is not None:
                 return wrong
     return None
@@ -297,7 +335,10 @@ def _check_convolutions(dtype: np.dtype[Any], library: target.Code) -> str | Non
     adjoint = np.sum(conv_input_grad(g, w, x.shape, *settings).astype(np.float64) * x)
     results = {
         "convolution": (conv(x, w, *settings), expected),
-        "gradient of a convolution's weight": (conv_weight_grad(g, x, w.shape, *settings), np.einsum("ncyxij,noyx->ocij", patches, g)),
+        "gradient of a convolution's weight": (
+            conv_weight_grad(g, x, w.shape, *settings),
+            np.einsum("ncyxij,noyx->ocij", patches, g),
+        ),
         "gradient of a convolution's input": (adjoint[None], np.sum(expected * g)[None]),
     }
     for name, (found, wanted) in results.items():

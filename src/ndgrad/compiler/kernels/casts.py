@@ -46,7 +46,9 @@ def _to_integer(f: Function, value: str, have: Vector, target: str, lanes: int) 
         high = f.set(f"fcmp oge {have} {value}, {half}")
         less = f.set(f"fsub {have} {value}, {half}")
         whole = _truncated(f, f.set(f"select {have.mask} {high}, {have} {less}, {have} {value}"), have, width, lanes)
-        back = f.set(f"select {have.mask} {high}, {want} {want.constant(-(2 ** (width - 1)))}, {want} {want.constant(0)}")
+        back = f.set(
+            f"select {have.mask} {high}, {want} {want.constant(-(2 ** (width - 1)))}, {want} {want.constant(0)}"
+        )
         return f.set(f"xor {want} {whole}, {back}")
     width = 64 if target == "int64" else 32
     whole = _truncated(f, value, have, width, lanes)

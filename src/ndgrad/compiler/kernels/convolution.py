@@ -80,7 +80,8 @@ def _weights(prefix: str, tile: TileShape) -> Function:
     with f.loop(t["entries"]) as entry, f.loop(f.choose(depthwise, 0, t["groups"])) as group:
         e = Fields(f, f.ahead("%table", f.add(8 * len(HEADER), f.mul(entry, 8 * len(ENTRY)))), ENTRY)
         base = f.add(e["packed"], f.mul(f.mul(group, e["depth"]), padded))
-        # A column of the forward pass lies in one piece, [channel][taps]; those of its adjoint, whose taps descend, do not.
+        # A column of the forward pass lies in one piece, [channel][taps]; those of its adjoint,
+        # whose taps descend, do not.
         forward = f.both(f.compare("sgt", e["tap_step_x"], 0), f.compare("sge", e["depth"], lanes))
         with f.loop("%end", start="%begin") as number:
             j = f.mul(number, tile.columns)
@@ -111,7 +112,9 @@ def _filters(f: Function, tile: TileShape, t: Fields) -> None:
             f.store(one, value, f.ahead("%packed", f.mul(f.add(f.add(e["packed"], f.mul(tap, padded)), g), size)))
 
 
-def _columns_in_one_piece(f: Function, tile: TileShape, t: Fields, e: Fields, strip: str, column: str, width: str, across: str) -> None:
+def _columns_in_one_piece(
+    f: Function, tile: TileShape, t: Fields, e: Fields, strip: str, column: str, width: str, across: str
+) -> None:
     """Squares of lanes columns and lanes neighbours of [channel][taps], transposed in registers."""
     size, lanes = SIZES[tile.type.element], tile.type.lanes
     with f.loop(e["depth"], step=str(lanes)) as turn:
@@ -124,12 +127,16 @@ def _columns_in_one_piece(f: Function, tile: TileShape, t: Fields, e: Fields, st
         with f.loop(width, step=str(lanes)) as j:
             # Columns that do not exist are read from the last one that does; nobody looks at them.
             places = [f.least(f.add(j, n), f.sub(width, 1)) for n in range(lanes)]
-            loads = [f.load(tile.type, f.ahead(column, f.mul(f.add(f.mul(p, t["weight_column"]), k), size))) for p in places]
+            loads = [
+                f.load(tile.type, f.ahead(column, f.mul(f.add(f.mul(p, t["weight_column"]), k), size))) for p in places
+            ]
             for row, value in zip(rows, transposed(f, tile.type, loads)):
                 f.store(tile.type, value, f.ahead(row, f.mul(j, size)))
 
 
-def _columns_by_element(f: Function, tile: TileShape, t: Fields, e: Fields, strip: str, column: str, width: str, across: str) -> None:
+def _columns_by_element(
+    f: Function, tile: TileShape, t: Fields, e: Fields, strip: str, column: str, width: str, across: str
+) -> None:
     """Channel by channel, so that the taps of a channel, which are neighbours in W, are read together."""
     size, one = SIZES[tile.type.element], Vector(tile.type.element)
     step = f.mul(t["weight_column"], size)
@@ -140,7 +147,10 @@ def _columns_by_element(f: Function, tile: TileShape, t: Fields, e: Fields, stri
             place = here
             for a, index in zip("zyx", (z, y, x)):
                 place = f.add(place, f.add(e[f"tap_first_{a}"], f.mul(index, e[f"tap_step_{a}"])))
-            source, out = f.ahead(column, f.mul(place, size)), f.ahead(strip, f.mul(f.add(f.mul(tap, t["channels"]), k), across))
+            source, out = (
+                f.ahead(column, f.mul(place, size)),
+                f.ahead(strip, f.mul(f.add(f.mul(tap, t["channels"]), k), across)),
+            )
             with f.loop(width) as n:
                 f.store(one, f.load(one, f.ahead(source, f.mul(n, step))), f.ahead(out, f.mul(n, size)))
 
@@ -181,9 +191,17 @@ def _correlate(prefix: str, tile: TileShape) -> Function:
             step = t["out_step_z"]
             inside = f.div(f.add(f.most(f.sub(planes, e["place_z"]), 0), f.sub(step, 1)), step)
             count = f.least(inside, f.sub(e["count_z"], m0))
-            a = f.ahead(f.ahead(f.ahead("%buffer", f.mul(e["offset_z"], plane)), f.mul(e["offset_y"], row)), f.mul(e["offset_x"], pixel))
-            c = f.ahead(f.ahead(f.ahead(out, f.mul(e["place_z"], out_plane)), f.mul(e["place_y"], out_row)), f.mul(e["place_x"], out_pixel))
-            row0 = f.add(f.add(pixels, f.mul(e["place_z"], positions)), f.add(f.mul(e["place_y"], t["out_x"]), e["place_x"]))
+            a = f.ahead(
+                f.ahead(f.ahead("%buffer", f.mul(e["offset_z"], plane)), f.mul(e["offset_y"], row)),
+                f.mul(e["offset_x"], pixel),
+            )
+            c = f.ahead(
+                f.ahead(f.ahead(out, f.mul(e["place_z"], out_plane)), f.mul(e["place_y"], out_row)),
+                f.mul(e["place_x"], out_pixel),
+            )
+            row0 = f.add(
+                f.add(pixels, f.mul(e["place_z"], positions)), f.add(f.mul(e["place_y"], t["out_x"]), e["place_x"])
+            )
             # Taps along x and channels are one loop where neighbouring pixels are neighbouring taps.
             joined = f.both(
                 f.both(f.compare("eq", t["groups"], 1), f.compare("eq", e["spread_x"], 1)),
@@ -193,12 +211,16 @@ def _correlate(prefix: str, tile: TileShape) -> Function:
                 call_walk(
                     f, f"{prefix}_depthwise", walk,
                     {
-                        "n": together, "an": held, "cn": f.mul(t["out_z"], out_plane), "row_n": f.mul(t["out_z"], positions),
+                        "n": together, "an": held, "cn": f.mul(t["out_z"], out_plane),
+                        "row_n": f.mul(t["out_z"], positions),
                         "z": count, "y": e["count_y"], "x": e["count_x"],
-                        "az": f.mul(t["in_step_z"], plane), "ay": f.mul(t["in_step_y"], row), "ax": f.mul(t["in_step_x"], pixel),
-                        "cz": f.mul(step, out_plane), "cy": f.mul(t["out_step_y"], out_row), "cx": f.mul(t["out_step_x"], out_pixel),
+                        "az": f.mul(t["in_step_z"], plane), "ay": f.mul(t["in_step_y"], row),
+                        "ax": f.mul(t["in_step_x"], pixel),
+                        "cz": f.mul(step, out_plane), "cy": f.mul(t["out_step_y"], out_row),
+                        "cx": f.mul(t["out_step_x"], out_pixel),
                         "N": t["groups"], "K1": e["taps_x"], "K2": e["taps_y"], "K3": e["taps_z"],
-                        "a1": f.mul(e["spread_x"], pixel), "a2": f.mul(e["spread_y"], row), "a3": f.mul(e["spread_z"], plane),
+                        "a1": f.mul(e["spread_x"], pixel), "a2": f.mul(e["spread_y"], row),
+                        "a3": f.mul(e["spread_z"], plane),
                         "row_b": f.mul(f.mul(f.div(f.add(t["groups"], lanes - 1), lanes), lanes), size),
                         "row0": row0, "row_z": f.mul(step, positions), "row_y": f.mul(t["out_step_y"], t["out_x"]),
                         "row_x": t["out_step_x"],
@@ -214,13 +236,17 @@ def _correlate(prefix: str, tile: TileShape) -> Function:
                 call_walk(
                     f, f"{prefix}_walk", walk,
                     {
-                        "n": together, "an": held, "cn": f.mul(t["out_z"], out_plane), "row_n": f.mul(t["out_z"], positions),
+                        "n": together, "an": held, "cn": f.mul(t["out_z"], out_plane),
+                        "row_n": f.mul(t["out_z"], positions),
                         "z": count, "y": e["count_y"], "x": e["count_x"],
-                        "az": f.mul(t["in_step_z"], plane), "ay": f.mul(t["in_step_y"], row), "ax": f.mul(t["in_step_x"], pixel),
-                        "cz": f.mul(step, out_plane), "cy": f.mul(t["out_step_y"], out_row), "cx": f.mul(t["out_step_x"], out_pixel),
+                        "az": f.mul(t["in_step_z"], plane), "ay": f.mul(t["in_step_y"], row),
+                        "ax": f.mul(t["in_step_x"], pixel),
+                        "cz": f.mul(step, out_plane), "cy": f.mul(t["out_step_y"], out_row),
+                        "cx": f.mul(t["out_step_x"], out_pixel),
                         "N": t["columns"], "K": f.choose(joined, whole, deep), "csA": size,
                         "K1": f.choose(joined, 1, e["taps_x"]), "K2": e["taps_y"], "K3": e["taps_z"],
-                        "a1": f.mul(e["spread_x"], pixel), "a2": f.mul(e["spread_y"], row), "a3": f.mul(e["spread_z"], plane),
+                        "a1": f.mul(e["spread_x"], pixel), "a2": f.mul(e["spread_y"], row),
+                        "a3": f.mul(e["spread_z"], plane),
                         "rows1": t["channels"], "rows2": f.mul(e["taps_x"], t["channels"]),
                         "rows3": f.mul(f.mul(e["taps_y"], e["taps_x"]), t["channels"]),
                         "column_b": f.mul(e["depth"], size), "row_b": 0, "first_b": k, "image_b": 0,

@@ -1,5 +1,5 @@
-"""Depthwise convolutions: one filter for each channel, so that nothing is shared between channels and there is no matrix
-product.
+"""Depthwise convolutions: one filter for each channel, so that nothing is shared between channels and
+there is no matrix product.
 
     out[p, c] = sum over taps t   in[p * step + t, c] W[t, c]
 
@@ -20,18 +20,22 @@ _PIXELS, _SUMS = (8, 4, 2, 1), 4
 
 _KERNEL = ", ".join([
     *(f"i64 %{name}" for name in ("K1", "K2", "K3", "a1", "a2", "a3")),
-    *("ptr %A", "i64 %rsA", "ptr %B", "i64 %rsB", "ptr %C", "i64 %rsC", "i64 %rest", "i64 %row", "i64 %column", "ptr %context"),
+    *("ptr %A", "i64 %rsA", "ptr %B", "i64 %rsB", "ptr %C", "i64 %rsC", "i64 %rest", "i64 %row", "i64 %column",
+        "ptr %context"),
 ])  # fmt: skip
 
 
 def depthwise_functions(prefix: str, type: Vector, epilogue: Epilogue | None) -> list[Function]:
-    """`{prefix}_depthwise(walk, A, B, C, context)`: a walk (walk.py) whose columns are channels of A as well as of C."""
+    """`{prefix}_depthwise(walk, A, B, C, context)`: a walk (walk.py) whose columns are
+    channels of A as well as of C."""
     kernels = [_kernel(prefix, type, pixels, masked, epilogue) for pixels in _PIXELS for masked in (False, True)]
     return [*kernels, _walk(prefix, type), _gradient(prefix, type)]
 
 
 def _kernel(prefix: str, type: Vector, pixels: int, masked: bool, epilogue: Epilogue | None) -> Function:
-    f = Function(f"{prefix}_depthwise_{pixels}{'m' if masked else ''}", _KERNEL, linkage="internal", attributes="nounwind")
+    f = Function(
+        f"{prefix}_depthwise_{pixels}{'m' if masked else ''}", _KERNEL, linkage="internal", attributes="nounwind"
+    )
     tile = Tile(f, type, pixels, 1, "%row", "%column", "%context", f.first_lanes(type, "%rest") if masked else None)
     offsets = ["0", *(f.mul("%rsA", i) for i in range(1, pixels))]
 
@@ -62,7 +66,12 @@ def _kernel(prefix: str, type: Vector, pixels: int, masked: bool, epilogue: Epil
 
 
 def _walk(prefix: str, type: Vector) -> Function:
-    f = Function(f"{prefix}_depthwise", "ptr %walk, ptr %A, ptr %B, ptr %C, ptr %context", linkage="internal", attributes="nounwind")
+    f = Function(
+        f"{prefix}_depthwise",
+        "ptr %walk, ptr %A, ptr %B, ptr %C, ptr %context",
+        linkage="internal",
+        attributes="nounwind",
+    )
     w = Fields(f, "%walk", WALK)
     size, lanes = SIZES[type.element], type.lanes
     ends = ["0", *(f.mul(f.div(w["x"], pixels), pixels) for pixels in _PIXELS)]
@@ -71,13 +80,22 @@ def _walk(prefix: str, type: Vector) -> Function:
         b, offset, column = f.ahead("%B", f.mul(j, size)), f.mul(j, size), f.add(w["column0"], j)
         full = f.compare("sge", rest, lanes)
         with f.loop(w["n"]) as n, f.loop(w["z"]) as z, f.loop(w["y"]) as y:
-            a = f.ahead(f.ahead(f.ahead(f.ahead("%A", offset), f.mul(n, w["an"])), f.mul(z, w["az"])), f.mul(y, w["ay"]))
-            c = f.ahead(f.ahead(f.ahead(f.ahead("%C", offset), f.mul(n, w["cn"])), f.mul(z, w["cz"])), f.mul(y, w["cy"]))
+            a = f.ahead(
+                f.ahead(f.ahead(f.ahead("%A", offset), f.mul(n, w["an"])), f.mul(z, w["az"])), f.mul(y, w["ay"])
+            )
+            c = f.ahead(
+                f.ahead(f.ahead(f.ahead("%C", offset), f.mul(n, w["cn"])), f.mul(z, w["cz"])), f.mul(y, w["cy"])
+            )
             row = f.add(f.add(w["row0"], f.mul(n, w["row_n"])), f.add(f.mul(z, w["row_z"]), f.mul(y, w["row_y"])))
             for pixels, start, stop in zip(_PIXELS, ends, ends[1:]):
                 with f.loop(stop, start=start, step=str(pixels)) as x:
                     taps = [f"i64 {w[name]}" for name in ("K1", "K2", "K3", "a1", "a2", "a3")]
-                    operands = [f"ptr {f.ahead(a, f.mul(x, w['ax']))}", f"i64 {w['ax']}", f"ptr {b}", f"i64 {w['row_b']}"]
+                    operands = [
+                        f"ptr {f.ahead(a, f.mul(x, w['ax']))}",
+                        f"i64 {w['ax']}",
+                        f"ptr {b}",
+                        f"i64 {w['row_b']}",
+                    ]
                     out = [f"ptr {f.ahead(c, f.mul(x, w['cx']))}", f"i64 {w['cx']}"]
                     places = [f"i64 {rest}", f"i64 {f.add(row, f.mul(x, w['row_x']))}", f"i64 {column}", "ptr %context"]
                     for suffix, wanted in (("", full), ("m", f.negated(full))):
@@ -88,12 +106,17 @@ def _walk(prefix: str, type: Vector) -> Function:
 
 
 def _gradient(prefix: str, type: Vector) -> Function:
-    """`{prefix}_depthwise_gradient(walk, A, B, C, context)`: positions z, y, x are taps; k runs over pixels; C[channel][tap].
+    """`{prefix}_depthwise_gradient(walk, A, B, C, context)`: positions z, y, x are taps; k runs
+    over pixels; C[channel][tap].
 
-    A has pixels in steps csA, a1, a2, a3; B (the gradient of the output) has them one after the other, `row_b` bytes apart.
+    A has pixels in steps csA, a1, a2, a3; B (the gradient of the output) has them one after the
+    other, `row_b` bytes apart.
     """
     f = Function(
-        f"{prefix}_depthwise_gradient", "ptr %walk, ptr %A, ptr %B, ptr %C, ptr %context", linkage="internal", attributes="nounwind"
+        f"{prefix}_depthwise_gradient",
+        "ptr %walk, ptr %A, ptr %B, ptr %C, ptr %context",
+        linkage="internal",
+        attributes="nounwind",
     )
     w = Fields(f, "%walk", WALK)
     size, lanes, one = SIZES[type.element], type.lanes, Vector(type.element)
@@ -116,9 +139,11 @@ def _gradient(prefix: str, type: Vector) -> Function:
     return f
 
 
-def _over_pixels(f: Function, type: Vector, w: Fields, level: int, a: str, b: str, sums: list[str]) -> tuple[str, list[str]]:
-    """The loops over images and pixels along z, y and x: where B ends, and the sums. Along x, several sums take turns, so that none
-    waits for itself."""
+def _over_pixels(
+    f: Function, type: Vector, w: Fields, level: int, a: str, b: str, sums: list[str]
+) -> tuple[str, list[str]]:
+    """The loops over images and pixels along z, y and x: where B ends, and the sums. Along x, several sums take turns,
+    so that none waits for itself."""
     count, step = (w["K"], w["csA"]) if level == 0 else (w[f"K{level}"], w[f"a{level}"])
     if level:
         carried, at_b = [f.carried(type, value) for value in sums], f.carried("ptr", b)

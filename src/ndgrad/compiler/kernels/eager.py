@@ -1,8 +1,9 @@
 """Kernels for eager ops, on NumPy arrays: `ndgrad.arrays.native` says for which.
 
-Each function means what its namesake among the ops does, takes contiguous arrays of one floating dtype and gives new ones. Code is made when a
-kernel is first used, per dtype, and kept for the process and on disk. It takes addresses from array objects themselves, since asking
-NumPy for one takes longer than a small kernel; where objects are laid out in another way than CPython's and NumPy's, no kernel is used.
+Each function means what its namesake among the ops does, takes contiguous arrays of one floating dtype and gives new
+ones. Code is made when a kernel is first used, per dtype, and kept for the process and on disk. It takes addresses from
+array objects themselves, since asking NumPy for one takes longer than a small kernel; where objects are laid out in
+another way than CPython's and NumPy's, no kernel is used.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def pooling(dtype: np.dtype[Any]) -> Any:
     return arrays if arrays.available(dtype, ("pool",)) else None
 
 
-# ----- elementwise -------------------------------------------------------------------------------------------------------
+# ----- elementwise ----------------------------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -116,8 +117,8 @@ def _elementwise(
 
 
 def elementwise(op: str, *operands: Array, **settings: Any) -> Array:
-    """An op of the table, with results of its operands' dtype, on arrays of one shape or of one element. One function serves all values of
-    settings that are floats."""
+    """An op of the table, with results of its operands' dtype, on arrays of one shape or of one element. One function
+    serves all values of settings that are floats."""
     x = operands[0]
     floats: tuple[str, ...] = ()
     if settings:
@@ -133,7 +134,7 @@ def elementwise(op: str, *operands: Array, **settings: Any) -> Array:
     return out
 
 
-# ----- rows ----------------------------------------------------------------------------------------------------------------
+# ----- rows -----------------------------------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -150,8 +151,8 @@ def _grain(rows: int, length: int) -> int:
 
 
 class Geometry(NamedTuple):
-    """How the elements of an array fall into rows: each `segments` times `length` elements, at steps from row to row and segment to
-    segment."""
+    """How the elements of an array fall into rows: each `segments` times `length` elements, at steps from row to row
+    and segment to segment."""
 
     rows: int
     segments: int
@@ -168,7 +169,8 @@ class Geometry(NamedTuple):
 def _over_rows(
     name: str, rows: Geometry, operands: Sequence[tuple[Array, int]], parameters: Sequence[float] = (), grain: int = 0
 ) -> None:
-    """Run a kernel. Each operand is an array with its step from row to row; those with the step of the rows go on by their segments."""
+    """Run a kernel. Each operand is an array with its step from row to row; those with the step of the rows
+    go on by their segments."""
     _, address, packed = _row_kernel(name, operands[0][0].dtype)
     grain = grain or _grain(rows.rows, rows.elements)
     places = [
@@ -207,7 +209,8 @@ def softmax_slope(t: Array, y: Array, scale: float = 1.0, out: Array | None = No
 
 
 def exponentials(x: Array, masked: bool) -> Array:
-    """x becomes e^(x - top) along the last dimension, in place; the sums of that. `masked`: of nothing but -inf, zeros, and the sum 1."""
+    """x becomes e^(x - top) along the last dimension, in place; the sums of that. `masked`: of nothing but
+    -inf, zeros, and the sum 1."""
     rows = _last(x, x.shape[-1])
     total = np.empty((*x.shape[:-1], 1), x.dtype)
     _over_rows("exponentials", rows, [(x, rows.length), (x, rows.length), (total, 1)], (float(masked),))
@@ -239,7 +242,7 @@ def cross_entropy_gradient(x: Array, target: NDArray[np.int64], g: Array) -> Arr
     return out
 
 
-# ----- normalisation -------------------------------------------------------------------------------------------------------
+# ----- normalisation --------------------------------------------------------------------------------------------------
 
 
 def layer_norm(x: Array, w: Array | None, b: Array | None, length: int, eps: float) -> Array:
@@ -313,7 +316,7 @@ def combined(g: Array, x: Array, mean: Array, scale: Array, slope: Array, shift:
     return out
 
 
-# ----- scans -----------------------------------------------------------------------------------------------------------------
+# ----- scans ----------------------------------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -334,7 +337,7 @@ def scan(how: str, reverse: bool, *operands: Array) -> Array:
     return out
 
 
-# ----- formulas --------------------------------------------------------------------------------------------------------------
+# ----- formulas -------------------------------------------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=256)
@@ -384,8 +387,8 @@ def _chunks(sizes: tuple[int, ...]) -> NDArray[np.int64]:
 def formula_in_place(
     signature: Signature, numbers: Sequence[float], sets: Sequence[tuple[Sequence[Array], Sequence[Array]]]
 ) -> None:
-    """Run a formula on each set of arrays, of which the first are what its outputs are written to, the others its inputs. All are
-    contiguous, of one dtype, and in each set of one size."""
+    """Run a formula on each set of arrays, of which the first are what its outputs are written to, the others its
+    inputs. All are contiguous, of one dtype, and in each set of one size."""
     chunks = _chunks(tuple([inputs[0].size for _, inputs in sets]))
     table = np.array([id(a) + layout.DATA for outputs, inputs in sets for a in (*outputs, *inputs)], np.int64)
     _, address, packed = _in_place(signature, sets[0][1][0].dtype)

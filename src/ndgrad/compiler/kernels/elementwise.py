@@ -39,8 +39,8 @@ def parameter(f: Function, number: int, type: Vector) -> str:
 def loop_function(
     name: str, type: Vector, results: Sequence[str], operands: Sequence[tuple[str, bool]], parameters: int, write: Write
 ) -> Function:
-    """A loop over vectors like `type`, which parameters have. `results` and `operands` are LLVM's types; with each operand, whether it is
-    one number."""
+    """A loop over vectors like `type`, which parameters have. `results` and `operands` are LLVM's types; with each
+    operand, whether it is one number."""
     lanes = type.lanes
     f = Function(name, "ptr %argument, i64 %chunk, i64 %worker", attributes="nounwind")
     count, grain = word(f, 0), word(f, 1)

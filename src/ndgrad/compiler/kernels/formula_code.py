@@ -2,7 +2,8 @@
 
     void name(ptr argument, i64 chunk, i64 worker)
 
-In place, a chunk is a piece of one of many arrays. The words of the argument are where two tables stand, then the numbers of the formula:
+In place, a chunk is a piece of one of many arrays. The words of the argument are where two tables stand, then
+the numbers of the formula:
 
     chunks    for each: the number of the arrays, the first element, the number of elements
     arrays    for each set of arrays that belong together: where the address of each stands, results first

@@ -73,7 +73,8 @@ class Blocking:
 
 
 def blocking(tile: TileShape, strip_bytes: int = 3 * 2**13, block_bytes: int = 2**18, columns: int = 2048) -> Blocking:
-    """Blocks for a processor: a strip of B for half of the first-level cache, a block of A for a part of the second level's."""
+    """Blocks for a processor: a strip of B for half of the first-level cache, a block of A for a part
+    of the second level's."""
     size = SIZES[tile.type.element]
     k = max(256, strip_bytes // (tile.columns * size) // 8 * 8)
     rows = max(1, block_bytes // (k * size) // tile.rows) * tile.rows
@@ -91,7 +92,10 @@ def library(
     table = f"@{prefix}_tiles = internal constant [{len(names)} x ptr] [{', '.join(f'ptr @{n}' for n in names)}]"
     return [
         table,
-        *(tile_kernel(f"{prefix}_tile", tile.type, r, v, m, epilogue, near=n) for r, v, m, n in dict.fromkeys(_tile_sizes(tile))),
+        *(
+            tile_kernel(f"{prefix}_tile", tile.type, r, v, m, epilogue, near=n)
+            for r, v, m, n in dict.fromkeys(_tile_sizes(tile))
+        ),
         *pack_functions(f"{prefix}_pack_b", tile.type, tile.columns, padded=True),
         *pack_functions(f"{prefix}_pack_a", tile.type, tile.rows, padded=False),
         *thin_functions(prefix, tile.type),
@@ -109,7 +113,8 @@ def library(
 
 
 def _tile_sizes(tile: TileShape) -> list[tuple[int, int, bool, str]]:
-    """All tiles down to one row and a part of a vector, in the order of the table: only full ones go without a mask, to have fewer."""
+    """All tiles down to one row and a part of a vector, in the order of the table: only full ones go without
+    a mask, to have fewer."""
     kinds = [(tile.vectors, False), *((v, True) for v in range(1, tile.vectors + 1))]
     sizes = [(r, v, m, "") for r in range(1, tile.rows + 1) for v, m in kinds]
     whole = (tile.rows, tile.vectors, False)
@@ -130,7 +135,8 @@ _BLOCK = f"{_OPERANDS}, i64 %accumulate, ptr %context, ptr %buffer, i64 %row, i6
 
 
 def _block(prefix: str, plan: Blocking, tiles: int, finishes: bool) -> Function:
-    """Rows and columns of C by one thread; strides in bytes; `%row` and `%column` are the block's place in the whole C."""
+    """Rows and columns of C by one thread; strides in bytes; `%row` and `%column` are the
+    block's place in the whole C."""
     f = Function(f"{prefix}_block", _BLOCK, linkage="internal", attributes="nounwind")
     tile, size = plan.tile, plan.size
     thin = f.call("i1", f"{prefix}_thin", *handed_on(_BLOCK))
@@ -146,10 +152,15 @@ def _block(prefix: str, plan: Blocking, tiles: int, finishes: bool) -> Function:
     count = f.most(1, f.div(f.add("%K", plan.k - 1), plan.k))
     deep = f.mul(f.div(f.add(f.div(f.add("%K", f.sub(count, 1)), count), 7), 8), 8)
     direct = f.both(f.compare("eq", "%csB", size), f.compare("sle", "%M", 2 * tile.rows))
-    # A transposed A is read in short pieces, each from another page: worth packing when several strips of B will read it.
-    packs_a = f.compare("sgt", "%N", f.choose(f.compare("eq", "%csA", size), plan.pack_above * tile.columns, 2 * tile.columns))
+    # A transposed A is read in short pieces, each from another page: worth packing when several
+    # strips of B will read it.
+    packs_a = f.compare(
+        "sgt", "%N", f.choose(f.compare("eq", "%csA", size), plan.pack_above * tile.columns, 2 * tile.columns)
+    )
     buffer_a = "%buffer"
-    buffer_b = f.ahead("%buffer", f.mul(f.add(f.mul(f.choose(packs_a, f.least("%M", plan.rows), 0), deep), 2 * tile.type.lanes), size))
+    buffer_b = f.ahead(
+        "%buffer", f.mul(f.add(f.mul(f.choose(packs_a, f.least("%M", plan.rows), 0), deep), 2 * tile.type.lanes), size)
+    )
     with f.loop(count) as block:
         k = f.mul(block, deep)
         left = f.sub("%K", k)
@@ -164,16 +175,32 @@ def _block(prefix: str, plan: Blocking, tiles: int, finishes: bool) -> Function:
             wide = f.least(group, f.sub("%N", first))
             source_b = f.ahead(f.ahead("%B", f.mul(k, "%rsB")), f.mul(first, "%csB"))
             with f.when(f.negated(direct)):
-                f.call_void(f"{prefix}_pack_b", f"i64 {depth}", f"i64 {wide}", f"ptr {source_b}", "i64 %rsB", "i64 %csB", f"ptr {buffer_b}")
+                f.call_void(
+                    f"{prefix}_pack_b",
+                    f"i64 {depth}",
+                    f"i64 {wide}",
+                    f"ptr {source_b}",
+                    "i64 %rsB",
+                    "i64 %csB",
+                    f"ptr {buffer_b}",
+                )
             with f.loop("%M", step=str(plan.rows)) as i:
                 high = f.least(plan.rows, f.sub("%M", i))
                 source_a = f.ahead(f.ahead("%A", f.mul(k, "%csA")), f.mul(i, "%rsA"))
                 with f.when(f.both(packs_a, f.compare("eq", first, 0))):
-                    packed = [f"i64 {depth}", f"i64 {high}", f"ptr {source_a}", "i64 %csA", "i64 %rsA", f"ptr {buffer_a}"]
+                    packed = [
+                        f"i64 {depth}",
+                        f"i64 {high}",
+                        f"ptr {source_a}",
+                        "i64 %csA",
+                        "i64 %rsA",
+                        f"ptr {buffer_a}",
+                    ]
                     f.call_void(f"{prefix}_pack_a", *packed)
                 strips = _Strips(
                     direct, packs_a, along_rows, source_a, buffer_a, source_b, buffer_b, depth, mode, high, wide,
-                    c=f.ahead(f.ahead("%C", f.mul(i, "%rsC")), f.mul(first, size)), row=f.add("%row", i), column=f.add("%column", first),
+                    c=f.ahead(f.ahead("%C", f.mul(i, "%rsC")), f.mul(first, size)), row=f.add("%row", i),
+                    column=f.add("%column", first),
                 )  # fmt: skip
                 _all_tiles(f, prefix, plan, tiles, strips)
     f.returns()
@@ -200,8 +227,8 @@ class _Strips(NamedTuple):
 
 
 def _all_tiles(f: Function, prefix: str, plan: Blocking, tiles: int, strips: _Strips) -> None:
-    """All tiles of a block of rows. Strip after strip of B, and within it from row to row; with few k, where B as a whole fits
-    the first-level cache, row after row, so that C is written in the order of memory."""
+    """All tiles of a block of rows. Strip after strip of B, and within it from row to row; with few k, where B as a
+    whole fits the first-level cache, row after row, so that C is written in the order of memory."""
     tile, size, lanes = plan.tile, plan.size, plan.tile.type.lanes
     direct, packs_a, along_rows, depth, high, wide = (
         strips.direct, strips.packs_a, strips.along_rows, strips.depth, strips.high, strips.wide,
@@ -220,9 +247,15 @@ def _all_tiles(f: Function, prefix: str, plan: Blocking, tiles: int, strips: _St
         vectors = f.div(f.add(width, lanes - 1), lanes)
         rest = f.sub(width, f.mul(f.sub(vectors, 1), lanes))
         kind = f.choose(f.compare("eq", width, tile.columns), 0, vectors)
-        b = f.choose(direct, f.ahead(strips.source_b, f.mul(j, size)), f.ahead(strips.buffer_b, f.mul(f.mul(j, depth), size)), "ptr")
+        b = f.choose(
+            direct,
+            f.ahead(strips.source_b, f.mul(j, size)),
+            f.ahead(strips.buffer_b, f.mul(f.mul(j, depth), size)),
+            "ptr",
+        )
         step_b = f.choose(direct, "%rsB", f.mul(vectors, lanes * size))
-        # Rows. A last tile of one or two would wait for its few sums: share the last rows evenly instead. (Packed strips are cut already.)
+        # Rows. A last tile of one or two would wait for its few sums: share the last rows evenly instead.
+        # (Packed strips are cut already.)
         left = f.sub(high, at)
         uneven = f.both(f.compare("sgt", left, tile.rows), f.compare("slt", left, tile.rows + 3))
         uneven = f.both(uneven, f.negated(packs_a))
@@ -236,10 +269,14 @@ def _all_tiles(f: Function, prefix: str, plan: Blocking, tiles: int, strips: _St
         number = f.add(f.mul(f.sub(rows, 1), tile.vectors + 1), kind)
         quick = f.both(f.both(f.compare("eq", rows, tile.rows), f.compare("eq", kind, 0)), near)
         number = f.choose(quick, f.choose(packs_a, tiles - 2, tiles - 1), number)
-        kernel = f.set(f"load ptr, ptr {f.set(f'getelementptr [{tiles} x ptr], ptr @{prefix}_tiles, i64 0, i64 {number}')}")
+        kernel = f.set(
+            f"load ptr, ptr {f.set(f'getelementptr [{tiles} x ptr], ptr @{prefix}_tiles, i64 0, i64 {number}')}"
+        )
         values = {
-            "K": depth, "A": a, "rsA": f.choose(packs_a, size, "%rsA"), "csA": f.choose(packs_a, f.mul(rows, size), "%csA"),
-            "B": b, "rsB": step_b, "C": f.ahead(f.ahead(strips.c, f.mul(j, size)), f.mul(at, "%rsC")), "rsC": "%rsC", "rest": rest,
+            "K": depth, "A": a, "rsA": f.choose(packs_a, size, "%rsA"),
+            "csA": f.choose(packs_a, f.mul(rows, size), "%csA"),
+            "B": b, "rsB": step_b, "C": f.ahead(f.ahead(strips.c, f.mul(j, size)), f.mul(at, "%rsC")), "rsC": "%rsC",
+            "rest": rest,
             "mode": strips.mode, "row": f.add(strips.row, at), "column": f.add(strips.column, j), "context": "%context",
         }  # fmt: skip
         f.do(f"call void {kernel}({', '.join(f'{type} {values[name]}' for type, name in tile_signature())})")
@@ -257,13 +294,14 @@ def _all_tiles(f: Function, prefix: str, plan: Blocking, tiles: int, strips: _St
 _CHUNK = 2**18
 
 
-#: Pieces into which a large product is cut: several for each thread, since some come late; not more, since each packs its operands anew.
+#: Pieces into which a large product is cut: several for each thread, since some come late; not more, since
+#: each packs its operands anew.
 _PIECES = max(8, min(64, 4 * (os.cpu_count() or 2)))
 
 
 def _grid(prefix: str, plan: Blocking) -> Function:
-    """{rows, columns} of a chunk. A piece packs its rows of A and its columns of B, so it should be about as high as it is wide; but not
-    so small that it would not be worth a thread's while."""
+    """{rows, columns} of a chunk. A piece packs its rows of A and its columns of B, so it should be about as high as it
+    is wide; but not so small that it would not be worth a thread's while."""
     f = Function(f"{prefix}_grid", "i64 %M, i64 %N, i64 %K", "{ i64, i64 }", linkage="internal", attributes="nounwind")
     tile = plan.tile
     area = f.mul(f.most("%M", 1), f.most("%N", 1))
@@ -345,7 +383,8 @@ def _product(prefix: str) -> Function:
 
 
 def _batch(prefix: str, plan: Blocking) -> Function:
-    """Products over all indices of the batch: the last dimension runs fastest; of each product as many chunks as there are."""
+    """Products over all indices of the batch: the last dimension runs fastest; of each product as
+    many chunks as there are."""
     f = Function(f"{prefix}_batch", BATCH, attributes="nounwind")
     each = f.most(1, f.call("i64", f"{prefix}_chunks", "i64 %M", "i64 %N", "i64 %K"))
     chunk = f.carried("i64", "%begin")
@@ -385,7 +424,8 @@ def _part(prefix: str, plan: Blocking) -> Function:
     high, wide, down, _ = _chunk_sizes(f, prefix)
     chunk = f.carried("i64", "%begin")
     with f.when(f.compare("slt", "%begin", "%end")), f.until([chunk]) as chunks_left:
-        # From a chunk on: the rest of its columns' chunks, or as many whole columns of chunks as a packed block of B holds.
+        # From a chunk on: the rest of its columns' chunks, or as many whole columns of chunks as
+        # a packed block of B holds.
         left = f.sub("%end", chunk.name)
         group = f.div(chunk.name, down)
         first = f.sub(chunk.name, f.mul(group, down))

@@ -115,10 +115,12 @@ def boolean(condition: Mask) -> str:
 
 
 def choose(condition: Mask, yes: Whole, no: Whole | int) -> Whole:
-    return yes.like(yes.f.set(f"select {condition.w.type.mask} {condition}, {yes.type} {yes}, {yes.type} {yes.like(no)}"))
+    return yes.like(
+        yes.f.set(f"select {condition.w.type.mask} {condition}, {yes.type} {yes}, {yes.type} {yes.like(no)}")
+    )
 
 
-# ----- division --------------------------------------------------------------------------------------------------------------
+# ----- division -------------------------------------------------------------------------------------------------------
 
 
 def _truncated(x: Whole, y: Whole) -> Whole:
@@ -170,7 +172,7 @@ def _other_side(left: Whole, y: Whole) -> Mask:
     return left.differs(0) & ((left ^ y) < 0)
 
 
-# ----- shifts, and the like ----------------------------------------------------------------------------------------------------
+# ----- shifts, and the like -------------------------------------------------------------------------------------------
 
 
 def left_shift(x: Whole, y: Whole) -> Whole:

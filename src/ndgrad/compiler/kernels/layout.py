@@ -13,12 +13,18 @@ from ndgrad.compiler.native.ir import SIZES, Function, Vector
 
 
 def transpose_function(name: str, type: Vector, narrow: Sequence[int] = ()) -> Function:
-    """`void name(R, C, X, sx, Y, sy)`: Y[j, i] = X[i, j] for R rows i and C columns j; sx, sy: bytes from row to row of X and of Y.
+    """`void name(R, C, X, sx, Y, sy)`: Y[j, i] = X[i, j] for R rows i and C columns j; sx, sy: bytes from
+    row to row of X and of Y.
 
-    Squares of lanes x lanes go through registers; the last ones overlap those before. So do matrices of fewer rows, if their number is one
-    of `narrow`. Others go element by element.
+    Squares of lanes x lanes go through registers; the last ones overlap those before. So do matrices of fewer rows, if
+    their number is one of `narrow`. Others go element by element.
     """
-    f = Function(name, "i64 %R, i64 %C, ptr noalias %X, i64 %sx, ptr noalias %Y, i64 %sy", linkage="internal", attributes="nounwind")
+    f = Function(
+        name,
+        "i64 %R, i64 %C, ptr noalias %X, i64 %sx, ptr noalias %Y, i64 %sy",
+        linkage="internal",
+        attributes="nounwind",
+    )
     size, lanes, one = SIZES[type.element], type.lanes, Vector(type.element)
     squares = f.both(f.compare("sge", "%R", lanes), f.compare("sge", "%C", lanes))
     with f.when(squares):
@@ -61,12 +67,15 @@ def transpose_function(name: str, type: Vector, narrow: Sequence[int] = ()) -> F
 
 
 def gather_function(name: str, prefix: str, type: Vector) -> Function:
-    """`void name(table, X, P, first)`: an image X, from plane `first` along z on, into P[strip, z, y, x, channel of the strip] with zeros
-    where X ends.
+    """`void name(table, X, P, first)`: an image X, from plane `first` along z on, into P[strip, z, y, x, channel of the
+    strip] with zeros where X ends.
 
-    X is (channels, z, y, x), or (z, y, x, channels) if the table says `in_last`; the sizes stand in the table (windows.py).
+    X is (channels, z, y, x), or (z, y, x, channels) if the table says `in_last`; the sizes stand
+    in the table (windows.py).
     """
-    f = Function(name, "ptr %table, ptr noalias %X, ptr noalias %P, i64 %first", linkage="internal", attributes="nounwind")
+    f = Function(
+        name, "ptr %table, ptr noalias %X, ptr noalias %P, i64 %first", linkage="internal", attributes="nounwind"
+    )
     t = Fields(f, "%table", HEADER)
     size = SIZES[type.element]
     channels = f.mul(t["groups"], t["channels"])
@@ -101,6 +110,8 @@ def gather_function(name: str, prefix: str, type: Vector) -> Function:
                 with f.when(f.negated(last)):
                     source = f.ahead(f.ahead("%X", f.mul(place, size)), f.mul(first, channel))
                     sizes = [f"i64 {wide}", f"i64 {length}"]
-                    f.call_void(f"{prefix}_transpose", *sizes, f"ptr {source}", f"i64 {channel}", f"ptr {out}", f"i64 {pixel}")
+                    f.call_void(
+                        f"{prefix}_transpose", *sizes, f"ptr {source}", f"i64 {channel}", f"ptr {out}", f"i64 {pixel}"
+                    )
     f.returns()
     return f

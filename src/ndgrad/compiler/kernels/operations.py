@@ -49,7 +49,7 @@ def _kind(dtype: str) -> str:
     return _KINDS.get(dtype) or ("u" if dtype.startswith("u") else "i")
 
 
-# ----- formulas that differ between floats and integers ----------------------------------------------------------------------------
+# ----- formulas that differ between floats and integers ---------------------------------------------------------------
 
 
 def _by_kind(floats: Callable[..., Any], whole: Callable[..., Any]) -> Callable[..., Any]:
@@ -103,7 +103,7 @@ def _isclose(x: Real, y: Real, rtol: float = 1e-05, atol: float = 1e-08, equal_n
     return near | (x.is_nan() & y.is_nan()) if equal_nan else near
 
 
-# ----- the table -------------------------------------------------------------------------------------------------------------------
+# ----- the table ------------------------------------------------------------------------------------------------------
 
 _F, _N, _ALL, _BITS = "f", "fiu", "fiub", "iub"
 
@@ -221,8 +221,8 @@ OPERATIONS: dict[str, Operation] = {
 
 #: Ops that are functions of the maths library by themselves.
 _FUNCTIONS = (
-    "exp exp2 expm1 log log2 log10 log1p sqrt cbrt hypot sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh sigmoid "
-    "erf erfc erfinv lgamma digamma"
+    "exp exp2 expm1 log log2 log10 log1p sqrt cbrt hypot sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh "
+    "atanh sigmoid erf erfc erfinv lgamma digamma"
 )
 OPERATIONS.update({name: Operation(FORMULAS[name].arity, _F, _function(name)) for name in _FUNCTIONS.split()})
 
@@ -254,9 +254,13 @@ def emit(f: Function, op: str, dtype: str, lanes: int, *values: str | float, **s
     operation = OPERATIONS.get(op)
     if operation is None or not supports(op, dtype, **settings):
         given = f" with {settings}" if settings else ""
-        raise NotImplementedError(f"{op} has no native code in {dtype}{given}. Ask `supports` first, and run the op on NumPy instead.")
+        raise NotImplementedError(
+            f"{op} has no native code in {dtype}{given}. Ask `supports` first, and run the op on NumPy instead."
+        )
     if len(values) != operation.operands:
-        raise TypeError(f"{op} takes {operation.operands} operands, and got {len(values)}: give as many as the op of that name has.")
+        raise TypeError(
+            f"{op} takes {operation.operands} operands, and got {len(values)}: give as many as the op of that name has."
+        )
     made = operation.formula(*(_operand(f, operation, i, v, dtype, lanes) for i, v in enumerate(values)), **settings)
     return boolean(made) if isinstance(made, Mask) else str(made)
 

@@ -50,8 +50,8 @@ def shuffled(f: Function, type: Vector, a: str, b: str, lanes: Sequence[int]) ->
 def pack_functions(prefix: str, type: Vector, width: int, padded: bool) -> list[Function]:
     """`{prefix}(K, W, X, sk, sw, P)`: pack K x W elements into strips of `width`; strides in bytes.
 
-    The last strip may have fewer columns. If `padded`, it is as wide as the whole vectors that hold them (as B needs it), and the padding
-    holds anything; otherwise just as wide as its columns (as A needs it).
+    The last strip may have fewer columns. If `padded`, it is as wide as the whole vectors that hold them (as B needs
+    it), and the padding holds anything; otherwise just as wide as its columns (as A needs it).
     """
     along, across, any_ = (make(prefix, type, width, padded) for make in (_along, _across, _one_by_one))
     f = Function(prefix, _PARAMETERS, linkage="internal", attributes="nounwind")
@@ -79,8 +79,8 @@ def _strip_width(f: Function, type: Vector, width: int, padded: bool, left: str)
 
 
 def _along(prefix: str, type: Vector, width: int, padded: bool) -> Function:
-    """X is contiguous along w: a few strips at a time, so that X is read in pieces of some lines, and the places that are written to
-    do not compete for the same lines of the cache."""
+    """X is contiguous along w: a few strips at a time, so that X is read in pieces of some lines, and the places that
+    are written to do not compete for the same lines of the cache."""
     f = Function(f"{prefix}_along", _PARAMETERS, linkage="internal", attributes="nounwind")
     size = SIZES[type.element]
     together = max(1, _PIECE_BYTES // (width * size))
@@ -124,8 +124,8 @@ def pieces(type: Vector, width: int) -> list[tuple[int, Vector]]:
 def _across(prefix: str, type: Vector, width: int, padded: bool) -> Function:
     """X is contiguous along k: transpose squares of lanes x lanes elements in registers. K is at least `lanes`.
 
-    Whole vectors are stored, in ascending order of memory: what a row has too much, the next row overwrites. Columns that do
-    not exist are read from the last one that does, and nobody looks at them.
+    Whole vectors are stored, in ascending order of memory: what a row has too much, the next row overwrites. Columns
+    that do not exist are read from the last one that does, and nobody looks at them.
     """
     f = Function(f"{prefix}_across", _PARAMETERS, linkage="internal", attributes="nounwind")
     size, lanes = SIZES[type.element], type.lanes

@@ -1,5 +1,5 @@
-"""Max and average pooling over windows with stride, padding and dilation, with their gradients; planes are (z, y, x), as
-in windows.py.
+"""Max and average pooling over windows with stride, padding and dilation, with their gradients; planes are
+(z, y, x), as in windows.py.
 
 Along z and y the taps of a window that lie inside the plane are a range, found once per row of outputs. Along x,
 outputs whose windows lie wholly inside are done a vector at a time: with stride 1 a tap of neighbouring outputs is
@@ -42,7 +42,8 @@ TABLE = [*(f"{what}_{a}" for what in ("in", "out", "taps", "stride", "dilation",
 
 
 def pooling_table(axes: Sequence[Axis], channels: int = 1) -> NDArray[np.int64]:
-    """The table of windows along one to three axes; with the number of channels, where they come last (pooling_last.py)."""
+    """The table of windows along one to three axes; with the number of channels, where they come
+    last (pooling_last.py)."""
     z = three(axes)
     fields = ("size", "out", "taps", "stride", "dilation", "before")
     return np.array([*(getattr(a, what) for what in fields for a in z), channels], np.int64)
@@ -90,7 +91,8 @@ def _inside(f: Function, t: Fields, axis: str, position: str) -> tuple[str, str,
 
 
 def _rows(prefix: str, kind: str, type: Vector, step: int) -> Function:
-    """Outputs x from..to of one row (z, y). In vectors, all taps along x lie inside; a single output may lie at the edge."""
+    """Outputs x from..to of one row (z, y). In vectors, all taps along x lie inside; a single
+    output may lie at the edge."""
     f = Function(f"{prefix}_{kind}_{type.lanes}_{step}", _ROW, linkage="internal", attributes="nounwind")
     t = Fields(f, "%table", TABLE)
     size, code_type = SIZES[type.element], type.integer
@@ -169,7 +171,8 @@ def _narrowed(f: Function, value: str, type: Vector) -> str:
 
 
 def _strided(f: Function, type: Vector, pointer: str, step: int, stride: str) -> str:
-    """Elements at a pointer, `stride` apart. With stride 2 the second load ends with the last element that is wanted."""
+    """Elements at a pointer, `stride` apart. With stride 2 the second load ends with the last
+    element that is wanted."""
     if type.lanes == 1 or step == 1:
         return f.load(type, pointer)
     lanes, one = type.lanes, Vector(type.element)
@@ -185,7 +188,8 @@ def _strided(f: Function, type: Vector, pointer: str, step: int, stride: str) ->
 
 
 def _planes(prefix: str, kind: str, type: Vector) -> Function:
-    """All rows of planes begin..end; of each row the outputs at the left edge, those inside, and those at the right edge."""
+    """All rows of planes begin..end; of each row the outputs at the left edge, those inside, and
+    those at the right edge."""
     f = Function(f"{prefix}_{kind}", PARAMETERS[kind], attributes="nounwind")
     t = Fields(f, "%table", TABLE)
     size = SIZES[type.element]
@@ -205,13 +209,19 @@ def _planes(prefix: str, kind: str, type: Vector) -> Function:
             counts = [f.set(f"load i64, ptr {f.ahead('%counts', f.mul(n, 8))}") for n in (z, f.add(t["out_z"], y))]
             divisor = f.mul(*counts)
         common = [
-            "ptr %table", "ptr null" if kind == "max" else "ptr %counts", f"ptr {f.ahead('%X', f.mul(f.mul(plane, in_plane), size))}",
-            f"ptr {f.ahead('%Y', f.mul(row, size))}", f"ptr {f.ahead('%I', f.mul(row, 8)) if kind == 'max' else 'null'}",
+            "ptr %table", "ptr null" if kind == "max" else "ptr %counts",
+            f"ptr {f.ahead('%X', f.mul(f.mul(plane, in_plane), size))}",
+            f"ptr {f.ahead('%Y', f.mul(row, size))}",
+            f"ptr {f.ahead('%I', f.mul(row, 8)) if kind == 'max' else 'null'}",
             f"i64 {z}", f"i64 {y}", f"i64 {divisor}",
         ]  # fmt: skip
         middle = f.add(left, vectors)
         f.call_void(f"{prefix}_{kind}_1_0", *common, "i64 0", f"i64 {left}")
-        for step, wanted in ((1, f.compare("eq", stride, 1)), (2, f.compare("eq", stride, 2)), (0, f.compare("sgt", stride, 2))):
+        for step, wanted in (
+            (1, f.compare("eq", stride, 1)),
+            (2, f.compare("eq", stride, 2)),
+            (0, f.compare("sgt", stride, 2)),
+        ):
             with f.when(wanted):
                 f.call_void(f"{prefix}_{kind}_{type.lanes}_{step}", *common, f"i64 {left}", f"i64 {middle}")
         f.call_void(f"{prefix}_{kind}_1_0", *common, f"i64 {middle}", f"i64 {t['out_x']}")

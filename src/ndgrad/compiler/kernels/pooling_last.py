@@ -31,7 +31,8 @@ PARAMETERS = {
 }
 
 Ranges = dict[str, tuple[str, str, str]]
-#: Of a table's fields, an axis and a position on it: the first input of its window, and the range of taps that lie inside.
+#: Of a table's fields, an axis and a position on it: the first input of its window, and the
+#: range of taps that lie inside.
 Inside = Callable[[Function, Fields, str, str], tuple[str, str, str]]
 
 
@@ -83,7 +84,10 @@ class _Writer:
     def _taps(self, f: Function, t: Fields, ranges: Ranges) -> Iterator[str]:
         """Loops over the taps of a window that lie inside, without carried values; the place of each in the plane."""
         at = {}
-        with f.loop(ranges["z"][2], start=ranges["z"][1]) as at["z"], f.loop(ranges["y"][2], start=ranges["y"][1]) as at["y"]:
+        with (
+            f.loop(ranges["z"][2], start=ranges["z"][1]) as at["z"],
+            f.loop(ranges["y"][2], start=ranges["y"][1]) as at["y"],
+        ):
             row = self._row(f, t, ranges, at["z"], at["y"])
             with f.loop(ranges["x"][2], start=ranges["x"][1]) as x:
                 yield f.add(row, f.mul(x, t["dilation_x"]))
@@ -96,7 +100,9 @@ class _Writer:
     def _divisor(self, f: Function, t: Fields, z: str, y: str, x: str) -> str:
         places = (z, f.add(t["out_z"], y), f.add(f.add(t["out_z"], t["out_y"]), x))
         counts = [f.set(f"load i64, ptr {f.ahead('%counts', f.mul(n, 8))}") for n in places]
-        return f.splat(f.set(f"sitofp i64 {f.mul(f.mul(counts[0], counts[1]), counts[2])} to {self.type.element}"), self.type)
+        return f.splat(
+            f.set(f"sitofp i64 {f.mul(f.mul(counts[0], counts[1]), counts[2])} to {self.type.element}"), self.type
+        )
 
     def forward(self, name: str) -> Function:
         """Maxima with their places, or means, of one row z of outputs per chunk."""
@@ -120,10 +126,17 @@ class _Writer:
                     divisor = "" if name == "max_last" else self._divisor(f, t, z, y, x)
 
                     def through(
-                        c: str, mask: str | None, plane: str = plane, out: str = out, index: str = index, divisor: str = divisor
+                        c: str,
+                        mask: str | None,
+                        plane: str = plane,
+                        out: str = out,
+                        index: str = index,
+                        divisor: str = divisor,
                     ) -> None:
                         offset = f.mul(c, size)
-                        best, place = self._through_taps(f, t, ranges, f.ahead(plane, offset), pixel, name == "max_last", mask)
+                        best, place = self._through_taps(
+                            f, t, ranges, f.ahead(plane, offset), pixel, name == "max_last", mask
+                        )
                         if divisor:
                             self._store(f, type, f.set(f"fdiv {type} {best}, {divisor}"), f.ahead(out, offset), mask)
                         else:
@@ -140,7 +153,8 @@ class _Writer:
     def _through_taps(
         self, f: Function, t: Fields, ranges: Ranges, plane: str, pixel: str, largest: bool, mask: str | None
     ) -> tuple[str, str]:
-        """The maxima of a vector of channels over a window, the first of equal ones or the last NaN, and their places; or the sums."""
+        """The maxima of a vector of channels over a window, the first of equal ones or the last NaN, and
+        their places; or the sums."""
         type, codes = self.type, self.type.integer
         first = self._row(f, t, ranges, ranges["z"][1], ranges["y"][1])
         first = f.add(first, f.mul(ranges["x"][1], t["dilation_x"]))

@@ -24,7 +24,14 @@ from ndgrad.compiler.kernels import operations
 from ndgrad.compiler.native.ir import TYPES, Carried, Function, Vector
 
 #: name -> the op that combines two, what it starts from, for floats and for booleans.
-_OPS = {"sum": "add", "prod": "mul", "maximum": "maximum", "minimum": "minimum", "any": "logical_or", "all": "logical_and"}
+_OPS = {
+    "sum": "add",
+    "prod": "mul",
+    "maximum": "maximum",
+    "minimum": "minimum",
+    "any": "logical_or",
+    "all": "logical_and",
+}
 #: Vectors that are combined before their lanes are.
 BLOCK = 16
 
@@ -47,7 +54,9 @@ class Reduction:
     def __init__(self, f: Function, name: str, dtype: str) -> None:
         if name not in _OPS or (name in ("any", "all")) != (dtype == "bool"):
             names = ", ".join(_OPS)
-            raise NotImplementedError(f"there is no reduction {name!r} of {dtype}. There are {names}, the last two of bool alone.")
+            raise NotImplementedError(
+                f"there is no reduction {name!r} of {dtype}. There are {names}, the last two of bool alone."
+            )
         self.f = f
         self.name = name
         self.dtype = dtype
@@ -87,7 +96,7 @@ class Reduction:
         order = ", ".join(f"i32 {start + i}" for i in range(count))
         return self.f.set(f"shufflevector {whole} {vector}, {whole} poison, <{count} x i32> <{order}>")
 
-    # ----- the state of a stream ------------------------------------------------------------------------------------------
+    # ----- the state of a stream --------------------------------------------------------------------------------------
 
     def start(self) -> list[str]:
         return [self.identity(1)] * (2 if self.keeps_errors else 1)
@@ -111,7 +120,8 @@ class Reduction:
 
 
 def stream(f: Function, reduction: Reduction, pointer: str, count: str, lanes: int) -> str:
-    """Write the reduction of `count` elements that lie side by side, by vectors of so many lanes; the name of the result."""
+    """Write the reduction of `count` elements that lie side by side, by vectors of so many lanes;
+    the name of the result."""
     kind, type = reduction.kind, Vector(reduction.kind, lanes)
     states = reduction.start()
     start = "0"
@@ -135,7 +145,7 @@ def _hand_on(carried: list[Carried], values: list[str]) -> None:
         c.next = value
 
 
-# ----- where -------------------------------------------------------------------------------------------------------------------
+# ----- where ----------------------------------------------------------------------------------------------------------
 
 
 class Place:
@@ -167,7 +177,9 @@ class Place:
 
     def _picked(self, mask: str, yes: tuple[str, str], no: tuple[str, str], lanes: int) -> tuple[str, str]:
         types = Vector("i1", lanes), Vector(self.kind, lanes), Vector("i64", lanes)
-        value, index = (self.f.set(f"select {types[0]} {mask}, {t} {a}, {t} {b}") for t, a, b in zip(types[1:], yes, no))
+        value, index = (
+            self.f.set(f"select {types[0]} {mask}, {t} {a}, {t} {b}") for t, a, b in zip(types[1:], yes, no)
+        )
         return value, index
 
     def across(self, state: tuple[str, str], lanes: int) -> tuple[str, str]:
@@ -178,7 +190,9 @@ class Place:
         values, indices = Vector(self.kind, lanes), Vector("i64", lanes)
 
         def lane(k: int) -> tuple[str, str]:
-            return f.set(f"extractelement {values} {state[0]}, i64 {k}"), f.set(f"extractelement {indices} {state[1]}, i64 {k}")
+            return f.set(f"extractelement {values} {state[0]}, i64 {k}"), f.set(
+                f"extractelement {indices} {state[1]}, i64 {k}"
+            )
 
         best = lane(0)
         for k in range(1, lanes):
@@ -209,9 +223,13 @@ def stream_place(f: Function, place: Place, pointer: str, count: str, lanes: int
         order = "<" + ", ".join(f"i64 {k}" for k in range(lanes)) + ">"
         with f.loop(start, step=str(lanes), carried=[value, index]) as i:
             here = f.set(f"add {indices} {f.splat(i, indices)}, {order}")
-            value.next, index.next = place.later((value.name, index.name), f.load(type, f.address(kind, pointer, i)), here, lanes)
+            value.next, index.next = place.later(
+                (value.name, index.name), f.load(type, f.address(kind, pointer, i)), here, lanes
+            )
         found = place.across((value.name, index.name), lanes)
     value, index = f.carried(kind, found[0]), f.carried("i64", found[1])
     with f.loop(count, start, carried=[value, index]) as i:
-        value.next, index.next = place.later((value.name, index.name), f.load(Vector(kind), f.address(kind, pointer, i)), i, 1)
+        value.next, index.next = place.later(
+            (value.name, index.name), f.load(Vector(kind), f.address(kind, pointer, i)), i, 1
+        )
     return index.name

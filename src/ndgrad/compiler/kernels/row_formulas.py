@@ -1,7 +1,7 @@
 """What is computed row by row: softmax and its kin, cross entropy, normalisation, with their derivatives.
 
-Derivations stand with the ops (ndgrad.ops.softmax, loss, normalization); names are those of `Row` kernels, operands as in
-Note [Operands of rows].
+Derivations stand with the ops (ndgrad.ops.softmax, loss, normalization); names are those of `Row` kernels, operands as
+in Note [Operands of rows].
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _exp(x: Real) -> Real:
     return call("exp", x)
 
 
-# ----- softmax -------------------------------------------------------------------------------------------------------------
+# ----- softmax --------------------------------------------------------------------------------------------------------
 
 
 def _top(row: Row) -> Real:
@@ -91,7 +91,7 @@ def _cross_entropy_gradient(row: Row) -> None:
     row.store(chosen - row["g"], pointer=pointer)
 
 
-# ----- normalisation ---------------------------------------------------------------------------------------------------------
+# ----- normalisation --------------------------------------------------------------------------------------------------
 
 
 def _moments(row: Row) -> tuple[Real, Real]:

@@ -12,8 +12,8 @@ end of a row that is no whole vector is done with masked loads and stores. Sums 
 lane by lane, and what that gives is added to the total with the error of the addition (Neumaier).
 
 Note [Operands of rows]
-A row consists of segments of the same length, each contiguous; often there is one. (The pixels of one channel in all images of a batch
-are a row, and those in one image a segment.) Each operand has a kind:
+A row consists of segments of the same length, each contiguous; often there is one. (The pixels of one channel in all
+images of a batch are a row, and those in one image a segment.) Each operand has a kind:
 
     element    one per element
     number     one number per row
@@ -21,7 +21,8 @@ are a row, and those in one image a segment.) Each operand has a kind:
     place      one integer per row: which of its elements is meant
     columns    sums over the rows, one per element of a row: each chunk of rows has its own, and who calls adds them up
 
-and its own steps from row to row and from segment to segment, which may be 0: the weights of a layer norm are the same in every row.
+and its own steps from row to row and from segment to segment, which may be 0: the weights of a layer norm
+are the same in every row.
 
 The function is `void name(ptr argument, i64 chunk, i64 worker)`, and the words of its argument are
 

@@ -5,10 +5,10 @@ Arrays are (outer, length, inner), an index (count,) of i64 along the middle dim
     Y[o, j, :] = X[o, I[j], :]                 void {prefix}_take(ptr table, ptr X, ptr I, ptr Y, i64 begin, i64 end)
     Y[o, I[j], :] += G[o, j, :], from zeros    void {prefix}_add(ptr table, ptr G, ptr I, ptr Y, i64 begin, i64 end)
 
-An index that lies outside is brought to the nearest end, so that no other memory is touched; whether there is one is for
-others to look at. A chunk of `take` is a block of j. One of `add` is a block of the result, which belongs to it alone:
-it goes through all of I and takes what falls into its block. So each element is added to in the order of I, whatever
-the number of threads, and nothing is locked.
+An index that lies outside is brought to the nearest end, so that no other memory is touched; whether there is one is
+for others to look at. A chunk of `take` is a block of j. One of `add` is a block of the result, which belongs to it
+alone: it goes through all of I and takes what falls into its block. So each element is added to in the order of I,
+whatever the number of threads, and nothing is locked.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _PIECE, _PIECES = 2**16, 32
 
 
 def slices_table(shape: tuple[int, ...], dim: int, count: int, size: int, adds: bool) -> tuple[NDArray[np.int64], int]:
-    """The table for an array of elements of `size` bytes that is read or added to along `dim`, and the number of chunks."""
+    """The table for an array of elements of `size` bytes that is read or added to along `dim`,
+    and the number of chunks."""
     outer, length, inner = prod(shape[:dim]), shape[dim], prod(shape[dim + 1 :]) * size
     rows = length if adds else count
     moved = outer * inner * (rows + (count if adds else 0))
@@ -47,7 +48,11 @@ def slices_table(shape: tuple[int, ...], dim: int, count: int, size: int, adds: 
 def library(prefix: str, element: str, target: Target) -> list[Function | str]:
     """All functions of this file, for `ir.module`."""
     type = Vector(element, target.lanes(element))
-    return [_take(prefix), _add(prefix, type), *(work_function(f"{prefix}_{name}", text) for name, text in PARAMETERS.items())]
+    return [
+        _take(prefix),
+        _add(prefix, type),
+        *(work_function(f"{prefix}_{name}", text) for name, text in PARAMETERS.items()),
+    ]
 
 
 def _place(f: Function, t: Fields, j: str) -> str:
@@ -90,7 +95,13 @@ def _add(prefix: str, type: Vector) -> Function:
         source = f.ahead("%G", f.mul(f.mul(o, t["count"]), t["inner"]))
         target = f.ahead("%Y", f.mul(f.mul(o, t["length"]), t["inner"]))
         cleared = f.mul(f.sub(last, first), t["inner"])
-        f.call_void("llvm.memset.p0.i64", f"ptr {f.ahead(target, f.mul(first, t['inner']))}", "i8 0", f"i64 {cleared}", "i1 false")
+        f.call_void(
+            "llvm.memset.p0.i64",
+            f"ptr {f.ahead(target, f.mul(first, t['inner']))}",
+            "i8 0",
+            f"i64 {cleared}",
+            "i1 false",
+        )
         with f.loop(t["count"]) as j:
             k = _place(f, t, j)
             with f.when(f.both(f.compare("sge", k, first), f.compare("slt", k, last))):

@@ -1,5 +1,5 @@
-"""Products with one to three rows or columns: each number of the large matrix is used once or a few times, so reading it
-is the whole work.
+"""Products with one to three rows or columns: each number of the large matrix is used once or a few times, so
+reading it is the whole work.
 
 Two orders, according to the direction in which the large matrix X is contiguous; Y is the narrow one, of 1, 2 or 3
 vectors of K numbers:
@@ -79,7 +79,12 @@ def _dots(prefix: str, type: Vector, rows: int, narrow: int) -> Function:
 
 def _dots_store(prefix: str, type: Vector) -> Function:
     """The sum of a vector's lanes into memory, or added to it."""
-    f = Function(f"{prefix}_dots_store", f"{type} %total, ptr %place, i64 %accumulate", linkage="internal", attributes="nounwind noinline")
+    f = Function(
+        f"{prefix}_dots_store",
+        f"{type} %total, ptr %place, i64 %accumulate",
+        linkage="internal",
+        attributes="nounwind noinline",
+    )
     one = Vector(type.element)
     value = lanes_sum(f, type, "%total")
     with f.when(f.compare("eq", "%accumulate", 0)):
@@ -215,7 +220,8 @@ class Road(NamedTuple):
 
 
 def thin_road(name: str, prefix: str, type: Vector, parameters: str) -> Function:
-    """`i1 name(parameters)`: do the product of a block if it is narrow; whether it was. The parameters are those of gemm.py's blocks."""
+    """`i1 name(parameters)`: do the product of a block if it is narrow; whether it was. The parameters are
+    those of gemm.py's blocks."""
     f = Function(name, parameters, "i1", linkage="internal", attributes="nounwind")
     size, lanes, one = SIZES[type.element], type.lanes, Vector(type.element)
     few_rows, few_columns = f.compare("sle", "%M", NARROW), f.compare("sle", "%N", NARROW)
@@ -224,9 +230,45 @@ def thin_road(name: str, prefix: str, type: Vector, parameters: str) -> Function
     near = {stride: f.compare("eq", f"%{stride}", size) for stride in ("rsA", "csA", "rsB", "csB", "rsC")}
     column = f.both(f.both(f.compare("eq", "%N", 1), near["rsA"]), f.both(high, near["rsC"]))
     roads = [
-        Road(f.both(f.both(few_columns, near["csA"]), deep), "dots", "%M", "%N", "%A", "%rsA", "%B", "%csB", "%rsB", "%rsC", size),
-        Road(f.both(f.both(few_rows, near["rsB"]), deep), "dots", "%N", "%M", "%B", "%csB", "%A", "%rsA", "%csA", size, "%rsC"),
-        Road(f.both(f.both(few_rows, near["csB"]), wide), "sums", "%N", "%M", "%B", "%rsB", "%A", "%rsA", "%csA", "%rsC", size),
+        Road(
+            f.both(f.both(few_columns, near["csA"]), deep),
+            "dots",
+            "%M",
+            "%N",
+            "%A",
+            "%rsA",
+            "%B",
+            "%csB",
+            "%rsB",
+            "%rsC",
+            size,
+        ),
+        Road(
+            f.both(f.both(few_rows, near["rsB"]), deep),
+            "dots",
+            "%N",
+            "%M",
+            "%B",
+            "%csB",
+            "%A",
+            "%rsA",
+            "%csA",
+            size,
+            "%rsC",
+        ),
+        Road(
+            f.both(f.both(few_rows, near["csB"]), wide),
+            "sums",
+            "%N",
+            "%M",
+            "%B",
+            "%rsB",
+            "%A",
+            "%rsA",
+            "%csA",
+            "%rsC",
+            size,
+        ),
         Road(column, "sums", "%M", "1", "%A", "%csA", "%B", 0, "%rsB", 0, size),
     ]
     for road in roads:
@@ -240,12 +282,17 @@ def thin_road(name: str, prefix: str, type: Vector, parameters: str) -> Function
             with f.when(far), f.loop(road.narrow) as n, f.loop("%K") as k:
                 place = f.ahead(f.ahead(road.y, f.mul(n, road.y_row)), f.mul(k, road.y_k))
                 f.store(one, f.load(one, place), f.ahead("%buffer", f.mul(f.add(f.mul(n, "%K"), k), size)))
-            y = [f"ptr {f.choose(far, '%buffer', road.y, 'ptr')}", f"i64 {f.choose(far, f.mul('%K', size), road.y_row)}"]
+            y = [
+                f"ptr {f.choose(far, '%buffer', road.y, 'ptr')}",
+                f"i64 {f.choose(far, f.mul('%K', size), road.y_row)}",
+            ]
             sizes = [f"i64 {road.length}", f"i64 {road.narrow}", "i64 %K"]
             f.call_void(f"{prefix}_dots", *sizes, *x, *y, *out, f"i64 {road.out_column}", "i64 %accumulate")
         else:
             y = [f"ptr {road.y}", f"i64 {road.y_row}", f"i64 {road.y_k}"]
-            f.call_void(f"{prefix}_sums", "i64 %K", f"i64 {road.narrow}", f"i64 {road.length}", *x, *y, *out, "i64 %accumulate")
+            f.call_void(
+                f"{prefix}_sums", "i64 %K", f"i64 {road.narrow}", f"i64 {road.length}", *x, *y, *out, "i64 %accumulate"
+            )
         f.returns("i1 true")
         f.label(other)
     f.returns("i1 false")

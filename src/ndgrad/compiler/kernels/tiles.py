@@ -48,8 +48,8 @@ def tile_shape(target: Target, element: str) -> TileShape:
 class Tile:
     """A finished tile on its way to memory, as an epilogue sees it: it reads and replaces `values[row, vector]`.
 
-    `row` and `column` are the place of the tile's first element in the whole C (names of i64), `context` a pointer the caller
-    of the product gave. `load` and `store` keep to the columns that exist.
+    `row` and `column` are the place of the tile's first element in the whole C (names of i64), `context` a pointer the
+    caller of the product gave. `load` and `store` keep to the columns that exist.
     """
 
     f: Function
@@ -85,10 +85,19 @@ def tile_name(prefix: str, rows: int, vectors: int, masked: bool, near: str = ""
 
 
 def tile_signature(levels: int = 1) -> list[tuple[str, str]]:
-    """The parameters of a micro-kernel, (type, name). Strides are in bytes; `rest` is the number of lanes of a masked last vector."""
+    """The parameters of a micro-kernel, (type, name). Strides are in bytes; `rest` is the number of lanes
+    of a masked last vector."""
     outer = [(f"i64 K{n}", f"i64 a{n}", f"i64 b{n}") for n in range(1, levels)]
     operands = ["i64 K", "ptr A", "i64 rsA", "i64 csA", "ptr B", "i64 rsB", "ptr C", "i64 rsC"]
-    words = [*operands, "i64 rest", "i64 mode", "i64 row", "i64 column", "ptr context", *(w for level in outer for w in level)]
+    words = [
+        *operands,
+        "i64 rest",
+        "i64 mode",
+        "i64 row",
+        "i64 column",
+        "ptr context",
+        *(w for level in outer for w in level),
+    ]
     pairs = [word.split(" ") for word in words]
     return [(a, b) for a, b in pairs]
 
@@ -105,11 +114,21 @@ Values = dict[Place, str]
 
 
 def tile_kernel(
-    prefix: str, type: Vector, rows: int, vectors: int, masked: bool, epilogue: Epilogue | None = None, levels: int = 1, near: str = ""
+    prefix: str,
+    type: Vector,
+    rows: int,
+    vectors: int,
+    masked: bool,
+    epilogue: Epilogue | None = None,
+    levels: int = 1,
+    near: str = "",
 ) -> Function:
     """The micro-kernel of one size of tile. `near` promises something of the operands: see `_unrolled`."""
     f = Function(
-        tile_name(prefix, rows, vectors, masked, near), parameters(tile_signature(levels)), linkage="internal", attributes="nounwind"
+        tile_name(prefix, rows, vectors, masked, near),
+        parameters(tile_signature(levels)),
+        linkage="internal",
+        attributes="nounwind",
     )
     mask = f.first_lanes(type, "%rest") if masked else None
     tile = Tile(f, type, rows, vectors, "%row", "%column", "%context", mask)
@@ -133,7 +152,9 @@ def tile_kernel(
         columns = [tile.load(b, v) for v in range(vectors)]
         values = dict(values)
         for i in range(rows):
-            one = f.splat(f.set(f"load {type.element}, ptr {f.ahead(a, row_offsets[i])}, align {SIZES[type.element]}"), type)
+            one = f.splat(
+                f.set(f"load {type.element}, ptr {f.ahead(a, row_offsets[i])}, align {SIZES[type.element]}"), type
+            )
             for v in range(vectors):
                 values[i, v] = multiply_add(f, type, one, columns[v], values[i, v])
         return values
@@ -171,7 +192,9 @@ def _unrolled(tile: Tile, near: str, row_offsets: list[str], values: Values) -> 
             for u in range(turns):
                 row = [tile.load(f.ahead(at_b.name, u * columns), v) for v in range(tile.vectors)]
                 for i in range(tile.rows):
-                    place = (pointers[0].name, (u * tile.rows + i) * size) if near == "p" else (pointers[i].name, u * size)
+                    place = (
+                        (pointers[0].name, (u * tile.rows + i) * size) if near == "p" else (pointers[i].name, u * size)
+                    )
                     one = f.splat(f.load(Vector(type.element), f.ahead(*place)), type)
                     for v in range(tile.vectors):
                         new[i, v] = multiply_add(f, type, one, row[v], new[i, v])
@@ -200,7 +223,9 @@ def _finish(tile: Tile, rows: list[str], epilogue: Epilogue | None) -> None:
     f = tile.f
 
     def added() -> Values:
-        return {(i, v): f.set(f"fadd {tile.type} {value}, {tile.load(rows[i], v)}") for (i, v), value in tile.values.items()}
+        return {
+            (i, v): f.set(f"fadd {tile.type} {value}, {tile.load(rows[i], v)}") for (i, v), value in tile.values.items()
+        }
 
     def changed() -> Values:
         assert epilogue is not None

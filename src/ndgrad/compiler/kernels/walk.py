@@ -23,7 +23,9 @@ WALK = (
 
 def walk_function(prefix: str, tile: TileShape) -> Function:
     """`void walk(ptr walk, A, B, C, context)`: tiles over positions (z, y, x) and N columns, strip after strip of B."""
-    f = Function(f"{prefix}_walk", "ptr %walk, ptr %A, ptr %B, ptr %C, ptr %context", linkage="internal", attributes="nounwind")
+    f = Function(
+        f"{prefix}_walk", "ptr %walk, ptr %A, ptr %B, ptr %C, ptr %context", linkage="internal", attributes="nounwind"
+    )
     w = Fields(f, "%walk", WALK)
     size, lanes = SIZES[tile.type.element], tile.type.lanes
     kinds = tile.vectors + 1
@@ -52,7 +54,8 @@ def walk_function(prefix: str, tile: TileShape) -> Function:
                 index = f.add(f.mul(f.sub(rows, 1), kinds), kind)
                 entry = f.set(f"getelementptr [{tile.rows * kinds} x ptr], ptr @{prefix}_tiles, i64 0, i64 {index}")
                 values = {
-                    "K": w["K"], "A": f.ahead(a, f.mul(at.name, w["ax"])), "rsA": w["ax"], "csA": w["csA"], "B": b, "rsB": step_b,
+                    "K": w["K"], "A": f.ahead(a, f.mul(at.name, w["ax"])), "rsA": w["ax"], "csA": w["csA"], "B": b,
+                    "rsB": step_b,
                     "C": f.ahead(c, f.mul(at.name, w["cx"])), "rsC": w["cx"], "rest": rest, "mode": w["mode"],
                     "row": f.add(row, f.mul(at.name, w["row_x"])), "column": column, "context": "%context",
                     **{name: w[name] for level in range(1, LEVELS) for name in (f"K{level}", f"a{level}")}, **steps,
@@ -65,7 +68,9 @@ def walk_function(prefix: str, tile: TileShape) -> Function:
     return f
 
 
-def call_walk(f: Function, name_of: str, walk: str, fields: dict[str, str | int], a: str, b: str, c: str, context: str) -> None:
+def call_walk(
+    f: Function, name_of: str, walk: str, fields: dict[str, str | int], a: str, b: str, c: str, context: str
+) -> None:
     """Call a walk; what is not given is 0."""
     assert set(fields) <= set(WALK)
     for n, name in enumerate(WALK):

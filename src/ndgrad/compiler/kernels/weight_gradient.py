@@ -26,7 +26,8 @@ WEIGHT_SUM = "ptr %table, ptr %parts, ptr %W, i64 %begin, i64 %end"
 
 
 def weight_gradient_function(prefix: str, tile: TileShape) -> Function:
-    """Chunk = (part, slice of the columns): the part's images, a few at a time, added to parts[part][group][taps][channel][column]."""
+    """Chunk = (part, slice of the columns): the part's images, a few at a time, added to
+    parts[part][group][taps][channel][column]."""
     f = Function(f"{prefix}_weight_gradient", WEIGHT_GRADIENT, attributes="nounwind")
     t = Fields(f, "%table", HEADER)
     e = Fields(f, f.ahead("%table", 8 * len(HEADER)), ENTRY)
@@ -84,7 +85,8 @@ def weight_gradient_function(prefix: str, tile: TileShape) -> Function:
                     stage = f.mul(f.mul(f.add(f.mul(f.add(f.mul(i, t["groups"]), g), padded), j), pixels), size)
                     f.call_void(
                         f"{prefix}_transpose", f"i64 {wide}", f"i64 {pixels}",
-                        f"ptr {f.ahead('%G', f.mul(f.add(place, f.mul(z0, positions)), size))}", f"i64 {f.mul(channel, size)}",
+                        f"ptr {f.ahead('%G', f.mul(f.add(place, f.mul(z0, positions)), size))}",
+                        f"i64 {f.mul(channel, size)}",
                         f"ptr {f.ahead(staging, stage)}", f"i64 {f.mul(across, size)}",
                     )  # fmt: skip
                 # Of a depthwise convolution, channels last: [image][pixel][channel].
@@ -109,11 +111,14 @@ def weight_gradient_function(prefix: str, tile: TileShape) -> Function:
                     f, f"{prefix}_depthwise_gradient", walk,
                     {
                         "z": e["taps_z"], "y": e["taps_y"], "x": e["taps_x"],
-                        "az": f.mul(e["spread_z"], plane), "ay": f.mul(e["spread_y"], row), "ax": f.mul(e["spread_x"], pixel),
+                        "az": f.mul(e["spread_z"], plane), "ay": f.mul(e["spread_y"], row),
+                        "ax": f.mul(e["spread_x"], pixel),
                         "cn": f.mul(e["depth"], size), "cz": f.mul(f.mul(e["taps_y"], e["taps_x"]), size),
                         "cy": f.mul(e["taps_x"], size), "cx": size, "N": t["groups"],
-                        "K": t["out_x"], "K1": t["out_y"], "K2": planes, "K3": together, "csA": f.mul(t["in_step_x"], pixel),
-                        "a1": f.mul(t["in_step_y"], row), "a2": f.mul(t["in_step_z"], plane), "a3": held, "row_b": out_pixel, "mode": mode,
+                        "K": t["out_x"], "K1": t["out_y"], "K2": planes, "K3": together,
+                        "csA": f.mul(t["in_step_x"], pixel),
+                        "a1": f.mul(t["in_step_y"], row), "a2": f.mul(t["in_step_z"], plane), "a3": held,
+                        "row_b": out_pixel, "mode": mode,
                     },
                     "%buffer", staging, base, "null",
                 )  # fmt: skip
@@ -128,7 +133,8 @@ def weight_gradient_function(prefix: str, tile: TileShape) -> Function:
                         "n": 1, "an": 0, "cn": 0, "row_n": 0, "z": e["taps_y"], "y": f.choose(joined, 1, e["taps_x"]),
                         "x": f.choose(joined, f.mul(e["taps_x"], t["channels"]), here),
                         "az": f.mul(e["spread_y"], row), "ay": f.mul(e["spread_x"], pixel), "ax": size,
-                        "cz": f.mul(f.mul(e["taps_x"], rows), size), "cy": f.mul(rows, size), "cx": f.mul(t["columns"], size),
+                        "cz": f.mul(f.mul(e["taps_x"], rows), size), "cy": f.mul(rows, size),
+                        "cx": f.mul(t["columns"], size),
                         "N": width, "K": t["out_x"], "csA": f.mul(t["in_step_x"], pixel),
                         "K1": t["out_y"], "K2": planes, "K3": together,
                         "a1": f.mul(t["in_step_y"], row), "a2": f.mul(t["in_step_z"], plane), "a3": held,
@@ -138,10 +144,12 @@ def weight_gradient_function(prefix: str, tile: TileShape) -> Function:
                         "row0": 0, "row_z": 0, "row_y": 0, "row_x": 0, "column0": 0,
                         "mode": mode,
                     },
-                    f.ahead(f.ahead(f.ahead("%buffer", f.mul(f.mul(tap_z, e["spread_z"]), plane)), f.mul(f.mul(g, t["channels"]), size)),
+                    f.ahead(f.ahead(f.ahead("%buffer", f.mul(f.mul(tap_z, e["spread_z"]), plane)),
+                            f.mul(f.mul(g, t["channels"]), size)),
                             f.mul(f.div(k, t["strip"]), one_strip)),
                     f.ahead(gradient, f.add(f.mul(first_column, column_b),
-                                            f.mul(f.mul(g, f.choose(last, t["columns"], f.mul(padded, pixels))), size))),
+                                            f.mul(f.mul(g, f.choose(last, t["columns"], f.mul(padded, pixels))),
+                                                size))),
                     f.ahead(base, f.mul(f.add(f.add(c, f.mul(k, t["columns"])), first_column), size)),
                     "null",
                 )  # fmt: skip
@@ -150,7 +158,8 @@ def weight_gradient_function(prefix: str, tile: TileShape) -> Function:
 
 
 def weight_sum_function(prefix: str, tile: TileShape) -> Function:
-    """dW[group, column, channel, taps] = the sum of the parts, whose order is [group][taps][channel][column], by squares in registers."""
+    """dW[group, column, channel, taps] = the sum of the parts, whose order is [group][taps][channel][column],
+    by squares in registers."""
     f = Function(f"{prefix}_weight_sum", WEIGHT_SUM, attributes="nounwind")
     t = Fields(f, "%table", HEADER)
     e = Fields(f, f.ahead("%table", 8 * len(HEADER)), ENTRY)
@@ -173,7 +182,10 @@ def weight_sum_function(prefix: str, tile: TileShape) -> Function:
 
     squares = f.both(f.compare("sge", e["depth"], lanes), f.compare("sge", t["columns"], lanes))
     with f.loop(t["groups"]) as g:
-        here, out = f.ahead("%parts", f.mul(f.mul(g, group_size), size)), f.ahead("%W", f.mul(f.mul(g, group_size), size))
+        here, out = (
+            f.ahead("%parts", f.mul(f.mul(g, group_size), size)),
+            f.ahead("%W", f.mul(f.mul(g, group_size), size)),
+        )
         step = f.mul(e["depth"], size)
         with f.when(squares), f.loop("%end", start="%begin") as turn:
             k = f.least(f.mul(turn, lanes), f.sub(e["depth"], lanes))
@@ -183,9 +195,14 @@ def weight_sum_function(prefix: str, tile: TileShape) -> Function:
                 values = [total(type, f.ahead(row, f.mul(j, size))) for row in rows]
                 for n, value in enumerate(transposed(f, type, values)):
                     f.store(type, value, f.ahead(f.ahead(out, f.mul(f.add(j, n), step)), f.mul(k, size)))
-        with f.when(f.negated(squares)), f.loop(f.least(f.mul("%end", lanes), e["depth"]), start=f.mul("%begin", lanes)) as k:
+        with (
+            f.when(f.negated(squares)),
+            f.loop(f.least(f.mul("%end", lanes), e["depth"]), start=f.mul("%begin", lanes)) as k,
+        ):
             row = f.ahead(here, source(k))
             with f.loop(t["columns"]) as j:
-                f.store(one, total(one, f.ahead(row, f.mul(j, size))), f.ahead(f.ahead(out, f.mul(j, step)), f.mul(k, size)))
+                f.store(
+                    one, total(one, f.ahead(row, f.mul(j, size))), f.ahead(f.ahead(out, f.mul(j, step)), f.mul(k, size))
+                )
     f.returns()
     return f

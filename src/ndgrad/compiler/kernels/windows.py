@@ -65,8 +65,8 @@ class Taps(NamedTuple):
 class Correlation:
     """A list of entries over three axes, with the sizes of everything.
 
-    `channels` and `columns` are the input and output channels of a group. `weight` holds the strides of the weight's elements: of a
-    column, a channel, a group.
+    `channels` and `columns` are the input and output channels of a group. `weight` holds the strides of the weight's
+    elements: of a column, a channel, a group.
     """
 
     images: int
@@ -89,7 +89,10 @@ class Correlation:
     @property
     def spans(self) -> list[int]:
         """How many input positions lie between the first and the last tap of one output position (of any entry)."""
-        return [max(e[a].low + max(e[a].taps - 1, 0) * e[a].spread for e in self.entries) - low + 1 for a, low in enumerate(self.lows)]
+        return [
+            max(e[a].low + max(e[a].taps - 1, 0) * e[a].spread for e in self.entries) - low + 1
+            for a, low in enumerate(self.lows)
+        ]
 
     def extents(self, block: int) -> list[int]:
         """The size of the input with its zeros that `block` outputs along z read."""
@@ -112,7 +115,8 @@ def forward(images: int, groups: int, channels: int, columns: int, axes: Sequenc
     taps = prod(a.taps for a in z)
     entry = tuple(Taps(a.out, 0, a.taps, a.dilation, -a.before, 0, 1) for a in z)
     return Correlation(
-        images, groups, channels, columns, tuple(a.size for a in z), tuple(a.out for a in z), tuple(a.stride for a in z), (1, 1, 1),
+        images, groups, channels, columns, tuple(a.size for a in z), tuple(a.out for a in z),
+        tuple(a.stride for a in z), (1, 1, 1),
         (entry,), (channels * taps, taps, columns * channels * taps), tuple(a.taps for a in z),
     )  # fmt: skip
 
@@ -123,7 +127,8 @@ def input_gradient(images: int, groups: int, channels: int, columns: int, axes: 
     taps = prod(a.taps for a in z)
     entries = tuple(product(*([_residue(a, r) for r in range(min(a.stride, a.size))] for a in z)))
     return Correlation(
-        images, groups, columns, channels, tuple(a.out for a in z), tuple(a.size for a in z), (1, 1, 1), tuple(a.stride for a in z),
+        images, groups, columns, channels, tuple(a.out for a in z), tuple(a.size for a in z), (1, 1, 1),
+        tuple(a.stride for a in z),
         entries, (taps, channels * taps, columns * channels * taps), tuple(a.taps for a in z),
     )  # fmt: skip
 
@@ -147,7 +152,8 @@ HEADER = [
     "images", "groups", "channels", "columns",
     *(f"{what}_{a}" for what in ("in", "out", "in_step", "out_step", "low", "extent") for a in _AXES),
     "block", "blocks", "together", "parts", "slices", "entries",
-    "weight_column", "weight_channel", "weight_group", "channel_block", "strip", "depthwise", "padded", "in_last", "out_last",
+    "weight_column", "weight_channel", "weight_group", "channel_block", "strip", "depthwise", "padded", "in_last",
+    "out_last",
 ]  # fmt: skip
 ENTRY = [
     *(f"{what}_{a}" for what in ("count", "place", "taps", "spread", "offset", "tap_first", "tap_step") for a in _AXES),
@@ -168,12 +174,18 @@ class Table:
 
 
 def table(
-    c: Correlation, lanes: int, tile_columns: int, size: int, in_last: bool = False, out_last: bool = False, of_weight: int = 0
+    c: Correlation,
+    lanes: int,
+    tile_columns: int,
+    size: int,
+    in_last: bool = False,
+    out_last: bool = False,
+    of_weight: int = 0,
 ) -> Table:
     """The table of a correlation for tiles of `tile_columns` columns and vectors of `lanes` elements of `size` bytes.
 
-    With `of_weight`, the rows of a tile, that of the gradient of the weight of the forward convolution `c`; `out_last` then says how
-    the gradient of the output is laid out.
+    With `of_weight`, the rows of a tile, that of the gradient of the weight of the forward convolution `c`; `out_last`
+    then says how the gradient of the output is laid out.
     """
     block = _weight_block(c) if of_weight else _block(c, size)
     extents, lows = c.extents(block), c.lows
@@ -202,7 +214,8 @@ def table(
         slices = 1 if c.groups > 1 else min(-(-8 // parts), -(-c.columns // tile_columns))
         chunks = parts * slices
     header = dict(
-        images=c.images, groups=c.groups, channels=c.channels, columns=c.columns, block=block, blocks=blocks, together=together,
+        images=c.images, groups=c.groups, channels=c.channels, columns=c.columns, block=block, blocks=blocks,
+        together=together,
         parts=parts, slices=slices, entries=len(c.entries),
         weight_column=c.weight[0], weight_channel=c.weight[1], weight_group=c.weight[2], channel_block=channel_block,
         strip=strip, depthwise=int(c.depthwise), padded=int(padded),
@@ -231,7 +244,11 @@ def table(
         words += [fields[name] for name in ENTRY]
     scratch = together * (held + (0 if out_last and not c.depthwise else staged)) + 4 * lanes
     return Table(
-        np.array(words, np.int64), chunks, parts * weight_elements if of_weight else packed, scratch, -(-c.columns // tile_columns)
+        np.array(words, np.int64),
+        chunks,
+        parts * weight_elements if of_weight else packed,
+        scratch,
+        -(-c.columns // tile_columns),
     )
 
 
@@ -243,11 +260,14 @@ def _weight_block(c: Correlation) -> int:
 
 
 def _block(c: Correlation, size: int) -> int:
-    """Outputs along z of one chunk: as many as a part of the second-level cache holds with their input, but enough chunks for threads."""
+    """Outputs along z of one chunk: as many as a part of the second-level cache holds with their input, but
+    enough chunks for threads."""
     step, length = c.out_steps[0], c.out_sizes[0]
     best = step
     for n in range(1, -(-length // step) + 1):
-        held = prod(c.extents(n * step)) * c.groups * c.channels + n * step * prod(c.out_sizes[1:]) * c.groups * c.columns
+        held = (
+            prod(c.extents(n * step)) * c.groups * c.channels + n * step * prod(c.out_sizes[1:]) * c.groups * c.columns
+        )
         if held * size > 2**18 and n > 1:
             break
         work = n * step * prod(c.out_sizes[1:]) * c.groups * c.columns * max(c.depth(e) for e in c.entries)

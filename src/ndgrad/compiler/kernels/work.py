@@ -24,7 +24,10 @@ def work_function(kernel: str, parameters: str) -> Function:
     """`void {kernel}_work(ptr argument, i64 chunk, i64 worker)` for a kernel with these parameters."""
     f = Function(f"{kernel}_work", "ptr %argument, i64 %chunk, i64 %worker", attributes="nounwind")
     types = {word.split()[-1].lstrip("%"): word.split()[0] for word in parameters.split(", ")} | {"buffer_step": "i64"}
-    values = {name: f.set(f"load {types[name]}, ptr {f.ahead('%argument', 8 * n)}") for n, name in enumerate(words(parameters))}
+    values = {
+        name: f.set(f"load {types[name]}, ptr {f.ahead('%argument', 8 * n)}")
+        for n, name in enumerate(words(parameters))
+    }
     values |= {"begin": "%chunk", "end": f.add("%chunk", 1)}
     if "buffer" in types:
         values["buffer"] = f.ahead(values["buffer"], f.mul("%worker", values["buffer_step"]))

@@ -149,14 +149,20 @@ class _Grouping:
             self._join(instruction, instruction.result.shape)
         elif pointwise.is_reduction(instruction) and self._reduce(instruction):
             pass
-        elif op.name in ("reshape", "unsafe_view") and pointwise.is_type(instruction.result.dtype) and instruction.result.size:
+        elif (
+            op.name in ("reshape", "unsafe_view")
+            and pointwise.is_type(instruction.result.dtype)
+            and instruction.result.size
+        ):
             shape = next(instruction.values()).shape
             self._join(instruction, shape, tuple(range(len(shape))))  # a copy
         elif (parts := parts_of(instruction)) is not None:
             self._assemble(instruction, parts)
         elif (parts := summands_of(instruction)) is not None:
             self._add_up(instruction, parts)
-        elif (op.name == "loop" or (op.name == "repeat" and "most" in instruction.settings)) and self._loop(instruction):
+        elif (op.name == "loop" or (op.name == "repeat" and "most" in instruction.settings)) and self._loop(
+            instruction
+        ):
             pass
         elif is_product(instruction):
             a, b = (self.places[v] for v in instruction.arguments)
@@ -183,7 +189,7 @@ class _Grouping:
             self.places[value] = place
         return True
 
-    # ----- orders of dimensions -------------------------------------------------------------------------------------------
+    # ----- orders of dimensions ---------------------------------------------------------------------------------------
 
     def _images(self) -> Images:
         return Images(self._memory, self._lies_last, lambda value: value not in self.in_order, self.definitions.get)
@@ -193,7 +199,8 @@ class _Grouping:
         return not place.is_whole and place.permuted(last_order(value.ndim)).is_whole
 
     def _memory(self, value: Value, last: bool) -> Value:
-        """Memory in which all of a value lies in the order of its dimensions, or with channels last: its own, or that of a copy."""
+        """Memory in which all of a value lies in the order of its dimensions, or with channels last: its
+        own, or that of a copy."""
         order = last_order(value.ndim) if last else tuple(range(value.ndim))
         place = self.places[value]
         if place.permuted(order).is_whole:
@@ -207,7 +214,8 @@ class _Grouping:
         return copied
 
     def _order(self, reads: list[Place | None], shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The order of dimensions in which an elementwise op goes through its arguments, and leaves its result: theirs."""
+        """The order of dimensions in which an elementwise op goes through its arguments, and
+        leaves its result: theirs."""
         for place in reads:
             if place is not None and place.root in self.orders and place.shape == shape:
                 order = self.orders[place.root]
@@ -249,8 +257,8 @@ class _Grouping:
         self.ready[result] = last
 
     def _add_up(self, instruction: Instruction, parts: Parts) -> None:
-        """Add values to parts of a result, one after another, each by a kernel that reads what is there; from negative zeros where all
-        parts lie, since only there a sum of negative zeros is one."""
+        """Add values to parts of a result, one after another, each by a kernel that reads what is there; from negative
+        zeros where all parts lie, since only there a sum of negative zeros is one."""
         result = instruction.result
         self.cleared.add(result)
         self.places[result] = whole(result)
@@ -265,7 +273,10 @@ class _Grouping:
             kernel = Kernel(target.shape)
             self.steps.append(kernel)
             total = Value(target.shape, result.dtype)
-            item = Item(Instruction(find("add"), (result, value), {}, (total,)), [target, self.places[value].broadcast(target.shape)])
+            item = Item(
+                Instruction(find("add"), (result, value), {}, (total,)),
+                [target, self.places[value].broadcast(target.shape)],
+            )
             self._put(len(self.steps) - 1, item)
             kernel.puts.append((total, target))
         self.ready[result] = len(self.steps) - 1
@@ -288,18 +299,22 @@ class _Grouping:
         kernel.puts.append((copied, target))
         return len(self.steps) - 1
 
-    # ----- kernels -------------------------------------------------------------------------------------------------------
+    # ----- kernels ----------------------------------------------------------------------------------------------------
 
     def _join(self, instruction: Instruction, shape: tuple[int, ...], order: tuple[int, ...] | None = None) -> None:
-        """Put an elementwise op into the first kernel that may have it, or into a new one; with its dimensions in an order, or in that of
-        its arguments."""
+        """Put an elementwise op into the first kernel that may have it, or into a new one; with its dimensions in an
+        order, or in that of its arguments."""
         reads = [self.places[a].broadcast(shape) if a.__class__ is Value else None for a in instruction.arguments]
         order = self._order(reads, shape) if order is None else order
         if order != tuple(range(len(shape))):
             shape = tuple([shape[d] for d in order])
             reads = [None if place is None else place.permuted(order) for place in reads]
             result, root = instruction.result, Value(shape, instruction.result.dtype)
-            self._place(Instruction(instruction.op, instruction.arguments, instruction.settings, (root,), instruction.where), shape, reads)
+            self._place(
+                Instruction(instruction.op, instruction.arguments, instruction.settings, (root,), instruction.where),
+                shape,
+                reads,
+            )
             self.orders[root] = order
             self.places[result] = whole(root).permuted(tuple([order.index(d) for d in range(len(order))]))
             return
@@ -317,15 +332,22 @@ class _Grouping:
         self._put(len(self.steps) - 1, Item(instruction, reads))
 
     def _reduce(self, instruction: Instruction) -> bool:
-        """Put a reduction into the kernel that computes its argument, or into a new one; False where neither can have it."""
+        """Put a reduction into the kernel that computes its argument, or into a new one; False
+        where neither can have it."""
         source = next(instruction.values())
         shape, dims = source.shape, pointwise.reduced_dims(instruction)
         place = self.places[source]
         order = self._order([place], shape)
         if order != tuple(range(len(shape))) and kept_in_order(order, dims):
-            place, shape, dims = place.permuted(order), tuple([shape[d] for d in order]), tuple(sorted(order.index(d) for d in dims))
+            place, shape, dims = (
+                place.permuted(order),
+                tuple([shape[d] for d in order]),
+                tuple(sorted(order.index(d) for d in dims)),
+            )
         kept = len(shape) - len(dims)
-        trailing = all(d >= kept or shape[d] == 1 for d in dims) and all(d in dims or shape[d] == 1 for d in range(kept, len(shape)))
+        trailing = all(d >= kept or shape[d] == 1 for d in dims) and all(
+            d in dims or shape[d] == 1 for d in range(kept, len(shape))
+        )
         if trailing:
             rows = (*shape[:kept], prod(shape[kept:]))
             read = place.reshaped(rows) if len(dims) != 1 else place
@@ -369,7 +391,9 @@ class _Grouping:
                 earliest = max(earliest, self.ready[place.root] + 1 if number is None else number)
         return earliest
 
-    def _as_element(self, kernel: Kernel, instruction: Instruction, shape: tuple[int, ...], reads: list[Place | None]) -> Item | None:
+    def _as_element(
+        self, kernel: Kernel, instruction: Instruction, shape: tuple[int, ...], reads: list[Place | None]
+    ) -> Item | None:
         """An instruction over all indices of a kernel, if it can be one."""
         if kernel.size != prod(shape):
             return None
@@ -404,7 +428,9 @@ class _Grouping:
     def _may_wait(self, kernel: Kernel, stage: int, reads: list[Place | None]) -> bool:
         """Whether the rows of a kernel are short enough to be gone through again."""
         row = kernel.shape[-1]
-        earlier = {p.root for p in reads if p is not None and p.root in kernel.computed and p.root not in kernel.row_values}
+        earlier = {
+            p.root for p in reads if p is not None and p.root in kernel.computed and p.root not in kernel.row_values
+        }
         earlier = {v for v in earlier if kernel.computed[v].stage < stage} | kernel.scratch
         return row <= _LONGEST_ROW and sum(row * v.dtype.itemsize for v in earlier) <= _SCRATCH
 
@@ -461,7 +487,9 @@ class _Grouping:
             elif isinstance(step, Routine):
                 wanted.update(step.reads)
             elif isinstance(step, Kernel):
-                wanted.update(p.root for item in step.items for p in item.reads if p is not None and p.root not in step.computed)
+                wanted.update(
+                    p.root for item in step.items for p in item.reads if p is not None and p.root not in step.computed
+                )
         for step in self.steps:
             if isinstance(step, Kernel):
                 step.stores = [v for v in step.computed if v in wanted and v not in step.targets]
@@ -469,7 +497,8 @@ class _Grouping:
 
 
 class Parts(NamedTuple):
-    """A value that is put together: which values go where, whether they are all of it, and whether later ones overwrite earlier ones."""
+    """A value that is put together: which values go where, whether they are all of it, and whether later ones
+    overwrite earlier ones."""
 
     values: list[tuple[Value, Place]]
     covers: bool
@@ -484,7 +513,11 @@ def part_of(value: Value, index: tuple[Any, ...]) -> Place | None:
 
 def parts_of(instruction: Instruction) -> Parts | None:
     """The parts that an instruction puts its result together from; None for ops that do something else."""
-    if instruction.op.name not in _ASSEMBLED or not pointwise.is_type(instruction.result.dtype) or not instruction.result.size:
+    if (
+        instruction.op.name not in _ASSEMBLED
+        or not pointwise.is_type(instruction.result.dtype)
+        or not instruction.result.size
+    ):
         return None
     result = instruction.result
     if any(a.__class__ is not Value or a.dtype != result.dtype for a in instruction.arguments):
@@ -516,7 +549,11 @@ def _indices(instruction: Instruction) -> list[tuple[Value, tuple[Any, ...]]]:
             return [(v, (*before, k)) for k, v in enumerate(values)]
         case "cat":
             ends = list(accumulate([v.shape[settings["dim"]] for v in values], initial=0))
-            return [(v, (*before, slice(start, stop))) for v, start, stop in zip(values, ends, ends[1:], strict=False) if v.size]
+            return [
+                (v, (*before, slice(start, stop)))
+                for v, start, stop in zip(values, ends, ends[1:], strict=False)
+                if v.size
+            ]
         case "select_backward":
             return [(values[0], (*before, settings["index"]))]
         case "slice_backward":
@@ -542,7 +579,8 @@ def summands_of(instruction: Instruction) -> Parts | None:
     places = [part_of(result, index) for index in instruction.settings["index"]]
     if any(place is None or place.shape != v.shape for place, v in zip(places, values, strict=True)):
         return None
-    return Parts([(v, p) for v, p in zip(values, places, strict=True) if v.size], False)  # type: ignore[misc]  # none is None
+    # none is None
+    return Parts([(v, p) for v, p in zip(values, places, strict=True) if v.size], False)  # type: ignore[misc]
 
 
 def _is_per_row(kernel: Kernel, place: Place) -> bool:

@@ -146,7 +146,9 @@ class Pieces:
         self.carried: int = instruction.settings["carried"]
         inputs = [Value(v.shape, v.dtype) for v in instruction.arguments]
         results = tuple([Value(v.shape, v.dtype) for v in instruction.results])
-        piece = Instruction(instruction.op, tuple(inputs), {**instruction.settings, "most": self.MOST}, results, instruction.where)
+        piece = Instruction(
+            instruction.op, tuple(inputs), {**instruction.settings, "most": self.MOST}, results, instruction.where
+        )
         self.run = runner(Program(inputs, list(results), [piece], name="rounds"))
 
     def __call__(self, *arrays: Any, **settings: Any) -> tuple[Any, ...]:
@@ -190,7 +192,9 @@ def lowered_loop(instruction: Instruction, reads: list[Place], grouped: Any) -> 
 
 def with_results_of_its_own(body: Program) -> Program:
     """The body with every output a value that it computes for that alone."""
-    views = {i.result for i in body.instructions if i.op.view or i.op.shares_storage or i.op.name in ("conj", "unsafe_view")}
+    views = {
+        i.result for i in body.instructions if i.op.view or i.op.shares_storage or i.op.name in ("conj", "unsafe_view")
+    }
     defined = {v for i in body.instructions for v in i.results} - views
     seen: set[Value] = set()
     instructions, outputs = list(body.instructions), []

@@ -1,4 +1,5 @@
-"""A program as native code: segments of kernels, with calls of NumPy's functions between them where an op has no kernel.
+"""A program as native code: segments of kernels, with calls of NumPy's functions between them
+where an op has no kernel.
 
 A segment is one native function. It gets a table of addresses, one for each value that has memory: the inputs and
 outputs of the call, constants, and places in an arena that is kept from call to call. Two calls at a time, from two
@@ -52,7 +53,9 @@ class NativeProgram:
         simple, checks = decompose(program)
         self.checks = len(checks)
         # what forward and backward of a composite op have in common is computed once
-        simple = simplified(Program(simple.inputs, [*simple.outputs, *checks], simple.instructions, simple.constants, simple.name))
+        simple = simplified(
+            Program(simple.inputs, [*simple.outputs, *checks], simple.instructions, simple.constants, simple.name)
+        )
         self.program = in_regions(simple)
         groups = self.groups = grouped(self.program)
         for step in groups.steps:
@@ -64,7 +67,7 @@ class NativeProgram:
         #: the program's constants in memory that stays
         self.constants = {v: np.array(array, v.dtype, order="C") for v, array in self.program.constants.items()}
 
-    # ----- compiling -----------------------------------------------------------------------------------------------------
+    # ----- compiling --------------------------------------------------------------------------------------------------
 
     def _slots(self, groups: Groups) -> None:
         """Number the values that have memory, and find out which the arena holds and how long."""
@@ -85,7 +88,9 @@ class NativeProgram:
         ordered = dict.fromkeys([*(p.root for p in self.outputs), *self.slots])
         self.fresh = [v for v in ordered if v in fresh and v not in called]
         self.called = called
-        self.offsets, self.arena = planned({v: s for v, s in spans.items() if v not in fresh and v not in given and v not in called})
+        self.offsets, self.arena = planned(
+            {v: s for v, s in spans.items() if v not in fresh and v not in given and v not in called}
+        )
 
     def _compile(self, groups: Groups, threads: int | None, sizes: Sizes | None) -> None:
         """Write the segments and what they call, and compile all that."""
@@ -128,8 +133,8 @@ class NativeProgram:
         self.parameters = np.array([*numbers, 0], np.int64)
 
     def _entering(self) -> Function:
-        """i64 enter(pointers): run all segments; the pointers are those of inputs, of fresh memory, of constants, of parameters and of
-        scratch memory."""
+        """i64 enter(pointers): run all segments; the pointers are those of inputs, of fresh memory, of constants, of
+        parameters and of scratch memory."""
         f = Function("enter", "ptr %pointers", "i64")
         count, program = len(self.slots), self.program
         before = f.set(f"alloca ptr, i64 {count + 3}")
@@ -165,8 +170,11 @@ class NativeProgram:
                 shapes.setdefault(place.root, place.shape)
         return [shapes.get(v, v.shape) for v in self.fresh]
 
-    def row(self, arguments: int, guards: Sequence[Guard], keywords: Sequence[str] = (), before: Sequence[Output] = ()) -> Specialisation:
-        """How a builtin calls it: guards that give pointers to the inputs, and what it returns before the fresh memory."""
+    def row(
+        self, arguments: int, guards: Sequence[Guard], keywords: Sequence[str] = (), before: Sequence[Output] = ()
+    ) -> Specialisation:
+        """How a builtin calls it: guards that give pointers to the inputs, and what it returns
+        before the fresh memory."""
         fresh = [Fresh(v.dtype, shape) for v, shape in zip(self.fresh, self.fresh_shapes(), strict=True)]
         return Specialisation(
             arguments=arguments,
@@ -176,7 +184,8 @@ class NativeProgram:
             keywords=tuple(keywords),
             fixed=tuple(a.__array_interface__["data"][0] for a in (*self.constants.values(), self.parameters)),
             scratch=self.scratch,
-            release=program_flops(self.program) + sum(v.size for i in self.program.instructions for v in i.results) > _LONG,
+            release=program_flops(self.program) + sum(v.size for i in self.program.instructions for v in i.results)
+            > _LONG,
             as_tuple=True,
             keeps=(self.code, self.constants, self.parameters),
         )
@@ -195,10 +204,13 @@ class NativeProgram:
     @functools.cached_property
     def gives_fresh(self) -> bool:
         """Whether the outputs are the fresh memory, in order, and nothing is to be checked."""
-        return not self.checks and [p.root for p in self.outputs] == self.fresh and all(p.is_whole for p in self.outputs)
+        return (
+            not self.checks and [p.root for p in self.outputs] == self.fresh and all(p.is_whole for p in self.outputs)
+        )
 
     def collected(self, inputs: Sequence[Any], fresh: Sequence[Any]) -> list[Any]:
-        """The outputs of a native call, from the arrays of its inputs and of its fresh memory: each in memory of its own."""
+        """The outputs of a native call, from the arrays of its inputs and of its fresh memory:
+        each in memory of its own."""
         arrays: dict[Value, Any] = {**self.constants, **dict(zip(self.program.inputs, inputs, strict=True))}
         arrays.update(zip(self.fresh, fresh, strict=True))
         own, found = {*self.fresh}, []
@@ -208,7 +220,7 @@ class NativeProgram:
             own.discard(place.root)
         return self.checked(inputs, found)
 
-    # ----- running -------------------------------------------------------------------------------------------------------
+    # ----- running ----------------------------------------------------------------------------------------------------
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         """The outputs for these arrays."""
@@ -227,7 +239,8 @@ class NativeProgram:
         return self.checked(inputs, found)
 
     def checked(self, inputs: Sequence[Any], found: list[Any]) -> list[Any]:
-        """The outputs without what checks of values have given; if one of those has failed, the op runs on NumPy and says it."""
+        """The outputs without what checks of values have given; if one of those has failed, the op
+        runs on NumPy and says it."""
         if not self.checks:
             return found
         if any(check != 0 for check in found[-self.checks :]):
@@ -257,11 +270,14 @@ class _Callback:
             if step.instruction.op.name == "repeat" and "most" not in self.settings:
                 self.forward = Pieces(step.instruction, lambda program: Runner(program, threads=threads))
             else:
-                self.settings = {k: Runner(s, threads=threads) if isinstance(s, Program) else s for k, s in self.settings.items()}
+                self.settings = {
+                    k: Runner(s, threads=threads) if isinstance(s, Program) else s for k, s in self.settings.items()
+                }
 
     def run(self, frame: _Frame) -> None:
         arguments = [
-            a if place is None else frame.array(place) for a, place in zip(self.instruction.arguments, self.reads, strict=True)
+            a if place is None else frame.array(place)
+            for a, place in zip(self.instruction.arguments, self.reads, strict=True)
         ]
         out = self.forward(*arguments, **self.settings)
         results = self.instruction.results
@@ -320,7 +336,8 @@ class _Frame:
             program.execute(self)
             return self._outputs()
         finally:
-            for value in (*program.program.inputs, *program.fresh, *program.called):  # only the arena and constants are kept
+            # only the arena and constants are kept
+            for value in (*program.program.inputs, *program.fresh, *program.called):
                 self.arrays.pop(value, None)
 
 

@@ -13,9 +13,9 @@ vector (stride 1), once and in all lanes (stride 0), or lane by lane.
 
 A sum over a row is taken in a register, block by block: sixteen vectors are added up lane by lane, the lanes are
 added in a tree, and the sums of the blocks with the error of each addition kept (Neumaier). A term goes through at
-most 16 + log2(lanes) roundings, however long the row is; through NumPy's pairwise sum it goes through 19 + log2(n / 128)
-of them (n terms). One over leading dimensions is added up in memory, row by row, as NumPy does; a long one in pieces,
-each with sums of its own (Note [Sums of pieces]), so a term meets fewer roundings than there.
+most 16 + log2(lanes) roundings, however long the row is; through NumPy's pairwise sum it goes through 19 + log2(n /
+128) of them (n terms). One over leading dimensions is added up in memory, row by row, as NumPy does; a long one in
+pieces, each with sums of its own (Note [Sums of pieces]), so a term meets fewer roundings than there.
 
 Note [Sums of pieces]
 Where the outermost loop is summed over, workers cannot add to the same memory. The loop is cut into pieces, a number
@@ -39,13 +39,14 @@ from ndgrad.compiler.program import Value
 
 #: Vectors that are added up before their sum is added to the others'.
 _BLOCK = 16
-#: Vectors that fit into registers beside constants and addresses, and on the stack without leaving the first-level cache: a kernel of so
-#: many values that they do not stay in registers anyway may as well have more of them on the stack.
+#: Vectors that fit into registers beside constants and addresses, and on the stack without leaving the
+#: first-level cache: a kernel of so many values that they do not stay in registers anyway may as well have
+#: more of them on the stack.
 _REGISTERS = 12
 _STACK = 700
 
-#: The work that makes a piece for a worker, and from which on a single row is cut, in instructions on single elements (a third of a
-#: nanosecond each).
+#: The work that makes a piece for a worker, and from which on a single row is cut, in instructions on single elements
+#: (a third of a nanosecond each).
 _PIECE = 40_000
 _LONG = 200_000
 #: Pieces with sums of their own: at most so many, of at least so many turns of the outermost loop.
@@ -65,7 +66,9 @@ class Access:
 class Nest:
     """The loops of one kernel, and its text."""
 
-    def __init__(self, kernel: Kernel, name: str, target: Target, slots: dict[Value, int], sizes: Sizes = frozenset()) -> None:
+    def __init__(
+        self, kernel: Kernel, name: str, target: Target, slots: dict[Value, int], sizes: Sizes = frozenset()
+    ) -> None:
         """`sizes`: those that vary between programs which share the code (see ndgrad.compiler.lower.templates)."""
         self.kernel = kernel
         self.name = name
@@ -89,7 +92,12 @@ class Nest:
         #: vectors that go through the body side by side, so that the processor need not wait for one to end
         self.abreast = self._abreast()
         #: whether the one row of a kernel is cut into pieces, each with a sum of its own
-        self.splits_row = kernel.rows == 0 and kernel.stages == 1 and len(self.shape) == 1 and self.shape[0] * len(kernel.items) > _LONG
+        self.splits_row = (
+            kernel.rows == 0
+            and kernel.stages == 1
+            and len(self.shape) == 1
+            and self.shape[0] * len(kernel.items) > _LONG
+        )
         chunked = len(self.shape) > 1 or (self.shape and kernel.rows is None) or self.splits_row
         #: how many indices of the outermost loop there are, along which work can be shared
         self.extent = self.shape[0] if chunked else 1
@@ -101,7 +109,8 @@ class Nest:
         self.splits_sums = bool(self.shared) and self.grain < self.extent
 
     def _grain(self) -> int:
-        """How many indices of the outermost loop make a piece of work: all of them, where it cannot be cut or does not pay."""
+        """How many indices of the outermost loop make a piece of work: all of them, where it cannot
+        be cut or does not pay."""
         if self.extent == 1:
             return self.extent
         inner = 1
@@ -127,7 +136,11 @@ class Nest:
     @property
     def sums(self) -> list[Value]:
         """The sums over a row, in the order in which pieces of one leave theirs."""
-        return [i.instruction.result for i in self.kernel.items if i.instruction.result in self.kernel.row_values and not i.per_row]
+        return [
+            i.instruction.result
+            for i in self.kernel.items
+            if i.instruction.result in self.kernel.row_values and not i.per_row
+        ]
 
     def _collect(self) -> None:
         kernel = self.kernel
@@ -146,7 +159,8 @@ class Nest:
             self.stores[value] = _access(found)
 
     def _collapsed(self) -> list[int]:
-        """The lengths of the loops, after dimensions that everything steps through alike have become one. A row stays one."""
+        """The lengths of the loops, after dimensions that everything steps through alike have
+        become one. A row stays one."""
         shape = list(self.kernel.shape)
         row = len(shape) - 1 if self.kernel.rows is not None else None
         keep = [n != 1 or d == row for d, n in enumerate(shape)]
@@ -163,8 +177,11 @@ class Nest:
         return shape
 
     def _lanes(self, target: Target) -> int:
-        """How many elements a vector of this kernel has: a register full of its widest numbers, or a short row at once."""
-        kinds = [element_of(v.dtype) for v in self.kernel.computed] + [element_of(a.root.dtype) for a in self.loads.values()]
+        """How many elements a vector of this kernel has: a register full of its widest numbers,
+        or a short row at once."""
+        kinds = [element_of(v.dtype) for v in self.kernel.computed] + [
+            element_of(a.root.dtype) for a in self.loads.values()
+        ]
         floats = [k for k in kinds if k in ("float", "double")]
         full = min(target.lanes(k) for k in floats or kinds or ["double"])
         inner = self.shape[-1] if self.shape else 1
@@ -181,7 +198,7 @@ class Nest:
                 return count
         return 1
 
-    # ----- the outer loops -----------------------------------------------------------------------------------------------
+    # ----- the outer loops --------------------------------------------------------------------------------------------
 
     def function(self) -> Function:
         """The kernel: void name(ptr table, i64 begin, i64 end, ptr sums), the last for the sums of a piece of a row."""
@@ -199,7 +216,8 @@ class Nest:
         return f
 
     def last_function(self) -> Function:
-        """Of pieces with sums of their own: void name.last(ptr table, ptr sums, i64 pieces) adds these up, and does the rest of a row."""
+        """Of pieces with sums of their own: void name.last(ptr table, ptr sums, i64 pieces) adds these up, and
+        does the rest of a row."""
         f = self.f = Function(f"{self.name}.last", "ptr %table, ptr %sums, i64 %pieces")
         if self.splits_sums:
             self._add_pieces(f)
@@ -212,7 +230,9 @@ class Nest:
             carried = [f.carried(a.kind, s) for s in a.start()]
             with f.loop("%pieces", carried=carried) as i:
                 pointer = f.address("double", "%sums", f.add(f.mul(i, len(self.sums)), position))
-                for state, new in zip(carried, a.added([c.name for c in carried], f.load(Vector(a.kind), pointer)), strict=True):
+                for state, new in zip(
+                    carried, a.added([c.name for c in carried], f.load(Vector(a.kind), pointer)), strict=True
+                ):
                     state.next = new
             self.row[value] = a.finished([c.name for c in carried])
         self._row_numbers(0, bases)
@@ -249,7 +269,9 @@ class Nest:
             pointers[root] = f.set(f"load ptr, ptr {slot}")
         row = self.shape[-1] if self.shape else 1
         self.scratch = {
-            v: f.set(f"alloca [{row} x {element_of(v.dtype)}], align 64") for v in self.kernel.computed if v in self.kernel.scratch
+            v: f.set(f"alloca [{row} x {element_of(v.dtype)}], align 64")
+            for v in self.kernel.computed
+            if v in self.kernel.scratch
         }
         return {a: self._moved(pointers[a.root], a, a.offset) for a in self.every}
 
@@ -267,7 +289,7 @@ class Nest:
             moved = {a: self._moved(bases[a], a, _times(f, i, a.strides[depth])) for a in self.every}
             self._loops(depth + 1, moved)
 
-    # ----- a row ---------------------------------------------------------------------------------------------------------
+    # ----- a row ------------------------------------------------------------------------------------------------------
 
     def _row(self, bases: dict[Access, str]) -> None:
         """The stages of a row, or the one loop of a kernel without rows."""
@@ -285,7 +307,11 @@ class Nest:
                 self._pass(turn, start, stop, sums)
             if self.splits_row:
                 for position, value in enumerate(self.sums):
-                    self.f.store(Vector(element_of(value.dtype)), self.row[value], self.f.address("double", "%sums", str(position)))
+                    self.f.store(
+                        Vector(element_of(value.dtype)),
+                        self.row[value],
+                        self.f.address("double", "%sums", str(position)),
+                    )
                 return
             self._row_numbers(stage, bases)
         self._store_row(bases)
@@ -342,7 +368,8 @@ class Nest:
                 start = end
 
     def _summing_pass(self, turn: _Turn, start: str, stop: str, accumulators: list[pointwise.Accumulator]) -> None:
-        """A loop over blocks of vectors, and one over the elements that are left; the states of the sums go from one to the other."""
+        """A loop over blocks of vectors, and one over the elements that are left; the states of the sums go
+        from one to the other."""
         f, lanes = self.f, self.lanes * self.abreast
         states = {a: a.start() for a in accumulators}
         vectors = start
@@ -370,7 +397,9 @@ class Nest:
     def _carried(self, states: dict[pointwise.Accumulator, list[str]]) -> dict[pointwise.Accumulator, list[Carried]]:
         return {a: [self.f.carried(a.kind, s) for s in state] for a, state in states.items()}
 
-    def _add_to(self, carried: dict[pointwise.Accumulator, list[Carried]], terms: dict[pointwise.Accumulator, str]) -> None:
+    def _add_to(
+        self, carried: dict[pointwise.Accumulator, list[Carried]], terms: dict[pointwise.Accumulator, str]
+    ) -> None:
         """Let the states that a loop carries go on with further terms."""
         for a, states in carried.items():
             for state, new in zip(states, a.added([s.name for s in states], terms[a]), strict=True):
@@ -395,7 +424,10 @@ class _Turn:
         found: dict[Value, str] = {}
         for item in self.items:
             instruction = item.instruction
-            arguments = [a if p is None else (p.root.dtype, self._read(p)) for a, p in zip(instruction.arguments, item.reads, strict=True)]
+            arguments = [
+                a if p is None else (p.root.dtype, self._read(p))
+                for a, p in zip(instruction.arguments, item.reads, strict=True)
+            ]
             result = instruction.result
             if result in kernel.row_values or result in kernel.targets:
                 dtype, value = arguments[0]
@@ -498,7 +530,9 @@ def _flat(groups: Iterable[Iterable[Carried]]) -> list[Carried]:
 def _most_alive(kernel: Kernel) -> int:
     """How many values of a kernel are in registers at once, at most."""
     order = sorted(kernel.items, key=lambda item: item.stage)
-    last = {p.root: n for n, item in enumerate(order) for p in item.reads if p is not None and p.root in kernel.computed}
+    last = {
+        p.root: n for n, item in enumerate(order) for p in item.reads if p is not None and p.root in kernel.computed
+    }
     alive: set[Value] = set()
     most = 0
     for n, item in enumerate(order):

@@ -1,10 +1,10 @@
 """In which order the dimensions of images lie in memory.
 
-The kernels of convolutions compute with channels last, and elementwise ops, sums and pooling take images as they lie. So a
-convolution leaves its result with its channels last, and what is computed of it element by element lies so too, until an
-op comes that knows nothing of this: it reads by strides, or a copy is made. Where that would come soon anyway, because
-all that happens to a result is elementwise until it leaves the program or is reshaped, the kernel had better write in
-the order of dimensions at once: it transposes in registers.
+The kernels of convolutions compute with channels last, and elementwise ops, sums and pooling take images as they lie.
+So a convolution leaves its result with its channels last, and what is computed of it element by element lies so too,
+until an op comes that knows nothing of this: it reads by strides, or a copy is made. Where that would come soon anyway,
+because all that happens to a result is elementwise until it leaves the program or is reshaped, the kernel had better
+write in the order of dimensions at once: it transposes in registers.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ def needed_in_order(program: Program) -> set[Value]:
 
 
 def kept_in_order(order: tuple[int, ...], dims: tuple[int, ...]) -> bool:
-    """Whether the dimensions that a reduction of some leaves follow one another as before, if they are gone through in an order."""
+    """Whether the dimensions that a reduction of some leaves follow one another as before, if they are
+    gone through in an order."""
     kept = [d for d in order if d not in dims]
     return kept == sorted(kept)

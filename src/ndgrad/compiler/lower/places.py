@@ -46,7 +46,9 @@ class Place:
 
     def permuted(self, order: Sequence[int]) -> Place:
         """The same with its dimensions in another order."""
-        return Place(self.root, self.offset, tuple([self.shape[d] for d in order]), tuple([self.strides[d] for d in order]))
+        return Place(
+            self.root, self.offset, tuple([self.shape[d] for d in order]), tuple([self.strides[d] for d in order])
+        )
 
     def reshaped(self, shape: tuple[int, ...]) -> Place | None:
         """The same elements in another shape, None where strides cannot say it."""
@@ -100,7 +102,8 @@ def is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 
 def _viewed(place: Place, dtype: Any, show: Any) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
-    """Offset, shape and strides of what `show` makes of an array like the place; None if it would copy. No memory is touched."""
+    """Offset, shape and strides of what `show` makes of an array like the place; None if it would
+    copy. No memory is touched."""
     size = np.dtype(dtype).itemsize
     stand_in = np.lib.stride_tricks.as_strided(np.zeros(1, dtype), place.shape, tuple(s * size for s in place.strides))
     start = stand_in.__array_interface__["data"][0]

@@ -34,11 +34,15 @@ def _name(dtype: np.dtype[Any]) -> str:
 
 
 def is_pointwise(instruction: Instruction) -> bool:
-    """Whether an instruction computes each element of its result from elements of its arguments, by an op that is known here."""
+    """Whether an instruction computes each element of its result from elements of its arguments, by an
+    op that is known here."""
     name = instruction.op.name
     if len(instruction.results) != 1 or not is_type(instruction.result.dtype):
         return False
-    if not all(is_type(a.dtype) if a.__class__ is Value else isinstance(a, (bool, int, float, np.generic)) for a in instruction.arguments):
+    if not all(
+        is_type(a.dtype) if a.__class__ is Value else isinstance(a, (bool, int, float, np.generic))
+        for a in instruction.arguments
+    ):
         return False
     if name in _COPIES:
         return name in ("cast", "expand", "clone")
@@ -53,12 +57,14 @@ def is_pointwise(instruction: Instruction) -> bool:
 
 
 def _converts_first(instruction: Instruction, dtype: np.dtype[Any]) -> bool:
-    """Whether an op on NumPy converts its arguments to one dtype before it computes: a ufunc does; a formula of several takes them as they
-    are, and computes part of it in a narrower dtype."""
+    """Whether an op on NumPy converts its arguments to one dtype before it computes: a ufunc does; a formula of several
+    takes them as they are, and computes part of it in a narrower dtype."""
     if not hasattr(instruction.op.forward, "__code__"):
         return True
     conditions = operations.OPERATIONS[instruction.op.name].conditions
-    return all(a.__class__ is not Value or i in conditions or a.dtype == dtype for i, a in enumerate(instruction.arguments))
+    return all(
+        a.__class__ is not Value or i in conditions or a.dtype == dtype for i, a in enumerate(instruction.arguments)
+    )
 
 
 def computing_dtype(instruction: Instruction) -> np.dtype[Any] | None:
@@ -91,7 +97,9 @@ def emit(f: Function, instruction: Instruction, arguments: Sequence[Any], lanes:
 def _converted(f: Function, argument: Any, target: np.dtype[Any], lanes: int) -> str:
     """A register, or a number, in a dtype."""
     if not isinstance(argument, tuple):
-        return Vector(element_of(target), lanes).constant(argument.item() if isinstance(argument, np.generic) else argument)
+        return Vector(element_of(target), lanes).constant(
+            argument.item() if isinstance(argument, np.generic) else argument
+        )
     return cast(f, argument[1], _name(argument[0]), _name(target), lanes)
 
 
@@ -114,11 +122,12 @@ _CHEAP = frozenset(
 )
 
 
-# ----- reductions ---------------------------------------------------------------------------------------------------------
+# ----- reductions -----------------------------------------------------------------------------------------------------
 
 #: The reductions, by the names of their ops.
 _REDUCTIONS = {
-    "sum": "sum", "sum_all": "sum", "prod": "prod", "prod_all": "prod", "amax": "maximum", "max_all": "maximum", "amin": "minimum",
+    "sum": "sum", "sum_all": "sum", "prod": "prod", "prod_all": "prod", "amax": "maximum", "max_all": "maximum",
+    "amin": "minimum",
     "min_all": "minimum", "any": "any", "all": "all",
 }  # fmt: skip
 
@@ -129,7 +138,11 @@ def is_reduction(instruction: Instruction) -> bool:
     if name not in _REDUCTIONS or len(values) != 1 or not values[0].size:
         return False
     dtype = instruction.result.dtype
-    if not is_type(values[0].dtype) or not is_type(dtype) or (_REDUCTIONS[name] in ("any", "all")) != (dtype.kind == "b"):
+    if (
+        not is_type(values[0].dtype)
+        or not is_type(dtype)
+        or (_REDUCTIONS[name] in ("any", "all")) != (dtype.kind == "b")
+    ):
         return False
     return name.endswith("_all") or instruction.settings.get("dim") not in (None, ())
 

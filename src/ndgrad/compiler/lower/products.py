@@ -39,7 +39,9 @@ def symbols(element: str) -> dict[str, int]:
 @functools.cache
 def _measured(element: str, what: str, m: int, n: int, k: int) -> int:
     """A number that the library gives for a product of this size."""
-    function = ctypes.CFUNCTYPE(_INTEGER, _INTEGER, _INTEGER, _INTEGER)(arrays.code("product", element).address(f"product_{what}"))
+    function = ctypes.CFUNCTYPE(_INTEGER, _INTEGER, _INTEGER, _INTEGER)(
+        arrays.code("product", element).address(f"product_{what}")
+    )
     return int(function(m, n, k))
 
 
@@ -49,7 +51,9 @@ def is_product(instruction: Instruction) -> bool:
         return False
     values = list(instruction.values())
     dtype = instruction.result.dtype
-    return len(values) == 2 and all(v.dtype == dtype and v.size for v in values) and arrays.available(dtype, ("product",))
+    return (
+        len(values) == 2 and all(v.dtype == dtype and v.size for v in values) and arrays.available(dtype, ("product",))
+    )
 
 
 @dataclass(eq=False, slots=True)
@@ -120,7 +124,9 @@ class Product:
         steps = contiguous((*self.batch, self.m, self.n))
         lines = [n for d, size in enumerate(self.batch) for n in (size, self.a.strides[d], self.b.strides[d], steps[d])]
         batch = f"@{name}.batch = internal constant [{len(lines)} x i64] [{', '.join(f'i64 {n}' for n in lines)}]"
-        f.call_outside(f"{kernel}_batch", f"i64 {len(self.batch)}", f"ptr @{name}.batch", *sizes, *first, *second, *rest)
+        f.call_outside(
+            f"{kernel}_batch", f"i64 {len(self.batch)}", f"ptr @{name}.batch", *sizes, *first, *second, *rest
+        )
         f.returns()
         return [batch, f]
 

@@ -1,4 +1,5 @@
-"""Convolutions, pooling, and slices by index as steps: functions of the kernel library, which a segment calls by itself.
+"""Convolutions, pooling, and slices by index as steps: functions of the kernel library, which
+a segment calls by itself.
 
 A routine is one or more phases. Each is a function of the library that does numbered chunks of work, with its arguments
 in a list of words (kernels/work.py): addresses of values, tables of sizes, which are constants of the module, and
@@ -74,8 +75,11 @@ class Routine:
         """The memory that each worker needs."""
         return max(_rounded(p.buffer) for p in self.phases)
 
-    def functions(self, name: str, slots: dict[Value, int], run: Callable[[Function, str, Phase], None]) -> list[Function | str]:
-        """void name(ptr table), which hands its phases to `run(f, argument, phase)`, and the tables that it refers to."""
+    def functions(
+        self, name: str, slots: dict[Value, int], run: Callable[[Function, str, Phase], None]
+    ) -> list[Function | str]:
+        """void name(ptr table), which hands its phases to `run(f, argument, phase)`, and the
+        tables that it refers to."""
         f = Function(name, "ptr %table")
         tables: list[Function | str] = []
 
@@ -112,7 +116,7 @@ def _rounded(count: int) -> int:
     return -(-max(count, 0) // 128) * 128
 
 
-# ----- which instructions are routines -----------------------------------------------------------------------------------
+# ----- which instructions are routines --------------------------------------------------------------------------------
 
 
 @dataclass
@@ -173,7 +177,7 @@ def _worth_last(value: Value) -> bool:
     return value.shape[1] >= arrays.tile(element_of(value.dtype)).type.lanes
 
 
-# ----- convolutions ------------------------------------------------------------------------------------------------------
+# ----- convolutions ---------------------------------------------------------------------------------------------------
 
 
 def _correlation(instruction: Instruction, images: Images, what: str, x_shape: Sequence[int]) -> Routine | None:
@@ -228,7 +232,7 @@ def _convolution_weight(instruction: Instruction, images: Images) -> Routine | N
     return Routine(instruction, images.reads, {result: whole(result)}, phases, workspace)
 
 
-# ----- pooling -----------------------------------------------------------------------------------------------------------
+# ----- pooling --------------------------------------------------------------------------------------------------------
 
 
 def _pooling_axes(inputs: Sequence[int], outputs: Sequence[int], settings: dict[str, Any]) -> list[windows.Axis]:
@@ -261,7 +265,9 @@ def _max_pool(instruction: Instruction, images: Images) -> Routine | None:
     taps, element = prod(instruction.settings["kernel"]), element_of(x.dtype)
     words: list[Word] = [table, images.read(x, last), values, index]
     chunks = _chunks(x.shape, last, windows.three(axes)[0].out)
-    return Routine(instruction, images.reads, places, [_pooling_phase(element, "max", last, words, chunks, values.size * taps)])
+    return Routine(
+        instruction, images.reads, places, [_pooling_phase(element, "max", last, words, chunks, values.size * taps)]
+    )
 
 
 def _pooling_phase(element: str, name: str, last: bool, words: list[Word], chunks: int, cost: int) -> Phase:
@@ -320,7 +326,7 @@ def _avg_pool_backward(instruction: Instruction, images: Images) -> Routine | No
     return Routine(instruction, images.reads, {result: place}, [phase])
 
 
-# ----- slices ------------------------------------------------------------------------------------------------------------
+# ----- slices ---------------------------------------------------------------------------------------------------------
 
 
 def _slices(instruction: Instruction, images: Images) -> Routine | None:

@@ -4,13 +4,14 @@
     icmp slt i64 %i, 16     in one, 24 in the other  ->   icmp slt i64 %i, %p0      and 16 or 24 in the memory of the program
 
 Note [Dynamic sizes]
-A function that is called with tensors of another size is traced again, since nobody can know what Python makes of a size. But its program
-is nearly always the same but for sizes, and its module the same text but for numbers: the ends of loops, strides, offsets. So a module is
-taken apart into a *skeleton* and its numbers. Numbers in which two modules of one skeleton differ, and those that follow sizes which are
-known to vary, become parameters, which code reads from memory that each program has for itself; all further modules of that skeleton with
-the same numbers elsewhere are run by that code. Nothing is concluded from two sizes about a third: its own module says what its numbers
-are. So this is exact for every program, whatever it does with sizes. Kernels are written so that their skeleton does not depend on sizes
-that vary (with a loop for the rest, and for the workers); where one does all the same, there is another piece of code.
+A function that is called with tensors of another size is traced again, since nobody can know what Python makes of a
+size. But its program is nearly always the same but for sizes, and its module the same text but for numbers: the ends of
+loops, strides, offsets. So a module is taken apart into a *skeleton* and its numbers. Numbers in which two modules of
+one skeleton differ, and those that follow sizes which are known to vary, become parameters, which code reads from
+memory that each program has for itself; all further modules of that skeleton with the same numbers elsewhere are run by
+that code. Nothing is concluded from two sizes about a third: its own module says what its numbers are. So this is exact
+for every program, whatever it does with sizes. Kernels are written so that their skeleton does not depend on sizes that
+vary (with a loop for the rest, and for the workers); where one does all the same, there is another piece of code.
 
 Compiling takes some five times as long as tracing and writing the module, which is what is saved.
 """
@@ -39,13 +40,17 @@ _SMALL = 8
 _SLOTS = r"(?<=i64 )(-?\d+)(?=[,)]|$)"
 #: Of an instruction, by its name: where numbers may stand that can be registers as well.
 _PLACES = {
-    **dict.fromkeys(["add", "sub", "mul", "udiv", "sdiv", "urem", "srem"], re.compile(r"(?<=[ ,] )(-?\d+)(?=,|$)|" + _SLOTS)),
+    **dict.fromkeys(
+        ["add", "sub", "mul", "udiv", "sdiv", "urem", "srem"], re.compile(r"(?<=[ ,] )(-?\d+)(?=,|$)|" + _SLOTS)
+    ),
     "icmp": re.compile(r"(?<=, )(-?\d+)$|" + _SLOTS),
     "getelementptr": re.compile(r"(?<=, i64 )(-?\d+)$"),
     "phi": re.compile(r"(?<=\[)(-?\d+)(?=, %)"),
     "select": re.compile(_SLOTS),
     "call": re.compile(_SLOTS),
-    **dict.fromkeys(["fadd", "fsub", "fmul", "fdiv"], re.compile(r"(?<=, )(?:0x[0-9A-F]{16}|splat \(\w+ 0x[0-9A-F]{16}\))$")),
+    **dict.fromkeys(
+        ["fadd", "fsub", "fmul", "fdiv"], re.compile(r"(?<=, )(?:0x[0-9A-F]{16}|splat \(\w+ 0x[0-9A-F]{16}\))$")
+    ),
 }
 _INSTRUCTION = re.compile(r"  (?:%\S+ = )?(?:tail )?(\w+) (?:(?:nuw|nsw|contract|reassoc|fast) )*(<\d+ x \w+>|\S+)")
 #: Arguments of these must stand in the text.
@@ -53,8 +58,8 @@ _IMMEDIATE = ("@llvm.lifetime", "@llvm.prefetch", "@llvm.assume")
 
 
 class Number(NamedTuple):
-    """A number of a module that could be a parameter: the line and the columns where it stands, its type, itself, and whether it says
-    where in scratch memory something lies."""
+    """A number of a module that could be a parameter: the line and the columns where it stands, its type, itself, and
+    whether it says where in scratch memory something lies."""
 
     line: int
     begin: int
@@ -104,8 +109,9 @@ class Number(NamedTuple):
 
 
 def varies(number: int, sizes: Sizes) -> bool:
-    """Whether a number is likely to be another one where sizes are others. It need not be right: code in which a number is a parameter
-    without need is slower, and one that was taken for fixed is made a parameter when it is found to be none."""
+    """Whether a number is likely to be another one where sizes are others. It need not be right: code in which
+    a number is a parameter without need is slower, and one that was taken for fixed is made a parameter when
+    it is found to be none."""
     return any(abs(number - n) <= 2 or (n > _SMALL and number and number % n == 0) for n in sizes)
 
 
@@ -169,7 +175,7 @@ def _beginnings(lines: list[str]) -> list[tuple[int, str]]:
     return found
 
 
-# ----- what is compiled ----------------------------------------------------------------------------------------------------------
+# ----- what is compiled -----------------------------------------------------------------------------------------------
 
 
 class Variant(NamedTuple):
@@ -190,8 +196,8 @@ _lock = make_lock()
 
 
 def code_for(text: str, target: Target, symbols: Mapping[str, int], sizes: Sizes | None) -> tuple[Code, list[int]]:
-    """Machine code for a module, and its parameters (see Note [Dynamic sizes]); `sizes` are those that vary, as far as that is known, None
-    if code is not to be shared."""
+    """Machine code for a module, and its parameters (see Note [Dynamic sizes]); `sizes` are those that vary, as far as
+    that is known, None if code is not to be shared."""
     if sizes is None:
         return Code(text, target, symbols=symbols), []
     skeleton, numbers = numbers_of(text)

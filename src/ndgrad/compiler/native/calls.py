@@ -113,8 +113,8 @@ Output: TypeAlias = Fresh | Same | Returned | Guarded
 
 
 class Scratch:
-    """Memory that a call has for itself, aligned to 64 bytes. It is kept from call to call, and several specialisations may have one; a call
-    that finds it in use by another takes memory of its own for as long."""
+    """Memory that a call has for itself, aligned to 64 bytes. It is kept from call to call, and several specialisations
+    may have one; a call that finds it in use by another takes memory of its own for as long."""
 
     def __init__(self, bytes: int) -> None:
         self.bytes = bytes
@@ -170,7 +170,9 @@ class Specialisation:
     @property
     def pointers(self) -> int:
         """How many pointers the kernel gets."""
-        written = sum(isinstance(output, Fresh) or bool(isinstance(output, Same) and output.address) for output in self.outputs)
+        written = sum(
+            isinstance(output, Fresh) or bool(isinstance(output, Same) and output.address) for output in self.outputs
+        )
         return self.inputs + written + len(self.fixed) + bool(self.scratch)
 
 
@@ -284,7 +286,8 @@ def _encode(spec: Specialisation, keeps: list[Any]) -> np.ndarray[Any, Any]:
         tables.GUARDS: len(guards), tables.GUARD_ROWS: _address(guards), tables.POINTERS: spec.pointers,
         tables.INPUTS: spec.inputs, tables.OUTPUTS: len(outputs), tables.OUTPUT_ROWS: _address(outputs),
         tables.FIXED: len(fixed), tables.FIXED_ROWS: _address(fixed), tables.KERNEL: spec.kernel,
-        tables.SCRATCH: spec.scratch.address if spec.scratch else 0, tables.SCRATCH_BYTES: spec.scratch.bytes if spec.scratch else 0,
+        tables.SCRATCH: spec.scratch.address if spec.scratch else 0,
+        tables.SCRATCH_BYTES: spec.scratch.bytes if spec.scratch else 0,
         tables.SCRATCH_BUSY: _address(spec.scratch.busy) if spec.scratch else 0,
         tables.RELEASE: spec.release, tables.AS_TUPLE: spec.as_tuple, tables.NDARRAY: id(np.ndarray),
         tables.NONE: id(None), tables.ERROR: id(RuntimeError),

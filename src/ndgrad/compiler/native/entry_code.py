@@ -97,8 +97,8 @@ def _outputs() -> Function:
 
 
 def _wrap() -> Function:
-    """i1 wrap(specialisation, arguments, found, results): put a tensor around each fresh array, and take the references of
-    the other results."""
+    """i1 wrap(specialisation, arguments, found, results): put a tensor around each fresh array, and take the
+    references of the other results."""
     f = TableFunction("wrap", "ptr %spec, ptr %arguments, ptr %found, ptr %results", "i1", linkage="internal")
     rows, number, none = (
         f.word("%spec", tables.OUTPUT_ROWS, "ptr"),

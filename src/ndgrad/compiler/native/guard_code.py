@@ -89,10 +89,13 @@ def find() -> Function:
 
 
 def check() -> Function:
-    """i1 check(specialisation, arguments, pointers, values, held, found): whether all guards hold; pointers for the kernel
-    on the way, with the owners of their memory, and what was found at their places."""
+    """i1 check(specialisation, arguments, pointers, values, held, found): whether all guards hold; pointers for the
+    kernel on the way, with the owners of their memory, and what was found at their places."""
     f = TableFunction(
-        "check", "ptr %spec, ptr %arguments, ptr %pointers, ptr %values, ptr %held, ptr %found", "i1", linkage="internal"
+        "check",
+        "ptr %spec, ptr %arguments, ptr %pointers, ptr %values, ptr %held, ptr %found",
+        "i1",
+        linkage="internal",
     )
     overflow, count = f.set("alloca i32"), f.set("alloca i64")  # how many pointers have been given
     owner = f.set("alloca ptr")
@@ -103,10 +106,15 @@ def check() -> Function:
         kind = f.word(row, 0)
         operand = [guards.OPERANDS + k for k in range(6)]
         memory_kinds = {
-            guards.WORDS_AT: "words", guards.BYTES: "bytes", guards.ITEMS: "items", guards.ENTRIES: "entries", guards.NAMES: "names",
+            guards.WORDS_AT: "words", guards.BYTES: "bytes", guards.ITEMS: "items", guards.ENTRIES: "entries",
+            guards.NAMES: "names",
             guards.ATTRIBUTES: "attributes",
         }  # fmt: skip
-        apart = {guards.APART: "apart", guards.DISTINCT: "distinct", **{k: f"at.{name}" for k, name in memory_kinds.items()}}
+        apart = {
+            guards.APART: "apart",
+            guards.DISTINCT: "distinct",
+            **{k: f"at.{name}" for k, name in memory_kinds.items()},
+        }
         f.do(f"switch i64 {kind}, label %look [ {' '.join(f'i64 {k}, label %{name}' for k, name in apart.items())} ]")
         for name in memory_kinds.values():
             f.label(f"at.{name}")

@@ -54,7 +54,8 @@ class Place:
     argument: int | None = None
     object: Any = None
     context: ContextVar[Any] | None = None
-    path: tuple[tuple[type | None, Any], ...] = ()  # (class, slot), (class, None) for attributes, (class, index) or (None, key)
+    # (class, slot), (class, None) for attributes, (class, index) or (None, key)
+    path: tuple[tuple[type | None, Any], ...] = ()
 
     def slot(self, cls: type, name: str) -> Place:
         """The slot `name` of what is here, if that is of exactly the class `cls`."""
@@ -335,7 +336,8 @@ class Apart:
 
 
 def _step_word(cls: type, name: Any) -> int:
-    """What a step says behind its class: the offset of a slot, -1 for attributes, or -2 and less for items: even in tuples."""
+    """What a step says behind its class: the offset of a slot, -1 for attributes, or -2 and less for
+    items: even in tuples."""
     if cls is list or cls is tuple:
         return -2 - 2 * int(name) - (cls is list)
     return -1 if name is None else layout.slot_offset(cls, name)

@@ -90,7 +90,8 @@ class Vector:
 
 
 def number(element: str, value: float) -> str:
-    """A constant of a scalar type. Floats are written by their bits, as LLVM wants it: a float as the double of the same value."""
+    """A constant of a scalar type. Floats are written by their bits, as LLVM wants it: a float as the
+    double of the same value."""
     if element in ("float", "double"):
         if element == "float":
             value = struct.unpack("<f", struct.pack("<f", value))[0] if abs(value) < 3.5e38 else value
@@ -99,9 +100,12 @@ def number(element: str, value: float) -> str:
 
 
 class Function:
-    """One function being written. Calls of intrinsics and of other functions are declared by `calls` and collected by the module."""
+    """One function being written. Calls of intrinsics and of other functions are declared by `calls` and
+    collected by the module."""
 
-    def __init__(self, name: str, parameters: str, returns: str = "void", attributes: str = "", linkage: str = "") -> None:
+    def __init__(
+        self, name: str, parameters: str, returns: str = "void", attributes: str = "", linkage: str = ""
+    ) -> None:
         self.name = name
         self.declared: dict[str, str] = {}
         #: Calls of functions of the maths library here, by name and type: `maths.library` has their definitions.
@@ -181,8 +185,8 @@ class Function:
 
     @contextmanager
     def loop_while(self, condition: Callable[[str], str], carried: Sequence[Carried] = ()) -> Iterator[str]:
-        """A loop over an i64 index from 0 that goes on while a condition holds, which is written before each turn; the names in `carried`
-        hold their last values after it."""
+        """A loop over an i64 index from 0 that goes on while a condition holds, which is written before each turn; the
+        names in `carried` hold their last values after it."""
         head, body, after = self.fresh("head"), self.fresh("body"), self.fresh("after")
         before, index = self.block, "%" + self.fresh("i")
         self.jump(head)
@@ -202,9 +206,11 @@ class Function:
 
     @contextmanager
     def repeat(self, count: str, carried: Sequence[Carried] = ()) -> Iterator[str]:
-        """A loop over an i64 index from 0 that runs at least once and is tested after each turn: the form processors like best.
+        """A loop over an i64 index from 0 that runs at least once and is tested after each turn: the
+        form processors like best.
 
-        After it the names in `carried` hold the values of the last turn's beginning; their `next` is what the last turn made.
+        After it the names in `carried` hold the values of the last turn's beginning; their `next`
+        is what the last turn made.
         """
         body, after = self.fresh("body"), self.fresh("after")
         before, index = self.block, "%" + self.fresh("i")
@@ -229,7 +235,8 @@ class Function:
         place = len(self._lines)
         yield ending
         self._lines[place:place] = [
-            f"  {value.name} = phi {value.type} [{value.first}, %{before}], [{value.next}, %{self.block}]" for value in carried
+            f"  {value.name} = phi {value.type} [{value.first}, %{before}], [{value.next}, %{self.block}]"
+            for value in carried
         ]
         self.branch(ending.stop, after, body)
         self.label(after)
@@ -319,12 +326,24 @@ class Function:
     def load_masked(self, type: Vector, pointer: str, mask: str) -> str:
         """Load the lanes of a mask; the others are zero, and their memory is not touched."""
         size = SIZES[type.element]
-        return self.call(type, f"llvm.masked.load.{type.suffix}.p0", f"ptr {pointer}", f"i32 {size}", f"{type.mask} {mask}",
-                         f"{type} zeroinitializer")
+        return self.call(
+            type,
+            f"llvm.masked.load.{type.suffix}.p0",
+            f"ptr {pointer}",
+            f"i32 {size}",
+            f"{type.mask} {mask}",
+            f"{type} zeroinitializer",
+        )
 
     def store_masked(self, type: Vector, value: str, pointer: str, mask: str) -> None:
         size = SIZES[type.element]
-        self.call_void(f"llvm.masked.store.{type.suffix}.p0", f"{type} {value}", f"ptr {pointer}", f"i32 {size}", f"{type.mask} {mask}")
+        self.call_void(
+            f"llvm.masked.store.{type.suffix}.p0",
+            f"{type} {value}",
+            f"ptr {pointer}",
+            f"i32 {size}",
+            f"{type.mask} {mask}",
+        )
 
     def text(self) -> str:
         return "\n".join([self._head, *self._lines, "}"])

@@ -93,14 +93,16 @@ def function_words() -> tuple[int, int, int]:
 
 
 def _functions() -> tuple[Any, Any]:
-    def first(a: Any = object(), *, b: Any = object()) -> None: ...  # noqa: B008  # objects of their own are what is wanted
+    # objects of their own are what is wanted
+    def first(a: Any = object(), *, b: Any = object()) -> None: ...  # noqa: B008
     def second(c: Any = object(), *, d: Any = object()) -> None: ...  # noqa: B008
 
     return first, second
 
 
 def _only_place(probes: list[tuple[Any, Any]]) -> int:
-    """The one offset at which each of these objects has a word with the address of what it holds (None: of its first item)."""
+    """The one offset at which each of these objects has a word with the address of what it holds
+    (None: of its first item)."""
     found: set[int] | None = None
     for holder, held in probes:
         size = type(holder).__basicsize__ + 8 * (len(holder) if isinstance(holder, tuple) else 0)

@@ -153,7 +153,10 @@ def recorded() -> Function:
     f.label("with.meta.under")
     f.unless(f.set(f"icmp ne ptr {under}, null"), "unknown")
     f.is_class(under, f.word("%known", tensors.META, "ptr"), "unknown")
-    f.unless(f.same(f.at(under, layout.slot_offset(Meta, "requires_grad")), f.word("%known", tensors.FALSE, "ptr")), "unknown")
+    f.unless(
+        f.same(f.at(under, layout.slot_offset(Meta, "requires_grad")), f.word("%known", tensors.FALSE, "ptr")),
+        "unknown",
+    )
     f.branch(f.same(f.at(under, layout.slot_offset(Meta, "view")), none), "no", "unknown")
     for label, answer in (("yes", 1), ("no", 0), ("unknown", 2)):
         f.label(label)
@@ -162,7 +165,8 @@ def recorded() -> Function:
 
 
 def tensor() -> Function:
-    """ptr tensor(row, tensor, holder): the data of a tensor that is as it should be, or null; `holder` gets the object that owns them."""
+    """ptr tensor(row, tensor, holder): the data of a tensor that is as it should be, or null; `holder` gets the
+    object that owns them."""
     f = TableFunction("tensor", "ptr %row, ptr %tensor, ptr %holder", "ptr", linkage="internal")
     known = f.word("%row", _FIRST, "ptr")
     f.is_class("%tensor", f.word(known, tensors.CLASS, "ptr"), "miss")

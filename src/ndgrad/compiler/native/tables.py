@@ -19,7 +19,8 @@ TABLE = 5
 ) = range(21)  # fmt: skip
 SPECIALISATION = 21
 
-#: Words of an output, and its kinds: a fresh array, an object that is always the same, an argument, what a guard has found.
+#: Words of an output, and its kinds: a fresh array, an object that is always the same, an
+#: argument, what a guard has found.
 KIND, DTYPE, NDIM, DIMS, CLASS, PAYLOAD, EMPTY_SLOTS, OBJECT, ADDRESS = range(9)
 OUTPUT = 16
 FRESH, SAME, ARGUMENT, GUARDED = range(4)

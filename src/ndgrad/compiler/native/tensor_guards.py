@@ -49,7 +49,12 @@ class TensorAt:
             return None
         if type(array) is not np.ndarray and type(array) is not self.dtype.type:
             return None
-        if array.dtype is not self.dtype or array.shape != self.shape or array.strides != self.strides or not array.flags.aligned:
+        if (
+            array.dtype is not self.dtype
+            or array.shape != self.shape
+            or array.strides != self.strides
+            or not array.flags.aligned
+        ):
             return None
         if requires_grad(t) is not self.requires_grad or (type(storage) is InferenceStorage) is not self.inference:
             return None
@@ -62,9 +67,12 @@ class TensorAt:
     def row(self) -> tuple[list[int], list[Any]]:
         place, keeps = self.place.words()
         known = {
-            CLASS: id(self.cls), DTYPE: id(self.dtype), NDIM: len(self.shape), SCALAR: 0 if self.shape else id(self.dtype.type),
-            RECORDED: int(self.requires_grad), INFERENCE: int(self.inference), STORAGE: id(InferenceStorage), META: id(Meta),
-            VIEW: id(ViewInfo), TRUE: id(True), FALSE: id(False), NONE: id(None), NDARRAY: id(np.ndarray), GIVES: int(self.gives_pointer),
+            CLASS: id(self.cls), DTYPE: id(self.dtype), NDIM: len(self.shape),
+            SCALAR: 0 if self.shape else id(self.dtype.type),
+            RECORDED: int(self.requires_grad), INFERENCE: int(self.inference), STORAGE: id(InferenceStorage),
+            META: id(Meta),
+            VIEW: id(ViewInfo), TRUE: id(True), FALSE: id(False), NONE: id(None), NDARRAY: id(np.ndarray),
+            GIVES: int(self.gives_pointer),
         }  # fmt: skip
         words = np.array([*(known[i] for i in range(SIZES)), *self.shape, *self.strides], np.int64)
         return [TENSOR, *place, int(words.__array_interface__["data"][0])], [*keeps, self.cls, self.dtype, words]

@@ -85,7 +85,8 @@ def disjoint(a: tuple[Place, ...], b: tuple[Place, ...]) -> bool:
 
 
 def within(inner: tuple[Place, ...], outer: tuple[Place, ...]) -> tuple[Place, ...] | None:
-    """The index of `inner`'s elements in what `outer` shows, if all are there: `after(outer, within(inner, outer)) == inner`."""
+    """The index of `inner`'s elements in what `outer` shows, if all are there: `after(outer,
+    within(inner, outer)) == inner`."""
     found: list[Place] = []
     for i, o in zip(inner, outer, strict=True):
         if isinstance(o, int):
@@ -135,7 +136,9 @@ def common(indices: Sequence[tuple[Place, ...]]) -> tuple[Place, ...] | None:
         high = min(max(_numbers(item), default=-1) for item in items)
         if low > high:
             return None
-        inside = [k for k in range(low, high + 1) if all(k in _numbers(item) for item in items)] if _uneven(items) else None
+        inside = (
+            [k for k in range(low, high + 1) if all(k in _numbers(item) for item in items)] if _uneven(items) else None
+        )
         if inside is None:
             found.append((low, high - low + 1, 1))
         elif not inside:

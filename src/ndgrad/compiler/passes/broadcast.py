@@ -38,7 +38,11 @@ def _unexpanded(walk: Walk, instruction: Instruction) -> Rewritten:
     if instruction.op.name in _ALIKE:
         return walk.emit("expand", walk.emit(instruction.op, *sources, **instruction.settings), shape=shape)
     # as many as leave the shape: the first stays expanded
-    kept = next(i for i, (s, a) in enumerate(zip(sources, instruction.arguments, strict=True)) if s is not a and a.shape == shape)
+    kept = next(
+        i
+        for i, (s, a) in enumerate(zip(sources, instruction.arguments, strict=True))
+        if s is not a and a.shape == shape
+    )
     sources[kept] = instruction.arguments[kept]
     if all(s is a for s, a in zip(sources, instruction.arguments, strict=True)):
         return None

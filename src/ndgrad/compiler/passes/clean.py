@@ -80,7 +80,7 @@ def _minus_nothing(walk: Walk, instruction: Instruction) -> Rewritten:
     return x if _is_like(x, instruction.result) and _is_zero(walk.number(y), 1.0) else None
 
 
-# ----- signs ---------------------------------------------------------------------------------------------------------------
+# ----- signs ----------------------------------------------------------------------------------------------------------
 
 
 def _negated(walk: Walk, argument: Argument, result: Value) -> Value | None:
@@ -134,7 +134,7 @@ def _signs_of_product(walk: Walk, instruction: Instruction) -> Rewritten:
     return None
 
 
-# ----- squares -------------------------------------------------------------------------------------------------------------
+# ----- squares --------------------------------------------------------------------------------------------------------
 
 
 @rule("square", "pow")
@@ -148,7 +148,7 @@ def _square(walk: Walk, instruction: Instruction) -> Rewritten:
     return walk.emit("mul", x, x)
 
 
-# ----- masks ---------------------------------------------------------------------------------------------------------------
+# ----- masks ----------------------------------------------------------------------------------------------------------
 
 
 @rule("keep")

@@ -28,7 +28,9 @@ def without_repetition(program: Program) -> Program:
     known: dict[Hashable, Any] = {}
     for value, array in program.constants.items():
         array = np.asarray(array)
-        key: Hashable = (array.shape, array.dtype, array.tobytes()) if array.nbytes <= 4096 and not array.dtype.hasobject else value
+        key: Hashable = (
+            (array.shape, array.dtype, array.tobytes()) if array.nbytes <= 4096 and not array.dtype.hasobject else value
+        )
         first = known.setdefault(key, value)
         if first is value:
             constants[value] = array
@@ -38,7 +40,9 @@ def without_repetition(program: Program) -> Program:
     instructions: list[Instruction] = []
     for instruction in program.instructions:
         if replaced:
-            instruction = with_arguments(instruction, [replaced.get(a, a) if a.__class__ is Value else a for a in instruction.arguments])
+            instruction = with_arguments(
+                instruction, [replaced.get(a, a) if a.__class__ is Value else a for a in instruction.arguments]
+            )
         try:
             key = key_of(instruction, numbers)
         except Unhashable:
@@ -72,7 +76,8 @@ def key_of(instruction: Instruction, numbers: dict[Value, int]) -> Hashable:
 
 
 def frozen(setting: Any) -> Hashable:
-    """A setting, or an argument that is no value, as something that is equal only to what means the same: 1, 1.0 and True are three."""
+    """A setting, or an argument that is no value, as something that is equal only to what means the same: 1,
+    1.0 and True are three."""
     if setting is None or isinstance(setting, (str, bool)) or setting is Ellipsis:
         return setting.__class__, setting
     if isinstance(setting, int):

@@ -2,8 +2,8 @@
 
     softmax(x)   ->   t = exp(x - amax(x)); t / sum(t)
 
-`decompose(program)` does it for all that are known here, `decompose(program, ["softmax"])` for some. On NumPy the composite ops are
-quicker, so this is for native code alone.
+`decompose(program)` does it for all that are known here, `decompose(program, ["softmax"])` for some. On NumPy the
+composite ops are quicker, so this is for native code alone.
 
 It reassociates: sums may be added in another order, and where an op has a short cut of its own for arrays of moderate
 size, the general formula stands here. No result is less accurate than the op's: what is largest is subtracted before
@@ -39,7 +39,8 @@ _LARGEST_MASK = 1 << 20
 
 
 def decompose(program: Program, names: Iterable[str] | None = None) -> tuple[Program, list[Value]]:
-    """The program without composite ops, or without those of some names; and the values that must be zero, or an index is out of range."""
+    """The program without composite ops, or without those of some names; and the values that must be zero, or an
+    index is out of range."""
     rules = composites
     if names is not None:
         rules = Rules()
@@ -53,7 +54,7 @@ def _all_plain(instruction: Instruction) -> bool:
     return all(is_plain(a) for a in instruction.arguments) and len(dtypes) == 1
 
 
-# ----- rolled arrays -------------------------------------------------------------------------------------------------------
+# ----- rolled arrays --------------------------------------------------------------------------------------------------
 
 
 @rule("roll")
@@ -74,7 +75,7 @@ def _roll(walk: Walk, instruction: Instruction) -> Rewritten:
     return walk.reshaped(out, instruction.result.shape)
 
 
-# ----- reductions ----------------------------------------------------------------------------------------------------------
+# ----- reductions -----------------------------------------------------------------------------------------------------
 
 
 @rule("mean")
@@ -116,7 +117,8 @@ def _largest(walk: Walk, x: Value, dim: tuple[int, ...]) -> Value:
 
 @rule("var")
 def _var(walk: Walk, instruction: Instruction) -> Rewritten:
-    """With the numbers counted from the first of them where they deviate by no more than their mean is rounded (see the op)."""
+    """With the numbers counted from the first of them where they deviate by no more than their mean
+    is rounded (see the op)."""
     (x,) = instruction.arguments
     dim, correction = instruction.settings["dim"], instruction.settings["correction"]
     if not is_plain(x) or not dim:
@@ -139,7 +141,7 @@ def _squares(walk: Walk, deviation: Value, dim: tuple[int, ...]) -> Value:
     return _sum(walk, walk.emit("mul", deviation, deviation), dim, True)
 
 
-# ----- sums of exponentials ------------------------------------------------------------------------------------------------
+# ----- sums of exponentials -------------------------------------------------------------------------------------------
 
 
 @rule("softmax")
@@ -192,7 +194,7 @@ def _cross_entropy(walk: Walk, instruction: Instruction) -> Rewritten:
     return walk.reshaped(emit("sub", emit("log", total), at), instruction.result.shape)
 
 
-# ----- one element of each row ---------------------------------------------------------------------------------------------
+# ----- one element of each row ----------------------------------------------------------------------------------------
 
 
 def _names_one_of_each_row(index: Value, shape: tuple[int, ...], dim: int) -> bool:
@@ -227,7 +229,7 @@ def _gather_backward(walk: Walk, instruction: Instruction) -> Rewritten:
     return walk.emit("where", _places(walk, index, shape, dim), g, 0.0)
 
 
-# ----- activations -----------------------------------------------------------------------------------------------------------
+# ----- activations ----------------------------------------------------------------------------------------------------
 
 _GELU, _CUBIC = math.sqrt(2 / math.pi), 0.044715
 
@@ -266,7 +268,7 @@ def _gelu_gate(walk: Walk, x: Value) -> Value:
     return emit("tanh", emit("mul", x, emit("add", emit("mul", emit("mul", x, x), _GELU * _CUBIC), _GELU)))
 
 
-# ----- normalisation -------------------------------------------------------------------------------------------------------
+# ----- normalisation --------------------------------------------------------------------------------------------------
 
 
 def _inverse_root(walk: Walk, variance: Value, eps: float) -> Value:
@@ -316,7 +318,7 @@ def _rms_norm(walk: Walk, instruction: Instruction) -> Rewritten:
     return _affine(walk, walk.emit("mul", x, scale), w, None)
 
 
-# ----- products ------------------------------------------------------------------------------------------------------------
+# ----- products -------------------------------------------------------------------------------------------------------
 
 
 @rule("linear")
@@ -338,11 +340,13 @@ def _added_product(walk: Walk, instruction: Instruction) -> Rewritten:
     out = walk.emit("matmul", a, b)
     out = out if alpha == 1 else walk.emit("mul", out, alpha)
     if beta == 0:
-        return out if out.shape == instruction.result.shape else walk.emit("expand", out, shape=instruction.result.shape)
+        return (
+            out if out.shape == instruction.result.shape else walk.emit("expand", out, shape=instruction.result.shape)
+        )
     return walk.emit("add", out, x if beta == 1 else walk.emit("mul", x, beta))
 
 
-# ----- images --------------------------------------------------------------------------------------------------------------
+# ----- images ---------------------------------------------------------------------------------------------------------
 
 
 @rule("convolution")
@@ -351,13 +355,17 @@ def _convolution(walk: Walk, instruction: Instruction) -> Rewritten:
     x, w, b = instruction.arguments
     if b is None or not _all_plain(instruction):
         return None
-    return walk.emit("add", walk.emit("convolution", x, w, None, **instruction.settings), walk.reshaped(b, (*b.shape, *(1,) * (x.ndim - 2))))
+    return walk.emit(
+        "add",
+        walk.emit("convolution", x, w, None, **instruction.settings),
+        walk.reshaped(b, (*b.shape, *(1,) * (x.ndim - 2))),
+    )
 
 
 @rule("keep")
 def _keep_before_unpooling(walk: Walk, instruction: Instruction) -> Rewritten:
-    """The gradient of a relu before max pooling: an element that won has the value of its window's maximum, so the few maxima can be asked
-    instead of all elements. Exact."""
+    """The gradient of a relu before max pooling: an element that won has the value of its window's maximum, so the few
+    maxima can be asked instead of all elements. Exact."""
     g, mask = instruction.arguments
     spread = walk.made_by(g, "max_unpool")
     pooled = None if spread is None else walk.made_by(spread.arguments[1], "max_pool")
@@ -413,7 +421,7 @@ def _adaptive_avg_pool_backward(walk: Walk, instruction: Instruction) -> Rewritt
     return walk.emit("avg_pool_backward", g, sizes=sizes, **found)
 
 
-# ----- attention -----------------------------------------------------------------------------------------------------------
+# ----- attention ------------------------------------------------------------------------------------------------------
 
 
 @rule("attention")
@@ -430,8 +438,11 @@ def _attention_weights(walk: Walk, instruction: Instruction) -> Rewritten:
     return None if found is None else walk.emit("div", *found)
 
 
-def _weights_and_sums(walk: Walk, q: Value, k: Value, mask: Value | None, is_causal: bool, scale: float) -> tuple[Value, Value] | None:
-    """The exponentials of the scores, and their sums. A line of which nothing may be looked at has zeros, and the sum one."""
+def _weights_and_sums(
+    walk: Walk, q: Value, k: Value, mask: Value | None, is_causal: bool, scale: float
+) -> tuple[Value, Value] | None:
+    """The exponentials of the scores, and their sums. A line of which nothing may be looked at has
+    zeros, and the sum one."""
     queries, keys = q.shape[-2], k.shape[-2]
     masked = mask is not None
     if not is_plain(q) or not is_plain(k) or q.dtype != k.dtype or (is_causal and queries * keys > _LARGEST_MASK):
@@ -439,7 +450,9 @@ def _weights_and_sums(walk: Walk, q: Value, k: Value, mask: Value | None, is_cau
     if mask is not None and mask.dtype not in (q.dtype, np.dtype(bool)):
         return None
     emit = walk.emit
-    scores = emit("matmul", emit("mul", q, scale), emit("permute", k, dims=(*range(k.ndim - 2), k.ndim - 1, k.ndim - 2)))
+    scores = emit(
+        "matmul", emit("mul", q, scale), emit("permute", k, dims=(*range(k.ndim - 2), k.ndim - 1, k.ndim - 2))
+    )
     if mask is not None and mask.dtype.kind == "b":
         scores = emit("where", mask, scores, -math.inf)
     elif mask is not None:

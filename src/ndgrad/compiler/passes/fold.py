@@ -42,7 +42,21 @@ def _fill_with(walk: Walk, instruction: Instruction) -> Rewritten:
     return walk.emit("copy", x, value)
 
 
-_SHAPING = ("reshape", "permute", "getitem", "embed", "cat", "stack", "cast", "slice_scatter", "keep", "sum", "sum_all", "tril", "triu")
+_SHAPING = (
+    "reshape",
+    "permute",
+    "getitem",
+    "embed",
+    "cat",
+    "stack",
+    "cast",
+    "slice_scatter",
+    "keep",
+    "sum",
+    "sum_all",
+    "tril",
+    "triu",
+)
 
 
 @folding.rule(ELEMENTWISE, *_SHAPING)
@@ -92,7 +106,9 @@ def _only(array: Any) -> Any:
 
 def splat_constants(program: Program) -> Program:
     """The constants that are one number everywhere as that number, expanded."""
-    found = {value: number for value, array in program.constants.items() if (number := _only(np.asarray(array))) is not None}
+    found = {
+        value: number for value, array in program.constants.items() if (number := _only(np.asarray(array))) is not None
+    }
     if not found:
         return program
     walk = Walk(program, Rules())

@@ -39,7 +39,8 @@ def _hoist(walk: Walk, instruction: Instruction) -> Rewritten:
 
 @dataclass(eq=False, slots=True)
 class _Sum:
-    """A carried sum that is made after the loop: what it starts with, and of which values of the body the rows are multiplied, or added."""
+    """A carried sum that is made after the loop: what it starts with, and of which values of the body the rows
+    are multiplied, or added."""
 
     result: Value
     start: Value
@@ -53,10 +54,11 @@ class _Parts(LoopParts):
     def __init__(self, instruction: Instruction) -> None:
         super().__init__(instruction)
         self.sums: list[_Sum] = []
-        #: results that are products of what all rounds have made with what stays: the loop's result, the value, the other factor
+        #: results that are products of what all rounds have made with what stays: the loop's result,
+        #: the value, the other factor
         self.late: list[tuple[Value, Value, Value]] = []
 
-    # ----- before the loop -----------------------------------------------------------------------------------------------
+    # ----- before the loop --------------------------------------------------------------------------------------------
 
     def products_before(self, walk: Walk) -> int:
         """Take products of rows with what stays out of the body; how many."""
@@ -82,7 +84,7 @@ class _Parts(LoopParts):
             return array, first, step
         return _rows(walk, array, first, self.count, step), 0, 1
 
-    # ----- after the loop ------------------------------------------------------------------------------------------------
+    # ----- after the loop ---------------------------------------------------------------------------------------------
 
     def products_after(self) -> int:
         """Take products with what stays, of which the body itself reads none, out of it; how many."""
@@ -93,7 +95,13 @@ class _Parts(LoopParts):
             if term is None or term.op.name != "matmul" or uses[v] != 1:
                 continue
             g, b = term.arguments
-            if g.ndim == 2 and b.ndim == 2 and b in self.fixed and g not in self.fixed and self.count * g.nbytes <= MOST_BYTES:
+            if (
+                g.ndim == 2
+                and b.ndim == 2
+                and b in self.fixed
+                and g not in self.fixed
+                and self.count * g.nbytes <= MOST_BYTES
+            ):
                 found.append((result, g, self.fixed[b]))
         gone = {result for result, _, _ in found}
         self.stacks = [(v, result) for v, result in self.stacks if result not in gone]
@@ -132,12 +140,17 @@ class _Parts(LoopParts):
             (a,) = turned.arguments
             bytes_ = self.count * sum(v.nbytes for v in (a, g) if v not in self.rows)
             return (a, g) if bytes_ <= MOST_BYTES and a not in self.fixed and g not in self.fixed else None
-        if term.op.name == "sum" and term.settings["dim"] == (0,) and not term.settings["keepdim"] and term.settings["dtype"] is None:
+        if (
+            term.op.name == "sum"
+            and term.settings["dim"] == (0,)
+            and not term.settings["keepdim"]
+            and term.settings["dtype"] is None
+        ):
             (g,) = term.arguments
             return (None, g) if g.ndim == 2 else None
         return None
 
-    # ----- the loop that is left -----------------------------------------------------------------------------------------
+    # ----- the loop that is left --------------------------------------------------------------------------------------
 
     def emit(self, walk: Walk) -> tuple[Value, ...]:
         """What stands for the loop's results."""

@@ -31,7 +31,8 @@ def _is_index(value: Any) -> bool:
 
 
 def _checked(walk: Walk, index: Value, length: int, wraps: bool) -> Value:
-    """An index as int64 that is not negative, once its range is checked; where it `wraps`, negative numbers count from the end."""
+    """An index as int64 that is not negative, once its range is checked; where it `wraps`, negative
+    numbers count from the end."""
     assert isinstance(walk, Expansion)
     walk.check_range(index, -length if wraps else 0, length)
     index = index if index.dtype == _INTEGER else walk.emit("cast", index, dtype=_INTEGER)
@@ -50,7 +51,7 @@ def _keys(walk: Walk, indices: tuple[Value, ...], shape: tuple[int, ...]) -> Val
     return found
 
 
-# ----- slices ------------------------------------------------------------------------------------------------------------
+# ----- slices ---------------------------------------------------------------------------------------------------------
 
 
 @rule("embedding", "rows", "index_select")
@@ -103,7 +104,7 @@ def _take(walk: Walk, instruction: Instruction) -> Rewritten:
     return walk.emit("take_slices", walk.reshaped(x, (x.size,)), _checked(walk, index, x.size, True), dim=0)
 
 
-# ----- elements along a dimension ----------------------------------------------------------------------------------------
+# ----- elements along a dimension -------------------------------------------------------------------------------------
 
 
 def _places(walk: Walk, index: Value, shape: tuple[int, ...], dim: int) -> Value:

@@ -25,16 +25,18 @@ class FoundLoop:
     start: int
     period: int
     count: int
-    #: (place in the block, operand) -> its role: ("local", k), ("carried", slot), ("invariant", number), ("row", reading)
+    #: (place in the block, operand) -> its role: ("local", k), ("carried", slot), ("invariant",
+    #: number), ("row", reading)
     roles: dict[tuple[int, int], tuple[str, Any]] = field(default_factory=dict)
     #: places of `getitem`s with a running index -> reading
     running: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-    #: carried values: (place * RESULTS + result, numbers of the values to start with, the farthest first) in the order of first use
+    #: carried values: (place * RESULTS + result, numbers of the values to start with, the farthest first)
+    #: in the order of first use
     carried: dict[tuple[int, tuple[int, ...]], None] = field(default_factory=dict)
     invariants: dict[int, None] = field(default_factory=dict)
-    #: rows that are read: ("stack", loop, place, first, step), ("kept", loop, slot, first, step), or of what a `getitem` reads:
-    #: ("index", the number of that, the place of the `getitem` in the program, dimension, first, step), or of a constant:
-    #: ("numbers", the place in the block)
+    #: rows that are read: ("stack", loop, place, first, step), ("kept", loop, slot, first, step), or of what a
+    #: `getitem` reads: ("index", the number of that, the place of the `getitem` in the program, dimension, first,
+    #: step), or of a constant: ("numbers", the place in the block)
     rows: dict[tuple[Any, ...], None] = field(default_factory=dict)
     #: what comes out: places whose last value is read, and places (or slots) of which every round's is
     last: dict[int, Value] = field(default_factory=dict)
@@ -51,8 +53,11 @@ class FoundLoop:
 class Building:
     """A program in which loops stand for their instructions."""
 
-    def __init__(self, program: Program, loops: list[FoundLoop], number: dict[Value, int], value: dict[int, Value], numbers: Any) -> None:
-        """`number` and `value` say which value has which number; `numbers` is the Python number of each instruction that has one."""
+    def __init__(
+        self, program: Program, loops: list[FoundLoop], number: dict[Value, int], value: dict[int, Value], numbers: Any
+    ) -> None:
+        """`number` and `value` say which value has which number; `numbers` is the Python number of each
+        instruction that has one."""
         self.program = program
         self.instructions = program.instructions
         self.loops = loops
@@ -75,8 +80,12 @@ class Building:
                 i = at[i].end
                 continue
             instruction = self.instructions[i]
-            arguments = tuple([self._outside(self.number[a]) if a.__class__ is Value else a for a in instruction.arguments])
-            self.out.append(Instruction(instruction.op, arguments, instruction.settings, instruction.results, instruction.where))
+            arguments = tuple(
+                [self._outside(self.number[a]) if a.__class__ is Value else a for a in instruction.arguments]
+            )
+            self.out.append(
+                Instruction(instruction.op, arguments, instruction.settings, instruction.results, instruction.where)
+            )
             i += 1
         outputs = [self._outside(self.number[v]) for v in program.outputs]
         return Program(program.inputs, outputs, self.out, self.constants, program.name)
@@ -104,7 +113,9 @@ class Building:
                     self._want_stack(here, reading[0], which)
         for (
             made
-        ) in self.loops:  # in one order, so that like loops are alike; where there are rows of all rounds, the last row is the last round's
+            # in one order, so that like loops are alike; where there are rows of all rounds, the
+            # last row is the last round's
+        ) in self.loops:
             made.stacks = {key: made.stacks[key] for key in sorted(made.stacks, key=str)}
             made.last = {place: made.last[place] for place in sorted(made.last) if ("stack", place) not in made.stacks}
 
@@ -174,7 +185,9 @@ class Building:
             chain = inner["carried", (place, starting)]
             following += [inner["place", place], *chain[:-1]]
         wanted_last = [place for place in made.last if not any(place == p for p, _ in slots)]
-        stacked = [inner["place", which] if kind == "stack" else inner["carried", which][-1] for kind, which in made.stacks]
+        stacked = [
+            inner["place", which] if kind == "stack" else inner["carried", which][-1] for kind, which in made.stacks
+        ]
         body.outputs = [*following, *[inner["place", place] for place in wanted_last], *stacked]
         results: list[Value] = []
         for place, starting in slots:
@@ -182,14 +195,22 @@ class Building:
             results.append(Value(*_type(starts[len(results)])) if final is None or final in results else final)
             results += [Value(*_type(v)) for v in starts[len(results) : len(results) + len(starting) - 1]]
         results += [*[made.last[place] for place in wanted_last], *made.stacks.values()]
-        counts = {"count": made.count, "carried": len(starts), "invariant": len(fixed), "reads": tuple(reads), "last": len(wanted_last)}
+        counts = {
+            "count": made.count,
+            "carried": len(starts),
+            "invariant": len(fixed),
+            "reads": tuple(reads),
+            "last": len(wanted_last),
+        }
         settings = {"body": body, **counts}
         where = self.instructions[made.start].where
         self.out.append(Instruction(loop, (*starts, *fixed, *sequences), settings, tuple(results), where))
 
     def _numbers(self, made: FoundLoop, j: int) -> tuple[Value, int, int]:
         """The numbers of all rounds as a constant."""
-        array = self.numbers[made.start + j : made.end : made.period].astype(self.instructions[made.start + j].result.dtype)
+        array = self.numbers[made.start + j : made.end : made.period].astype(
+            self.instructions[made.start + j].result.dtype
+        )
         value = Value(array.shape, array.dtype)
         self.constants[value] = array
         return value, 0, 1
@@ -241,7 +262,9 @@ class Building:
                 arguments.append(a)
             results = tuple([Value(v.shape, v.dtype) for v in instruction.results])
             inner.update({("place", j * RESULTS + r): v for r, v in enumerate(results)})
-            body.instructions.append(Instruction(instruction.op, tuple(arguments), instruction.settings, results, instruction.where))
+            body.instructions.append(
+                Instruction(instruction.op, tuple(arguments), instruction.settings, results, instruction.where)
+            )
         return body, inner
 
 

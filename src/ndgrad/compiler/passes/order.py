@@ -1,5 +1,5 @@
-"""Views where they are used: the order of a program, so that each round of a loop that was unrolled has its views beside
-it.
+"""Views where they are used: the order of a program, so that each round of a loop that was
+unrolled has its views beside it.
 
 Exact: instructions only change places. A part that is read (`getitem`) moves down to the first instruction that needs
 it; other views of inputs and constants move to the top, since every round shares them.

@@ -89,7 +89,11 @@ def _overwritten(walk: Walk, instruction: Instruction) -> Rewritten:
     if is_whole(place, x.shape):
         return _typed(walk, y, tuple([(0, n, 1) for n in x.shape]), instruction.result)
     made = walk.made_by(x, "slice_scatter")
-    if made is not None and is_written(made.settings["index"], x.shape) and within(stated(made.settings["index"], x.shape), place):
+    if (
+        made is not None
+        and is_written(made.settings["index"], x.shape)
+        and within(stated(made.settings["index"], x.shape), place)
+    ):
         return walk.emit("slice_scatter", made.arguments[0], y, index=index)
     return None
 

@@ -14,14 +14,16 @@ from typing import Any
 
 import numpy as np
 
-#: Lengths of windows: the short see blocks of few numbers, the long are not led astray by what occurs everywhere in a block.
+#: Lengths of windows: the short see blocks of few numbers, the long are not led astray by what
+#: occurs everywhere in a block.
 _WINDOWS = (1, 3, 9, 27, 81)
 #: How many periods are tried for each length.
 _TRIED = 6
 
 
 def periods(ids: Any, least: int) -> list[int]:
-    """Distances at which the list repeats itself, short ones first, which could be periods of blocks that come `least` times."""
+    """Distances at which the list repeats itself, short ones first, which could be periods of blocks
+    that come `least` times."""
     found: set[int] = set()
     n = len(ids)
     for window in _WINDOWS:

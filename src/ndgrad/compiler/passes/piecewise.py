@@ -50,10 +50,16 @@ class _Chains(Walk):
 
             def is_link(value: Any, name: str = instruction.op.name) -> Instruction | None:
                 made = self._by_result.get(value) if value.__class__ is Value else None
-                single = made is not None and made.op.name == name and len(users.get(value, ())) == 1 and value not in wanted
+                single = (
+                    made is not None and made.op.name == name and len(users.get(value, ())) == 1 and value not in wanted
+                )
                 return made if single else None
 
-            found = self._sum(instruction, is_link) if instruction.op.name == "add" else self._overlaid(instruction, is_link)
+            found = (
+                self._sum(instruction, is_link)
+                if instruction.op.name == "add"
+                else self._overlaid(instruction, is_link)
+            )
             if found is not None:
                 links, kind, parts = found
                 self._inner.update(links)
@@ -96,7 +102,12 @@ class _Chains(Walk):
 
     def _part(self, value: Any, shape: tuple[int, ...]) -> tuple[Any, tuple[Place, ...]] | None:
         made = self._by_result.get(value) if value.__class__ is Value else None
-        if made is None or made.op.name != "embed" or value.shape != shape or not is_written(made.settings["index"], shape):
+        if (
+            made is None
+            or made.op.name != "embed"
+            or value.shape != shape
+            or not is_written(made.settings["index"], shape)
+        ):
             return None
         return made.arguments[0], stated(made.settings["index"], shape)
 
@@ -124,7 +135,7 @@ class _Chains(Walk):
         parts.append((x, tuple([(0, n, 1) for n in shape])))
         return links, "overlaid", parts[::-1]
 
-    # ----- what becomes of them ------------------------------------------------------------------------------------------
+    # ----- what becomes of them ---------------------------------------------------------------------------------------
 
     def _add(self, instruction: Instruction) -> tuple[Value, ...]:
         if instruction.op.name in ("add", "slice_scatter"):
@@ -134,7 +145,9 @@ class _Chains(Walk):
             if original in self._chains:
                 kind, parts = self._chains[original]
                 current = [(self._replaced.get(v, v), index) for v, index in parts]
-                return (self._sum_of(current, instruction) if kind == "pieces" else self._overlay_of(current, instruction),)
+                return (
+                    self._sum_of(current, instruction) if kind == "pieces" else self._overlay_of(current, instruction),
+                )
         return super()._add(instruction)
 
     def _sum_of(self, parts: list[tuple[Value, tuple[Place, ...]]], end: Instruction) -> Value:

@@ -3,14 +3,14 @@
     pieces(a, b, index=(0:38, 1:39))   ->   assembled(a[0:1] + 0., a[1:38] + b[0:37], b[37:38] + 0., index=(0:1, 1:38, 38:39))
     slice_scatter(x, y, index=1:39)    ->   assembled(x[0:1], y, x[39:40], index=(0:1, 1:39, 39:40))
 
-A NumPy program writes into its buffers, and gradients of what it reads from them are sums of shifted parts. Where several parts meet, order
-matters: an array of them is a chain of steps, each waiting for the one before. Cut into *regions*, in each of which the
-same parts meet, every region is an elementwise formula of its own, which the kernel that computes it puts where it belongs, and nothing is
-written twice.
+A NumPy program writes into its buffers, and gradients of what it reads from them are sums of shifted parts. Where
+several parts meet, order matters: an array of them is a chain of steps, each waiting for the one before. Cut into
+*regions*, in each of which the same parts meet, every region is an elementwise formula of its own, which the kernel
+that computes it puts where it belongs, and nothing is written twice.
 
-Regions are found dimension by dimension: the positions that the same parts cover are runs of a constant step, and in each run the next
-dimension is cut by those parts alone. Exact: at each place the same numbers are added in the same order (see `pieces` for zeros).
-For native code alone; NumPy has one call for each region.
+Regions are found dimension by dimension: the positions that the same parts cover are runs of a constant step, and in
+each run the next dimension is cut by those parts alone. Exact: at each place the same numbers are added in the same
+order (see `pieces` for zeros). For native code alone; NumPy has one call for each region.
 """
 
 from __future__ import annotations
@@ -65,14 +65,20 @@ def _pieces(walk: Walk, instruction: Instruction) -> Rewritten:
 def _overlaid(walk: Walk, instruction: Instruction) -> Rewritten:
     result, index = instruction.result, instruction.settings["index"]
     everything = tuple([slice(0, n, 1) for n in result.shape])
-    parts = _parts(walk, instruction.arguments, (everything, *(index if instruction.op.name == "overlaid" else (index,))), result)
+    parts = _parts(
+        walk, instruction.arguments, (everything, *(index if instruction.op.name == "overlaid" else (index,))), result
+    )
     cut = None if parts is None else regions([index for _, index in parts], result.shape, last_alone=True)
     if parts is None or cut is None:
         return None
-    return _assembled(walk, instruction, [(_taken(walk, *parts[numbers[-1]], region), region) for region, numbers in cut])
+    return _assembled(
+        walk, instruction, [(_taken(walk, *parts[numbers[-1]], region), region) for region, numbers in cut]
+    )
 
 
-def _parts(walk: Walk, arguments: Sequence[Any], index: Sequence[Any], result: Value) -> list[tuple[Value, Index]] | None:
+def _parts(
+    walk: Walk, arguments: Sequence[Any], index: Sequence[Any], result: Value
+) -> list[tuple[Value, Index]] | None:
     """The parts with their places, a range in every dimension; None where kernels cannot put them there."""
     if result.dtype.name not in TYPES or not result.dtype.isnative or not result.size or len(arguments) > MOST:
         return None
@@ -97,15 +103,19 @@ def _assembled(walk: Walk, instruction: Instruction, parts: list[tuple[Value, In
     result = instruction.result
     made = Value(result.shape, result.dtype)
     settings = {"shape": result.shape, "index": tuple([written(index) for _, index in parts])}
-    return walk.append(Instruction(op_named("assembled"), tuple([v for v, _ in parts]), settings, (made,), instruction.where))
+    return walk.append(
+        Instruction(op_named("assembled"), tuple([v for v, _ in parts]), settings, (made,), instruction.where)
+    )
 
 
-# ----- regions -------------------------------------------------------------------------------------------------------------
+# ----- regions --------------------------------------------------------------------------------------------------------
 
 
-def regions(indices: Sequence[Index], shape: tuple[int, ...], last_alone: bool = False) -> list[tuple[Index, tuple[int, ...]]] | None:
-    """Regions of an array and the numbers of the parts that cover each, all of it; with `last_alone`, the last is all that is asked for.
-    None if there are too many."""
+def regions(
+    indices: Sequence[Index], shape: tuple[int, ...], last_alone: bool = False
+) -> list[tuple[Index, tuple[int, ...]]] | None:
+    """Regions of an array and the numbers of the parts that cover each, all of it; with `last_alone`, the last is all
+    that is asked for. None if there are too many."""
     found: list[tuple[Index, tuple[int, ...]]] = []
     for region in _cut((), tuple(range(len(indices))), indices, shape, last_alone):
         found.append(region)

@@ -32,8 +32,8 @@ from ndgrad.compiler.passes.order import with_views_in_place
 from ndgrad.compiler.passes.periods import periods, runs
 from ndgrad.compiler.program import Instruction, Program, Value
 
-#: A loop has at least so many rounds, and so many instructions in all of them: what is shorter costs more as a loop. But one whose values
-#: another loop reads may be shorter.
+#: A loop has at least so many rounds, and so many instructions in all of them: what is shorter costs more as a loop.
+#: But one whose values another loop reads may be shorter.
 LEAST_ROUNDS = 6
 LEAST_INSTRUCTIONS = 32
 #: Over how many rounds a value is carried at most.
@@ -70,7 +70,7 @@ class _Roller:
         #: values that a loop would have to read as rows, and that no loop makes
         self.missed: set[int] = set()
 
-    # ----- finding -------------------------------------------------------------------------------------------------------
+    # ----- finding ----------------------------------------------------------------------------------------------------
 
     def rolled(self) -> Program | None:
         if len(self.instructions) < LEAST_INSTRUCTIONS:
@@ -81,21 +81,24 @@ class _Roller:
         candidates: list[tuple[int, int, int]] = []
         for times in range(1, 5):  # a round may be two or more blocks that are alike in kind
             candidates += [(p * times, s, c) for p in found for s, c in runs(self.ids, p * times, LEAST_ROUNDS)]
-            while self._sweep(candidates):  # a backward loop needs the forward loop, which may have a longer period, or be a short one
+            # a backward loop needs the forward loop, which may have a longer period, or be a short one
+            while self._sweep(candidates):
                 pass
         if not self.loops:
             return None
         return Building(self.program, self.loops, self.number, self.value, self.numbers).program_with_loops()
 
     def _sweep(self, candidates: list[tuple[int, int, int]]) -> bool:
-        """Make a loop of the first candidate that is one; whether another sweep may make more. The first ones come first again each time:
-        what they lacked may be there now."""
+        """Make a loop of the first candidate that is one; whether another sweep may make more. The first ones come
+        first again each time: what they lacked may be there now."""
         missed = len(self.missed)
         for period, start, count in candidates:
             end = start + period * count
             if self.taken[start:end].any():
                 continue
-            if count * period < LEAST_INSTRUCTIONS and not any(start * RESULTS <= n < end * RESULTS for n in self.missed):
+            if count * period < LEAST_INSTRUCTIONS and not any(
+                start * RESULTS <= n < end * RESULTS for n in self.missed
+            ):
                 continue
             made = self._checked(start, period, count)
             if made is not None:
@@ -146,11 +149,15 @@ class _Roller:
         if not settings:
             return op, arguments
         try:
-            return op, arguments, tuple([(k, str(s) if isinstance(s, Program) else frozen(s)) for k, s in settings.items()])
+            return (
+                op,
+                arguments,
+                tuple([(k, str(s) if isinstance(s, Program) else frozen(s)) for k, s in settings.items()]),
+            )
         except Exception:
             return i
 
-    # ----- checking ------------------------------------------------------------------------------------------------------
+    # ----- checking ---------------------------------------------------------------------------------------------------
 
     def _checked(self, start: int, period: int, count: int) -> FoundLoop | None:
         """The longest part of a run whose operands follow the rules."""
@@ -163,7 +170,13 @@ class _Roller:
         relative = block - base
         known = block[middle] != _NONE
         size = period * RESULTS
-        moving = known & (step == size) & (relative[middle] >= -_FARTHEST * size) & (relative[middle] < size) & (block[middle] >= 0)
+        moving = (
+            known
+            & (step == size)
+            & (relative[middle] >= -_FARTHEST * size)
+            & (relative[middle] < size)
+            & (block[middle] >= 0)
+        )
         fixed = known & (step == 0)
         other = known & ~moving & ~fixed
         same = relative == relative[middle]
@@ -204,7 +217,8 @@ class _Roller:
         return None
 
     def _reading(self, numbers: Any, middle: int) -> tuple[str, Any, Any] | None:
-        """How an operand that is another value in each round is a row of what an earlier loop has made: what, which, in which rounds."""
+        """How an operand that is another value in each round is a row of what an earlier loop has made: what,
+        which, in which rounds."""
         here = next((made for made in self.loops if made.contains(int(numbers[middle]))), None)
         if here is None:
             self.missed.add(int(numbers[middle]))
@@ -230,8 +244,11 @@ class _Roller:
                 best = ("kept", (here, slot, before, step), kept)
         return best
 
-    def _running(self, start: int, period: int, count: int, middle: int, fixed: Any) -> dict[int, tuple[int, int, int, Any]] | None:
-        """The `getitem`s of a block whose index runs: place -> (dimension, index in the middle round, step, rounds in which it follows)."""
+    def _running(
+        self, start: int, period: int, count: int, middle: int, fixed: Any
+    ) -> dict[int, tuple[int, int, int, Any]] | None:
+        """The `getitem`s of a block whose index runs: place -> (dimension, index in the middle round, step,
+        rounds in which it follows)."""
         found: dict[int, tuple[int, int, int, Any]] = {}
         index = self.index[start : start + period * count].reshape(count, period, -1)
         changing = (index != index[middle]).any(0)
@@ -241,13 +258,27 @@ class _Roller:
                 return None
             (d,) = dims
             numbers = index[:, j, d]
-            step = int(numbers[middle + 1] - numbers[middle]) if middle + 1 < count else int(numbers[middle] - numbers[middle - 1])
+            step = (
+                int(numbers[middle + 1] - numbers[middle])
+                if middle + 1 < count
+                else int(numbers[middle] - numbers[middle - 1])
+            )
             follows = numbers == numbers[middle] + step * (np.arange(count) - middle)
             found[int(j)] = int(d), int(numbers[middle]) - step * middle, step, follows
         return found
 
     def _loop(
-        self, start: int, period: int, low: int, high: int, block: Any, local: Any, distance: Any, fixed: Any, readings: Any, running: Any
+        self,
+        start: int,
+        period: int,
+        low: int,
+        high: int,
+        block: Any,
+        local: Any,
+        distance: Any,
+        fixed: Any,
+        readings: Any,
+        running: Any,
     ) -> FoundLoop | None:
         """The loop of rounds low ... high; None if what it would start with does not fit."""
         made = FoundLoop(start + low * period, period, high - low)
@@ -273,7 +304,10 @@ class _Roller:
                     first = tuple([int(n) for n in block[low : low + d, j, q]])
                     place = int(block[low + d, j, q]) - begin
                     value = self.value[begin + place]
-                    if any(n >= begin or self.value[n].shape != value.shape or self.value[n].dtype != value.dtype for n in first):
+                    if any(
+                        n >= begin or self.value[n].shape != value.shape or self.value[n].dtype != value.dtype
+                        for n in first
+                    ):
                         return None
                     made.carried[place, first] = None
                     made.roles[j, q] = "carried", (place, first)
@@ -289,11 +323,14 @@ class _Roller:
 
 
 def _plain_number(instruction: Instruction) -> float | None:
-    """The number in an addition or product with a floating-point value, whose dtype it takes on; None if there is none."""
+    """The number in an addition or product with a floating-point value, whose dtype it takes on;
+    None if there is none."""
     if instruction.op.name not in ("add", "sub", "mul", "div"):
         return None
     x, y = instruction.arguments
     number, value = (x, y) if y.__class__ is Value else (y, x)
     if number.__class__ not in (int, float) or value.__class__ is not Value or value.dtype.char not in "fd":
         return None
-    return float(number) if value.dtype == instruction.result.dtype and number == number and abs(number) <= 2**53 else None
+    return (
+        float(number) if value.dtype == instruction.result.dtype and number == number and abs(number) <= 2**53 else None
+    )

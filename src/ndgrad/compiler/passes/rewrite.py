@@ -86,7 +86,8 @@ class Walk:
                 if old is not new:
                     if old.shape != new.shape or old.dtype != new.dtype:
                         raise AssertionError(
-                            f"a rule for {instruction.op.name} gives {new.dtype}{new.shape} in the place of {old.dtype}{old.shape}"
+                            f"a rule for {instruction.op.name} gives {new.dtype}{new.shape} in the place "
+                            f"of {old.dtype}{old.shape}"
                         )
                     replaced[old] = new
         program = self._program
@@ -112,8 +113,8 @@ class Walk:
         return instruction.results
 
     def _is_ordinary(self, instruction: Instruction) -> bool:
-        """Whether arguments are none of those that rules for arithmetic look for: numbers, constants, negated and expanded values. Long
-        programs are arithmetic for the most part."""
+        """Whether arguments are none of those that rules for arithmetic look for: numbers, constants, negated and
+        expanded values. Long programs are arithmetic for the most part."""
         for argument in instruction.arguments:
             if argument.__class__ is not Value or argument in self.constants:
                 return False
@@ -122,7 +123,7 @@ class Walk:
                 return False
         return True
 
-    # ----- what rules ask ------------------------------------------------------------------------------------------------
+    # ----- what rules ask ---------------------------------------------------------------------------------------------
 
     def definition(self, argument: Argument) -> Instruction | None:
         """The instruction that makes a value; None for inputs, constants and what is no value."""
@@ -134,7 +135,8 @@ class Walk:
         return made if made is not None and made.op.name in names else None
 
     def number(self, argument: Argument) -> int | float | complex | bool | None:
-        """The number that an argument is everywhere: written as it is, a constant without dimensions, or one that was expanded."""
+        """The number that an argument is everywhere: written as it is, a constant without dimensions, or
+        one that was expanded."""
         if argument.__class__ is not Value:
             return argument if isinstance(argument, (int, float, complex)) else None
         made = self._defined.get(argument)
@@ -146,7 +148,7 @@ class Walk:
         found: int | float | complex | bool = constant.item()
         return found
 
-    # ----- what rules make -----------------------------------------------------------------------------------------------
+    # ----- what rules make --------------------------------------------------------------------------------------------
 
     def emit(self, op: Any, *arguments: Argument, **settings: Any) -> Value:
         """The value of an op with one result, by its name or itself; rules look at it, too."""

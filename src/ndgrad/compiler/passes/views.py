@@ -68,7 +68,7 @@ def _copy(walk: Walk, instruction: Instruction) -> Rewritten:
     return y if y.shape == result.shape else walk.emit("expand", y, shape=result.shape)
 
 
-# ----- new sizes -----------------------------------------------------------------------------------------------------------
+# ----- new sizes ------------------------------------------------------------------------------------------------------
 
 
 @rule("squeeze", "squeeze_dim", "squeeze_dims", "unsqueeze", "unsafe_view")
@@ -121,7 +121,7 @@ def _expand(walk: Walk, instruction: Instruction) -> Rewritten:
     return None
 
 
-# ----- new order of dimensions ---------------------------------------------------------------------------------------------
+# ----- new order of dimensions ----------------------------------------------------------------------------------------
 
 
 @rule("transpose")
@@ -158,7 +158,7 @@ def _permute(walk: Walk, instruction: Instruction) -> Rewritten:
     return None
 
 
-# ----- parts ---------------------------------------------------------------------------------------------------------------
+# ----- parts ----------------------------------------------------------------------------------------------------------
 
 
 def read(walk: Walk, x: Value, index: tuple[Place, ...]) -> Value:

@@ -62,7 +62,7 @@ def _beyond(x: Real, n: Real, r: Pair) -> tuple[Real, Pair]:
     return n, Pair(high, low)
 
 
-# ----- large angles --------------------------------------------------------------------------------------------------------
+# ----- large angles ---------------------------------------------------------------------------------------------------
 
 
 def large_angle(type: Vector, fma: bool) -> Function:
@@ -117,7 +117,8 @@ def _payne_hanek(f: Function, fma: bool) -> list[str]:
     whole = f.set(f"zext i64 {(size & ((1 << 52) - 1)) | (1 << 52)} to i128")
     # e is the exponent less 1075; of 2/pi, after its 128 zeros, the bits from number e + 126 on are wanted
     start = (size >> 52) + (126 - 1075)
-    start = Bits(w, f.call("i64", "llvm.smax.i64", f"i64 {start}", "i64 0"))  # lanes that are not large are computed too
+    # lanes that are not large are computed too
+    start = Bits(w, f.call("i64", "llvm.smax.i64", f"i64 {start}", "i64 0"))
     index, shift = start >> 6, start & 63
     words = []
     for i in range(4):
@@ -146,4 +147,8 @@ def _payne_hanek(f: Function, fma: bool) -> list[str]:
     turned = Mask(w, f.set(f"icmp slt i128 {rest}, 0")) ^ x.negative()
     count = w.real(f.set(f"sitofp i64 {f.set(f'trunc i128 {n} to i64')} to double"))
     nothing = x * 0.0  # NaN where x is infinite
-    return [str(x.negative().choose(-count, count)), str(turned.choose(-r.hi, r.hi) + nothing), str(turned.choose(-r.lo, r.lo))]
+    return [
+        str(x.negative().choose(-count, count)),
+        str(turned.choose(-r.hi, r.hi) + nothing),
+        str(turned.choose(-r.lo, r.lo)),
+    ]

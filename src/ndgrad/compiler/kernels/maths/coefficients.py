@@ -1,7 +1,7 @@
 """Minimax polynomials, lowest coefficient first: written by scripts/minimax.py, which says of what; do not edit.
 
-`float64` and `float32` are for arithmetic in that type, `wide` for float32 results computed in float64. Beside each stands the binary
-logarithm of its largest error, counted as the formula that uses it feels it.
+`float64` and `float32` are for arithmetic in that type, `wide` for float32 results computed in float64. Beside each
+stands the binary logarithm of its largest error, counted as the formula that uses it feels it.
 """
 
 from __future__ import annotations

@@ -68,7 +68,9 @@ def floor_divide(x: Real, y: Real) -> Real:
 
 def long_remainder(type: Vector, fma: bool) -> Function:
     """fmod of finite a >= 0 and b > 0 in every lane, one after the other."""
-    f = Function(symbol("long_remainder", type), f"{type} %a, {type} %b", str(type), "cold noinline optnone nounwind", "internal")
+    f = Function(
+        symbol("long_remainder", type), f"{type} %a, {type} %b", str(type), "cold noinline optnone nounwind", "internal"
+    )
     scalar = Vector("double")
     if type == scalar:
         _by_hand(f, fma)
@@ -89,7 +91,8 @@ def _by_hand(f: Function, fma: bool) -> None:
     w = Writer(f, Vector("double"), fma)
 
     def parts(name: str) -> tuple[Bits, Bits]:
-        """The fraction as a whole number, and the exponent; a subnormal number has the exponent 1 and no leading bit."""
+        """The fraction as a whole number, and the exponent; a subnormal number has the
+        exponent 1 and no leading bit."""
         bits = w.real(name).bits()
         stored = bits >> 52
         normal = ~stored.equals(0)

@@ -69,10 +69,11 @@ def _tail(x: Real) -> Real:
 
 
 def single_normal(x: Real) -> Real:
-    """The normal distribution function in single precision, P(x) = erfc(-x / sqrt 2) / 2, by a polynomial for all arguments.
+    """The normal distribution function in single precision, P(x) = erfc(-x / sqrt 2) / 2, by a
+    polynomial for all arguments.
 
-    The exponent x^2 / 2 is taken as a pair, since its rounding would be the result's error many times over; the argument of the slowly
-    varying polynomial need not be exact. The error is below 7 units in the last place.
+    The exponent x^2 / 2 is taken as a pair, since its rounding would be the result's error many times over; the
+    argument of the slowly varying polynomial need not be exact. The error is below 7 units in the last place.
     """
     inside = lesser(absolute(x), 14.3)  # beyond, it is 0 or 1
     a = inside * math.sqrt(0.5)
@@ -85,12 +86,13 @@ def single_normal(x: Real) -> Real:
     return x.is_nan().choose(x, (x < 0.0).choose(tail, 1.0 - tail))
 
 
-# ----- the inverse ---------------------------------------------------------------------------------------------------------
+# ----- the inverse ----------------------------------------------------------------------------------------------------
 
 
 def erfinv(x: Real) -> Real:
-    """x times a polynomial in w = -log(1 - x^2), or beyond w = 5 in its root; in double precision corrected by one step of Halley's,
-    t - d / (1 + t d) with d = (erf(t) - x) / erf'(t), where near 1 it is erfc(t) that is compared with 1 - x."""
+    """x times a polynomial in w = -log(1 - x^2), or beyond w = 5 in its root; in double precision corrected
+    by one step of Halley's, t - d / (1 + t d) with d = (erf(t) - x) / erf'(t), where near 1 it is erfc(t)
+    that is compared with 1 - x."""
     if x.w.single:
         return erfinv(x.wide()).narrow()
     a = absolute(x)

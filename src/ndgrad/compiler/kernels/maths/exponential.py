@@ -25,7 +25,8 @@ _LIFT = 64
 
 
 class Reduced:
-    """x = n ln 2 + r + rest, where |rest| is below the last place of r; `shifted` has the whole number n in its low bits."""
+    """x = n ln 2 + r + rest, where |rest| is below the last place of r; `shifted` has the whole
+    number n in its low bits."""
 
     __slots__ = ("n", "r", "rest", "shifted")
 
@@ -88,7 +89,8 @@ def exp2(x: Real) -> Real:
 
 
 def expm1(x: Real) -> Real:
-    """2^n (t + (1 - 2^-n)): nothing is rounded before the sum, and for n = 0 it is t. Below -40 the result is -1 to the last place."""
+    """2^n (t + (1 - 2^-n)): nothing is rounded before the sum, and for n = 0 it is t. Below -40 the result
+    is -1 to the last place."""
     w = x.w
     parts = reduced(greater(x, -40.0))
     small = w.power_of_two(-lesser(parts.n, 64.0))  # nothing beside 1 where n is greater

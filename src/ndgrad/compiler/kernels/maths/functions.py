@@ -37,7 +37,8 @@ from ndgrad.compiler.native.target import Target
 
 @dataclass(frozen=True)
 class Formula:
-    """A function of floats: how many arguments it takes, how it is written, and the largest error in units in the last place."""
+    """A function of floats: how many arguments it takes, how it is written, and the largest error in
+    units in the last place."""
 
     arity: int
     write: Callable[..., Real]

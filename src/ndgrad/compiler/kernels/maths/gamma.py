@@ -40,7 +40,8 @@ def _constant(x: Real, name: str) -> Pair:
 
 
 class _Raised:
-    """y = x or x + 8, at least 8; and, for x below 8, the product of the steps and its derivative. For single precision, plain numbers."""
+    """y = x or x + 8, at least 8; and, for x below 8, the product of the steps and its derivative. For single
+    precision, plain numbers."""
 
     def __init__(self, x: Real) -> None:
         self.small = x < float(_STEPS)
@@ -102,7 +103,10 @@ def _lgamma_of_positive(x: Real) -> Real:
         (result,) = w.rarely(raised.small, [total.value()], lambda: [(total - _log(raised.product()[0])).value()])
         result = (x > 2.0**500).choose(x * (logarithm.hi - 1.0), result)
     gamma = _constant(x, "euler_gamma")
-    for name, center, slope in (("lgamma_at_one", 1.0, -gamma), ("lgamma_at_two", 2.0, Pair(w.real(1.0), w.real(0.0)) - gamma)):
+    for name, center, slope in (
+        ("lgamma_at_one", 1.0, -gamma),
+        ("lgamma_at_two", 2.0, Pair(w.real(1.0), w.real(0.0)) - gamma),
+    ):
         t = x - center
 
         def near(t: Real = t, name: str = name, slope: Pair = slope) -> list[Real]:
@@ -143,7 +147,9 @@ def _digamma_of_positive(x: Real) -> Real:
         (result,) = w.rarely(raised.small, [total.value()], lowered)
     root = CONSTANTS["digamma_root_float64"]
     t = (x - root[0]) - root[1]
-    (result,) = w.rarely(absolute(t) < 0.04, [result], lambda: [polynomial(t, POLYNOMIALS["digamma_at_root"][w.degrees]) * t])
+    (result,) = w.rarely(
+        absolute(t) < 0.04, [result], lambda: [polynomial(t, POLYNOMIALS["digamma_at_root"][w.degrees]) * t]
+    )
     return result
 
 
@@ -165,7 +171,8 @@ def _plain_digamma(raised: _Raised) -> list[Real]:
 
 
 class _Turned:
-    """pi times the distance to the nearest whole number, of which sines and cotangents are those of pi a but for a sign."""
+    """pi times the distance to the nearest whole number, of which sines and cotangents are those
+    of pi a but for a sign."""
 
     def __init__(self, a: Real) -> None:
         self.distance = a - rint(a)

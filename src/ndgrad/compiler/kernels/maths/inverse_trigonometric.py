@@ -72,7 +72,8 @@ def atan(x: Real) -> Real:
 
 
 def atan2(y: Real, x: Real) -> Real:
-    """The sides are multiplied by a power of two, so that no part of a product underflows; infinite ones become 1 beside 0."""
+    """The sides are multiplied by a power of two, so that no part of a product underflows; infinite
+    ones become 1 beside 0."""
     if x.w.single:
         return atan2(y.wide(), x.wide()).narrow()
     a, b = absolute(y), absolute(x)
@@ -84,7 +85,7 @@ def atan2(y: Real, x: Real) -> Real:
     return (x.is_nan() | y.is_nan()).choose(x + y, result)
 
 
-# ----- asin and acos -------------------------------------------------------------------------------------------------------
+# ----- asin and acos --------------------------------------------------------------------------------------------------
 
 
 class _Arc:

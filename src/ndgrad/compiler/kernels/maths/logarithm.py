@@ -33,7 +33,9 @@ class Split:
         whole = 2.0**w.fraction
         # an integer below 2^fraction as a float: put it into the fraction of 2^fraction
         exponent = ((moved >> w.fraction) | w.bits_of(whole)).real()
-        self.e = exponent - (small.choose(whole + w.bias + lift, whole + w.bias) if subnormals else w.real(whole + w.bias))
+        self.e = exponent - (
+            small.choose(whole + w.bias + lift, whole + w.bias) if subnormals else w.real(whole + w.bias)
+        )
         self.m = ((moved & ((1 << w.fraction) - 1)) + root).real()
 
 
@@ -100,7 +102,8 @@ def log1p(x: Real) -> Real:
 
 
 def log_of_one_plus(x: Pair, plain: bool = False, doublings: Real | None = None) -> Real:
-    """log(2^doublings (1 + x)). 1 + hi is a pair exactly; its high part is split, its low part goes into f. `plain` says that x.lo is 0."""
+    """log(2^doublings (1 + x)). 1 + hi is a pair exactly; its high part is split, its low part goes into f.
+    `plain` says that x.lo is 0."""
     w = x.hi.w
     one_more = two_sum(w.real(1.0), x.hi)
     parts = Split(one_more.hi, subnormals=False)

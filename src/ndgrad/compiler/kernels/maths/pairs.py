@@ -71,7 +71,8 @@ def quick_two_sum(a: Real, b: Real) -> Pair:
 
 
 def two_product(a: Real, b: Real) -> Pair:
-    """a b exactly, unless it nears the limits of the range (without fused multiply-add: unless a or b do, from 2^996 on)."""
+    """a b exactly, unless it nears the limits of the range (without fused multiply-add: unless a
+    or b do, from 2^996 on)."""
     product = a * b
     if a.w.fma:
         return Pair(product, muladd(a, b, -product))

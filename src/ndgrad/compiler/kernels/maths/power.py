@@ -24,7 +24,8 @@ from ndgrad.compiler.kernels.maths.values import Real, absolute, bounded, copysi
 
 
 def pow(x: Real, y: Real) -> Real:
-    """With the meaning of IEEE: 1 where y is 0 or x is 1, whatever the other; of a negative x only whole powers are numbers."""
+    """With the meaning of IEEE: 1 where y is 0 or x is 1, whatever the other; of a negative x only
+    whole powers are numbers."""
     w = x.w
     power = _power(absolute(x), y) if not w.single else _power(absolute(x).wide(), y.wide()).narrow()
     whole = trunc(y).equals(y)

@@ -23,10 +23,11 @@ from ndgrad.compiler.native.ir import SIZES, Function, Vector
 
 
 class Writer:
-    """Where formulas are written: a function, a floating-point type, and whether a fused multiply-add is an instruction there.
+    """Where formulas are written: a function, a floating-point type, and whether a fused
+    multiply-add is an instruction there.
 
-    Processors without it (x86 before 2013) round to whole numbers by a call of the C library too, so this is also what decides how that
-    is written.
+    Processors without it (x86 before 2013) round to whole numbers by a call of the C library too, so this is also what
+    decides how that is written.
     """
 
     def __init__(self, f: Function, type: Vector, fma: bool, wide: bool = False) -> None:
@@ -62,7 +63,11 @@ class Writer:
 
     def bits_of(self, number: float) -> int:
         """The bits of a constant, as an unsigned integer."""
-        return struct.unpack("<I", struct.pack("<f", number))[0] if self.single else struct.unpack("<Q", struct.pack("<d", number))[0]
+        return (
+            struct.unpack("<I", struct.pack("<f", number))[0]
+            if self.single
+            else struct.unpack("<Q", struct.pack("<d", number))[0]
+        )
 
     def power_of_two(self, n: Real) -> Real:
         """2^n for whole n within the range of normal exponents."""
@@ -78,7 +83,8 @@ class Writer:
         return Writer(self.f, Vector("double", self.type.lanes), self.fma, wide=True)
 
     def rarely(self, mask: Mask, common: Sequence[Real], rare: Callable[[], Sequence[Real]]) -> list[Real]:
-        """Values that are `common` where the mask is false and `rare` where it is true; the latter run only if some lane is."""
+        """Values that are `common` where the mask is false and `rare` where it is true; the latter
+        run only if some lane is."""
         f = self.f
         before, there, after = f.block, f.fresh("rare"), f.fresh("after")
         f.branch(self.any(mask), there, after)
@@ -87,7 +93,10 @@ class Writer:
         there = f.block
         f.jump(after)
         f.label(after)
-        return [Real(self, f.set(f"phi {self.type} [{old}, %{before}], [{new}, %{there}]")) for old, new in zip(common, chosen)]
+        return [
+            Real(self, f.set(f"phi {self.type} [{old}, %{before}], [{new}, %{there}]"))
+            for old, new in zip(common, chosen)
+        ]
 
     def any(self, mask: Mask) -> str:
         """An i1: whether some lane is true."""
@@ -271,7 +280,7 @@ class Real(_Value):
         return Real(w, w.set(f"fptrunc {self.w.type} {self} to {w.type}"))
 
 
-# ----- functions of one instruction or a few ------------------------------------------------------------------------------
+# ----- functions of one instruction or a few --------------------------------------------------------------------------
 
 
 def muladd(a: Real, b: Real | float, c: Real | float) -> Real:
@@ -313,7 +322,11 @@ def polynomial(x: Real, coefficients: Sequence[float]) -> Real:
         return _horner(x, coefficients)
     squared = x * x
     even, odd = coefficients[::2], coefficients[1::2]
-    return muladd(_horner(squared, odd), x, _horner(squared, even)) if len(odd) > 1 else muladd(w.real(odd[0]), x, _horner(squared, even))
+    return (
+        muladd(_horner(squared, odd), x, _horner(squared, even))
+        if len(odd) > 1
+        else muladd(w.real(odd[0]), x, _horner(squared, even))
+    )
 
 
 def _horner(x: Real, coefficients: Sequence[float]) -> Real:
