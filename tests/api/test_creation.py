@@ -336,7 +336,7 @@ def test_facts_about_tensors_as_functions():
     assert ndgrad.is_same_size(x, x.T.T)
     assert ndgrad.is_nonzero(ndgrad.tensor([2]))
     assert ndgrad.result_type(ndgrad.ones(1, dtype=ndgrad.float32), 1.5) is ndgrad.float32
-    assert ndgrad.result_type(ndgrad.arange(2), ndgrad.ones(1, dtype=ndgrad.float32)) is ndgrad.float64
+    assert ndgrad.result_type(ndgrad.arange(2), ndgrad.ones(1, dtype=ndgrad.float32)) is ndgrad.float32
     with pytest.raises(TypeError, match="must be Tensor, not int"):
         ndgrad.is_floating_point(3)
 

@@ -46,8 +46,9 @@ def test_other_types_that_extend_numpy_are_refused_at_every_door(name):
 
 
 @pytest.mark.parametrize("other", NUMBERS, ids=str)
-def test_promotion_with_bfloat16_is_that_of_the_dtypes(other):
-    assert precision.result_dtype(BFLOAT16, other) == ndgrad.promote_types(ndgrad.bfloat16, other)
+def test_promotion_with_bfloat16(other):
+    wider = np.result_type(np.float32, other)
+    assert precision.result_dtype(BFLOAT16, other) == (BFLOAT16 if np.dtype(other).itemsize == 1 else wider)
     a, b = ndgrad.ones(2, dtype=ndgrad.bfloat16), ndgrad.tensor(np.ones(2, other))
     assert (a * b).dtype == (b * a).dtype == ndgrad.promote_types(ndgrad.bfloat16, other)
 

@@ -290,7 +290,7 @@ def perform(op: Any, array: Any, others: Sequence[Any], settings: dict[str, Any]
             ufunc = op.ufunc
             if ufunc is not None and _fit_as_they_are(array, others):
                 storage.before_write(array)
-                ufunc(array, *others, array)
+                ufunc(array, *others, out=array)
                 return
         result = op.forward_for(library)(array, *others, **settings)
     except (NotImplementedError, TypeError, ValueError) as error:

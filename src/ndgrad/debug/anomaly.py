@@ -299,8 +299,7 @@ class detect_anomaly:
     ...     (x.sqrt() * 0).sum().backward()
     Traceback (most recent call last):
         ...
-    RuntimeError: Function 'SqrtBackward0' returned nan values in its 0th output: 1 of the 2 values of
-    the gradient of 'self'...
+    RuntimeError: Function 'SqrtBackward0' returned nan values in its 0th output: 1 of the 2 values of the gradient...
     """
 
     def __init__(self, check_nan: bool = True, *, check_inf: bool = False) -> None:

@@ -74,8 +74,7 @@ class guard(debug):
     >>> y.backward()
     Traceback (most recent call last):
         ...
-    RuntimeError: a value saved for backward was changed behind the library's back: the memory of
-    'other' (shape (3,)), which...
+    RuntimeError: a value saved for backward was changed behind the library's back: the memory of...
     """
 
     _name = "guard"

@@ -24,8 +24,7 @@ class debug(Mode):
     >>> z.backward()
     Traceback (most recent call last):
         ...
-    RuntimeError: one of the variables needed for gradient computation has been modified by an inplace
-    operation: ExpBackward0 saved...
+    RuntimeError: one of the variables needed for gradient computation has been modified by an inplace operation: ...
     """
 
     _name = "debug"
