@@ -29,14 +29,12 @@ _BOOL = np.dtype(bool)
 
 def promoted(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments of `op` on torch's face, those that take part in promotion in one dtype."""
-    first, mixed = None, False
+    first, mixed, with_float = None, False, False
     for i in op.promoting(len(args)):
         a = args[i]
         if a.__class__ is float or a.__class__ is int:
-            if a.__class__ is float and first is not None and first.kind not in INEXACT:
-                mixed = True
-            continue
-        if isinstance(a, Variable) or (is_raw_array(a) and not isinstance(a, np.generic)):
+            with_float = with_float or a.__class__ is float
+        elif isinstance(a, Variable) or (is_raw_array(a) and not isinstance(a, np.generic)):
             dtype = innermost_array(a).dtype if isinstance(a, Variable) else a.dtype
             if first is None:
                 first = dtype
@@ -44,6 +42,7 @@ def promoted(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
                 mixed = True
         elif a is not None:
             mixed = True  # another kind of number
+    mixed = mixed or (with_float and first is not None and first.kind not in INEXACT)
     return _in_one_dtype(op, args) if mixed else args
 
 
