@@ -34,8 +34,11 @@ from ndgrad.ops.table import RANDOM
 _NUMBERS = (bool, int, float, complex)
 
 
-def dispatch(op: Any, args: tuple[Any, ...], settings: dict[str, Any], watched: bool = False) -> Any:
-    """Run `op` on whatever it was given. `watched`: those who watch calls know of this one."""
+def dispatch(
+    op: Any, args: tuple[Any, ...], settings: dict[str, Any], watched: bool = False, settled: bool = False
+) -> Any:
+    """Run `op` on whatever it was given. `watched`: those who watch calls know of this one. `settled`: a level above
+    has seen to the dtypes of the arguments."""
     state = modes()
     calm = len(process.busy) == state._tokens_below  # state.only_transforms(), without the call
     if not calm:
@@ -50,7 +53,7 @@ def dispatch(op: Any, args: tuple[Any, ...], settings: dict[str, Any], watched: 
     face = face_of(op, args)
     if face is None:
         return _override_or_refuse(op, args, settings)
-    if op.promotes and not face.on_numpy_face:
+    if op.promotes and not settled and not face.on_numpy_face:
         args = promoted(op, args)
     return dispatch_as(state, face, op, args, settings, calm)
 

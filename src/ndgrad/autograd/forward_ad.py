@@ -181,7 +181,7 @@ def dual_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: int
             return out
     tangents, primals = _split(args, number)
     if out is None:
-        out = dispatch(op, primals, settings)
+        out = dispatch(op, primals, settings, settled=True)
     if enabled and op.jvp is not NOT_DIFFERENTIABLE:
         _give_tangents(op, primals, tangents, settings, out, number)
     return out

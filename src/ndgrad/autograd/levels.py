@@ -172,7 +172,7 @@ class GradLevel(Level):
                 as_below(a, p, self.number) if isinstance(a, Variable) else p
                 for a, p in zip(args, payloads, strict=True)
             ]
-            return dispatch(op, tuple(lifted), settings)
+            return dispatch(op, tuple(lifted), settings, settled=True)
         finally:
             restore(outside)
             del outside

@@ -29,6 +29,9 @@ _BOOL = np.dtype(bool)
 
 def promoted(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments of `op` on torch's face, those that take part in promotion in one dtype."""
+    if len(args) == 2 and isinstance(args[0], Variable) and isinstance(args[1], Variable):  # the commonest case
+        if innermost_array(args[0]).dtype is innermost_array(args[1]).dtype:
+            return args
     first, mixed, with_float = None, False, False
     for i in op.promoting(len(args)):
         a = args[i]

@@ -207,7 +207,7 @@ class Jet:
             return dual_view(op, args, settings)
         series = [self.series_of(a) for a in args]
         values = tuple(s[0] for s in series)
-        out = dispatch(op, values, settings)
+        out = dispatch(op, values, settings, settled=True)
         if not thread.forward_grad_enabled or op.jvp is NOT_DIFFERENTIABLE or not self.order:
             return out
         outs = (out,) if op.outputs == 1 else out

@@ -116,7 +116,7 @@ class Tracer:
             return self._view(op, args, settings)
         level = self.level
         primals = tuple(strip(a, level) for a in args)
-        out = dispatch(op, primals, settings)
+        out = dispatch(op, primals, settings, settled=True)
         outs = (out,) if op.outputs == 1 else out
         operands = [Operand(_value(p), self._parts(a), self.sets) for p, a in zip(primals, args, strict=True)]
         call = Call(op, operands, settings, [innermost_array(o) for o in outs], self.sets)
