@@ -1,0 +1,68 @@
+"""Elementwise ops at special values, on few elements and on many: native kernels take over where arrays are large, and mean the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ndgrad
+from ndgrad.arrays import native
+from ndgrad.ops.table import table
+from tests.op_programs import SAMPLES
+
+pytest.importorskip("llvmlite")
+
+#: Parts of other rules, masks and orders: not functions of any two numbers.
+APART = frozenset(["resolved_quotient", "standard_gamma_grad", "native_dropout", "masked_fill", "copy"])
+#: Their derivatives are differences of digamma, which one unit in the last place from a pole has no digits left.
+AT_POLES = frozenset(["betaln", "poch", "binom"])
+
+
+def functions() -> list[str]:
+    found = []
+    for name in SAMPLES:
+        op = table[name]
+        plain = op.elementwise and op.differentiable and op.outputs == 1 and len(op.args) <= 2
+        named = {"k", "mask", "v"} & set(op.args)
+        if plain and not named and name not in APART | AT_POLES and all(s is not None for s in op.settings.values()):
+            found.append(name)
+    return sorted(found)
+
+
+def special(dtype: Any) -> Any:
+    limits = np.finfo(dtype)
+    ends = [limits.tiny, limits.smallest_subnormal, limits.max, limits.eps]
+    numbers = [0.0, 0.5, 1.0, 2.0, 3.7, 30.0, 100.0, 1e4, 1e30, 1e-30, np.inf, *ends]
+    return np.array([*numbers, *(-n for n in numbers), np.nan], dtype)
+
+
+def run(name: str, arrays: list[Any]) -> list[Any]:
+    """The value and the gradients."""
+    op = table[name]
+    tensors = [ndgrad.tensor(a, requires_grad=True) for a in arrays]
+    made = op(*tensors, **op.settings)
+    if made.requires_grad:
+        made.backward(ndgrad.ones_like(made))
+    return [made.detach().numpy(), *(t.grad.numpy() for t in tensors if t.grad is not None)]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", functions())
+def test_many_elements_are_what_few_are(name: str, dtype: Any) -> None:
+    x = special(dtype)
+    arrays = [x] if len(table[name].args) == 1 else [a.ravel() for a in np.meshgrid(x, x)]
+    times = -(-native.SMALLEST // arrays[0].size)
+    with np.errstate(all="ignore"):
+        try:
+            few = run(name, arrays)
+        except (TypeError, RuntimeError):  # of floats of this kind there is no such function
+            return
+        many = run(name, [np.tile(a, times) for a in arrays])
+        for one, other in zip(few, many, strict=True):
+            part = other[: one.size]
+            close = np.abs(one - part) <= 64 * np.finfo(dtype).eps * np.maximum(1.0, np.abs(one))
+            same = (one == part) | (np.isnan(one) & np.isnan(part)) | close
+            assert same.all(), (tuple(a[~same][:3] for a in arrays), one[~same][:3], part[~same][:3])
