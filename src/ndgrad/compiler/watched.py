@@ -77,11 +77,7 @@ class WatchedNative(NativeProgram):
             known |= step.touched()
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        begun = begin(FUNCTION, f"compiled {self.program.name}")
-        try:
-            return super().__call__(inputs)
-        finally:
-            end(begun)
+        return _shown(self.program, super().__call__, inputs)
 
     def execute(self, frame: Any) -> None:
         for step, shown in zip(self.steps, self.watched, strict=True):
@@ -104,11 +100,16 @@ class WatchedReplay(Replay):
             self._calls[i] = (_seen(shown, forward), *rest)
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        begun = begin(FUNCTION, f"compiled {self.program.name}")
-        try:
-            return super().__call__(inputs)
-        finally:
-            end(begun)
+        return _shown(self.program, super().__call__, inputs)
+
+
+def _shown(program: Program, run: Callable[[Sequence[Any]], list[Any]], inputs: Sequence[Any]) -> list[Any]:
+    """A run of a whole program, as one call to who watches."""
+    begun = begin(FUNCTION, f"compiled {program.name}")
+    try:
+        return run(inputs)
+    finally:
+        end(begun)
 
 
 def _seen(shown: WatchedStep, forward: Callable[..., Any]) -> Callable[..., Any]:

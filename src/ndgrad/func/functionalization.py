@@ -23,6 +23,7 @@ import numpy as np
 from ndgrad.autograd.backward_api import grad
 from ndgrad.autograd.dispatch import dispatch
 from ndgrad.autograd.inplace import check_memory, check_writable, write
+from ndgrad.autograd.kept import has_history
 from ndgrad.autograd.layout import copy_in_order, order_of
 from ndgrad.autograd.levels import Level, below, level_number, unwrap
 from ndgrad.autograd.modes import Modes, birth, section, thread
@@ -40,7 +41,7 @@ from ndgrad.autograd.variable import (
     wrap,
 )
 from ndgrad.autograd.versions import Storage, storage_of
-from ndgrad.autograd.view import Path, make_view, replay, steps, tangents_of
+from ndgrad.autograd.view import Path, make_view, replay, steps
 from ndgrad.ops.fill import copy
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
@@ -301,7 +302,7 @@ class FunctionalLevel(Level):
         lent = base._meta.lent
         if lent is None or level_number(base) != self.number or _same_values(lent, innermost_array(base)):
             return
-        if _is_differentiated(base._array):
+        if has_history(base._array):
             raise _behind_the_history("a write of NumPy's", base)
         base._array = lift(lent.copy(), base.face)
         storage = storage_of(base)
@@ -331,14 +332,6 @@ def _requires_grad(t: Any) -> bool:
     """Whether a value has a history in the graph of any level."""
     while isinstance(t, Variable):
         if requires_grad(t):
-            return True
-        t = t._array
-    return False
-
-
-def _is_differentiated(t: Any) -> bool:
-    while isinstance(t, Variable):
-        if requires_grad(t) or tangents_of(t):
             return True
         t = t._array
     return False
@@ -397,7 +390,7 @@ def _put(parent: Any, step: Path, part: Any) -> Any:
         return tensor_ops.view_as_real(part)
     if op.name in _WHOLE:
         return tensor_ops.reshape(part, shape=tuple(parent.shape))
-    if op.name == "detach" and not _is_differentiated(parent):
+    if op.name == "detach" and not has_history(parent):
         return part
     if op.shares_storage:
         raise _behind_the_history(f"a write to the result of {op.name}()", parent)

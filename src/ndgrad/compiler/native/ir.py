@@ -20,7 +20,7 @@ from __future__ import annotations
 import functools
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -162,31 +162,17 @@ class Function:
         if name.startswith("llvm."):
             self.declared[name] = f"declare {returns} @{name}({', '.join(_type_of(a) for a in arguments)})"
 
-    @contextmanager
-    def loop(self, stop: str, start: str = "0", step: str = "1", carried: Sequence[Carried] = ()) -> Iterator[str]:
+    def loop(
+        self, stop: str, start: str = "0", step: str = "1", carried: Sequence[Carried] = ()
+    ) -> AbstractContextManager[str]:
         """A loop over an i64 index, tested before each turn; the names in `carried` hold their last values after it."""
-        head, body, after = self.fresh("head"), self.fresh("body"), self.fresh("after")
-        before, index = self.block, "%" + self.fresh("i")
-        self.jump(head)
-        self.label(head)
-        place = len(self._lines)
-        condition = self.set(f"icmp slt i64 {index}, {stop}")
-        self.branch(condition, body, after)
-        self.label(body)
-        yield index
-        following = self.set(f"add i64 {index}, {step}")
-        end = self.block
-        self.jump(head)
-        lines = [f"  {index} = phi i64 [{start}, %{before}], [{following}, %{end}]"]
-        for value in carried:
-            lines.append(f"  {value.name} = phi {value.type} [{value.first}, %{before}], [{value.next}, %{end}]")
-        self._lines[place:place] = lines
-        self.label(after)
+        return self.loop_while(lambda index: self.set(f"icmp slt i64 {index}, {stop}"), carried, start, step)
 
     @contextmanager
-    def loop_while(self, condition: Callable[[str], str], carried: Sequence[Carried] = ()) -> Iterator[str]:
-        """A loop over an i64 index from 0 that goes on while a condition holds, which is written before each turn; the
-        names in `carried` hold their last values after it."""
+    def loop_while(
+        self, condition: Callable[[str], str], carried: Sequence[Carried] = (), start: str = "0", step: str = "1"
+    ) -> Iterator[str]:
+        """The same with any condition, which is written before each turn."""
         head, body, after = self.fresh("head"), self.fresh("body"), self.fresh("after")
         before, index = self.block, "%" + self.fresh("i")
         self.jump(head)
@@ -195,10 +181,10 @@ class Function:
         self.branch(condition(index), body, after)
         self.label(body)
         yield index
-        following = self.set(f"add i64 {index}, 1")
+        following = self.set(f"add i64 {index}, {step}")
         end = self.block
         self.jump(head)
-        lines = [f"  {index} = phi i64 [0, %{before}], [{following}, %{end}]"]
+        lines = [f"  {index} = phi i64 [{start}, %{before}], [{following}, %{end}]"]
         for value in carried:
             lines.append(f"  {value.name} = phi {value.type} [{value.first}, %{before}], [{value.next}, %{end}]")
         self._lines[place:place] = lines

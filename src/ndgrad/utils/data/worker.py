@@ -24,7 +24,12 @@ _WATCH = 5.0
 
 @dataclass
 class WorkerInfo:
-    """What a dataset may ask about the process that it is in, by `get_worker_info`."""
+    """What a dataset may ask about the process that it is in, by `get_worker_info`.
+
+    >>> info = WorkerInfo(id=1, num_workers=2, seed=7, dataset=range(10))
+    >>> list(info.dataset)[info.id :: info.num_workers]
+    [1, 3, 5, 7, 9]
+    """
 
     id: int
     num_workers: int
