@@ -71,6 +71,7 @@ array_function: Callable[..., Any]
 array_ufunc: Callable[..., Any]
 make_node_class: Callable[..., Any]
 native_kernels: Callable[[], Any]
+device_kernels: Callable[[], Any]
 matmul_beside_tensors: Callable[..., Any]
 namespace: Callable[..., Any]
 scipy_special: Callable[..., Any]
@@ -84,7 +85,8 @@ LOADED_ON_DEMAND = {
     "array_function": "ndgrad.numpy.dispatch",
     "array_ufunc": "ndgrad.numpy.ufuncs",
     "make_node_class": "ndgrad.autograd.node_classes",
-    "native_kernels": "ndgrad.compiler.kernels.eager",
+    "native_kernels": "ndgrad.compiler.eager_kernels",
+    "device_kernels": "ndgrad.compiler.eager_kernels",
     "matmul_beside_tensors": "ndgrad.scipy.sparse.arrays",
     "namespace": "ndgrad.array_api",
     "scipy_special": "ndgrad.scipy.special",

@@ -298,3 +298,48 @@ def test_large_factors_of_lu():
     a = np.random.default_rng(0).standard_normal((2, 260, 260))
     got = linalg.lu(ndgrad.tensor(a, device="cuda"))
     np.testing.assert_allclose((got.P @ got.L @ got.U).cpu().numpy(), a, atol=1e-9)
+
+
+# ----- lanes -----------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_tensor_on_the_gpu_leaves_calls_on_the_cpu_their_lanes():
+    from ndgrad.autograd.modes import process
+
+    ndgrad.ones(2, device="cuda")
+    assert not process.busy
+    f = ndgrad.compile(lambda x: (x.sin() * x).sum())
+    assert "runs eagerly" not in str(ndgrad.compile.explain(f, ndgrad.ones(3)))
+    ndgrad.mul(ndgrad.ones(2), 2.0)
+    assert "DEVICE_ARRAY" in ndgrad.mul.__source__
+
+
+@pytest.mark.parametrize("dtype", [ndgrad.float64, ndgrad.float32, ndgrad.float16, ndgrad.bfloat16], ids=str)
+@pytest.mark.parametrize("layout", ["in order", "transposed", "a row", "a number", "from the second on"])
+def test_elementwise_kernels_take_any_layout(dtype, layout):
+    random = np.random.default_rng(0)
+    a, b = random.standard_normal((5, 67)), random.standard_normal((5, 67))
+
+    def run(device):
+        x = ndgrad.tensor(a, dtype=dtype, device=device, requires_grad=True)
+        y = ndgrad.tensor(b, dtype=dtype, device=device, requires_grad=True)
+        other = {"in order": y, "transposed": y.reshape(67, 5).t(), "a row": y[:1], "a number": y[0, 0], "from the second on": y}[layout]
+        first = x
+        if layout == "from the second on":
+            first, other = x.reshape(-1)[1:], y.reshape(-1)[1:]
+        out = (first * other).tanh() + 0.5 * first / (other * other + 1.0) - ndgrad.where(first > other, first, -other)
+        out.sum().backward()
+        return [t.detach().cpu().float().numpy() for t in (out, x.grad, y.grad)]
+
+    tolerance = {ndgrad.float64: 1e-12, ndgrad.float32: 2e-5, ndgrad.float16: 2e-2}.get(dtype, 0.15)
+    for got, want in zip(run("cuda"), run("cpu"), strict=True):
+        np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_gradients_of_leaves_are_their_own(device):
+    x, y = (ndgrad.ones(3, device=device, requires_grad=True) for _ in range(2))
+    g = ndgrad.ones(3, device=device)
+    (x + y).backward(g)
+    x.grad.mul_(5.0)
+    assert y.grad.tolist() == g.tolist() == [1.0, 1.0, 1.0]

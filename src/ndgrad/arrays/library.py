@@ -13,8 +13,10 @@ import numpy
 
 _known: dict[type[Any], Any] = {numpy.ndarray: numpy}
 
-#: Called once, when the first array of another library than NumPy is met: the generated fast lanes are NumPy's alone.
+#: Called once, when the first array of another library than NumPy is met: till then the generated lanes are NumPy's.
 on_second_library: list[Any] = []
+#: The library of arrays on a device, once there are any.
+device_library: Any = None
 
 
 def library_of(array: Any) -> Any:
@@ -42,8 +44,15 @@ def _find(cls: type[Any]) -> Any:
 
 def second_library() -> None:
     """Tell those who care that arrays of another library than NumPy exist from now on."""
+    global device_library
+    device_library = sys.modules["cupy"]
     while on_second_library:
         on_second_library.pop()()
+
+
+def is_on_device(array: Any) -> bool:
+    """Whether an array is on a device."""
+    return device_library is not None and array.__class__ is device_library.ndarray
 
 
 def is_raw_array(value: Any) -> bool:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad._registry import register
-from ndgrad.arrays.library import library_of
+from ndgrad.arrays.library import is_on_device, library_of
 from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.layout import copy_in_order, order_of
 from ndgrad.autograd.modes import thread
@@ -156,7 +156,9 @@ def in_present_shape(node: Any, g: Any) -> Any:
 
 def is_exclusive(array: Any) -> bool:
     """Whether nobody else can see the memory of a gradient, so that it may become `.grad` as it is."""
-    if array.__class__ is not np.ndarray and not isinstance(array, np.ndarray):
+    cls = array.__class__
+    on_device = cls is not np.ndarray and is_on_device(array)
+    if cls is not np.ndarray and not on_device and not isinstance(array, np.ndarray):
         return isinstance(array, np.generic)  # a scalar cannot be changed
     count = sys.getrefcount(array)
     if count > counts.array:
@@ -164,7 +166,7 @@ def is_exclusive(array: Any) -> bool:
         return False
     base = array.base
     if base is None:
-        return array.flags.writeable
+        return on_device or array.flags.writeable
     # a reshaped result: all of its base, which only this view holds (and the variable)
     return (
         isinstance(base, np.ndarray)

@@ -145,7 +145,7 @@ def _run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     wanted = task.wanted
     if wanted is not None:
         task.needed = nodes_towards([edge_node(e) for e, _ in roots], wanted)
-    unusual = bool(process.busy) and (thread.anomaly or thread.watchers or process.crossed)
+    unusual = process.crossed or (bool(process.busy) and (thread.anomaly or thread.watchers))
     by_age = task.lane == "arrays" and not process.leaf_hooks and not unusual
     if by_age and (wanted is None or all(node.seq is FIRST for node in wanted)):
         run_by_age(task, roots)

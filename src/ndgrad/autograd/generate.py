@@ -9,17 +9,24 @@ An op's functions differ in what they are given and ask: `eager` (and the operat
 a mode is in force, `plain` is told that none is, `unrecorded` that no_grad is the only one, `in_level` records in the
 graph of a transform. Each takes plain tensors (and Python numbers); everything else goes to `dispatch`, which is
 complete and need not be quick. Node classes are made in ndgrad.autograd.node_classes.
+
+Note [Arrays on a device]
+When the first array on a GPU appears, all lanes get their code anew: they then ask of each array whether it is there,
+and hand the call over to a lane of the same template with the device's forward function. `dispatch` sees to mixtures.
 """
 
 from __future__ import annotations
 
 import linecache
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy
 
 from ndgrad._registry import register
+from ndgrad.arrays import library
+from ndgrad.arrays.device_kernels import device_forward
 from ndgrad.arrays.precision import HALF, INEXACT, has_half, in_single
 from ndgrad.autograd.kept import kept_in_level, without_base
 from ndgrad.autograd.modes import process
@@ -29,6 +36,7 @@ from ndgrad.autograd.stake import as_number, with_numbers
 from ndgrad.autograd.variable import Meta, edge, new
 from ndgrad.autograd.versions import Storage, kept_storage, storage_of
 from ndgrad.autograd.view import DEFAULT, MULTI_OUTPUT, ViewInfo, geometry_of, make_view
+from ndgrad.ops.deferred import deferred, renew, renewable
 from ndgrad.ops.table import VARIABLE, Op
 
 #: Class of an argument -> the face of the result: Tensor -> Tensor, Parameter -> Tensor, Array -> Array.
@@ -182,6 +190,7 @@ def make_eager(
     strict: bool = False,
     slow: Callable[..., Any] | None = None,
     into: Callable[..., Any] | None = None,
+    on_device: bool = False,
 ) -> Callable[..., Any]:
     """The function that runs `op` on tensors and records it.
 
@@ -191,7 +200,7 @@ def make_eager(
     the keyword `level`; the payload of the result comes with the keyword `made` if the levels below have computed it;
     the answer to arguments of other kinds is NotImplemented. `unrecorded`: as `plain`, and nothing is recorded.
     `strict`: dtypes must agree where torch wants them to. `slow`, `into`: what takes the place of `dispatch` and of
-    `write_out` (see ndgrad.api.public).
+    `write_out` (see ndgrad.api.public). `on_device`: for arrays on a GPU (see Note [Arrays on a device]).
     """
     from ndgrad.autograd.dispatch import dispatch, dispatch_operator, record_any  # which calls what is generated here
     from ndgrad.autograd.out_argument import write_out  # which calls what is generated here
@@ -203,10 +212,25 @@ def make_eager(
         slow = agreeing(slow)
     if not _has_lane(op, level) or (unrecorded and op.view):
         return _through_dispatch(op, slow)
-    source = Lane(op, reflected, public, plain, level, not unrecorded and op.differentiable).source()
-    made = compile_source(op.name, source, {**_scope(op, level), "slow": slow, "write_out": into or write_out})
-    made.__doc__ = f"op {op.name!r} on tensors"
-    return made
+
+    def make() -> Callable[..., Any]:
+        lane = Lane(op, reflected, public, plain, level, not unrecorded and op.differentiable, on_device)
+        scope = {**_scope(op, level), "slow": slow, "write_out": into or write_out}
+        devices = library.device_library
+        if on_device:
+            scope |= {"ndarray": devices.ndarray, "forward": device_forward(op, devices)}
+        elif devices is not None:
+            twin: dict[str, Any] = {"reflected": reflected, "unrecorded": unrecorded, "slow": slow}
+            scope["on_device"] = deferred(op.name, partial(make_eager, op, plain=True, on_device=True, **twin))
+            scope["DEVICE_ARRAY"] = devices.ndarray
+        made = compile_source(op.name, lane.source(), scope)
+        made.__doc__ = f"op {op.name!r} on tensors"
+        return made
+
+    return renewable(make)
+
+
+library.on_second_library.append(renew)
 
 
 def _has_lane(op: Op, level: bool) -> bool:
@@ -261,8 +285,11 @@ class Lane:
     several are made in a loop.
     """
 
-    def __init__(self, op: Op, reflected: bool, public: bool, plain: bool, level: bool, records: bool) -> None:
+    def __init__(self, op: Op, reflected: bool, public: bool, plain: bool, level: bool, records: bool, device: bool):
         self.op, self.public, self.plain, self.level = op, public, plain, level
+        self.on_device = device
+        #: whether some arrays may be on a device, and this is not the lane for them
+        self.beside_devices = not device and library.device_library is not None
         self.plan = save_plan(op) if records else None
         self.differentiable = op.differentiable_args if records else ()
         #: the arguments but for the collecting one, and how the function calls them
@@ -314,8 +341,8 @@ class Lane:
                 "    d = x.__class__",
                 "    if d is not c and FACES.get(d) is not c:",
             ]
-            body += [f"        {self.leave}", "    a = x._array"]
-            if not self.op.halves:
+            body += [f"        {self.leave}", "    a = x._array", *indented(self.place("a", first=False))]
+            if not self.op.halves and not self.on_device:
                 body += [f"    if {_has_dtype('a', HALF)}:", f"        {self.leave}"]
             body += ["    arrays.append(a)"]
             if self.joins():
@@ -337,7 +364,8 @@ class Lane:
         take them as they are."""
         op = self.op
         take, number = [f"a_{arg} = {name}._array"], [f"a_{arg} = {name}"]
-        if not self.level and not op.halves:
+        take += self.place(f"a_{arg}", name == self.first)
+        if not self.level and not op.halves and not self.on_device:
             take += [f"if {_has_dtype(f'a_{arg}', HALF)}:", f"    {self.leave}"]
         if arg in self.differentiable:
             take += [f"e_{arg} = {name}._node if {name}._meta is None else edge({name})"]
@@ -350,7 +378,8 @@ class Lane:
         if self.numbers:
             take += [f"u = {RULE}"]
             number += [f"u = {UNARY}"]
-        leaving = "E" if op.rounds_numbers else ""  # NumPy makes float32 of bfloat16 and a Python float
+        # NumPy makes float32 of bfloat16 and a Python float
+        leaving = "E" if op.rounds_numbers and not self.on_device else ""
         if arg in self.promoted and not self.level:  # on torch's face (see ndgrad.autograd.promotion)
             first, leaving = self.first_array, leaving + EXACT
             quick_to_tell = f"{first}.__class__ is ndarray or a_{arg}.__class__ is not {first}.__class__"  # of scalars
@@ -367,6 +396,17 @@ class Lane:
         elif arg in op.optional_args:
             body += ["elif d is NoneType:", *indented(number)]
         return [*body, "else:", f"    {self.leave}"]
+
+    def place(self, array: str, first: bool) -> list[str]:
+        """Lines that hand a call over where an array is not where this lane's are."""
+        if self.on_device:
+            return [f"if {array}.__class__ is not ndarray:", f"    {self.leave}"]
+        if not self.beside_devices:
+            return []
+        calls = [*self.parameters, *(f"{s}={s}" for s in self.op.settings)]
+        hand_over = f"return on_device({', '.join(calls)})"
+        leave = hand_over if first and not self.level else self.leave
+        return [f"if {array}.__class__ is DEVICE_ARRAY:", f"    {leave}"]
 
     # ----- forward -----
 

@@ -50,7 +50,6 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 from ndgrad._locks import make_lock
-from ndgrad.arrays.library import on_second_library
 
 if TYPE_CHECKING:
     from ndgrad._typing import Level
@@ -675,7 +674,3 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
-
-
-# With arrays of a second library about, every call takes the general lane, which looks at each array's library.
-on_second_library.append(enter_process)

@@ -3,7 +3,8 @@
 A rule is written once, in operators and in the vocabulary of the table. On raw arrays each of its steps is a pass over
 memory; run once on symbols (ndgrad.arrays.formulas) it is a formula, of which a kernel is made that takes one pass in
 all. What a rule does with arrays is the same either way, up to the last digits of functions. Rules that look at values,
-arguments that broadcast, other dtypes and small arrays go to the rule as it stands.
+arguments that broadcast, other dtypes and small arrays go to the rule as it stands. On a device any size is worth a
+kernel (ndgrad.arrays.device_kernels).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.arrays import native
+from ndgrad.arrays import device_kernels, library, native
 from ndgrad.arrays.formulas import Formula, Signature, Words
 
 #: How many formulas of one rule are kept, of different settings and numbers; writing one down anew takes 20 us.
@@ -57,6 +58,43 @@ def natively(rule: Callable[..., Any], names: tuple[str, ...]) -> Callable[..., 
     return run
 
 
+def on_device(rule: Callable[..., Any], names: tuple[str, ...]) -> Callable[..., Any]:
+    """A rule for arrays on a device; it gives None where there is no kernel for it."""
+    words = names.index("ops") if "ops" in names else -1
+    known: dict[tuple[Any, ...], tuple[Callable[..., Any], list[float]] | None] = {}
+    own, np = device_kernels.kernels(), library.device_library
+
+    def written(values: tuple[Any, ...]) -> tuple[Callable[..., Any], list[float]] | None:
+        found = _formula(rule, values, words, np.ndarray)
+        run = None if found is None else own.planned(np, found[0])
+        return None if found is None or run is None else (run, found[1])
+
+    def run(*values: Any) -> Any:
+        if own is None:
+            return None
+        arrays: list[Any] = []
+        key: list[Any] = []
+        for place, value in enumerate(values):
+            if place == words:
+                continue
+            if value.__class__ is np.ndarray:
+                arrays.append(value)
+                key.append(_ARRAY)
+            else:
+                key.append(value)
+        try:
+            found = known[tuple(key)]
+        except KeyError:
+            if len(known) >= _MOST:
+                known.clear()
+            found = known[tuple(key)] = written(values)
+        except TypeError:  # a setting that has no hash
+            return None
+        return None if found is None else found[0](arrays, found[1])
+
+    return run
+
+
 _ARRAY = object()
 
 
@@ -73,11 +111,13 @@ def _operand(x: Any, like: Any) -> Any:
     return np.asarray(x) if x.size == 1 and x.ndim <= like.ndim else None
 
 
-def _formula(rule: Callable[..., Any], values: tuple[Any, ...], words: int) -> tuple[Signature, list[float]] | None:
+def _formula(
+    rule: Callable[..., Any], values: tuple[Any, ...], words: int, arrays: Any = (np.ndarray, np.generic)
+) -> tuple[Signature, list[float]] | None:
     """A rule written down, with the numbers that stand among its arguments; None if it is no formula."""
     formula = Formula()
     given = [
-        Words(formula) if place == words else formula.input() if isinstance(value, (np.ndarray, np.generic)) else value
+        Words(formula) if place == words else formula.input() if isinstance(value, arrays) else value
         for place, value in enumerate(values)
     ]
     try:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ndgrad import _registry as registry
 from ndgrad._registry import register
-from ndgrad.arrays import native
+from ndgrad.arrays import library, native
 from ndgrad.arrays.precision import HALF
 from ndgrad.autograd.generate import (
     _REAL,
@@ -27,7 +27,7 @@ from ndgrad.autograd.generate import (
     save_plan,
 )
 from ndgrad.autograd.kept import FREED, Packed
-from ndgrad.autograd.native_rules import natively
+from ndgrad.autograd.native_rules import natively, on_device
 from ndgrad.autograd.node import UNARY, MultiNode, Node
 from ndgrad.autograd.saved import RuleNode, unpack_raw
 from ndgrad.autograd.saved_access import show_saved
@@ -54,16 +54,35 @@ def make_node_class(op: Op) -> type[Node]:
         members["consumes"] = True
     cls: type[Node] = type(op.backward_name, base, members)
     if op.outputs != VARIABLE and not op.variadic:
-        cls.apply = Apply(op, plan, one=False).make()  # type: ignore[method-assign]  # written by generated code
+        _give_rules(cls, op, plan)
+        if library.device_library is None:
+            _before_devices.append((cls, op, plan))
     elif joins(op):
         cls.apply = _make_apply_of_many(op, plan)  # type: ignore[method-assign]  # written by generated code
     elif returns_parts(op):
         cls.apply = _make_apply_of_parts(op, plan)  # type: ignore[method-assign]  # written by generated code
-    if first_route(op) == UNARY or has_number_form(op):
-        cls.apply_one = Apply(op, plan, one=True).make()  # type: ignore[attr-defined]  # written by generated code
     cls.release = _make_release(plan)  # type: ignore[method-assign, assignment]  # written by generated code
     show_saved(cls)
     return cls
+
+
+def _give_rules(cls: Any, op: Op, plan: SavePlan) -> None:
+    """Write `apply`, and `apply_one` where only the first argument may have a gradient."""
+    cls.apply = Apply(op, plan, one=False).make()
+    if first_route(op) == UNARY or has_number_form(op):
+        cls.apply_one = Apply(op, plan, one=True).make()
+
+
+#: Classes that were made when there was no array on a device (Note [Arrays on a device], ndgrad.autograd.generate).
+_before_devices: list[tuple[Any, Op, SavePlan]] = []
+
+
+def _give_rules_again() -> None:
+    while _before_devices:
+        _give_rules(*_before_devices.pop())
+
+
+library.on_second_library.append(_give_rules_again)
 
 
 def _make_release(plan: SavePlan) -> Callable[[Any], None]:
@@ -80,8 +99,8 @@ class Apply:
     gradient, and it is returned bare.
     """
 
-    def __init__(self, op: Op, plan: SavePlan, one: bool) -> None:
-        self.op, self.plan, self.one = op, plan, one
+    def __init__(self, op: Op, plan: SavePlan, one: bool, on_device: bool = False) -> None:
+        self.op, self.plan, self.one, self.on_device = op, plan, one, on_device
         self.differentiable = op.differentiable_args[:1] if one else op.differentiable_args
         #: elementwise rules are free of conjugates: see the table's manual
         self.conjugates = op.joint_rule is None and op.jvp == "elementwise"
@@ -96,13 +115,14 @@ class Apply:
         }
         self.where["needs"] = _tuple(f"e_{a} is not None" for a in self.differentiable)
         self.release = guarded("not keep", [f"n.{name} = FREED" for name in held]) if held else []
+        self.general = f"return general(n, g, ops, keep){'[0]' if one else ''}"
         self.scope: dict[str, Any] = {}
 
     def make(self) -> Callable[..., Any]:
         edges = (
             [", ".join(f"e_{a}" for a in self.differentiable) + ", = n.next"] if len(self.differentiable) > 1 else []
         )
-        body = [*self.precision(), *edges, *self.saved(), *self.unpack]
+        body = [*self.place(), *self.precision(), *edges, *self.saved(), *self.unpack]
         body += self.joint_rule() if self.op.joint_rule is not None else self.rules()
         scope: dict[str, Any] = {"Tensor": registry.Tensor}
         scope |= {
@@ -118,9 +138,19 @@ class Apply:
             "apply", "def apply(n, g, ops, keep=True):\n" + "".join(f"    {line}\n" for line in body), scope
         )
 
+    def place(self) -> list[str]:
+        """Lines that leave gradients on a device to rules that are kernels there."""
+        if self.on_device or library.device_library is None or not self.conjugates:
+            return []
+        self.scope["DEVICE_ARRAY"] = library.device_library.ndarray
+        self.scope["on_device"] = Apply(self.op, self.plan, self.one, on_device=True).make()
+        return ["if g.__class__ is DEVICE_ARRAY:", "    return on_device(n, g, ops, keep)"]
+
     def precision(self) -> list[str]:
         """Lines that leave halves to the general form, and find out whether (c) numbers are complex."""
-        leave = ["if d.char in HALF:", f"    return general(n, g, ops, keep){'[0]' if self.one else ''}"]
+        leave = ["if d.char in HALF:", f"    {self.general}"]
+        if self.on_device:
+            return ["if n.dtype.kind == 'c':", f"    {self.general}"]
         if self.conjugates:
             return [
                 "d = n.dtype",
@@ -152,6 +182,8 @@ class Apply:
     def rules(self) -> list[str]:
         """Lines that run a rule for each input that has an edge."""
         op, where = self.op, self.where
+        if self.on_device:
+            return self.kernels()
         rules, body = op.rules, ["if c:", "    g = g.conj()"] if self.conjugates else []
         if op.shared is not None and not self.one:
             rules, where["shared"], self.scope["common"] = op.written_rules, "shared", op.shared
@@ -172,6 +204,19 @@ class Apply:
                 f"    return {pack(f'g_{a} if g_{a} is None else g_{a}.conj()' for a in self.differentiable)}",
             ]
         return [*body, f"return {pack(f'g_{a}' for a in self.differentiable)}"]
+
+
+    def kernels(self) -> list[str]:
+        """The same by kernels on a device, if all of the rules have one."""
+        body, pack = [], _bare if self.one else _tuple
+        for a in self.differentiable:
+            rule, names = self.op.rules[a]
+            self.scope[f"rule_{a}"] = on_device(rule, names)
+            wanted = None if len(self.differentiable) == 1 else f"e_{a} is not None"
+            lines = [f"g_{a} = rule_{a}({', '.join(self.where[name] for name in names)})"]
+            lines += [f"if g_{a} is None:", f"    {self.general}"]
+            body += [*([] if wanted is None else [f"g_{a} = None"]), *guarded(wanted, lines)]
+        return [*body, *self.release, f"return {pack(f'g_{a}' for a in self.differentiable)}"]
 
 
 def _make_apply_of_parts(op: Op, plan: SavePlan) -> Callable[..., Any]:

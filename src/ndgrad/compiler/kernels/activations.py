@@ -19,7 +19,8 @@ from ndgrad.compiler.kernels.maths.values import Real, absolute, sqrt
 def call(name: str, *arguments: Real) -> Real:
     """A function of the maths library."""
     w = arguments[0].w
-    return Real(w, emit(w.f, name, w.type, *map(str, arguments)))
+    own = w.call(name, *arguments)
+    return Real(w, emit(w.f, name, w.type, *map(str, arguments))) if own is None else own
 
 
 def clipped(x: Real, low: float | Real, high: float | Real) -> Real:
@@ -113,9 +114,11 @@ def slopes(x: Real, low: float = 0.0) -> Real:
     return (x > 0.0).choose(1.0, x.w.real(low))
 
 
-def leaky_relu(x: Real, negative_slope: float = 0.01) -> Real:
+def leaky_relu(x: Real, negative_slope: float | Real = 0.01) -> Real:
     small = x * negative_slope
-    return maximum(x, small) if 0 <= negative_slope <= 1 else (x > 0.0).choose(x, small)
+    if isinstance(negative_slope, Real) or not 0 <= negative_slope <= 1:
+        return (x > 0.0).choose(x, small)
+    return maximum(x, small)
 
 
 def hardsigmoid(x: Real) -> Real:
@@ -184,6 +187,8 @@ _C, _K = math.sqrt(2 / math.pi), 0.044715
 
 def normal(x: Real) -> Real:
     """The normal distribution function."""
+    if "normal" in x.w.own:
+        return call("normal", x)
     if x.w.single:
         return single_normal(x)
     return call("erfc", x * -math.sqrt(0.5)) * 0.5

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgrad._registry import register
 from ndgrad.arrays import threads as allowed
 from ndgrad.arrays.formulas import Formula, Signature
 from ndgrad.compiler.kernels import arrays, maths, operations
@@ -394,6 +393,3 @@ def formula_in_place(
     _, address, packed = _in_place(signature, sets[0][1][0].dtype)
     words = packed.pack(id(chunks) + layout.DATA, id(table) + layout.DATA, *numbers)
     _run()(address, words, len(chunks), 1 if len(chunks) == 1 else allowed.max_threads)
-
-
-register(native_kernels=native_kernels)

@@ -11,6 +11,9 @@ Comparisons are those of IEEE and Python: with a NaN only `!=` is true. Nothing 
 compiler; `muladd(a, b, c)` is a b + c with one rounding where the processor has such an instruction and with two
 where it has not, so a formula that is right for both uses it where the difference does not matter, and
 `pairs.two_product` where it does.
+
+The operators of values ask their writer for the text of an instruction, so a writer of another language
+(ndgrad.compiler.cuda.values) gives the same formulas there.
 """
 
 from __future__ import annotations
@@ -29,6 +32,9 @@ class Writer:
     Processors without it (x86 before 2013) round to whole numbers by a call of the C library too, so this is also what
     decides how that is written.
     """
+
+    #: Functions that the language has besides those of the maths library.
+    own: frozenset[str] = frozenset()
 
     def __init__(self, f: Function, type: Vector, fma: bool, wide: bool = False) -> None:
         self.f = f
@@ -57,9 +63,38 @@ class Writer:
     def set(self, instruction: str) -> str:
         return self.f.set(instruction)
 
+    # ----- what values are made by: the name of the result -----
+
+    def binary(self, op: str, x: Real, y: Real) -> str:
+        return self.set(f"{op} {self.type} {x}, {y}")
+
+    def negated(self, x: Real) -> str:
+        return self.set(f"fneg {self.type} {x}")
+
+    def compared(self, predicate: str, x: Real, y: Real) -> str:
+        return self.set(f"fcmp {predicate} {self.type} {x}, {y}")
+
+    def joined(self, op: str, a: Mask, b: Mask) -> str:
+        """And, or, xor of masks."""
+        return self.set(f"{op} {self.type.mask} {a}, {b}")
+
+    def always(self) -> Mask:
+        """A mask that is true in every lane."""
+        return Mask(self, self.type.mask.constant(1))
+
+    def chosen(self, mask: Mask, yes: Real, no: Real) -> str:
+        return self.set(f"select {self.type.mask} {mask}, {self.type} {yes}, {self.type} {no}")
+
+    def sign_bit(self, x: Real) -> str:
+        return self.set(f"icmp slt {self.type.integer} {x.bits()}, {self.type.integer.constant(0)}")
+
     def intrinsic(self, name: str, *arguments: Real | float) -> Real:
         given = [f"{self.type} {self.real(a)}" for a in arguments]
         return Real(self, self.f.call(self.type, f"llvm.{name}.{self.type.suffix}", *given))
+
+    def call(self, name: str, *arguments: Real) -> Real | None:
+        """A function that the language has of its own; None for those of the maths library."""
+        return None
 
     def bits_of(self, number: float) -> int:
         """The bits of a constant, as an unsigned integer."""
@@ -123,8 +158,8 @@ class Mask(_Value):
 
     __slots__ = ()
 
-    def _with(self, op: str, other: Mask | str) -> Mask:
-        return Mask(self.w, self.w.set(f"{op} {self.w.type.mask} {self}, {other}"))
+    def _with(self, op: str, other: Mask) -> Mask:
+        return Mask(self.w, self.w.joined(op, self, other))
 
     def __and__(self, other: Mask) -> Mask:
         return self._with("and", other)
@@ -136,7 +171,10 @@ class Mask(_Value):
         return self._with("xor", other)
 
     def __invert__(self) -> Mask:
-        return self._with("xor", self.w.type.mask.constant(1))
+        return self._with("xor", self.w.always())
+
+    def __bool__(self) -> bool:
+        raise TypeError("a mask is true in some lanes and false in others: use `choose` in the place of a branch")
 
     @overload
     def choose(self, yes: Bits, no: Bits | int) -> Bits: ...
@@ -148,8 +186,7 @@ class Mask(_Value):
             w, bits = yes.w, yes.w.type.integer
             return Bits(w, w.set(f"select {w.type.mask} {self}, {bits} {yes}, {bits} {w.bits(no)}"))  # type: ignore[arg-type]
         w = yes.w if isinstance(yes, Real) else no.w if isinstance(no, Real) else self.w
-        a, b = w.real(yes), w.real(no)  # type: ignore[arg-type]
-        return Real(w, w.set(f"select {w.type.mask} {self}, {w.type} {a}, {w.type} {b}"))
+        return Real(w, w.chosen(self, w.real(yes), w.real(no)))  # type: ignore[arg-type]
 
 
 class Bits(_Value):
@@ -200,7 +237,7 @@ class Real(_Value):
     __slots__ = ()
 
     def _with(self, op: str, x: Real | float, y: Real | float) -> Real:
-        return Real(self.w, self.w.set(f"{op} {self.w.type} {self.w.real(x)}, {self.w.real(y)}"))
+        return Real(self.w, self.w.binary(op, self.w.real(x), self.w.real(y)))
 
     def __add__(self, other: Real | float) -> Real:
         return self._with("fadd", self, other)
@@ -227,10 +264,10 @@ class Real(_Value):
         return self._with("fdiv", other, self)
 
     def __neg__(self) -> Real:
-        return Real(self.w, self.w.set(f"fneg {self.w.type} {self}"))
+        return Real(self.w, self.w.negated(self))
 
     def _compare(self, predicate: str, other: Real | float) -> Mask:
-        return Mask(self.w, self.w.set(f"fcmp {predicate} {self.w.type} {self}, {self.w.real(other)}"))
+        return Mask(self.w, self.w.compared(predicate, self, self.w.real(other)))
 
     def __lt__(self, other: Real | float) -> Mask:
         return self._compare("olt", other)
@@ -263,8 +300,7 @@ class Real(_Value):
 
     def negative(self) -> Mask:
         """The sign bit, also of -0 and of NaN."""
-        w = self.w
-        return Mask(w, w.set(f"icmp slt {w.type.integer} {self.bits()}, {w.type.integer.constant(0)}"))
+        return Mask(self.w, self.w.sign_bit(self))
 
     def bits(self) -> Bits:
         return Bits(self.w, self.w.set(f"bitcast {self.w.type} {self} to {self.w.type.integer}"))

@@ -1,0 +1,298 @@
+"""Programs on a GPU, through torch and ndgrad in one process: `python -m benchmarks.gpu`.
+
+Each row is one step, forward and backward (and an optimizer where the row says so), written once in the dialect that
+both libraries speak. A sample is some steps between two waits for the device; the fastest of several counts. Both
+libraries get the same numbers, and their losses are compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Step = Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A named step; `make` is given the library's namespace."""
+
+    name: str
+    title: str
+    make: Callable[[Any], Step]
+    #: how far the losses of two libraries may be apart, relative to their size
+    tolerance: float = 1e-3
+
+
+ROWS: list[Row] = []
+
+
+def row(name: str, title: str, tolerance: float = 1e-3) -> Callable[[Callable[[Any], Step]], Callable[[Any], Step]]:
+    """Enter a function into the table."""
+
+    def enter(make: Callable[[Any], Step]) -> Callable[[Any], Step]:
+        ROWS.append(Row(name, title, make, tolerance))
+        return make
+
+    return enter
+
+
+def on_device(torch: Any, array: np.ndarray, dtype: Any = None, leaf: bool = False) -> Any:
+    t = torch.tensor(array, device="cuda")
+    t = t if dtype is None else t.to(dtype)
+    return t.requires_grad_() if leaf else t
+
+
+def drawn(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def filled(torch: Any, model: Any, dtype: Any = None) -> Any:
+    """A module on the device with parameters that are the same for all libraries."""
+    random = np.random.default_rng(1)
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            shape = tuple(p.shape)
+            values = (
+                random.standard_normal(shape) / np.prod(shape[1:]) ** 0.5
+                if len(shape) > 1
+                else np.full(shape, 0.0 if "bias" in name else 1.0)
+            )
+            p.copy_(torch.tensor(values.astype(np.float32)))
+    return model.to("cuda") if dtype is None else model.to("cuda").to(dtype)
+
+
+def backward_step(loss: Callable[[], Any], parameters: list[Any]) -> Step:
+    def step() -> Any:
+        for p in parameters:
+            p.grad = None
+        value = loss()
+        value.backward()
+        return value
+
+    return step
+
+
+# ----- elementwise ----------------------------------------------------------------------------------------------------
+
+
+def _chain(torch: Any, size: int) -> Step:
+    x = on_device(torch, drawn(size) * 0.1, leaf=True)
+
+    def loss() -> Any:
+        y = x
+        for _ in range(10):
+            y = torch.sin(y) * 0.9
+            y = torch.tanh(y + 0.1)
+            y = y * y + x
+        return y.sum()
+
+    return backward_step(loss, [x])
+
+
+@row("chain-100", "chain of 50 ops, size 100")
+def chain_small(torch: Any) -> Step:
+    return _chain(torch, 100)
+
+
+@row("chain-1M", "chain of 50 ops, size 1M")
+def chain_large(torch: Any) -> Step:
+    return _chain(torch, 1 << 20)
+
+
+@row("gelu-64M", "tanh-GELU of 64M float32, forward and backward")
+def gelu(torch: Any) -> Step:
+    x = on_device(torch, np.resize(drawn(1 << 20), 1 << 26), leaf=True)
+    g = torch.ones_like(x.detach())
+
+    def step() -> Any:
+        x.grad = None
+        y = torch.nn.functional.gelu(x, approximate="tanh")
+        y.backward(g)
+        return y[:8].sum()
+
+    return step
+
+
+@row("gelu-64M-forward", "tanh-GELU of 64M float32, forward alone")
+def gelu_forward(torch: Any) -> Step:
+    x = on_device(torch, np.resize(drawn(1 << 20), 1 << 26))
+    return lambda: torch.nn.functional.gelu(x, approximate="tanh")
+
+
+# ----- networks -------------------------------------------------------------------------------------------------------
+
+
+def _mlp(torch: Any, batch: int) -> Step:
+    nn = torch.nn
+    model = filled(
+        torch, nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10))
+    )
+    x = on_device(torch, drawn(batch, 784))
+    y = on_device(torch, np.random.default_rng(2).integers(0, 10, batch))
+    return backward_step(lambda: nn.functional.cross_entropy(model(x), y), list(model.parameters()))
+
+
+@row("mlp-64", "MLP 784-256-256-10, batch 64")
+def mlp_small(torch: Any) -> Step:
+    return _mlp(torch, 64)
+
+
+@row("mlp-4096", "MLP 784-256-256-10, batch 4096")
+def mlp_large(torch: Any) -> Step:
+    return _mlp(torch, 4096)
+
+
+def block(torch: Any, width: int, heads: int) -> Any:
+    """A pre-norm transformer layer with causal attention."""
+    nn, functional = torch.nn, torch.nn.functional
+
+    class Layer(nn.Module):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+        def forward(self, x: Any) -> Any:
+            batch, length, _ = x.shape
+            qkv = self.qkv(self.norm1(x)).reshape(batch, length, 3, heads, width // heads).permute(2, 0, 3, 1, 4)
+            mixed = functional.scaled_dot_product_attention(qkv[0], qkv[1], qkv[2], is_causal=True)
+            x = x + self.out(mixed.transpose(1, 2).reshape(batch, length, width))
+            return x + self.down(functional.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+    return Layer()
+
+
+def _layer(torch: Any, dtype: Any) -> Step:
+    model = filled(torch, block(torch, 512, 8), dtype)
+    x = on_device(torch, drawn(16, 512, 512), dtype)
+    return backward_step(lambda: model(x).float().square().mean(), list(model.parameters()))
+
+
+@row("layer-f32", "transformer layer, d 512, 8 heads, seq 512, batch 16, float32")
+def layer_single(torch: Any) -> Step:
+    return _layer(torch, torch.float32)
+
+
+@row("layer-bf16", "the same in bfloat16", tolerance=0.05)
+def layer_half(torch: Any) -> Step:
+    return _layer(torch, torch.bfloat16)
+
+
+@row("convnet", "convnet 3-32-64 on 64 x 64, batch 64", tolerance=1e-2)
+def convnet(torch: Any) -> Step:
+    nn = torch.nn
+    model = nn.Sequential(
+        nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(),
+        nn.MaxPool2d(2), nn.Flatten(), nn.Linear(64 * 16 * 16, 10),
+    )  # fmt: skip
+    model = filled(torch, model)
+    x = on_device(torch, drawn(64, 3, 64, 64))
+    y = on_device(torch, np.random.default_rng(2).integers(0, 10, 64))
+    return backward_step(lambda: nn.functional.cross_entropy(model(x), y), list(model.parameters()))
+
+
+@row("gpt-bf16", "12 layers, d 768, 12 heads, seq 512, batch 16, bfloat16, AdamW", tolerance=0.05)
+def language(torch: Any) -> Step:
+    nn, functional = torch.nn, torch.nn.functional
+    width, length, batch, words = 768, 512, 16, 8192
+
+    class Language(nn.Module):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.words, self.places = nn.Embedding(words, width), nn.Embedding(length, width)
+            self.layers = nn.Sequential(*[block(torch, width, 12) for _ in range(12)])
+            self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, words, bias=False)
+
+        def forward(self, ids: Any) -> Any:
+            x = self.words(ids) + self.places(torch.arange(length, device="cuda"))
+            return self.head(self.norm(self.layers(x)))
+
+    model = filled(torch, Language(), torch.bfloat16)
+    ids = on_device(torch, np.random.default_rng(3).integers(0, words, (batch, length)))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+
+    def step() -> Any:
+        optimizer.zero_grad()
+        logits = model(ids)
+        loss = functional.cross_entropy(logits.reshape(-1, words).float(), ids.reshape(-1))
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
+# ----- timing ---------------------------------------------------------------------------------------------------------
+
+
+def waiting_for(name: str) -> Callable[[], None]:
+    """What waits until the device has done what a library asked of it."""
+    if name == "torch":
+        wait: Callable[[], None] = importlib.import_module("torch").cuda.synchronize
+        return wait
+    cupy = importlib.import_module("cupy")
+    return lambda: cupy.cuda.get_current_stream().synchronize()
+
+
+def timed(step: Step, wait: Callable[[], None], seconds: float = 0.15, samples: int = 7) -> float:
+    """Seconds per step, the fastest of some samples."""
+    for _ in range(3):
+        step()
+    wait()
+    start = time.perf_counter()
+    step()
+    wait()
+    count = max(1, min(300, int(seconds / (time.perf_counter() - start))))
+    fastest = float("inf")
+    for _ in range(samples):
+        start = time.perf_counter()
+        for _ in range(count):
+            step()
+        wait()
+        fastest = min(fastest, (time.perf_counter() - start) / count)
+    return fastest
+
+
+def measured(wanted: Row, names: list[str]) -> dict[str, float | str]:
+    """Seconds per step by library, or why there are none."""
+    found: dict[str, float | str] = {}
+    losses: list[float] = []
+    for name in names:
+        torch = importlib.import_module(name)
+        try:
+            step, wait = wanted.make(torch), waiting_for(name)
+            losses.append(float(step().float().sum()))
+            found[name] = timed(step, wait)
+        except Exception as error:  # the other rows are of interest all the same
+            found[name] = f"{type(error).__name__}: {str(error)[:160]}"
+    if len(losses) == 2 and abs(losses[0] - losses[1]) > wanted.tolerance * max(1.0, abs(losses[0])):
+        found[names[-1]] = f"other loss: {losses[1]} for {losses[0]}"
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
+    parser.add_argument("--only", nargs="*", default=[], help="names of rows")
+    parser.add_argument("--libraries", nargs="*", default=["torch", "ndgrad"])
+    arguments = parser.parse_args()
+    for wanted in ROWS:
+        if arguments.only and wanted.name not in arguments.only:
+            continue
+        found = measured(wanted, arguments.libraries)
+        cells = [f"{v * 1e3:.3f} ms" if isinstance(v, float) else v for v in found.values()]
+        values = list(found.values())
+        if len(values) == 2 and all(isinstance(v, float) for v in values):
+            cells.append(f"{values[1] / values[0]:.2f}")  # type: ignore[operator]
+        print(f"| {wanted.title} | " + " | ".join(cells) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

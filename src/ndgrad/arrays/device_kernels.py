@@ -1,0 +1,53 @@
+"""Ops on a device: kernels of our own where there are any, CuPy's functions elsewhere.
+
+An elementwise op, and the rule of one, is a formula (ndgrad.arrays.formulas), of which one kernel is made: CuPy would
+start one per step. NDGRAD_DEVICE_KERNELS=0 leaves all to CuPy.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from ndgrad import _registry as registry
+from ndgrad.arrays.precision import FLOAT32, half_of, rounded
+
+_unknown = object()
+_found: Any = _unknown
+
+
+def kernels() -> Any:
+    """The kernels, None if there are none."""
+    global _found
+    if _found is _unknown:
+        wish = os.environ.get("NDGRAD_DEVICE_KERNELS", "1")
+        if wish not in ("0", "1"):
+            raise ValueError(
+                f"NDGRAD_DEVICE_KERNELS is {wish!r}, and can be 1 (use kernels of ndgrad's own on a GPU) or 0 "
+                "(CuPy's alone)."
+            )
+        _found = registry.device_kernels() if wish == "1" else None
+    return _found
+
+
+def device_forward(op: Any, np: Any) -> Callable[..., Any]:
+    """The forward function of an op for arrays of a device's library."""
+    forward: Callable[..., Any] = op.forward_for(np)
+    found = kernels() if op.elementwise and op.outputs == 1 and not op.variadic else None
+    if found is None and not op.rounds_numbers:
+        return forward
+    own, rounds = None if found is None else found.Elementwise(np, op.name), op.rounds_numbers
+
+    def run(*arrays: Any, **settings: Any) -> Any:
+        if own is not None:
+            out = own(arrays, settings)
+            if out is not None:
+                return out
+        out = forward(*arrays, **settings)
+        if rounds and out.dtype is FLOAT32:
+            out = rounded(out, half_of(arrays, True))  # bfloat16 and a Python number make float32 in NumPy's rules
+        return out
+
+    return run
+

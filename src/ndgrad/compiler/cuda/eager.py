@@ -1,0 +1,206 @@
+"""Kernels for eager ops on a device: what ndgrad.arrays.device_kernels asks for.
+
+A kernel is made when a formula is first met with operands of a kind, and found again by what it was made for. What has
+no kernel (integers, complex numbers, mixed dtypes, ops without a formula) is answered with None, and CuPy computes it.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ndgrad.arrays.formulas import Formula, Signature
+from ndgrad.compiler.cuda import launch
+from ndgrad.compiler.cuda.elementwise import BYTES, THREADS, Kind, can_be_written, result_dtypes, source
+from ndgrad.compiler.cuda.values import COMPUTED
+
+#: Elements from which on indices no longer fit into 32 bits.
+_LARGEST = 1 << 31
+#: Dimensions, once those that can be walked as one are one, that a kernel takes.
+_MOST_DIMS = 6
+#: Kinds of operands of one op, and of arrays of one formula, that are remembered.
+_MOST = 256
+
+
+def device_kernels() -> Any:
+    """This module, if kernels can be used in this process."""
+    return None if launch.problem() is not None else sys.modules[__name__]
+
+
+# ----- an op ----------------------------------------------------------------------------------------------------------
+
+#: Ops that powers to a constant are.
+_POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal", -0.5: "rsqrt", 1: "clone"}
+
+
+class Elementwise:
+    """An op of the table on arrays of one floating dtype, booleans among them, and numbers."""
+
+    def __init__(self, library: Any, op: str) -> None:
+        self.library = library
+        self.op = op
+        #: by the classes of operands and the settings: the plan, where the arrays and the numbers stand
+        self._known: dict[Any, tuple[Plan | None, list[int], list[int], list[str]]] = {}
+
+    def __call__(self, operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        """The result; None if there is no kernel for such operands."""
+        key: Any = tuple([x.__class__ for x in operands])
+        if settings:
+            key = (*key, *[0.0 if v.__class__ is float else v for v in settings.values()])
+        if self.op == "pow" and operands[1].__class__ in (float, int):
+            key = (*key, operands[1])
+        try:
+            found = self._known.get(key)
+        except TypeError:  # a setting that has no hash
+            return None
+        if found is None:
+            if len(self._known) >= _MOST:
+                self._known.clear()
+            found = self._known[key] = self._planned(operands, settings)
+        plan, arrays, numbers, floats = found
+        if plan is None:
+            return None
+        given = [operands[i] for i in numbers]
+        if floats:
+            given += [settings[name] for name in floats]
+        return plan.run([operands[i] for i in arrays], given)
+
+    def _planned(self, operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        op, formula = self.op, Formula()
+        if op == "pow" and operands[1].__class__ in (float, int) and operands[1] in _POWERS:
+            op, operands = _POWERS[operands[1]], operands[:1]
+        numbers = [i for i, x in enumerate(operands) if x.__class__ is float or x.__class__ is int]
+        arrays = [i for i, x in enumerate(operands) if x.__class__ is self.library.ndarray]
+        floats = [name for name, value in settings.items() if value.__class__ is float]
+        if len(numbers) + len(arrays) != len(operands):
+            return None, [], [], []
+        symbols = [0.0 if i in numbers else formula.input() for i in range(len(operands))]
+        signature = formula.signature([formula.apply(op, *symbols, **settings)])
+        plan = Plan(self.library, signature) if can_be_written(signature, "f") else None
+        return plan, arrays, numbers, floats
+
+
+# ----- a formula ------------------------------------------------------------------------------------------------------
+
+
+class Plan:
+    """A formula with the kernels that were made of it, by the dtypes and layouts of its operands."""
+
+    def __init__(self, library: Any, signature: Signature) -> None:
+        self.library = library
+        self.signature = signature
+        self._kernels: dict[Any, tuple[launch.Kernel, list[np.dtype[Any]]]] = {}
+
+    def run(self, arrays: Sequence[Any], numbers: Sequence[float]) -> Any:
+        """What the formula gives for arrays that broadcast together; None where there is no kernel for them."""
+        first = arrays[0]
+        shape = first.shape
+        key: list[Any] = [first.data.device_id]
+        pointers, alignment, ordered = [], 0, True
+        for a in arrays:
+            p = a.data.ptr
+            pointers.append(p)
+            alignment |= p
+            key.append(a.dtype.char)
+            if not a._c_contiguous or a.shape != shape:
+                ordered = False
+        if not ordered:
+            return self._broadcast(arrays, pointers, numbers)
+        count = first.size
+        if not count:
+            return None
+        key.append(alignment % BYTES == 0)
+        found = self._kernels.get(tuple(key))
+        if found is None:
+            dtype = _common(key[1:-1])
+            if dtype is None:
+                return None
+            width = BYTES // _numpy_dtype(dtype).itemsize if key[-1] else 1
+            found = self._made(tuple(key), dtype, key[1:-1], 0, width)
+        kernel, outputs = found
+        new, library = launch.new_array, self.library
+        out = [new(library, shape, dtype, count) for dtype in outputs]
+        kernel(-(-count // kernel.grain), THREADS, count, *[o.data.ptr for o in out], *pointers, *numbers)
+        return out[0] if len(out) == 1 else out
+
+    def _broadcast(self, arrays: Sequence[Any], pointers: list[int], numbers: Sequence[float]) -> Any:
+        chars = [a.dtype.char for a in arrays]
+        dtype = _common(chars)
+        if dtype is None:
+            return None
+        try:
+            shape = np.broadcast_shapes(*[a.shape for a in arrays])
+        except ValueError:
+            return None  # CuPy says what is wrong
+        count = math.prod(shape)
+        sizes, strides = walked(shape, arrays)
+        if not count or count >= _LARGEST or len(sizes) > _MOST_DIMS:
+            return None
+        key = (arrays[0].data.device_id, len(sizes), *chars)
+        found = self._kernels.get(key)
+        if found is None:
+            found = self._made(key, dtype, chars, len(sizes), 1)
+        kernel, outputs = found
+        out = [launch.new_array(self.library, shape, dtype, count) for dtype in outputs]
+        words = (*[o.data.ptr for o in out], *pointers, *numbers, *sizes, *[s for row in strides for s in row])
+        kernel(-(-count // kernel.grain), THREADS, count, *words)
+        return out[0] if len(out) == 1 else out
+
+    def _made(
+        self, key: tuple[Any, ...], dtype: str, inputs: Sequence[str], dims: int, width: int
+    ) -> tuple[launch.Kernel, list[np.dtype[Any]]]:
+        signature = self.signature
+        kind = Kind(signature, dtype, tuple(inputs), dims, width)
+        outputs = result_dtypes(signature, dtype)
+        words = f"{1 + len(outputs) + len(inputs)}q{signature.numbers}d{dims}I{len(inputs) * dims}i0q"  # and a gap
+        kernel = launch.Kernel(self.library, source(kind), words, THREADS * width)
+        if len(self._kernels) >= _MOST:
+            self._kernels.clear()
+        found = self._kernels[key] = kernel, [_numpy_dtype(char) for char in outputs]
+        return found
+
+
+def planned(library: Any, signature: Signature) -> Callable[[Sequence[Any], Sequence[float]], Any] | None:
+    """What runs a formula; None if it cannot be written."""
+    return Plan(library, signature).run if can_be_written(signature, "f") else None
+
+
+def _common(chars: Sequence[str]) -> str | None:
+    """The one floating dtype among operands; None if there are several, or others than booleans besides."""
+    found = {*chars} - {"?"}
+    return found.pop() if len(found) == 1 and found <= COMPUTED.keys() else None
+
+
+def _numpy_dtype(char: str) -> np.dtype[Any]:
+    if char == "E":
+        import ml_dtypes  # only arrays of it lead here
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(char)
+
+
+def walked(shape: tuple[int, ...], arrays: Sequence[Any]) -> tuple[list[int], list[list[int]]]:
+    """Sizes, and the strides of each array in elements, with as few dimensions as can be."""
+    rows = []
+    for a in arrays:
+        item = a.dtype.itemsize
+        own = [0 if n == 1 else s // item for n, s in zip(a.shape, a.strides)]
+        rows.append([0] * (len(shape) - a.ndim) + own)
+    sizes: list[int] = []
+    kept: list[list[int]] = [[] for _ in arrays]
+    for d, n in enumerate(shape):
+        if n == 1:
+            continue
+        if sizes and all(k[-1] == row[d] * n for k, row in zip(kept, rows)):
+            sizes[-1] *= n
+            for k, row in zip(kept, rows):
+                k[-1] = row[d]
+            continue
+        sizes.append(n)
+        for k, row in zip(kept, rows):
+            k.append(row[d])
+    return (sizes, kept) if sizes else ([1], [[0] for _ in arrays])
