@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy import special
 
-from ndgrad.ops.table import table
 from ndgrad.compiler.cuda.values import CudaWriter, has_formula, write
 from ndgrad.compiler.kernels.maths.values import Mask, Real
 from ndgrad.compiler.kernels.operations import OPERATIONS
+from ndgrad.ops.table import table
 
 FUNCTIONS = {
     "tanh": np.tanh, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "pow": np.power,
