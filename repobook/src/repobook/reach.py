@@ -4,6 +4,8 @@ A test of Python code reaches the C++ behind it through the bindings. Only certa
 """
 
 import sqlite3
+from array import array
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -27,12 +29,29 @@ class Callers:
     def __init__(self, db: sqlite3.Connection) -> None:
         self.db = db
         self._known: dict[int, list[int]] = {}
+        # All users at once, in order of what they use: numbers in arrays, which forked workers share without a copy.
+        self._used: array[int] | None = None
+        self._users: array[int] = array("q")
+
+    def load_all(self) -> None:
+        used, users = array("q"), array("q")
+        rows = self.db.execute("SELECT dst, src FROM edges WHERE certainty>1 ORDER BY dst")
+        while batch := rows.fetchmany(50_000):
+            used.extend([row[0] for row in batch])
+            users.extend([row[1] for row in batch])
+        self._used, self._users = used, users
 
     def of(self, symbol: int) -> list[int]:
         found = self._known.get(symbol)
-        if found is None:
-            rows = self.db.execute("SELECT src FROM edges WHERE dst=? AND certainty>1 ORDER BY src", (symbol,))
-            found = self._known[symbol] = [row[0] for row in rows]
+        if found is not None:
+            return found
+        if self._used is None:
+            rows = self.db.execute("SELECT src FROM edges WHERE dst=? AND certainty>1", (symbol,))
+            found = sorted([row[0] for row in rows])
+        else:
+            start = bisect_left(self._used, symbol)
+            found = sorted(self._users[start : bisect_left(self._used, symbol + 1, start)])
+        self._known[symbol] = found
         return found
 
 

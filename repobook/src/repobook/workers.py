@@ -27,7 +27,7 @@ def run(
     start: Callable[..., None],
     arguments: tuple[Any, ...],
     chunk: int = 16,
-    meanwhile: Callable[[], None] | None = None,
+    meanwhile: Callable[[], object] | None = None,
 ) -> Iterator[Any]:
     """`function` of every item, in any order. `start(*arguments)` prepares each worker, or this process.
 

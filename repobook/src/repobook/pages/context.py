@@ -148,12 +148,19 @@ class Book:
         return self._cycles.get(file.cycle, []) if file.cycle else []
 
     def named(self, symbol: int) -> Named:
-        """A symbol by its id; pages name far fewer than they count, so names are looked up one by one."""
+        """A symbol by its id. Few pages name far fewer symbols than they count, so these are looked up one by one."""
         found = self._named.get(symbol)
         if found is None:
             row = self.db.execute("SELECT qualified, kind, line FROM symbols WHERE id=?", (symbol,)).fetchone()
             found = self._named[symbol] = Named(*(row or ("", "", 0)))
         return found
+
+    def load_all(self) -> None:
+        """Names and users of all symbols at once: where every page is written, they are asked for most of them."""
+        ids = [row[0] for row in self.db.execute("SELECT id FROM symbols ORDER BY id")]
+        rows = self.db.execute("SELECT qualified, kind, line FROM symbols ORDER BY id")
+        self._named = dict(zip(ids, store.records(Named, rows), strict=True))
+        self.callers.load_all()
 
     def qualified(self, symbol: int) -> str:
         """The qualified name of a symbol; the path for a file."""

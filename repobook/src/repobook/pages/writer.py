@@ -140,6 +140,8 @@ def write_pages(
     tasks = [row[0] for row in db.execute("SELECT page FROM pending ORDER BY page DESC")]
     if not tasks:
         return
+    if outcome.everything:
+        book.load_all()
     # Without a name that changed or a file that came or went, the lists of names and pages are as they were.
     listed = outcome.everything or outcome.deleted > 0 or any(task.startswith("k:") for task in tasks)
     names: dict[str, list[str]] = {}

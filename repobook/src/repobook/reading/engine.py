@@ -244,33 +244,37 @@ def collect_references(
     symbols = facts.symbols
     visible, types = _visible_locals(captures, source, scopes, symbols)
     owner_class = _owner_classes(symbols)
-    defined_at = {d.name_start for d in captures.definitions}
+    defined_at = iter([*sorted({d.name_start for d in captures.definitions}), _NEVER])
+    defined = next(defined_at)
+    plain: dict[bytes, list[int]] = {}
     by_key: dict[tuple[bytes, str], list[int]] = {}
     rule_of = rules.names
     skipped = reserved.difference(rule_of)
+    watched = self_names.union(rule_of)
     findings = facts.findings
     loop_depth = _depths(captures.loops)
     scope_starts, scope_owners = [*scopes.starts, _NEVER], scopes.owners
     line_ends = [*lines[1:], _NEVER]
-    scope_at = line = owner = enclosing = end = 0
+    scope_at = line = owner = 0
+    here = 1  # the line and the enclosing symbol, packed
     # What is known inside the scope at hand: names bound there, their declared types, the class around it.
     bound, declared, own_class = visible[0] or _NONE, types.get(0, _NO_TYPES), ""
-    following = min(line_ends[0], scope_starts[1])
+    line_end, scope_end = line_ends[0], scope_starts[1]
     chain_start, chain_known, chain_root = -1, False, b""
     pieces = captures.references
+    ends = accumulate(map(len, pieces))
     words = iter(pieces)
-    for gap, name, after in zip(words, words, chain(islice(pieces, 2, None, 2), (b"",)), strict=False):
-        start = end + len(gap)
-        end = start + len(name)
-        before = gap[-1:]
+    rows = zip(words, words, islice(pieces, 2, None, 2), islice(ends, 0, None, 2), strict=False)
+    for gap, name, after, start in rows:
+        before = gap[-1] if gap else _BLANK
+        flags = 0
         if before not in _JOINTS:
             chain_start, chain_known, chain_root = start, True, name
             if name in skipped:
                 continue
-            flags, text = 0, ""
+            text = ""
         else:
-            flags = 0
-            if before == b".":
+            if before == _DOT:
                 flags, joint = MEMBER, b"."
             elif scoped and gap[-2:] == b"->":
                 flags, joint = MEMBER, b"->"
@@ -278,6 +282,8 @@ def collect_references(
                 flags, joint = SCOPED, b"::"
             if not flags:
                 chain_start, chain_known, chain_root, text = start, True, name, ""
+                if before == _TILDE:
+                    continue
             elif gap == joint and chain_known:
                 if flags == SCOPED:
                     text = source[chain_start : start - 2].decode("utf-8", "replace")
@@ -286,7 +292,7 @@ def collect_references(
                     text = ""  # worked out below, when the scope is known
             elif flags == MEMBER:
                 chain_start, chain_known, text = start, False, OPAQUE
-                if before == b"." and gap[-2:-1].isdigit():
+                if before == _DOT and gap[-2:-1].isdigit():
                     continue  # the ending of a number: `1.f`
                 # A chain may be broken over lines (`a\n  .b`); what is not adjacent counts as an expression.
             else:
@@ -294,72 +300,88 @@ def collect_references(
                 # `::a::b` is a name of the global scope, `A<T>::b::c` one of a scope that is not known.
                 chain_known = gap != joint and gap[-3:-2] not in _CLOSED
                 chain_start, chain_root = start, name if chain_known else b""
-        if start >= following:
-            while start >= line_ends[line]:
+        if start >= line_end:
+            line += 1
+            line_end = line_ends[line]
+            while start >= line_end:
                 line += 1
-            if start >= scope_starts[scope_at + 1]:
-                while start >= scope_starts[scope_at + 1]:
-                    scope_at += 1
-                owner = scope_owners[scope_at]
-                enclosing = owner << LINE_BITS
-                bound, declared = visible[owner] or _NONE, types.get(owner, _NO_TYPES)
-                own_class = owner_class[owner]
-            following = min(line_ends[line], scope_starts[scope_at + 1])
+                line_end = line_ends[line]
+            here = (line + 1) | owner << LINE_BITS
+        if start >= scope_end:
+            scope_at += 1
+            while start >= scope_starts[scope_at + 1]:
+                scope_at += 1
+            scope_end = scope_starts[scope_at + 1]
+            owner = scope_owners[scope_at]
+            here = (line + 1) | owner << LINE_BITS
+            bound, declared = visible[owner] or _NONE, types.get(owner, _NO_TYPES)
+            own_class = owner_class[owner]
         if flags == MEMBER and chain_known:
-            if chain_root in bound and chain_root not in declared and chain_root not in self_names:
+            # The receiver: a type where it is known, its text where it may be a module.
+            if chain_root in self_names:
+                text = _typed(own_class, source[chain_start + len(chain_root) : start - len(joint)])
+            elif chain_root in declared:
+                text = _typed(declared[chain_root], source[chain_start + len(chain_root) : start - len(joint)])
+            elif chain_root in bound:
                 text = OPAQUE
             else:
                 text = source[chain_start : start - len(joint)].decode("utf-8", "replace")
-                text = _receiver(text, bound, declared, own_class, self_names)
-        if start in defined_at or name in self_names or before == b"~":
-            continue
-        if after[:1] == b"(" or after[:2] == b" (":
+                if "->" in text:
+                    text = text.replace("->", ".")
+        if start >= defined:
+            while start > defined:
+                defined = next(defined_at)
+            if start == defined:
+                continue
+        first = after[0] if after else _BLANK
+        if first == _PARENTHESIS or (first == _BLANK and after.startswith(b" (")):
             flags |= CALL
-        rule = rule_of.get(name)
-        if rule is not None:
-            finding = rule(text, bool(flags & CALL), loop_depth, start)
+        if name in watched:
+            if name in self_names:
+                continue
+            finding = rule_of[name](text, bool(flags & CALL), loop_depth, start)
             if finding is not None:
                 findings.append(Finding(line + 1, finding[0], finding[1], finding[2], owner))
         if flags <= CALL and name in bound:
             continue
-        occurrence = (line + 1) | enclosing | flags << 40
+        if not text:
+            if name in plain:
+                plain[name].append(here | flags << 40)
+            else:
+                plain[name] = [here | flags << 40]
+            continue
         found = by_key.get((name, text))
         if found is None:
-            by_key[name, text] = [occurrence]
+            by_key[name, text] = [here | flags << 40]
         else:
-            found.append(occurrence)
-    facts.references = {
-        (name.decode("utf-8", "replace"), text): found
-        for (name, text), found in by_key.items()
-        if text or name not in reserved
-    }
+            found.append(here | flags << 40)
+    references = facts.references
+    for name, places in plain.items():
+        if name not in reserved:
+            references[name.decode("utf-8", "replace"), ""] = places
+    for (name, text), places in by_key.items():
+        references[name.decode("utf-8", "replace"), text] = places
 
 
 _NEVER = 1 << 60
 _NONE: frozenset[bytes] = frozenset()
 _NO_TYPES: dict[bytes, str] = {}
+_BLANK, _PARENTHESIS, _DOT, _TILDE = b" (.~"
 # What can end the text before a name that is not plain; and the brackets of an expression before `::`.
-_JOINTS = frozenset({b".", b">", b":", b"~"})
+_JOINTS = frozenset(b".>:~")
 _CLOSED = frozenset({b">", b")"})
 
 
-def _receiver(
-    text: str, bound: frozenset[bytes], declared: dict[bytes, str], own_class: str, self_names: frozenset[bytes]
-) -> str:
-    """The qualifier of a member: a type where the receiver's type is known, its text where it may be a module."""
-    if "->" in text:
-        text = text.replace("->", ".")
-    root, _, rest = text.partition(".")
-    encoded = root.encode()
-    if encoded in self_names:
-        known = own_class
-    elif encoded in declared:
-        known = declared[encoded]
-    else:
-        return OPAQUE if encoded in bound else text
-    if not known or "::" in rest:
+def _typed(known: str, steps: bytes) -> str:
+    """The qualifier of a member of a receiver of a known type: `.x->y` are the steps from it to the member's owner."""
+    if not known:
         return OPAQUE
-    return TYPED + known + STEP + rest.replace(".", STEP) if rest else TYPED + known
+    if not steps:
+        return TYPED + known
+    if b"::" in steps:
+        return OPAQUE
+    rest = steps.decode("utf-8", "replace").replace("->", ".")
+    return TYPED + known + rest.replace(".", STEP)
 
 
 def _owner_classes(symbols: list[Symbol]) -> list[str]:

@@ -7,11 +7,12 @@ defines is resolved too. A page can differ when its file was read, when an edge 
 import of it, a note it titles or cites, its layer or its cycle changed.
 """
 
-import gc
 import sqlite3
 from array import array
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -113,7 +114,7 @@ def _reopen(path: str) -> None:
 
 
 def _resolve_files(
-    files: list[int], jobs: int, db: sqlite3.Connection, meanwhile: Callable[[], None] | None = None
+    files: list[int], jobs: int, db: sqlite3.Connection, meanwhile: Callable[[], object] | None = None
 ) -> Iterator[_Result]:
     if jobs <= 1 or len(files) < 200 or not workers.fork_available():
         if meanwhile is not None:
@@ -123,11 +124,7 @@ def _resolve_files(
     # Workers read through connections of their own; until the end the model counts as unfinished.
     store.set_meta(db, "stamp", "unfinished")
     db.commit()
-    path = str(db.execute("PRAGMA database_list").fetchone()[2])
-    gc.collect()
-    gc.freeze()  # a collection in a worker would copy the pages that it shares with this process
-    yield from workers.run(_resolve_one, files, jobs, _reopen, (path,), meanwhile=meanwhile)
-    gc.unfreeze()
+    yield from workers.run(_resolve_one, files, jobs, _reopen, (_path(db),), meanwhile=meanwhile)
 
 
 @dataclass(slots=True)
@@ -139,10 +136,28 @@ class Touched:
     folders: set[int] = field(default_factory=set)  # files whose folders' pages can differ
 
 
-# The indexes that resolving a whole tree asks, and those that can wait until the workers are busy. `symbols` is read
-# once from end to end, and `edges` and its columns are written: their indexes come last.
+# The indexes that resolving a whole tree asks, and those that it does not. `symbols` is read once from end to end, and
+# `edges` and its columns are written: their indexes come last.
 _ASKED = ("refs(file)", "bindings")
 _NOT_ASKED = ("refs(name)", "imports", "findings", "remarks", "words", "macros")
+
+
+def _index(path: str) -> None:
+    """What is made of the rows that were read and that resolving a whole tree does not ask; by a thread."""
+    db = store.connect(Path(path))
+    try:
+        with db:
+            for table in _NOT_ASKED:
+                store.make_indexes(db, table)
+            store.index_words(db)
+            db.execute("DELETE FROM terms")
+            db.execute("INSERT INTO terms SELECT term, COUNT(*) FROM words GROUP BY term")
+    finally:
+        db.close()
+
+
+def _path(db: sqlite3.Connection) -> str:
+    return str(db.execute("PRAGMA database_list").fetchone()[2])
 
 
 # ----- the whole tree, or what changed ----------------------------------------------------------------------
@@ -155,26 +170,25 @@ def resolve_all(db: sqlite3.Connection, jobs: int, progress: Progress) -> set[in
     tables = Tables(db)
     modules = Modules(tables.by_path)
     resolve_imports(db, tables, modules)
-    tables.load_all()
-    _resolver = Names(tables, modules)
-    files = sorted(tables.symbols_by_file())
     db.execute("DELETE FROM edges")
     store.drop_indexes(db, "edges")
+    db.commit()
+    # SQLite works without Python's lock, so the two go on side by side; the thread is gone before workers are forked.
+    with ThreadPoolExecutor(1) as thread:
+        indexed = thread.submit(_index, _path(db))
+        tables.load_all()
+        indexed.result()
+    _resolver = Names(tables, modules)
+    files = sorted(tables.symbols_by_file())
 
-    def meanwhile() -> None:
-        for table in _NOT_ASKED:
-            store.make_indexes(db, table)
-        store.index_words(db)
-        db.execute("DELETE FROM terms")
-        db.execute("INSERT INTO terms SELECT term, COUNT(*) FROM words GROUP BY term")
-        _update_layers(db)
-
-    for done, (_, edges, twins) in enumerate(_resolve_files(files, jobs, db, meanwhile), 1):
+    layers = partial(_update_layers, db)
+    for done, (_, edges, twins) in enumerate(_resolve_files(files, jobs, db, layers), 1):
         db.executemany("INSERT INTO edges VALUES(?,?,?,?,?,?)", _rows(edges))
         db.executemany("UPDATE symbols SET twin=? WHERE id=?", twins)
         if done % 50 == 0 or done == len(files):
             progress("resolving", done, len(files))
-    del _resolver  # the pages need the memory more
+    vars(_resolver).clear()  # its parts know each other; the pages need the memory more
+    del _resolver
     progress("weighing", 0, 1)
     store.make_indexes(db, "edges")
     store.make_indexes(db, "symbols")
