@@ -44,7 +44,10 @@ def traced(function: Callable[..., Any], arrays: Sequence[Any], gradients: bool 
     are these, then the gradients of the results."""
     tensors = [ndgrad.tensor(a, requires_grad=gradients and np.asarray(a).dtype.kind in "fc") for a in arrays]
     try:
-        with mock.patch.object(functions, "Specialisation", _Traces):
+        with (
+            mock.patch.object(functions, "Specialisation", _Traces),
+            mock.patch.object(specialise, "joint_program", lambda *_: None),  # which runs passes before
+        ):
             CompiledFunction(function, fullgraph=True)(*tensors)
     except _Traced as found:
         for value, source in found.held:

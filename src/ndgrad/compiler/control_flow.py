@@ -368,7 +368,7 @@ def _in_common(regions: dict[str, Region]) -> list[Value]:
 
 
 def _emit(tracer: Any, op: Any, arguments: Tensors, settings: dict[str, Any], results: tuple[Value, ...]) -> None:
-    tracer.program.instructions.append(Instruction(op, tuple(arguments), settings, results, tracer.line()))
+    tracer.program.instructions.append(Instruction(op, tuple(arguments), settings, results, tracer.place or tracer.line()))
 
 
 def _tracer() -> Any:

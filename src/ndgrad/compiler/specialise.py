@@ -37,6 +37,7 @@ from ndgrad.compiler.draws import put_back
 from ndgrad.compiler.environment import Environment, facts
 from ndgrad.compiler.graph_break import GraphBreak, current_tracer
 from ndgrad.compiler.holding import Held
+from ndgrad.compiler.loop_gradients import Joint, joint_program
 from ndgrad.compiler.lower.templates import Sizes
 from ndgrad.compiler.node import node_of_call
 from ndgrad.compiler.outside import hidden, payload_of
@@ -223,8 +224,12 @@ class Specialisation:
         self._check_writes(inputs)
         roots = self.results.roots
         wanted = [i for i, t in enumerate(inputs) if requires_grad(t)] if roots else []
-        given = [tracer.input(t._array) for t in roots]
-        gradients = self._gradients(tracer, roots, [inputs[i] for i in wanted], given)
+        values = [
+            *self.results.values,
+            *[memories[i].value for i in self.writes],
+            *[value for value, _ in tracer.conditions],
+        ]
+        joint = self._joint(tracer, values, roots, wanted)
         #: the inputs whose gradient the function looks at or sets, and whether they have one
         self.gradients_asked = [
             (i, o.grad_before is not None) for i, o in enumerate(tracer.inputs) if o._meta.asked and not o.is_result
@@ -238,27 +243,35 @@ class Specialisation:
         ]
         #: whether a call only makes new tensors, which it returns
         self.is_plain = self.results.is_made and not (self.writes or self.outcomes or self.effects)
-        values = [
-            *self.results.values,
-            *[memories[i].value for i in self.writes],
-            *[value for value, _ in tracer.conditions],
-        ]
         #: the inputs that get a gradient
-        self.gradients_of = [i for i, g in zip(wanted, gradients, strict=False) if g is not None]
+        self.gradients_of = [i for i, g in zip(wanted, joint.gradients, strict=False) if g is not None]
         self.all_have_gradients = self.gradients_of == [*range(len(inputs))]
-        grads = [tracer.value_of(g._array) for g in gradients if g is not None]
         self.results.forget_trace()
         with phase("passes"):
-            self._split(tracer.program, values, [p.memory.value for p in given], grads)
+            self._split(joint.program, joint.values, joint.cotangents, [g for g in joint.gradients if g is not None])
+
+    def _joint(self, tracer: Tracer, values: list[Value], roots: Sequence[Any], wanted: Sequence[int]) -> Joint:
+        """The program of values and of the gradients of inputs."""
+        #: whether the graph of the results was used up inside the function, by a backward pass
+        self.is_freed = False
+        #: what is said to those who ask for a gradient that there is not
+        self.refusal: str | None = None
+        looped = None if self.strict else joint_program(tracer, values, roots, wanted)
+        if looped is not None:
+            return looped
+        given = [tracer.input(t._array) for t in roots]
+        gradients = self._gradients(tracer, roots, [tracer.inputs[i].source for i in wanted], given)
+        return Joint(
+            tracer.program,
+            values,
+            [p.memory.value for p in given],
+            [None if g is None else tracer.value_of(g._array) for g in gradients],
+        )
 
     def _gradients(
         self, tracer: Tracer, roots: Sequence[Any], inputs: Sequence[Any], given: Sequence[Any]
     ) -> Sequence[Any]:
         """The gradients of inputs, for those of the results."""
-        #: whether the graph of the results was used up inside the function, by a backward pass
-        self.is_freed = False
-        #: what is said to those who ask for a gradient that there is not
-        self.refusal: str | None = None
         if not inputs:
             return ()
         cotangents = [wrap(t.face, payload) for t, payload in zip(roots, given, strict=True)]

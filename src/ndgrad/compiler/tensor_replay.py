@@ -12,6 +12,7 @@ from typing import Any
 
 from ndgrad._tensor import Tensor
 from ndgrad.autograd.variable import wrap
+from ndgrad.compiler.outside import tracer_at_work
 from ndgrad.compiler.passes.dead import without_dead
 from ndgrad.compiler.program import Instruction, Program, Value
 from ndgrad.ops.vocabulary import tensor_ops
@@ -22,9 +23,15 @@ def run_on_tensors(program: Program, tensors: Sequence[Any], outputs: Sequence[V
     wanted = without_dead(Program(program.inputs, list(outputs), program.instructions, program.constants, program.name))
     values: dict[Value, Any] = {v: wrap(Tensor, array) for v, array in wanted.constants.items()}
     values.update(zip(wanted.inputs, tensors, strict=True))
+    tracer = tracer_at_work()
+    place = None if tracer is None else tracer.place
     for instruction in wanted.instructions:
+        if tracer is not None:
+            tracer.place = instruction.where
         arguments = [values[a] if a.__class__ is Value else a for a in instruction.arguments]
         values.update(zip(instruction.results, _results(instruction, arguments), strict=True))
+    if tracer is not None:
+        tracer.place = place
     return [values[v] for v in outputs]
 
 
@@ -69,6 +76,8 @@ def _loop(
     state = list(tensors[:carried])
     fixed = tensors[carried : carried + invariant]
     sequences = list(zip(tensors[carried + invariant :], reads, strict=True))
+    if tracer_at_work() is not None:
+        return _scan(state, fixed, sequences, body, count, last)
     rounds: list[list[Any]] = []
     out: list[Any] = []
     for t in range(count):
@@ -81,6 +90,34 @@ def _loop(
         *out[carried : carried + last],
         *[tensor_ops.stack(*rows, dim=0) for rows in zip(*rounds, strict=True)],
     )
+
+
+def _scan(
+    state: list[Any], fixed: Sequence[Any], sequences: list[Any], body: Program, count: int, last: int
+) -> tuple[Any, ...]:
+    """The same inside a trace, as a loop of the program that is traced."""
+    from ndgrad.compiler.control_flow import scanned  # which few programs need
+
+    carried = len(state)
+
+    def step(carry: Sequence[Any], row: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        out = run_on_tensors(body, [*carry, *fixed, *row], body.outputs)
+        return out[:carried], out[carried:]
+
+    rows = [_rows(array, start, by, count) for array, (start, by) in sequences]
+    following, ys = scanned(step, state, rows, count, False)
+    return (*following, *[tensor_ops.select(y, dim=0, index=count - 1) for y in ys[:last]], *ys[last:])
+
+
+def _rows(array: Any, start: int, step: int, count: int) -> Any:
+    """Rows of an array in the order in which rounds read them."""
+    if (start, step, count) == (0, 1, len(array)):
+        return array
+    if not step:
+        row = tensor_ops.getitem(array, index=(slice(start, start + 1),))
+        return tensor_ops.expand(row, shape=(count, *row.shape[1:]))
+    stop = start + step * count
+    return tensor_ops.getitem(array, index=(slice(start, None if stop < 0 else stop, step),))
 
 
 def _branch(condition: Any, *tensors: Any, on_true: Program, on_false: Program) -> Sequence[Any]:

@@ -17,7 +17,7 @@ import numpy as np
 
 import ndgrad
 from ndgrad.arrays.meta import MetaArray
-from ndgrad.autograd.modes import restore, scope
+from ndgrad.autograd.modes import modes, restore, running, scope
 from ndgrad.autograd.op_observers import Factory, InPlaceForm
 from ndgrad.autograd.record import run_forward
 from ndgrad.autograd.variable import Variable, wrap
@@ -73,6 +73,10 @@ class Tracer:
         self.draws = TracedDraws(state_of)
         self.drawn_tensors: dict[int, Any] = {}
         self._draw_payloads: list[TracedArray] = []
+        #: the line of the user's that asked for what is traced now, where that is known; else it is looked for
+        self.place: str | None = None
+        #: whether no backward pass has run in the function, and no hook on what is saved was in force
+        self.is_plain = True
         #: what could not be traced, though the function may have caught it
         self.broken: GraphBreak | None = None
 
@@ -206,13 +210,15 @@ class Tracer:
         """Write down an op on values; its results."""
         _, types = infer(op, arguments, settings)
         results = tuple([Value(shape, dtype) for shape, dtype in types])
-        self.program.instructions.append(Instruction(op, tuple(arguments), settings, results, where()))
+        self.program.instructions.append(Instruction(op, tuple(arguments), settings, results, self.place or where()))
         return results
 
     def __call__(
         self, op: Any, tensors: Sequence[Any], arrays: Sequence[Any], settings: dict[str, Any], run: Callable[[], Any]
     ) -> Any:
         """What the observer answers to an op: traced arrays for its results."""
+        if running() is not None or modes().saved_hooks:
+            self.is_plain = False
         if isinstance(op, InPlaceForm):
             return self._write(op.op, tensors, arrays, settings)
         if isinstance(op, Factory):
