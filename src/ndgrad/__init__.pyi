@@ -90,10 +90,11 @@ from ndgrad.api.product import (
     as _ger, outer as outer, pdist as pdist, trace as trace, vdot as vdot,
 )
 from ndgrad.api.random import (
-    _sample_dirichlet as _sample_dirichlet, _standard_gamma as _standard_gamma, bernoulli as bernoulli, binomial as
-    binomial, get_rng_state as get_rng_state, multinomial as multinomial, normal as normal, poisson as poisson, rand as
-    rand, rand_like as rand_like, randint as randint, randint_like as randint_like, randn as randn, randn_like as
-    randn_like, randperm as randperm, set_rng_state as set_rng_state,
+    _dirichlet_grad as _dirichlet_grad, _sample_dirichlet as _sample_dirichlet, _standard_gamma as _standard_gamma,
+    _standard_gamma_grad as _standard_gamma_grad, bernoulli as bernoulli, binomial as binomial, get_rng_state as
+    get_rng_state, multinomial as multinomial, normal as normal, poisson as poisson, rand as rand, rand_like as
+    rand_like, randint as randint, randint_like as randint_like, randn as randn, randn_like as randn_like, randperm as
+    randperm, set_rng_state as set_rng_state,
 )
 from ndgrad.api.rearrange import flip as flip, fliplr as fliplr, flipud as flipud, tile as tile
 from ndgrad.api.shape import (

@@ -5,8 +5,9 @@ from __future__ import annotations
 #: Family -> its functions.
 _FUNCTIONS = {
     "random": (
-        "_sample_dirichlet _standard_gamma bernoulli binomial get_rng_state initial_seed manual_seed multinomial "
-        "normal poisson rand rand_like randint randint_like randn randn_like randperm seed set_rng_state"
+        "_dirichlet_grad _sample_dirichlet _standard_gamma _standard_gamma_grad bernoulli binomial get_rng_state "
+        "initial_seed manual_seed multinomial normal poisson rand rand_like randint randint_like randn randn_like "
+        "randperm seed set_rng_state"
     ),
     "rearrange": "flip fliplr flipud repeat_interleave roll rot90 tile",
     "triangle": "diag diag_embed diagflat diagonal tril tril_indices triu triu_indices",

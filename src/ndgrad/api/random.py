@@ -24,6 +24,7 @@ from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.generator import Generator, default_generator, initial_seed, manual_seed, seed
 from ndgrad.ops import fill
 from ndgrad.ops import random as ops
+from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.storage import checkable, memory_of
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from ndgrad.ops.table import Op
 
 __all__ = [
-    "_sample_dirichlet", "_standard_gamma", "bernoulli", "binomial", "get_rng_state", "initial_seed", "manual_seed",
+    "_dirichlet_grad", "_sample_dirichlet", "_standard_gamma", "_standard_gamma_grad", "bernoulli", "binomial", "get_rng_state", "initial_seed", "manual_seed",
     "multinomial", "normal", "poisson", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like",
     "randperm", "seed", "set_rng_state",
 ]  # fmt: skip
@@ -450,8 +451,34 @@ def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tens
     >>> ndgrad._sample_dirichlet(ndgrad.tensor([1.0, 2.0], dtype=ndgrad.float64)).sum().round(decimals=6)
     tensor(1., dtype=ndgrad.float64)
     """
-    g = _standard_gamma(input, generator)
-    return g / g.sum(-1, keepdim=True)
+    if not input.ndim:
+        raise IndexError(
+            "_sample_dirichlet() got a tensor without dimensions, and concentrations lie along the last one. "
+            "Pass a vector of them."
+        )
+    _need_continuous("_sample_dirichlet", np_dtype(input), complex=False)
+    return ops.sample_dirichlet(input, generator=_check_generator("_sample_dirichlet", generator))
+
+
+def _standard_gamma_grad(input: Tensor, output: Tensor) -> Tensor:
+    """How `output`, a sample of the standard gamma distribution, moves with its shape parameter `input`.
+
+    >>> import ndgrad
+    >>> ndgrad._standard_gamma_grad(ndgrad.tensor([1.0, 20.0]), ndgrad.tensor([0.4, 15.0]))
+    tensor([0.7088, 0.8702])
+    """
+    return -(output * tensor_ops.gamma_shape_ratio(input, output, order=1))
+
+
+def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor:
+    """How a sample `x` of the beta distribution with the shapes `alpha` and `total - alpha` moves with `alpha`, divided
+    by 1 - x: what the gradient of a Dirichlet sample consists of.
+
+    >>> import ndgrad
+    >>> ndgrad._dirichlet_grad(ndgrad.tensor([0.25]), ndgrad.tensor([1.0]), ndgrad.tensor([2.0]))
+    tensor([0.4621])
+    """
+    return -(x * tensor_ops.beta_shape_ratio(alpha, total - alpha, x, orders=(1, 0)))
 
 
 # ----- in place -------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ndgrad.ops.gamma import beside, on_host, real_function, shape_derivatives
+from ndgrad.ops.gamma import beside, digamma_rise, on_host, real_function, shape_derivatives
 from ndgrad.ops.table import elementwise
 
 if TYPE_CHECKING:
@@ -57,7 +57,10 @@ def _betainc_shape(np: Library, a: Payload, b: Payload, x: Payload, *, orders: t
 
 def _beta_change(a: Payload, b: Payload, x: Payload, orders: tuple[int, int], ops: Vocabulary) -> Any:
     a, b, x = _tensors(a, b, x, ops=ops)
+    return beta_density(a, b, x, ops) * _relative_beta_change(a, b, x, orders, ops)
 
+
+def _relative_beta_change(a: Payload, b: Payload, x: Payload, orders: tuple[int, int], ops: Vocabulary) -> Any:
     def first(index: tuple[int, ...]) -> Any:
         i, j = index
         shared = ops.polygamma(a + b, order=i + j - 1)
@@ -66,7 +69,7 @@ def _beta_change(a: Payload, b: Payload, x: Payload, orders: tuple[int, int], op
         own = shared - ops.polygamma(a if i else b, order=i + j - 1)
         return own + (ops.log(x) if i else ops.log1p(-x)) if i + j == 1 else own
 
-    return beta_density(a, b, x, ops) * shape_derivatives("derivatives")(first, orders)
+    return shape_derivatives("derivatives")(first, orders)
 
 
 # The derivative of I_x(a, b) of the given orders, at least one in all, with respect to a and b.
@@ -75,6 +78,34 @@ betainc_shape = elementwise(
     a=lambda t, a, b, x, orders, ops: t * ops.betainc_shape(a, b, x, orders=(orders[0] + 1, orders[1])),
     b=lambda t, a, b, x, orders, ops: t * ops.betainc_shape(a, b, x, orders=(orders[0], orders[1] + 1)),
     x=lambda t, a, b, x, orders, ops: t * _beta_change(a, b, x, orders, ops),
+    inplace=False,
+)  # fmt: skip
+
+
+
+def _beta_shape_ratio(np: Library, a: Payload, b: Payload, x: Payload, *, orders: tuple[int, int]) -> Payload:
+    return on_host(np, "betainc", shape_derivatives("betainc_shape_ratio"), a, b, x, orders=orders)
+
+
+def _beta_ratio_change(
+    a: Payload, b: Payload, x: Payload, out: Payload, orders: tuple[int, int], ops: Vocabulary
+) -> Any:
+    a, b, x = _tensors(a, b, x, ops=ops)
+    return (_relative_beta_change(a, b, x, orders, ops) - out * (a - (a + b) * x)) / (x * (1.0 - x))
+
+
+# betainc_shape over x (1 - x) beta_density(a, b, x), the density of logit x. Of orders (1, 0) it is minus the speed of
+# logit x at a fixed I_x(a, b): how samples of the beta distribution move with their first shape.
+beta_shape_ratio = elementwise(
+    "beta_shape_ratio", _beta_shape_ratio, args="a b x", settings={"orders": (1, 0)},
+    a=lambda t, a, b, x, out, orders, ops: t * (
+        ops.beta_shape_ratio(a, b, x, orders=(orders[0] + 1, orders[1])) - out * (ops.log(x) + digamma_rise(a, b, ops))
+    ),
+    b=lambda t, a, b, x, out, orders, ops: t * (
+        ops.beta_shape_ratio(a, b, x, orders=(orders[0], orders[1] + 1))
+        - out * (ops.log1p(-x) + digamma_rise(b, a, ops))
+    ),
+    x=lambda t, a, b, x, out, orders, ops: t * _beta_ratio_change(a, b, x, out, orders, ops),
     inplace=False,
 )  # fmt: skip
 

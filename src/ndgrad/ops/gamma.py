@@ -200,11 +200,14 @@ def _density_change(a: Payload, x: Payload, order: int, ops: Vocabulary) -> Any:
     """The derivative of the density of that order with respect to a: the density times a polynomial in the
     derivatives of its logarithm."""
     a, x = beside(a, x, ops), beside(x, a, ops)
+    return ops.gamma_density(a, x) * _relative_change(a, x, order, ops)
 
+
+def _relative_change(a: Payload, x: Payload, order: int, ops: Vocabulary) -> Any:
     def first(index: tuple[int, ...]) -> Any:
         return ops.log(x) - ops.digamma(a) if index[0] == 1 else -ops.polygamma(a, order=index[0] - 1)
 
-    return ops.gamma_density(a, x) * shape_derivatives("derivatives")(first, (order,))
+    return shape_derivatives("derivatives")(first, (order,))
 
 
 # The derivative of P with respect to the shape x, of an order of 1 or more (see arrays.special.shape_derivatives).
@@ -212,6 +215,29 @@ igamma_shape = elementwise(
     "igamma_shape", _igamma_shape, args="x y", settings={"order": 1},
     x=lambda t, x, y, order, ops: t * ops.igamma_shape(x, y, order=order + 1),
     y=lambda t, x, y, order, ops: t * _density_change(x, y, order, ops),
+    inplace=False,
+)  # fmt: skip
+
+
+
+def _gamma_shape_ratio(np: Library, x: Payload, y: Payload, *, order: int) -> Payload:
+    return on_host(np, "igamma", shape_derivatives("gammainc_shape_ratio"), x, y, order=order)
+
+
+def _ratio_change(a: Payload, x: Payload, out: Payload, order: int, ops: Vocabulary) -> Any:
+    """(p^(n) - R d(x p)/dx) / (x p) for R = P^(n) / (x p), the derivatives p^(n) being with respect to a."""
+    a, x = beside(a, x, ops), beside(x, a, ops)
+    return (_relative_change(a, x, order, ops) - out * (a - x)) / x
+
+
+# igamma_shape over y gamma_density(x, y), the density of log y. At order 1 it is minus the speed of log y at a fixed
+# P(x, y): how samples of the gamma distribution move with their shape.
+gamma_shape_ratio = elementwise(
+    "gamma_shape_ratio", _gamma_shape_ratio, args="x y", settings={"order": 1},
+    x=lambda t, x, y, out, order, ops: t * (
+        ops.gamma_shape_ratio(x, y, order=order + 1) - out * (ops.log(y) - ops.digamma(x))
+    ),
+    y=lambda t, x, y, out, order, ops: t * _ratio_change(x, y, out, order, ops),
     inplace=False,
 )  # fmt: skip
 

@@ -2,8 +2,8 @@
 
 Two kinds. The first take a tensor only for its shape and dtype (`uniform`, `normal`, ...): the in-place forms overwrite
 it, and the factories pass one without memory. The second draw from a distribution whose parameters are the tensors'
-values. The result of either is constant in its inputs, and so gets a gradient of zeros, as in torch; the exception is
-`standard_gamma`, whose samples move smoothly with the parameter.
+values. The result of either is constant in its inputs, and so gets a gradient of zeros, as in torch; the exceptions are
+`standard_gamma` and `sample_dirichlet`, whose samples move smoothly with the parameters.
 
 Under vmap, `randomness` decides whether samples share their numbers: see ndgrad.autograd.batching.
 """
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ndgrad.arrays.host_fallback import to_host
 from ndgrad.arrays.precision import finfo, result_dtype, widened
 from ndgrad.generator import Generator, default_generator
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, RANDOM, Op, op
@@ -187,6 +186,14 @@ binomial = _distribution(
 )  # fmt: skip
 
 
+# Angles about `loc`, in [-pi, pi].
+von_mises = _distribution(
+    "von_mises", "loc concentration",
+    lambda source, loc, concentration: source.vonmises(loc, concentration),
+    "VonMisesBackward0",
+)  # fmt: skip
+
+
 def _bernoulli_tensor(np: Library, x: Payload, p: Any, *, generator: Any) -> Payload:
     if getattr(x, "is_meta", False):
         return x.copy()
@@ -218,7 +225,9 @@ def _multinomial(np: Library, x: Payload, *, num_samples: int, replacement: bool
     if replacement:
         edges = numpy.cumsum(weights, -1, dtype=numpy.float64)
         points = source.random((*weights.shape[:-1], num_samples)) * edges[..., -1:]
-        below = (points[..., None] >= edges[..., None, :]).sum(-1)
+        below = numpy.empty(points.shape, numpy.int64)
+        for row in numpy.ndindex(weights.shape[:-1]):
+            below[row] = numpy.searchsorted(edges[row], points[row], side="right")
         # rounding may put a point on the last edge: the last index that can be drawn is the last of positive weight
         last = weights.shape[-1] - 1 - numpy.argmax((weights > 0)[..., ::-1], -1)
         return _placed(np, numpy.minimum(below, last[..., None]), numpy.int64)
@@ -237,7 +246,12 @@ multinomial = op(
 )  # fmt: skip
 
 
-# ----- gamma ----------------------------------------------------------------------------------------------------------
+# ----- samples that move with their parameters ------------------------------------------------------------------------
+#
+# Note [Implicit reparametrisation]
+# A sample z of a distribution function F(z; a) moves with the parameter so that F stays what it is: dz/da = -(dF/da) /
+# (dF/dz). That depends on z and a alone, not on how z was drawn, so any sampler will do. The quotients are ops with rules
+# of their own (gamma_shape_ratio, beta_shape_ratio), so derivatives of any order are there.
 
 
 def _standard_gamma(np: Library, x: Payload, *, generator: Any) -> Payload:
@@ -248,74 +262,60 @@ def _standard_gamma(np: Library, x: Payload, *, generator: Any) -> Payload:
     return _placed(np, numpy.maximum(source_of(generator).standard_gamma(alpha), tiny), x.dtype)
 
 
-# The derivative at fixed probability: with F the distribution function, F(z(a), a) stays constant, so
-# dz/da = -(dF/da) / (dF/dz).
 standard_gamma = op(
     "standard_gamma", "x",
     _standard_gamma,
     settings={"generator": None},
-    vjp={"x": lambda g, x, out, ops: g * ops.standard_gamma_grad(x, out)},
-    jvp={"x": lambda t, x, out, ops: t * ops.standard_gamma_grad(x, out)},
+    vjp={"x": lambda g, x, out, ops: -(g * (out * ops.gamma_shape_ratio(x, out, order=1)))},
+    jvp={"x": lambda t, x, out, ops: -(t * (out * ops.gamma_shape_ratio(x, out, order=1)))},
     batch=RANDOM,
     halves=True,
 )  # fmt: skip
 
 
-def _gamma_sample_derivative(np: Library, x: Payload, sample: Any) -> Payload:
-    """dz/da of a standard gamma sample z = `sample` with shape a = `x`.
+def _sample_dirichlet(np: Library, x: Payload, *, generator: Any) -> Payload:
+    """Gamma samples over their sum, by their logarithms, since samples of small shapes underflow:
+    a sample of shape a is one of shape a + 1 times u^(1/a)."""
+    if getattr(x, "is_meta", False):
+        return x.copy()
+    source, alpha = source_of(generator), numpy.asarray(widened(x.get() if np is not numpy else x), numpy.float64)
+    with numpy.errstate(over="ignore", invalid="ignore"):
+        logs = numpy.log(source.standard_gamma(alpha + 1)) - source.standard_exponential(alpha.shape) / alpha
+        parts = numpy.exp(logs - numpy.max(logs, -1, keepdims=True, initial=-numpy.inf))
+        samples = parts / parts.sum(-1, keepdims=True)
+    return _placed(np, numpy.maximum(samples, float(finfo(x.dtype).tiny)), x.dtype)
 
-    The distribution function is z^a e^-z sum_k z^k / Gamma(a+k+1), and its density z^(a-1) e^-z / Gamma(a), so with
-    c_k = z^k Gamma(a) / Gamma(a+k+1) the quotient is -z sum_k c_k (log z - digamma(a+k+1)). The terms grow until k =
-    z - a and then fall; samples lie within some standard deviations sqrt(a) of a, so about a + 12 sqrt(a) of them are
-    enough. For large shapes, where those are many, the quantile is expanded in the normal quantile w (Cornish and
-    Fisher): z = a + sqrt(a) w + (w^2-1)/3 + (w^3-7w)/(36 sqrt(a)) + O(1/a), differentiated at fixed w.
+
+def _dirichlet_speed(x: Payload, out: Payload, ops: Any) -> Any:
+    """How fast logit(out[i]) grows with x[i], times out[i], along the last dimension.
+
+    As x[i] grows, out[i] follows the quantile of its marginal, a beta distribution with the sum of the others as second
+    shape, and the others shrink in proportion: out[j] moves by s[i] ((i == j) - out[j]) with s[i] the value here.
     """
-    from ndgrad.arrays.special import digamma  # importing ndgrad need not load it
-
-    a, z = numpy.broadcast_arrays(
-        numpy.asarray(to_host(x), numpy.float64), numpy.asarray(to_host(sample), numpy.float64)
-    )
-    out = numpy.empty(a.shape)
-    large = a > _SERIES_LIMIT
-    if large.any():
-        out[large] = _expanded(a[large], z[large])
-    small = ~large
-    if small.any():
-        a, z = a[small], z[small]
-        log_z, psi = numpy.log(z), digamma(a + 1)
-        term = 1 / a
-        total = term * (log_z - psi)
-        for k in range(1, int(numpy.max(z) + 14 * numpy.sqrt(numpy.max(z)) + 40)):
-            psi = psi + 1 / (a + k)
-            term = term * (z / (a + k))
-            total += term * (log_z - psi)
-        out[small] = -z * total
-    return _placed(np, out, x.dtype)
+    last = x.ndim - 1
+    others = ops.flip(x, dims=(last,)) if x.shape[-1] == 2 else ops.sum(x, dim=(last,), keepdim=True) - x
+    return -(out * ops.beta_shape_ratio(x, others, out, orders=(1, 0)))
 
 
-_SERIES_LIMIT = 1000.0
+def _dirichlet_vjp(g: Payload, x: Payload, out: Payload, ops: Any) -> Payload:
+    if x.shape[-1] == 1:  # the sample is 1
+        return ops.zeros_like(g)
+    return _dirichlet_speed(x, out, ops) * (g - ops.sum(out * g, dim=(x.ndim - 1,), keepdim=True))
 
 
-def _expanded(a: Any, z: Any) -> Any:
-    root = numpy.sqrt(a)
-    w = (z - a) / root
-    for _ in range(4):  # solve the expansion for w; each step gains a factor of sqrt(a)
-        w = (z - a - (w * w - 1) / 3 - (w**3 - 7 * w) / (36 * root) + (3 * w**4 + 7 * w**2 - 16) / (810 * a)) / root
-    return 1 + w / (2 * root) - (w**3 - 7 * w) / (72 * a * root) + (3 * w**4 + 7 * w**2 - 16) / (810 * a * a)
+def _dirichlet_jvp(t: Payload, x: Payload, out: Payload, ops: Any) -> Payload:
+    if x.shape[-1] == 1:
+        return ops.zeros_like(t)
+    moved = t * _dirichlet_speed(x, out, ops)
+    return moved - out * ops.sum(moved, dim=(x.ndim - 1,), keepdim=True)
 
 
-def _no_second_derivative(g: Any) -> Any:
-    raise NotImplementedError(
-        "the derivative of a gamma sample with respect to its shape cannot be differentiated again. "
-        "Detach the gradient, or use a score-function estimator for second derivatives."
-    )
-
-
-standard_gamma_grad = op(
-    "standard_gamma_grad", "x sample",
-    _gamma_sample_derivative,
-    vjp={"x": lambda g: _no_second_derivative(g), "sample": lambda g: _no_second_derivative(g)},
-    jvp={"x": lambda t: _no_second_derivative(t), "sample": lambda t: _no_second_derivative(t)},
-    batch="elementwise",
-    elementwise=True,
+sample_dirichlet = op(
+    "sample_dirichlet", "x",
+    _sample_dirichlet,
+    settings={"generator": None},
+    vjp={"x": _dirichlet_vjp},
+    jvp={"x": _dirichlet_jvp},
+    batch=RANDOM,
+    halves=True,
 )  # fmt: skip

@@ -34,6 +34,8 @@ TAIL_NODES = np.exp(_S - np.exp(-_S))
 TAIL_WEIGHTS = _STEP * TAIL_NODES * (1 + np.exp(-_S))
 #: Elements that are treated together: the temporaries, of all nodes, stay in cache.
 _BLOCK = 2048
+#: Up to here power series are summed.
+_SERIES_END = 60.0
 
 
 def polygamma(order: int, x: Array) -> Array:
@@ -107,26 +109,34 @@ def _stirling_rest(a: Array) -> Array:
 
 def gammainc_shape(a: Array, x: Array, order: int) -> Array:
     """The derivative of P(a, x) of some order of 1 or more with respect to a."""
-    return _by_blocks(lambda a, x: _gamma(a, x, order), a, x)
+    return _by_blocks(lambda a, x: _gamma(a, x, order, ratio=False), a, x)
 
 
-def _gamma(a: Array, x: Array, order: int) -> Array:
+def gammainc_shape_ratio(a: Array, x: Array, order: int) -> Array:
+    """The same over the density of log x, which is x p(x): a quotient that neither overflows nor underflows."""
+    return _by_blocks(lambda a, x: _gamma(a, x, order, ratio=True), a, x)
+
+
+def _gamma(a: Array, x: Array, order: int, ratio: bool) -> Array:
     good = (a > 0) & (x > 0) & np.isfinite(x) & np.isfinite(a)
     a, y = np.where(good, a, 1.0), np.where(good, x, 0.5)
-    # up to 1 the power series converges at once; beyond, log t is of the order of the density's width
-    series = y <= 1
-    out = np.where(
-        series, _gamma_series(a, np.where(series, y, 0.5), order), _gamma_tail(a, np.where(series, 2.0, y), order)
-    )
+    # The power series, far quicker, is a difference of large numbers on the right of the peak; and its terms are as
+    # many as x. On the tail, for x above 1, log t is of the order of the density's width.
+    near = y <= np.minimum(a + 3 * np.sqrt(a) + 2, _SERIES_END)
+    out = np.empty_like(y)
+    for part, function in ((near, _gamma_series), (~near, _gamma_tail)):
+        if part.any():
+            out[part] = function(a[part], y[part], order, ratio)
     return np.where(good, out, np.where((a > 0) & (x >= 0), 0.0, math.nan))
 
 
-def _gamma_series(a: Array, x: Array, order: int) -> Array:
+def _gamma_series(a: Array, x: Array, order: int, ratio: bool) -> Array:
     """P = x^a e^-x / gamma(a + 1) (1 + x/(a+1) + x^2/((a+1)(a+2)) + ...), term by term as a
     polynomial in the change of a."""
     term = [np.ones_like(x), *(np.zeros_like(x) for _ in range(order))]
     total = [t.copy() for t in term]
-    for k in range(1, 26):
+    most = float(np.max(x))
+    for k in range(1, int(most + 9 * math.sqrt(most)) + 25):
         before: Any = 0.0
         for j in range(order + 1):  # division by (a + k + e), one power of e after the other
             before = term[j] = (term[j] * x - before) / (a + k)
@@ -137,14 +147,14 @@ def _gamma_series(a: Array, x: Array, order: int) -> Array:
     outer = [derivatives(lambda index: exponent[index[0]], (k,)) for k in range(order + 1)]
     # Leibniz's rule; total[j] is the j-th derivative over j!
     made = sum(math.comb(order, k) * outer[k] * total[order - k] * math.factorial(order - k) for k in range(order + 1))
-    return np.exp(exponent[0]) * made
+    return made / a if ratio else np.exp(exponent[0]) * made
 
 
-def _gamma_tail(a: Array, x: Array, order: int) -> Array:
+def _gamma_tail(a: Array, x: Array, order: int, ratio: bool) -> Array:
     """Over u = log t, at the distance d from log a: log p = a (d - expm1(d)) + const(a)."""
     left = x < a
     start = np.where(np.abs(x - a) < 0.5 * a, np.log1p((x - a) / a), np.log(x / a))
-    constant = 0.5 * np.log(a / (2 * math.pi)) - _stirling_rest(a)
+    constant = a * (np.expm1(start) - start) if ratio else 0.5 * np.log(a / (2 * math.pi)) - _stirling_rest(a)
     # 1 / gamma(a) is a / gamma(a + 1), whose derivatives do not cancel where a is small
     rates = [np.log(a) - polygamma(0, a + 1), *(-polygamma(k, a + 1) for k in range(1, order))]
 
@@ -165,10 +175,15 @@ def _gamma_tail(a: Array, x: Array, order: int) -> Array:
 
 def betainc_shape(a: Array, b: Array, x: Array, orders: tuple[int, int]) -> Array:
     """The derivative of I_x(a, b) of some orders, at least one in all, with respect to a and b."""
-    return _by_blocks(lambda a, b, x: _beta(a, b, x, orders), a, b, x)
+    return _by_blocks(lambda a, b, x: _beta(a, b, x, orders, ratio=False), a, b, x)
 
 
-def _beta(a: Array, b: Array, x: Array, orders: tuple[int, int]) -> Array:
+def betainc_shape_ratio(a: Array, b: Array, x: Array, orders: tuple[int, int]) -> Array:
+    """The same over the density of logit x, which is x (1 - x) p(x)."""
+    return _by_blocks(lambda a, b, x: _beta(a, b, x, orders, ratio=True), a, b, x)
+
+
+def _beta(a: Array, b: Array, x: Array, orders: tuple[int, int], ratio: bool) -> Array:
     """Over u = logit t, at the distance d from the peak t0 = a / (a + b): log p = a d - (a + b)
     log1p(t0 expm1(d)) + const."""
     valid = (a > 0) & (b > 0) & np.isfinite(a) & np.isfinite(b) & (x >= 0) & (x <= 1)
@@ -182,6 +197,8 @@ def _beta(a: Array, b: Array, x: Array, orders: tuple[int, int]) -> Array:
     left = np.where(np.abs(slope) < 0.5, ~middle, slope > 0)
     # the constant is log(a^a b^b / (c^c B(a, b))), which Stirling's series leaves this of
     constant = 0.5 * np.log(a * b / (c * 2 * math.pi)) + _stirling_rest(c) - _stirling_rest(a) - _stirling_rest(b)
+    if ratio:  # exp(constant) is then 1 / (the density at x)
+        constant = c * np.where(start > 700, start + np.log(peak), np.log1p(peak * np.expm1(start))) - a * start
     most = max(orders[0] + orders[1], 1)
     of_a, of_b, of_c = ([polygamma(k, v) for k in range(most)] for v in (a, b, c))
 

@@ -109,7 +109,8 @@ def rule_for(op: Op) -> Rule:
     if op.jvp is NOT_DIFFERENTIABLE:
         return discrete
     if op.batch is RANDOM:
-        return elementwise if op.name == "standard_gamma" else discrete  # the others pass no gradient on
+        # the others pass no gradient on
+        return {"standard_gamma": elementwise, "sample_dirichlet": everything}.get(op.name, discrete)
     if op.elementwise or op.batch == "elementwise":
         return elementwise
     return everything

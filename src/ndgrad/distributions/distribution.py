@@ -1,0 +1,258 @@
+"""`Distribution`: what all distributions have in common.
+
+A distribution is a batch of independent ones, of shape `batch_shape`; a sample of each has the shape `event_shape`. Its
+parameters are tensors whose constraints stand in `arg_constraints`: by these they are checked when it is made, shown in
+its text, and expanded.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from typing import Self
+
+import ndgrad
+from ndgrad.distributions import constraints
+from ndgrad.distributions.constraints import Constraint
+from ndgrad.distributions.utils import lazy_property
+from ndgrad.sizes import Size
+from ndgrad.storage import checkable
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+
+__all__ = ["Distribution"]
+
+
+def require(valid: Tensor, message: Callable[[], str]) -> None:
+    """Raise ValueError unless all are true. The values are read under whatever transforms they are inside of."""
+    values = checkable(valid)
+    if values is not None and not bool(values.all()):
+        raise ValueError(message())
+
+
+class Distribution:
+    """A batch of probability distributions. Subclasses say how to sample and what the density is.
+
+    >>> import ndgrad
+    >>> d = ndgrad.distributions.Normal(ndgrad.tensor([0.0, 1.0]), 1.0)
+    >>> d.batch_shape, d.event_shape
+    (ndgrad.Size([2]), ndgrad.Size([]))
+    """
+
+    #: Whether samples are differentiable in the parameters (`rsample`).
+    has_rsample: Any = False
+    has_enumerate_support: ClassVar[bool] = False
+    _validate_args: bool = __debug__
+
+    @staticmethod
+    def set_default_validate_args(value: bool) -> None:
+        """Whether distributions that are made from now on check their parameters and values.
+
+        >>> import ndgrad
+        >>> ndgrad.distributions.Distribution.set_default_validate_args(True)
+        """
+        if value not in (True, False):
+            raise ValueError(f"set_default_validate_args() got {value!r}. Pass True or False.")
+        Distribution._validate_args = value
+
+    def __init__(
+        self, batch_shape: Sequence[int] = (), event_shape: Sequence[int] = (), validate_args: bool | None = None
+    ) -> None:
+        self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
+        if validate_args is not None:
+            self._validate_args = validate_args
+        if self._validate_args:
+            self._check_parameters()
+
+    def _check_parameters(self) -> None:
+        try:
+            found = self.arg_constraints
+        except NotImplementedError:
+            warnings.warn(
+                f"{type(self)} does not define `arg_constraints`. Please set `arg_constraints = {{}}` or initialize "
+                "the distribution with `validate_args=False` to turn off validation.",
+                stacklevel=3,
+            )
+            return
+        for name, constraint in found.items():
+            if constraints.is_dependent(constraint):
+                continue
+            if name not in vars(self) and isinstance(getattr(type(self), name, None), lazy_property):
+                continue  # it follows from another parameter
+            self._check_parameter(name, constraint)
+
+    def _check_parameter(self, name: str, constraint: Constraint) -> None:
+        value = getattr(self, name)
+        require(
+            constraint.check(value),
+            lambda: f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
+            f"{self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n{value}\n"
+            "Give values that satisfy it, or pass validate_args=False to have none checked.",
+        )
+
+    # ----- shapes -----------------------------------------------------------------------------------------------------
+
+    @property
+    def batch_shape(self) -> Size:
+        """The shape of the batch of distributions."""
+        return self._batch_shape
+
+    @property
+    def event_shape(self) -> Size:
+        """The shape of one sample."""
+        return self._event_shape
+
+    def _extended_shape(self, sample_shape: Sequence[int] = ()) -> Size:
+        """The shape of that many samples."""
+        return Size((*sample_shape, *self._batch_shape, *self._event_shape))
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
+        """The same distribution with its batch expanded, as `Tensor.expand` does."""
+        raise self._missing("expand")
+
+    def _expand_parameters(self, cls: type, batch_shape: Sequence[int], _instance: Any) -> Self:
+        """What `expand` of `cls` does where the parameters are all there is: those of `arg_constraints` that are
+        there, each with the dimensions of its own values kept."""
+        new = self._get_checked_instance(cls, _instance)
+        batch_shape = Size(batch_shape)
+        for name, constraint in self.arg_constraints.items():
+            if name in vars(self):
+                value = getattr(self, name)
+                setattr(new, name, value.expand((*batch_shape, *value.shape[value.ndim - constraint.event_dim :])))
+        return self._finish_expanded(cls, new, batch_shape)
+
+    def _finish_expanded(self, cls: type, new: Self, batch_shape: Sequence[int], event_shape: Any = None) -> Self:
+        # the constructor between the class and here, if any, takes other arguments
+        Distribution.__init__(
+            new, batch_shape, self._event_shape if event_shape is None else event_shape, validate_args=False
+        )
+        new._validate_args = self._validate_args
+        return new
+
+    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Self:
+        """An instance to be filled by `cls.expand`, which must know all that the constructor sets."""
+        if _instance is None and type(self).__init__ is not cls.__init__:  # type: ignore[misc]  # they are compared
+            raise NotImplementedError(
+                f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ method must also "
+                "define a custom .expand() method."
+            )
+        return type(self).__new__(type(self)) if _instance is None else _instance
+
+    # ----- what a subclass says -----------------------------------------------------------------------------------------
+
+    def _missing(self, name: str) -> NotImplementedError:
+        return NotImplementedError(f"{type(self)} does not implement {name}")
+
+    @property
+    def arg_constraints(self) -> dict[str, Any]:
+        """The constraint of each parameter."""
+        raise self._missing("arg_constraints")
+
+    @property
+    def support(self) -> Any:
+        """The constraint of samples."""
+        raise self._missing("support")
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean."""
+        raise self._missing("mean")
+
+    @property
+    def mode(self) -> Tensor:
+        """The likeliest value."""
+        raise self._missing("mode")
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance."""
+        raise self._missing("variance")
+
+    @property
+    def stddev(self) -> Tensor:
+        """The standard deviation."""
+        return self.variance.sqrt()
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Samples, of shape `sample_shape + batch_shape + event_shape`; constants for autograd."""
+        with ndgrad.no_grad():
+            return self.rsample(sample_shape)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Samples that are differentiable in the parameters."""
+        raise self._missing("rsample")
+
+    def sample_n(self, n: int) -> Tensor:
+        """`n` samples."""
+        warnings.warn("`sample_n(n)` will be deprecated. Use `sample((n,))` instead.", FutureWarning, stacklevel=2)
+        return self.sample((n,))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The logarithm of the density, or of the probability, of a value."""
+        raise self._missing("log_prob")
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """The probability of values up to `value`."""
+        raise self._missing("cdf")
+
+    def icdf(self, value: Tensor) -> Tensor:
+        """The value up to which the probability is `value`."""
+        raise self._missing("icdf")
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """All values that a sample can have, along a new first dimension."""
+        raise self._missing("enumerate_support")
+
+    def entropy(self) -> Tensor:
+        """The entropy, in nats."""
+        raise self._missing("entropy")
+
+    def perplexity(self) -> Tensor:
+        """The exponential of the entropy."""
+        return ndgrad.exp(self.entropy())
+
+    # ----- checks, text -------------------------------------------------------------------------------------------------
+
+    def _validate_sample(self, value: Tensor) -> None:
+        """Refuse a value whose shape does not fit or that lies outside of the support."""
+        if not isinstance(value, ndgrad.Tensor):
+            raise ValueError(
+                f"The value argument to log_prob must be a Tensor, and is a {type(value).__name__}. "
+                "Make it one with ndgrad.tensor()."
+            )
+        shape, events = value.shape, len(self._event_shape)
+        if shape[len(shape) - events :] != self._event_shape:
+            raise ValueError(
+                f"The right-most size of value must match event_shape: {value.shape} vs {self._event_shape}. "
+                f"One sample of {self!r} has that shape."
+            )
+        expected = self._batch_shape + self._event_shape
+        for i, j in zip(reversed(shape), reversed(expected), strict=False):
+            if i != 1 and j != 1 and i != j:
+                raise ValueError(
+                    f"Value is not broadcastable with batch_shape+event_shape: {value.shape} vs {expected}. "
+                    "Sizes must agree or be 1."
+                )
+        try:
+            support = self.support
+        except NotImplementedError:
+            warnings.warn(
+                f"{type(self)} does not define `support` to enable sample validation. Please initialize the "
+                "distribution with `validate_args=False` to turn off validation.",
+                stacklevel=3,
+            )
+            return
+        require(
+            support.check(value),
+            lambda: f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the "
+            f"support ({support!r}) of the distribution {self!r}, but found invalid values:\n{value}\n"
+            "Give values of the support, or make the distribution with validate_args=False.",
+        )
+
+    def __repr__(self) -> str:
+        shown = {name: getattr(self, name) for name in self.arg_constraints if name in vars(self)}
+        texts = (f"{name}: {v if v.numel() == 1 else v.size()}" for name, v in shown.items())
+        return f"{type(self).__name__}({', '.join(texts)})"

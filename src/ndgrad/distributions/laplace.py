@@ -1,0 +1,81 @@
+"""The Laplace distribution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import ndgrad
+from ndgrad.distributions import constraints
+from ndgrad.distributions.distribution import Distribution
+from ndgrad.distributions.utils import broadcast_all
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+    from ndgrad.distributions.utils import Parameter
+
+__all__ = ["Laplace"]
+
+
+class Laplace(Distribution):
+    """The Laplace distribution around `loc`, of mean distance `scale`.
+
+    >>> import ndgrad
+    >>> ndgrad.distributions.Laplace(0.0, 1.0).log_prob(ndgrad.tensor(1.0))
+    tensor(-1.6931)
+    """
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
+    has_rsample = True
+    loc: Tensor
+    scale: Tensor
+
+    def __init__(self, loc: Parameter, scale: Parameter, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = broadcast_all(loc, scale)
+        super().__init__(self.loc.shape, validate_args=validate_args)
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
+        return self._expand_parameters(Laplace, batch_shape, _instance)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc
+
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
+
+    @property
+    def variance(self) -> Tensor:
+        return 2 * self.scale.pow(2)
+
+    @property
+    def stddev(self) -> Tensor:
+        return math.sqrt(2) * self.scale
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """An exponential number with a random sign."""
+        template = self.loc.new_empty(self._extended_shape(sample_shape))
+        size = ndgrad.empty_like(template).exponential_()
+        sign = 1 - 2 * ndgrad.empty_like(template).bernoulli_(0.5)
+        return self.loc + self.scale * (sign * size)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        return -ndgrad.log(2 * self.scale) - ndgrad.abs(value - self.loc) / self.scale
+
+    def cdf(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        distance = value - self.loc
+        return 0.5 - 0.5 * distance.sign() * ndgrad.expm1(-distance.abs() / self.scale)
+
+    def icdf(self, value: Tensor) -> Tensor:
+        term = value - 0.5
+        return self.loc - self.scale * term.sign() * ndgrad.log1p(-2 * term.abs())
+
+    def entropy(self) -> Tensor:
+        return 1 + ndgrad.log(2 * self.scale)

@@ -1,0 +1,82 @@
+"""The negative binomial distribution: how many trials succeed before some have failed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import ndgrad
+from ndgrad.distributions import constraints
+from ndgrad.distributions.gamma import Gamma
+from ndgrad.distributions.probabilities import ByProbability
+from ndgrad.distributions.utils import broadcast_all, either, lazy_property
+from ndgrad.nn import functional as F
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+    from ndgrad.distributions.utils import Parameter
+
+__all__ = ["NegativeBinomial"]
+
+
+class NegativeBinomial(ByProbability):
+    """The number of successes, of probability `probs`, before `total_count` failures; that need not be whole.
+
+    >>> import ndgrad
+    >>> ndgrad.distributions.NegativeBinomial(3.0, ndgrad.tensor(0.5)).mean
+    tensor(3.)
+    """
+
+    arg_constraints = {
+        "total_count": constraints.greater_than_eq(0),
+        "probs": constraints.half_open_interval(0.0, 1.0),
+        "logits": constraints.real,
+    }
+    support = constraints.nonnegative_integer
+    total_count: Tensor
+
+    def __init__(
+        self,
+        total_count: Parameter,
+        probs: Parameter | None = None,
+        logits: Parameter | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        self._given_name, given = either(probs, logits)
+        count, value = broadcast_all(total_count, given)
+        self.total_count = count.type_as(value)
+        setattr(self, self._given_name, value)
+        super().__init__(value.shape, validate_args=validate_args)
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
+        return self._expand_parameters(NegativeBinomial, batch_shape, _instance)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.total_count * ndgrad.exp(self.logits)
+
+    @property
+    def mode(self) -> Tensor:
+        return ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0.0)
+
+    @property
+    def variance(self) -> Tensor:
+        return self.mean / ndgrad.sigmoid(-self.logits)
+
+    @lazy_property
+    def _gamma(self) -> Gamma:
+        """That of the rate of a Poisson distribution, of which this is a mixture."""
+        return Gamma(self.total_count, ndgrad.exp(-self.logits), validate_args=False)
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        with ndgrad.no_grad():
+            return ndgrad.poisson(self._gamma.sample(sample_shape))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        n = self.total_count
+        unnormalised = n * F.logsigmoid(-self.logits) + value * F.logsigmoid(self.logits)
+        log_ways = ndgrad.lgamma(n + value) - ndgrad.lgamma(1.0 + value) - ndgrad.lgamma(n)
+        # without failures to wait for, no trial is made
+        return unnormalised + ndgrad.where(n + value == 0.0, 0.0, log_ways)
