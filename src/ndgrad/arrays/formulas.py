@@ -117,7 +117,7 @@ class Symbol:
     __and__, __or__, __xor__ = _binary("logical_and"), _binary("logical_or"), _binary("logical_xor")
     __invert__ = _unary("logical_not")
     maximum, minimum = _binary("maximum"), _binary("minimum")
-    sqrt, abs = _unary("sqrt"), _unary("abs")
+    sqrt, abs, sign = _unary("sqrt"), _unary("abs"), _unary("sign")
 
     def __eq__(self, other: object) -> Symbol:  # type: ignore[override]  # elementwise, as of arrays
         return self.formula.apply("eq", self, other)
@@ -135,6 +135,12 @@ class Symbol:
         return Symbol(self.formula, self.number)
 
     clone = detach
+
+    def clamp(self, min: float, max: float) -> Symbol:
+        return self.maximum(min).minimum(max)
+
+    def masked_fill(self, mask: Symbol, value: float) -> Symbol:
+        return self.formula.apply("masked_fill", self, mask, value)
 
     def add_(self, other: Any) -> Symbol:
         self.number = (self + other).number

@@ -183,6 +183,38 @@ def adaptive_max_pool(x: Array, out_sizes: Sequence[int]) -> tuple[Array, NDArra
     return _max(x, _adaptive(x.shape, out_sizes))
 
 
+def fractional_max_pool(
+    x: Array, samples: Array, kernel: Sequence[int], out_sizes: Sequence[int]
+) -> tuple[Array, NDArray[np.int64]]:
+    """The maxima of x (N, C, *S) over windows that begin at irregular steps (Graham, 2014), and their places.
+
+    Along an axis of n elements the i-th of m windows of k begins at floor((i + u) a) - floor(u a), a = (n - k) / (m - 1), u being
+    the plane's sample for that axis (N, C, axes), and the last one at n - k.
+
+    >>> fractional_max_pool(np.array([[[1.0, 5.0, 2.0, 7.0]]]), np.array([[[0.5]]]), (2,), (2,))
+    (array([[[5., 7.]]]), array([[[1, 3]]]))
+    """
+    library = library_of(x)
+    planes = (prod(x.shape[:2]),)
+    places = library.zeros(planes + (1,) * (2 * len(kernel)), np.int64)
+    for axis, (n, k, m) in enumerate(zip(x.shape[2:], kernel, out_sizes, strict=True)):
+        u = samples[..., axis].reshape(-1, 1)
+        step = u.dtype.type((n - k) / (m - 1)) if m > 1 else u.dtype.type(0)
+        starts = ((library.arange(m) + u) * step).astype(np.int64) - (u * step).astype(np.int64)
+        starts[:, m - 1 :] = n - k
+        reached = starts[:, :, None] + library.arange(k)
+        shape = [1] * (2 * len(kernel))
+        shape[axis], shape[len(kernel) + axis] = m, k
+        places = places * n + reached.reshape(*planes, *shape)
+    places = places.reshape(*planes, prod(out_sizes), prod(kernel))
+    flat = x.reshape(*planes, 1, prod(x.shape[2:]))
+    best = library.take_along_axis(flat, places, -1).argmax(-1) if places.size else places[..., 0]
+    index = library.take_along_axis(places, best[..., None], -1)[..., 0]
+    values = library.take_along_axis(flat[:, 0], index, -1)
+    shape_out = (*x.shape[:2], *out_sizes)
+    return values.reshape(shape_out), index.reshape(shape_out)
+
+
 def max_pool_grad(g: Array, indices: NDArray[np.int64], x_shape: Sequence[int], *, distinct: bool = False) -> Any:
     """Add each g (N, C, *O) at its index into a plane of zeros (N, C, *S): the adjoint of `take_pooled`.
 

@@ -162,6 +162,36 @@ adaptive_max_pool = op(
 )  # fmt: skip
 
 
+def _fractional_max_pool(
+    np: Library, x: Payload, samples: Payload, *, kernel: Shape, sizes: Shape
+) -> tuple[Any, Any]:
+    if getattr(x, "is_meta", False):
+        return _places(np, x, sizes)
+    return kernels.fractional_max_pool(x, samples, kernel, sizes)
+
+
+def _fractional_max_pool_batch(
+    x: Payload, samples: Payload, kernel: Shape, sizes: Shape, ops: Vocabulary
+) -> tuple[Any, Any]:
+    values, index = ops.fractional_max_pool(_folded(x, ops), _folded(samples, ops), kernel=kernel, sizes=sizes)
+    return _unfolded(values, x, ops), _unfolded(index, x, ops)
+
+
+# The maxima of windows whose steps vary at random: `samples` (N, C, axes) in [0, 1) say how.
+fractional_max_pool = op(
+    "fractional_max_pool", "x samples",
+    _fractional_max_pool,
+    settings={"kernel": (), "sizes": ()},
+    vjp={"x": lambda g0, out1, x_shape, ops: ops.max_unpool(g0, out1, sizes=x_shape[2:], distinct=False)},
+    jvp={"x": lambda t, out1, ops: (ops.take_pooled(t, out1), None)},
+    batch=_fractional_max_pool_batch,
+    outputs=2,
+    discrete_outputs=(1,),
+    backward_name="FractionalMaxPool2DBackward0",
+    kind="extreme",
+)  # fmt: skip
+
+
 # ----- means ---------------------------------------------------------------------------------------------------------
 
 

@@ -184,6 +184,8 @@ class Rprop(Optimizer):
     tensor([0.9000])
     """
 
+    _numbers_in_state = ("step",)
+
     def __init__(
         self,
         params: Params,
@@ -215,8 +217,9 @@ class Rprop(Optimizer):
         shrink, grow = group["etas"]
         smallest, largest = group["step_sizes"]
         kept = (grad * state["prev"]).sign()
-        factor = (kept > 0) * grow + (kept < 0) * shrink + (kept == 0) * 1.0
+        changed = kept < 0
+        factor = kept.masked_fill(kept > 0, grow).masked_fill(changed, shrink).masked_fill(kept == 0, 1.0)
         state["step_size"] = size = (state["step_size"] * factor).clamp(min=smallest, max=largest)
         # Where the sign has changed, the step is taken back: none now, and no sign to compare with.
-        state["prev"] = grad = grad * (kept >= 0)
+        state["prev"] = grad = grad.masked_fill(changed, 0.0)
         move(p, grad.sign() * size, -1.0)

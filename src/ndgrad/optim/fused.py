@@ -1,10 +1,13 @@
-"""Steps of an optimizer by native kernels: all parameters of a group in one call, in place.
+"""Steps of an optimizer over the memory of all parameters of a group, in place.
 
 An optimizer is a rule for one parameter (`Optimizer._update`), which is written in elementwise operations. It is
-run once per step on symbols (ndgrad.arrays.formulas) in the place of a parameter, its gradient and its state; the
-formula that this leaves is compiled when it is new, and run over the memory of all parameters. The operations are
-those of the rule in its order, each rounded as NumPy rounds it, so that parameters are the same to the last bit
-with kernels and without.
+run once per step on symbols (ndgrad.arrays.formulas) in the place of a parameter, its gradient and its state. The
+formula that this leaves is run over the memory of all parameters: by a native kernel in one call, or by NumPy's ufuncs
+(ndgrad.optim.array_program) where there are none. The operations are those of the rule in its order, each rounded as NumPy
+rounds it, so that parameters are the same to the last bit whichever way is taken.
+
+What a step finds out about parameters and states that are alike is kept as a `_Plan`, and the next step asks only whether they
+are still the same objects over the same memory.
 
 Parameters that are not plain dense arrays of one dtype, rules that do other things, settings that are tensors and steps
 that are differentiated, traced or watched go the ordinary way. `foreach` and `fused` are taken as torch takes them:
@@ -13,16 +16,17 @@ False for both asks for the ordinary way.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ndgrad.arrays import native
-from ndgrad.arrays.formulas import Formula, NoFormula, Symbol
+from ndgrad.arrays.formulas import Formula, NoFormula, Signature, Symbol
 from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.modes import modes, process
 from ndgrad.autograd.variable import Variable, wrap
 from ndgrad.autograd.versions import InferenceStorage, storage_of
+from ndgrad.optim.array_program import program
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -34,10 +38,21 @@ _EACH = 512
 _Bucket = dict[tuple[Any, ...], list[tuple[Any, Any, Any]]]
 
 
-def update_natively(
+def update_together(optimizer: Optimizer, group: Group) -> bool:
+    """Update the parameters of a group as the last step did, if all of them are as they were then."""
+    plan = optimizer._plans.get(id(group))
+    if plan is None:
+        return False
+    if _wanted(optimizer, group) and plan.update(optimizer, group):
+        return True
+    del optimizer._plans[id(group)]
+    return False
+
+
+def update_alike(
     optimizer: Optimizer, group: Group, found: list[tuple[Tensor, Tensor, State]]
 ) -> list[tuple[Tensor, Tensor, State]]:
-    """Update those parameters that kernels can; the others are returned. `found` has parameters with
+    """Update those parameters whose rule is a formula; the others are returned. `found` has parameters with
     their gradients and states."""
     if not _wanted(optimizer, group):
         return found
@@ -45,9 +60,6 @@ def update_natively(
     for p, _, _ in found:
         work += p._array.size
     if work < native.SMALLEST:
-        return found
-    kernels = native.kernels()
-    if kernels is None:
         return found
     left: list[tuple[Tensor, Tensor, State]] = []
     buckets: _Bucket = {}
@@ -58,8 +70,11 @@ def update_natively(
         else:
             buckets.setdefault(key, []).append(one)
     for alike in buckets.values():
-        if not _update(optimizer, kernels, group, alike):
+        plan = _update(optimizer, group, alike)
+        if plan is None:
             left += alike
+        elif plan.lone and len(alike) == len(group["params"]):
+            optimizer._plans[id(group)] = plan
     return left
 
 
@@ -128,48 +143,182 @@ class _Written:
         self.numbers = {name: state[name] for name in numbers if name in state}
 
 
-def _update(optimizer: Optimizer, kernels: Any, group: Group, alike: list[tuple[Any, Any, Any]]) -> bool:
-    """Update parameters that are alike; False, and nothing changed, if the rule is no formula."""
+    @property
+    def targets(self) -> tuple[int | None, ...]:
+        """Per output, the input that lies in the same memory."""
+        inputs = {"": 0, **{name: place for place, name in enumerate(self.names, 2)}}
+        return tuple([inputs.get(name) for name in self.changed])
+
+
+def _update(optimizer: Optimizer, group: Group, alike: list[tuple[Any, Any, Any]]) -> _Plan | None:
+    """Update parameters that are alike; None, and nothing changed, if the rule is no formula."""
     try:
         rule = _Written(optimizer, group, alike[0][2])
+        made: list[tuple[Any, str, Any]] = []
+        rows: list[_Row] = []
+        sets: list[list[Any]] = []
+        for p, g, state in alike:
+            tensors = {"": p, **{name: state[name] for name in rule.names}}
+            for name in rule.changed:
+                if name not in tensors:
+                    tensors[name] = wrap(FACES[p.__class__], np.empty(p._array.shape, p._array.dtype))
+                    made.append((state, name, tensors[name]))
+            written = [tensors[name] for name in rule.changed]
+            inputs = [p._array, g._array, *(state[name]._array for name in rule.names)]
+            sets.append([*(t._array for t in written), *inputs])
+            rows.append(_Row(p, p._array, state, [(t, t._array) for t in written]))
+        if _overlap(len(rule.changed), sets):
+            return None
+        plan = _Plan(optimizer, rule, rows, sets)
+        plan.run(optimizer, rule, [g._array for _, g, _ in alike])
     except NoFormula:
-        return False
-    written: list[Any] = []
-    made: list[tuple[Any, str, Any]] = []
-    tables: list[tuple[list[Any], list[Any]]] = []
-    for p, g, state in alike:
-        tensors = {"": p, **{name: state[name] for name in rule.names}}
-        for name in rule.changed:
-            if name not in tensors:
-                tensors[name] = wrap(FACES[p.__class__], np.empty(p._array.shape, p._array.dtype))
-                made.append((state, name, tensors[name]))
-            else:
-                written.append(tensors[name])
-        inputs = [p._array, g._array, *(state[name]._array for name in rule.names)]
-        tables.append(([tensors[name]._array for name in rule.changed], inputs))
-    if _overlap(tables):
-        return False
-    storages = [t._storage or storage_of(t) for t in written]
-    for t, storage in zip(written, storages, strict=True):
-        storage.before_write(t._array)
-    kernels.formula_in_place(rule.signature, rule.formula.numbers, tables)
-    writer = f"{type(optimizer).__name__}.step"
-    for storage in storages:
-        storage.bump(writer)
+        return None
     for state, name, t in made:
         state[name] = t
-    for p, _, state in alike:
+    for row in rows:
+        if row.state:
+            optimizer.state[row.p] = row.state
+    if made:
+        plan.lone = False  # the next step reads them too
+    return plan
+
+
+class _Row(NamedTuple):
+    """A parameter and the tensors that a step writes, each with the array that it had."""
+
+    p: Any
+    array: Any
+    state: Any
+    written: list[tuple[Any, Any]]
+
+
+class _Plan:
+    """Parameters that are updated together, and their memory."""
+
+    def __init__(self, optimizer: Optimizer, rule: _Written, rows: list[_Row], sets: list[list[Any]]) -> None:
+        self.rows = rows
+        self.changed = rule.changed
+        self.names = rule.names
+        self.numbered: Any = optimizer._numbers_in_state
+        #: where the gradient stands in a set
+        self.place = len(rule.changed) + 1
+        #: of each parameter the arrays that are written and those that are read; the gradient is not kept
+        self.sets = sets
+        self.dtype = rows[0].array.dtype
+        self.kernels = native.kernels()
+        self.signature: Signature | None = None
+        self.prepare(rule)
+        if self.kernels is not None:
+            self.table, self.chunks = self.kernels.formula_memory(sets)
+        for arrays in sets:
+            arrays[self.place] = None
+        #: per parameter what its state holds: its length, arrays with their tensors, names of numbers
+        self.kept = [
+            (
+                len(row.state),
+                [(k, t, t._array) for k, t in row.state.items() if k not in self.numbered],
+                [k for k in row.state if k in self.numbered],
+            )
+            for row in rows
+        ]
+        self.own = {id(a) for row in rows for _, a in row.written}
+        #: whether no array that is written is a part of another
+        self.lone = all(a.base is None for row in rows for _, a in row.written)
+
+    def prepare(self, rule: _Written) -> None:
+        """Have the code for a rule, which may be another one in the next step; NoFormula if there is none."""
+        if rule.signature == self.signature:
+            return
+        if self.kernels is None or not self.kernels.has_formula(rule.signature, self.dtype):
+            self.kernels = None
+            self.program = program(rule.signature, rule.targets, self.dtype)
+        self.signature = rule.signature
+
+    def update(self, optimizer: Optimizer, group: Group) -> bool:
+        """The next step, if everything is as it was; otherwise nothing is changed."""
+        params = group["params"]
+        if len(params) != len(self.rows):
+            return False
+        gradients = self._gradients(optimizer, params)
+        if gradients is None:
+            return False
+        try:
+            rule = _Written(optimizer, group, self.rows[0].state)
+            if rule.changed != self.changed or rule.names != self.names:
+                return False
+            self.prepare(rule)
+        except NoFormula:
+            return False
+        self.run(optimizer, rule, gradients)
+        return True
+
+    def _gradients(self, optimizer: Optimizer, params: list[Any]) -> list[Any] | None:
+        """The gradients, if no parameter and no state is another one, or elsewhere, since the last step."""
+        states, dtype, own = optimizer.state, self.dtype, self.own
+        values: Any = None
+        gradients = []
+        for q, (p, array, state, _), (count, arrays, numbers) in zip(params, self.rows, self.kept, strict=True):
+            held = states.get(p)
+            if q is not p or p._array is not array or len(state) != count:
+                return None
+            if held is not state and (held or count):  # a rule without state leaves none
+                return None
+            for name, t, a in arrays:
+                if state.get(name) is not t or t._array is not a:
+                    return None
+            if numbers:
+                here = [state[name]._array.item() for name in numbers]
+                if here != values:
+                    if values is not None:
+                        return None
+                    values = here
+            grad = p.grad
+            if grad is None or grad.__class__ not in FACES:
+                return None
+            g = grad._array
+            if (
+                g.__class__ is not np.ndarray
+                or g.dtype is not dtype
+                or g.shape != array.shape
+                or not native.is_dense(g)
+                or id(g) in own
+                or grad._storage.__class__ is InferenceStorage
+            ):
+                return None
+            gradients.append(g)
+        return gradients
+
+    def run(self, optimizer: Optimizer, rule: _Written, gradients: list[Any]) -> None:
+        """Run a rule on the memory of all parameters, and leave versions and numbers as it says."""
+        storages = [t._storage or storage_of(t) for row in self.rows for t, _ in row.written]
+        for storage, (_, array) in zip(storages, (pair for row in self.rows for pair in row.written), strict=True):
+            if storage.keeps:
+                storage.before_write(array)
+        if self.kernels is not None:
+            self.kernels.formula_in_place(
+                rule.signature, rule.formula.numbers, self.dtype, self.table, self.chunks, self.place, gradients
+            )
+        else:
+            for arrays, g in zip(self.sets, gradients, strict=True):
+                arrays[self.place] = g
+            try:
+                self.program(self.sets, rule.formula.numbers)
+            finally:
+                for arrays in self.sets:
+                    arrays[self.place] = None
+        writer = f"{type(optimizer).__name__}.step"
+        for storage in storages:
+            storage.bump(writer)
         for name, t in rule.numbers.items():
-            state[name] = wrap(t.__class__, np.array(t._array))
-        if state:
-            optimizer.state[p] = state
-    return True
+            value = t._array
+            for row in self.rows:
+                row.state[name] = wrap(t.__class__, np.array(value))
 
 
-def _overlap(tables: list[tuple[list[Any], list[Any]]]) -> bool:
+def _overlap(outputs: int, sets: list[list[Any]]) -> bool:
     """Whether memory that is written may be some other array's too, as with a parameter that is there twice."""
-    written = [a for outputs, _ in tables for a in outputs]
-    read = [inputs[1] for _, inputs in tables]
+    written = [a for arrays in sets for a in arrays[:outputs]]
+    read = [arrays[outputs + 1] for arrays in sets]
     own = {id(a) for a in written}
     if len(own) < len(written) or any(id(g) in own for g in read):
         return True

@@ -7,6 +7,7 @@ that is torch's "chainable form", and rounding then is torch's too.
 from __future__ import annotations
 
 import math
+import types
 import warnings
 from bisect import bisect_right
 from collections import Counter
@@ -20,10 +21,17 @@ if TYPE_CHECKING:
     from ndgrad._typing import Tensor
 
 __all__ = [
-    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "ExponentialLR",
-    "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR",
+    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR",
+    "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR",
     "ReduceLROnPlateau", "SequentialLR", "StepLR",
 ]  # fmt: skip
+
+
+#: torch's warning about `scheduler.step(epoch)`.
+EPOCH_DEPRECATION_WARNING = (
+    "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use "
+    "`scheduler.step()` to step the scheduler."
+)
 
 
 def _set_lr(group: dict[str, Any], lr: float) -> None:
@@ -594,15 +602,9 @@ class OneCycleLR(LRScheduler):
                     _per_group(groups, "base_momentum", base_momentum),
                 )
                 for group, high, low in zip(groups, most, least, strict=True):
-                    self._set_momentum(group, high)
+                    _set_momentum(group, high, self.use_beta1)
                     group["max_momentum"], group["base_momentum"] = high, low
         super().__init__(optimizer, last_epoch)
-
-    def _set_momentum(self, group: dict[str, Any], value: float) -> None:
-        if self.use_beta1:
-            group["betas"] = (value, *group["betas"][1:])
-        else:
-            group["momentum"] = value
 
     def _between(self, start: float, end: float, part: float) -> float:
         if self._anneal_func_type == "linear":
@@ -622,12 +624,125 @@ class OneCycleLR(LRScheduler):
                     part = (step - begun) / (end - begun)
                     rates.append(self._between(group[phase["start_lr"]], group[phase["end_lr"]], part))
                     if self.cycle_momentum:
-                        self._set_momentum(
-                            group, self._between(group[phase["start_momentum"]], group[phase["end_momentum"]], part)
-                        )
+                        momentum = self._between(group[phase["start_momentum"]], group[phase["end_momentum"]], part)
+                        _set_momentum(group, momentum, self.use_beta1)
                     break
                 begun = end
         return rates
+
+
+def _set_momentum(group: dict[str, Any], value: float, as_beta1: bool) -> None:
+    if as_beta1:
+        group["betas"] = (value, *group["betas"][1:])
+    else:
+        group["momentum"] = value
+
+
+class CyclicLR(LRScheduler):
+    """Up from `base_lr` to `max_lr` and down again, over and over; the momentum goes the other way (Smith, 2015).
+
+    `mode` says how the height of a cycle changes: not at all ("triangular"), halved with each ("triangular2"), or by gamma with each
+    step ("exp_range"). `scale_fn` is a function of one's own instead, of the number of the cycle or, with
+    scale_mode "iterations", of the step.
+
+    >>> import ndgrad
+    >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = ndgrad.optim.lr_scheduler.CyclicLR(optimizer, 1.0, 2.0, step_size_up=2, cycle_momentum=False)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates += scheduler.get_last_lr()
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> rates
+    [1.0, 1.5, 2.0, 1.5, 1.0]
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        base_lr: float | Sequence[float],
+        max_lr: float | Sequence[float],
+        step_size_up: int = 2000,
+        step_size_down: int | None = None,
+        mode: str = "triangular",
+        gamma: float = 1.0,
+        scale_fn: Callable[[float], float] | None = None,
+        scale_mode: str = "cycle",
+        cycle_momentum: bool = True,
+        base_momentum: float | Sequence[float] = 0.8,
+        max_momentum: float | Sequence[float] = 0.9,
+        last_epoch: int = -1,
+    ) -> None:
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+        self.optimizer = optimizer
+        groups = optimizer.param_groups
+        lowest = _per_group(groups, "base_lr", base_lr)
+        if last_epoch == -1:
+            for group, low in zip(groups, lowest, strict=True):
+                _set_lr(group, low)
+        self.max_lrs = _per_group(groups, "max_lr", max_lr)
+        up = float(step_size_up)
+        down = up if step_size_down is None else float(step_size_down)
+        self.total_size = up + down
+        self.step_ratio = up / self.total_size
+        if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
+            raise ValueError(
+                f"mode is invalid and scale_fn is None: {mode!r} is none of 'triangular', 'triangular2', 'exp_range'."
+            )
+        self.mode = mode
+        self.gamma = gamma
+        self._scale_fn_custom = scale_fn
+        self.scale_mode = scale_mode if scale_fn is not None else "iterations" if mode == "exp_range" else "cycle"
+        self.cycle_momentum = cycle_momentum
+        if cycle_momentum:
+            if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
+                raise ValueError("the optimizer has neither momentum nor betas to cycle. Pass cycle_momentum=False.")
+            self.use_beta1 = "betas" in optimizer.defaults
+            self.base_momentums = _per_group(groups, "base_momentum", base_momentum)
+            self.max_momentums = _per_group(groups, "max_momentum", max_momentum)
+            if last_epoch == -1:
+                for group, low, high in zip(groups, self.base_momentums, self.max_momentums, strict=True):
+                    _set_momentum(group, high, self.use_beta1)
+                    group["max_momentum"], group["base_momentum"] = high, low
+        super().__init__(optimizer, last_epoch)
+        self.base_lrs = lowest
+
+    def scale_fn(self, x: float) -> float:
+        """The height of a cycle, of its number or of the step."""
+        if self._scale_fn_custom is not None:
+            return self._scale_fn_custom(x)
+        if self.mode == "triangular":
+            return 1.0
+        return float(1 / 2.0 ** (x - 1) if self.mode == "triangular2" else self.gamma**x)
+
+    def _next_lr(self) -> list[float]:
+        cycle = math.floor(1 + self.last_epoch / self.total_size)
+        x = 1.0 + self.last_epoch / self.total_size - cycle
+        height = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
+        factor = height * self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
+        if self.cycle_momentum:
+            momenta = zip(self.optimizer.param_groups, self.base_momentums, self.max_momentums, strict=True)
+            for group, low, high in momenta:
+                _set_momentum(group, high - (high - low) * factor, self.use_beta1)
+        return [low + (high - low) * factor for low, high in zip(self.base_lrs, self.max_lrs, strict=True)]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the optimizer; of a `scale_fn` that is an object, its attributes, of a function nothing."""
+        state = super().state_dict()
+        scale = state.pop("_scale_fn_custom")
+        state["_scale_fn_custom"] = None
+        if scale is not None and not isinstance(scale, types.FunctionType):
+            state["_scale_fn_custom"] = scale.__dict__.copy()
+        return state
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on where another schedule was; the `scale_fn` stays this one's."""
+        state = dict(state_dict)
+        attributes = state.pop("_scale_fn_custom", None)
+        super().load_state_dict(state)
+        if attributes is not None and self._scale_fn_custom is not None:
+            self._scale_fn_custom.__dict__.update(attributes)
 
 
 def _per_group(groups: list[dict[str, Any]], name: str, value: float | Sequence[float]) -> list[float]:

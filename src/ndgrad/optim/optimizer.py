@@ -22,7 +22,7 @@ from ndgrad.autograd.grad_mode import enable_grad, no_grad
 from ndgrad.autograd.hooks import RemovableHandle
 from ndgrad.autograd.variable import Variable, innermost_array
 from ndgrad.dtypes import get_default_dtype
-from ndgrad.optim.fused import update_natively
+from ndgrad.optim.fused import update_alike, update_together
 
 __all__ = ["Optimizer"]
 
@@ -154,7 +154,7 @@ class Optimizer:
     #: Whether real and imaginary parts of a complex parameter are updated as if they were real parameters.
     _complex_as_real: ClassVar[bool] = True
     #: The entries of a parameter's state that are numbers, if `_update` is a formula that may run
-    #: natively (ndgrad.optim.fused).
+    #: be run over all parameters at once (ndgrad.optim.fused).
     _numbers_in_state: ClassVar[tuple[str, ...] | None] = None
 
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
@@ -190,6 +190,8 @@ class Optimizer:
             "load_state_dict_post",
         ):
             self.__dict__.setdefault(f"_{name}_hooks", OrderedDict())
+        #: what the last step knew of the parameters of a group, by the group's id (ndgrad.optim.fused)
+        self._plans: dict[int, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
@@ -300,6 +302,9 @@ class Optimizer:
         return loss
 
     def _update_group(self, group: Group) -> None:
+        ordinary = bool(group.get("differentiable"))
+        if not ordinary and update_together(self, group):
+            return
         found = []
         for p in group["params"]:
             grad = p.grad
@@ -308,11 +313,11 @@ class Optimizer:
                 if not state:
                     state = self._start(p, group)
                 found.append((p, grad, state))
-        if not group.get("differentiable"):
-            found = update_natively(self, group, found)
+        if not ordinary:
+            found = update_alike(self, group, found)
         for p, grad, state in found:
             state, target = self.state.get(p) or state, p  # one that is there twice is updated twice
-            if not group.get("differentiable"):
+            if not ordinary:
                 # Outside the graph nothing is recorded, and unlike under no_grad, ops take their quick lane.
                 target, grad = p.detach(), grad.detach()
             if group.get("maximize"):

@@ -5,7 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ndgrad.api.creation import zeros_like
-from ndgrad.optim.optimizer import Group, Optimizer, State, checked, counted, decayed, fresh, move, scalar
+from ndgrad.optim.optimizer import (
+    Group,
+    Optimizer,
+    State,
+    as_state,
+    checked,
+    counted,
+    decayed,
+    fresh,
+    move,
+    number,
+    scalar,
+)
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -79,6 +91,8 @@ class ASGD(Optimizer):
     tensor([0.8000])
     """
 
+    _numbers_in_state = ("step", "eta", "mu")
+
     def __init__(
         self,
         params: Params,
@@ -103,14 +117,12 @@ class ASGD(Optimizer):
 
     def _update(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
         step = counted(state)
-        eta, mu = float(state["eta"]), float(state["mu"])
+        eta, mu = number(state["eta"]), number(state["mu"])
         grad = decayed(grad, p, group["weight_decay"])
         p.mul_(1 - group["lambd"] * eta)
         move(p, grad, -eta)
         average = state["ax"]
-        if mu != 1:
-            average.add_((p - average) * mu)
-        else:
-            average.copy_(p)
-        state["eta"].fill_(float(group["lr"]) / (1 + group["lambd"] * float(group["lr"]) * step) ** group["alpha"])
-        state["mu"].fill_(1 / max(1, step - group["t0"]))
+        state["ax"] = p.clone() if mu == 1 else average + (p - average) * mu
+        rate = float(group["lr"])
+        state["eta"] = as_state(rate / (1 + group["lambd"] * rate * step) ** group["alpha"], state["eta"])
+        state["mu"] = as_state(1 / max(1, step - group["t0"]), state["mu"])

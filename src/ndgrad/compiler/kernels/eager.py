@@ -57,7 +57,8 @@ def _check(dtype: np.dtype[Any], code: target.Code) -> str | None:
     written = Formula()
     a, b = written.input(), written.input()
     moved = x.copy()
-    formula_in_place(written.signature([a * 0.5 + (b * b).sqrt()]), written.numbers, [([moved], [moved, x])])
+    signature = written.signature([a * 0.5 + (b * b).sqrt()])
+    formula_in_place(signature, written.numbers, x.dtype, *formula_memory([[moved, moved, x]]))
     results = {
         "softmax": (softmax(x), e / e.sum(1, keepdims=True)),
         "formula": (moved, wide * 0.5 + np.abs(wide)),
@@ -383,13 +384,30 @@ def _chunks(sizes: tuple[int, ...]) -> NDArray[np.int64]:
     return np.array(pieces, np.int64).reshape(-1, 3)
 
 
+def has_formula(signature: Signature, dtype: np.dtype[Any]) -> bool:
+    """Whether `formula_in_place` takes a formula."""
+    return supports(signature, dtype.name)
+
+
+def formula_memory(sets: Sequence[Sequence[Array]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where sets of arrays lie and in which pieces they are worked through, for `formula_in_place`. In each set the first are what
+    the formula's outputs are written to, the others its inputs; all are contiguous, of one dtype, and in each set of one size."""
+    table = np.array([[id(a) + layout.DATA for a in arrays] for arrays in sets], np.int64)
+    return table, _chunks(tuple([arrays[0].size for arrays in sets]))
+
+
 def formula_in_place(
-    signature: Signature, numbers: Sequence[float], sets: Sequence[tuple[Sequence[Array], Sequence[Array]]]
+    signature: Signature,
+    numbers: Sequence[float],
+    dtype: np.dtype[Any],
+    table: NDArray[np.int64],
+    chunks: NDArray[np.int64],
+    place: int = 0,
+    others: Sequence[Array] = (),
 ) -> None:
-    """Run a formula on each set of arrays, of which the first are what its outputs are written to, the others its
-    inputs. All are contiguous, of one dtype, and in each set of one size."""
-    chunks = _chunks(tuple([inputs[0].size for _, inputs in sets]))
-    table = np.array([id(a) + layout.DATA for outputs, inputs in sets for a in (*outputs, *inputs)], np.int64)
-    _, address, packed = _in_place(signature, sets[0][1][0].dtype)
+    """Run a formula on the sets of arrays of a table, with other arrays at one place of each set if there are any."""
+    if others:
+        table[:, place] = [id(a) + layout.DATA for a in others]
+    _, address, packed = _in_place(signature, dtype)
     words = packed.pack(id(chunks) + layout.DATA, id(table) + layout.DATA, *numbers)
     _run()(address, words, len(chunks), 1 if len(chunks) == 1 else allowed.max_threads)

@@ -12,10 +12,12 @@ from ndgrad.api.product import pdist
 from ndgrad.api.public import publish_namespace as _publish_namespace
 from ndgrad.nn.functional.activation import *
 from ndgrad.nn.functional.affine import *
+from ndgrad.nn.functional.alignment import *
 from ndgrad.nn.functional.attention import *
 from ndgrad.nn.functional.classification import *
 from ndgrad.nn.functional.convolution import *
 from ndgrad.nn.functional.distance import *
+from ndgrad.nn.functional.fractional import *
 from ndgrad.nn.functional.lookup import *
 from ndgrad.nn.functional.norm import *
 from ndgrad.nn.functional.padding import *
@@ -30,8 +32,9 @@ __all__ = [
     "adaptive_max_pool3d", "adaptive_max_pool3d_with_indices", "affine_grid", "alpha_dropout", "avg_pool1d",
     "avg_pool2d", "avg_pool3d", "batch_norm", "bilinear", "binary_cross_entropy", "binary_cross_entropy_with_logits",
     "celu", "celu_", "channel_shuffle", "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d",
-    "conv_transpose2d", "conv_transpose3d", "cosine_embedding_loss", "cosine_similarity", "cross_entropy", "dropout",
-    "dropout1d", "dropout2d", "dropout3d", "elu", "elu_", "embedding", "embedding_bag", "feature_alpha_dropout", "fold",
+    "conv_transpose2d", "conv_transpose3d", "cosine_embedding_loss", "cosine_similarity", "cross_entropy", "ctc_loss", "dropout",
+    "dropout1d", "dropout2d", "dropout3d", "elu", "elu_", "embedding", "embedding_bag", "feature_alpha_dropout", "fold", "fractional_max_pool2d",
+    "fractional_max_pool2d_with_indices", "fractional_max_pool3d", "fractional_max_pool3d_with_indices",
     "gaussian_nll_loss", "gelu", "glu", "grid_sample", "group_norm", "gumbel_softmax", "hardshrink", "hardsigmoid",
     "hardswish", "hardtanh", "hardtanh_", "hinge_embedding_loss", "huber_loss", "instance_norm", "interpolate",
     "kl_div", "l1_loss", "layer_norm", "leaky_relu", "leaky_relu_", "linear", "linear_cross_entropy",

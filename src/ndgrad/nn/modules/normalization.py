@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ndgrad.api.creation import arange
 from ndgrad.nn import functional as F
 from ndgrad.nn import init
 from ndgrad.nn.modules.module import Module, new_parameter
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from ndgrad._typing import Device, Dtype, Shape, Tensor
     from ndgrad.nn.parameter import Parameter
 
-__all__ = ["GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
+__all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
 
 def _sizes(normalized_shape: Shape) -> tuple[int, ...]:
@@ -154,6 +155,38 @@ class LocalResponseNorm(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(Module):
+    """Local response normalisation over neighbouring channels of (N, C, H, W), as Lua torch had it.
+
+    x / (k + alpha / size * s)^beta, s being the sum of squares over the channels less than (size + 1) // 2 away. As in
+    torch, the first channel never leaves the sum; `LocalResponseNorm` takes windows without that.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.CrossMapLRN2d(1, alpha=3.0, beta=0.5)(ndgrad.ones(1, 1, 1, 1)).item()
+    0.5
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.dim() != 4:
+            raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
+        batch, channels = input.shape[:2]
+        places = arange(channels, device=input.device)
+        near = (places[:, None] - places).abs() < int((self.size - 1) / 2 + 1)
+        window = (near | (places == 0)).to(input.dtype)
+        total = (window @ (input * input).reshape(batch, channels, -1)).reshape(input.shape)
+        return input * (total * (self.alpha / self.size) + self.k) ** -self.beta
 
     def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
-    "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "LPPool1d", "LPPool2d", "LPPool3d", "MaxPool1d",
-    "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d",
+    "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "FractionalMaxPool2d", "FractionalMaxPool3d", "LPPool1d",
+    "LPPool2d", "LPPool3d", "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d",
 ]  # fmt: skip
 
 
@@ -374,3 +374,67 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
     """
 
     _function = staticmethod(F.adaptive_avg_pool3d)
+
+
+# ----- irregular steps -----------------------------------------------------------------------------------------------
+
+
+class _FractionalMaxPoolNd(_Pool):
+    _shown = ()
+
+    def __init__(
+        self,
+        kernel_size: Shape,
+        output_size: Shape | None = None,
+        output_ratio: float | Sequence[float] | None = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        name = type(self).__name__
+        if output_size is None and output_ratio is None:
+            raise ValueError(f"{name} requires specifying either an output size, or a pooling ratio")
+        if output_size is not None and output_ratio is not None:
+            raise ValueError(f"{name}: only one of output_size and output_ratio may be specified")
+        self.kernel_size = repeated(kernel_size, self._axes)
+        self.return_indices = return_indices
+        self.register_buffer("_random_samples", _random_samples)
+        self.output_size = None if output_size is None else repeated(output_size, self._axes)
+        self.output_ratio: tuple[float, ...] | None = None
+        if output_ratio is not None:
+            given = (output_ratio,) * self._axes if isinstance(output_ratio, (int, float)) else tuple(output_ratio)
+            if len(given) != self._axes or not all(0 < ratio < 1 for ratio in given):
+                raise ValueError(
+                    f"{name}: output_ratio must be between 0 and 1 (got {output_ratio}), one number or {self._axes}."
+                )
+            self.output_ratio = given
+
+    def forward(self, input: Tensor) -> Tensor:
+        return type(self)._function(
+            input, self.kernel_size, self.output_size, self.output_ratio, return_indices=self.return_indices,
+            _random_samples=self._random_samples,
+        )  # fmt: skip
+
+
+class FractionalMaxPool2d(_FractionalMaxPoolNd):
+    """The maxima of windows at irregular steps over (N, C, H, W), to a size or a fraction of the input's (Graham, 2014).
+
+    >>> import ndgrad
+    >>> ndgrad.nn.FractionalMaxPool2d(2, output_ratio=0.7)(ndgrad.ones(1, 1, 6, 6)).shape
+    ndgrad.Size([1, 1, 4, 4])
+    """
+
+    _axes = 2
+    _function = staticmethod(F.fractional_max_pool2d)
+
+
+class FractionalMaxPool3d(_FractionalMaxPoolNd):
+    """The maxima of windows at irregular steps over (N, C, D, H, W), to a size or a fraction of the input's.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.FractionalMaxPool3d(2, output_ratio=0.7)(ndgrad.ones(1, 1, 6, 6, 6)).shape
+    ndgrad.Size([1, 1, 4, 4, 4])
+    """
+
+    _axes = 3
+    _function = staticmethod(F.fractional_max_pool3d)

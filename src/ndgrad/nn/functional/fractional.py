@@ -1,0 +1,169 @@
+"""Fractional max pooling: windows whose steps vary at random, so that sizes shrink by less than a half."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from ndgrad.autograd.variable import np_dtype, shape_of
+from ndgrad.nn.functional.noise import uniform_like
+from ndgrad.nn.functional.spatial import per_axis, with_batch, without_batch
+from ndgrad.ops import pooling as pooling_ops
+from ndgrad.ops.vocabulary import tensor_ops as ops
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Shape, Tensor
+
+__all__ = [
+    "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices",
+]  # fmt: skip
+
+
+def _pool(
+    axes: int,
+    input: Tensor,
+    kernel_size: Shape,
+    output_size: Shape | None,
+    output_ratio: float | Sequence[float] | None,
+    samples: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    name = f"fractional_max_pool{axes}d"
+    if output_size is None and output_ratio is None:
+        raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
+    x, batched = with_batch(name, input, axes)
+    shape = shape_of(x)
+    if 0 in shape[1:]:
+        raise RuntimeError(
+            f"{name}(): Expected input to have non-zero size for non-batch dimensions, but got {list(shape)}."
+        )
+    if np_dtype(x).kind not in "fV":
+        raise NotImplementedError(f'"{name}" not implemented for {x.dtype}: convert the input to a floating dtype.')
+    if output_size is None:
+        ratios: Any = output_ratio if isinstance(output_ratio, Sequence) else (output_ratio,) * axes
+        if len(ratios) != axes:
+            raise ValueError(f"{name} requires output_ratio to be one number or {axes}, and it is {output_ratio}.")
+        output_size = tuple(int(n * ratio) for n, ratio in zip(shape[2:], ratios, strict=True))
+    sizes = per_axis(name, "output_size", output_size, axes)
+    kernel = per_axis(name, "kernel_size", kernel_size, axes)
+    for side, n, k, m in zip(("depth", "height", "width")[3 - axes :], shape[2:], kernel, sizes, strict=True):
+        if k < 1 or m < 0:
+            raise RuntimeError(f"{name}(): kernel_size {kernel} must be positive, and output_size {sizes} not negative.")
+        if m + k - 1 > n:
+            raise RuntimeError(f"{name}(): pool {side} {k} too large relative to input {side} {n}, for {m} windows.")
+    if samples is None:
+        corner = x[(slice(None), slice(None), *(slice(1) for _ in range(axes)))]
+        samples = uniform_like(ops.expand(corner.reshape(*shape[:2], 1), shape=(*shape[:2], axes)))
+    else:
+        samples = _checked(name, samples, x, axes)
+    if axes == 2:  # in torch's order the first number is that of the width
+        samples = ops.flip(samples, dims=(2,))
+    out, indices = pooling_ops.fractional_max_pool(x, samples, kernel=kernel, sizes=sizes)
+    return without_batch(out, batched), without_batch(indices, batched)
+
+
+def _checked(name: str, samples: Tensor, x: Tensor, axes: int) -> Tensor:
+    if samples.dtype != x.dtype:
+        raise RuntimeError(
+            f"{name}: Expect _random_samples to have the same dtype as input: {samples.dtype} and {x.dtype}."
+        )
+    shape, wanted = shape_of(samples), (*shape_of(x)[:2], axes)
+    if len(shape) != 3 or shape[0] < wanted[0] or shape[1:] != wanted[1:]:
+        raise RuntimeError(f"{name}: Expect _random_samples of shape {wanted}, one number per plane and axis; got {shape}.")
+    return samples[: wanted[0]]
+
+
+def fractional_max_pool2d_with_indices(
+    input: Tensor,
+    kernel_size: Shape,
+    output_size: Shape | None = None,
+    output_ratio: float | Sequence[float] | None = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """As `fractional_max_pool2d`, with the places of the maxima.
+
+    >>> import ndgrad
+    >>> out, places = ndgrad.nn.functional.fractional_max_pool2d_with_indices(ndgrad.ones(1, 6, 6), 2, output_size=4)
+    >>> places.shape
+    ndgrad.Size([1, 4, 4])
+    """
+    return _pool(2, input, kernel_size, output_size, output_ratio, _random_samples)
+
+
+def fractional_max_pool3d_with_indices(
+    input: Tensor,
+    kernel_size: Shape,
+    output_size: Shape | None = None,
+    output_ratio: float | Sequence[float] | None = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """As `fractional_max_pool3d`, with the places of the maxima.
+
+    >>> import ndgrad
+    >>> out, places = ndgrad.nn.functional.fractional_max_pool3d_with_indices(ndgrad.ones(1, 6, 6, 6), 2, output_size=4)
+    >>> places.shape
+    ndgrad.Size([1, 4, 4, 4])
+    """
+    return _pool(3, input, kernel_size, output_size, output_ratio, _random_samples)
+
+
+@overload
+def fractional_max_pool2d(
+    input: Tensor, kernel_size: Shape, output_size: Shape | None = ...,
+    output_ratio: float | Sequence[float] | None = ..., return_indices: Literal[False] = ...,
+    _random_samples: Tensor | None = ...,
+) -> Tensor: ...  # fmt: skip
+@overload
+def fractional_max_pool2d(
+    input: Tensor, kernel_size: Shape, output_size: Shape | None = ...,
+    output_ratio: float | Sequence[float] | None = ..., *, return_indices: Literal[True],
+    _random_samples: Tensor | None = ...,
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+def fractional_max_pool2d(
+    input: Tensor,
+    kernel_size: Shape,
+    output_size: Shape | None = None,
+    output_ratio: float | Sequence[float] | None = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """The maxima of windows at irregular steps over (N, C, H, W) or (C, H, W), to a size or a fraction of the input's.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.fractional_max_pool2d(ndgrad.ones(1, 6, 6), 2, output_ratio=0.7).shape
+    ndgrad.Size([1, 4, 4])
+    """
+    found = _pool(2, input, kernel_size, output_size, output_ratio, _random_samples)
+    return found if return_indices else found[0]
+
+
+@overload
+def fractional_max_pool3d(
+    input: Tensor, kernel_size: Shape, output_size: Shape | None = ...,
+    output_ratio: float | Sequence[float] | None = ..., return_indices: Literal[False] = ...,
+    _random_samples: Tensor | None = ...,
+) -> Tensor: ...  # fmt: skip
+@overload
+def fractional_max_pool3d(
+    input: Tensor, kernel_size: Shape, output_size: Shape | None = ...,
+    output_ratio: float | Sequence[float] | None = ..., *, return_indices: Literal[True],
+    _random_samples: Tensor | None = ...,
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+def fractional_max_pool3d(
+    input: Tensor,
+    kernel_size: Shape,
+    output_size: Shape | None = None,
+    output_ratio: float | Sequence[float] | None = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """The maxima of windows at irregular steps over (N, C, D, H, W) or (C, D, H, W), to a size or a fraction of the input's.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.fractional_max_pool3d(ndgrad.ones(1, 6, 6, 6), 2, output_ratio=0.7).shape
+    ndgrad.Size([1, 4, 4, 4])
+    """
+    found = _pool(3, input, kernel_size, output_size, output_ratio, _random_samples)
+    return found if return_indices else found[0]

@@ -1,0 +1,30 @@
+"""Modules whose parameters get memory and no values, for those who fill them themselves."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from ndgrad.nn.modules.module import Module
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Device
+
+__all__ = ["skip_init"]
+
+
+def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
+    """A module whose parameters and buffers are not initialised; the class must take `device`.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.utils.skip_init(ndgrad.nn.Linear, 2, 3).weight.shape
+    ndgrad.Size([3, 2])
+    """
+    if not issubclass(module_cls, Module):
+        raise RuntimeError(f"Expected a Module; got {module_cls}")
+    if "device" not in inspect.signature(module_cls).parameters:
+        raise RuntimeError(
+            f"Module must support a 'device' arg to skip initialization, and {module_cls.__name__} takes none."
+        )
+    device: Device = kwargs.pop("device", "cpu")
+    return module_cls(*args, **kwargs, device="meta").to_empty(device=device)

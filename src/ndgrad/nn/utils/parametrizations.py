@@ -1,0 +1,282 @@
+"""Ready-made parametrizations: orthogonal matrices, weights of spectral norm one, and norms apart from directions."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgrad.api.creation import eye, zeros_like
+from ndgrad.api.data import as_tensor
+from ndgrad.api.join import cat
+from ndgrad.autograd.grad_mode import no_grad
+from ndgrad.nn.functional.distance import normalize
+from ndgrad.nn.modules.module import Module
+from ndgrad.nn.parameter import is_lazy
+from ndgrad.nn.utils import parametrize
+from ndgrad.nn.utils.spectral_norm import iterate, matrix_of, usual_dim
+from ndgrad.nn.utils.weight_norm import norm_except_dim, scaled
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+
+__all__ = ["orthogonal", "spectral_norm", "weight_norm"]
+
+
+def _tensor_of(module: Module, name: str) -> Tensor:
+    weight = getattr(module, name, None)
+    if weight is None or not hasattr(weight, "requires_grad"):
+        raise ValueError(
+            f"Module '{module}' has no parameter or buffer with name '{name}'. Give the name of one of its tensors."
+        )
+    if is_lazy(weight):
+        raise RuntimeError(
+            f"'{name}' of {type(module).__name__} has no shape yet. Run the module once before it is parametrized."
+        )
+    return weight  # type: ignore[no-any-return]
+
+
+# ----- orthogonal matrices -----------------------------------------------------------------------------------------------
+
+
+class _OrthMaps(Enum):
+    matrix_exp = "matrix_exp"
+    cayley = "cayley"
+    householder = "householder"
+
+
+class _Orthogonal(Module):
+    """From any matrix X to one with orthonormal columns, or rows if it is wide.
+
+    Of the skew-symmetric A = L - L^H, L being the lower triangle of X (made square by zeros), exp(A) and the Cayley
+    transform (I - A/2)^-1 (I + A/2) are orthogonal. Or the columns of X below the diagonal are Householder vectors, and
+    its diagonal holds signs. With trivialization the result is multiplied by a `base`, so that any orthogonal matrix
+    can be assigned: it becomes the base, and X the matrix whose image is the identity.
+    """
+
+    base: Tensor | None
+
+    def __init__(self, weight: Tensor, orthogonal_map: _OrthMaps, *, use_trivialization: bool = True) -> None:
+        super().__init__()
+        if weight.is_complex() and orthogonal_map is _OrthMaps.householder:
+            raise ValueError("The householder parametrization does not support complex tensors.")
+        self.shape = weight.shape
+        self.orthogonal_map = orthogonal_map
+        if use_trivialization:
+            self.register_buffer("base", None)
+
+    def forward(self, X: Tensor) -> Tensor:
+        wide = X.shape[-2] < X.shape[-1]
+        if wide:
+            X = X.mT
+        n, k = X.shape[-2:]
+        if self.orthogonal_map is _OrthMaps.householder:
+            from ndgrad.linalg import householder_product  # linear algebra is loaded where it is used
+
+            A = X.tril(-1)
+            Q = householder_product(A, 2.0 / (1.0 + (A * A).sum(-2)))
+            Q = Q * X.diagonal(dim1=-2, dim2=-1).int().unsqueeze(-2).to(Q.dtype)
+        else:
+            A = X.tril()
+            if n != k:
+                A = cat([A, A.new_zeros(*A.shape[:-2], n, n - k)], -1)
+            A = A - A.mH
+            Q = self._of_skew(A)
+            if n != k:
+                Q = Q[..., :k]
+        base = getattr(self, "base", None)
+        if base is not None:
+            Q = base @ Q
+        return Q.mT if wide else Q
+
+    def _of_skew(self, A: Tensor) -> Tensor:
+        from ndgrad.linalg import matrix_exp, solve  # linear algebra is loaded where it is used
+
+        if self.orthogonal_map is _OrthMaps.matrix_exp:
+            return matrix_exp(A)
+        one = eye(A.shape[-1], dtype=A.dtype, device=A.device)
+        return solve(one - A * 0.5, one + A * 0.5)
+
+    def right_inverse(self, Q: Tensor) -> Tensor:
+        if Q.shape != self.shape:
+            raise ValueError(
+                f"Expected a matrix or batch of matrices of shape {tuple(self.shape)}. "
+                f"Got a tensor of shape {tuple(Q.shape)}."
+            )
+        wide = Q.shape[-2] < Q.shape[-1]
+        tall = Q.mT if wide else Q
+        n, k = tall.shape[-2:]
+        if not hasattr(self, "base"):
+            if self.orthogonal_map is not _OrthMaps.householder:
+                raise NotImplementedError(
+                    "It is not possible to assign to the matrix exponential or the Cayley parametrizations when "
+                    "use_trivialization=False."
+                )
+            X = _reflectors(tall)
+            return X.mT if wide else X
+        from ndgrad.linalg import qr  # linear algebra is loaded where it is used
+
+        if n == k and not _is_orthogonal(tall):
+            factor, upper = qr(tall)
+            tall = factor * upper.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)
+        elif n != k:
+            # A base has all n columns; householder takes the first k of what the product gives as they are.
+            filling = tall.new_empty(*tall.shape[:-2], n, n - k).normal_()
+            factor, upper = qr(cat([tall, filling], -1))
+            tall = factor * upper.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)
+        self.base = tall
+        # The lower triangle of -1 is skew-symmetric after subtraction of its transpose, that is zero, and
+        # as Householder vectors with signs it is a product of reflections that are undone: I either way.
+        negative = zeros_like(Q)
+        negative.diagonal(dim1=-2, dim2=-1).fill_(-1.0)
+        return negative
+
+
+def _reflectors(Q: Tensor) -> Tensor:
+    """Householder vectors whose product with signs is the orthogonal factor of a tall matrix: vectors below the diagonal,
+    signs on it."""
+    raw, scales = np.linalg.qr(Q.detach().cpu().numpy(), mode="raw")
+    X = np.array(np.swapaxes(raw, -1, -2))
+    signs = np.sign(np.diagonal(X, axis1=-2, axis2=-1))
+    # LAPACK leaves a vector alone (scale 0) where forward reflects along it.
+    signs = np.where(scales == 0, -signs, signs)
+    places = np.arange(signs.shape[-1])
+    X[..., places, places] = signs
+    return as_tensor(X, dtype=Q.dtype, device=Q.device)
+
+
+def _is_orthogonal(Q: Tensor) -> bool:
+    """Whether the columns are orthonormal, to within rounding."""
+    k = Q.shape[-1]
+    error = (Q.mH @ Q - eye(k, dtype=Q.dtype, device=Q.device)).abs()
+    return bool((error <= 10.0 * Q.shape[-2] * np.finfo(error.detach().cpu().numpy().dtype).eps).all())
+
+
+def orthogonal(
+    module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
+) -> Module:
+    """Keep a weight orthogonal: its columns orthonormal, or its rows if it is wide.
+
+    `orthogonal_map` is "matrix_exp", "cayley" or "householder"; by default the first for square and for complex weights, the
+    last for others. With `use_trivialization`, any orthogonal matrix may be assigned to the weight.
+
+    >>> import ndgrad
+    >>> layer = ndgrad.nn.utils.parametrizations.orthogonal(ndgrad.nn.Linear(3, 3))
+    >>> bool((layer.weight @ layer.weight.mT - ndgrad.eye(3)).abs().max() < 1e-5)
+    True
+    """
+    weight = _tensor_of(module, name)
+    if weight.dim() < 2:
+        raise ValueError(f"Expected a matrix or batch of matrices. Got a tensor of {weight.dim()} dimensions.")
+    if orthogonal_map is None:
+        square = weight.shape[-2] == weight.shape[-1]
+        orthogonal_map = "matrix_exp" if square or weight.is_complex() else "householder"
+    if orthogonal_map not in _OrthMaps.__members__:
+        raise ValueError(
+            f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}'
+        )
+    made = _Orthogonal(weight, _OrthMaps[orthogonal_map], use_trivialization=use_trivialization)
+    return parametrize.register_parametrization(module, name, made, unsafe=True)
+
+
+# ----- norms apart from directions ---------------------------------------------------------------------------------------
+
+
+class _WeightNorm(Module):
+    """From norms and directions to a weight."""
+
+    def __init__(self, dim: int | None = 0) -> None:
+        super().__init__()
+        self.dim = -1 if dim is None else dim
+
+    def forward(self, weight_g: Tensor, weight_v: Tensor) -> Tensor:
+        return scaled(weight_v, weight_g, self.dim)
+
+    def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        return norm_except_dim(weight, 2, self.dim), weight
+
+
+def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
+    """Learn the norms of a weight's slices along `dim` apart from their directions (Salimans and Kingma, 2016).
+
+    >>> import ndgrad
+    >>> layer = ndgrad.nn.utils.parametrizations.weight_norm(ndgrad.nn.Linear(3, 2))
+    >>> layer.parametrizations.weight.original0.shape
+    ndgrad.Size([2, 1])
+    """
+    _tensor_of(module, name)
+    parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
+
+    def rename(state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        """What the older form has saved."""
+        old = [f"{prefix}{name}{suffix}" for suffix in ("_g", "_v")]
+        if all(key in state_dict for key in old):
+            for place, key in enumerate(old):
+                state_dict[f"{prefix}parametrizations.{name}.original{place}"] = state_dict.pop(key)
+
+    module._register_load_state_dict_pre_hook(rename)
+    return module
+
+
+# ----- largest singular values -------------------------------------------------------------------------------------------
+
+
+class _SpectralNorm(Module):
+    """A weight divided by an estimate of its largest singular value."""
+
+    _u: Tensor
+    _v: Tensor
+
+    def __init__(self, weight: Tensor, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
+        super().__init__()
+        dims = weight.dim()
+        if not -dims <= dim < dims:
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [-{dims}, {dims - 1}] but got {dim})"
+            )
+        if n_power_iterations <= 0:
+            raise ValueError(
+                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
+            )
+        self.dim = dim if dim >= 0 else dim + dims
+        self.eps = eps
+        if dims > 1:  # a vector is divided by its length
+            self.n_power_iterations = n_power_iterations
+            with no_grad():
+                matrix = matrix_of(weight, self.dim)
+                u, v = (normalize(matrix.new_empty(n).normal_(0, 1), dim=0, eps=eps) for n in matrix.shape)
+                v, u = iterate(matrix.mT, v, u, 15, eps)  # the left vector comes first in an iteration
+            self.register_buffer("_u", u)
+            self.register_buffer("_v", v)
+
+    def forward(self, weight: Tensor) -> Tensor:
+        if weight.dim() == 1:
+            return normalize(weight, dim=0, eps=self.eps)
+        matrix = matrix_of(weight, self.dim)
+        if self.training:
+            with no_grad():
+                v, u = iterate(matrix.mT, self._v, self._u, self.n_power_iterations, self.eps)
+                self._u.copy_(u)
+                self._v.copy_(v)
+        # The graph keeps copies: the buffers are written again at the next forward.
+        u, v = self._u.clone(), self._v.clone()
+        return weight / u.dot(matrix.mv(v))
+
+    def right_inverse(self, value: Tensor) -> Tensor:
+        return value
+
+
+def spectral_norm(
+    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+) -> Module:
+    """Divide a weight by an estimate of its largest singular value, which each forward in training makes better.
+
+    >>> import ndgrad
+    >>> layer = ndgrad.nn.utils.parametrizations.spectral_norm(ndgrad.nn.Linear(3, 2), n_power_iterations=30)
+    >>> bool((ndgrad.linalg.matrix_norm(layer.weight, 2) - 1).abs() < 1e-4)
+    True
+    """
+    weight = _tensor_of(module, name)
+    made = _SpectralNorm(weight, n_power_iterations, usual_dim(module, dim), eps)
+    return parametrize.register_parametrization(module, name, made)

@@ -1,0 +1,402 @@
+"""Parametrizations: a tensor of a module as a function of other tensors, computed whenever it is read.
+
+`register_parametrization(module, "weight", f)` moves the tensor into `module.parametrizations.weight.original` and gives the
+module a class of its own, in which `weight` is a property: reading it computes f(original), writing to it sets
+the original to `f.right_inverse(value)`. Optimizers that hold the parameter go on holding it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import threading
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ndgrad.autograd.grad_mode import enable_grad, no_grad
+from ndgrad.autograd.variable import Variable
+from ndgrad.nn.modules.container import ModuleDict, ModuleList
+from ndgrad.nn.modules.module import Module
+from ndgrad.nn.parameter import Parameter
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+
+__all__ = [
+    "cached", "ParametrizationList", "register_parametrization", "is_parametrized", "remove_parametrizations",
+    "type_before_parametrizations", "transfer_parametrizations_and_params",
+]  # fmt: skip
+
+
+class _Cache(threading.local):
+    """What `cached()` keeps, per thread: (id of the module, name) -> the tensor with its module, which must outlive it."""
+
+    depth: int = 0
+
+    def __init__(self) -> None:
+        self.computed: dict[tuple[int, str], tuple[Module, Tensor]] = {}
+
+
+_cache = _Cache()
+
+
+@contextlib.contextmanager
+def cached() -> Iterator[None]:
+    """Inside the block each parametrized tensor is computed once, when it is first read.
+
+    >>> import ndgrad
+    >>> import ndgrad.nn.utils.parametrize as parametrize
+    >>> layer = parametrize.register_parametrization(ndgrad.nn.Linear(2, 2), "weight", ndgrad.nn.Softplus(), unsafe=True)
+    >>> with parametrize.cached():
+    ...     layer.weight is layer.weight
+    True
+    """
+    _cache.depth += 1
+    try:
+        yield
+    finally:
+        _cache.depth -= 1
+        if not _cache.depth:
+            _cache.computed.clear()
+
+
+class ParametrizationList(ModuleList):
+    """The functions through which a tensor is computed, in order, with the tensor or tensors that it is computed from:
+    `original`, or `original0`, `original1`, ... where the first function takes several.
+
+    >>> import ndgrad
+    >>> import ndgrad.nn.utils.parametrize as parametrize
+    >>> layer = parametrize.register_parametrization(ndgrad.nn.Linear(2, 2), "weight", ndgrad.nn.Identity())
+    >>> layer.parametrizations.weight.original.shape
+    ndgrad.Size([2, 2])
+    """
+
+    original: Tensor
+    unsafe: bool
+
+    def __init__(self, modules: Sequence[Module], original: Tensor | Parameter, unsafe: bool = False) -> None:
+        if not modules:
+            raise ValueError("ParametrizationList requires one or more modules. Give the functions as a list.")
+        super().__init__(modules)
+        self.unsafe = unsafe
+        with no_grad():
+            new: Any = original
+            for module in reversed(modules):
+                inverse = getattr(module, "right_inverse", None)
+                if inverse is None:
+                    continue
+                with contextlib.suppress(NotImplementedError):  # then the value itself is where the original begins
+                    new = inverse(new)
+        if not isinstance(new, Variable) and not isinstance(new, Sequence):
+            raise ValueError(
+                "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). "
+                f"Got {type(new).__name__}"
+            )
+        self.is_tensor = isinstance(new, Variable)
+        self.ntensors = 1 if self.is_tensor else len(new)
+        if self.is_tensor:
+            if original.dtype != new.dtype:
+                raise ValueError(
+                    "When `right_inverse` outputs one tensor, it may not change the dtype.\n"
+                    f"original.dtype: {original.dtype}\nright_inverse(original).dtype: {new.dtype}"
+                )
+            if original.device != new.device:
+                raise ValueError(
+                    "When `right_inverse` outputs one tensor, it may not change the device.\n"
+                    f"original.device: {original.device}\nright_inverse(original).device: {new.device}"
+                )
+            _enter(self, "original", original)
+        else:
+            for place, value in enumerate(new):
+                if not isinstance(value, Variable):
+                    raise ValueError(
+                        "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got element "
+                        f"{place} of the sequence with type {type(value).__name__}."
+                    )
+                if isinstance(original, Parameter):
+                    value = Parameter(value, original.requires_grad)
+                _enter(self, f"original{place}", value)
+        before = original.detach()
+        if self.is_tensor:
+            original.data = new  # the same object: optimizers know it
+        try:
+            if not unsafe:
+                self._check(before)
+        except BaseException:
+            original.data = before
+            raise
+
+    def _check(self, before: Tensor) -> None:
+        """Raise if the tensor is not of the shape and the dtype that it had."""
+        result = self()
+        if not isinstance(result, Variable):
+            raise ValueError(f"A parametrization must return a tensor. Got {type(result).__name__}.")
+        for what in ("dtype", "shape"):
+            if getattr(before, what) != getattr(result, what):
+                raise ValueError(
+                    f"Registering a parametrization may not change the {what} of the tensor, unless `unsafe` flag is "
+                    f"enabled.\nunparametrized {what}: {getattr(before, what)}\n"
+                    f"parametrized {what}: {getattr(result, what)}"
+                )
+
+    def right_inverse(self, value: Tensor) -> None:
+        """Set the originals such that the tensor has a value, through the functions' own `right_inverse`."""
+        with no_grad():
+            new: Any = value
+            for module in reversed(self):
+                inverse = getattr(module, "right_inverse", None)
+                if inverse is None:
+                    raise RuntimeError(
+                        f"parametrization {type(module).__name__} does not implement right_inverse. Define it, or "
+                        "change the original tensor instead."
+                    )
+                new = inverse(new)
+            if self.is_tensor:
+                if not isinstance(new, Variable):
+                    raise ValueError(f"`right_inverse` should return a tensor. Got {type(new).__name__}")
+                self._set("original", new)
+                return
+            if not isinstance(new, Sequence):
+                raise ValueError(f"'right_inverse' must return a sequence of tensors. Got {type(new)}.")
+            if len(new) != self.ntensors:
+                raise ValueError(
+                    f"'right_inverse' must return a sequence of tensors of length {self.ntensors}. "
+                    f"Got a sequence of length {len(new)}."
+                )
+            for place, one in enumerate(new):
+                if not isinstance(one, Variable):
+                    raise ValueError(f"`right_inverse` must return a sequence of tensors. Got element {place} of type {type(one)}")
+                self._set(f"original{place}", one)
+
+    def _set(self, name: str, value: Tensor) -> None:
+        original = getattr(self, name)
+        if original.dtype != value.dtype:
+            raise ValueError(
+                f"The tensor `{name}` has dtype {original.dtype}, and `right_inverse` returned {value.dtype}. "
+                "Assign a tensor of that dtype."
+            )
+        original.data = value.clone() if value is original else value
+
+    def forward(self) -> Tensor:
+        if self.is_tensor:
+            value = self[0](self.original)
+        else:
+            value = self[0](*(getattr(self, f"original{place}") for place in range(self.ntensors)))
+        for module in list(self)[1:]:
+            value = module(value)
+        return value
+
+
+def _enter(owner: Module, name: str, value: Tensor) -> None:
+    """Register a tensor as what it is."""
+    if isinstance(value, Parameter):
+        owner.register_parameter(name, value)
+    else:
+        owner.register_buffer(name, value)
+
+
+# ----- the class of a module with parametrizations -----------------------------------------------------------------------
+
+
+def _refuse_pickling(self: Module) -> Any:
+    raise RuntimeError(
+        "Serialization of parametrized modules is only supported through state_dict(): their class is made for them. "
+        "Save state_dict() and load it into a module that was parametrized alike."
+    )
+
+
+def _copied(self: Any, memo: dict[int, Any]) -> Any:
+    known = memo.get(id(self))
+    if known is not None:
+        return known
+    made = self.__new__(type(self))
+    memo[id(self)] = made
+    made.__dict__ = copy.deepcopy(self.__dict__, memo)
+    return made
+
+
+def _give_own_class(module: Module) -> None:
+    """A class for this object alone: properties belong to classes."""
+    cls = type(module)
+    body: dict[str, Any] = {"__getstate__": _refuse_pickling, "__module__": __name__}
+    if not hasattr(cls, "__deepcopy__"):
+        body["__deepcopy__"] = _copied
+    module.__class__ = type(f"Parametrized{cls.__name__}", (cls,), body)
+
+
+def _add_property(module: Module, name: str) -> None:
+    def get(self: Any) -> Any:
+        if not _cache.depth:
+            return self.parametrizations[name]()
+        key = (id(self), name)
+        if key not in _cache.computed:
+            _cache.computed[key] = (self, self.parametrizations[name]())
+        return _cache.computed[key][1]
+
+    def put(self: Any, value: Any) -> None:
+        self.parametrizations[name].right_inverse(value)
+
+    setattr(type(module), name, property(get, put))
+
+
+# ----- what users call ---------------------------------------------------------------------------------------------------
+
+
+def register_parametrization(
+    module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
+) -> Module:
+    """Compute a parameter or buffer of a module by `parametrization(original)` from now on; several are composed.
+
+    It must keep shape and dtype, unless `unsafe`. What is assigned to the tensor goes through
+    `parametrization.right_inverse`, where there is one.
+
+    >>> import ndgrad
+    >>> from ndgrad.nn.utils.parametrize import register_parametrization
+    >>> class Symmetric(ndgrad.nn.Module):
+    ...     def forward(self, x):
+    ...         return x.triu() + x.triu(1).mT
+    >>> layer = register_parametrization(ndgrad.nn.Linear(3, 3), "weight", Symmetric())
+    >>> bool((layer.weight == layer.weight.mT).all()), list(layer.state_dict())
+    (True, ['bias', 'parametrizations.weight.original'])
+    """
+    parametrization.train(module.training)
+    if is_parametrized(module, tensor_name):
+        functions: Any = _lists(module)[tensor_name]
+        if unsafe:
+            functions.unsafe = True
+        else:
+            _check_next(getattr(module, tensor_name), parametrization, tensor_name)
+        functions.append(parametrization)
+    elif tensor_name in module._buffers or tensor_name in module._parameters:
+        functions = ParametrizationList([parametrization], getattr(module, tensor_name), unsafe)
+        delattr(module, tensor_name)
+        if not is_parametrized(module):
+            _give_own_class(module)
+            module.parametrizations = ModuleDict()
+        _add_property(module, tensor_name)
+        _lists(module)[tensor_name] = functions
+    else:
+        raise ValueError(
+            f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name '{tensor_name}'"
+        )
+    return module
+
+
+def _check_next(before: Tensor, parametrization: Any, name: str) -> None:
+    """Raise if a further function changes what the tensor is like, or cannot be inverted to something alike."""
+
+    def compare(what: str, said: str, value: Any) -> None:
+        if not isinstance(value, Variable):
+            raise ValueError(f"{said} must return a tensor. Got {type(value).__name__}.")
+        for quality in ("dtype", "shape"):
+            if getattr(value, quality) != getattr(before, quality):
+                raise ValueError(
+                    f"{what} may not change the {quality} of the tensor, unless the `unsafe` flag is enabled.\n"
+                    f"module.{name}.{quality}: {getattr(before, quality)}\n"
+                    f"{said}.{quality}: {getattr(value, quality)}"
+                )
+
+    after = parametrization(before)
+    compare("Registering a parametrization", f"parametrization(module.{name})", after)
+    inverse = getattr(parametrization, "right_inverse", None)
+    if inverse is not None:
+        with contextlib.suppress(NotImplementedError):
+            compare("parametrization.right_inverse", f"parametrization.right_inverse(module.{name})", inverse(after))
+
+
+def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
+    """Whether a module has parametrizations, or whether one of its tensors has.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.utils.parametrize.is_parametrized(ndgrad.nn.Linear(2, 2), "weight")
+    False
+    """
+    found = module.__dict__["_modules"].get("parametrizations")
+    if not isinstance(found, ModuleDict):
+        return False
+    return len(found) > 0 if tensor_name is None else tensor_name in found
+
+
+def _lists(module: Module) -> ModuleDict:
+    found = module.parametrizations
+    assert isinstance(found, ModuleDict)
+    return found
+
+
+def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
+    """Make an ordinary tensor of a parametrized one: with its present value, or with that of the original.
+
+    >>> import ndgrad
+    >>> import ndgrad.nn.utils.parametrize as parametrize
+    >>> layer = parametrize.register_parametrization(ndgrad.nn.Linear(2, 2), "weight", ndgrad.nn.Softplus())
+    >>> parametrize.remove_parametrizations(layer, "weight")
+    Linear(in_features=2, out_features=2, bias=True)
+    """
+    if not is_parametrized(module, tensor_name):
+        raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
+    functions: Any = _lists(module)[tensor_name]
+    if functions.is_tensor:
+        tensor = functions.original
+        if leave_parametrized:
+            with no_grad():
+                tensor.data = getattr(module, tensor_name).detach()
+    elif leave_parametrized:
+        value = getattr(module, tensor_name)
+        learned = functions.original0.requires_grad
+        tensor = Parameter(value.detach(), learned) if learned else value.detach()
+    else:
+        raise ValueError(
+            "Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms of a "
+            "sequence of tensors."
+        )
+    delattr(type(module), tensor_name)
+    del _lists(module)[tensor_name]
+    _enter(module, tensor_name, tensor)
+    if not is_parametrized(module):
+        delattr(module, "parametrizations")
+        module.__class__ = type_before_parametrizations(module)
+    return module
+
+
+def type_before_parametrizations(module: Module) -> type:
+    """The class of a module, without regard to parametrizations.
+
+    >>> import ndgrad
+    >>> import ndgrad.nn.utils.parametrize as parametrize
+    >>> layer = parametrize.register_parametrization(ndgrad.nn.Linear(2, 2), "weight", ndgrad.nn.Softplus())
+    >>> type(layer).__name__, parametrize.type_before_parametrizations(layer).__name__
+    ('ParametrizedLinear', 'Linear')
+    """
+    cls = type(module)
+    own = cls.__module__ == __name__ and cls.__name__.startswith("Parametrized") and cls is not ParametrizationList
+    return cls.__bases__[0] if own else cls
+
+
+def transfer_parametrizations_and_params(
+    from_module: Module, to_module: Module, tensor_name: str | None = None
+) -> Module:
+    """Give one module the parametrizations, and the originals, that another has: of all tensors or of one.
+
+    >>> import ndgrad
+    >>> import ndgrad.nn.utils.parametrize as parametrize
+    >>> layer = parametrize.register_parametrization(ndgrad.nn.Linear(2, 2), "weight", ndgrad.nn.Softplus())
+    >>> other = parametrize.transfer_parametrizations_and_params(layer, ndgrad.nn.Linear(2, 2))
+    >>> bool((other.weight == layer.weight).all())
+    True
+    """
+    if not is_parametrized(from_module):
+        return to_module
+    lists = _lists(from_module)
+    for name in list(lists) if tensor_name is None else [tensor_name]:
+        functions: Any = lists[name]
+        if not hasattr(to_module, name):
+            with enable_grad():
+                value = getattr(from_module, name)
+            wanted = isinstance(functions.original if functions.is_tensor else functions.original0, Parameter)
+            _enter(to_module, name, Parameter(value) if wanted else value)
+        for function in functions:
+            register_parametrization(to_module, name, function)
+        given: Any = _lists(to_module)[name]
+        for key in ["original"] if functions.is_tensor else [f"original{n}" for n in range(functions.ntensors)]:
+            setattr(given, key, getattr(functions, key))
+    return to_module

@@ -1,0 +1,197 @@
+"""Spectral normalisation in its older form: a hook that divides the weight by its largest singular value.
+
+New programs use `nn.utils.parametrizations.spectral_norm`, which computes the same. What both share stands here: a weight as
+a matrix, and power iterations that bring two vectors nearer to its leading singular vectors.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ndgrad.api.creation import empty
+from ndgrad.autograd.grad_mode import no_grad
+from ndgrad.nn.functional.distance import normalize
+from ndgrad.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from ndgrad.nn.modules.module import Module
+from ndgrad.nn.parameter import Parameter, is_lazy
+from ndgrad.nn.utils.weight_norm import remove_hook
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+
+__all__ = ["SpectralNorm", "remove_spectral_norm", "spectral_norm"]
+
+T_module = TypeVar("T_module", bound=Module)
+
+
+def matrix_of(weight: Tensor, dim: int) -> Tensor:
+    """A weight as a matrix whose rows belong to the places along `dim`."""
+    if dim != 0:
+        weight = weight.permute(dim, *(d for d in range(weight.dim()) if d != dim))
+    return weight.reshape(weight.shape[0], -1)
+
+
+def iterate(matrix: Tensor, u: Tensor, v: Tensor, times: int, eps: float) -> tuple[Tensor, Tensor]:
+    """Left and right singular vectors after some power iterations."""
+    for _ in range(times):
+        v = normalize(matrix.mT.mv(u), dim=0, eps=eps)
+        u = normalize(matrix.mv(v), dim=0, eps=eps)
+    return u, v
+
+
+def usual_dim(module: Module, dim: int | None) -> int:
+    """Along which dimension of the weight the outputs of a module lie."""
+    if dim is not None:
+        return dim
+    return 1 if isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)) else 0
+
+
+class SpectralNorm:
+    """The hook of `spectral_norm`."""
+
+    #: Of what `state_dict` holds: since version 1, `weight_v` beside `weight_u`.
+    _version: int = 1
+
+    def __init__(self, name: str = "weight", n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
+        if n_power_iterations <= 0:
+            raise ValueError(
+                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
+            )
+        self.name = name
+        self.dim = dim
+        self.n_power_iterations = n_power_iterations
+        self.eps = eps
+
+    def reshape_weight_to_matrix(self, weight: Tensor) -> Tensor:
+        return matrix_of(weight, self.dim)
+
+    def compute_weight(self, module: Module, do_power_iteration: bool) -> Tensor:
+        weight = getattr(module, self.name + "_orig")
+        u, v = getattr(module, self.name + "_u"), getattr(module, self.name + "_v")
+        matrix = matrix_of(weight, self.dim)
+        if do_power_iteration:
+            with no_grad():
+                better_u, better_v = iterate(matrix, u, v, self.n_power_iterations, self.eps)
+                u.copy_(better_u)
+                v.copy_(better_v)
+                # The graph keeps these: the buffers are written again at the next forward.
+                u, v = u.clone(), v.clone()
+        return weight / u.dot(matrix.mv(v))
+
+    def remove(self, module: Module) -> None:
+        with no_grad():
+            weight = self.compute_weight(module, do_power_iteration=False)
+        delattr(module, self.name)
+        for suffix in ("_u", "_v", "_orig"):
+            delattr(module, self.name + suffix)
+        module.register_parameter(self.name, Parameter(weight.detach()))
+
+    def __call__(self, module: Module, inputs: Any) -> None:
+        setattr(module, self.name, self.compute_weight(module, do_power_iteration=module.training))
+
+    @staticmethod
+    def apply(module: Module, name: str, n_power_iterations: int, dim: int, eps: float) -> SpectralNorm:
+        for hook in module._forward_pre_hooks.values():
+            if isinstance(hook, SpectralNorm) and hook.name == name:
+                raise RuntimeError(f"Cannot register two spectral_norm hooks on the same parameter {name}")
+        made = SpectralNorm(name, n_power_iterations, dim, eps)
+        weight = module._parameters[name]
+        if weight is None:
+            raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
+        if is_lazy(weight):
+            raise ValueError(
+                "The module passed to `SpectralNorm` can't have uninitialized parameters. Make sure to run the dummy "
+                "forward before applying spectral normalization"
+            )
+        with no_grad():
+            rows, columns = matrix_of(weight, dim).shape
+            u, v = (
+                normalize(empty(n, dtype=weight.dtype, device=weight.device).normal_(0, 1), dim=0, eps=eps)
+                for n in (rows, columns)
+            )
+        delattr(module, name)
+        module.register_parameter(name + "_orig", weight)
+        # Not a parameter: it is computed before each forward.
+        setattr(module, name, weight.detach())
+        module.register_buffer(name + "_u", u)
+        module.register_buffer(name + "_v", v)
+        module.register_forward_pre_hook(made)
+        module._register_state_dict_hook(_Saving(made))
+        module._register_load_state_dict_pre_hook(_Loading(made))
+        return made
+
+
+class _Loading:
+    """Before a module is loaded: what was saved without `weight_v` (version 0) gets one."""
+
+    def __init__(self, hook: SpectralNorm) -> None:
+        self.fn = hook
+
+    def __call__(
+        self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, missing_keys: list[str], *rest: Any
+    ) -> None:
+        fn = self.fn
+        version = local_metadata.get("spectral_norm", {}).get(fn.name + ".version")
+        key = prefix + fn.name
+        if version is not None and version >= 1 or key + "_v" in state_dict:
+            return
+        if not all(key + suffix in state_dict for suffix in ("_orig", "", "_u")):
+            return  # strict loading says what is missing
+        from ndgrad.linalg import pinv  # linear algebra is loaded where it is used
+
+        with no_grad():
+            weight, u = state_dict[key + "_orig"], state_dict[key + "_u"]
+            matrix = matrix_of(weight, fn.dim)
+            sigma = (weight / state_dict.pop(key)).mean()
+            # The shortest v with W v along u, of the length for which u . W v is what the weight was divided by.
+            direction = pinv(matrix).mv(u)
+            state_dict[key + "_v"] = direction * (sigma / u.dot(matrix.mv(direction)))
+
+
+class _Saving:
+    """After a module is saved: the version of what the hook left there."""
+
+    def __init__(self, hook: SpectralNorm) -> None:
+        self.fn = hook
+
+    def __call__(self, module: Module, state_dict: Any, prefix: str, local_metadata: dict[str, Any]) -> None:
+        versions = local_metadata.setdefault("spectral_norm", {})
+        key = self.fn.name + ".version"
+        if key in versions:
+            raise RuntimeError(f"Unexpected key in metadata['spectral_norm']: {key}")
+        versions[key] = self.fn._version
+
+
+SpectralNormLoadStateDictPreHook = _Loading
+SpectralNormStateDictHook = _Saving
+
+
+def spectral_norm(
+    module: T_module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+) -> T_module:
+    """Divide a weight by an estimate of its largest singular value, which each forward in training makes better.
+
+    >>> import ndgrad
+    >>> layer = ndgrad.nn.utils.spectral_norm(ndgrad.nn.Linear(3, 2))
+    >>> sorted(layer.state_dict())
+    ['bias', 'weight_orig', 'weight_u', 'weight_v']
+    """
+    SpectralNorm.apply(module, name, n_power_iterations, usual_dim(module, dim), eps)
+    return module
+
+
+def remove_spectral_norm(module: T_module, name: str = "weight") -> T_module:
+    """Make an ordinary parameter again of a weight under `spectral_norm`.
+
+    >>> import ndgrad
+    >>> layer = ndgrad.nn.utils.spectral_norm(ndgrad.nn.Linear(3, 2))
+    >>> list(ndgrad.nn.utils.remove_spectral_norm(layer).state_dict())
+    ['bias', 'weight']
+    """
+    hook = remove_hook(module, SpectralNorm, name, "spectral_norm")
+    for hooks, kind in ((module._state_dict_hooks, _Saving), (module._load_state_dict_pre_hooks, _Loading)):
+        for key, other in list(hooks.items()):
+            other = getattr(other, "hook", other)
+            if isinstance(other, kind) and other.fn is hook:
+                del hooks[key]
+    return module

@@ -1,0 +1,66 @@
+"""Adam for sparse gradients: only the rows that a gradient names are touched, moments included."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from ndgrad.optim.optimizer import Group, Optimizer, State, checked, fresh, tensors_of
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+    from ndgrad.optim.optimizer import Params, Rate
+
+__all__ = ["SparseAdam"]
+
+
+class SparseAdam(Optimizer):
+    """Adam whose moments of a row change only when the row has a gradient ("lazy" Adam), for embeddings
+    with sparse=True."""
+
+    _takes_sparse = True
+
+    def __init__(
+        self,
+        params: Params,
+        lr: Rate = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        maximize: bool = False,
+    ) -> None:
+        settings = {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize}
+        if not 0.0 < float(lr):
+            raise ValueError(f"SparseAdam: Invalid learning rate: {lr}. It must be positive.")
+        if not 0.0 < eps:
+            raise ValueError(f"SparseAdam: Invalid epsilon value: {eps}. It must be positive.")
+        super().__init__(params, checked("SparseAdam", settings))
+        sparse = [number for number, p in enumerate(tensors_of(self.param_groups)) if p.is_sparse]
+        if sparse:
+            raise ValueError(f"Sparse params at indices {sparse}: SparseAdam requires dense parameter tensors")
+        complex_ones = [number for number, p in enumerate(tensors_of(self.param_groups)) if p.is_complex()]
+        if complex_ones:
+            raise ValueError(f"Complex params at indices {complex_ones}: SparseAdam does not support complex parameters")
+
+    def _start(self, p: Tensor, group: Group) -> State:
+        return fresh(p, "exp_avg", "exp_avg_sq") | {"step": 0}
+
+    def _update(self, p: Tensor, grad: Any, state: State, group: Group) -> None:
+        if not grad.is_sparse:
+            raise RuntimeError(
+                "SparseAdam does not support dense gradients, please consider Adam instead: a parameter of shape "
+                f"{tuple(p.shape)} has one."
+            )
+        state["step"] = step = state["step"] + 1
+        grad = grad.coalesce()
+        values = grad._values()
+        if not values.numel():
+            return
+        rows = tuple(grad._indices())
+        beta1, beta2 = group["betas"]
+        # Each row is named once, so writing by index is adding to what stands there.
+        mean = state["exp_avg"][rows] * beta1 + values * (1 - beta1)
+        square = state["exp_avg_sq"][rows] * beta2 + values * values * (1 - beta2)
+        state["exp_avg"][rows] = mean
+        state["exp_avg_sq"][rows] = square
+        size = group["lr"] * math.sqrt(1 - beta2**step) / (1 - beta1**step)
+        p[rows] = p[rows] - mean / (square.sqrt() + group["eps"]) * size

@@ -1,0 +1,260 @@
+"""Averages of a model's weights over training: stochastic weight averaging and exponential moving averages.
+
+An `AveragedModel` is a copy of a model whose parameters are averages of those that the model has had at each `update_parameters`;
+`SWALR` keeps the learning rate up while one collects them, and `update_bn` computes the statistics of batch normalisation for
+the averages, which no forward pass has seen.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from ndgrad.api.data import tensor
+from ndgrad.autograd.grad_mode import no_grad
+from ndgrad.autograd.variable import Variable
+from ndgrad.dtypes import long
+from ndgrad.nn.modules.batchnorm import _BatchNorm
+from ndgrad.nn.modules.module import Module
+from ndgrad.optim.lr_scheduler import LRScheduler, _per_group
+from ndgrad.optim.optimizer import Optimizer
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Device, Tensor
+
+__all__ = [
+    "AveragedModel", "SWALR", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn", "get_swa_multi_avg_fn",
+    "update_bn",
+]  # fmt: skip
+
+_Average = Callable[[Any, Any, Any], Any]
+_Averages = Callable[[Sequence[Any], Sequence[Any], Any], None]
+
+
+def _checked_decay(decay: float) -> float:
+    if not 0.0 <= decay <= 1.0:
+        raise ValueError(f"Invalid decay value {decay} provided. Please provide a value in [0,1] range.")
+    return decay
+
+
+def get_ema_multi_avg_fn(decay: float = 0.999) -> _Averages:
+    """A function that moves averages, in place, by 1 - decay towards the present values.
+
+    >>> import ndgrad
+    >>> from ndgrad.optim.swa_utils import get_ema_multi_avg_fn
+    >>> average = ndgrad.zeros(2)
+    >>> get_ema_multi_avg_fn(0.75)([average], [ndgrad.ones(2)], 1)
+    >>> average
+    tensor([0.2500, 0.2500])
+    """
+    return _in_place(get_ema_avg_fn(decay))
+
+
+def get_swa_multi_avg_fn() -> _Averages:
+    """A function that moves averages of n values, in place, to those of n + 1.
+
+    >>> import ndgrad
+    >>> from ndgrad.optim.swa_utils import get_swa_multi_avg_fn
+    >>> average = ndgrad.zeros(2)
+    >>> get_swa_multi_avg_fn()([average], [ndgrad.ones(2)], 3)
+    >>> average
+    tensor([0.2500, 0.2500])
+    """
+    return _in_place(get_swa_avg_fn())
+
+
+def get_ema_avg_fn(decay: float = 0.999) -> _Average:
+    """The exponential moving average of one parameter.
+
+    >>> import ndgrad
+    >>> ndgrad.optim.swa_utils.get_ema_avg_fn(0.75)(ndgrad.zeros(2), ndgrad.ones(2), 1)
+    tensor([0.2500, 0.2500])
+    """
+    weight = _checked_decay(decay)
+
+    def ema_update(ema_param: Tensor, current_param: Tensor, num_averaged: Any) -> Tensor:
+        with no_grad():
+            return weight * ema_param + (1 - weight) * current_param
+
+    return ema_update
+
+
+def get_swa_avg_fn() -> _Average:
+    """The mean of one parameter over all updates.
+
+    >>> import ndgrad
+    >>> ndgrad.optim.swa_utils.get_swa_avg_fn()(ndgrad.zeros(2), ndgrad.ones(2), 3)
+    tensor([0.2500, 0.2500])
+    """
+
+    def swa_update(averaged_param: Tensor, current_param: Tensor, num_averaged: Any) -> Tensor:
+        with no_grad():
+            return averaged_param + (current_param - averaged_param) / (num_averaged + 1)
+
+    return swa_update
+
+
+def _in_place(average: _Average) -> _Averages:
+    """The same for many parameters, written into the averages."""
+
+    def update(averages: Sequence[Tensor], currents: Sequence[Tensor], num_averaged: Any) -> None:
+        with no_grad():
+            for mean, current in zip(averages, currents, strict=True):
+                mean.copy_(average(mean, current, num_averaged))
+
+    return update
+
+
+class AveragedModel(Module):
+    """A copy of a model with averages of its parameters: the mean of all, or what `avg_fn` or `multi_avg_fn` computes.
+
+    With `use_buffers` buffers are averaged like parameters; otherwise they are copied from the model at each update.
+
+    >>> import ndgrad
+    >>> from ndgrad.optim.swa_utils import AveragedModel
+    >>> model = ndgrad.nn.Linear(1, 1, bias=False)
+    >>> averaged = AveragedModel(model)
+    >>> for value in (1.0, 2.0, 6.0):
+    ...     _ = ndgrad.nn.init.constant_(model.weight, value)
+    ...     averaged.update_parameters(model)
+    >>> averaged.module.weight.item()
+    3.0
+    """
+
+    n_averaged: Tensor
+
+    def __init__(
+        self,
+        model: Module,
+        device: Device = None,
+        avg_fn: _Average | None = None,
+        multi_avg_fn: _Averages | None = None,
+        use_buffers: bool = False,
+    ) -> None:
+        super().__init__()
+        if avg_fn is not None and multi_avg_fn is not None:
+            raise AssertionError("Only one of avg_fn and multi_avg_fn should be provided")
+        self.module = copy.deepcopy(model)
+        if device is not None:
+            self.module = self.module.to(device)
+        self.register_buffer("n_averaged", tensor(0, dtype=long, device=device))
+        self.avg_fn = avg_fn
+        self.multi_avg_fn = multi_avg_fn
+        self.use_buffers = use_buffers
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.module(*args, **kwargs)
+
+    def update_parameters(self, model: Module) -> None:
+        """Take the present parameters of a model into the averages."""
+        means: list[Any]
+        values: list[Any]
+        if self.use_buffers:
+            means, values = (list(itertools.chain(m.parameters(), m.buffers())) for m in (self.module, model))
+        else:
+            means, values = list(self.module.parameters()), list(model.parameters())
+        currents = [value.detach().to(mean.device) for mean, value in zip(means, values, strict=True)]
+        averages = [mean.detach() for mean in means]
+        count = self.n_averaged
+        if not int(count):
+            with no_grad():
+                for mean, current in zip(averages, currents, strict=True):
+                    mean.copy_(current)
+        elif self.multi_avg_fn is not None:
+            self.multi_avg_fn(averages, currents, count.to(averages[0].device) if averages else count)
+        else:
+            (_in_place(self.avg_fn) if self.avg_fn is not None else get_swa_multi_avg_fn())(averages, currents, count)
+        if not self.use_buffers:
+            with no_grad():
+                for mean, value in zip(self.module.buffers(), model.buffers(), strict=True):
+                    mean.copy_(value.detach().to(mean.device))
+        self.n_averaged += 1
+
+
+def update_bn(loader: Iterable[Any], model: Module, device: Device = None) -> None:
+    """Compute the running statistics of batch normalisation anew, by one pass over data in training mode.
+
+    A batch that is a tuple or a list counts by its first entry.
+
+    >>> import ndgrad
+    >>> model = ndgrad.nn.BatchNorm1d(1)
+    >>> ndgrad.optim.swa_utils.update_bn([ndgrad.tensor([[1.0], [3.0]])], model)
+    >>> model.running_mean
+    tensor([2.])
+    """
+    momenta: dict[Any, float | None] = {}
+    for part in model.modules():
+        if isinstance(part, _BatchNorm):
+            part.reset_running_stats()
+            momenta[part] = part.momentum
+    if not momenta:
+        return
+    was_training = model.training
+    model.train()
+    for part in momenta:
+        part.momentum = None  # a mean over all batches
+    try:
+        with no_grad():
+            for batch in loader:
+                data = batch[0] if isinstance(batch, (list, tuple)) else batch
+                if device is not None and isinstance(data, Variable):
+                    data = data.to(device)
+                model(data)
+    finally:
+        for part, momentum in momenta.items():
+            part.momentum = momentum
+        model.train(was_training)
+
+
+class SWALR(LRScheduler):
+    """From the present learning rate to `swa_lr` within `anneal_epochs` steps, and that rate from then on.
+
+    >>> import ndgrad
+    >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = ndgrad.optim.swa_utils.SWALR(optimizer, 0.2, anneal_epochs=2, anneal_strategy="linear")
+    >>> for _ in range(3):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> round(scheduler.get_last_lr()[0], 4)
+    0.2
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        swa_lr: float | Sequence[float],
+        anneal_epochs: int = 10,
+        anneal_strategy: Literal["cos", "linear"] = "cos",
+        last_epoch: int = -1,
+    ) -> None:
+        for group, rate in zip(
+            optimizer.param_groups, _per_group(optimizer.param_groups, "swa_lr", swa_lr), strict=True
+        ):
+            group["swa_lr"] = rate
+        if anneal_strategy not in ("cos", "linear"):
+            raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
+        self._anneal_strategy = anneal_strategy
+        if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
+            raise ValueError(f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}")
+        self.anneal_epochs = anneal_epochs
+        super().__init__(optimizer, last_epoch)
+
+    def _part(self, step: int) -> float:
+        """How much of the way to the last rate is gone after so many steps."""
+        done = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
+        return done if self._anneal_strategy == "linear" else (1 - math.cos(math.pi * done)) / 2
+
+    def _next_lr(self) -> list[float]:
+        step = self._step_count - 1
+        if not self.anneal_epochs:
+            step = max(1, step)
+        before, now = self._part(step - 1), self._part(step)
+        rates = []
+        for group in self.optimizer.param_groups:
+            last, present = float(group["swa_lr"]), float(group["lr"])
+            first = last if before == 1 else (present - before * last) / (1 - before)
+            rates.append(last * now + first * (1 - now))
+        return rates
