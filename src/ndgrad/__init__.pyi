@@ -4,9 +4,9 @@ from builtins import bool as _bool, float as _float, int as _int
 from collections.abc import Sequence as Sequence
 from ndgrad import (
     array_api as array_api, autograd as autograd, compat as compat, compiler as compiler, fft as fft, func as func,
-    implicit as implicit, library as library, linalg as linalg, nn as nn, numpy as numpy, ops as ops, optim as optim,
-    overrides as overrides, profiler as profiler, random as random, return_types as return_types, scipy as scipy, signal
-    as signal, special as special, testing as testing, utils as utils,
+    implicit as implicit, library as library, linalg as linalg, masked as masked, nn as nn, numpy as numpy, ops as ops,
+    optim as optim, overrides as overrides, profiler as profiler, random as random, return_types as return_types, scipy
+    as scipy, signal as signal, special as special, testing as testing, utils as utils,
 )
 from ndgrad._tensor import Tensor as Tensor
 from ndgrad._typing import (

@@ -8,8 +8,10 @@ import numpy as np
 
 from ndgrad._tensor import Tensor
 from ndgrad.api.reduce import deliver
-from ndgrad.autograd.variable import Variable, wrap
+from ndgrad.arrays.precision import is_inexact
+from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.dtypes import get_default_dtype
+from ndgrad.ops import cast
 from ndgrad.ops.polynomial import orthogonal_polynomial
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ def _polynomial(name: str, family: str, x: Any, n: Any, out: Tensor | None, *, s
             raise NotImplementedError(f"{name}() is not implemented for complex numbers. Apply it to a real tensor (.real, .abs()).")
     if not isinstance(x, Variable):
         x = wrap(n.face, np.asarray(x, get_default_dtype().numpy))
+    if not is_inexact(np_dtype(x)) and not (isinstance(n, Variable) and is_inexact(np_dtype(n))):
+        x = cast.cast(x, dtype=get_default_dtype().numpy)
     if shifted:
         x = 2 * x - 1
     return deliver(name, orthogonal_polynomial(x, n, family=family), out, *(v for v in (x, n) if isinstance(v, Variable)))
