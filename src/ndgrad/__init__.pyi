@@ -70,6 +70,7 @@ from ndgrad.api.join import (
 from ndgrad.api.linalg import (
     det as det, logdet as logdet, matrix_exp as matrix_exp, matrix_power as matrix_power, slogdet as slogdet,
 )
+from ndgrad.api.low_rank import lobpcg as lobpcg, pca_lowrank as pca_lowrank, svd_lowrank as svd_lowrank
 from ndgrad.api.matrix import (
     cholesky as cholesky, cholesky_inverse as cholesky_inverse, cholesky_solve as cholesky_solve, inverse as inverse, lu
     as lu, lu_solve as lu_solve, pinverse as pinverse, qr as qr, svd as svd, triangular_solve as triangular_solve,
@@ -110,6 +111,7 @@ from ndgrad.api.random import (
     randn_like, randperm as randperm, set_rng_state as set_rng_state,
 )
 from ndgrad.api.rearrange import flip as flip, fliplr as fliplr, flipud as flipud, tile as tile
+from ndgrad.api.reflections import geqrf as geqrf, ormqr as ormqr
 from ndgrad.api.shape import (
     adjoint as adjoint, atleast_1d as atleast_1d, atleast_2d as atleast_2d, atleast_3d as atleast_3d, broadcast_shapes
     as broadcast_shapes, broadcast_tensors as broadcast_tensors, broadcast_to as broadcast_to, flatten as flatten,

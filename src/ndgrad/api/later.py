@@ -38,6 +38,8 @@ _FUNCTIONS = {
     "integer": "frexp gcd gcd_ lcm lcm_",
     "windows": "bartlett_window blackman_window hamming_window hann_window kaiser_window",
     "spectrum": "istft stft",
+    "reflections": "geqrf ormqr",
+    "low_rank": "lobpcg pca_lowrank svd_lowrank",
 }
 
 #: Family -> its methods of tensors.
@@ -68,6 +70,7 @@ METHODS = {
     "histogram": "histogram",
     "integer": "frexp gcd gcd_ lcm lcm_",
     "spectrum": "istft stft",
+    "reflections": "geqrf ormqr",
 }
 
 #: Function -> its family.

@@ -72,6 +72,10 @@ def _fraction(name: str, input: Tensor) -> None:
         )
 
 
+def _floating(input: Tensor) -> Tensor:
+    return input if is_inexact(np_dtype(input)) else cast.cast(input, dtype=get_default_dtype().numpy)
+
+
 def _count(input: Tensor, mask: Tensor | None, dims: tuple[int, ...], keepdim: bool) -> Any:
     """How many elements each result is made of."""
     if mask is None:
@@ -242,8 +246,6 @@ def _variance(name: str, input: Tensor, dim: Dims, unbiased: bool | None, correc
         raise ValueError(f"masked.{name}: got both unbiased={unbiased} and correction={correction}, which say the same. Give one.")
     taken = correction if correction is not None else 1 if unbiased is None or unbiased else 0
     dims = dims_of(dim, input.ndim)
-    if not is_inexact(np_dtype(input)):
-        input = cast.cast(input, dtype=get_default_dtype().numpy)
     if mask is None:
         return statistics.var(input, dims, correction=taken, keepdim=keepdim) if dims else statistics.var(input, correction=taken)
     count = _count(input, mask, dims, True)
@@ -272,6 +274,7 @@ def var(
     tensor(2.)
     """
     input, mask = _read("var", input, dtype, mask)
+    input = _floating(input)
     return _like_input(_variance("var", input, dim, unbiased, correction, keepdim, mask), input)
 
 
@@ -292,6 +295,7 @@ def std(
     tensor(2.)
     """
     input, mask = _read("std", input, dtype, mask)
+    input = _floating(input)
     return _like_input(arithmetic.sqrt(_variance("std", input, dim, unbiased, correction, keepdim, mask)), input)
 
 
