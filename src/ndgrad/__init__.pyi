@@ -4,9 +4,9 @@ from builtins import bool as _bool, float as _float, int as _int
 from collections.abc import Sequence as Sequence
 from ndgrad import (
     array_api as array_api, autograd as autograd, compat as compat, compiler as compiler, fft as fft, func as func,
-    implicit as implicit, library as library, linalg as linalg, nn as nn, numpy as numpy, ops as ops, optim as optim,
-    overrides as overrides, profiler as profiler, random as random, return_types as return_types, scipy as scipy,
-    special as special, testing as testing, utils as utils,
+    implicit as implicit, library as library, linalg as linalg, masked as masked, nn as nn, numpy as numpy, ops as ops,
+    optim as optim, overrides as overrides, profiler as profiler, random as random, return_types as return_types, scipy
+    as scipy, signal as signal, special as special, testing as testing, utils as utils,
 )
 from ndgrad._tensor import Tensor as Tensor
 from ndgrad._typing import (
@@ -17,6 +17,15 @@ from ndgrad.api.comparison import (
 )
 from ndgrad.api.convert import (
     clone as clone, is_conj as is_conj, is_neg as is_neg, resolve_conj as resolve_conj, resolve_neg as resolve_neg,
+)
+from ndgrad.api.copies import (
+    alias_copy as alias_copy, as_strided_copy as as_strided_copy, detach_copy as detach_copy, diagonal_copy as
+    diagonal_copy, expand_copy as expand_copy, narrow_copy as narrow_copy, permute_copy as permute_copy, select_copy as
+    select_copy, slice_copy as slice_copy, split_copy as split_copy, split_with_sizes_copy as split_with_sizes_copy,
+    squeeze_copy as squeeze_copy, t_copy as t_copy, transpose_copy as transpose_copy, unbind_copy as unbind_copy,
+    unfold_copy as unfold_copy, unsafe_chunk as unsafe_chunk, unsafe_split as unsafe_split, unsafe_split_with_sizes as
+    unsafe_split_with_sizes, unsqueeze_copy as unsqueeze_copy, view_as_complex_copy as view_as_complex_copy,
+    view_as_real_copy as view_as_real_copy, view_copy as view_copy,
 )
 from ndgrad.api.creation import (
     arange as arange, empty as empty, empty_like as empty_like, empty_permuted as empty_permuted, empty_strided as
@@ -49,20 +58,26 @@ from ndgrad.api.elementwise import (
 from ndgrad.api.fill import fill as fill, fill_ as fill_, resize_as_ as resize_as_, zero_ as zero_
 from ndgrad.api.gamma import digamma as digamma, i0 as i0, igamma as igamma, igammac as igammac, lgamma as lgamma
 from ndgrad.api.gather import (
-    argwhere as argwhere, masked_fill as masked_fill, masked_scatter as masked_scatter, masked_select as masked_select,
-    nonzero as nonzero, put as put, take as take,
+    masked_fill as masked_fill, masked_scatter as masked_scatter, masked_select as masked_select, put as put, take as
+    take,
 )
+from ndgrad.api.histogram import histogram as histogram, histogramdd as histogramdd
+from ndgrad.api.integer import frexp as frexp, gcd as gcd, lcm as lcm
 from ndgrad.api.join import (
-    block_diag as block_diag, cartesian_prod as cartesian_prod, column_stack as column_stack, dstack as dstack, hstack
-    as hstack, meshgrid as meshgrid, vstack as _row_stack, vstack as vstack,
+    block_diag as block_diag, cartesian_prod as cartesian_prod, column_stack as column_stack, combinations as
+    combinations, dstack as dstack, hstack as hstack, meshgrid as meshgrid, vstack as _row_stack, vstack as vstack,
 )
 from ndgrad.api.linalg import (
     det as det, logdet as logdet, matrix_exp as matrix_exp, matrix_power as matrix_power, slogdet as slogdet,
 )
+from ndgrad.api.low_rank import lobpcg as lobpcg, pca_lowrank as pca_lowrank, svd_lowrank as svd_lowrank
 from ndgrad.api.matrix import (
     cholesky as cholesky, cholesky_inverse as cholesky_inverse, cholesky_solve as cholesky_solve, inverse as inverse, lu
     as lu, lu_solve as lu_solve, pinverse as pinverse, qr as qr, svd as svd, triangular_solve as triangular_solve,
     vander as vander,
+)
+from ndgrad.api.nonzero import (
+    argwhere as argwhere, nonzero as nonzero, nonzero_static as nonzero_static, unravel_index as unravel_index,
 )
 from ndgrad.api.norm import dist as dist
 from ndgrad.api.order import bucketize as bucketize, isin as isin, msort as msort, searchsorted as searchsorted
@@ -97,6 +112,7 @@ from ndgrad.api.random import (
     randperm, set_rng_state as set_rng_state,
 )
 from ndgrad.api.rearrange import flip as flip, fliplr as fliplr, flipud as flipud, tile as tile
+from ndgrad.api.reflections import geqrf as geqrf, ormqr as ormqr
 from ndgrad.api.shape import (
     adjoint as adjoint, atleast_1d as atleast_1d, atleast_2d as atleast_2d, atleast_3d as atleast_3d, broadcast_shapes
     as broadcast_shapes, broadcast_tensors as broadcast_tensors, broadcast_to as broadcast_to, flatten as flatten,
@@ -105,15 +121,21 @@ from ndgrad.api.shape import (
     view_as_real,
 )
 from ndgrad.api.slices import (
-    diagonal_scatter as diagonal_scatter, embedding as embedding, index_put as index_put, index_put_ as index_put_,
+    as_strided_scatter as as_strided_scatter, diagonal_scatter as diagonal_scatter, embedding as embedding, index_put as
+    index_put, index_put_ as index_put_,
 )
 from ndgrad.api.special import mvlgamma as mvlgamma, polygamma as polygamma
+from ndgrad.api.spectrum import istft as istft, stft as stft
 from ndgrad.api.split import as_strided as as_strided, dsplit as dsplit, hsplit as hsplit, vsplit as vsplit
 from ndgrad.api.statistics import bincount as bincount, corrcoef as corrcoef, cov as cov, histc as histc
 from ndgrad.api.tensor_types import set_default_tensor_type as set_default_tensor_type
 from ndgrad.api.triangle import (
     diag as diag, diag_embed as diag_embed, diagflat as diagflat, diagonal as diagonal, tril as tril, tril_indices as
     tril_indices, triu as triu, triu_indices as triu_indices,
+)
+from ndgrad.api.windows import (
+    bartlett_window as bartlett_window, blackman_window as blackman_window, hamming_window as hamming_window,
+    hann_window as hann_window, kaiser_window as kaiser_window,
 )
 from ndgrad.arrays.memory import get_retained_memory as get_retained_memory, set_retained_memory as set_retained_memory
 from ndgrad.autograd import (
@@ -335,6 +357,17 @@ def gather(
 def gather(
     input: Tensor, *, axis: _int, index: Tensor, sparse_grad: _bool = False, out: Tensor | None = None
 ) -> Tensor: ...
+def gcd_(self: Tensor, other: TensorLike) -> Tensor: ...
+@overload
+def gradient(
+    input: Tensor, *, spacing: _float | Sequence[_float] | Sequence[Tensor] | None = None, dim: Dims = None, edge_order:
+    _int = 1
+) -> tuple[Tensor, ...]: ...
+@overload
+def gradient(
+    input: Tensor, *, spacing: _float | Sequence[_float] | Sequence[Tensor] | None = None, axis: Dims, edge_order: _int
+    = 1
+) -> tuple[Tensor, ...]: ...
 def i0_(self: Tensor) -> Tensor: ...
 @overload
 def index_add(
@@ -378,6 +411,7 @@ def kthvalue(
 def kthvalue(
     input: Tensor, k: _int, dim: _int = -1, *, keepdims: _bool, out: tuple[Tensor, Tensor] | None = None
 ) -> return_types.kthvalue: ...
+def lcm_(self: Tensor, other: TensorLike) -> Tensor: ...
 def ldexp_(self: Tensor, other: TensorLike) -> Tensor: ...
 def log10_(self: Tensor) -> Tensor: ...
 def log1p_(self: Tensor) -> Tensor: ...

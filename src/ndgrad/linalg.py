@@ -15,11 +15,13 @@ from ndgrad.api.decomposition import (
     householder_product,
     lu,
     lu_factor,
+    lu_factor_ex,
     lu_solve,
     qr,
     svd,
     svdvals,
 )
+from ndgrad.api.ldl import ldl_factor, ldl_factor_ex, ldl_solve
 from ndgrad.api.linalg import (
     cond,
     cross,
@@ -65,9 +67,13 @@ __all__ = [
     "householder_product",
     "inv",
     "inv_ex",
+    "ldl_factor",
+    "ldl_factor_ex",
+    "ldl_solve",
     "lstsq",
     "lu",
     "lu_factor",
+    "lu_factor_ex",
     "lu_solve",
     "matmul",
     "matrix_exp",

@@ -151,3 +151,63 @@ class kthvalue(_Ranked):
     """
 
     __slots__ = ()
+
+
+class frexp(NamedTuple):
+    """Mantissas of at least a half and less than one, and exponents of two.
+
+    >>> import ndgrad
+    >>> ndgrad.frexp(ndgrad.tensor([6.0])).exponent
+    tensor([3], dtype=ndgrad.int32)
+    """
+
+    mantissa: Tensor
+    exponent: Tensor
+
+    def __repr__(self) -> str:
+        return _text(self, self._fields)
+
+
+class histogram(NamedTuple):
+    """Counts in bins, and the edges of the bins.
+
+    >>> import ndgrad
+    >>> ndgrad.histogram(ndgrad.tensor([1.0, 2.0]), 2).bin_edges
+    tensor([1.0000, 1.5000, 2.0000])
+    """
+
+    hist: Tensor
+    bin_edges: Tensor
+
+    def __repr__(self) -> str:
+        return _text(self, self._fields)
+
+
+class histogramdd(NamedTuple):
+    """Counts in boxes, and the edges along each dimension.
+
+    >>> import ndgrad
+    >>> ndgrad.histogramdd(ndgrad.tensor([[1.0, 2.0]]), 1).bin_edges
+    (tensor([0.5000, 1.5000]), tensor([1.5000, 2.5000]))
+    """
+
+    hist: Tensor
+    bin_edges: tuple[Tensor, ...]
+
+    def __repr__(self) -> str:
+        return _text(self, self._fields)
+
+
+class geqrf(NamedTuple):
+    """Householder vectors below R, and the factors of the reflections.
+
+    >>> import ndgrad
+    >>> ndgrad.geqrf(ndgrad.tensor([[3.0], [4.0]])).tau
+    tensor([1.6000])
+    """
+
+    a: Tensor
+    tau: Tensor
+
+    def __repr__(self) -> str:
+        return _text(self, self._fields)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["clone", "is_conj", "is_neg", "resolve_conj", "resolve_neg"]
 METHODS = (
-    "bfloat16", "bool", "byte", "cdouble", "cfloat", "char", "clone", "cpu", "cuda", "double", "float", "half", "int",
-    "is_conj", "is_neg", "item", "long", "numpy", "resolve_conj", "resolve_neg", "short", "to", "tolist", "type",
+    "bfloat16", "bool", "byte", "cdouble", "cfloat", "chalf", "char", "clone", "cpu", "cuda", "double", "float", "half",
+    "int", "is_conj", "is_neg", "item", "long", "numpy", "resolve_conj", "resolve_neg", "short", "to", "tolist", "type",
     "type_as",
 )  # fmt: skip
 
@@ -279,6 +279,21 @@ def cdouble(self: Tensor, memory_format: MemoryFormat = devices.preserve_format)
     tensor([0.0000+0.j, 2.5000+0.j], dtype=ndgrad.complex128)
     """
     return converted(self, dtypes.complex128, None, False, memory_format)
+
+
+def chalf(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
+    """torch's conversion to complex32, two halves; NumPy has no such dtype, so it raises.
+
+    >>> import ndgrad
+    >>> ndgrad.ones(2).chalf()
+    Traceback (most recent call last):
+    ...
+    NotImplementedError: chalf(): there is no complex32 ...
+    """
+    raise NotImplementedError(
+        f"chalf(): there is no complex32 for a tensor of {dtypes.as_dtype(np_dtype(self))!r} and shape {tuple(self.shape)}: NumPy has no complex "
+        "numbers of two halves. Use cfloat(), which takes twice the memory."
+    )
 
 
 def char(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ndgrad.api import triangle
 from ndgrad.api.matrix_arguments import adjoint as adjoint_of
 from ndgrad.api.matrix_arguments import (
     identity,
@@ -19,11 +20,12 @@ from ndgrad.api.solve import reporting
 from ndgrad.arrays.library import library_of
 from ndgrad.autograd.saved import lift
 from ndgrad.autograd.stake import at_stake
-from ndgrad.ops import arithmetic, product, shape
+from ndgrad.ops import arithmetic, comparison, extremum, product, selection, shape
 from ndgrad.ops import decomposition as ops
 from ndgrad.ops import index as index_ops
 from ndgrad.ops import solve as solve_ops
 from ndgrad.ops import triangle as triangle_ops
+from ndgrad.ops.matrix import LinAlgError
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -51,6 +53,19 @@ class LUFactor(NamedTuple):
 
     LU: Tensor
     pivots: Tensor
+
+
+class LUFactorInfo(NamedTuple):
+    """Packed factors, row exchanges, and the first zero on U's diagonal.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.lu_factor_ex(ndgrad.zeros(2, 2)).info
+    tensor(1, dtype=ndgrad.int32)
+    """
+
+    LU: Tensor
+    pivots: Tensor
+    info: Tensor
 
 
 class LU(NamedTuple):
@@ -146,6 +161,36 @@ def lu_factor(A: Tensor, *, pivot: bool = True, out: tuple[Tensor, Tensor] | Non
     require_precision("lu_factor", A)
     _require_pivoting("lu_factor", pivot)
     return LUFactor(*solve_ops.lu_factor(A))
+
+
+@takes_out
+def lu_factor_ex(
+    A: Tensor, *, pivot: bool = True, check_errors: bool = False, out: tuple[Tensor, Tensor, Tensor] | None = None
+) -> LUFactorInfo:
+    """`lu_factor`, and in `info` the first zero on the diagonal of U, counted from 1, or 0.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.lu_factor_ex(ndgrad.tensor([[1.0, 2.0], [2.0, 4.0]])).info
+    tensor(2, dtype=ndgrad.int32)
+    """
+    require_matrices("lu_factor_ex", A)
+    require_precision("lu_factor_ex", A)
+    _require_pivoting("lu_factor_ex", pivot)
+    packed, pivots = solve_ops.lu_factor(A)
+    zero = comparison.eq(triangle.diagonal(shape.detach(packed), dim1=-2, dim2=-1), 0)
+    count = zero.shape[-1]
+    numbers = lift(library_of(payload(A)).arange(1, count + 1, dtype="int32"))
+    first = extremum.amin(selection.where(zero, numbers, count + 1), dim=(A.ndim - 2,)) if count else None
+    if first is None:
+        info = lift(library_of(payload(A)).zeros(tuple(A.shape[:-2]), "int32"))
+    else:
+        info = selection.where(comparison.gt(first, count), 0, first)
+    if check_errors and bool(comparison.ne(info, 0).any()):
+        raise LinAlgError(
+            f"linalg.lu_factor_ex: U[{int(info.max().item())},{int(info.max().item())}] is zero and using it on lu_solve would result in a "
+            f"division by zero (shape {tuple(A.shape)}). Leave check_errors out to have the factors all the same."
+        )
+    return LUFactorInfo(packed, pivots, info)
 
 
 @takes_out

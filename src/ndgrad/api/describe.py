@@ -40,8 +40,8 @@ ABOUT_THE_LIBRARY = (
 )  # fmt: skip
 
 METHODS = (
-    "_is_all_true", "_is_any_true", "as_subclass", "has_names", "is_complex", "is_floating_point", "is_nonzero",
-    "is_pinned", "is_same_size", "is_set_to", "is_shared", "is_signed", "pin_memory", "refine_names", "rename",
+    "_is_all_true", "_is_any_true", "as_subclass", "dim_order", "has_names", "is_complex", "is_floating_point", "is_nonzero",
+    "is_pinned", "is_same_size", "is_set_to", "is_signed", "pin_memory", "refine_names", "rename",
     "rename_",
 )  # fmt: skip
 
@@ -234,7 +234,18 @@ def as_subclass(self: Tensor, cls: type[T]) -> T:
     return made
 
 
-# NumPy's memory is neither page-locked for a GPU nor shared between processes: code that looks is told so.
+def dim_order(self: Tensor) -> tuple[int, ...]:
+    """The dimensions in the order in which they lie in memory, the outermost first.
+
+    >>> import ndgrad
+    >>> ndgrad.zeros(2, 3).t().dim_order()
+    (1, 0)
+    """
+    strides = self.stride()
+    return tuple(sorted(range(self.ndim), key=lambda d: -strides[d]))
+
+
+# NumPy's memory is not page-locked for a GPU: code that looks is told so.
 
 
 def is_pinned(self: Tensor, device: Device = None) -> bool:
@@ -256,16 +267,6 @@ def pin_memory(self: Tensor, device: Device = None) -> Tensor:
     True
     """
     return self
-
-
-def is_shared(self: Tensor) -> bool:
-    """Whether the memory is shared between processes: never.
-
-    >>> import ndgrad
-    >>> ndgrad.ones(2).is_shared()
-    False
-    """
-    return False
 
 
 # ----- threads --------------------------------------------------------------------------------------------------------

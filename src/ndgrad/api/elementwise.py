@@ -377,7 +377,7 @@ def where(
     (tensor([0., 2.]), (tensor([1]),))
     """
     if input is None and other is None:
-        from ndgrad.api.gather import nonzero  # importing ndgrad need not load it
+        from ndgrad.api.nonzero import nonzero  # importing ndgrad need not load it
 
         return nonzero(condition, as_tuple=True)
     if input is None or other is None:

@@ -19,7 +19,8 @@ AT_ONCE = (
 )  # fmt: skip
 WHEN_FIRST_USED = (
     "random", "rearrange", "triangle", "norm", "scan", "statistics", "dlpack", "einsum", "matrix", "gather", "slices",
-    "order", "gamma", "special",
+    "order", "gamma", "special", "copies", "nonzero", "histogram", "integer",
+    "windows", "spectrum", "reflections", "low_rank",
 )  # fmt: skip
 
 

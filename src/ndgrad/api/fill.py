@@ -1,27 +1,34 @@
-"""Overwriting a whole tensor: copy_, fill_, zero_; and giving it other memory: resize_, set_."""
+"""Overwriting a whole tensor: copy_, fill_, zero_, fill_diagonal_, apply_; and giving it other memory: resize_, set_, share_memory_."""
 
 from __future__ import annotations
 
 import math
+import mmap
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndgrad.api import split
 from ndgrad.api.arguments import as_shape
 from ndgrad.api.data import to_array
 from ndgrad.arrays.addresses import contiguous_strides, flat_bytes, owner_of, window
 from ndgrad.autograd.inplace import check_writable, write
 from ndgrad.autograd.stake import TANGENT, stake_of
-from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
+from ndgrad.autograd.variable import Variable, innermost_array, meta_of, np_dtype, wrap
 from ndgrad.autograd.versions import storage_of
 from ndgrad.ops import fill as ops
+from ndgrad.ops.window import geometry_of
 from ndgrad.storage import TypedStorage, UntypedStorage, batch_dims, memory_of, storage_offset
 
 if TYPE_CHECKING:
     from ndgrad._typing import MemoryFormat, Payload, Shape, Tensor, TensorLike
 
 __all__ = ["fill", "fill_", "resize_as_", "zero_"]
-METHODS = ("copy_", "fill", "fill_", "resize_", "resize_as_", "set_", "zero_")
+METHODS = (
+    "apply_", "copy_", "fill", "fill_", "fill_diagonal_", "is_shared", "map2_", "map_", "resize_", "resize_as_", "set_",
+    "share_memory_", "zero_",
+)  # fmt: skip
 
 
 # ----- values --------------------------------------------------------------------------------------------------------
@@ -94,6 +101,75 @@ def zero_(self: Tensor) -> Tensor:
     tensor([0., 0., 0.])
     """
     return write(ops.zero, self, (), {})
+
+
+def fill_diagonal_(self: Tensor, fill_value: TensorLike, wrap: bool = False) -> Tensor:
+    """Set the main diagonal to one number; of a matrix that is taller than wide, with `wrap`, again and again with a row between.
+
+    >>> import ndgrad
+    >>> ndgrad.zeros(2, 2).fill_diagonal_(5.0)
+    tensor([[5., 0.],
+            [0., 5.]])
+    """
+    sizes = tuple(self.shape)
+    if len(sizes) < 2:
+        raise RuntimeError(f"fill_diagonal_: dimensions must larger than 1, and the shape is {list(sizes)}. Use fill_().")
+    if len(sizes) > 2 and len(set(sizes)) > 1:
+        raise RuntimeError(f"fill_diagonal_: all dimensions of input must be of equal length, and the shape is {list(sizes)}.")
+    steps = geometry_of(self).strides
+    length = min(sizes)
+    fill_(split.as_strided(self, (length,), (sum(steps),)) if 0 not in sizes else self, fill_value)
+    if wrap and len(sizes) == 2:
+        own = self.storage_offset()
+        for row in range(sizes[1] + 1, sizes[0], sizes[1] + 1):
+            part = min(sizes[1], sizes[0] - row)
+            fill_(split.as_strided(self, (part,), (sum(steps),), own + row * steps[0]), fill_value)
+    return self
+
+
+def _each(name: str, self: Tensor, others: tuple[Tensor, ...], function: Callable[..., Any]) -> Tensor:
+    """Overwrite each element with what a Python function makes of it and of those of others in its place."""
+    for t in (self, *others):
+        if stake_of(t) is not None:
+            raise RuntimeError(
+                f"Can't call {name}() on Variable that requires grad: a Python function of numbers has no derivative. Use "
+                f"var.detach().{name}(), or compute with tensors."
+            )
+        _check_plain(t, name)
+        if tuple(t.shape) != tuple(self.shape):
+            raise RuntimeError(f"{name}: the shapes must agree, and are {tuple(self.shape)} and {tuple(t.shape)}. Use expand_as().")
+    made = [function(*values) for values in zip(*(memory_of(t).ravel().tolist() for t in (self, *others)), strict=True)]
+    return copy_(self, np.array(made, np_dtype(self)).reshape(tuple(self.shape)))
+
+
+def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
+    """Overwrite each element with what a Python function makes of it: slow, and without a derivative.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0, 2.0]).apply_(lambda v: v + 1.0)
+    tensor([2., 3.])
+    """
+    return _each("apply_", self, (), callable)
+
+
+def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+    """Overwrite each element with what a Python function makes of it and of another tensor's.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0, 2.0]).map_(ndgrad.tensor([3.0, 4.0]), lambda a, b: a * b)
+    tensor([3., 8.])
+    """
+    return _each("map_", self, (tensor,), callable)
+
+
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
+    """Overwrite each element with what a Python function makes of it and of two other tensors'.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0]).map2_(ndgrad.tensor([2.0]), ndgrad.tensor([3.0]), lambda a, b, c: a + b * c)
+    tensor([7.])
+    """
+    return _each("map2_", self, (x, y), callable)
 
 
 # ----- memory ---------------------------------------------------------------------------------------------------------
@@ -195,6 +271,43 @@ def set_(
     size = as_shape((size,))
     stride = contiguous_strides(size) if stride is None else as_shape((stride,))
     return _replace(self, "set_", window(memory, dtype, storage_offset, size, stride))
+
+
+def share_memory_(self: Tensor) -> Tensor:
+    """Move the values into memory that processes forked from now on share: what one writes, all see.
+
+    Views that were taken of the tensor before stay in the old memory, as after `set_()`.
+
+    >>> import ndgrad
+    >>> ndgrad.ones(2).share_memory_().is_shared()
+    True
+    """
+    if is_shared(self):
+        return self
+    _check_plain(self, "share_memory_")
+    if not self.is_leaf or stake_of(self) == TANGENT or (self._meta is not None and self._meta.view is not None):
+        raise RuntimeError(
+            f"share_memory_: a tensor that was computed, or a view of another (shape {tuple(self.shape)}), cannot move to other memory: "
+            "its graph or its base would stay behind. Share the base, or a detach()ed clone()."
+        )
+    array = memory_of(self)
+    memory = np.frombuffer(mmap.mmap(-1, max(array.nbytes, 1)), np.uint8)
+    made = window(memory, array.dtype, 0, array.shape, contiguous_strides(array.shape))
+    made[...] = array
+    return _replace(self, "share_memory_", made)
+
+
+def is_shared(self: Tensor) -> bool:
+    """Whether the memory is shared between processes.
+
+    >>> import ndgrad
+    >>> ndgrad.ones(2).is_shared()
+    False
+    """
+    array = innermost_array(self)
+    while isinstance(array, np.ndarray) and array.base is not None:
+        array = array.base
+    return isinstance(array.obj if isinstance(array, memoryview) else array, mmap.mmap)
 
 
 def _check_plain(t: Tensor, name: str) -> None:

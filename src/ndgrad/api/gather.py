@@ -9,7 +9,7 @@ which alone gets a gradient.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from ndgrad.ops.table import Op
 
 __all__ = [
-    "gather", "scatter", "scatter_add", "scatter_reduce", "masked_fill", "masked_select", "masked_scatter", "nonzero",
-    "argwhere", "take", "take_along_dim", "put",
+    "gather", "scatter", "scatter_add", "scatter_reduce", "masked_fill", "masked_select", "masked_scatter",
+    "take", "take_along_dim", "put",
 ]  # fmt: skip
 METHODS = (*__all__, "scatter_", "scatter_add_", "scatter_reduce_", "masked_fill_", "masked_scatter_", "put_")
 
@@ -504,39 +504,6 @@ def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     tensor([0., 5.])
     """
     return _masked_scatter("masked_scatter_", self, mask, source, True)
-
-
-@overload
-def nonzero(input: Tensor, *, as_tuple: Literal[False] = False, out: Tensor | None = None) -> Tensor: ...
-
-
-@overload
-def nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
-
-
-def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None) -> Tensor | tuple[Tensor, ...]:
-    """Where the elements are not zero: one row per element, or, as a tuple, one index tensor per dimension.
-
-    >>> import ndgrad
-    >>> ndgrad.nonzero(ndgrad.tensor([[0.0, 2.0], [3.0, 0.0]]))
-    tensor([[0, 1],
-            [1, 0]])
-    """
-    if not as_tuple:
-        return deliver("nonzero", index_ops.nonzero(input), out, input)
-    places = index_ops.nonzero(line(input))
-    return tuple(index_ops.getitem(places, index=(slice(None), d)) for d in range(max(input.ndim, 1)))
-
-
-def argwhere(input: Tensor) -> Tensor:
-    """Where the elements are not zero, one row per element.
-
-    >>> import ndgrad
-    >>> ndgrad.argwhere(ndgrad.tensor([0.0, 2.0, 3.0]))
-    tensor([[1],
-            [2]])
-    """
-    return index_ops.nonzero(input)
 
 
 # ----- take and put ---------------------------------------------------------------------------------------------------

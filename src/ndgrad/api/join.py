@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,9 @@ from ndgrad.api.arguments import as_dim, both_worlds, warn_user
 from ndgrad.api.shape import _tensors, atleast_1d, atleast_2d, atleast_3d, reshape
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.autograd.out_argument import write_out
-from ndgrad.autograd.variable import Variable, np_dtype, shape_of, wrap
+from ndgrad.autograd.variable import Variable, beside, np_dtype, shape_of, wrap
 from ndgrad.dtypes import get_default_dtype
+from ndgrad.ops import index as index_ops
 from ndgrad.ops import join as ops
 from ndgrad.ops import shape as shape_ops
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from ndgrad.ops.table import Op
 
 __all__ = [
-    "cat", "stack", "hstack", "vstack", "dstack", "column_stack", "block_diag", "meshgrid", "cartesian_prod",
+    "cat", "stack", "hstack", "vstack", "dstack", "column_stack", "block_diag", "meshgrid", "cartesian_prod", "combinations",
 ]  # fmt: skip
 ALIASES = {"concat": "cat", "concatenate": "cat", "row_stack": "vstack"}
 
@@ -238,3 +240,23 @@ def cartesian_prod(*tensors: Tensor | Tensors) -> Tensor:
     if len(vectors) == 1:
         return vectors[0]
     return stack([reshape(x, -1) for x in meshgrid(*vectors, indexing="ij")], 1)
+
+
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """All choices of r elements of a vector, in order, one per row; with replacement, an element may be chosen again.
+
+    >>> import ndgrad
+    >>> ndgrad.combinations(ndgrad.tensor([1, 2, 3]))
+    tensor([[1, 2],
+            [1, 3],
+            [2, 3]])
+    """
+    if input.ndim != 1:
+        raise RuntimeError(f"combinations: Expect a 1D vector, but got shape {list(input.shape)}. Flatten it first.")
+    if r < 0:
+        raise RuntimeError(f"combinations: Expect a non-negative number, but got {r}. Give the number of elements to choose.")
+    if r == 0:
+        return index_ops.getitem(input, index=(slice(0, 0),))
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    places = np.array(list(choose(range(input.shape[0]), r)), np.int64).reshape(-1, r)
+    return index_ops.index(input, beside(input, places))

@@ -12,7 +12,7 @@ _FUNCTIONS = {
     "rearrange": "flip fliplr flipud repeat_interleave roll rot90 tile",
     "triangle": "diag diag_embed diagflat diagonal tril tril_indices triu triu_indices",
     "norm": "dist norm renorm",
-    "scan": "cumlogsumexp cummax cummin cumprod cumsum cumulative_trapezoid diff logcumsumexp trapezoid trapz",
+    "scan": "cumlogsumexp cummax cummin cumprod cumsum cumulative_trapezoid diff gradient logcumsumexp trapezoid trapz",
     "statistics": "bincount corrcoef cov histc median mode nanmedian nanquantile quantile std std_mean var var_mean",
     "dlpack": "from_dlpack",
     "einsum": "einsum tensordot",
@@ -20,17 +20,27 @@ _FUNCTIONS = {
         "cholesky cholesky_inverse cholesky_solve det inverse logdet lu lu_solve lu_unpack matrix_exp matrix_power "
         "orgqr pinverse qr slogdet svd triangular_solve vander"
     ),
-    "gather": (
-        "argwhere gather masked_fill masked_scatter masked_select nonzero put scatter scatter_add scatter_reduce take "
-        "take_along_dim"
-    ),
+    "gather": "gather masked_fill masked_scatter masked_select put scatter scatter_add scatter_reduce take take_along_dim",
     "slices": (
-        "diagonal_scatter embedding index_add index_copy index_fill index_put index_put_ index_reduce index_select "
-        "select_scatter slice_scatter"
+        "as_strided_scatter diagonal_scatter embedding index_add index_copy index_fill index_put index_put_ "
+        "index_reduce index_select select_scatter slice_scatter"
     ),
     "order": "argsort bucketize isin kthvalue msort searchsorted sort topk unique unique_consecutive",
     "gamma": "digamma i0 i0_ igamma igammac lgamma",
     "special": "mvlgamma polygamma",
+    "copies": (
+        "alias_copy as_strided_copy detach_copy diagonal_copy expand_copy narrow_copy permute_copy select_copy "
+        "slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unfold_copy "
+        "unsafe_chunk unsafe_split unsafe_split_with_sizes unsqueeze_copy view_as_complex_copy view_as_real_copy "
+        "view_copy"
+    ),
+    "nonzero": "argwhere nonzero nonzero_static unravel_index",
+    "histogram": "histogram histogramdd",
+    "integer": "frexp gcd gcd_ lcm lcm_",
+    "windows": "bartlett_window blackman_window hamming_window hann_window kaiser_window",
+    "spectrum": "istft stft",
+    "reflections": "geqrf ormqr",
+    "low_rank": "lobpcg pca_lowrank svd_lowrank",
 }
 
 #: Family -> its methods of tensors.
@@ -46,16 +56,22 @@ METHODS = {
         "pinverse qr slogdet svd triangular_solve"
     ),
     "gather": (
-        "argwhere gather masked_fill masked_fill_ masked_scatter masked_scatter_ masked_select nonzero put put_ "
-        "scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_ take take_along_dim"
+        "gather masked_fill masked_fill_ masked_scatter masked_scatter_ masked_select put put_ scatter scatter_ "
+        "scatter_add scatter_add_ scatter_reduce scatter_reduce_ take take_along_dim"
     ),
     "slices": (
-        "diagonal_scatter index_add index_add_ index_copy index_copy_ index_fill index_fill_ index_put index_put_ "
-        "index_reduce index_reduce_ index_select select_scatter slice_scatter"
+        "as_strided_scatter diagonal_scatter index_add index_add_ index_copy index_copy_ index_fill index_fill_ "
+        "index_put index_put_ index_reduce index_reduce_ index_select select_scatter slice_scatter"
     ),
     "order": "argsort kthvalue msort sort topk unique unique_consecutive",
     "gamma": "digamma digamma_ i0 i0_ igamma igamma_ igammac igammac_ lgamma lgamma_",
     "special": "mvlgamma mvlgamma_ polygamma polygamma_",
+    "copies": "narrow_copy unsafe_chunk unsafe_split unsafe_split_with_sizes",
+    "nonzero": "argwhere nonzero nonzero_static",
+    "histogram": "histogram",
+    "integer": "frexp gcd gcd_ lcm lcm_",
+    "spectrum": "istft stft",
+    "reflections": "geqrf ormqr",
 }
 
 #: Function -> its family.

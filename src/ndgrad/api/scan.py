@@ -1,27 +1,28 @@
-"""Running sums, products and extrema, differences and integrals along one dimension, under torch's names."""
+"""Running sums, products and extrema, differences, derivatives on grids and integrals along one dimension, under torch's names."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ndgrad import return_types
-from ndgrad.api.arguments import as_dim, both_worlds
+from ndgrad.api.arguments import as_dim, as_dims, both_worlds
 from ndgrad.api.extremum import require_order
 from ndgrad.api.reduce import along, deliver, ndim_of, sum_dtype
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.inplace import write
-from ndgrad.autograd.variable import np_dtype
+from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.dtypes import as_dtype, as_numpy_dtype
 from ndgrad.ops import comparison, index, join, shape
 from ndgrad.ops import reduce as reductions
 from ndgrad.ops import scan as ops
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Dtype, Tensor
+    from ndgrad._typing import Dims, Dtype, Tensor
     from ndgrad.ops.table import Op
 
 __all__ = [
-    "cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "diff", "trapezoid", "cumulative_trapezoid",
+    "cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "diff", "gradient", "trapezoid", "cumulative_trapezoid",
 ]  # fmt: skip
 METHODS = ("cumsum", "cumsum_", "cumprod", "cumprod_", "logcumsumexp", "cummax", "cummin", "diff")
 ALIASES = {"cumlogsumexp": "logcumsumexp", "trapz": "trapezoid"}
@@ -184,6 +185,93 @@ def diff(
         later, earlier = stretch(result, number, 1, None), stretch(result, number, None, -1)
         result = comparison.ne(later, earlier) if np_dtype(result).kind == "b" else later - earlier
     return deliver("diff", result, out, input)
+
+
+# ----- derivatives on a grid ------------------------------------------------------------------------------------------
+
+
+def grid_derivative(t: Tensor, h: float | Tensor, dim: int, edge_order: int) -> Tensor:
+    """Central differences inside and one-sided ones at the ends, along `dim`, which has more points than `edge_order`.
+
+    `h` is the distance of neighbours: a number (or 0-d tensor), or a tensor of all of them.
+    """
+    n = t.shape[dim]
+    h0: Any
+    if len(getattr(h, "shape", ())) == 0:
+        inner = (stretch(t, dim, 2, n) - stretch(t, dim, 0, n - 2)) / (2.0 * h)
+        h0 = h1 = h2 = h3 = h
+    else:
+        sizes = (n - 2, *(1,) * (t.ndim - dim - 1))
+        left, right = (shape.reshape(stretch(h, 0, *part), shape=sizes) for part in ((0, n - 2), (1, n - 1)))
+        # the parabola through three points of a grid that need not be even, differentiated at the middle one
+        inner = (
+            -right / (left * (left + right)) * stretch(t, dim, 0, n - 2)
+            + (right - left) / (left * right) * stretch(t, dim, 1, n - 1)
+            + left / (right * (left + right)) * stretch(t, dim, 2, n)
+        )
+        h0, h1, h2, h3 = (index.getitem(h, index=(min(i, n - 2) if i >= 0 else max(i, 1 - n),)) for i in (0, 1, -2, -1))
+    points = [stretch(t, dim, i, i + 1) for i in (0, 1, n - 2, n - 1)]
+    if edge_order == 1:
+        first, last = (points[1] - points[0]) / h0, (points[3] - points[2]) / h3
+    else:
+        first = _one_sided(points[0], points[1], stretch(t, dim, 2, 3), h0, h1)
+        last = -_one_sided(points[3], points[2], stretch(t, dim, n - 3, n - 2), h3, h2)
+    return join.cat(first, inner, last, dim=dim)
+
+
+def _one_sided(y0: Tensor, y1: Tensor, y2: Tensor, a: Any, b: Any) -> Tensor:
+    """The slope at the first of three points, at distances a and b from each other, of the parabola through them."""
+    return -(2.0 * a + b) / (a * (a + b)) * y0 + (a + b) / (a * b) * y1 - a / (b * (a + b)) * y2
+
+
+@both_worlds
+def gradient(
+    input: Tensor,
+    *,
+    spacing: float | Sequence[float] | Sequence[Tensor] | None = None,
+    dim: Dims = None,
+    edge_order: int = 1,
+) -> tuple[Tensor, ...]:
+    """The derivatives of sampled values along each of `dim` (all by default), by central differences; at the ends by one-sided ones.
+
+    `spacing` is the distance of samples, one for each dim, or the coordinates of the samples as a 1-d tensor for each dim; gradients
+    flow to the values and to the coordinates.
+
+    >>> import ndgrad
+    >>> ndgrad.gradient(ndgrad.tensor([0.0, 1.0, 4.0, 9.0]), edge_order=2)
+    (tensor([0., 2., 4., 6.]),)
+    """
+    ndim = ndim_of(input, "gradient")
+    if edge_order not in (1, 2):
+        raise RuntimeError(f"gradient only supports edge_order=1 and edge_order=2, and got {edge_order}.")
+    if np_dtype(input).kind == "b":
+        raise RuntimeError("gradient: differences of bools are not supported. Convert the input to numbers first.")
+    dims = as_dims(dim, ndim)
+    if isinstance(spacing, Variable):
+        raise TypeError("gradient(): spacing must be a number, or a list with one number or 1-d tensor for each dim.")
+    several = isinstance(spacing, (list, tuple))
+    given: Any = tuple(spacing) if several else (1.0 if spacing is None else spacing,) * len(dims)  # type: ignore[arg-type]
+    if len(given) != len(dims):
+        raise RuntimeError(
+            "gradient expected spacing to be unspecified, a scalar, or of the same length as dim, but got a spacing "
+            f"argument of length {len(given)} and {len(dims)} dims. Give one spacing for each."
+        )
+    found = []
+    for d, h in zip(dims, given, strict=True):
+        if input.shape[d] < edge_order + 1:
+            raise RuntimeError(
+                f"gradient expected each dimension size to be at least edge_order+1: dimension {d} has {input.shape[d]} "
+                f"(shape {tuple(input.shape)}, edge_order {edge_order}). Leave that dimension out of dim."
+            )
+        if isinstance(h, Variable):
+            if h.ndim != 1 or h.shape[0] != input.shape[d]:
+                raise RuntimeError(
+                    f"gradient expected each element of spacing to have one dimension, with the {input.shape[d]} coordinates along "
+                    f"dimension {d}, and got shape {tuple(h.shape)}. Give the coordinates of the samples."
+                )
+            h = stretch(h, 0, 1, None) - stretch(h, 0, None, -1)
+        found.append(grid_derivative(input, h, d, edge_order))
+    return tuple(found)
 
 
 # ----- integrals by trapezoids ----------------------------------------------------------------------------------------

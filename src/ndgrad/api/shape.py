@@ -20,6 +20,7 @@ from ndgrad.autograd.inplace_shape import change_shape
 from ndgrad.autograd.stake import stake_of
 from ndgrad.autograd.variable import Variable, np_dtype, shape_of
 from ndgrad.ops import complex as complex_ops
+from ndgrad.ops import reduce as reduce_ops
 from ndgrad.ops import shape as ops
 from ndgrad.ops.window import geometry_of
 from ndgrad.sizes import Size
@@ -37,7 +38,7 @@ __all__ = [
 METHODS = (
     "reshape", "reshape_as", "view", "view_as", "permute", "transpose", "swapaxes", "swapdims", "t", "movedim",
     "moveaxis", "adjoint", "expand", "expand_as", "broadcast_to", "squeeze", "unsqueeze", "flatten", "unflatten",
-    "ravel", "contiguous", "transpose_", "swapaxes_", "swapdims_", "t_", "squeeze_", "unsqueeze_",
+    "ravel", "contiguous", "transpose_", "swapaxes_", "swapdims_", "t_", "squeeze_", "sum_to_size", "unsqueeze_",
 )  # fmt: skip
 
 
@@ -320,6 +321,25 @@ def broadcast_to(input: Tensor, size: Shape) -> Tensor:
             [1, 2]])
     """
     return _expand("broadcast_to", input, as_shape((size,)))
+
+
+def sum_to_size(self: Tensor, *size: Shape) -> Tensor:
+    """The sum over the dimensions along which a tensor of the given size would be expanded to this one.
+
+    >>> import ndgrad
+    >>> ndgrad.ones(2, 3).sum_to_size(1, 3)
+    tensor([[2., 2., 2.]])
+    """
+    if not size:
+        raise TypeError('sum_to_size() missing 1 required positional arguments: "size". Give sizes, or () for the sum of all.')
+    have, want = tuple(self.shape), as_shape(size)
+    extra = len(have) - len(want)
+    if extra < 0 or not all(w in (1, h) for h, w in zip(have[extra:], want)):
+        raise RuntimeError(
+            f"sum_to_size: size {list(want)} is not expandable to size {list(have)}, the tensor's. Sizes must agree or be 1."
+        )
+    dims = (*range(extra), *(d + extra for d, w in enumerate(want) if w == 1 and have[d + extra] != 1))
+    return ops.reshape(reduce_ops.sum(self, dim=dims), shape=want) if dims else self
 
 
 def broadcast_shapes(*shapes: Shape) -> Size:

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ndgrad.api.arguments import as_dim, both_worlds
+from ndgrad.api.arguments import as_dim, as_shape, both_worlds
+from ndgrad.api.convert import clone
+from ndgrad.api.fill import copy_
 from ndgrad.api.gather import as_index, as_number, as_tensor, fill_value, line, reduce_along, run, same_dtype, shaped
 from ndgrad.api.index import put_at, with_put
 from ndgrad.api.reduce import deliver
+from ndgrad.api.split import as_strided
 from ndgrad.arrays.library import is_raw_array, library_of
 from ndgrad.arrays.scatter import check_range
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
@@ -24,16 +27,16 @@ from ndgrad.ops import slices as ops
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ndgrad._typing import Number, Tensor, TensorLike
+    from ndgrad._typing import Number, Shape, Tensor, TensorLike
 
 __all__ = [
     "index_select", "index_add", "index_copy", "index_fill", "index_put", "index_put_", "index_reduce",
-    "select_scatter", "slice_scatter", "diagonal_scatter", "embedding",
+    "select_scatter", "slice_scatter", "as_strided_scatter", "diagonal_scatter", "embedding",
 ]  # fmt: skip
 METHODS = (
     "index_select", "index_add", "index_copy", "index_fill", "index_put", "index_reduce",
     "index_add_", "index_copy_", "index_fill_", "index_put_", "index_reduce_",
-    "select_scatter", "slice_scatter", "diagonal_scatter",
+    "select_scatter", "slice_scatter", "as_strided_scatter", "diagonal_scatter",
 )  # fmt: skip
 
 
@@ -399,3 +402,30 @@ def embedding(
         padding_idx=None if padding_idx < 0 else int(padding_idx),
         scale_grad_by_freq=bool(scale_grad_by_freq),
     )
+
+
+def as_strided_scatter(
+    input: Tensor, src: Tensor, size: Shape, stride: Shape, storage_offset: int | None = None, *, out: Tensor | None = None
+) -> Tensor:
+    """A copy of `input` with `src` in the place of the view that `as_strided()` would give.
+
+    >>> import ndgrad
+    >>> ndgrad.as_strided_scatter(ndgrad.zeros(2, 2), ndgrad.ones(2), (2,), (3,))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    sizes = as_shape((size,))
+    if tuple(src.shape) != sizes:
+        raise RuntimeError(
+            f"as_strided_scatter: expected src to have a size equal to the slice of self, {list(sizes)}, and it has {list(src.shape)}."
+        )
+    same_dtype("as_strided_scatter", input, src)
+    own = input.storage_offset()
+    made = clone(input)
+    if made.stride() != input.stride():
+        raise RuntimeError(
+            f"as_strided_scatter: the strides {input.stride()} of an input of shape {tuple(input.shape)} leave gaps or overlap, and a copy "
+            "has others. Use contiguous() first, and strides for that."
+        )
+    copy_(as_strided(made, sizes, stride, None if storage_offset is None else storage_offset - own), src)
+    return deliver("as_strided_scatter", made, out, input, src)

@@ -15,7 +15,7 @@ from ndgrad.api.arguments import as_integer
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.out_argument import write_out
 from ndgrad.autograd.variable import np_dtype
-from ndgrad.ops import arithmetic, bessel, exponential, gamma, probability, trigonometric
+from ndgrad.ops import arithmetic, bessel, bessel_order, exponential, gamma, probability, trigonometric
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor, TensorLike
@@ -279,6 +279,16 @@ def i1e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 modified_bessel_i0, modified_bessel_i1 = i0, i1
+
+
+def airy_ai(x: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Airy's function Ai, a solution of y'' = x y.
+
+    >>> import ndgrad
+    >>> ndgrad.special.airy_ai(ndgrad.tensor([0.0, 1.0]))
+    tensor([0.3550, 0.1353])
+    """
+    return _run(bessel_order.airy_ai, (x,), out)
 
 
 def bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:

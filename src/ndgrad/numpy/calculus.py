@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from ndgrad.api.scan import grid_derivative
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import (
     arranged,
@@ -151,35 +152,7 @@ def _derivative(t: Array, h: Any, d: int, edge_order: int) -> Array:
             f"and needs {edge_order + 1}."
         )
 
-    def y(start: int, stop: int) -> Any:
-        return part(t, d, slice(start, stop))
-
-    shaped = (-1, *(1,) * (t.ndim - d - 1))
-    if np.ndim(h) == 0:
-        inner = (y(2, n) - y(0, n - 2)) / (2.0 * h)
-        h0: Any = h
-        h1 = h2 = h3 = h
-    else:
-        left = shape_ops.reshape(h[:-1], shape=(n - 2, *shaped[1:]))
-        right = shape_ops.reshape(h[1:], shape=(n - 2, *shaped[1:]))
-        # the parabola through three points of a grid that need not be even, differentiated at the middle one
-        inner = (
-            -right / (left * (left + right)) * y(0, n - 2)
-            + (right - left) / (left * right) * y(1, n - 1)
-            + left / (right * (left + right)) * y(2, n)
-        )
-        h0, h1, h2, h3 = h[0], h[1] if n > 2 else h[0], h[-2] if n > 2 else h[-1], h[-1]
-    if edge_order == 1:
-        first, last = (y(1, 2) - y(0, 1)) / h0, (y(n - 1, n) - y(n - 2, n - 1)) / h3
-    else:
-        first = _one_sided(y(0, 1), y(1, 2), y(2, 3), h0, h1)
-        last = -_one_sided(y(n - 1, n), y(n - 2, n - 1), y(n - 3, n - 2), h3, h2)
-    return arranged_like(join.cat(first, inner, last, dim=d), t)
-
-
-def _one_sided(y0: Array, y1: Array, y2: Array, a: Any, b: Any) -> Array:
-    """The slope at the first of three points, at distances a and b from each other, of the parabola through them."""
-    return -(2.0 * a + b) / (a * (a + b)) * y0 + (a + b) / (a * b) * y1 - a / (b * (a + b)) * y2
+    return arranged_like(grid_derivative(t, h, d, edge_order), t)
 
 
 # ----- integrals ------------------------------------------------------------------------------------------------------

@@ -96,8 +96,8 @@ def _modf(x: Array) -> tuple[Array, Array]:
 def _frexp(x: Array) -> tuple[Array, Array]:
     """x = mantissa 2^exponent; between powers of two the exponent is constant, so the mantissa
     has slope 2^-exponent."""
-    _, exponent = np.frexp(plain(shape_ops.detach(x)))
-    return arithmetic.ldexp(x, constant(-exponent)), constant(exponent)
+    exponent = rounding.binary_exponent(x)
+    return arithmetic.ldexp(x, -exponent), exponent
 
 
 def _matvec(x: Array, y: Array) -> Array:
@@ -130,9 +130,9 @@ def _elsewhere(name: str) -> Callable[..., Any]:
 
 _COMPOSED: dict[str, Callable[..., Any]] = {
     "conjugate": _conjugate, "heaviside": _heaviside, "positive": cast_ops.clone, "fabs": complex_ops.abs,
-    "float_power": arithmetic.pow, "divmod": _divmod, "modf": _modf, "frexp": _frexp,
+    "float_power": arithmetic.pow, "divmod": _divmod, "modf": _modf, "frexp": _frexp, "gcd": bitwise.gcd, "lcm": bitwise.lcm,
     "matmul": product.matmul, "matvec": _matvec, "vecmat": _vecmat, "vecdot": _vecdot,
-    **{name: _elsewhere(name) for name in ("spacing", "gcd", "lcm", "bitwise_count") if hasattr(np, name)},
+    **{name: _elsewhere(name) for name in ("spacing", "bitwise_count") if hasattr(np, name)},
 }  # fmt: skip
 
 #: Ufuncs that are refused, and what to write instead.

@@ -1,4 +1,4 @@
-"""Bits of integers and booleans. Arrays of other kinds are refused by the array library."""
+"""Integers and booleans, by their bits and by their divisors. Arrays of other kinds are refused by the array library."""
 
 from __future__ import annotations
 
@@ -12,3 +12,5 @@ bitwise_xor = elementwise("bitwise_xor", operator.xor, args="x y")
 bitwise_not = elementwise("bitwise_not", operator.invert)
 bitwise_left_shift = elementwise("bitwise_left_shift", operator.lshift, args="x y")
 bitwise_right_shift = elementwise("bitwise_right_shift", operator.rshift, args="x y")
+gcd = elementwise("gcd", "gcd", args="x y")
+lcm = elementwise("lcm", "lcm", args="x y")

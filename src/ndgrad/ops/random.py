@@ -84,7 +84,9 @@ def _standard_normal(source: Any, shape: Any, dtype: Any) -> Any:
 
 def _uniform(source: Any, shape: Any, dtype: Any, *, low: float, high: float) -> Any:
     u = _unit(source, shape, dtype)
-    return u if low == 0 and high == 1 else low + (high - low) * u
+    if low == 0 and high == 1:
+        return u
+    return (complex(low, low) if dtype.kind == "c" else low) + (high - low) * u  # both parts alike
 
 
 def _normal(source: Any, shape: Any, dtype: Any, *, mean: Any, std: float) -> Any:

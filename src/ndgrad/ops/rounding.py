@@ -105,3 +105,8 @@ nan_to_num = elementwise(
     halves=True,
     piecewise_linear=True,
 )  # fmt: skip
+
+# ----- exponents ------------------------------------------------------------------------------------------------------
+
+# The e for which x / 2^e is at least a half and less than one in size; 0 for what is none.
+binary_exponent = elementwise("binary_exponent", lambda np, x: np.frexp(x)[1], inplace=False)

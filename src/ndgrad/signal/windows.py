@@ -1,0 +1,34 @@
+"""`ndgrad.signal.windows`: window functions, as torch.signal.windows."""
+
+from __future__ import annotations
+
+from ndgrad.api.public import publish_namespace as _publish_namespace
+from ndgrad.api.windows import (
+    bartlett,
+    blackman,
+    cosine,
+    exponential,
+    gaussian,
+    general_cosine,
+    general_hamming,
+    hamming,
+    hann,
+    kaiser,
+    nuttall,
+)
+
+__all__ = [
+    "bartlett",
+    "blackman",
+    "cosine",
+    "exponential",
+    "gaussian",
+    "general_cosine",
+    "general_hamming",
+    "hamming",
+    "hann",
+    "kaiser",
+    "nuttall",
+]
+
+_publish_namespace(globals())
