@@ -37,7 +37,7 @@ __version__ = "0.1.0"
 
 _SUBMODULES = frozenset(
     "array_api autograd compat compiler fft func implicit library linalg nn numpy ops optim overrides profiler random "
-    "scipy special testing utils".split()
+    "scipy sparse special testing utils".split()
 )
 #: Names of this namespace that are defined in a submodule: submodule -> names.
 _FROM = {

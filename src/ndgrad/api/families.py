@@ -19,7 +19,7 @@ AT_ONCE = (
 )  # fmt: skip
 WHEN_FIRST_USED = (
     "random", "rearrange", "triangle", "norm", "scan", "statistics", "dlpack", "einsum", "matrix", "gather", "slices",
-    "order", "gamma", "special",
+    "order", "gamma", "special", "sparse",
 )  # fmt: skip
 
 

@@ -30,6 +30,10 @@ _FUNCTIONS = {
     "order": "argsort bucketize isin kthvalue msort searchsorted sort topk unique unique_consecutive",
     "gamma": "digamma i0 i0_ igamma igammac lgamma",
     "special": "mvlgamma polygamma",
+    "sparse": (
+        "hspmm resize_as_sparse_ smm sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor "
+        "sparse_csc_tensor sparse_csr_tensor sspaddmm"
+    ),
 }
 
 #: Family -> its methods of tensors.
@@ -55,6 +59,12 @@ METHODS = {
     "order": "argsort kthvalue msort sort topk unique unique_consecutive",
     "gamma": "digamma digamma_ i0 i0_ igamma igamma_ igammac igammac_ lgamma lgamma_",
     "special": "mvlgamma mvlgamma_ polygamma polygamma_",
+    "sparse": (
+        "_coalesced_ _indices _nnz _values ccol_indices coalesce col_indices crow_indices dense_dim indices "
+        "is_coalesced resize_as_sparse_ row_indices smm sparse_dim sparse_mask sparse_resize_ "
+        "sparse_resize_and_clear_ sspaddmm to_dense to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc "
+        "to_sparse_csr values"
+    ),
 }
 
 #: Function -> its family.

@@ -100,6 +100,18 @@ def wrap(face: type[Any], array: Any) -> Any:
     return t
 
 
+def is_sparse_data(array: Any) -> bool:
+    """Whether a payload is a sparse tensor's (see ndgrad.arrays.sparse)."""
+    return array.__class__ is not np.ndarray and getattr(array, "is_sparse", False) is True
+
+
+def wrap_gradient(face: type[Any], array: Any) -> Any:
+    """As `wrap`, of a raw gradient, which may be sparse: that of a lookup, or what a user's function returned."""
+    if is_sparse_data(array):
+        from ndgrad._registry import SparseTensor as face  # by ndgrad.sparse, where such a payload was made
+    return wrap(face, array)
+
+
 def twin(t: Any) -> Any:
     """Another tensor over the same values, without history; of a subclass, with its attributes."""
     if t.face is t.__class__:
