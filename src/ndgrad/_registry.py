@@ -64,6 +64,7 @@ watch_for_anomalies: Callable[..., Any]
 # lists -----
 Tensor: type[Any]
 SparseTensor: type[Any]
+sparse_ufunc: Callable[..., Any]
 as_array: Callable[..., Any]
 fresh: Callable[..., Any]
 

@@ -53,11 +53,11 @@ def _layout(t: Any) -> str:
 
 
 def _indices_of(name: str, argument: str, value: TensorLike) -> Any:
-    """Indices as a NumPy array of 64-bit integers."""
+    """Indices as a NumPy array of 64-bit integers; those of compressed layouts may have 32."""
     array = np.asarray(value.detach()._array if isinstance(value, Variable) else value)
     if array.dtype.kind not in "iuf" or (array.dtype.kind == "f" and array.size and (array != np.floor(array)).any()):
         raise TypeError(f"{name}(): {argument} must be integers, and are {array.dtype}. Convert them with .long().")
-    return array.astype(np.int64)
+    return array if array.dtype == np.int32 and "coo" not in name else array.astype(np.int64)
 
 
 def _values_from(values: TensorLike, dtype: Dtype) -> Any:
@@ -140,6 +140,11 @@ def sparse_coo_tensor(
             "Leave it out, and call coalesce()."
         )
     return _finished(room.build(numbers, structure), requires_grad, device)  # type: ignore[no-any-return]
+
+
+def without_entries(shape: tuple[int, ...], layout: devices.layout, dtype: Any, device: Device, wanted: bool) -> Tensor:
+    """A sparse tensor of zeros: what `zeros(..., layout=)` makes."""
+    return _finished(_room().zeros(shape, str(layout).rpartition(".")[2], dtype), wanted, device)  # type: ignore[no-any-return]
 
 
 def _check_coo(name: str, places: Any, inner: tuple[int, ...], shape: tuple[int, ...]) -> None:
@@ -725,6 +730,24 @@ def dense_dim(self: Tensor) -> int:
     (1, 2)
     """
     return self.ndim if _layout(self) == "strided" else int(self.structure.dense_dim)  # type: ignore[attr-defined]
+
+
+def parts_of(t: Any) -> tuple[Any, ...]:
+    """What a file keeps of a sparse tensor: as in torch's files, indices, values, size, and of a coo tensor whether it is
+    coalesced."""
+    structure, numbers = t.structure, wrap(Tensor, _room().data_of(t).values)
+    if isinstance(structure, Compressed):
+        return wrap(Tensor, structure.pointers), wrap(Tensor, structure.others), numbers, t.shape
+    return wrap(Tensor, structure.coordinates), numbers, t.shape, structure.coalesced
+
+
+def from_parts(layout: devices.layout, parts: tuple[Any, ...]) -> Tensor:
+    """The sparse tensor that a file has in parts, checked like any other."""
+    if layout is devices.sparse_coo:
+        places, numbers, size, *known = parts
+        return sparse_coo_tensor(places, numbers, tuple(size), is_coalesced=bool(known and known[0]))
+    pointers, others, numbers, size = parts
+    return sparse_compressed_tensor(pointers, others, numbers, tuple(size), layout=layout)
 
 
 # ----- other sizes ----------------------------------------------------------------------------------------------------

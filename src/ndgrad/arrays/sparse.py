@@ -14,10 +14,12 @@ from __future__ import annotations
 import functools
 import math
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from ndgrad import _registry as registry
 from ndgrad.arrays import library as libraries
 from ndgrad.arrays.sparse_pattern import Pattern
 
@@ -173,8 +175,8 @@ class Compressed(Structure):
         return np.stack(lines).astype(np.int64)
 
 
-class SparseData:
-    """The payload of a sparse tensor. NumPy's functions refuse it; sums of gradients it knows."""
+class SparseData(NDArrayOperatorsMixin):
+    """The payload of a sparse tensor. NumPy's functions refuse it; as a gradient it can be added and multiplied."""
 
     __slots__ = ("__weakref__", "structure", "values")
 
@@ -194,8 +196,8 @@ class SparseData:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        dtype: np.dtype[Any] = self.values.dtype
-        return dtype
+        dtype = self.values.dtype
+        return getattr(dtype, "numpy", dtype)  # type: ignore[no-any-return]  # of a tensor inside transforms, torch's
 
     @property
     def ndim(self) -> int:
@@ -208,6 +210,14 @@ class SparseData:
     @property
     def itemsize(self) -> int:
         return int(self.values.itemsize)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AttributeError(
+            f"a {self.structure.layout} gradient of shape {self.shape} came to an op that has no rule for sparse "
+            f"gradients (it asked for {name!r}). Return a dense one there: to_dense()."
+        )
 
     def __repr__(self) -> str:
         return f"SparseData({self.structure.layout}, shape={self.shape}, dtype={self.dtype})"
@@ -234,7 +244,7 @@ class SparseData:
 
     def __add__(self, other: Any) -> Any:
         if isinstance(other, SparseData):
-            return joined(self, other)
+            return joined(self, other, merged=False)
         if isinstance(other, np.ndarray):
             out = other.astype(np.result_type(other.dtype, self.dtype))
             return self.added_to(out)
@@ -257,12 +267,18 @@ class SparseData:
         return out
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        if ufunc is np.add and method == "__call__":
-            first = next(i for i in inputs if not isinstance(i, SparseData))
-            out = options.get("out")
-            return first + self if out is None else self.added_to(out[0])
+        """What rules of ordinary ops do with a gradient that a user's function has made sparse."""
+        out = options.pop("out", None)
+        if method != "__call__" or options or (out is not None and (ufunc is not np.add or out[0] is self)):
+            self.refuse(ufunc.__name__)
+        if ufunc is np.add:
+            full = next(i for i in inputs if not isinstance(i, SparseData))
+            return self + np.asarray(full) if out is None else self.added_to(out[0])
+        return registry.sparse_ufunc(self, ufunc, inputs)
+
+    def refuse(self, name: str) -> NoReturn:
         raise TypeError(
-            f"NumPy's {ufunc.__name__} was called on a {self.structure.layout} tensor of shape {self.shape}, "
+            f"NumPy's {name} was called on a {self.structure.layout} tensor of shape {self.shape}, "
             "whose entries are not an array. Use ndgrad's functions, or to_dense() first."
         )
 
@@ -273,10 +289,11 @@ class SparseData:
         )
 
 
-def joined(x: SparseData, y: SparseData) -> SparseData:
+def joined(x: SparseData, y: SparseData, merged: bool) -> SparseData:
     """The sum. Of coo tensors the entries of both, one after another: what is named twice adds up when it is
-    coalesced. Else in the layout of x."""
-    if x.structure.same_places(y.structure) and x.structure.coalesced:
+    coalesced. Else in the layout of x. `merged`: entries at the same places, in the same order, are added at once; they
+    always are if these are coalesced."""
+    if (merged or x.structure.coalesced) and x.structure.same_places(y.structure):
         return SparseData(x.structure, x.values + y.values)
     a, b = as_coo(x), as_coo(y)
     if a.structure.sparse_dim != b.structure.sparse_dim:  # one of them is hybrid: entries of the coarser one

@@ -26,6 +26,7 @@ from ndgrad.sparse.tensor import (
     add,
     at,
     build,
+    carries,
     coalesced,
     compressed,
     constant,
@@ -34,6 +35,7 @@ from ndgrad.sparse.tensor import (
     dense,
     entries,
     flat,
+    followed,
     handles,
     handles_op,
     is_sparse,
@@ -251,7 +253,9 @@ def _beside_dense(name: str, full: Any, x: Any, alpha: Any) -> Any:
 def add_in_place(self: Any, other: Any, *, alpha: Any = 1) -> Any:
     if is_sparse(self):
         return _adopted("add_", self, add_(self, other, alpha=alpha))
-    return self.copy_(add_(self, other, alpha=alpha)) if recording(self, other) else _scattered("add_", self, other, alpha)
+    if recording(self, other) or carries(other):
+        return self.copy_(add_(self, other, alpha=alpha))
+    return _scattered("add_", self, other, alpha)
 
 
 @handles("sub_", "subtract_")
@@ -293,7 +297,7 @@ def addcmul_(self: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
 
 @handles("clone")
 def clone(input: Any, *, memory_format: Any = None) -> Any:
-    if not recording(input):
+    if not followed(input):
         return over(data_of(input).copy())
     structure, values = entries(input)
     return build(ops.clone(values), structure)
@@ -306,6 +310,8 @@ def _clone_op(x: Any, **settings: Any) -> Any:
 
 @handles("detach")
 def detach(self: Any) -> Any:
+    if carries(self):
+        return build(values_of(self).detach(), self.structure)
     made = over(data_of(self))
     made._storage = storage_of(self)
     return made
@@ -574,7 +580,7 @@ def select(input: Any, dim: int, index: int) -> Any:
             f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {dim}."
         )
     index %= size
-    if recording(x):
+    if followed(x):
         x = coalesced(x)
     structure = x.structure
     shape = tuple(n for d, n in enumerate(structure.shape) if d != dim)
@@ -602,7 +608,7 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
 
 
 def _between(x: Any, dim: int, start: int, stop: int) -> Any:
-    if recording(x):
+    if followed(x):
         x = coalesced(x)
     structure = x.structure
     shape = tuple(stop - start if d == dim else n for d, n in enumerate(structure.shape))
@@ -814,12 +820,25 @@ HANDLERS["__bool__"] = lambda self: bool(item(self))
 HANDLERS["is_nonzero"] = HANDLERS["__bool__"]
 
 
-@handles("stride", "data_ptr", "storage", "untyped_storage", "storage_offset", "is_contiguous", "tolist", "view")
+@handles("data_ptr", "storage", "untyped_storage", "storage_offset", "tolist", "view")
 def without_memory(self: Any, *args: Any, **options: Any) -> NoReturn:
     raise RuntimeError(
         f"a {layout_of(self)} tensor (shape {tuple(self.shape)}) has no memory of its own shape, and so no strides, "
         "address, storage or view of it. Ask its values(), or convert with to_dense()."
     )
+
+
+@handles("stride")
+def stride(self: Any, dim: int | None = None) -> Any:
+    """Zeros, as torch says of coo tensors."""
+    if layout_of(self) != "sparse_coo":
+        without_memory(self)
+    return (0,) * self.ndim if dim is None else 0
+
+
+@handles("is_contiguous")
+def is_contiguous(self: Any, memory_format: Any = None) -> bool:
+    return False
 
 
 @handles("size")
@@ -845,6 +864,7 @@ for _name in (
     if hasattr(Tensor, _name):
         HANDLERS[_name] = _passed_on(_name)
 HANDLERS["is_tensor"] = lambda obj: True
+HANDLERS["as_tensor"] = lambda data, dtype=None, device=None: to(data, dtype=dtype, device=device)
 
 
 @handles("__deepcopy__")

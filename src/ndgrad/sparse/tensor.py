@@ -13,31 +13,31 @@ Note [Gradients of sparse tensors]
 The gradient of a sparse tensor belongs to the matrix that it stands for, at the places where it has entries, and has its
 layout. A place that is named twice is one place. Backward passes that meet sparse tensors run their rules on tensors
 (`note_tensor_rules`), so gradients are added, hooked and differentiated by the same handlers as everything else.
+
+Note [Sparse tensors inside transforms]
+Inside function transforms and forward mode, the values of a payload are a tensor, of whatever level, and carry the history
+or the tangents themselves: nothing crosses a border. So what is built there from values can be differentiated and batched
+in every way, as long as it does not leave the transform.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
 from ndgrad import devices
 from ndgrad._registry import register
 from ndgrad._tensor import Tensor
-from ndgrad.arrays.sparse import BLOCKED, BY_ROWS, Compressed, Coo, SparseData, Structure, as_coo, compress, joined
-from ndgrad.autograd.function import Function
+from ndgrad.arrays.sparse import BLOCKED, BY_ROWS, Compressed, Coo, SparseData, Structure, compress, joined
+from ndgrad.autograd.function import Function, run_function
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.subclass import note_tensor_rules
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, requires_grad, wrap
 from ndgrad.autograd.versions import storage_of
 from ndgrad.ops.table import Op
 from ndgrad.ops.vocabulary import tensor_ops as ops
-from ndgrad.sizes import Size
-
-if TYPE_CHECKING:
-    from ndgrad._typing import Dtype
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -86,6 +86,8 @@ class SparseTensor(Tensor):
     ) -> Any:
         """What a public function, or an op, does where an argument is sparse."""
         options = kwargs or {}
+        if options.get("out") is not None:
+            refuse(f"{func.__name__} with out=", args, options)
         name = func.name if isinstance(func, Op) else func.__name__
         handler = OP_HANDLERS.get(name) if isinstance(func, Op) else HANDLERS.get(name)
         if handler is None and (not isinstance(func, Op) or func.elementwise):
@@ -161,18 +163,16 @@ class SparseTensor(Tensor):
         refuse("array", (self,), {})
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        return data_of(self).__array_ufunc__(ufunc, "refused", *inputs)
+        data_of(self).refuse(ufunc.__name__)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         refuse(f"numpy.{function.__name__}", (self,), {})
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        if requires_grad(self) and self._node is None:
-            leaf = True
-        else:
-            leaf = False
         data = data_of(self)
-        return rebuild, (*_plain(data.structure), data.values, leaf)
+        if carries(self):
+            refuse("pickling inside a transform", (self,), {})
+        return rebuild, (*_plain(data.structure), data.values, self.requires_grad)
 
     def __copy__(self) -> Any:
         return HANDLERS["clone"](self)
@@ -213,7 +213,7 @@ def refuse(name: str, args: Any, options: Any) -> NoReturn:
     """Say that a function has no meaning (yet) for sparse tensors."""
     kinds = ", ".join(f"{layout_of(a)} {tuple(a.shape)}" for a in _tensors((*args, *options.values())))
     raise NotImplementedError(
-        f"{name}() is not there for sparse layouts, and was called with ({kinds}). "
+        f"{f'{name}()' if name.isidentifier() else name} is not there for sparse layouts, and was called with ({kinds}). "
         "Convert with to_dense() first, or compute on values()."
     )
 
@@ -247,10 +247,18 @@ def over(data: SparseData) -> SparseTensor:
 
 
 def recording(*tensors: Any) -> bool:
-    """Whether what is computed from these will be recorded, or has tangents."""
-    if process.open:
-        return True
+    """Whether what is computed from these will be recorded."""
     return thread.grad_enabled and any(isinstance(t, Variable) and requires_grad(t) for t in tensors)
+
+
+def carries(x: Any) -> bool:
+    """Whether the values of a sparse tensor are a tensor (see Note [Sparse tensors inside transforms])."""
+    return isinstance(data_of(x).values, Variable)
+
+
+def followed(x: Any) -> bool:
+    """Whether a derivative of a sparse tensor may be asked for, so that its values must be a tensor's all the way."""
+    return recording(x) or carries(x)
 
 
 def adopt(name: str, target: Any, result: Any) -> Any:
@@ -285,10 +293,11 @@ def adopt(name: str, target: Any, result: Any) -> Any:
 
 
 def applied(function: type[Function], *args: Any) -> Any:
-    """Run one of the functions below; a backward pass that comes to it runs its rules on tensors."""
+    """Run one of the functions below, outside of all levels; a backward pass that comes to it runs its rules on
+    tensors."""
     if not recording(*args):
         return function.forward(_Nobody(), *args)
-    made = function.apply(*args)
+    made = run_function(function, args, {})
     if made._node is not None:
         note_tensor_rules(made._node)
     return made
@@ -310,9 +319,6 @@ class SparseTensorFromValues(Function):
     def backward(ctx: Any, g: Any) -> Any:  # type: ignore[override]  # one gradient
         return at(g, ctx.structure), None
 
-    @staticmethod
-    def jvp(ctx: Any, t: Any, _: None) -> Any:  # type: ignore[override]  # one tangent
-        return build(t, ctx.structure)
 
 
 class Values(Function):
@@ -327,9 +333,6 @@ class Values(Function):
     def backward(ctx: Any, g: Any) -> Any:  # type: ignore[override]  # one gradient
         return build(g, ctx.structure)
 
-    @staticmethod
-    def jvp(ctx: Any, t: Any) -> Any:  # type: ignore[override]  # one tangent
-        return at(t, ctx.structure)
 
 
 class Coalesce(Function):
@@ -343,9 +346,6 @@ class Coalesce(Function):
     def backward(ctx: Any, g: Any) -> Any:  # type: ignore[override]  # one gradient
         return g
 
-    @staticmethod
-    def jvp(ctx: Any, t: Any) -> Any:  # type: ignore[override]  # one tangent
-        return coalesced(t) if isinstance(t, SparseTensor) else t
 
 
 class Add(Function):
@@ -356,7 +356,7 @@ class Add(Function):
         ctx.structures = x.structure, y.structure
         a, b = data_of(x), data_of(y)
         dtype = np.result_type(a.dtype, b.dtype)
-        return over(joined(a if a.dtype == dtype else a.astype(dtype), b if b.dtype == dtype else b.astype(dtype)))
+        return over(joined(*(d if d.dtype == dtype else d.astype(dtype) for d in (a, b)), merged=True))
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:  # type: ignore[override]  # one gradient
@@ -364,33 +364,48 @@ class Add(Function):
         wanted = ctx.needs_input_grad
         return (restricted(g, first) if wanted[0] else None), (restricted(g, second) if wanted[1] else None)
 
-    @staticmethod
-    def jvp(ctx: Any, t: Any, s: Any) -> Any:  # type: ignore[override]  # two tangents
-        return s if t is None else t if s is None else add(t, s)
 
 
 def build(values: Any, structure: Structure) -> Any:
     """A sparse tensor over values, which keeps their history."""
     if tuple(values.shape) != structure.values_shape:
         values = ops.reshape(values, shape=structure.values_shape)
-    return applied(SparseTensorFromValues, values, structure)
+    if thread.levels or process.open:
+        return over(SparseData(structure, values))
+    made = applied(SparseTensorFromValues, values, structure)
+    made._storage = storage_of(values)  # one memory: a write to either is seen by what was saved of the other
+    return made
 
 
 def coalesced(x: Any) -> Any:
-    return x if x.structure.coalesced else applied(Coalesce, x)
+    if x.structure.coalesced:
+        return x
+    if not carries(x):
+        return applied(Coalesce, x)
+    structure, entry = x.structure.coalescing
+    values = data_of(x).values
+    start = wrap(Tensor, np.zeros(structure.flat_shape, np_dtype(values)))
+    return build(ops.index_add(start, constant(entry), values, dim=0), structure)
 
 
 def values_of(x: Any) -> Any:
-    """The values of a coalesced sparse tensor, over the same memory."""
+    """The values of a coalesced sparse tensor, over the same memory. Where they are recorded they cannot be written to:
+    the sparse tensor would keep the history of its values before."""
+    data = data_of(x)
+    if isinstance(data.values, Variable):
+        return data.values
     made = applied(Values, x)
     made._storage = storage_of(x)
+    if made._node is not None and isinstance(made._array, np.ndarray):
+        made._array = made._array.view()
+        made._array.flags.writeable = False
     return made
 
 
 def entries(x: Any) -> tuple[Structure, Any]:
     """The structure of a tensor and its values, one entry after another. Repeated places are added up first where a
     derivative is at stake: the gradient of a place belongs to their sum."""
-    if recording(x):
+    if followed(x):
         x = coalesced(x)
     structure = x.structure
     return structure, flat(values_of(x), structure)
@@ -402,7 +417,14 @@ def flat(values: Any, structure: Structure) -> Any:
 
 
 def add(x: Any, y: Any) -> Any:
-    return applied(Add, x, y)
+    if not (carries(x) or carries(y)):
+        return applied(Add, x, y)
+    template = x.structure
+    x, y = coalesced(coo(x)), coalesced(coo(y))
+    finer = max(x.structure.sparse_dim, y.structure.sparse_dim)
+    x, y = with_sparse_dim(x, finer), with_sparse_dim(y, finer)
+    indices = np.concatenate([x.structure.coordinates, y.structure.coordinates], axis=1)
+    return like(build(ops.cat(values_of(x), values_of(y), dim=0), Coo(indices, template.shape)), template)
 
 
 def constant(array: Any) -> Any:
@@ -451,14 +473,9 @@ def coo(x: Any) -> Any:
     structure = x.structure
     if isinstance(structure, Coo):
         return x
-    made = as_coo(SparseData(structure, data_of(x).values)).structure
-    ordered = not made.count or bool((np.diff(made.keys) > 0).all())
-    made.coalesced = ordered
-    return build(flat(values_of(x), structure), made) if recording(x) else over(as_coo_of(x, made))
-
-
-def as_coo_of(x: Any, structure: Structure) -> SparseData:
-    return SparseData(structure, data_of(x).values.reshape(structure.flat_shape))
+    made = Coo(structure.coordinates, structure.shape)
+    made.coalesced = bool((np.diff(made.keys) > 0).all())
+    return build(flat(values_of(x), structure), made)
 
 
 def with_sparse_dim(x: Any, sparse_dim: int) -> Any:
@@ -499,9 +516,9 @@ def like(x: Any, structure: Structure) -> Any:
 
 def dense(x: Any) -> Any:
     """The full tensor."""
-    structure, values = entries(x)
-    if not recording(x):
+    if not followed(x):
         return wrap(Tensor, data_of(x).spread())
+    structure, values = entries(x)
     size = int(np.prod(structure.place_shape))
     zeros = wrap(Tensor, np.zeros((size, *structure.dense_shape), np_dtype(x)))
     return ops.reshape(ops.index_add(zeros, constant(structure.keys), values, dim=0), shape=structure.shape)
@@ -522,9 +539,6 @@ class ToDenseUnmasked(Function):
         places = np.indices(structure.place_shape).reshape(sparse_dim, -1)
         return like(build(g, Coo(places, structure.shape, True)), structure)
 
-    @staticmethod
-    def jvp(ctx: Any, t: Any) -> Any:  # type: ignore[override]  # one tangent
-        return dense(t)
 
 
 def zeros(shape: tuple[int, ...], layout: str, dtype: Any, sparse_dim: int | None = None) -> Any:
@@ -544,60 +558,14 @@ def zeros(shape: tuple[int, ...], layout: str, dtype: Any, sparse_dim: int | Non
     return over(SparseData(structure, np.zeros(structure.values_shape, dtype)))
 
 
-class Lookup(Function):
-    """Rows of a table, whose gradient is sparse: an entry per use of a row."""
-
-    node_name: ClassVar[str] = "EmbeddingBackward0"
-
-    @staticmethod
-    def forward(ctx: Any, weight: Any, index: Any, padding_idx: int | None) -> Any:
-        numbers = np.asarray(index._array).reshape(-1)
-        ctx.shape, ctx.dtype = tuple(weight.shape), np_dtype(weight)
-        ctx.numbers = numbers.astype(np.int64)
-        ctx.kept = None if padding_idx is None else np.flatnonzero(numbers != padding_idx)
-        ctx.index = index
-        return ops.embedding(weight, index)
-
-    @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:  # type: ignore[override]  # one gradient
-        rows, numbers = ops.reshape(g, shape=(ctx.numbers.size, *ctx.shape[1:])), ctx.numbers
-        if ctx.kept is not None:
-            rows, numbers = ops.index_select(rows, constant(ctx.kept), dim=0), numbers[ctx.kept]
-        return build(rows, Coo(numbers[None], ctx.shape)), None, None
-
-    @staticmethod
-    def jvp(ctx: Any, t: Any, *_: None) -> Any:  # type: ignore[override]  # one tangent
-        return ops.embedding(t, ctx.index)
+def sparse_ufunc(data: SparseData, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
+    """A ufunc on the payloads of sparse and dense tensors, by the handler of the function that it is."""
+    names = {"multiply": "mul", "true_divide": "div", "divide": "div", "subtract": "sub", "negative": "neg"}
+    handler = HANDLERS.get(names.get(ufunc.__name__, ""))
+    if handler is None:
+        data.refuse(ufunc.__name__)
+    args = [over(i) if isinstance(i, SparseData) else wrap(Tensor, i) if isinstance(i, np.ndarray) else i for i in inputs]
+    return handler(*args)._array
 
 
-class Gather(Function):
-    """Elements along a dimension, whose gradient is sparse: an entry per element that was read."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Any, index: Any, dim: int) -> Any:
-        numbers = np.asarray(index._array)
-        ctx.shape, ctx.index, ctx.dim = tuple(x.shape), index, dim
-        places = list(np.indices(numbers.shape).reshape(max(numbers.ndim, 1), -1)) if numbers.ndim else []
-        if places:
-            places[dim] = numbers.reshape(-1)
-        ctx.places = np.stack(places).astype(np.int64) if places else np.zeros((0, 1), np.int64)
-        return ops.gather(x, index, dim=dim)
-
-    @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:  # type: ignore[override]  # one gradient
-        structure = Coo(ctx.places, ctx.shape)
-        return build(ops.reshape(g, shape=structure.values_shape), structure), None, None
-
-    @staticmethod
-    def jvp(ctx: Any, t: Any, *_: None) -> Any:  # type: ignore[override]  # one tangent
-        return ops.gather(t, ctx.index, dim=ctx.dim)
-
-
-# ----- whether structures are checked ---------------------------------------------------------------------------------
-
-
-def sizes(x: Any) -> Size:
-    return Size(x.shape)
-
-
-register(SparseTensor=SparseTensor)
+register(SparseTensor=SparseTensor, sparse_ufunc=sparse_ufunc)
