@@ -343,14 +343,14 @@ def to(self: Any, *args: Any, **options: Any) -> Any:
     from ndgrad.api.convert import _read_to  # the many forms of `to`
 
     first = args[0] if args else options.get("other")
+    if not is_sparse(self):  # only the dtype of the other counts
+        return self.to(dtype=first.dtype)
     if isinstance(first, Variable) and layout_of(first) != layout_of(self):
         raise RuntimeError(
             "to(options) doesn't support converting to a different layout, but got self.layout being "
             f"{layout_of(self)} and options.layout set as {layout_of(first)}. Use to_dense() or to_sparse()."
         )
     dtype, device, copy, order = _read_to(args, options)
-    if not is_sparse(self):
-        return self.to(dtype=first.dtype)
     if device is not None and devices.device(device).type != "cpu":
         refuse(f"to({device!s})", (self,), {})
     out = self if dtype is None else _cast(self, dtypes.as_numpy_dtype(dtype))

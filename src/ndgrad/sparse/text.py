@@ -46,7 +46,7 @@ def text(self: Any) -> str:
     if self._meta is not None:
         suffixes += [f"tangent={tangent!r}" for _, tangent in sorted((tangents_of(self) or {}).items())]
     head = ",\n       ".join(lines)
-    return append_suffixes(f"tensor({head}", suffixes, indent=7, force_newline=True)
+    return append_suffixes(f"tensor({head}", suffixes, indent=7, force_newline=structure.layout == "sparse_coo")
 
 
 def _part(name: str, array: Any) -> str:
