@@ -36,8 +36,8 @@ from ndgrad.storage import TypedStorage, UntypedStorage
 __version__ = "0.1.0"
 
 _SUBMODULES = frozenset(
-    "array_api autograd compat compiler distributions fft func implicit library linalg masked nn numpy ops optim overrides "
-    "profiler random scipy signal special testing utils".split()
+    "array_api autograd compat compiler distributions fft func implicit library linalg masked nn numpy ops optim "
+    "overrides profiler random scipy signal sparse special testing utils".split()
 )
 #: Names of this namespace that are defined in a submodule: submodule -> names.
 _FROM = {

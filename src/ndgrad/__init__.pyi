@@ -3,10 +3,11 @@
 from builtins import bool as _bool, float as _float, int as _int
 from collections.abc import Sequence as Sequence
 from ndgrad import (
-    array_api as array_api, autograd as autograd, compat as compat, compiler as compiler, fft as fft, func as func,
-    implicit as implicit, library as library, linalg as linalg, masked as masked, nn as nn, numpy as numpy, ops as ops,
-    optim as optim, overrides as overrides, profiler as profiler, random as random, return_types as return_types, scipy
-    as scipy, signal as signal, special as special, testing as testing, utils as utils,
+    array_api as array_api, autograd as autograd, compat as compat, compiler as compiler, distributions as
+    distributions, fft as fft, func as func, implicit as implicit, library as library, linalg as linalg, masked as
+    masked, nn as nn, numpy as numpy, ops as ops, optim as optim, overrides as overrides, profiler as profiler, random
+    as random, return_types as return_types, scipy as scipy, signal as signal, sparse as sparse, special as special,
+    testing as testing, utils as utils,
 )
 from ndgrad._tensor import Tensor as Tensor
 from ndgrad._typing import (
@@ -123,6 +124,12 @@ from ndgrad.api.shape import (
 from ndgrad.api.slices import (
     as_strided_scatter as as_strided_scatter, diagonal_scatter as diagonal_scatter, embedding as embedding, index_put as
     index_put, index_put_ as index_put_,
+)
+from ndgrad.api.sparse import (
+    hspmm as hspmm, resize_as_sparse_ as resize_as_sparse_, smm as smm, sparse_bsc_tensor as sparse_bsc_tensor,
+    sparse_bsr_tensor as sparse_bsr_tensor, sparse_compressed_tensor as sparse_compressed_tensor, sparse_coo_tensor as
+    sparse_coo_tensor, sparse_csc_tensor as sparse_csc_tensor, sparse_csr_tensor as sparse_csr_tensor, sspaddmm as
+    sspaddmm,
 )
 from ndgrad.api.special import mvlgamma as mvlgamma, polygamma as polygamma
 from ndgrad.api.spectrum import istft as istft, stft as stft

@@ -24,7 +24,7 @@ from ndgrad import devices, dtypes
 from ndgrad._tensor import Tensor
 from ndgrad.arrays.addresses import contiguous_strides, flat_bytes, owner_of, pointer, window
 from ndgrad.arrays.placement import device_of, moved
-from ndgrad.autograd.variable import Variable, meta_of, wrap
+from ndgrad.autograd.variable import Variable, is_sparse_data, meta_of, wrap
 from ndgrad.plain_pickle import Callee, PlainUnpickler, UsersError, set_attributes
 from ndgrad.sizes import Size
 from ndgrad.storage import UntypedStorage, memory_of, shared_storage
@@ -65,6 +65,7 @@ _TENSOR_OF_DTYPE = _Name("torch._utils", "_rebuild_tensor_v3")
 _PARAMETER = _Name("torch._utils", "_rebuild_parameter")
 _PARAMETER_WITH_STATE = _Name("torch._utils", "_rebuild_parameter_with_state")
 _FROM_TYPE, _TENSOR_TYPE = _Name("torch._tensor", "_rebuild_from_type_v2"), _Name("torch", "Tensor")
+_SPARSE, _LAYOUT = _Name("torch._utils", "_rebuild_sparse_tensor"), _Name("torch.serialization", "_get_layout")
 _SIZE, _DEVICE = _Name("torch", "Size"), _Name("torch", "device")
 _UNTYPED = _Name("torch.storage", "UntypedStorage")
 _NAMES: dict[str, _Name] = {}
@@ -116,6 +117,8 @@ class _Pickler(_PythonPickler):  # type: ignore[misc]  # not in the stubs
             return self._plain(obj.tensor)
         if isinstance(obj, Size):
             return _SIZE, (tuple(obj),)
+        if isinstance(obj, devices.layout):
+            return _LAYOUT, (f"torch.{obj.name}",)
         if isinstance(obj, devices.device):
             return _DEVICE, (obj.type,) if obj.index is None else (obj.type, obj.index)
         return NotImplemented
@@ -125,6 +128,10 @@ class _Pickler(_PythonPickler):  # type: ignore[misc]  # not in the stubs
 
         if is_lazy(t):
             return t.__reduce_ex__(2)
+        if is_sparse_data(t._array):
+            from ndgrad.api.sparse import parts_of  # loaded where there are sparse tensors
+
+            return _SPARSE, (t.layout, parts_of(t.detach()))
         kind, attributes = (
             type(t),
             {k: v for k, v in t.__dict__.items() if k not in ("_is_buffer", "persistent", "_is_param")},
@@ -427,6 +434,19 @@ def _give_all(made: Any, attributes: Any) -> None:
     made.__dict__.update(attributes)
 
 
+def _layout_named(name: object) -> devices.layout:
+    found = getattr(devices, str(name).removeprefix("torch."), None)
+    if not isinstance(found, devices.layout):
+        raise RuntimeError(f"ndgrad.load: the file names the layout {name!r}, which there is not.")
+    return found
+
+
+def _rebuild_sparse(layout: Any, parts: Any) -> Tensor:
+    from ndgrad.api.sparse import from_parts  # loaded where there are sparse tensors
+
+    return from_parts(layout, parts)
+
+
 def _names(memories: _Memories, give: _Give) -> dict[str, Any]:
     """What the names in a file of tensors stand for, containers apart."""
     # modules lie above files of tensors
@@ -439,6 +459,8 @@ def _names(memories: _Memories, give: _Give) -> dict[str, Any]:
         "torch._utils._rebuild_parameter": partial(_rebuild_parameter, give),
         "torch._utils._rebuild_parameter_with_state": partial(_rebuild_parameter, give),
         "torch._tensor._rebuild_from_type_v2": partial(_rebuild_from_type, give),
+        "torch._utils._rebuild_sparse_tensor": _rebuild_sparse,
+        "torch.serialization._get_layout": _layout_named,
         "torch.device": devices.device,
         "ndgrad.nn.parameter._rebuild_uninitialized": _rebuild_uninitialized,
         "ndgrad.serialization._rebuild_as": partial(_rebuild_class, give),

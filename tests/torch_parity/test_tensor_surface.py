@@ -632,7 +632,6 @@ def test_accepted_beyond_torch(program, expected):
         "torch.ones(3).set_(torch.arange(6.0).untyped_storage(), 1, (4, 2), (2, 1))",
         "torch.ones(3).untyped_storage().resize_(0).nbytes()",
         "torch.tensor(-1, dtype=torch.uint8)",
-        "torch.zeros(2, layout=torch.sparse_coo).shape[0]",
     ],
 )
 def test_refused_beyond_torch(program):

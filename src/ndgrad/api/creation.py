@@ -71,7 +71,7 @@ def directly() -> bool:
 class Options:
     """The keyword arguments that all factories share (ndgrad._typing.FactoryOptions), read and checked."""
 
-    __slots__ = ("device", "dtype", "face", "out", "requires_grad")
+    __slots__ = ("device", "dtype", "face", "layout", "out", "requires_grad")
 
     def __init__(self, name: str, given: FactoryOptions | dict[str, Any], like: Tensor | None = None) -> None:
         self.face = Tensor if like is None else like.face
@@ -84,8 +84,12 @@ class Options:
         self.device = place(device) if device is not None or like is None else like.device
         self.requires_grad = given.pop("requires_grad", False)
         layout = given.pop("layout", None)
-        if layout not in (None, devices.strided):
-            raise RuntimeError(f"{name}() makes dense tensors, and not the layout {layout!r}. Leave layout out.")
+        self.layout = devices.strided if layout is None else layout
+        if self.layout is not devices.strided and name not in ("zeros", "empty"):
+            raise RuntimeError(
+                f"{name}() makes dense tensors, and not the layout {layout!r}. Leave layout out, or convert the result "
+                "with to_sparse()."
+            )
         given.pop("pin_memory", None)
         given.pop("names", None)
         if given:
@@ -119,6 +123,10 @@ class Options:
 
     def _filled(self, name: str, shape: tuple[int, ...], value: Number | None, default: np.dtype[Any] | None) -> Tensor:
         dtype = self.dtype or default or dtypes.get_default_dtype().numpy
+        if self.layout is not devices.strided:
+            from ndgrad.api.sparse import without_entries  # loaded with the first sparse tensor
+
+            return without_entries(shape, self.layout, dtype, self.device, self.requires_grad)
         library = library_for(self.device)
         if value is None:
             array = library.empty(shape, dtype)

@@ -154,7 +154,7 @@ def _check_index(name: str, dim: int, index: Tensor, limits: dict[str, Tensor]) 
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None) -> Tensor:
     """Elements picked along `dim`: for a matrix and dim 1, result[i, j] = input[i, index[i, j]].
 
-    `sparse_grad` is accepted, and the gradient is dense all the same.
+    With `sparse_grad` the gradient of the input is a sparse tensor, with an entry per element that was picked.
 
     >>> import ndgrad
     >>> ndgrad.gather(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, ndgrad.tensor([[1], [0]]))
@@ -167,7 +167,12 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
     if not numel(index) and x.ndim != along.ndim:
         return deliver("gather", ops.take(input, index), out, input)
     _check_index("gather", dim, along, {"input": x})
-    result = ops.gather(x, along, dim=dim)
+    if sparse_grad and input.ndim:
+        from ndgrad.sparse import lookups  # loaded with the first sparse gradient
+
+        result: Tensor = lookups.gather(x, along, dim)
+    else:
+        result = ops.gather(x, along, dim=dim)
     if not index.ndim:
         result = shape.reshape(result, shape=())
     return deliver("gather", result, out, input)

@@ -41,6 +41,10 @@ _FUNCTIONS = {
     "spectrum": "istft stft",
     "reflections": "geqrf ormqr",
     "low_rank": "lobpcg pca_lowrank svd_lowrank",
+    "sparse": (
+        "hspmm resize_as_sparse_ smm sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor "
+        "sparse_csc_tensor sparse_csr_tensor sspaddmm"
+    ),
 }
 
 #: Family -> its methods of tensors.
@@ -72,6 +76,12 @@ METHODS = {
     "integer": "frexp gcd gcd_ lcm lcm_",
     "spectrum": "istft stft",
     "reflections": "geqrf ormqr",
+    "sparse": (
+        "_coalesced_ _indices _nnz _values ccol_indices coalesce col_indices crow_indices dense_dim indices "
+        "is_coalesced resize_as_sparse_ row_indices smm sparse_dim sparse_mask sparse_resize_ "
+        "sparse_resize_and_clear_ sspaddmm to_dense to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc "
+        "to_sparse_csr values"
+    ),
 }
 
 #: Function -> its family.

@@ -208,7 +208,7 @@ def publish(module: ModuleType, home: str = "ndgrad") -> tuple[dict[str, Any], d
 
 
 #: Functions of these namespaces say so in their names, as torch's do.
-_PREFIXES = {"ndgrad.linalg": "linalg_", "ndgrad.fft": "fft_", "ndgrad.special": "special_"}
+_PREFIXES = {"ndgrad.linalg": "linalg_", "ndgrad.fft": "fft_", "ndgrad.special": "special_", "ndgrad.sparse": "sparse_"}
 
 
 def _door(thing: Any, home: str, name: str) -> Any:

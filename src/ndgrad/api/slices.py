@@ -379,8 +379,8 @@ def embedding(
     """Rows of a matrix.
 
     The row `padding_idx` (none if negative) gets no gradient. With `scale_grad_by_freq` the gradient of a
-    row is divided by the number of times it was looked up. `sparse` is accepted, and the gradient is a
-    dense array all the same.
+    row is divided by the number of times it was looked up. With `sparse` the gradient is a sparse tensor, with an entry
+    per row that was read.
 
     >>> import ndgrad
     >>> ndgrad.embedding(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), ndgrad.tensor([1, 0]))
@@ -396,6 +396,15 @@ def embedding(
         raise RuntimeError(
             f"embedding(): padding_idx {padding_idx} is not among the {weight.shape[0]} rows. Give one of them."
         )
+    if sparse:
+        if scale_grad_by_freq:
+            raise RuntimeError(
+                "embedding(): scale_grad_by_freq not supported with sparse gradients. Leave out one of the two."
+            )
+        from ndgrad.sparse import lookups  # loaded with the first sparse gradient
+
+        rows: Tensor = lookups.embedding(weight, indices, None if padding_idx < 0 else int(padding_idx))
+        return rows
     return ops.embedding(
         weight,
         indices,

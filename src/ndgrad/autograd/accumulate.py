@@ -26,7 +26,7 @@ from ndgrad.autograd.layout import copy_in_order, order_of
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.references import LOCAL
 from ndgrad.autograd.subclass import has_dispatch
-from ndgrad.autograd.variable import Variable, lock_of, meta_of, wrap
+from ndgrad.autograd.variable import Variable, is_sparse_data, lock_of, meta_of, wrap, wrap_gradient
 from ndgrad.autograd.versions import storage_of
 
 
@@ -61,9 +61,8 @@ def accumulate_array(node: Any, array: Any, may_steal: bool = True) -> None:
             and is_exclusive(array)
             and (array.ndim < 2 or lies_like(array, variable._array) or not thread.enforce_grad_layout)
         )
-        made = wrap(
-            FACES.get(variable.__class__) or variable.face, array if stolen else copy_like(array, variable._array)
-        )
+        face = FACES.get(variable.__class__) or variable.face
+        made = wrap(face, array) if stolen else wrap_gradient(face, copy_like(array, variable._array))
         with lock_of(variable):
             if meta.grad is None:
                 meta.grad = made
@@ -71,7 +70,7 @@ def accumulate_array(node: Any, array: Any, may_steal: bool = True) -> None:
     with lock_of(variable):
         grad = meta.grad
         if grad is None:  # taken away by somebody in the meantime
-            meta.grad = wrap(variable.face, copy_like(array, variable._array))
+            meta.grad = wrap_gradient(variable.face, copy_like(array, variable._array))
         elif can_add_in_place(grad):
             storage = storage_of(grad)
             target = grad._array
@@ -79,7 +78,7 @@ def accumulate_array(node: Any, array: Any, may_steal: bool = True) -> None:
             target += array
             storage.bump("AccumulateGrad")
         else:
-            meta.grad = wrap(variable.face, grad._array + array)
+            meta.grad = wrap_gradient(variable.face, grad._array + array)
 
 
 def accumulate_tensor(node: Any, g: Any) -> None:
@@ -184,7 +183,7 @@ def can_add_in_place(grad: Any) -> bool:
     if grad._array.__class__ is np.ndarray:
         array = grad._array
         return array.flags.writeable and (0 not in array.strides or is_dense(array))
-    return not isinstance(grad._array, Variable)
+    return not isinstance(grad._array, Variable) and not is_sparse_data(grad._array)
 
 
 def is_dense(array: Any) -> bool:
@@ -211,7 +210,7 @@ def lies_like(array: Any, leaf: Any) -> bool:
 
 def copy_like(array: Any, leaf: Any) -> Any:
     """A copy of a gradient that lies in memory as the `.grad` of `leaf` should."""
-    if array.ndim < 2 or leaf.flags.c_contiguous or not is_dense(leaf):
+    if array.ndim < 2 or is_sparse_data(array) or leaf.flags.c_contiguous or not is_dense(leaf):
         return array.copy("C") if array.ndim else array.copy()
     out = library_of(array).empty_like(leaf, dtype=array.dtype)
     out[...] = array

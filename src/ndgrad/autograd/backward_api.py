@@ -13,7 +13,7 @@ from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.hooks import retain_grad
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.roots import root_gradients
-from ndgrad.autograd.variable import Variable, beside, np_dtype, requires_grad, wrap
+from ndgrad.autograd.variable import Variable, beside, np_dtype, requires_grad, wrap, wrap_gradient
 from ndgrad.ops.vocabulary import tensor_ops
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def grad(
                 g = _zeros_like(t)
         elif not isinstance(g, Variable):
             face = t.face if isinstance(t, Variable) else _tensor_class()
-            g = made.setdefault((id(g), face), wrap(face, g))
+            g = made.setdefault((id(g), face), wrap_gradient(face, g))
         out.append(g)
     return tuple(out)
 

@@ -11,7 +11,7 @@ from typing import Any
 from ndgrad.arrays.library import library_of
 from ndgrad.autograd.levels import Level, below, level_number
 from ndgrad.autograd.modes import Modes, modes, restore, scope
-from ndgrad.autograd.variable import Variable, innermost_array, meta_of, wrap
+from ndgrad.autograd.variable import Variable, innermost_array, meta_of, refuse_sparse, wrap
 from ndgrad.autograd.view import make_view
 from ndgrad.ops.random import SHAPE_ONLY
 from ndgrad.ops.shape import reshape
@@ -21,6 +21,7 @@ from ndgrad.ops.vocabulary import plain_ops, tensor_ops
 
 def batch_tensor(level: Level, payload: Any) -> Any:
     """The batched tensor of `level` over a payload (a tensor) whose dimension 0 is the batch."""
+    refuse_sparse(payload, "vmap")
     t = wrap(payload.face, payload)
     meta = meta_of(t)
     meta.batch_level = level.number

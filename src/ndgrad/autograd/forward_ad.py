@@ -39,7 +39,7 @@ from ndgrad.autograd.modes import (
 )
 from ndgrad.autograd.record import fact
 from ndgrad.autograd.saved import in_single, lift
-from ndgrad.autograd.variable import Variable, accumulator, meta_of, new, np_dtype, shape_of
+from ndgrad.autograd.variable import Variable, accumulator, meta_of, new, np_dtype, refuse_sparse, shape_of
 from ndgrad.autograd.versions import storage_of
 from ndgrad.autograd.view import tangents_of
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, Op, parameter_names
@@ -546,6 +546,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             "make_dual: trying to create a dual tensor for forward AD but no level exists. "
             "Put it inside `with dual_level():`."
         )
+    for t in (tensor, tangent):
+        refuse_sparse(t, "make_dual, jvp, jacfwd")
     if tuple(tensor.shape) != tuple(tangent.shape):
         raise RuntimeError(
             f"make_dual: the tangent has shape {tuple(tangent.shape)} and the primal {tuple(tensor.shape)}. "

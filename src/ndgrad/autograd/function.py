@@ -29,7 +29,7 @@ from ndgrad.autograd.node import MultiNode, Node, edge_node, edge_number, make_n
 from ndgrad.autograd.saved import hooks_for, input_array, lift, linked, lower_saved, lower_unpacked, unpacked, verified
 from ndgrad.autograd.saved_errors import freed_error
 from ndgrad.autograd.subclass import note_wrappers
-from ndgrad.autograd.variable import Variable, edge, meta_of, np_dtype, requires_grad, twin, wrap
+from ndgrad.autograd.variable import Variable, edge, meta_of, np_dtype, requires_grad, twin, wrap, wrap_gradient
 from ndgrad.autograd.versions import kept_storage, storage_of
 from ndgrad.autograd.view import CUSTOM, DEFAULT
 from ndgrad.ops.shape import alias
@@ -212,7 +212,7 @@ class FunctionNode(MultiNode, FunctionCtx):
         outside = scope()
         try:
             restore(outside.recording(False))
-            out = self._run(*(None if g is None else wrap(self._face or registry.Tensor, g) for g in given))
+            out = self._run(*(None if g is None else wrap_gradient(self._face or registry.Tensor, g) for g in given))
         finally:
             restore(outside)
             del outside

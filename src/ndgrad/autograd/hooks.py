@@ -34,7 +34,7 @@ from ndgrad.autograd.variable import (
     np_dtype,
     recorded,
     requires_grad,
-    wrap,
+    wrap_gradient,
 )
 
 if TYPE_CHECKING:
@@ -340,7 +340,7 @@ def as_tensor(g: Any, face: Any = None) -> Any:
         return g
     if face is None:
         from ndgrad._registry import Tensor as face  # the class lies above the core
-    return wrap(face, g)
+    return wrap_gradient(face, g)
 
 
 def _tensors(grads: Any, count: int) -> tuple[Any, ...]:

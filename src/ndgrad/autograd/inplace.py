@@ -263,7 +263,8 @@ def check_memory(name: str, array: Any) -> None:
     if not getattr(flags, "writeable", True):  # CuPy's arrays always are
         raise RuntimeError(
             f"{name}: the tensor of shape {tuple(array.shape)} lies in read-only memory: NumPy holds it so, or it is a "
-            "conjugate (conj(), mH), which is a copy here and a view in torch. clone() it first, and write the clone."
+            "conjugate (conj(), mH), which is a copy here and a view in torch, or the values of a sparse tensor with a "
+            "history. clone() it first, and write the clone."
         )
     if (
         0 in array.strides

@@ -32,7 +32,7 @@ from ndgrad.autograd.modes import (
 )
 from ndgrad.autograd.picked import follow_pick
 from ndgrad.autograd.record import finish
-from ndgrad.autograd.variable import ESCAPED, Variable, meta_of, own_level, requires_grad, wrap
+from ndgrad.autograd.variable import ESCAPED, Variable, meta_of, own_level, refuse_sparse, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, storage_of
 from ndgrad.autograd.view import tangents_of
 from ndgrad.ops.table import RANDOM
@@ -311,6 +311,7 @@ def settle(tensors: list[Any]) -> None:
 
 def make_leaf(level: GradLevel, t: Any) -> Any:
     """An input of a grad transform: a leaf of the level over the tensor outside."""
+    refuse_sparse(t, "grad, vjp, jacrev")
     settle([t])
     payload = lower(t)
     if isinstance(payload, Variable):

@@ -13,9 +13,16 @@ from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.grad_mode import no_grad
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.node import Edge, edge_node
-from ndgrad.autograd.subclass import alive as wrappers_alive
-from ndgrad.autograd.subclass import has_dispatch, meets_wrapper
-from ndgrad.autograd.variable import Variable, edge, innermost_array, np_dtype, requires_grad, wrap
+from ndgrad.autograd.subclass import has_dispatch, needs_tensors
+from ndgrad.autograd.variable import (
+    Variable,
+    edge,
+    innermost_array,
+    is_sparse_data,
+    np_dtype,
+    requires_grad,
+    wrap,
+)
 from ndgrad.autograd.view import tangents_of
 from ndgrad.ops.vocabulary import tensor_ops
 
@@ -36,7 +43,7 @@ def gradient_edge(t: Any, allow_missing: bool = False) -> Any:
 
 def choose_lane(roots: list[Any], grads: list[Any], create_graph: bool) -> str:
     """Which lane of the engine fits a pass from these edges (see the engine's docstring)."""
-    if create_graph or (wrappers_alive and meets_wrapper(roots, grads)) or (process.busy and thread.observers):
+    if create_graph or needs_tensors(roots, grads) or (process.busy and thread.observers):
         return "tensors"
     number = 0  # of the grad level whose graph this is
     for e in roots:
@@ -55,9 +62,11 @@ def choose_lane(roots: list[Any], grads: list[Any], create_graph: bool) -> str:
 
 
 def _is_plain(g: Any) -> bool:
-    """A gradient whose array alone says all: neither batched nor dual, nor without data, nor a subclass
+    """A gradient whose array alone says all: neither batched nor dual, nor without data, nor sparse, nor a subclass
     with a mind of its own."""
-    if g._array.__class__ is not np.ndarray and (isinstance(g._array, Variable) or getattr(g._array, "is_meta", False)):
+    if g._array.__class__ is not np.ndarray and (
+        isinstance(g._array, Variable) or getattr(g._array, "is_meta", False) or is_sparse_data(g._array)
+    ):
         return False
     meta = g._meta
     return meta is None or not (meta.batch_level or tangents_of(g))

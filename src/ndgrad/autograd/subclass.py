@@ -331,7 +331,7 @@ def _wrapper_array() -> type[Any]:
 
 #: The tensors without memory that there are, by identity.
 alive: dict[int, weakref.ref[Any]] = {}
-#: The nodes of ops that wrappers took part in.
+#: The nodes whose rules must run on tensors: of ops that wrappers took part in, and those that make sparse gradients.
 _nodes: weakref.WeakSet[Node] = weakref.WeakSet()
 
 
@@ -351,8 +351,15 @@ def note_wrappers(node: Node, values: Iterable[Any]) -> None:
         _nodes.add(node)
 
 
-def meets_wrapper(roots: Iterable[Any], grads: Iterable[Any]) -> bool:
-    """Whether a backward pass from these edges meets a tensor without memory. Nobody asks while none is `alive`."""
+def note_tensor_rules(node: Node) -> None:
+    """Remember that a node's rules must run on tensors: its gradients are not arrays."""
+    _nodes.add(node)
+
+
+def needs_tensors(roots: Iterable[Any], grads: Iterable[Any]) -> bool:
+    """Whether a backward pass from these edges meets a tensor without memory, or one whose gradients are not arrays."""
+    if not alive and not _nodes.data:  # the usual case, in which nothing is walked
+        return False
     reached = iterate_nodes(dict.fromkeys(edge_node(e) for e in roots))
     return any(map(is_wrapper, grads)) or any(
         node in _nodes or is_wrapper(getattr(node, "variable", None)) for node in reached

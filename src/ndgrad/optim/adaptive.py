@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ndgrad.api.creation import full_like
+from ndgrad.api.sparse import sparse_coo_tensor
 from ndgrad.optim.optimizer import Group, Optimizer, State, checked, counted, decayed, fresh, move, running_mean
 
 if TYPE_CHECKING:
@@ -65,6 +66,21 @@ class Adagrad(Optimizer):
         grad = decayed(grad, p, group["weight_decay"])
         state["sum"] = state["sum"] + grad * grad
         move(p, grad / (state["sum"].sqrt() + group["eps"]), -group["lr"] / (1 + (step - 1) * group["lr_decay"]))
+
+    def _update_sparse(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
+        """Only the places where the gradient has entries change."""
+        if group["weight_decay"] != 0:
+            raise RuntimeError(
+                "Adagrad: weight_decay option is not compatible with sparse gradients: it would move every element. "
+                "Leave it out, or make the gradient dense."
+            )
+        step = counted(state)
+        grad = grad.coalesce()
+        state["sum"] = state["sum"].add_(grad * grad)
+        size = state["sum"].sparse_mask(grad)
+        scaled = grad.values() / (size.values().sqrt() + group["eps"])
+        made = sparse_coo_tensor(grad.indices(), scaled, tuple(grad.shape))
+        move(p, made, -group["lr"] / (1 + (step - 1) * group["lr_decay"]))
 
 
 class Adadelta(Optimizer):

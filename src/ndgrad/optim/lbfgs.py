@@ -75,7 +75,7 @@ class LBFGS(Optimizer):
     # ----- parameters as one vector -----
 
     def _flat_gradient(self) -> Tensor:
-        parts = [p.new_zeros(p.numel()) if p.grad is None else p.grad.reshape(-1) for p in self._params]
+        parts = [p.new_zeros(p.numel()) if p.grad is None else p.grad.to_dense().reshape(-1) for p in self._params]
         return cat([_as_real(part) for part in parts])
 
     def _walk(self, direction: Tensor, length: float) -> None:

@@ -20,7 +20,7 @@ from ndgrad.api.data import tensor
 from ndgrad.arrays.memory import retain_for_training
 from ndgrad.autograd.grad_mode import enable_grad, no_grad
 from ndgrad.autograd.hooks import RemovableHandle
-from ndgrad.autograd.variable import Variable, innermost_array
+from ndgrad.autograd.variable import Variable, innermost_array, is_sparse_data
 from ndgrad.dtypes import get_default_dtype
 from ndgrad.optim.fused import update_alike, update_together
 
@@ -278,6 +278,14 @@ class Optimizer:
         """Change a parameter and its state in place."""
         raise NotImplementedError(f"{type(self).__name__} defines neither step() nor _update().")
 
+    def _update_sparse(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
+        """The same where the gradient is sparse; the parameter is dense."""
+        raise RuntimeError(
+            f"{type(self).__name__} does not support sparse gradients, please consider SparseAdam instead (or SGD or "
+            f"Adagrad). The gradient of a parameter of shape {tuple(p.shape)} has layout {grad.layout}; to_dense() makes "
+            "a dense one of it."
+        )
+
     @overload
     def step(self, closure: None = None) -> None: ...
     @overload
@@ -322,7 +330,9 @@ class Optimizer:
                 target, grad = p.detach(), grad.detach()
             if group.get("maximize"):
                 grad = -grad
-            if self._complex_as_real and p.is_complex():
+            if is_sparse_data(grad._array):
+                self._update_sparse(target, grad, state, group)
+            elif self._complex_as_real and p.is_complex():
                 self._update_parts(target, grad, state, group)
             else:
                 self._update(target, grad, state, group)

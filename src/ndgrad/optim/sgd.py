@@ -78,6 +78,8 @@ class SGD(Optimizer):
             grad = grad + velocity * momentum if group["nesterov"] else velocity
         move(p, grad, -group["lr"])
 
+    _update_sparse = _update  # sums and multiples of sparse tensors are sparse
+
 
 class ASGD(Optimizer):
     """Stochastic gradient descent whose iterates are averaged from step t0 on (Polyak and Juditsky, 1992).

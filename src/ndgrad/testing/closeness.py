@@ -252,14 +252,17 @@ class _Facts:
         self.dtype = np_dtype(value) if tensor else value.dtype
         self.device = value.device if tensor else "cpu"
         self.layout = str(getattr(value, "layout", "strided")) if tensor else "strided"
+        self.sparse = self.layout.rpartition(".")[2].startswith("sparse")
         self.stride = (
-            tuple(value.stride()) if tensor else tuple(s // array.itemsize for s in getattr(array, "strides", ()))
+            ()
+            if self.sparse
+            else tuple(value.stride()) if tensor else tuple(s // array.itemsize for s in getattr(array, "strides", ()))
         )
 
     def values(self) -> Any:
         if not isinstance(self.value, Variable):
             return np.asarray(self.value)
-        array = self.value.detach()
+        array = self.value.detach().to_dense() if self.sparse else self.value.detach()
         if isinstance(array._array, Variable):
             raise RuntimeError(
                 "assert_close: a tensor inside a function transform has no values of its own. Compare outside of it."

@@ -16,7 +16,7 @@ from ndgrad.arrays.library import library_of
 from ndgrad.autograd.gradcheck.analytical import as_tuple, differentiable, like, pull, reverse_jacobian
 from ndgrad.autograd.gradcheck.derivative_checks import Check, GradcheckError, name_of, random_like
 from ndgrad.autograd.gradcheck.numerical import Array, numerical_jacobian, values_of
-from ndgrad.autograd.variable import Variable, innermost_array, np_dtype, requires_grad, wrap
+from ndgrad.autograd.variable import Variable, innermost_array, is_sparse_data, np_dtype, requires_grad, wrap
 from ndgrad.ops.vocabulary import tensor_ops
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def gradcheck(
 
     Of the inputs, those that require grad are checked; use double precision. A derivative `a` agrees with the
     difference quotient `n` if `|a - n| <= atol + rtol * |n|`. With `fast_mode` one random direction is compared instead
-    of all elements. `masked`, which concerns sparse inputs, changes nothing: all inputs here are dense.
+    of all elements. A sparse input is a function of all of its elements, or, if `masked`, of its values alone.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([0.5, 1.5], dtype=ndgrad.float64, requires_grad=True)
@@ -64,7 +64,8 @@ def gradcheck(
         raise AssertionError(
             "gradcheck: check_batched_forward_grad=True checks forward mode, so it needs check_forward_ad=True."
         )
-    check = Check(func, as_tuple(inputs), eps, atol, rtol)
+    func, given = on_dense_tensors(func, as_tuple(inputs), bool(masked))
+    check = Check(func, given, eps, atol, rtol)
     steps: list[Callable[[], None]] = []
     if fast_mode:
         steps.append(lambda: check.compare_directions(check_backward_ad, check_forward_ad, nondet_tol))
@@ -133,7 +134,7 @@ def gradgradcheck(
             raise AssertionError(
                 f"gradgradcheck: {name}=True checks reverse over reverse, so it needs check_rev_over_rev=True."
             )
-    given = as_tuple(inputs)
+    func, given = on_dense_tensors(func, as_tuple(inputs), masked)
     outputs = as_tuple(func(*given))
     smooth = differentiable(outputs)
     if not smooth:
@@ -161,6 +162,17 @@ def gradgradcheck(
         check_batched_grad=check_batched_grad,
         check_forward_ad=check_fwd_over_rev, check_backward_ad=check_rev_over_rev, fast_mode=fast_mode, masked=masked,
     )  # fmt: skip
+
+
+def on_dense_tensors(
+    func: Callable[..., Any], inputs: tuple[Any, ...], masked: bool
+) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """A function of dense tensors that is the same as one of sparse ones, if there are any."""
+    if not any(isinstance(t, Variable) and is_sparse_data(t._array) for t in inputs):
+        return func, inputs
+    from ndgrad.sparse.gradient_checks import on_dense  # loaded where there are sparse tensors
+
+    return on_dense(func, inputs, masked)
 
 
 def _cotangent(output: Any, random: np.random.Generator, strided: bool) -> Any:

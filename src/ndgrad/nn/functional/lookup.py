@@ -33,8 +33,8 @@ def embedding(
 ) -> Tensor:
     """The rows of `weight` that `input` names. The row `padding_idx` gets no gradient.
 
-    With `max_norm`, rows that are used and longer are first shortened to it, in place. Gradients are dense, also with
-    `sparse`.
+    With `max_norm`, rows that are used and longer are first shortened to it, in place. With `sparse` the gradient of
+    the weight is a sparse tensor, with an entry per row that was read.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.embedding(ndgrad.tensor([1, 0]), ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]))
@@ -45,7 +45,22 @@ def embedding(
     _check_index("embedding", input)
     if max_norm is not None:
         _shorten(weight, input, max_norm, norm_type)
-    return slices.embedding.eager(weight, input, padding_idx=padding_idx, scale_grad_by_freq=scale_grad_by_freq)
+    return _rows("embedding", weight, input, padding_idx, scale_grad_by_freq, sparse)
+
+
+def _rows(
+    name: str, weight: Tensor, index: Tensor, padding_idx: int | None, scale_grad_by_freq: bool, sparse: bool
+) -> Tensor:
+    if not sparse:
+        return slices.embedding.eager(weight, index, padding_idx=padding_idx, scale_grad_by_freq=scale_grad_by_freq)
+    if scale_grad_by_freq:
+        raise RuntimeError(
+            f"{name}: scale_grad_by_freq not supported with sparse gradients. Leave out one of the two."
+        )
+    from ndgrad.sparse import lookups  # loaded with the first sparse gradient
+
+    rows: Tensor = lookups.embedding(weight, index, padding_idx)
+    return rows
 
 
 def _padding(name: str, padding_idx: int | None, weight: Tensor) -> int | None:
@@ -131,7 +146,7 @@ def embedding_bag(
         )
     if max_norm is not None:
         _shorten(weight, input, max_norm, norm_type)
-    rows: Tensor = slices.embedding.eager(weight, input, padding_idx=padding_idx, scale_grad_by_freq=scale_grad_by_freq)
+    rows = _rows(name, weight, input, padding_idx, scale_grad_by_freq, sparse)
     if per_sample_weights is not None:
         rows = rows * ops.unsqueeze(per_sample_weights, dim=len(input.shape))
     counted: Tensor | None = None if padding_idx is None else input != padding_idx

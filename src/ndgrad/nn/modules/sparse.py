@@ -85,7 +85,7 @@ class _Table(Module):
 class Embedding(_Table):
     """A table of learned vectors, looked up by number.
 
-    `sparse` is accepted, and gradients are dense all the same.
+    With `sparse` the gradient of the weight is a sparse tensor: see `ndgrad.optim.SparseAdam`.
 
     >>> import ndgrad
     >>> ndgrad.nn.Embedding(10, 3)(ndgrad.tensor([[1, 2], [4, 5]])).shape

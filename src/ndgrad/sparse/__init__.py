@@ -1,0 +1,158 @@
+"""`torch.sparse`: functions of tensors in sparse layouts.
+
+Layouts: `sparse_coo` (entries at coordinates), `sparse_csr`, `sparse_csc`, `sparse_bsr` and `sparse_bsc` (by rows or columns,
+of single entries or of blocks). Sparse tensors are made by `ndgrad.sparse_coo_tensor` and its like and by `to_sparse()`;
+`docs/sparse.md` has the whole.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import ndgrad
+from ndgrad.api.public import publish_namespace
+from ndgrad.api import sparse as _constructors
+from ndgrad.api.sparse import check_sparse_tensor_invariants
+from ndgrad.arrays.sparse import Coo
+from ndgrad.sparse import functions, products, text  # noqa: F401  # they fill the table of handlers
+from ndgrad.sparse.gradient_checks import as_sparse_gradcheck
+from ndgrad.sparse.tensor import SparseTensor, build, coalesced, constant, dense, is_sparse, values_of
+from ndgrad.ops.vocabulary import tensor_ops as _ops
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Dims, Dtype, Layout, Number, Tensor
+
+__all__ = [
+    "addmm", "as_sparse_gradcheck", "check_sparse_tensor_invariants", "log_softmax", "mm", "sampled_addmm", "softmax",
+    "spdiags", "spsolve", "sum",
+]  # fmt: skip
+
+
+def mm(mat1: Tensor, mat2: Tensor) -> Tensor:
+    """The product of two matrices of which the first, or each, is sparse. Sparse times sparse is sparse.
+
+    >>> import ndgrad
+    >>> a = ndgrad.tensor([[0.0, 2.0], [3.0, 0.0]]).to_sparse().requires_grad_()
+    >>> ndgrad.sparse.mm(a, ndgrad.ones(2, 1)).sum().backward()
+    >>> a.grad.to_dense()
+    tensor([[0., 1.],
+            [1., 0.]])
+    """
+    if not (is_sparse(mat1) or is_sparse(mat2)):
+        return ndgrad.mm(mat1, mat2)
+    return products.product("sparse.mm", mat1, mat2)
+
+
+def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1.0, alpha: Number = 1.0) -> Tensor:
+    """beta * mat + alpha * (mat1 @ mat2), for a sparse `mat1`.
+
+    >>> import ndgrad
+    >>> ndgrad.sparse.addmm(ndgrad.ones(2, 2), ndgrad.eye(2).to_sparse(), ndgrad.ones(2, 2), alpha=2)
+    tensor([[3., 3.],
+            [3., 3.]])
+    """
+    if not (is_sparse(mat1) or is_sparse(mat2)):
+        return ndgrad.addmm(mat, mat1, mat2, beta=beta, alpha=alpha)
+    return products.addmm(mat, mat1, mat2, beta=beta, alpha=alpha)
+
+
+def sampled_addmm(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1.0, alpha: Number = 1.0, out: None = None
+) -> Tensor:
+    """alpha * (mat1 @ mat2) at the places of a csr tensor alone, plus beta times that tensor.
+
+    >>> import ndgrad
+    >>> ndgrad.sparse.sampled_addmm(ndgrad.eye(2).to_sparse_csr(), ndgrad.ones(2, 3), ndgrad.ones(3, 2)).values()
+    tensor([4., 4.])
+    """
+    return products.sampled("sparse.sampled_addmm", input, mat1, mat2, beta, alpha)
+
+
+def sum(input: Tensor, dim: Dims = None, dtype: Dtype = None) -> Tensor:
+    """The sum of the entries of a coo tensor, or over some dimensions: sparse as long as a sparse dimension is left.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([[0.0, 2.0], [3.0, 4.0]]).to_sparse()
+    >>> ndgrad.sparse.sum(x), ndgrad.sparse.sum(x, dim=0).to_dense()
+    (tensor(9.), tensor([3., 6.]))
+    """
+    if not is_sparse(input):
+        return ndgrad.sum(input, dtype=dtype) if dim is None else ndgrad.sum(input, dim, dtype=dtype)
+    return functions.sum(input, dim, dtype=dtype)
+
+
+def softmax(input: Tensor, dim: int, *, dtype: Dtype = None) -> Tensor:
+    """Softmax over the entries of a coo tensor: a place without an entry counts as minus infinity.
+
+    >>> import ndgrad
+    >>> ndgrad.sparse.softmax(ndgrad.tensor([[0.0, 2.0], [3.0, 3.0]]).to_sparse(), 1).to_dense()
+    tensor([[0.0000, 1.0000],
+            [0.5000, 0.5000]])
+    """
+    return products.softmax("sparse.softmax", input, dim, dtype, False)
+
+
+def log_softmax(input: Tensor, dim: int, *, dtype: Dtype = None) -> Tensor:
+    """The logarithm of `softmax`, at the entries.
+
+    >>> import ndgrad
+    >>> ndgrad.sparse.log_softmax(ndgrad.tensor([[0.0, 2.0], [3.0, 3.0]]).to_sparse(), 1).values()
+    tensor([ 0.0000, -0.6931, -0.6931])
+    """
+    return products.softmax("sparse.log_softmax", input, dim, dtype, True)
+
+
+def spsolve(input: Tensor, other: Tensor, *, left: bool = True) -> Tensor:
+    """The solution x of input @ x = other (with `left=False`, x @ input = other), by SciPy's SuperLU.
+
+    >>> import ndgrad
+    >>> ndgrad.sparse.spsolve(ndgrad.tensor([[2.0, 0.0], [1.0, 4.0]]).to_sparse_csr(), ndgrad.tensor([2.0, 9.0]))
+    tensor([1., 2.])
+    """
+    return products.solve(input, other, left)
+
+
+def spdiags(diagonals: Tensor, offsets: Tensor, shape: tuple[int, int], layout: Layout = None) -> Tensor:
+    """A sparse matrix of these diagonals: row i of `diagonals`, by columns, stands at the offset i.
+
+    >>> import ndgrad
+    >>> ndgrad.sparse.spdiags(ndgrad.ones(2, 3), ndgrad.tensor([0, 1]), (3, 3)).to_dense()
+    tensor([[1., 1., 0.],
+            [0., 1., 1.],
+            [0., 0., 1.]])
+    """
+    lines = diagonals if diagonals.ndim > 1 else _ops.unsqueeze(diagonals, dim=0)
+    steps = np.atleast_1d(np.asarray(offsets.detach()._array))
+    if lines.ndim != 2 or steps.ndim != 1:
+        raise RuntimeError(
+            f"spdiags(): Diagonals must be vector or matrix, and offsets scalar or vector; they have shapes "
+            f"{tuple(diagonals.shape)} and {tuple(offsets.shape)}."
+        )
+    if len(shape) != 2:
+        raise RuntimeError(f"spdiags(): Output shape must be 2d, and is {tuple(shape)}.")
+    if lines.shape[0] != steps.size:
+        raise RuntimeError(
+            f"spdiags(): Number of diagonals ({lines.shape[0]}) does not match the number of offsets ({steps.size})."
+        )
+    if np.unique(steps).size != steps.size:
+        raise RuntimeError(f"spdiags(): Offset tensor contains duplicate values: {steps.tolist()}.")
+    if layout not in (None, ndgrad.sparse_coo, ndgrad.sparse_csr, ndgrad.sparse_csc):
+        raise RuntimeError(f"spdiags(): Only output layouts (coo, csc, csr) are supported, got {layout!r}.")
+    height, width = int(shape[0]), int(shape[1])
+    which, columns = np.divmod(np.arange(steps.size * lines.shape[1]), max(lines.shape[1], 1))
+    rows = columns - steps[which]
+    inside = (rows >= 0) & (rows < height) & (columns < width)
+    indices = np.stack([rows[inside], columns[inside]]).astype(np.int64)
+    values = _ops.index(lines, constant(which[inside]), constant(columns[inside]))
+    made: Any = build(values, Coo(indices, (height, width)))
+    return made if layout in (None, ndgrad.sparse_coo) else made.to_sparse(layout=layout)
+
+
+# What these functions do with sparse tensors is what they are: their doors need not ask anybody else.
+_own = {name: getattr(_constructors, name) for name in (*_constructors.__all__, *_constructors.METHODS)}
+_own |= {f"sparse_{name}": globals()[name] for name in __all__ if not isinstance(globals()[name], type)}
+for _name, _function in _own.items():
+    functions.HANDLERS.setdefault(_name, _function)
+publish_namespace(globals())

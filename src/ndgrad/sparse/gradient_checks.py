@@ -1,0 +1,73 @@
+"""Checks of derivatives with respect to sparse tensors: by their values, or by all places."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ndgrad._tensor import Tensor
+from ndgrad.arrays.sparse import Coo
+from ndgrad.autograd.variable import requires_grad, wrap
+from ndgrad.sparse.tensor import build, coalesced, coo, data_of, dense, like
+
+
+def on_dense(function: Callable[..., Any], inputs: tuple[Any, ...], masked: bool) -> tuple[Any, tuple[Any, ...]]:
+    """A function of sparse tensors as one of dense ones, with inputs to it. `masked`: a sparse tensor is a function of
+    its values; else of the elements at all places, each of which is an entry. Sparse results become full ones."""
+    from ndgrad.sparse.tensor import SparseTensor  # beside its table
+
+    builders: dict[int, Any] = {}
+    given = list(inputs)
+    for i, x in enumerate(inputs):
+        if not isinstance(x, SparseTensor):
+            continue
+        structure = x.structure
+        if masked:
+            plain = coalesced(x.detach())
+            builders[i] = functools.partial(build, structure=plain.structure)
+            start = data_of(plain).values
+        else:
+            places = np.indices(structure.place_shape).reshape(len(structure.place_shape), -1)
+            every = Coo(places, structure.shape, True)
+            builders[i] = functools.partial(_filled, every=every, structure=structure)
+            start = data_of(coo(x.detach())).spread()
+        given[i] = wrap(Tensor, start.copy()).requires_grad_(requires_grad(x))
+
+    def on_dense_inputs(*args: Any) -> Any:
+        out = function(*(builders[i](a) if i in builders else a for i, a in enumerate(args)))
+        return tuple(map(_full, out)) if isinstance(out, (tuple, list)) else _full(out)
+
+    on_dense_inputs.__qualname__ = getattr(function, "__qualname__", type(function).__name__)
+    return on_dense_inputs, tuple(given)
+
+
+def _filled(elements: Any, every: Coo, structure: Any) -> Any:
+    return like(build(elements, every), structure)
+
+
+def _full(out: Any) -> Any:
+    from ndgrad.sparse.tensor import SparseTensor  # beside its table
+
+    return dense(out) if isinstance(out, SparseTensor) else out
+
+
+def as_sparse_gradcheck(gradcheck: Callable[..., bool]) -> Callable[..., bool]:
+    """A gradcheck that takes sparse tensors. ndgrad's own does by itself; this is for others.
+
+    >>> import ndgrad
+    >>> check = ndgrad.sparse.as_sparse_gradcheck(ndgrad.autograd.gradcheck)
+    >>> x = ndgrad.eye(2, dtype=ndgrad.float64).to_sparse().requires_grad_()
+    >>> check(lambda x: x.to_dense(), [x], masked=True)
+    True
+    """
+
+    @functools.wraps(gradcheck)
+    def check(function: Callable[..., Any], inputs: Any, **options: Any) -> bool:
+        given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+        function, given = on_dense(function, given, bool(options.pop("masked", False)))
+        return gradcheck(function, given, **options)
+
+    return check

@@ -1,0 +1,571 @@
+"""`SparseTensor`: the class of tensors in a sparse layout, and the few functions by which values enter and leave it.
+
+A sparse tensor is a tensor whose payload is a `SparseData`: a constant structure and values. Its class answers every
+public function itself (`__ndgrad_function__`), from the table `HANDLERS` that the other files of this room fill; what has
+no handler is refused by name, and nothing is ever made dense in silence. A handler computes on the values, which are an
+ordinary tensor, with ordinary functions. So only what crosses the border has a rule of its own:
+
+    build(values, structure)   a sparse tensor over values       its gradient: sampled at the places of the structure
+    values_of(x)               the values of a coalesced tensor  its gradient: a sparse tensor of the same structure
+    coalesced(x), add(x, y)    identities on the matrix that x stands for
+
+Note [Gradients of sparse tensors]
+The gradient of a sparse tensor belongs to the matrix that it stands for, at the places where it has entries, and has its
+layout. A place that is named twice is one place. Backward passes that meet sparse tensors run their rules on tensors
+(`note_tensor_rules`), so gradients are added, hooked and differentiated by the same handlers as everything else.
+
+Note [Sparse tensors inside transforms]
+Inside function transforms and forward mode, the values of a payload are a tensor, of whatever level, and carry the history
+or the tangents themselves: nothing crosses a border. So what is built there from values can be differentiated and batched
+in every way, as long as it does not leave the transform.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+
+from ndgrad import devices
+from ndgrad._registry import register
+from ndgrad._tensor import Tensor
+from ndgrad.arrays.sparse import BLOCKED, BY_ROWS, Compressed, Coo, SparseData, Structure, compress, joined
+from ndgrad.autograd.function import Function, run_function
+from ndgrad.autograd.modes import process, thread
+from ndgrad.autograd.subclass import note_tensor_rules
+from ndgrad.autograd.variable import Variable, meta_of, np_dtype, requires_grad, wrap
+from ndgrad.autograd.versions import storage_of
+from ndgrad.ops.table import Op
+from ndgrad.ops.vocabulary import tensor_ops as ops
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: Name of a public function -> what it does where an argument is sparse.
+HANDLERS: dict[str, Callable[..., Any]] = {}
+#: Name of an op -> the same for calls of the op itself, as rules make them: arrays by position, settings by keyword.
+OP_HANDLERS: dict[str, Callable[..., Any]] = {}
+
+
+def handles(*names: str) -> Callable[[F], F]:
+    """Decorates the handler of public functions of these names."""
+
+    def add_to(function: F) -> F:
+        HANDLERS.update(dict.fromkeys(names, function))
+        return function
+
+    return add_to
+
+
+def handles_op(*names: str) -> Callable[[F], F]:
+    """Decorates the handler of ops of these names."""
+
+    def add_to(function: F) -> F:
+        OP_HANDLERS.update(dict.fromkeys(names, function))
+        return function
+
+    return add_to
+
+
+class SparseTensor(Tensor):
+    """A tensor in a sparse layout. Made by `sparse_coo_tensor` and its like, by `to_sparse()`, and by backward.
+
+    >>> import ndgrad
+    >>> x = ndgrad.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3))
+    >>> x.layout, x.to_dense()
+    (ndgrad.sparse_coo, tensor([[0., 0., 3.],
+            [4., 0., 0.]]))
+    """
+
+    __slots__ = ()
+    __module__ = "ndgrad.sparse"
+
+    @classmethod
+    def __ndgrad_function__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """What a public function, or an op, does where an argument is sparse."""
+        options = kwargs or {}
+        if options.get("out") is not None:
+            refuse(f"{func.__name__} with out=", args, options)
+        name = func.name if isinstance(func, Op) else func.__name__
+        handler = OP_HANDLERS.get(name) if isinstance(func, Op) else HANDLERS.get(name)
+        if handler is None and (not isinstance(func, Op) or func.elementwise):
+            handler = _by_kind(func, name)
+        if handler is None:
+            refuse(name, args, options)
+        return handler(*args, **options)
+
+    __torch_function__ = __ndgrad_function__
+
+    @property
+    def structure(self) -> Structure:
+        """Where the entries are."""
+        return data_of(self).structure
+
+    @property
+    def layout(self) -> devices.layout:
+        """How the elements are kept: `sparse_coo`, `sparse_csr`, ...
+
+        >>> import ndgrad
+        >>> ndgrad.eye(2).to_sparse_csr().layout
+        ndgrad.sparse_csr
+        """
+        found: devices.layout = getattr(devices, self.structure.layout)
+        return found
+
+    @property
+    def is_sparse(self) -> bool:  # type: ignore[override]  # a constant of the dense class
+        """Whether the layout is `sparse_coo`.
+
+        >>> import ndgrad
+        >>> ndgrad.eye(2).to_sparse().is_sparse
+        True
+        """
+        return self.structure.layout == "sparse_coo"
+
+    @property
+    def is_sparse_csr(self) -> bool:  # type: ignore[override]  # a constant of the dense class
+        """Whether the layout is `sparse_csr`.
+
+        >>> import ndgrad
+        >>> ndgrad.eye(2).to_sparse_csr().is_sparse_csr
+        True
+        """
+        return self.structure.layout == "sparse_csr"
+
+    @property
+    def nbytes(self) -> int:
+        """Refused, as by torch: indices and values have their own."""
+        raise RuntimeError(
+            "nbytes is not defined for sparse tensors. If you want the size of the constituent tensors, add the nbytes "
+            "of the indices and values. If you want the size of the equivalent dense tensor, multiply numel() by "
+            "element_size()."
+        )
+
+    @property
+    def real(self) -> Any:
+        """The real part; of a real tensor, the tensor itself."""
+        return HANDLERS["real"](self) if np_dtype(self).kind == "c" else self
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part of a complex tensor."""
+        return HANDLERS["imag"](self)
+
+    @property
+    def device(self) -> devices.device:
+        """Where the elements lie: sparse tensors live on the CPU."""
+        return devices.device("cpu")
+
+    def array(self) -> NoReturn:
+        """Refused: NumPy's face has no sparse layouts."""
+        refuse("array", (self,), {})
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        data_of(self).refuse(ufunc.__name__)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        refuse(f"numpy.{function.__name__}", (self,), {})
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        data = data_of(self)
+        if carries(self):
+            refuse("pickling inside a transform", (self,), {})
+        return rebuild, (*_plain(data.structure), data.values, self.requires_grad)
+
+    def __copy__(self) -> Any:
+        return HANDLERS["clone"](self)
+
+    def __format__(self, spec: str) -> str:
+        return format(HANDLERS["to_dense"](self).item(), spec) if not self.shape else object.__format__(self, spec)
+
+
+def _plain(structure: Structure) -> tuple[Any, ...]:
+    if isinstance(structure, Compressed):
+        indices = (structure.pointers, structure.others)
+        return structure.layout, indices, structure.shape, structure.values_shape
+    return structure.layout, (structure.coordinates,), structure.shape, structure.coalesced
+
+
+def rebuild(layout: str, indices: Any, shape: tuple[int, ...], more: Any, values: Any, leaf: bool) -> Any:
+    """A sparse tensor from its pickle."""
+    structure = Coo(*indices, shape, more) if layout == "sparse_coo" else Compressed(layout, *indices, shape, more)
+    made = over(SparseData(structure, values))
+    if leaf:
+        meta_of(made).requires_grad = True
+    return made
+
+
+def _by_kind(func: Any, name: str) -> Any:
+    """The handler of a function in place, whose name ends with an underscore: that of the function itself, and its
+    result takes the place of the tensor's value."""
+    if name.endswith("_") and not name.endswith("__") and name[:-1] in HANDLERS:
+        return lambda target, *args, **options: adopt(name, target, HANDLERS[name[:-1]](target, *args, **options))
+    return HANDLERS.get(name) if isinstance(func, Op) else None
+
+
+def layout_of(t: Any) -> str:
+    return t.structure.layout if isinstance(t, SparseTensor) else "strided"
+
+
+def refuse(name: str, args: Any, options: Any) -> NoReturn:
+    """Say that a function has no meaning (yet) for sparse tensors."""
+    kinds = ", ".join(f"{layout_of(a)} {tuple(a.shape)}" for a in _tensors((*args, *options.values())))
+    raise NotImplementedError(
+        f"{f'{name}()' if name.isidentifier() else name} is not there for sparse layouts, and was called with ({kinds}). "
+        "Convert with to_dense() first, or compute on values()."
+    )
+
+
+def _tensors(values: Any) -> Any:
+    for value in values:
+        if isinstance(value, Variable):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from _tensors(value)
+
+
+# ----- the payload ----------------------------------------------------------------------------------------------------
+
+
+def is_sparse(t: Any) -> bool:
+    return isinstance(t, SparseTensor)
+
+
+def data_of(t: Any) -> SparseData:
+    data: Any = t._array
+    while isinstance(data, Variable):
+        data = data._array
+    return data  # type: ignore[no-any-return]  # the payload of a sparse tensor
+
+
+def over(data: SparseData) -> SparseTensor:
+    """A constant over a payload."""
+    made: SparseTensor = wrap(SparseTensor, data)
+    return made
+
+
+def recording(*tensors: Any) -> bool:
+    """Whether what is computed from these will be recorded."""
+    return thread.grad_enabled and any(isinstance(t, Variable) and requires_grad(t) for t in tensors)
+
+
+def carries(x: Any) -> bool:
+    """Whether the values of a sparse tensor are a tensor (see Note [Sparse tensors inside transforms])."""
+    return isinstance(data_of(x).values, Variable)
+
+
+def followed(x: Any) -> bool:
+    """Whether a derivative of a sparse tensor may be asked for, so that its values must be a tensor's all the way."""
+    return recording(x) or carries(x)
+
+
+def adopt(name: str, target: Any, result: Any) -> Any:
+    """Let a tensor have the value and the history of another: what an in-place function comes to."""
+    if not isinstance(target, SparseTensor):
+        refuse(name, (target, result), {})
+    if tuple(result.shape) != tuple(target.shape) or layout_of(result) != layout_of(target):
+        raise RuntimeError(
+            f"{name}(): the result, {layout_of(result)} of shape {tuple(result.shape)}, cannot take the place of "
+            f"a {layout_of(target)} tensor of shape {tuple(target.shape)}. Use {name.rstrip('_')}() instead."
+        )
+    if target._node is None and requires_grad(target) and thread.grad_enabled:
+        raise RuntimeError(
+            f"{name}(): a leaf Variable that requires grad is being used in an in-place operation. "
+            "Write in a no_grad() block, or use the function without the underscore."
+        )
+    if np_dtype(result) != np_dtype(target):
+        result = HANDLERS["to"](result, target.dtype)
+    own, new = data_of(target), data_of(result)
+    if own.structure is new.structure and own.values.flags.writeable:
+        own.values[...] = new.values  # who holds the values sees it
+    else:
+        target._array = new
+    if result._node is not None:
+        target._node = result._node
+        meta_of(target).output_nr = 0 if result._meta is None else result._meta.output_nr
+    storage_of(target).bump(name)
+    return target
+
+
+# ----- the border -----------------------------------------------------------------------------------------------------
+
+
+def applied(function: type[Function], *args: Any) -> Any:
+    """Run one of the functions below, outside of all levels; a backward pass that comes to it runs its rules on
+    tensors."""
+    if not recording(*args):
+        return function.forward(_Nobody(), *args)
+    made = run_function(function, args, {})
+    if made._node is not None:
+        note_tensor_rules(made._node)
+    return made
+
+
+class _Nobody:
+    """The context of a call that is not recorded."""
+
+
+class SparseTensorFromValues(Function):
+    """A sparse tensor over values."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Any, structure: Structure) -> Any:
+        ctx.structure = structure
+        return over(SparseData(structure, values._array if values._array.ndim else np.asarray(values._array)))
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:  # type: ignore[override]  # one gradient
+        return at(g, ctx.structure), None
+
+
+
+class Values(Function):
+    """The values of a coalesced sparse tensor."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.structure = x.structure
+        return wrap(Tensor, data_of(x).values)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:  # type: ignore[override]  # one gradient
+        return build(g, ctx.structure)
+
+
+
+class Coalesce(Function):
+    """The same matrix with each place named once, in order."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return over(data_of(x).coalesced())
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:  # type: ignore[override]  # one gradient
+        return g
+
+
+
+class Add(Function):
+    """The sum of two sparse tensors: the entries of both."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, y: Any) -> Any:
+        ctx.structures = x.structure, y.structure
+        a, b = data_of(x), data_of(y)
+        dtype = np.result_type(a.dtype, b.dtype)
+        return over(joined(*(d if d.dtype == dtype else d.astype(dtype) for d in (a, b)), merged=True))
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:  # type: ignore[override]  # one gradient
+        first, second = ctx.structures
+        wanted = ctx.needs_input_grad
+        return (restricted(g, first) if wanted[0] else None), (restricted(g, second) if wanted[1] else None)
+
+
+
+def build(values: Any, structure: Structure) -> Any:
+    """A sparse tensor over values, which keeps their history."""
+    if tuple(values.shape) != structure.values_shape:
+        values = ops.reshape(values, shape=structure.values_shape)
+    if thread.levels or process.open:
+        return over(SparseData(structure, values))
+    made = applied(SparseTensorFromValues, values, structure)
+    made._storage = storage_of(values)  # one memory: a write to either is seen by what was saved of the other
+    return made
+
+
+def coalesced(x: Any) -> Any:
+    if x.structure.coalesced:
+        return x
+    if not carries(x):
+        return applied(Coalesce, x)
+    structure, entry = x.structure.coalescing
+    values = data_of(x).values
+    start = wrap(Tensor, np.zeros(structure.flat_shape, np_dtype(values)))
+    return build(ops.index_add(start, constant(entry), values, dim=0), structure)
+
+
+def values_of(x: Any) -> Any:
+    """The values of a coalesced sparse tensor, over the same memory. Where they are recorded they cannot be written to:
+    the sparse tensor would keep the history of its values before."""
+    data = data_of(x)
+    if isinstance(data.values, Variable):
+        return data.values
+    made = applied(Values, x)
+    made._storage = storage_of(x)
+    if made._node is not None and isinstance(made._array, np.ndarray):
+        made._array = made._array.view()
+        made._array.flags.writeable = False
+    return made
+
+
+def entries(x: Any) -> tuple[Structure, Any]:
+    """The structure of a tensor and its values, one entry after another. Repeated places are added up first where a
+    derivative is at stake: the gradient of a place belongs to their sum."""
+    if followed(x):
+        x = coalesced(x)
+    structure = x.structure
+    return structure, flat(values_of(x), structure)
+
+
+def flat(values: Any, structure: Structure) -> Any:
+    """Values with one entry after another."""
+    return values if tuple(values.shape) == structure.flat_shape else ops.reshape(values, shape=structure.flat_shape)
+
+
+def add(x: Any, y: Any) -> Any:
+    if not (carries(x) or carries(y)):
+        return applied(Add, x, y)
+    template = x.structure
+    x, y = coalesced(coo(x)), coalesced(coo(y))
+    finer = max(x.structure.sparse_dim, y.structure.sparse_dim)
+    x, y = with_sparse_dim(x, finer), with_sparse_dim(y, finer)
+    indices = np.concatenate([x.structure.coordinates, y.structure.coordinates], axis=1)
+    return like(build(ops.cat(values_of(x), values_of(y), dim=0), Coo(indices, template.shape)), template)
+
+
+def constant(array: Any) -> Any:
+    """Indices as a tensor."""
+    return wrap(Tensor, array)
+
+
+def at(matrix: Any, structure: Structure) -> Any:
+    """The elements of a matrix, dense or sparse, at the places of a structure, in the shape of its values."""
+    if not isinstance(matrix, SparseTensor):
+        if not structure.place_shape:
+            found = ops.expand(ops.unsqueeze(matrix, dim=0), shape=structure.flat_shape)
+        else:
+            found = ops.index(matrix, *map(constant, structure.coordinates))
+        return ops.reshape(found, shape=structure.values_shape)
+    if matrix.structure.same_places(structure) and structure.coalesced:
+        return values_of(matrix)
+    matrix = with_sparse_dim(coalesced(coo(matrix)), len(structure.place_shape))
+    where, found = matrix.structure.positions_of(structure.keys)
+    values = picked(flat(values_of(matrix), matrix.structure), where, found)
+    return ops.reshape(values, shape=structure.values_shape)
+
+
+def picked(values: Any, where: Any, found: Any) -> Any:
+    """Entries by number, and zeros where none was found."""
+    if not values.shape[0]:
+        return wrap(Tensor, np.zeros((where.size, *values.shape[1:]), np_dtype(values)))
+    taken = ops.index_select(values, constant(where), dim=0)
+    if found.all():
+        return taken
+    mask = found.reshape(found.shape + (1,) * (len(values.shape) - 1))
+    return ops.where(constant(mask), taken, wrap(Tensor, np.zeros((), np_dtype(values))))
+
+
+def restricted(matrix: Any, structure: Structure) -> Any:
+    """A matrix at the places of a structure, each named once, in its layout (see Note [Gradients of sparse tensors])."""
+    if isinstance(structure, Coo) and not structure.coalesced:
+        structure = structure.coalescing[0]
+    if isinstance(matrix, SparseTensor) and matrix.structure is structure:
+        return matrix
+    return build(at(matrix, structure), structure)
+
+
+def coo(x: Any) -> Any:
+    """A sparse tensor of any layout by coordinates."""
+    structure = x.structure
+    if isinstance(structure, Coo):
+        return x
+    made = Coo(structure.coordinates, structure.shape)
+    made.coalesced = bool((np.diff(made.keys) > 0).all())
+    return build(flat(values_of(x), structure), made)
+
+
+def with_sparse_dim(x: Any, sparse_dim: int) -> Any:
+    """A coalesced coo tensor with more sparse dimensions or fewer: dense ones become sparse, entry by entry."""
+    structure = x.structure
+    if structure.sparse_dim == sparse_dim:
+        return x
+    full = structure.shape
+    if structure.sparse_dim < sparse_dim:
+        inner = np.indices(full[structure.sparse_dim : sparse_dim]).reshape(sparse_dim - structure.sparse_dim, -1)
+        n = inner.shape[1]
+        outer = np.repeat(structure.coordinates, n, axis=1)
+        indices = np.concatenate([outer, np.tile(inner, structure.count)])
+        return build(values_of(x), Coo(indices, full, True))
+    keep = structure.coordinates[:sparse_dim]
+    lead, entry = Coo(keep, full).coalescing
+    rest = full[sparse_dim : structure.sparse_dim]
+    inner = np.ravel_multi_index(tuple(structure.coordinates[sparse_dim:]), rest) if rest else 0
+    values = values_of(x)
+    size = int(np.prod(rest))
+    zeros = wrap(Tensor, np.zeros((lead.count * size, *structure.dense_shape), np_dtype(x)))
+    return build(ops.index_add(zeros, constant(entry * size + inner), values, dim=0), lead)
+
+
+def compressed(x: Any, layout: str, block: tuple[int, int], batch: int) -> Any:
+    """A sparse tensor in a compressed layout."""
+    x = coalesced(coo(x))
+    structure, source = compress(x.structure, layout, block, batch)
+    return build(picked(values_of(x), np.maximum(source, 0), source >= 0), structure)
+
+
+def like(x: Any, structure: Structure) -> Any:
+    """A coo tensor in the layout of a structure."""
+    if isinstance(structure, Compressed):
+        return compressed(x, structure.layout, structure.block, len(structure.batch))
+    return x
+
+
+def dense(x: Any) -> Any:
+    """The full tensor."""
+    if not followed(x):
+        return wrap(Tensor, data_of(x).spread())
+    structure, values = entries(x)
+    size = int(np.prod(structure.place_shape))
+    zeros = wrap(Tensor, np.zeros((size, *structure.dense_shape), np_dtype(x)))
+    return ops.reshape(ops.index_add(zeros, constant(structure.keys), values, dim=0), shape=structure.shape)
+
+
+class ToDenseUnmasked(Function):
+    """The full tensor, whose gradient goes to all places of the sparse one."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.structure = x.structure
+        return wrap(Tensor, data_of(x).spread())
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:  # type: ignore[override]  # one gradient
+        structure = ctx.structure
+        sparse_dim = len(structure.place_shape)
+        places = np.indices(structure.place_shape).reshape(sparse_dim, -1)
+        return like(build(g, Coo(places, structure.shape, True)), structure)
+
+
+
+def zeros(shape: tuple[int, ...], layout: str, dtype: Any, sparse_dim: int | None = None) -> Any:
+    """A sparse tensor without entries."""
+    if layout == "sparse_coo":
+        count = len(shape) if sparse_dim is None else sparse_dim
+        structure: Structure = Coo(np.zeros((count, 0), np.int64), shape, True)
+    else:
+        if layout in BLOCKED or len(shape) < 2:
+            raise RuntimeError(
+                f"an empty {layout} tensor of shape {shape} was asked for: only csr and csc tensors of two or more "
+                "dimensions can be made without entries. Use sparse_bsr_tensor(), whose values tell the size of blocks."
+            )
+        outers = shape[-2] if layout in BY_ROWS else shape[-1]
+        pointers, others = np.zeros((*shape[:-2], outers + 1), np.int64), np.zeros((*shape[:-2], 0), np.int64)
+        structure = Compressed(layout, pointers, others, shape, (*shape[:-2], 0))
+    return over(SparseData(structure, np.zeros(structure.values_shape, dtype)))
+
+
+def sparse_ufunc(data: SparseData, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
+    """A ufunc on the payloads of sparse and dense tensors, by the handler of the function that it is."""
+    names = {"multiply": "mul", "true_divide": "div", "divide": "div", "subtract": "sub", "negative": "neg"}
+    handler = HANDLERS.get(names.get(ufunc.__name__, ""))
+    if handler is None:
+        data.refuse(ufunc.__name__)
+    args = [over(i) if isinstance(i, SparseData) else wrap(Tensor, i) if isinstance(i, np.ndarray) else i for i in inputs]
+    return handler(*args)._array
+
+
+register(SparseTensor=SparseTensor, sparse_ufunc=sparse_ufunc)
