@@ -14,6 +14,7 @@ from ndgrad.arrays.placement import device_of, moved
 from ndgrad.autograd.modes import process
 from ndgrad.autograd.record import on_device
 from ndgrad.autograd.stake import stake_of
+from ndgrad.autograd.subclass import is_wrapper, scalar_of
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.autograd.versions import storage_of
 from ndgrad.ops import cast as ops
@@ -45,6 +46,8 @@ def item(self: Tensor) -> Any:  # an int for integers, a complex for complex num
     array = self._array
     if array.__class__ is np.ndarray and array.size == 1 and (self._meta is None or not self._meta.batch_level):
         return array.item() if not process.busy else handed_out(self, "item", array.item())
+    if self.own_dispatch:
+        return scalar_of(self)
     if batch_dims(self):
         raise RuntimeError(
             "vmap: It looks like you're calling .item() on a Tensor. Its value differs from one sample to the next. "
@@ -69,6 +72,11 @@ def tolist(self: Tensor) -> Any:
         raise RuntimeError(
             "vmap: tolist() of a batched tensor: its values differ from one sample to the next. Do it outside of vmap."
         )
+    if is_wrapper(self):
+        raise RuntimeError(
+            f".tolist() is not supported for tensor subclasses, got {builtins.type(self).__name__}, which has no memory of its own. "
+            "Call it on the tensor inside."
+        )
     return handed_out(self, "tolist", memory_of(self).tolist())
 
 
@@ -89,6 +97,11 @@ def numpy(self: Tensor, *, force: builtins.bool = False) -> NDArray[Any]:
         raise RuntimeError(
             f"Can't call numpy() on Tensor that {lost} (shape {tuple(self.shape)}): the derivative would be lost. Use "
             "tensor.detach().numpy() instead, or ndgrad.numpy, whose functions record."
+        )
+    if is_wrapper(self):
+        raise RuntimeError(
+            f".numpy() is not supported for tensor subclasses: {builtins.type(self).__name__} has no memory of its own. "
+            "Call it on the tensor inside."
         )
     array = memory_of(self)
     if not isinstance(array, np.ndarray):

@@ -39,6 +39,7 @@ from ndgrad.autograd.modes import (
 )
 from ndgrad.autograd.record import fact
 from ndgrad.autograd.saved import in_single, lift
+from ndgrad.autograd.subclass import adopt
 from ndgrad.autograd.variable import Variable, accumulator, meta_of, new, np_dtype, shape_of
 from ndgrad.autograd.versions import storage_of
 from ndgrad.autograd.view import tangents_of
@@ -106,11 +107,13 @@ def hand_down(wrapper: Any, payload: Any, convert: Any) -> Any:
 
 def _same(a: Any) -> Any:
     """Another tensor object over the same payload and history, without tangents."""
-    bare = new(a.face)
+    bare = new(a.__class__ if a.own_dispatch else a.face)
     bare._storage = storage_of(a)  # one for both: the bare one may be saved, and the other written
     bare._array = a._array
     bare._node = a._node
     bare._meta = None
+    if a.own_dispatch:  # whose class computes with its attributes
+        adopt(a, bare)
     old = a._meta
     if old is None:
         return bare

@@ -114,10 +114,14 @@ def implicit_gradient(t: Any) -> Any:
             "grad can be implicitly created only for real scalar outputs, and this one is "
             f"{dtype}. Take a real function of it (y.abs(), y.real), or pass the gradient: y.backward(gradient)."
         )
-    if face is None:
-        if has_dispatch(t.__class__):
+    bottom = t
+    while isinstance(bottom, Variable) and isinstance(bottom._array, Variable):
+        bottom = bottom._array
+    if face is None or bottom is not t:
+        if has_dispatch(bottom.__class__):
             with no_grad():
                 return tensor_ops.zeros_like(t) + 1.0  # the class makes its own gradient
+    if face is None:
         from ndgrad._registry import Tensor as face  # the class lies above the core
     like = innermost_array(t) if isinstance(t, Variable) else None
     if isinstance(like, MetaArray):

@@ -222,7 +222,7 @@ def _gradient(
     run = _Recorded("grad", primals, lambda leaves: func(*_substitute(args, numbers, leaves), **kwargs))
     out, aux = _split_aux("grad_and_value", run.result, has_aux)
     _check_scalar(out)
-    grads = run.pull_back([out], [implicit_gradient(out)], keep=False)
+    grads = run.pull_back([out], [implicit_gradient(out if run.level.pure else run.value_of(out))], keep=False)
     return run, grads[0] if isinstance(argnums, int) else grads, out, aux
 
 
