@@ -18,17 +18,18 @@ from ndgrad.autograd.subclass import is_wrapper, scalar_of
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.autograd.versions import storage_of
 from ndgrad.ops import cast as ops
-from ndgrad.storage import announce, batch_dims, memory_of
+from ndgrad.ops.arithmetic import neg
+from ndgrad.storage import announce, batch_dims, is_lazy, locked, memory_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ndgrad._typing import Device, Dtype, MemoryFormat, Tensor
 
-__all__ = ["clone", "is_conj", "is_neg", "resolve_conj", "resolve_neg"]
+__all__ = ["_neg_view", "clone", "is_conj", "is_neg", "resolve_conj", "resolve_neg"]
 METHODS = (
-    "bfloat16", "bool", "byte", "cdouble", "cfloat", "char", "clone", "cpu", "cuda", "double", "float", "half", "int",
-    "is_conj", "is_neg", "item", "long", "numpy", "resolve_conj", "resolve_neg", "short", "to", "tolist", "type",
+    "_neg_view", "bfloat16", "bool", "byte", "cdouble", "cfloat", "char", "clone", "cpu", "cuda", "double", "float",
+    "half", "int", "is_conj", "is_neg", "item", "long", "numpy", "resolve_conj", "resolve_neg", "short", "to", "tolist", "type",
     "type_as",
 )  # fmt: skip
 
@@ -434,27 +435,28 @@ def _ordered(t: Tensor, wanted: devices.memory_format) -> Tensor:
     return ops.clone_ordered(t, order=order)
 
 
-# ndgrad has no lazy conjugates and signs: these say so.
+# NumPy's memory has no lazy conjugates and signs. What torch has as such is computed at once and may not be written, and
+# says what it is.
 
 
 def is_conj(input: Tensor) -> builtins.bool:
-    """Whether a conjugation is still to be carried out: never.
+    """Whether this is a conjugate by `conj()`, `mH`, `H` or `adjoint()`, or a view of one.
 
     >>> import ndgrad
-    >>> ndgrad.tensor([1j]).conj().is_conj()
-    False
+    >>> ndgrad.tensor([1j]).conj().is_conj(), ndgrad.tensor([1j]).conj_physical().is_conj()
+    (True, False)
     """
-    return False
+    return is_lazy(input, "conj")
 
 
 def is_neg(input: Tensor) -> builtins.bool:
-    """Whether a negation is still to be carried out: never.
+    """Whether this is the imaginary part of a conjugate (see `is_conj`), or a view of one.
 
     >>> import ndgrad
-    >>> ndgrad.is_neg(ndgrad.tensor([1.0]))
-    False
+    >>> ndgrad.is_neg(ndgrad.tensor([1j]).conj().imag), ndgrad.is_neg(ndgrad.tensor([1.0]))
+    (True, False)
     """
-    return False
+    return is_lazy(input, "neg")
 
 
 def resolve_conj(input: Tensor) -> Tensor:
@@ -470,11 +472,20 @@ def resolve_conj(input: Tensor) -> Tensor:
 
 
 def resolve_neg(input: Tensor) -> Tensor:
-    """The tensor itself, which never has a pending negation.
+    """The tensor itself; of the imaginary part of a conjugate, which may not be written in place, a copy that may.
 
     >>> import ndgrad
-    >>> ndgrad.resolve_neg(ndgrad.tensor([1.0]))
-    tensor([1.])
+    >>> ndgrad.resolve_neg(ndgrad.tensor([1j]).conj().imag).mul_(2)
+    tensor([-2.])
     """
-    return input
+    return ops.clone(input) if is_lazy(input, "neg") else input
 
+
+def _neg_view(input: Tensor) -> Tensor:
+    """The negative as torch has it inside conjugates: it may not be written in place.
+
+    >>> import ndgrad
+    >>> ndgrad._neg_view(ndgrad.tensor([1.0])).is_neg()
+    True
+    """
+    return locked(neg(input), "" if is_lazy(input, "neg") else "neg")

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from ndgrad.arrays.addresses import flat_bytes, owner_of, pointer
-from ndgrad.autograd.modes import process
+from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.stake import TANGENT, at_stake, stake_of
 from ndgrad.autograd.subclass import attributes, copy_attributes, set_attributes
 from ndgrad.autograd.variable import Variable, meta_of, wrap
+from ndgrad.autograd.versions import InferenceStorage
 from ndgrad.ops.cast import clone
 from ndgrad.ops.shape import alias
 from ndgrad.storage import memory_of
@@ -43,6 +44,8 @@ def deep_copy(t: Any, memo: Any) -> Any:
             "the graph, or detach() it first."
         )
     made = wrap(t.__class__, _copied_array(memory_of(t), memo))
+    if thread.inference:
+        made._storage = InferenceStorage()
     memo[id(t)] = made
     if t._meta is not None:
         meta = meta_of(made)

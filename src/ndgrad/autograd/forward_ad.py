@@ -41,7 +41,7 @@ from ndgrad.autograd.record import fact
 from ndgrad.autograd.saved import in_single, lift
 from ndgrad.autograd.subclass import adopt
 from ndgrad.autograd.variable import Variable, accumulator, meta_of, new, np_dtype, shape_of
-from ndgrad.autograd.versions import storage_of
+from ndgrad.autograd.versions import LazyStorage, storage_of
 from ndgrad.autograd.view import tangents_of
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, Op, parameter_names
 from ndgrad.ops.vocabulary import tensor_ops
@@ -574,8 +574,19 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             )
     dual = tensor_ops.alias(tensor)
     meta = meta_of(dual)
-    meta.tangents = {**(meta.tangents or {}), number: in_layout_of(dual, tangent)}
+    meta.tangents = {**(meta.tangents or {}), number: _lazy_like(dual, in_layout_of(dual, tangent))}
     return dual
+
+
+def _lazy_like(primal: Any, tangent: Any) -> Any:
+    """A tangent that says of itself what its primal does (`is_conj`, `is_neg`): torch copies it into such memory."""
+    is_lazy = primal._storage.__class__ is LazyStorage
+    if (tangent._storage.__class__ is LazyStorage) == is_lazy:
+        return tangent
+    made = tensor_ops.clone(tangent)
+    if is_lazy and not isinstance(made._array, Variable):
+        made._storage = LazyStorage("conj" if np_dtype(primal).kind == "c" else "neg")
+    return made
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:

@@ -326,9 +326,11 @@ def run_post_accumulate_hooks(task: Any, node: Any) -> None:
     for hook in list(node.variable._meta.post_accumulate_hooks.values()):
         answer = call(task, hook, node.variable)
         if answer is not None:
+            if isinstance(answer, Variable):
+                raise RuntimeError("Tensor post accumulate grad hooks should return None. Change .grad instead.")
             raise TypeError(
-                f"expected Variable, but hook returned '{type(answer).__name__}': a post-accumulate-grad hook returns "
-                "nothing. Change .grad instead."
+                f"expected Variable, but hook returned '{type(answer).__name__}': post accumulate grad hooks should return "
+                "None. Change .grad instead."
             )
 
 
@@ -384,13 +386,13 @@ def _replacements(hook: Any, before: tuple[Any, ...], answer: Any, node: Any) ->
     name = getattr(hook, "__name__", hook)
     if not isinstance(answer, tuple):
         raise TypeError(
-            f"expected tuple, but hook '{name}' on {node.name()} returned '{type(answer).__name__}'. Return None to keep "
+            f"expected tuple, but hook returned '{type(answer).__name__}' ({name}, on {node.name()}). Return None to keep "
             f"the gradients, or a tuple with {len(before)} of them: return (g,)."
         )
     if len(answer) != len(before):
         raise RuntimeError(
-            f"hook '{name}' on {node.name()} has returned an incorrect number of values (got {len(answer)}, "
-            f"but expected {len(before)}). Return one gradient, or None, for each it was given."
+            f"hook '{name}' has returned an incorrect number of values (got {len(answer)}, but expected {len(before)}, on "
+            f"{node.name()}). Return one gradient, or None, for each it was given."
         )
     return tuple(None if a is None else _replacement(hook, b, a, node) for a, b in zip(answer, before, strict=True))
 

@@ -45,13 +45,15 @@ def check_writable(t: Any, op_name: str, value_requires_grad: bool = False, part
     meta = t._meta
     if meta is None or not state.grad_enabled:
         return
+    info = meta.view
+    if info is not None and info.creation != DEFAULT and (value_requires_grad or edge(info.base) is not None):
+        raise write_error(t, info.creation)
     if meta.requires_grad and t._node is None:
         raise RuntimeError(
             f"{op_name}: a {'view of a ' if part else ''}leaf Variable that requires grad is being used in an in-place operation "
             f"(shape {tuple(t.shape)}): its gradient would belong to neither the old nor the new value. "
             "Do the write under no_grad(), or on a clone()."
         )
-    info = meta.view
     if (meta if info is None else info.base._meta).__class__ is KeptMeta and (
         value_requires_grad or t._node is not None
     ):
@@ -73,8 +75,6 @@ def check_writable(t: Any, op_name: str, value_requires_grad: bool = False, part
                 "is being used in an in-place operation: what it does not overwrite would lose its history. "
                 "Write a clone() of the view, or take the view again."
             )
-        if info.creation != DEFAULT and (value_requires_grad or edge(info.base) is not None):
-            raise write_error(t, info.creation)
         if value_requires_grad:
             info.check_geometry(t)
 

@@ -17,7 +17,7 @@ from ndgrad.autograd.layout import Order, copy_in_order, in_order, is_in_order, 
 from ndgrad.autograd.modes import process, restore, scope, thread
 from ndgrad.autograd.node import Node, extra_of, make_node
 from ndgrad.autograd.saved_errors import freed_error
-from ndgrad.autograd.variable import edge, meta_of, np_dtype, shape_of
+from ndgrad.autograd.variable import edge, meta_of, np_dtype, requires_grad, shape_of
 from ndgrad.autograd.versions import InferenceStorage, storage_of
 from ndgrad.ops.fill import copy, zeros_like
 from ndgrad.ops.vocabulary import owning_raw_ops
@@ -217,6 +217,8 @@ def make_view(out: Any, source: Any, op: Any, settings: dict[str, Any], number: 
     elif op.outputs != 1:
         creation = MULTI_OUTPUT
     out._storage = storage
+    if creation is INFERENCE and requires_grad(source):
+        meta_of(out).requires_grad = True  # as torch has it: a leaf of its own, since nothing leads to its base
     path = (parent, op, settings, number)
     if not level:
         meta_of(out).view = ViewInfo(base, path, creation, storage.version.number, geometry)
