@@ -36,15 +36,15 @@ from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd import hooks
 from ndgrad.autograd.backward_api import backward
 from ndgrad.autograd.generate import FACES
-from ndgrad.autograd.modes import process
+from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.subclass import add_face, announce_class, default_dispatch, default_function, make_wrapper
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, recorded, requires_grad, wrap
-from ndgrad.autograd.versions import Version, is_inference, storage_of, version_number
+from ndgrad.autograd.versions import InferenceStorage, Version, is_inference, storage_of, version_number
 from ndgrad.autograd.view import replay
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import shape
 from ndgrad.sizes import Size, size_of_shape
-from ndgrad.storage import TypedStorage, UntypedStorage, batch_dims, locked, memory_of, storage_offset
+from ndgrad.storage import TypedStorage, UntypedStorage, batch_dims, conjugate_view, memory_of, storage_offset
 
 if TYPE_CHECKING:
     from ndgrad._typing import Array, Device, Dtype, GradNode, MemoryFormat, Shape, TensorLike, Tensors
@@ -657,6 +657,11 @@ class Tensor(PythonProtocols, TensorMethods):
         """The tensor's hooks by number, None if it never had one."""
         return hooks.tensor_hooks_of(self)
 
+    @property
+    def _post_accumulate_grad_hooks(self) -> dict[int, Callable[..., Any]] | None:
+        """The hooks that run when `.grad` has been accumulated, by number, None if there never was one."""
+        return None if self._meta is None else self._meta.post_accumulate_hooks
+
     @_backward_hooks.setter
     def _backward_hooks(self, value: dict[int, Callable[..., Any]] | None) -> None:
         hooks.set_tensor_hooks(self, value)
@@ -729,6 +734,8 @@ class Tensor(PythonProtocols, TensorMethods):
         >>> y.detach_()
         tensor([2., 2.])
         """
+        if thread.inference:
+            return self  # as in torch: nothing is recorded in here that it could be taken out of
         if self._is_view():
             raise RuntimeError(
                 f"Can't detach views in-place: a tensor of shape {tuple(self.shape)} is a view, and its base would "
@@ -759,7 +766,8 @@ class Tensor(PythonProtocols, TensorMethods):
                 "accessing `data` under vmap transform is not allowed: it would miss the batch. Use detach()."
             )
         alias = self.detach()
-        alias._storage = None
+        if not is_inference(self):
+            alias._storage = None
         return alias
 
     @data.setter
@@ -788,6 +796,8 @@ class Tensor(PythonProtocols, TensorMethods):
         if not is_inference(self):
             old = storage.version
             storage.version = old.next = Version(old.number, "an assignment to .data")
+        if is_inference(new) != is_inference(self):
+            self._storage = InferenceStorage() if is_inference(new) else None
 
     @property
     def _version(self) -> int:
@@ -825,12 +835,22 @@ class Tensor(PythonProtocols, TensorMethods):
         return self._meta.view.base if self._meta is not None and self._meta.view is not None else None
 
     def _view_func(self, new_base: Tensor) -> Tensor | None:
-        """What this view would be of another base; None if it is no view."""
+        """What this view would be of another base; None if it is no view, or the base does not lie in memory as its own."""
+        base = self._base
+        if base is None or not (
+            tuple(base.shape) == tuple(new_base.shape)
+            and base.dtype is new_base.dtype
+            and base.stride() == new_base.stride()
+            and base.storage_offset() == new_base.storage_offset()
+        ):
+            return None
+        return self._view_func_unsafe(new_base)
+
+    def _view_func_unsafe(self, new_base: Tensor) -> Tensor | None:
+        """As `_view_func`, for any base on which the views can be taken again."""
         return (
             replay(new_base, self._meta.view.path) if self._meta is not None and self._meta.view is not None else None
         )
-
-    _view_func_unsafe = _view_func
 
     def _rev_view_func_unsafe(self, new_view: Tensor) -> Tensor | None:
         """The base that has `new_view` in the place of this view; None if it is no view."""
@@ -992,7 +1012,7 @@ class Tensor(PythonProtocols, TensorMethods):
 
 
 def _conj(t: Any) -> Any:
-    return locked(complex_ops.conj(t)) if np_dtype(t).kind == "c" else t
+    return conjugate_view(t) if np_dtype(t).kind == "c" else t
 
 
 add_face(Tensor, Tensor)

@@ -11,21 +11,26 @@ passed the call on does not dispatch the functions that it calls itself.
 
 from __future__ import annotations
 
+import functools
 import importlib
-from collections.abc import Callable, Iterable
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
 from ndgrad._tensor import Tensor
 from ndgrad.api.families import methods, namespace
 from ndgrad.api.public import is_public
-from ndgrad.autograd.modes import Block, Modes, process, thread
+from ndgrad.autograd.modes import Block, Modes, process, restore, scope, thread
 from ndgrad.autograd.subclass import DisableFunctionSubclass, ask, disabled, overriding_types
 from ndgrad.autograd.variable import Variable
 
 __all__ = [
     "BaseTorchFunctionMode", "DisableTorchFunctionSubclass", "FunctionMode", "TorchFunctionMode",
-    "get_overridable_functions", "handle_torch_function", "has_torch_function", "has_torch_function_unary",
-    "has_torch_function_variadic", "is_tensor_like", "is_tensor_method_or_property", "resolve_name",
+    "enable_reentrant_dispatch", "get_default_nowrap_functions", "get_ignored_functions", "get_overridable_functions",
+    "get_testing_overrides", "handle_torch_function", "has_torch_function", "has_torch_function_unary",
+    "has_torch_function_variadic", "is_tensor_like", "is_tensor_method_or_property", "redispatch_function",
+    "resolve_name", "wrap_torch_function",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -248,8 +253,6 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[object]]) -> Callable
     >>> double(ndgrad.ones(2))
     tensor([2., 2.])
     """
-    import functools
-
     def decorate(function: F) -> F:
         @functools.wraps(function)
         def dispatching(*args: Any, **kwargs: Any) -> Any:
@@ -261,3 +264,86 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[object]]) -> Callable
         return dispatching  # type: ignore[return-value]  # the same signature
 
     return decorate
+
+
+# ----- around functions that are overridden ------------------------------------------------------------------------------
+
+
+def redispatch_function(func: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a function from inside `__torch_function__` without asking the classes of its arguments again.
+
+    >>> import ndgrad
+    >>> ndgrad.overrides.redispatch_function(ndgrad.add, (), (ndgrad.ones(2), 1), {})
+    tensor([2., 2.])
+    """
+    with DisableTorchFunctionSubclass():
+        return func(*args, **(kwargs or {}))
+
+
+def get_ignored_functions() -> set[Callable[..., Any]]:
+    """Public functions that neither modes nor classes can override: those that make tensors from nothing but Python
+    values, modes and settings among them.
+
+    >>> import ndgrad
+    >>> ndgrad.is_tensor in ndgrad.overrides.get_ignored_functions()
+    True
+    """
+    import ndgrad  # the whole namespace, which lies above
+
+    found = {getattr(ndgrad, name) for name in ndgrad.__all__}
+    return {f for f in found if inspect.isroutine(f) and not is_public(f)}
+
+
+def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
+    """Each function that can be overridden -> a function with its signature that returns -1.
+
+    >>> import ndgrad
+    >>> ndgrad.overrides.get_testing_overrides()[ndgrad.sum](ndgrad.ones(2))
+    -1
+    """
+    return {f: _dummy(f) for functions in get_overridable_functions().values() for f in functions}
+
+
+def _dummy(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def dummy(*args: Any, **kwargs: Any) -> int:
+        inspect.signature(function).bind(*args, **kwargs)
+        return -1
+
+    return dummy
+
+
+def get_default_nowrap_functions() -> set[Callable[..., Any]]:
+    """Functions whose results do not become tensors of a subclass: there are none here, where attributes are not asked.
+
+    >>> import ndgrad
+    >>> ndgrad.overrides.get_default_nowrap_functions()
+    set()
+    """
+    return set()
+
+
+@contextmanager
+def enable_reentrant_dispatch() -> Iterator[None]:
+    """A block inside `__torch_dispatch__` whose ops are dispatched as those outside of it are. Here they always are.
+
+    >>> import ndgrad
+    >>> with ndgrad.overrides.enable_reentrant_dispatch():
+    ...     y = ndgrad.ones(2)
+    """
+    yield
+
+
+@contextmanager
+def _pop_mode_temporarily() -> Iterator[Any]:
+    """A block without the innermost function mode."""
+    outside = scope()
+    before = outside.modes.function_modes
+    if not before:
+        raise RuntimeError("_pop_mode_temporarily(): no function mode is active in this thread.")
+    try:
+        restore(outside.changed(function_modes=before[:-1]))
+        yield before[-1]
+    finally:
+        restore(outside)
+        del outside

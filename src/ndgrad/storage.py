@@ -18,8 +18,9 @@ import numpy as np
 from ndgrad.arrays.addresses import flat_bytes, owner_of, pointer
 from ndgrad.arrays.placement import device_of
 from ndgrad.autograd.variable import Variable, innermost_array
-from ndgrad.autograd.versions import Storage, exporter_of, storage_of
+from ndgrad.autograd.versions import LazyStorage, Storage, exporter_of, is_inference, storage_of
 from ndgrad.dtypes import as_dtype
+from ndgrad.ops.complex import conj
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,16 +82,36 @@ def sample_of(t: Variable) -> Payload:
     return np.lib.stride_tricks.as_strided(memory, shape, strides)
 
 
-def locked(t: T) -> T:
-    """A conjugate that was just made, whose memory becomes read-only.
+def locked(t: T, kind: str) -> T:
+    """A conjugate ("conj") or a negative ("neg") that was just made, whose memory becomes read-only.
 
     torch's `conj()` is a lazy view, and a write to it reaches the tensor. NumPy's memory has no lazy
-    conjugate: the write would be lost.
+    conjugate: the write would be lost. What it is, its memory remembers, for those who ask (`is_lazy`).
     """
     array = innermost_array(t)
     if not t.on_numpy_face and isinstance(array, (np.ndarray, np.generic)):
         memory_of(t).flags.writeable = False
+        for made in (t, *(() if t._meta is None else (t._meta.tangents or {}).values())):
+            if kind and not isinstance(made._array, Variable) and not is_inference(made):
+                made._storage = LazyStorage(kind)
     return t
+
+
+def conjugate_view(t: T) -> T:
+    """`conj()` of a tensor of complex numbers. That of a conjugate is one no more."""
+    return locked(conj(t), "" if is_lazy(t, "conj") else "conj")
+
+
+def is_lazy(t: Any, kind: str) -> bool:
+    """Whether torch would have a tensor as a view whose conjugation ("conj") or negation ("neg") is still to be carried
+    out. The imaginary part of a conjugate is such a negative."""
+    storage = t._storage
+    if storage.__class__ is not LazyStorage:
+        return False
+    array = innermost_array(t)
+    if storage.kind == "conj" and array.dtype.kind != "c":
+        return kind == "neg" and bool(array.size) and bool((pointer(array) - pointer(owner_of(array))) % (2 * array.itemsize))
+    return bool(storage.kind == kind)
 
 
 # ----- one version for one memory ------------------------------------------------------------------------------------

@@ -643,7 +643,7 @@ def found_by(m: Any, program: Function, order: int) -> Iterator[tuple[str, Any]]
 #: What a program may be refused for, as documented.
 REFUSALS = (
     "has been modified by an inplace operation",  # torch's face does not keep what is overwritten
-    "checkpoint is incompatible with autograd.grad()",
+    "checkpoint is incompatible with .grad()",
     "a reentrant checkpoint cannot be differentiated twice",
     "must override the setup_context",
     "jvp function for custom autograd.Function",
@@ -654,7 +654,7 @@ REFUSALS = (
 #: And for what some transforms are in it.
 REFUSALS_OF = {
     # a reentrant checkpoint runs a backward inside backward, through whatever the function closes over
-    "m.reentrant(": ("backward came through this part of the graph a second time",),
+    "m.reentrant(": ("Trying to backward through the graph a second time",),
     # the graph of autograd.grad is that of the innermost transform, to which the input may not belong
     "m.autograd(": (
         "appears to not have been used in the graph", "does not require grad and does not have a grad_fn", "does not require grad (shape",

@@ -243,7 +243,7 @@ def test_argnums_of_every_form():
 
 @pytest.mark.parametrize("argnums", [3, -4, (0, 5)])
 def test_argnums_out_of_range(argnums):
-    with pytest.raises(RuntimeError, match="argnums"):
+    with pytest.raises(RuntimeError, match="Got argnum="):
         grad(lambda a: a.sum(), argnums=argnums)(ndgrad.tensor(X))
 
 

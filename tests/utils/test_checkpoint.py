@@ -602,7 +602,7 @@ def test_a_reentrant_checkpoint_that_closes_over_a_wanted_tensor_is_refused_and_
     y = checkpoint(lambda a: a * w, x, use_reentrant=True)
     loss = (y * w).sum()
     for wanted in (w, leaf):
-        with pytest.raises(RuntimeError, match="incompatible with autograd.grad"):
+        with pytest.raises(RuntimeError, match="incompatible with .grad"):
             ndgrad.autograd.grad(loss, wanted, retain_graph=True)
     (of_y,) = ndgrad.autograd.grad(loss, y, retain_graph=True)  # which lies before the checkpoint
     assert of_y.tolist() == [3, 4]

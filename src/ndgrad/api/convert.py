@@ -14,20 +14,23 @@ from ndgrad.arrays.placement import device_of, moved
 from ndgrad.autograd.modes import process
 from ndgrad.autograd.record import on_device
 from ndgrad.autograd.stake import stake_of
+from ndgrad.autograd.subclass import is_wrapper, scalar_of
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.autograd.versions import storage_of
 from ndgrad.ops import cast as ops
-from ndgrad.storage import announce, batch_dims, memory_of
+from ndgrad.ops.arithmetic import neg
+from ndgrad.storage import announce, batch_dims, is_lazy, locked, memory_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ndgrad._typing import Device, Dtype, MemoryFormat, Tensor
 
-__all__ = ["clone", "is_conj", "is_neg", "resolve_conj", "resolve_neg"]
+__all__ = ["_neg_view", "clone", "is_conj", "is_neg", "resolve_conj", "resolve_neg"]
 METHODS = (
-    "bfloat16", "bool", "byte", "cdouble", "cfloat", "chalf", "char", "clone", "cpu", "cuda", "double", "float", "half",
-    "int", "is_conj", "is_neg", "item", "long", "numpy", "resolve_conj", "resolve_neg", "short", "to", "tolist", "type",
+    "_neg_view", "bfloat16", "bool", "byte", "cdouble", "cfloat", "chalf", "char", "clone", "cpu", "cuda", "double",
+    "float", "half", "int", "is_conj", "is_neg", "item", "long", "numpy", "resolve_conj", "resolve_neg", "short", "to",
+    "tolist", "type",
     "type_as",
 )  # fmt: skip
 
@@ -45,6 +48,8 @@ def item(self: Tensor) -> Any:  # an int for integers, a complex for complex num
     array = self._array
     if array.__class__ is np.ndarray and array.size == 1 and (self._meta is None or not self._meta.batch_level):
         return array.item() if not process.busy else handed_out(self, "item", array.item())
+    if self.own_dispatch:
+        return scalar_of(self)
     if batch_dims(self):
         raise RuntimeError(
             "vmap: It looks like you're calling .item() on a Tensor. Its value differs from one sample to the next. "
@@ -69,6 +74,11 @@ def tolist(self: Tensor) -> Any:
         raise RuntimeError(
             "vmap: tolist() of a batched tensor: its values differ from one sample to the next. Do it outside of vmap."
         )
+    if is_wrapper(self):
+        raise RuntimeError(
+            f".tolist() is not supported for tensor subclasses, got {builtins.type(self).__name__}, which has no memory of its own. "
+            "Call it on the tensor inside."
+        )
     return handed_out(self, "tolist", memory_of(self).tolist())
 
 
@@ -89,6 +99,11 @@ def numpy(self: Tensor, *, force: builtins.bool = False) -> NDArray[Any]:
         raise RuntimeError(
             f"Can't call numpy() on Tensor that {lost} (shape {tuple(self.shape)}): the derivative would be lost. Use "
             "tensor.detach().numpy() instead, or ndgrad.numpy, whose functions record."
+        )
+    if is_wrapper(self):
+        raise RuntimeError(
+            f".numpy() is not supported for tensor subclasses: {builtins.type(self).__name__} has no memory of its own. "
+            "Call it on the tensor inside."
         )
     array = memory_of(self)
     if not isinstance(array, np.ndarray):
@@ -436,27 +451,28 @@ def _ordered(t: Tensor, wanted: devices.memory_format) -> Tensor:
     return ops.clone_ordered(t, order=order)
 
 
-# ndgrad has no lazy conjugates and signs: these say so.
+# NumPy's memory has no lazy conjugates and signs. What torch has as such is computed at once and may not be written, and
+# says what it is.
 
 
 def is_conj(input: Tensor) -> builtins.bool:
-    """Whether a conjugation is still to be carried out: never.
+    """Whether this is a conjugate by `conj()`, `mH`, `H` or `adjoint()`, or a view of one.
 
     >>> import ndgrad
-    >>> ndgrad.tensor([1j]).conj().is_conj()
-    False
+    >>> ndgrad.tensor([1j]).conj().is_conj(), ndgrad.tensor([1j]).conj_physical().is_conj()
+    (True, False)
     """
-    return False
+    return is_lazy(input, "conj")
 
 
 def is_neg(input: Tensor) -> builtins.bool:
-    """Whether a negation is still to be carried out: never.
+    """Whether this is the imaginary part of a conjugate (see `is_conj`), or a view of one.
 
     >>> import ndgrad
-    >>> ndgrad.is_neg(ndgrad.tensor([1.0]))
-    False
+    >>> ndgrad.is_neg(ndgrad.tensor([1j]).conj().imag), ndgrad.is_neg(ndgrad.tensor([1.0]))
+    (True, False)
     """
-    return False
+    return is_lazy(input, "neg")
 
 
 def resolve_conj(input: Tensor) -> Tensor:
@@ -472,11 +488,20 @@ def resolve_conj(input: Tensor) -> Tensor:
 
 
 def resolve_neg(input: Tensor) -> Tensor:
-    """The tensor itself, which never has a pending negation.
+    """The tensor itself; of the imaginary part of a conjugate, which may not be written in place, a copy that may.
 
     >>> import ndgrad
-    >>> ndgrad.resolve_neg(ndgrad.tensor([1.0]))
-    tensor([1.])
+    >>> ndgrad.resolve_neg(ndgrad.tensor([1j]).conj().imag).mul_(2)
+    tensor([-2.])
     """
-    return input
+    return ops.clone(input) if is_lazy(input, "neg") else input
 
+
+def _neg_view(input: Tensor) -> Tensor:
+    """The negative as torch has it inside conjugates: it may not be written in place.
+
+    >>> import ndgrad
+    >>> ndgrad._neg_view(ndgrad.tensor([1.0])).is_neg()
+    True
+    """
+    return locked(neg(input), "" if is_lazy(input, "neg") else "neg")

@@ -29,7 +29,7 @@ from ndgrad.ops import (  # noqa: F401  # some only so that their ops are in the
     trigonometric,
 )
 from ndgrad.ops import complex as complex_ops
-from ndgrad.storage import locked
+from ndgrad.storage import conjugate_view
 
 if TYPE_CHECKING:
     from ndgrad._typing import Number, Tensor, TensorLike
@@ -583,7 +583,7 @@ def conj(input: Tensor) -> Tensor:
     >>> ndgrad.conj(ndgrad.tensor([1.0 + 2.0j]))
     tensor([1.-2.j])
     """
-    return locked(complex_ops.conj(input)) if _dtype("conj", input).kind == "c" else input
+    return conjugate_view(input) if _dtype("conj", input).kind == "c" else input
 
 
 def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:

@@ -24,7 +24,7 @@ from ndgrad.ops import reduce as reduce_ops
 from ndgrad.ops import shape as ops
 from ndgrad.ops.window import geometry_of
 from ndgrad.sizes import Size
-from ndgrad.storage import locked
+from ndgrad.storage import conjugate_view
 
 if TYPE_CHECKING:
     from ndgrad._typing import Dims, Payload, Shape, Tensor, Tensors
@@ -622,7 +622,7 @@ def adjoint(input: Tensor) -> Tensor:
     else:
         warn_user("adjoint() is deprecated on 0-D tensors, where it moves nothing. Use conj().")
         turned = input
-    return locked(complex_ops.conj(turned)) if np_dtype(input).kind == "c" else turned
+    return conjugate_view(turned) if np_dtype(input).kind == "c" else turned
 
 
 # ----- complex numbers as pairs ---------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from ndgrad.api.arguments import as_dim, warn_user
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.stake import REQUIRES_GRAD, stake_of
+from ndgrad.autograd.subclass import scalar_of
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, recorded
 from ndgrad.storage import batch_dims, memory_of
 
@@ -134,7 +135,7 @@ def only_element(t: Any, use: str) -> Any:
     """The one element of a tensor, as a Python number."""
     if batch_dims(t):
         raise vmap_error(f"It looks like you're attempting to use a Tensor in {use}")
-    return handed_out(t, use, memory_of(t).item())
+    return handed_out(t, use, scalar_of(t) if t.own_dispatch else memory_of(t).item())
 
 
 def handed_out(t: Any, how: str, value: Any) -> Any:

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from ndgrad.arrays.addresses import flat_bytes, owner_of, pointer
-from ndgrad.autograd.modes import process
+from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.stake import TANGENT, at_stake, stake_of
+from ndgrad.autograd.subclass import attributes, copy_attributes, set_attributes
 from ndgrad.autograd.variable import Variable, meta_of, wrap
+from ndgrad.autograd.versions import InferenceStorage
 from ndgrad.ops.cast import clone
 from ndgrad.ops.shape import alias
 from ndgrad.storage import memory_of
@@ -42,13 +44,15 @@ def deep_copy(t: Any, memo: Any) -> Any:
             "the graph, or detach() it first."
         )
     made = wrap(t.__class__, _copied_array(memory_of(t), memo))
+    if thread.inference:
+        made._storage = InferenceStorage()
     memo[id(t)] = made
     if t._meta is not None:
         meta = meta_of(made)
         meta.requires_grad, meta.names, meta.grad_dtype = t._meta.requires_grad, t._meta.names, t._meta.grad_dtype
         if t._meta.grad is not None:
             meta.grad = copy.deepcopy(t._meta.grad, memo)
-    made.__dict__.update(copy.deepcopy(t.__dict__, memo))
+    set_attributes(made, copy.deepcopy(attributes(t), memo))
     return made
 
 
@@ -73,7 +77,7 @@ def shallow_copy(t: Any) -> Any:
         make, parts = reduced(t)
         return make(*parts)
     made = alias(t)
-    made.__dict__.update(t.__dict__)
+    copy_attributes(t, made)
     return made
 
 
@@ -90,7 +94,7 @@ def reduced(t: Any) -> Any:
             "it has no values of its own. Return it from the transformed function first."
         )
     meta = t._meta
-    state = dict(t.__dict__)
+    state = attributes(t)
     names = None if meta is None else meta.names
     return rebuild, (t.__class__, memory_of(t), t.requires_grad, names, state)
 
@@ -103,5 +107,5 @@ def rebuild(face: type[Any], array: Any, requires_grad: bool, names: Any, state:
     if names is not None:
         process.named = True
         meta_of(made).names = names
-    made.__dict__.update(state)
+    set_attributes(made, state)
     return made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from ndgrad.autograd.engine import backward_from, run_alone
 from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.hooks import retain_grad
+from ndgrad.autograd.logged_passes import is_logged, logged
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.roots import root_gradients
 from ndgrad.autograd.variable import Variable, beside, np_dtype, requires_grad, wrap, wrap_gradient
@@ -26,6 +28,9 @@ TensorOrEdge: TypeAlias = "Tensor | GradientEdge"
 #: The gradients of scalars that go without saying, for nodes that stand alone: they do not write to them,
 #: and nobody else sees them.
 _ONES = {((), dtype): np.ones((), dtype) for dtype in (np.dtype(np.float32), np.dtype(np.float64))}
+
+
+_nothing = nullcontext()
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -82,8 +87,8 @@ def backward(
     if create_graph:
         warnings.warn(
             (
-                "backward() with create_graph=True makes a reference cycle between a leaf and its gradient, "
-                "which only the cyclic collector frees. Use autograd.grad() instead, or reset .grad to None after use."
+                "Using backward() with create_graph=True will create a reference cycle between the parameter and its "
+                "gradient, which only the cyclic collector frees. Use autograd.grad() instead, or reset .grad to None after use."
             ),
             UserWarning,
             stacklevel=3,
@@ -92,7 +97,8 @@ def backward(
     for t in wanted or ():
         if isinstance(t, Variable):
             retain_grad(t)  # nothing for a leaf, whose accumulator does it
-    backward_from(roots, given, retain_graph=keep, create_graph=create_graph, inputs=wanted)
+    with logged(roots) if is_logged() else _nothing:
+        backward_from(roots, given, retain_graph=keep, create_graph=create_graph, inputs=wanted)
 
 
 @overload
@@ -174,11 +180,14 @@ def grad(
     grads = [None] * len(roots) if grad_outputs is None else _as_list(grad_outputs)
     _check_count(roots, grads)
     if not wanted:
-        raise RuntimeError("grad requires non-empty inputs. Name the tensors whose gradients are wanted.")
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty. Name the tensors whose gradients are wanted.")
     _check_inputs(wanted)
     keep = create_graph if retain_graph is None else retain_graph
     given = root_gradients(roots, grads)
-    found = backward_from(roots, given, retain_graph=keep, create_graph=create_graph, inputs=wanted, accumulate=False)
+    with logged(roots) if is_logged() else _nothing:
+        found = backward_from(
+            roots, given, retain_graph=keep, create_graph=create_graph, inputs=wanted, accumulate=False
+        )
     assert found is not None
     # One array, one tensor: a second one over the same memory would not know of writes to the first. The gradient that
     # was passed in may itself be the answer.
@@ -209,7 +218,15 @@ def _batched_grad(outputs: Any, inputs: Any, grad_outputs: Any, options: dict[st
         present[:] = [v is not None for v in values]
         return tuple(v for v in values if v is not None)
 
-    rows = iter(vmap(one)(*_as_list(grad_outputs)))
+    given = _as_list(grad_outputs)
+    for i, (o, g) in enumerate(zip(_as_list(outputs), given, strict=False)):
+        if isinstance(o, Variable) and isinstance(g, Variable) and tuple(g.shape[1:]) != tuple(o.shape):
+            raise RuntimeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension: "
+                f"grad_output[{i}] of shape {tuple(g.shape)} does not hold gradients for output[{i}] of shape "
+                f"{tuple(o.shape)}. Stack one gradient per row."
+            )
+    rows = iter(vmap(one)(*given))
     answer = tuple(next(rows) if p else None for p in present)
     return dict(zip(inputs, answer, strict=True)) if isinstance(inputs, dict) else answer
 
@@ -217,7 +234,7 @@ def _batched_grad(outputs: Any, inputs: Any, grad_outputs: Any, options: dict[st
 def _unused(t: Any, position: int) -> str:
     what = f"a tensor of shape {tuple(t.shape)}" if isinstance(t, Variable) else f"an edge of {t.node.name()}"
     return (
-        f"One of the differentiated Tensors appears to not have been used in the graph: input {position}, {what}. Set "
+        f"The differentiated Tensor at index {position} appears to not have been used in the graph ({what}). Set "
         "allow_unused=True if this is the desired behavior, or materialize_grads=True for zeros."
     )
 
@@ -243,6 +260,12 @@ def _wanted_inputs(inputs: Any) -> list[Any]:
     wanted = _as_list(inputs)
     if not wanted:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty. Leave it out to reach all leaves.")
+    for t in wanted:
+        if isinstance(t, Variable) and not requires_grad(t):
+            raise RuntimeError(
+                "can't retain_grad on Tensor that has requires_grad=False, and backward() was to reach it as one of its "
+                f"`inputs` (shape {tuple(t.shape)}). Call requires_grad_() on it before the computation."
+            )
     _check_inputs(wanted)
     return wanted
 

@@ -45,7 +45,19 @@ from ndgrad.autograd.accumulate import accumulate_array, counts, former_accumula
 from ndgrad.autograd.dispatch import open_elsewhere
 from ndgrad.autograd.hooks import call, run_node_prehooks, run_post_accumulate_hooks, run_post_hooks, run_pre_hooks
 from ndgrad.autograd.modes import joined, process, restore, running, scope, set_running, thread
-from ndgrad.autograd.node import FIRST, GENERAL, RULE, UNARY, Edge, Node, edge_node, edge_number, extra_of, output_count
+from ndgrad.autograd.node import (
+    FIRST,
+    GENERAL,
+    RULE,
+    UNARY,
+    Edge,
+    Node,
+    can_sum_to,
+    edge_node,
+    edge_number,
+    extra_of,
+    output_count,
+)
 from ndgrad.autograd.parts import SMALL, add_to_part, may_write
 from ndgrad.autograd.references import calibrated
 from ndgrad.autograd.roots import choose_lane, gradient_edge
@@ -607,7 +619,7 @@ def validate(g: Any, node: Any, number: int) -> Any:
         lead = len(g.shape) - len(shape)
         if g.dtype is dtype and lead > 0 and g.shape[lead:] == shape:  # the commonest of all: a bias
             return sum_leading(g, lead)
-        if not _can_sum_to(tuple(g.shape), shape):
+        if not can_sum_to(tuple(g.shape), shape):
             raise RuntimeError(
                 f"{node.name()} got a gradient of shape {tuple(g.shape)} for a value of shape {shape}. A rule or "
                 "a hook returned the wrong shape: return one that equals the value's, or that broadcasting made of it."
@@ -626,11 +638,6 @@ def validate(g: Any, node: Any, number: int) -> Any:
             g = g.real
         g = g.astype(dtype)
     return g
-
-
-def _can_sum_to(have: tuple[int, ...], want: tuple[int, ...]) -> bool:
-    lead = len(have) - len(want)
-    return lead >= 0 and all(w in (1, h) for h, w in zip(have[lead:], want, strict=True))
 
 
 def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
@@ -673,7 +680,7 @@ def backward_from(
                 accumulate=accumulate,
                 lane=lane,
             )
-    starts = [gradient_edge(t) for t in tensors]
+    starts = [gradient_edge(t, position=i) for i, t in enumerate(tensors)]
     if lane is None:
         lane = choose_lane(starts, grads, create_graph)
     task = GraphTask(lane, retain_graph, create_graph)

@@ -39,8 +39,9 @@ from ndgrad.autograd.modes import (
 )
 from ndgrad.autograd.record import fact
 from ndgrad.autograd.saved import in_single, lift
+from ndgrad.autograd.subclass import adopt
 from ndgrad.autograd.variable import Variable, accumulator, meta_of, new, np_dtype, refuse_sparse, shape_of
-from ndgrad.autograd.versions import storage_of
+from ndgrad.autograd.versions import LazyStorage, storage_of
 from ndgrad.autograd.view import tangents_of
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, Op, parameter_names
 from ndgrad.ops.vocabulary import tensor_ops
@@ -106,11 +107,13 @@ def hand_down(wrapper: Any, payload: Any, convert: Any) -> Any:
 
 def _same(a: Any) -> Any:
     """Another tensor object over the same payload and history, without tangents."""
-    bare = new(a.face)
+    bare = new(a.__class__ if a.own_dispatch else a.face)
     bare._storage = storage_of(a)  # one for both: the bare one may be saved, and the other written
     bare._array = a._array
     bare._node = a._node
     bare._meta = None
+    if a.own_dispatch:  # whose class computes with its attributes
+        adopt(a, bare)
     old = a._meta
     if old is None:
         return bare
@@ -500,12 +503,12 @@ def exit_dual_level(*, level: int | None = None) -> None:
     stack = thread.dual_stack
     if not stack:
         raise RuntimeError(
-            "exit_dual_level: no dual level is open. Call enter_dual_level() first, or use `with dual_level():`."
+            "exit_dual_level: dual level must be a positive number: no level is open. Call enter_dual_level() first, or use `with dual_level():`."
         )
     if level is not None and stack[-1] != level:
         raise RuntimeError(
-            f"exit_dual_level: level {level} is not the innermost open one, which is {stack[-1]}. "
-            "Leave dual levels in the reverse order of entering."
+            "exit_dual_level: Trying to exit a forward AD level that was not the last one that was created: "
+            f"level {level} is not {stack[-1]}. Leave dual levels in the reverse order of entering."
         )
     process.open.pop(stack[-1], None)
     made = modes().copy()
@@ -550,8 +553,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         refuse_sparse(t, "make_dual, jvp, jacfwd")
     if tuple(tensor.shape) != tuple(tangent.shape):
         raise RuntimeError(
-            f"make_dual: the tangent has shape {tuple(tangent.shape)} and the primal {tuple(tensor.shape)}. "
-            "They must agree."
+            "Trying to set a forward gradient that has a different size than that of the original Tensor: make_dual was "
+            f"given a tangent of shape {tuple(tangent.shape)} for a primal of shape {tuple(tensor.shape)}. They must agree."
         )
     if number not in interpreters:
         for name, t in (("primal", tensor), ("tangent", tangent)):
@@ -562,7 +565,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
                 )
         if tangent_of(tensor, number) is not None:
             raise RuntimeError(
-                "make_dual: the tensor already has a tangent at this level. Take its primal with unpack_dual "
+                "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level is not supported "
+                "(make_dual). Take its primal with unpack_dual "
                 "first, or add the tangents."
             )
         if tangent_of(tangent, number) is not None:
@@ -572,8 +576,19 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             )
     dual = tensor_ops.alias(tensor)
     meta = meta_of(dual)
-    meta.tangents = {**(meta.tangents or {}), number: in_layout_of(dual, tangent)}
+    meta.tangents = {**(meta.tangents or {}), number: _lazy_like(dual, in_layout_of(dual, tangent))}
     return dual
+
+
+def _lazy_like(primal: Any, tangent: Any) -> Any:
+    """A tangent that says of itself what its primal does (`is_conj`, `is_neg`): torch copies it into such memory."""
+    is_lazy = primal._storage.__class__ is LazyStorage
+    if (tangent._storage.__class__ is LazyStorage) == is_lazy:
+        return tangent
+    made = tensor_ops.clone(tangent)
+    if is_lazy and not isinstance(made._array, Variable):
+        made._storage = LazyStorage("conj" if np_dtype(primal).kind == "c" else "neg")
+    return made
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:

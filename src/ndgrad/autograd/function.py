@@ -25,7 +25,7 @@ from ndgrad.autograd.function_context import Context, FunctionCtx
 from ndgrad.autograd.inplace import check_writable, set_history
 from ndgrad.autograd.kept import FREED, Packed, kept_in_level, original, without_base
 from ndgrad.autograd.modes import process, restore, scope, thread
-from ndgrad.autograd.node import MultiNode, Node, edge_node, edge_number, make_node
+from ndgrad.autograd.node import MultiNode, Node, can_sum_to, edge_node, edge_number, make_node
 from ndgrad.autograd.saved import hooks_for, input_array, lift, linked, lower_saved, lower_unpacked, unpacked, verified
 from ndgrad.autograd.saved_errors import freed_error
 from ndgrad.autograd.subclass import note_wrappers
@@ -247,13 +247,13 @@ class FunctionNode(MultiNode, FunctionCtx):
         for position, (g, is_tensor) in enumerate(zip(answer, self._is_tensor, strict=False)):
             if g is not None and not isinstance(g, Variable):
                 raise RuntimeError(
-                    f"function {self.name()}: the gradient for argument {position} is {type(g).__name__}. "
-                    "Return a tensor or None."
+                    f"expected Variable or None (got {type(g).__name__}) from function {self.name()}, for argument "
+                    f"{position}. Return a tensor or None."
                 )
             if is_tensor:
                 e = self.next[len(kept)] if self.needs_input_grad[position] else None
                 if g is not None and e is not None:
-                    self._check_complex(position, g, e)
+                    self._check_gradient(position, g, e)
                 kept.append(None if e is None else g)
             elif g is not None:
                 raise RuntimeError(
@@ -271,10 +271,15 @@ class FunctionNode(MultiNode, FunctionCtx):
             )
         return function.vjp if function.backward is Function.backward else function.backward
 
-    def _check_complex(self, position: int, g: Any, e: Any) -> None:
-        """A complex gradient of a real input is a mistake of the user's backward; a rule's is
-        made real by the engine."""
-        dtype = edge_node(e).output_metadata(edge_number(e))[1]
+    def _check_gradient(self, position: int, g: Any, e: Any) -> None:
+        """A gradient that does not fit its input, or a complex one of a real input, is a mistake of the user's backward; a
+        rule's is made real by the engine."""
+        shape, dtype = edge_node(e).output_metadata(edge_number(e))
+        if tuple(g.shape) != shape and not can_sum_to(tuple(g.shape), shape):
+            raise RuntimeError(
+                f"Function {self.name()} returned an invalid gradient at index {position} - got {list(g.shape)} but "
+                f"expected shape compatible with {list(shape)}. Return a gradient of the argument's shape."
+            )
         if dtype is not None and np_dtype(g).kind == "c" and dtype.kind != "c":
             raise RuntimeError(
                 f"function {self.name()} returned a complex gradient ({np_dtype(g)}) for argument {position}, "
@@ -426,9 +431,13 @@ def attach(cls: type[Function], node: FunctionNode, args: tuple[Any, ...], outpu
     inputs = tuple(a for a in args if isinstance(a, Variable))
     for d in node._dirty:
         if not any(d is i for i in inputs):
-            raise RuntimeError(
-                f"{node.name()}: a tensor marked dirty is not an input. Mark only inputs that forward changed in place."
+            warnings.warn(
+                f"ctx.mark_dirty() received a tensor that was not an input (in {node.name()}). Mark only inputs that forward "
+                "changed in place.",
+                UserWarning,
+                stacklevel=2,
             )
+            continue
         if not any(d is o for o in outputs):
             raise RuntimeError(
                 f"Some elements marked as dirty during the forward method of {cls.__name__} were not returned as "
@@ -473,7 +482,7 @@ def _attach_one(node: FunctionNode, number: int, o: Any, inputs: tuple[Any, ...]
     if not isinstance(o, Variable):
         return o
     is_input = any(o is i for i in inputs)
-    is_dirty = any(o is d for d in node._dirty)
+    is_dirty = is_input and any(o is d for d in node._dirty)
     discrete = not is_inexact(np_dtype(o)) or any(o is n for n in node._non_differentiable)
     if is_dirty:
         if recording:

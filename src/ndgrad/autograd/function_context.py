@@ -110,11 +110,17 @@ class FunctionCtx:
         self.materialize_grads = value
 
 
+#: What torch says of arguments that are no tensors, by method.
+_EXPECTED = dict.fromkeys(
+    ("save_for_backward", "save_for_forward"), "can only save variables, but an argument is of type"
+) | dict.fromkeys(("mark_dirty", "mark_non_differentiable"), "only accepts variable arguments, but got")
+
+
 def _check_tensors(name: str, values: tuple[Any, ...]) -> None:
     for value in values:
         if not isinstance(value, Variable):
             raise RuntimeError(
-                f"{name} can only accept variables, but an argument is of type {type(value).__name__}. Pass tensors."
+                f"{name} {_EXPECTED[name]} {type(value).__name__}. Pass tensors."
             )
 
 

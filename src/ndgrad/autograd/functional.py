@@ -187,7 +187,7 @@ def jacobian(
         return _forward_jacobian("jacobian", func, inputs)
     if vectorize and strict:
         raise RuntimeError(
-            "jacobian: strict=True and vectorize=True are not supported together. Set one of them to False."
+            "ndgrad.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. Set one of them to False."
         )
     with enable_grad():
         single_input, args = _inputs("jacobian", inputs, create_graph)
@@ -260,8 +260,8 @@ def hessian(
 def _check_strategy(name: str, argument: str, strategy: str, vectorize: bool, create_graph: bool, strict: bool) -> None:
     if strategy not in _STRATEGIES:
         raise AssertionError(
-            f"{name}: {argument} is {strategy!r}. Choose 'forward-mode' (for more outputs than inputs) "
-            "or 'reverse-mode' (otherwise)."
+            'Expected strategy to be either "forward-mode" or "reverse-mode": '
+            f"{name} was given {argument}={strategy!r}. Choose the first for more outputs than inputs, else the second."
         )
     if strategy == "reverse-mode":
         return
@@ -274,7 +274,8 @@ def _check_strategy(name: str, argument: str, strategy: str, vectorize: bool, cr
         raise RuntimeError(f"{name}: strict=True with {argument}='forward-mode' is not supported. Use 'reverse-mode'.")
     if not vectorize:
         raise NotImplementedError(
-            f"{name}: {argument}='forward-mode' is implemented for vectorize=True only. Pass vectorize=True."
+            "Computing Jacobian using forward-AD or forward-over-reverse Hessian is only implemented for vectorize=True "
+            f"({name}, {argument}='forward-mode'). Pass vectorize=True."
         )
 
 
@@ -352,7 +353,10 @@ def _tensors(name: str, value: Any, what: str) -> tuple[bool, Tensors]:
     for i, t in enumerate(found):
         if not isinstance(t, Variable):
             which = f"is {type(value).__name__}" if single else f"has {type(t).__name__} at index {i}"
-            raise TypeError(f"{name}: the {what} must be a tensor or a tuple of tensors, and {which}.")
+            raise TypeError(
+                f"The {what} given to {name} must be either a Tensor or a tuple of Tensors, and {which}. Convert with "
+                "as_tensor()."
+            )
     return single, found
 
 
@@ -366,12 +370,12 @@ def _inputs(name: str, inputs: Any, create_graph: bool) -> tuple[bool, Tensors]:
 
 
 def _outputs(name: str, value: Any, strict: bool) -> tuple[bool, Tensors]:
-    single, found = _tensors(name, value, "outputs of the function")
+    single, found = _tensors(name, value, "outputs of the user-provided function")
     for i, o in enumerate(found):
         if strict and not requires_grad(o):
             raise RuntimeError(
-                f"{name}: output {i} of the function does not require gradients, which strict=True does not allow: "
-                "it must be computed from the inputs by differentiable ops."
+                f"Output {i} of the user-provided function does not require gradients, which {name} does not allow in strict "
+                "mode: it must be computed from the inputs by differentiable ops."
             )
     return single, found
 
@@ -379,10 +383,13 @@ def _outputs(name: str, value: Any, strict: bool) -> tuple[bool, Tensors]:
 def _scalar(name: str, value: Any, strict: bool) -> Any:
     single, outputs = _outputs(name, value, strict)
     if not single:
-        raise RuntimeError(f"{name}: the function must return a single tensor, and returned a tuple of {len(outputs)}.")
+        raise RuntimeError(
+            f"The function given to {name} should return a single Tensor, and returned a tuple of {len(outputs)}."
+        )
     if math.prod(outputs[0].shape) != 1:
         raise RuntimeError(
-            f"{name}: the function must return a single element, and returned shape {tuple(outputs[0].shape)}."
+            f"The Tensor returned by the function given to {name} should contain a single element, and has shape "
+            f"{tuple(outputs[0].shape)}. Reduce it, e.g. with .sum()."
         )
     return tensor_ops.reshape(outputs[0], shape=()) if outputs[0].shape else outputs[0]
 
@@ -398,15 +405,15 @@ def _vectors(name: str, v: Any, like: Tensors, single: bool, what: str) -> Tenso
     """The vector(s) of a product, checked against what they are multiplied with; ones for a single number."""
     if v is None:
         return tuple(tensor_ops.fill(_zeros(t), value=1) for t in like)
-    _, given = _tensors(name, v, "vector v")
+    _, given = _tensors(name, v, "v")
     if len(given) != len(like):
         expected = "a single tensor" if single else f"{len(like)} tensors"
-        raise RuntimeError(f"{name}: v should contain {expected}, like the {what}, and has {len(given)}.")
+        raise RuntimeError(f"The given v should contain {expected}, like the {what} of {name}, and has {len(given)}.")
     for i, (t, u) in enumerate(zip(like, given, strict=True)):
         if tuple(t.shape) != tuple(u.shape):
             raise RuntimeError(
-                f"{name}: v has invalid size at index {i}: it should be {tuple(t.shape)}, like the {what}, "
-                f"and is {tuple(u.shape)}."
+                f"v{'' if single else f' entry at index {i}'} has invalid size: should be {tuple(t.shape)}, like the {what} of "
+                f"{name}, but got {tuple(u.shape)}."
             )
     return tuple(
         u if np_dtype(u) == np_dtype(t) else tensor_ops.cast(u, dtype=np_dtype(t))
@@ -456,18 +463,21 @@ def _tell(name: str, grads: Any, args: Tensors, strict: bool, create_graph: bool
     for i, g in enumerate(grads):
         if g is None and second:
             raise RuntimeError(
-                f"{name}: the gradient of the function is independent of the inputs (input {i}), "
-                "as a linear function's is, which strict=True does not allow: then the Hessian is zero."
+                "While computing the hessian, found that the jacobian of the user-provided function with respect to input "
+                f"{i} is independent of the input, as a linear function's is ({name}): then the Hessian is zero, which strict "
+                "mode does not allow."
             )
         if g is None:
             raise RuntimeError(
-                f"{name}: the output of the function is independent of input {i}, which strict=True does not allow."
+                f"The output of the user-provided function given to {name} is independent of input {i}. This is not allowed "
+                "in strict mode."
             )
     if not second:
         _tell_constant(name, grads, strict, create_graph)
     elif create_graph and not any(requires_grad(g) for g in grads):
         raise RuntimeError(
-            f"{name}: the gradient of the function does not depend on the inputs, which strict=True does not allow."
+            f"The jacobian of the user-provided function given to {name} does not depend on the inputs. This is not allowed "
+            "in strict mode."
         )
 
 
@@ -476,8 +486,8 @@ def _tell_constant(name: str, found: Any, strict: bool, create_graph: bool) -> N
         for i, g in enumerate(found):
             if g is not None and not requires_grad(g):
                 raise RuntimeError(
-                    f"{name}: the Jacobian of the function is independent of the inputs (part {i}), "
-                    "which strict=True with create_graph=True does not allow: its derivative would be zero."
+                    f"The jacobian of the user-provided function given to {name} is independent of input {i}. This is not "
+                    "allowed in strict mode when create_graph=True: its derivative would be zero."
                 )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Generator
 from typing import Any, Self, TypeVar, overload
 
@@ -25,11 +26,23 @@ class Mode(Block):
         """Another of the same kind, for one call of a decorated function."""
         return type(self)()
 
+    def clone(self) -> Mode:
+        """Another of the same kind, under torch's name.
+
+        >>> import ndgrad
+        >>> ndgrad.inference_mode(False).clone().mode
+        False
+        """
+        return self.fresh()
+
     def __call__(self, function: F) -> F:
         if inspect.isclass(function):
-            raise TypeError(
-                f"{type(self).__name__} decorates functions, and got the class {function.__name__}. "
-                "Decorate its methods."
+            warnings.warn(
+                "Decorating classes is deprecated and will be disabled in future versions: "
+                f"{type(self).__name__} makes of {function.__name__} a function that calls the constructor in the mode. "
+                "Decorate functions or methods, for this __init__.",
+                FutureWarning,
+                stacklevel=2,
             )
         if inspect.isgeneratorfunction(function):
             return self._decorate_generator(function)  # a decorator gives back what it was given
@@ -231,6 +244,9 @@ class set_grad_enabled(ContextSwitch):
     ...     ndgrad.is_grad_enabled()
     False
     """
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__(mode)
 
     def assign(self, modes: Modes, value: bool) -> None:
         _record(modes, value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 from ndgrad._locks import make_lock
 from ndgrad.autograd.callbacks import (
@@ -15,6 +15,7 @@ from ndgrad.autograd.callbacks import (
     will_run,
 )
 from ndgrad.autograd.hooks import RemovableHandle
+from ndgrad.autograd.logged_passes import log_nodes
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.node import Node, edge_node, edge_number
 from ndgrad.autograd.saved_hooks import (
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 __all__ = [
     "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "current_execution_order", "current_graph_task_id",
     "current_node", "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version", "queue_callback",
-    "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks", "walk",
+    "region_activation_memory_budget", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
+    "set_override_stale_capture_stream", "set_warn_on_accumulate_grad_stream_mismatch", "walk",
 ]  # fmt: skip
 
 
@@ -210,6 +212,48 @@ def register_multi_grad_hook(
     several = _Several(tensors, fn)
     hooks = [_OfAll(several, i) if mode == "all" else _OfAny(several) for i in range(len(several.places))]
     return _MultiHandle([t.register_hook(hook) for t, hook in zip(tensors, hooks, strict=True)])
+
+
+# ----- torch's switches for GPU streams and its compiler -------------------------------------------------------------------
+
+
+def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
+    """Whether to warn when a gradient is accumulated on another GPU stream than it was computed on: here a pass has one.
+
+    >>> import ndgrad
+    >>> ndgrad.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
+    """
+
+
+def set_override_stale_capture_stream(enabled: bool) -> None:
+    """What to do about nodes that remember a GPU stream whose capture is over: here none remembers a stream.
+
+    >>> import ndgrad
+    >>> ndgrad.autograd.graph.set_override_stale_capture_stream(True)
+    """
+
+
+def region_activation_memory_budget(budget: float) -> NoReturn:
+    """torch's hint to its compiler how much of a region's values to keep for backward; as there, refused in eager code.
+
+    >>> import ndgrad
+    >>> ndgrad.autograd.graph.region_activation_memory_budget(0.5)
+    Traceback (most recent call last):
+    ...
+    RuntimeError: ndgrad.autograd.graph.region_activation_memory_budget can only be used inside a compiled region...
+    """
+    name = "ndgrad.autograd.graph.region_activation_memory_budget"
+    if not 0 <= budget <= 1:
+        raise ValueError(f"{name} must be in [0, 1], got {budget}. Give the share of the values that may be kept.")
+    raise RuntimeError(
+        f"{name} can only be used inside a compiled region, of torch's compiler: ndgrad.compile chooses what to keep by "
+        "itself. Use ndgrad.utils.checkpoint to keep less."
+    )
+
+
+def _register_logging_hooks_on_whole_graph(t_outputs: Sequence[Tensor | GradientEdge]) -> Callable[[], None]:
+    """Let every node behind tensors or edges tell `logging` when it runs; the result is called to end that."""
+    return log_nodes(t_outputs)
 
 
 #: What few ask for, by its file.

@@ -326,8 +326,11 @@ def run_post_accumulate_hooks(task: Any, node: Any) -> None:
     for hook in list(node.variable._meta.post_accumulate_hooks.values()):
         answer = call(task, hook, node.variable)
         if answer is not None:
-            warnings.warn(
-                "a post-accumulate-grad hook returned a value, which is ignored; change .grad instead", stacklevel=2
+            if isinstance(answer, Variable):
+                raise RuntimeError("Tensor post accumulate grad hooks should return None. Change .grad instead.")
+            raise TypeError(
+                f"expected Variable, but hook returned '{type(answer).__name__}': post accumulate grad hooks should return "
+                "None. Change .grad instead."
             )
 
 
@@ -358,20 +361,20 @@ def _replacement(hook: Any, before: Any, answer: Any, node: Any) -> Any:
     name = getattr(hook, "__name__", hook)
     if not isinstance(answer, Variable):
         raise TypeError(
-            f"a hook ({name}) on a value made by {node.name()} returned {type(answer).__name__}. "
+            f"expected Variable, but hook returned '{type(answer).__name__}' ({name}, on a value made by {node.name()}). "
             "Return None to keep the gradient, or a tensor to replace it."
         )
     if before is None:
         return answer
     if tuple(answer.shape) != tuple(before.shape):
         raise RuntimeError(
-            f"a hook ({name}) on a value made by {node.name()} has changed the size of value: it got a gradient "
-            f"of shape {tuple(before.shape)} and returned {tuple(answer.shape)}. Return a gradient of the same shape."
+            f"hook '{name}' has changed the size of value (made by {node.name()}): it got a gradient of "
+            f" shape {tuple(before.shape)} and returned {tuple(answer.shape)}. Return a gradient of the same shape."
         )
     if np_dtype(answer) != np_dtype(before):
         raise RuntimeError(
-            f"a hook ({name}) on a value made by {node.name()} has changed the type of value: it got a gradient "
-            f"of dtype {np_dtype(before)} and returned {np_dtype(answer)}. Convert it back: return g.to(grad.dtype)."
+            f"hook '{name}' has changed the type of value (made by {node.name()}): it got a gradient of "
+            f" dtype {np_dtype(before)} and returned {np_dtype(answer)}. Convert it back: return g.to(grad.dtype)."
         )
     return answer
 
@@ -383,13 +386,13 @@ def _replacements(hook: Any, before: tuple[Any, ...], answer: Any, node: Any) ->
     name = getattr(hook, "__name__", hook)
     if not isinstance(answer, tuple):
         raise TypeError(
-            f"a hook ({name}) on {node.name()} returned {type(answer).__name__}. Return None to keep the gradients, "
-            f"or a tuple with {len(before)} of them: return (g,)."
+            f"expected tuple, but hook returned '{type(answer).__name__}' ({name}, on {node.name()}). Return None to keep "
+            f"the gradients, or a tuple with {len(before)} of them: return (g,)."
         )
     if len(answer) != len(before):
         raise RuntimeError(
-            f"a hook ({name}) on {node.name()} has returned an incorrect number of values (got {len(answer)}, "
-            f"but expected {len(before)}). Return one gradient, or None, for each it was given."
+            f"hook '{name}' has returned an incorrect number of values (got {len(answer)}, but expected {len(before)}, on "
+            f"{node.name()}). Return one gradient, or None, for each it was given."
         )
     return tuple(None if a is None else _replacement(hook, b, a, node) for a, b in zip(answer, before, strict=True))
 

@@ -34,7 +34,7 @@ from ndgrad.autograd.view import DEFAULT, rebase, write_error
 from ndgrad.ops.fill import assign, copy
 
 
-def check_writable(t: Any, op_name: str, value_requires_grad: bool = False) -> None:
+def check_writable(t: Any, op_name: str, value_requires_grad: bool = False, part: bool = False) -> None:
     """Raise, with the reason, if `t` may not be written in place now."""
     state = modes()
     if is_inference(t) and not state.inference:
@@ -45,13 +45,15 @@ def check_writable(t: Any, op_name: str, value_requires_grad: bool = False) -> N
     meta = t._meta
     if meta is None or not state.grad_enabled:
         return
+    info = meta.view
+    if info is not None and info.creation != DEFAULT and (value_requires_grad or edge(info.base) is not None):
+        raise write_error(t, info.creation)
     if meta.requires_grad and t._node is None:
         raise RuntimeError(
-            f"{op_name}: a leaf Variable that requires grad is being used in an in-place operation "
+            f"{op_name}: a {'view of a ' if part else ''}leaf Variable that requires grad is being used in an in-place operation "
             f"(shape {tuple(t.shape)}): its gradient would belong to neither the old nor the new value. "
             "Do the write under no_grad(), or on a clone()."
         )
-    info = meta.view
     if (meta if info is None else info.base._meta).__class__ is KeptMeta and (
         value_requires_grad or t._node is not None
     ):
@@ -73,8 +75,6 @@ def check_writable(t: Any, op_name: str, value_requires_grad: bool = False) -> N
                 "is being used in an in-place operation: what it does not overwrite would lose its history. "
                 "Write a clone() of the view, or take the view again."
             )
-        if info.creation != DEFAULT and (value_requires_grad or edge(info.base) is not None):
-            raise write_error(t, info.creation)
         if value_requires_grad:
             info.check_geometry(t)
 
@@ -220,7 +220,7 @@ def _write_part(target: Any, part: Part, value: Any, recording: bool) -> Any:
     e_value = own_edge(value, 0) if recording else None
     recorded = recording and (e_value is not None or requires_grad(target)) and np_dtype(target).kind in INEXACT
     if target._storage.__class__ is InferenceStorage or (recording and target._meta is not None):
-        check_writable(target, "copy_", recorded)
+        check_writable(target, "copy_", recorded, part=True)
     if recorded and target._storage.__class__ is Lent:
         refuse_loss_in_lent("copy", target, (value,))
     storage = target._storage or storage_of(target)

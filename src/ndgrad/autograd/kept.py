@@ -78,8 +78,8 @@ class Packed:
             del outside
         if not isinstance(value, Variable):
             raise TypeError(
-                f"the unpack hook of saved_tensors_hooks returned {type(value).__name__}, not a Tensor. "
-                "Return the tensor that was packed, or one equal to it."
+                "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+                f"{type(value).__name__}. Return the tensor that was packed, or one equal to it."
             )
         if self.shape is not None and tuple(value.shape) != self.shape:
             raise RuntimeError(

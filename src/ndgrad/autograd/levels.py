@@ -287,13 +287,14 @@ def top_level(args: tuple[Any, ...]) -> Level | None:
 
 
 def lower(t: Any) -> Any:
-    """The payload under which a level keeps a tensor of the levels below: its bare array, if that says all."""
+    """The payload under which a level keeps a tensor of the levels below: its bare array, if that says all (of a class
+    with a dispatch of its own it never does)."""
     if not isinstance(t, Variable):
         return t
     meta = t._meta
     if meta is None:
-        return t if t._node is not None else t._array
-    if meta.batch_level or tangents_of(t) or meta.level or requires_grad(t):
+        return t if t._node is not None or t.own_dispatch else t._array
+    if meta.batch_level or tangents_of(t) or meta.level or requires_grad(t) or t.own_dispatch:
         return t
     return t._array
 

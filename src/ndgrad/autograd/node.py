@@ -250,3 +250,9 @@ def edge_node(edge: Any) -> Node:
 def edge_number(edge: Any) -> int:
     number: int = edge.input_nr if edge.__class__ is Edge else 0
     return number
+
+
+def can_sum_to(have: tuple[int, ...], want: tuple[int, ...]) -> bool:
+    """Whether a gradient of shape `have` is one of a value of shape `want`, or of what broadcasting made of it."""
+    lead = len(have) - len(want)
+    return lead >= 0 and all(w in (1, h) for h, w in zip(have[lead:], want, strict=True))

@@ -273,12 +273,19 @@ def save_inputs(node: Any, by_name: dict[str, Any], settings: dict[str, Any]) ->
 
 def save_output(node: Any, name: str, result: Any) -> None:
     """Keep a result: its array and the memory's version, since the node must not hold the tensor that will hold it."""
+    hooks = hooks_for(node.level)
     if result.own_dispatch:  # whose array says nothing: another object of its class, then
-        setattr(node, name, Packed(unshared(result, (result,)), lambda t: t, is_output=True))
+        other = unshared(result, (result,))
+        if hooks:
+            from ndgrad._registry import pack  # by ndgrad.autograd.saved_hooks, where hooks are set
+
+            made = pack(other, hooks, (node, name), node, int(name[3:] or 0))
+        else:
+            made = Packed(other, lambda t: t, is_output=True)
+        setattr(node, name, made)
         setattr(node, name + "_s", None)
         setattr(node, name + "_v", None)
         return
-    hooks = hooks_for(node.level)
     storage = storage_of(result) if hooks else result._storage  # the packed value and the result are one memory
     setattr(node, name, result._array)
     setattr(node, name + "_s", storage)

@@ -27,14 +27,14 @@ from ndgrad.autograd.view import tangents_of
 from ndgrad.ops.vocabulary import tensor_ops
 
 
-def gradient_edge(t: Any, allow_missing: bool = False) -> Any:
-    """The edge of a tensor (or a GradientEdge as it is)."""
+def gradient_edge(t: Any, allow_missing: bool = False, position: int = 0) -> Any:
+    """The edge of a tensor (or a GradientEdge as it is); it is number `position` among its like."""
     if not isinstance(t, Variable):
         return t.node if t.node.outputs == 1 else Edge(t.node, t.input_nr)
     found = edge(t)
     if found is None and not allow_missing:
         raise RuntimeError(
-            f"a tensor of shape {tuple(t.shape)} does not require grad and does not have a grad_fn, "
+            f"element {position} of tensors does not require grad and does not have a grad_fn (shape {tuple(t.shape)}), "
             "so backward cannot start there. Call requires_grad_() on the leaves before the computation, "
             "and check that no no_grad(), detach() or integer dtype cuts it."
         )
@@ -80,25 +80,25 @@ def is_constant(g: Any) -> bool:
 def root_gradients(tensors: list[Any], grads: list[Any]) -> list[Any]:
     """One gradient per root: ones for a scalar, else what was given, checked against the root's shape and dtype."""
     out = []
-    for t, g in zip(tensors, grads, strict=True):
+    for position, (t, g) in enumerate(zip(tensors, grads, strict=True)):
         if g is None:
             out.append(implicit_gradient(t))
             continue
         if not isinstance(g, Variable):
             raise TypeError(
-                f"gradients must be tensors or None, and one is {type(g).__name__}. Wrap it with ndgrad.as_tensor(...)."
+                f"gradients can be either Tensors or None, but got {type(g).__name__}. Wrap it with ndgrad.as_tensor(...)."
             )
         shape = tuple(t.shape) if isinstance(t, Variable) else t.node.output_metadata(t.input_nr)[0]
         if tuple(g.shape) != tuple(shape):
             raise RuntimeError(
-                f"Mismatch in shape: the gradient has shape {tuple(g.shape)} and the output {tuple(shape)}. "
-                "Pass a gradient of the output's shape."
+                f"Mismatch in shape: grad_output[{position}] has a shape of {tuple(g.shape)} and output[{position}] has a "
+                f"shape of {tuple(shape)}. Pass a gradient of the output's shape."
             )
         want = np_dtype(t) if isinstance(t, Variable) else t.node.output_metadata(t.input_nr)[1]
         if np_dtype(g).kind == "c" and want.kind != "c":
             raise RuntimeError(
-                f"Mismatch in dtype: the gradient is {np_dtype(g)} and the output {want}; "
-                "a real output has a real gradient. Pass its .real, or differentiate a complex output."
+                f"For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
+                f"grad_output[{position}] has a dtype of {np_dtype(g)} and output[{position}] has a dtype of {want}; a real output has a real gradient. Pass its .real, or differentiate a complex output."
             )
         out.append(g)
     return out
@@ -123,10 +123,14 @@ def implicit_gradient(t: Any) -> Any:
             "grad can be implicitly created only for real scalar outputs, and this one is "
             f"{dtype}. Take a real function of it (y.abs(), y.real), or pass the gradient: y.backward(gradient)."
         )
-    if face is None:
-        if has_dispatch(t.__class__):
+    bottom = t
+    while isinstance(bottom, Variable) and isinstance(bottom._array, Variable):
+        bottom = bottom._array
+    if face is None or bottom is not t:
+        if has_dispatch(bottom.__class__):
             with no_grad():
                 return tensor_ops.zeros_like(t) + 1.0  # the class makes its own gradient
+    if face is None:
         from ndgrad._registry import Tensor as face  # the class lies above the core
     like = innermost_array(t) if isinstance(t, Variable) else None
     if isinstance(like, MetaArray):

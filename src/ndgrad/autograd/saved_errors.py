@@ -19,9 +19,9 @@ _LINES_HINT = "Run the forward inside ndgrad.autograd.debug() to see both lines.
 
 def freed_error(node: Node) -> RuntimeError:
     return RuntimeError(
-        f"{node.name()}: backward came through this part of the graph a second time, or its saved values were asked "
-        "for, after the first backward had freed them. Pass retain_graph=True to the first backward() or grad() call, "
-        "or run the forward again."
+        "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
+        f"been freed): {node.name()}'s saved values are gone since the first backward. Specify retain_graph=True in the "
+        "first backward() or grad() call, or run the forward again."
     )
 
 

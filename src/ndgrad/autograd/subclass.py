@@ -291,6 +291,32 @@ def dispatched(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     )
 
 
+class _Scalar:
+    """The op by which the classes of tensors are asked for the one element of a tensor: torch's name for `item`."""
+
+    name = __name__ = "_local_scalar_dense"
+    outputs = 1
+
+    def __call__(self, t: Any) -> Any:
+        return t.item()
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+
+local_scalar = _Scalar()
+
+
+def scalar_of(t: Any) -> Any:
+    """The one element of a tensor of a class with a dispatch of its own, which is asked for it."""
+    if t.numel() != 1:
+        raise RuntimeError(
+            f"a Tensor with {t.numel()} elements cannot be converted to Scalar (shape {tuple(t.shape)}). Index or "
+            "reduce it first."
+        )
+    return dispatched(local_scalar, (t,), {})
+
+
 def default_dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`Tensor.__torch_dispatch__`."""
 
@@ -311,16 +337,59 @@ def default_dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     return func(*map(plain, args), **kwargs)
 
 
+def own_slots(cls: type[Any]) -> Iterable[str]:
+    """The names of the slots that a class of tensors adds to those of its face."""
+    for base in cls.__mro__:
+        if base in FACES or base is Variable:
+            break
+        found = vars(base).get("__slots__", ())
+        for name in (found,) if isinstance(found, str) else found:
+            if name not in ("__dict__", "__weakref__"):
+                yield f"_{base.__name__.lstrip('_')}{name}" if name[:2] == "__" != name[-2:] else name
+
+
+def attributes(t: Any) -> dict[str, Any]:
+    """What a tensor has been given beside what every tensor has: its dictionary, and the slots of its class."""
+    found = dict(t.__dict__)
+    for name in own_slots(type(t)):
+        if hasattr(t, name):
+            found[name] = getattr(t, name)
+    return found
+
+
+def set_attributes(t: Any, given: dict[str, Any]) -> None:
+    slots = () if type(t) in FACES else tuple(own_slots(type(t)))
+    for name, value in given.items():
+        if name in slots:
+            object.__setattr__(t, name, value)
+        else:
+            t.__dict__[name] = value
+
+
+def copy_attributes(source: Any, target: Any) -> None:
+    """Give a tensor the attributes of another, whose class may keep them in slots."""
+    if type(source) in FACES:
+        target.__dict__.update(source.__dict__)
+    else:
+        set_attributes(target, attributes(source))
+
+
 def unshared(t: Any, args: tuple[Any, ...]) -> Any:
     """The tensor that a dispatch returned, as an object that may be given a history: not one of the arguments."""
     if not any(t is a for a in args):
         return t
     other = new(type(t))
     other._array, other._node, other._storage, other._meta = t._array, None, t._storage, None
-    other.__dict__.update(t.__dict__)
+    adopt(t, other)
+    return other
+
+
+def adopt(t: Any, other: Any) -> None:
+    """Make another tensor over the payload of `t` as good as `t` for its class: with its attributes, which may be where
+    the data are."""
+    copy_attributes(t, other)
     if is_wrapper(t):
         count_wrapper(other)
-    return other
 
 
 def _wrapper_array() -> type[Any]:
@@ -370,8 +439,8 @@ def make_wrapper(cls: type[Any], size: Any, dtype: Any, device: Any, requires_gr
     """A tensor of class `cls` with a shape and a dtype, and no memory."""
     if not has_dispatch(cls):
         raise TypeError(
-            f"_make_wrapper_subclass: {cls.__name__} defines no __ndgrad_dispatch__ (or __torch_dispatch__), "
-            "so nobody could compute with it. Define it, or use _make_subclass, whose tensors have memory."
+            f"{cls.__name__} must define __torch_dispatch__ (or __ndgrad_dispatch__): _make_wrapper_subclass makes "
+            "tensors without memory, and without it nobody could compute with it. Define it, or use _make_subclass, whose tensors have memory."
         )
     shape = (size,) if isinstance(size, int) else tuple(int(n) for n in size)
     made = new(cls)

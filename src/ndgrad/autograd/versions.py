@@ -156,6 +156,17 @@ class InferenceStorage(Storage):
         return False
 
 
+class LazyStorage(Storage):
+    """The memory of a conjugate ("conj") or a negative ("neg") that torch leaves to be computed later. Here it is computed
+    at once; its tensors say what they are (`is_conj`, `is_neg`), since programs ask."""
+
+    __slots__ = ("kind",)
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+
+
 class PayloadStorage(Storage):
     """The memory of a transform's tensor whose payload is a tensor of a level below, which others may hold and write:
     the argument of a vjp, or its result. A write to the payload is one to this memory. Nobody has kept what it

@@ -17,7 +17,7 @@ from ndgrad.autograd.layout import Order, copy_in_order, in_order, is_in_order, 
 from ndgrad.autograd.modes import process, restore, scope, thread
 from ndgrad.autograd.node import Node, extra_of, make_node
 from ndgrad.autograd.saved_errors import freed_error
-from ndgrad.autograd.variable import edge, meta_of, np_dtype, shape_of
+from ndgrad.autograd.variable import edge, meta_of, np_dtype, requires_grad, shape_of
 from ndgrad.autograd.versions import InferenceStorage, storage_of
 from ndgrad.ops.fill import copy, zeros_like
 from ndgrad.ops.vocabulary import owning_raw_ops
@@ -25,13 +25,18 @@ from ndgrad.ops.vocabulary import owning_raw_ops
 # How a view came to be, which decides whether it may be written in place.
 DEFAULT, NO_GRAD, MULTI_OUTPUT, INFERENCE, CUSTOM = "default", "no_grad", "multi_output", "inference", "custom"
 
+# What torch says of a write that cannot be recorded, and why it is so; {n} and {op} are whose output it is.
 _REASONS = {
-    NO_GRAD: "it was made under no_grad, so the write could not be recorded in its base's history",
+    NO_GRAD: "A view was created in no_grad mode and {what}: the write could not be recorded in its base's history",
     MULTI_OUTPUT: (
-        "it is one of several views that one op returned (unbind, split, chunk), and torch's rule forbids writing these"
+        "Output {n} of {op} is a view and {what}. This view is the output of a function that returns multiple views. Such "
+        "functions do not allow the output views to be modified inplace: it is torch's rule"
     ),
-    INFERENCE: "it was made in inference mode from a normal tensor",
-    CUSTOM: "it was returned as a view by a custom Function, whose backward does not know of the write",
+    INFERENCE: "A view was created in inference mode and {what} in normal mode: the write could not be recorded",
+    CUSTOM: (
+        "Output {n} of {op} is a view and {what}. This view was created inside a custom Function (or because an input was "
+        "returned as-is), whose backward does not know of the write"
+    ),
 }
 _REMEDIES = {
     NO_GRAD: "Make the view outside no_grad, or do the write under no_grad too.",
@@ -212,6 +217,8 @@ def make_view(out: Any, source: Any, op: Any, settings: dict[str, Any], number: 
     elif op.outputs != 1:
         creation = MULTI_OUTPUT
     out._storage = storage
+    if creation is INFERENCE and requires_grad(source):
+        meta_of(out).requires_grad = True  # as torch has it: a leaf of its own, since nothing leads to its base
     path = (parent, op, settings, number)
     if not level:
         meta_of(out).view = ViewInfo(base, path, creation, storage.version.number, geometry)
@@ -222,10 +229,18 @@ def make_view(out: Any, source: Any, op: Any, settings: dict[str, Any], number: 
 
 def write_error(t: Any, creation: str, after_the_fact: bool = False) -> RuntimeError:
     if after_the_fact:
-        what = f"a view of shape {tuple(t.shape)} is used after its base or another view of it was modified in place"
+        what = "its base or another view of its base has been modified inplace"
     else:
-        what = f"a view of shape {tuple(t.shape)} is modified in place"
-    return RuntimeError(f"{what}, and that cannot be differentiated: {_REASONS[creation]}. {_REMEDIES[creation]}")
+        what = "is being modified inplace"
+    _, op, _, number = t._meta.view.path
+    if creation == CUSTOM and t._node is not None:
+        name, number = t._node.name().removesuffix("Backward"), t._meta.output_nr
+    else:
+        name = op.name.title().replace("_", "")
+    if creation == NO_GRAD and not after_the_fact:
+        what += " with grad mode enabled"
+    reason = _REASONS[creation].format(n=number, op=name, what=what)
+    return RuntimeError(f"{reason} (shape {tuple(t.shape)}). {_REMEDIES[creation]}")
 
 
 # ----- the base's new history ----------------------------------------------------------------------------------------

@@ -308,7 +308,7 @@ class detect_anomaly:
         self._stack: list[_State] = []
         warnings.warn(
             (
-                "Anomaly detection is on: every op remembers its traceback and every gradient is checked, "
+                "Anomaly Detection has been enabled: every op remembers its traceback and every gradient is checked, "
                 "which takes time. Use it to debug."
             ),
             UserWarning,

@@ -157,12 +157,13 @@ def _select(argnums: Argnums, args: tuple[Any, ...]) -> tuple[tuple[int, ...], t
     numbers = (argnums,) if isinstance(argnums, int) else argnums
     if not isinstance(numbers, tuple) or not numbers or not all(isinstance(n, int) for n in numbers):
         raise RuntimeError(
-            f"argnums is {argnums!r}. Give the position of an argument, or a tuple of at least one position."
+            f"argnums must be int or Tuple[int, ...], and at least one: got {argnums!r}. Give the position of an argument, "
+            "or a tuple of positions."
         )
     for n in numbers:
         if not -len(args) <= n < len(args):
             raise RuntimeError(
-                f"argnums {argnums} is out of range: the function was given {len(args)} positional arguments."
+                f"Got argnum={n}, but only {len(args)} positional inputs. Give the position of an argument that there is."
             )
     numbers = tuple([n % len(args) for n in numbers])
     if len(numbers) > 1 and len({*numbers}) < len(numbers):
@@ -222,7 +223,7 @@ def _gradient(
     run = _Recorded("grad", primals, lambda leaves: func(*_substitute(args, numbers, leaves), **kwargs))
     out, aux = _split_aux("grad_and_value", run.result, has_aux)
     _check_scalar(out)
-    grads = run.pull_back([out], [implicit_gradient(out)], keep=False)
+    grads = run.pull_back([out], [implicit_gradient(out if run.level.pure else run.value_of(out))], keep=False)
     return run, grads[0] if isinstance(argnums, int) else grads, out, aux
 
 
@@ -304,10 +305,10 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any: 
         given, given_spec = tree_flatten(cotangents)
         if given_spec != spec:
             raise RuntimeError(
-                f"vjp: cotangents of structure {given_spec} do not match the output's, {spec}. "
-                "Pass one per output tensor."
+                "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function: "
+                f"vjp was given {given_spec} for {spec}. Pass one per output tensor."
             )
-        for o, c in zip(outputs, given, strict=True):
+        for i, (o, c) in enumerate(zip(outputs, given, strict=True)):
             if c is None:
                 raise RuntimeError(
                     f"vjp: the cotangent of an output of shape {tuple(o.shape)} is None. "
@@ -317,8 +318,8 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any: 
                 raise TypeError(f"vjp: a cotangent is {type(c).__name__}. Wrap it with ndgrad.as_tensor(...).")
             if tuple(o.shape) != tuple(c.shape):
                 raise RuntimeError(
-                    f"vjp: a cotangent of shape {tuple(c.shape)} for an output of shape {tuple(o.shape)}. "
-                    "They must agree."
+                    f"Mismatch in shape: grad_output[{i}] has a shape of {tuple(c.shape)} and output[{i}] has a shape of "
+                    f"{tuple(o.shape)} (vjp). They must agree."
                 )
         return run.pull_back(outputs, given, keep=retain_graph)
 
@@ -344,8 +345,8 @@ def _split_aux(name: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
         return result, None
     if not isinstance(result, tuple) or len(result) != 2:
         raise RuntimeError(
-            f"{name}: with has_aux=True the function must return (output, aux), and it returned "
-            f"{type(result).__name__}."
+            f"{name}(f)(*args): output of function f should be a tuple: (output, aux) if has_aux is True, and it is "
+            f"{type(result).__name__}. Return both."
         )
     return result
 
@@ -353,17 +354,17 @@ def _split_aux(name: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
 def _check_scalar(out: Any) -> None:
     if not isinstance(out, Variable):
         raise RuntimeError(
-            f"grad: the function must return a tensor, and returned {type(out).__name__}. "
+            f"grad_and_value(f)(*args): Expected f(*args) to return a tensor, got {type(out).__name__}. "
             "With extra results, pass has_aux=True."
         )
     if tuple(out.shape) != ():
         raise RuntimeError(
-            "grad: the function must return a scalar (0-d) tensor, and returned one of shape "
+            "grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got one of shape "
             f"{tuple(out.shape)}. Reduce it, e.g. with .sum()."
         )
     if np_dtype(out).kind == "c":
         raise RuntimeError(
-            f"grad: the function must return a real scalar, and returned {np_dtype(out)}. Take .real or .abs() of it."
+            f"grad_and_value(f)(*args): Expected f(*args) to return a real scalar, got {np_dtype(out)}. Take .real or .abs() of it."
         )
 
 
@@ -453,14 +454,15 @@ def _primals_and_tangents(name: str, primals: Any, tangents: Any) -> tuple[list[
     if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
         wrong = next(a for a in (primals, tangents) if not isinstance(a, tuple))
         raise RuntimeError(
-            f"{name}: primals and tangents must be tuples, and one is {type(wrong).__name__}. "
-            "For a single one write (x,)."
+            f"{name}(f, primals, tangents): Expected {'primals' if wrong is primals else 'tangents'} to be a tuple, and it "
+            f"is {type(wrong).__name__}. For a single one write (x,)."
         )
     flat, spec = tree_flatten(primals)
     flat_tangents, tangent_spec = tree_flatten(tangents)
     if spec != tangent_spec:
         raise RuntimeError(
-            f"{name}: primals {spec} and tangents {tangent_spec} differ in structure. Pass one tangent per primal."
+            f"{name}(f, primals, tangents): Expected primals and tangents to have the same python structure, and they are "
+            f"{spec} and {tangent_spec}. Pass one tangent per primal."
         )
     if not flat:
         raise RuntimeError(f"{name}: primals hold no tensor. Give at least one.")
@@ -478,7 +480,9 @@ def _primals_and_tangents(name: str, primals: Any, tangents: Any) -> tuple[list[
             )
         if tuple(p.shape) != tuple(t.shape):
             raise RuntimeError(
-                f"{name}: a tangent of shape {tuple(t.shape)} for a primal of shape {tuple(p.shape)}. They must agree."
+                "Trying to set a forward gradient that has a different size than that of the original Tensor: "
+                f"{name} was given a tangent of shape {tuple(t.shape)} for a primal of shape {tuple(p.shape)}. They must "
+                "agree."
             )
     return flat, flat_tangents, spec
 
@@ -530,14 +534,14 @@ def chunk_vmap(func: F, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "
 
 def _check_randomness(randomness: str) -> None:
     if randomness not in ("error", "different", "same"):
-        raise RuntimeError(f"vmap: randomness is {randomness!r}. Choose 'error', 'different' or 'same'.")
+        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness!r}.")
 
 
 def _mapped(func: F, in_dims: Any, out_dims: Any, randomness: str, chunk_size: Callable[[int], int]) -> F:
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         flat, spec = tree_flatten(args)
-        dims = _in_dims(in_dims, args, flat)
+        dims = _in_dims(func, in_dims, args, flat)
         size = _batch_size(flat, dims)
         step = chunk_size(size)
         if step >= size:
@@ -570,26 +574,46 @@ def _joined(parts: list[Any], out_dims: Any) -> Any:
     return tree_unflatten(joined, tree_flatten(parts[0])[1])
 
 
-def _in_dims(in_dims: Any, args: tuple[Any, ...], flat: list[Any]) -> list[int | None]:
+def name_of(func: Any) -> str:
+    return getattr(func, "__name__", None) or repr(func)
+
+
+def _in_dims(func: Any, in_dims: Any, args: tuple[Any, ...], flat: list[Any]) -> list[int | None]:
     if isinstance(in_dims, list):
         in_dims = tuple(in_dims)
+    call = f"vmap({name_of(func)}, in_dims={in_dims}, ...)(<inputs>)"
+    if not isinstance(in_dims, (int, tuple)):
+        raise ValueError(
+            f"{call}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, got "
+            f"{type(in_dims).__name__}. Give at least one argument an int."
+        )
+    if not args:
+        raise ValueError(
+            f"vmap({name_of(func)})(<inputs>): got no inputs. Maybe you forgot to add inputs: without any there is no "
+            "batch to map over."
+        )
     prefix = in_dims if isinstance(in_dims, tuple) else (in_dims,) * len(args)
-    dims = broadcast_prefix(prefix, args, is_leaf=lambda d: d is None)
+    try:
+        dims = broadcast_prefix(prefix, args, is_leaf=lambda d: d is None)
+    except ValueError as error:
+        raise ValueError(f"{call}: in_dims is not compatible with the structure of `inputs`: {error}") from None
     out: list[int | None] = []
     for t, d in zip(flat, dims, strict=True):
         if d is not None:
             if isinstance(d, bool) or not isinstance(d, int):
-                raise ValueError(f"vmap: in_dims must hold ints or None, and holds {d!r}.")
+                raise ValueError(
+                    f"{call}: Got in_dim={d!r} for an input but in_dim must be either an integer dimension or None."
+                )
             if not isinstance(t, Variable):
                 raise ValueError(
-                    f"vmap: in_dims is {d} for an argument of type {type(t).__name__}. "
+                    f"{call}: Got in_dim={d} for an input but the input is of type {type(t).__name__}. "
                     "Only tensors are batched; give None there."
                 )
             n = len(t.shape)
             if not -n <= d < n:
                 raise ValueError(
-                    f"vmap: in_dims is {d} for a tensor of {n} dimensions (shape {tuple(t.shape)}). "
-                    f"It must lie in [{-n}, {n - 1}]."
+                    f"{call}: Got in_dim={d} for some input, but that input is a Tensor of dimensionality {n} (shape "
+                    f"{tuple(t.shape)}), so expected in_dim to satisfy -{n} <= in_dim < {n}."
                 )
             d %= n
         out.append(d)
@@ -599,9 +623,13 @@ def _in_dims(in_dims: Any, args: tuple[Any, ...], flat: list[Any]) -> list[int |
 def _batch_size(flat: list[Any], dims: list[int | None]) -> int:
     sizes = {t.shape[d] for t, d in zip(flat, dims, strict=True) if d is not None}
     if not sizes:
-        raise ValueError("vmap: in_dims maps over no argument. Give at least one argument an int.")
+        raise ValueError("vmap: at least one argument must be batched: in_dims maps over none. Give one an int.")
     if len(sizes) > 1:
-        raise ValueError(f"vmap: the mapped dimensions have sizes {sorted(sizes)}. They must be equal.")
+        every = [t.shape[d] for t, d in zip(flat, dims, strict=True) if d is not None]
+        raise ValueError(
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {every} for the mapped "
+            "dimension. Give tensors of equal batches, or None in in_dims for those without one."
+        )
     return int(sizes.pop())
 
 
@@ -625,7 +653,10 @@ def _run_batched(
     out = []
     for o, d in zip(outputs, out_prefix, strict=True):
         if not isinstance(o, Variable):
-            raise ValueError(f"vmap: the function must return tensors, and returned {type(o).__name__}.")
+            raise ValueError(
+                f"vmap({name_of(func)}, ...): `{name_of(func)}` must only return Tensors, got type {type(o).__name__}. Did "
+                "you mean to return it by other means, or to make a tensor of it?"
+            )
         if level_number(o) == level.number:
             if d is None:
                 raise ValueError(

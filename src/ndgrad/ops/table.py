@@ -250,7 +250,8 @@ class Op:
             raise ValueError(f"op {name!r} is already in the table; choose another name")
         if unknown := traits.keys() - Traits.__annotations__.keys():
             raise TypeError(f"op {name!r}: a block has no {', '.join(unknown)}; see ndgrad.ops.table")
-        self.name = self.__name__ = name
+        self.name = name
+        self.__name__ = name.removesuffix("_all")  # as those who watch ops know it
         self.args = tuple(args)
         self.settings = dict(settings)
         self.forward = forward

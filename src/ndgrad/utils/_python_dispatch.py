@@ -14,7 +14,7 @@ from ndgrad.autograd.variable import Variable
 
 __all__ = [
     "BaseTorchDispatchMode", "DispatchMode", "TorchDispatchMode", "is_traceable_wrapper_subclass",
-    "return_and_correct_aliasing",
+    "return_and_correct_aliasing", "transform_subclass",
 ]  # fmt: skip
 
 TorchDispatchMode = DispatchMode
@@ -108,3 +108,32 @@ def return_and_correct_aliasing(func: Any, args: Any, kwargs: Any, out: Any) -> 
     'x'
     """
     return args[0] if func.__name__.endswith("_") else out
+
+
+def any_torch_dispatch_mode_on_stack() -> bool:
+    return is_in_torch_dispatch_mode()
+
+
+def is_in_any_mode_without_ignore_compile_internals() -> bool:
+    return is_in_torch_dispatch_mode()
+
+
+def transform_subclass(t: Any, callback: Any, outer_size: Any = None, outer_stride: Any = None) -> Any:
+    """A wrapper that says how to take it apart (`__tensor_flatten__`), with each tensor inside replaced by
+    `callback(name, tensor)`.
+
+    `outer_size` and `outer_stride` are handed to `__tensor_unflatten__`; they are the wrapper's own if not given.
+    """
+    outer_size = t.size() if outer_size is None else outer_size
+    outer_stride = t.stride() if outer_stride is None else outer_stride
+    names, context = t.__tensor_flatten__()
+    made = type(t).__tensor_unflatten__(
+        {name: callback(name, getattr(t, name)) for name in names}, context, outer_size, outer_stride
+    )
+    if tuple(made.shape) != tuple(outer_size) or tuple(made.stride()) != tuple(outer_stride):
+        raise RuntimeError(
+            f"Expected return value from {type(t).__name__}__tensor_unflatten__() to have size {tuple(outer_size)} and "
+            f"stride {tuple(outer_stride)}, but it has {tuple(made.shape)} and {tuple(made.stride())}. Make the wrapper "
+            "with the size and stride that it is given."
+        )
+    return made

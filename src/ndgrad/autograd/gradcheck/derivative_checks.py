@@ -104,8 +104,8 @@ class Check:
             if np_dtype(t) not in (np.float64, np.complex128):
                 warnings.warn(
                     (
-                        f"gradcheck: {self.names[i]} requires gradient and is not a double precision floating "
-                        f"point or complex, but {np_dtype(t)}. Finite differences will likely be too rough. "
+                        f"gradcheck: Input #{i} requires gradient and is not a double precision floating point or complex "
+                        f"({self.names[i]} is {np_dtype(t)}). Finite differences will likely be too rough. "
                         "Convert it to double first."
                     ),
                     UserWarning,

@@ -40,6 +40,7 @@ from ndgrad.autograd.node import make_node
 from ndgrad.autograd.op_observers import observing
 from ndgrad.autograd.saved import old_payload
 from ndgrad.autograd.saved_hooks import saved_tensors_hooks
+from ndgrad.autograd.subclass import copy_attributes
 from ndgrad.autograd.variable import Variable, edge, meta_of, twin
 from ndgrad.autograd.versions import kept_storage, storage_of
 from ndgrad.ops.vocabulary import tensor_ops
@@ -118,7 +119,7 @@ class Kept:
         if t._meta is not None:
             meta_of(self.tensor).path = t._meta.path if t._meta.view is None else t._meta.view.path
         # an argument of a checkpoint inside this one comes back with its attributes
-        self.tensor.__dict__.update(t.__dict__)
+        copy_attributes(t, self.tensor)
         self.version = self.storage.version
         # see Note [Lent memory]: the rest of the rerun may write it
         array = self.tensor._array

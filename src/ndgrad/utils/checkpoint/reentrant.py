@@ -30,7 +30,8 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """
     if not isinstance(inputs, tuple):
         raise RuntimeError(
-            f"detach_variable() takes a tuple of inputs, and got {type(inputs).__name__}. Pass tuple(...)."
+            f"detach_variable(): Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}. "
+            "Pass tuple(...)."
         )
     return tuple(t.detach().requires_grad_(t.requires_grad) if isinstance(t, Variable) else t for t in inputs)
 
@@ -76,7 +77,7 @@ class CheckpointFunction(Function):
     def backward(ctx: Any, *grads: Any) -> Any:
         if thread.task is None or thread.task.wanted is not None:
             raise RuntimeError(
-                "When use_reentrant=True, checkpoint is incompatible with autograd.grad() and with "
+                "When use_reentrant=True, ndgrad.utils.checkpoint is incompatible with .grad() and with "
                 "the `inputs` argument of backward(): it runs a backward of its own, which reaches all leaves. "
                 "Use use_reentrant=False, or backward() without `inputs`."
             )

@@ -87,8 +87,8 @@ class _Entry:
             k._storage is not None and k._storage.version is not v for k, v in zip(kept, self.versions)
         ):
             raise RuntimeError(
-                f"selective checkpoint: a result of {self.name} that was kept for the recomputation has been mutated "
-                "since. Use the out-of-place form of that write, or create_selective_checkpoint_contexts(..., "
+                "Tensor cached during selective activation checkpoint has been mutated: a result of "
+                f"{self.name} was kept for the recomputation, and has been mutated since. Use the out-of-place form of that write, or create_selective_checkpoint_contexts(..., "
                 "allow_cache_entry_mutation=True)."
             )
         if self.device is not None:
@@ -177,8 +177,8 @@ def create_selective_checkpoint_contexts(
         policy = _policy_of_list(policy_fn_or_list)
     else:
         raise TypeError(
-            f"create_selective_checkpoint_contexts() got {type(policy_fn_or_list).__name__}. "
-            "Give a policy function, or a list of ops."
+            "policy_fn_or_list must be either a function or a list of ops, and create_selective_checkpoint_contexts() got "
+            f"{type(policy_fn_or_list).__name__}."
         )
     storage: list[_Entry] = []
     return _CachingTorchDispatchMode(policy, storage), _CachedTorchDispatchMode(storage, allow_cache_entry_mutation)
@@ -191,8 +191,8 @@ def _policy_of_list(ops: Any) -> Callable[..., CheckpointPolicy]:
         op = getattr(op, "op", op) if not isinstance(op, InPlaceForm) else op
         if not isinstance(op, (str, Op, InPlaceForm)):
             raise ValueError(
-                f"create_selective_checkpoint_contexts(): {op!r} is no op. Give names of ops ('matmul'), "
-                "or ops (ndgrad.ops.aten.matmul)."
+                "create_selective_checkpoint_contexts(): Expected op in `op_list` to be an OpOverload, but got "
+                f"{op!r} of type {type(op).__name__}. Give ops (ndgrad.ops.aten.mm.default), or their names ('matmul')."
             )
         names.add(op if isinstance(op, str) else op.name)
 
