@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Self, TypeVar
 
 from ndgrad._tensor import Tensor
+from ndgrad.absent import refuse_absent as _refuse_absent
 from ndgrad.api.families import methods, namespace
 from ndgrad.api.public import is_public
 from ndgrad.autograd.modes import Block, Modes, process, thread
@@ -261,3 +262,5 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[object]]) -> Callable
         return dispatching  # type: ignore[return-value]  # the same signature
 
     return decorate
+
+_refuse_absent(__name__)
