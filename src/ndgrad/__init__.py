@@ -15,6 +15,7 @@ from typing import Any as _Any  # underscored: not part of the namespace
 from ndgrad import devices as _devices
 from ndgrad import dtypes as _dtypes
 from ndgrad._tensor import Tensor
+from ndgrad.absent import refusal as _refusal
 from ndgrad.api import families as _families
 from ndgrad.api import tensor_types as _typed
 from ndgrad.api.later import FUNCTIONS as _LATER
@@ -36,11 +37,32 @@ from ndgrad.storage import TypedStorage, UntypedStorage
 __version__ = "0.1.0"
 
 _SUBMODULES = frozenset(
-    "array_api autograd compat compiler distributions fft func implicit library linalg masked nn numpy ops optim "
-    "overrides profiler random scipy signal sparse special testing utils".split()
+    "accelerator amp array_api autograd backends compat compiler cpu cuda distributions fft func futures implicit jit "
+    "library linalg masked mps mtia multiprocessing nn numpy ops optim overrides profiler random scipy signal sparse "
+    "special testing torch_version types utils version xpu".split()
 )
+#: Private ones that torch programs import.
+_PRIVATE_SUBMODULES = frozenset(("_C", "__config__", "_dynamo", "_vmap_internals"))
 #: Names of this namespace that are defined in a submodule: submodule -> names.
 _FROM = {
+    "amp.autocast_mode": (
+        "autocast clear_autocast_cache get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype "
+        "is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled set_autocast_cache_enabled "
+        "set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_dtype set_autocast_enabled "
+        "set_autocast_gpu_dtype"
+    ),
+    "amp.grad_scaler": "GradScaler",
+    "as_torch": "install_as_torch uninstall_as_torch",
+    "cuda": "OutOfMemoryError",
+    "cuda.streams": "Event Stream",
+    "futures": "Future",
+    "overrides": "DisableTorchFunction DisableTorchFunctionSubclass",
+    "settings": (
+        "are_deterministic_algorithms_enabled compiled_with_cxx11_abi get_deterministic_debug_mode get_device_module "
+        "get_float32_matmul_precision is_deterministic_algorithms_warn_only_enabled is_vulkan_available "
+        "is_warn_always_enabled set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal "
+        "set_warn_always use_deterministic_algorithms"
+    ),
     "autograd": "explain is_anomaly_check_nan_enabled is_anomaly_enabled",
     "compiler.entry": "compile",
     "func": "vmap",
@@ -86,13 +108,13 @@ def __getattr__(name: str) -> _Any:
     if name in _LATER:
         globals().update(_families.load(_LATER[name])[0])
         return globals()[name]
-    if name in _SUBMODULES or name == "_C":
+    if name in _SUBMODULES or name in _PRIVATE_SUBMODULES:
         return _importlib.import_module(f"ndgrad.{name}")
     if name in _HOMES:
         found = getattr(_importlib.import_module(f"ndgrad.{_HOMES[name]}"), name)
         globals()[name] = found
         return found
-    raise AttributeError(f"module 'ndgrad' has no attribute {name!r}")
+    raise _refusal(__name__, name)
 
 
 __all__ = [

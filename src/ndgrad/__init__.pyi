@@ -3,21 +3,34 @@
 from builtins import bool as _bool, float as _float, int as _int
 from collections.abc import Sequence as Sequence
 from ndgrad import (
-    array_api as array_api, autograd as autograd, compat as compat, compiler as compiler, distributions as
-    distributions, fft as fft, func as func, implicit as implicit, library as library, linalg as linalg, masked as
-    masked, nn as nn, numpy as numpy, ops as ops, optim as optim, overrides as overrides, profiler as profiler, random
-    as random, return_types as return_types, scipy as scipy, signal as signal, sparse as sparse, special as special,
-    testing as testing, utils as utils,
+    accelerator as accelerator, amp as amp, array_api as array_api, autograd as autograd, backends as backends, compat
+    as compat, compiler as compiler, cpu as cpu, cuda as cuda, distributions as distributions, fft as fft, func as func,
+    futures as futures, implicit as implicit, jit as jit, library as library, linalg as linalg, masked as masked, mps as
+    mps, mtia as mtia, multiprocessing as multiprocessing, nn as nn, numpy as numpy, ops as ops, optim as optim,
+    overrides as overrides, profiler as profiler, random as random, return_types as return_types, scipy as scipy, signal
+    as signal, sparse as sparse, special as special, testing as testing, torch_version as torch_version, types as types,
+    utils as utils, version as version, xpu as xpu,
 )
 from ndgrad._tensor import Tensor as Tensor
 from ndgrad._typing import (
     Dims as Dims, Dtype as Dtype, Number as Number, Shape as Shape, TensorLike as TensorLike, Tensors as Tensors,
 )
+from ndgrad.amp.autocast_mode import (
+    autocast as autocast, clear_autocast_cache as clear_autocast_cache, get_autocast_cpu_dtype as
+    get_autocast_cpu_dtype, get_autocast_dtype as get_autocast_dtype, get_autocast_gpu_dtype as get_autocast_gpu_dtype,
+    is_autocast_cache_enabled as is_autocast_cache_enabled, is_autocast_cpu_enabled as is_autocast_cpu_enabled,
+    is_autocast_enabled as is_autocast_enabled, set_autocast_cache_enabled as set_autocast_cache_enabled,
+    set_autocast_cpu_dtype as set_autocast_cpu_dtype, set_autocast_cpu_enabled as set_autocast_cpu_enabled,
+    set_autocast_dtype as set_autocast_dtype, set_autocast_enabled as set_autocast_enabled, set_autocast_gpu_dtype as
+    set_autocast_gpu_dtype,
+)
+from ndgrad.amp.grad_scaler import GradScaler as GradScaler
 from ndgrad.api.comparison import (
     allclose as allclose, equal as equal, isclose as isclose, isneginf as isneginf, isposinf as isposinf,
 )
 from ndgrad.api.convert import (
-    clone as clone, is_conj as is_conj, is_neg as is_neg, resolve_conj as resolve_conj, resolve_neg as resolve_neg,
+    _neg_view as _neg_view, clone as clone, is_conj as is_conj, is_neg as is_neg, resolve_conj as resolve_conj,
+    resolve_neg as resolve_neg,
 )
 from ndgrad.api.copies import (
     alias_copy as alias_copy, as_strided_copy as as_strided_copy, detach_copy as detach_copy, diagonal_copy as
@@ -145,6 +158,7 @@ from ndgrad.api.windows import (
     hann_window as hann_window, kaiser_window as kaiser_window,
 )
 from ndgrad.arrays.memory import get_retained_memory as get_retained_memory, set_retained_memory as set_retained_memory
+from ndgrad.as_torch import install_as_torch as install_as_torch, uninstall_as_torch as uninstall_as_torch
 from ndgrad.autograd import (
     explain as explain, is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled, is_anomaly_enabled as
     is_anomaly_enabled,
@@ -154,6 +168,8 @@ from ndgrad.autograd.grad_mode import (
     is_inference_mode_enabled as is_inference_mode_enabled, no_grad as no_grad, set_grad_enabled as set_grad_enabled,
 )
 from ndgrad.compiler.entry import compile as compile
+from ndgrad.cuda import OutOfMemoryError as OutOfMemoryError
+from ndgrad.cuda.streams import Event as Event, Stream as Stream
 from ndgrad.devices import (
     device as device, get_default_device as get_default_device, layout as layout, memory_format as memory_format,
     set_default_device as set_default_device,
@@ -163,6 +179,7 @@ from ndgrad.dtypes import (
     promote_types as promote_types, result_type as result_type, set_default_dtype as set_default_dtype,
 )
 from ndgrad.func import vmap as vmap
+from ndgrad.futures import Future as Future
 from ndgrad.generator import (
     Generator as Generator, default_generator as default_generator, initial_seed as initial_seed, manual_seed as
     manual_seed, seed as seed,
@@ -181,10 +198,23 @@ from ndgrad.nn.functional import (
     pixel_shuffle as pixel_shuffle, pixel_unshuffle as pixel_unshuffle, poisson_nll_loss as poisson_nll_loss, prelu as
     prelu, rms_norm as rms_norm, rrelu as rrelu, triplet_margin_loss as triplet_margin_loss,
 )
+from ndgrad.overrides import (
+    DisableTorchFunction as DisableTorchFunction, DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,
+)
 from ndgrad.printing import (
     get_printoptions as get_printoptions, printoptions as printoptions, set_printoptions as set_printoptions,
 )
 from ndgrad.serialization import load as load, save as save
+from ndgrad.settings import (
+    are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled, compiled_with_cxx11_abi as
+    compiled_with_cxx11_abi, get_deterministic_debug_mode as get_deterministic_debug_mode, get_device_module as
+    get_device_module, get_float32_matmul_precision as get_float32_matmul_precision,
+    is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled, is_vulkan_available
+    as is_vulkan_available, is_warn_always_enabled as is_warn_always_enabled, set_deterministic_debug_mode as
+    set_deterministic_debug_mode, set_float32_matmul_precision as set_float32_matmul_precision, set_flush_denormal as
+    set_flush_denormal, set_warn_always as set_warn_always, use_deterministic_algorithms as
+    use_deterministic_algorithms,
+)
 from ndgrad.sizes import Size as Size
 from ndgrad.storage import TypedStorage as TypedStorage, UntypedStorage as UntypedStorage, is_storage as is_storage
 from typing import Literal as Literal, overload as overload

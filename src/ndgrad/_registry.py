@@ -42,6 +42,7 @@ evaluation: Callable[..., Any]
 accumulate_leaves: Callable[..., Any]
 observed_forward: Callable[..., Any]
 observed_write: Callable[..., Any]
+autocast_call: Callable[..., Any]
 
 #: What runs ops on duals of some open levels in place of forward mode: sparsity, Taylor series.
 interpreters: dict[int, Any] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ndgrad.absent import refuse_absent as _refuse_absent
 from ndgrad.api.fft import (
     fft,
     fft2,
@@ -54,3 +55,5 @@ __all__ = [
 ]
 
 _publish_namespace(globals())
+
+_refuse_absent(__name__)

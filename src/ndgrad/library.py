@@ -19,6 +19,7 @@ import numpy as np
 
 from ndgrad import ops
 from ndgrad._tensor import Tensor
+from ndgrad.absent import refuse_absent as _refuse_absent
 from ndgrad.api.public import in_place
 from ndgrad.autograd.generate import make_eager
 from ndgrad.autograd.generated_names import check_names
@@ -368,3 +369,5 @@ def check(function: str | Callable[..., Any], *samples: Sample) -> list[str]:
             f"{name}: there is no sample to check it on. Give some: check(f, Sample((array,), reference=...))."
         )
     return [what for sample in chosen for what in check_op(entry.op, sample)]
+
+_refuse_absent(__name__)

@@ -5,6 +5,7 @@ What torch keeps beside it (`det`, `inverse`, an older form of `svd`) is in `ndg
 
 from __future__ import annotations
 
+from ndgrad.absent import refuse_absent as _refuse_absent
 from ndgrad.api.decomposition import (
     cholesky,
     cholesky_ex,
@@ -98,3 +99,5 @@ __all__ = [
 ]
 
 _publish_namespace(globals())
+
+_refuse_absent(__name__)

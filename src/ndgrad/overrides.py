@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
 from ndgrad._tensor import Tensor
+from ndgrad.absent import refuse_absent as _refuse_absent
 from ndgrad.api.families import methods, namespace
 from ndgrad.api.public import is_public
 from ndgrad.autograd.modes import Block, Modes, process, restore, scope, thread
@@ -347,3 +348,4 @@ def _pop_mode_temporarily() -> Iterator[Any]:
     finally:
         restore(outside)
         del outside
+_refuse_absent(__name__)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ndgrad.absent import refuse_absent as _refuse_absent
 from ndgrad.api.random import get_rng_state, set_rng_state
 from ndgrad.generator import default_generator, initial_seed, manual_seed, seed
 
@@ -36,3 +37,5 @@ def fork_rng(devices: Iterable[Device] | None = None, enabled: bool = True, devi
         yield
     finally:
         set_rng_state(state)
+
+_refuse_absent(__name__)

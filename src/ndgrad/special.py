@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from ndgrad import erf, erfc, erfinv, exp2, expm1, log1p, log_softmax, logit, logsumexp, round, sinc, softmax, xlogy
 from ndgrad import sigmoid as expit
+from ndgrad.absent import refuse_absent as _refuse_absent
 from ndgrad.api.polynomial import (
     chebyshev_polynomial_t,
     chebyshev_polynomial_u,
@@ -115,3 +116,5 @@ __all__ = [
 ]
 
 _publish_namespace(globals())
+
+_refuse_absent(__name__)

@@ -9,7 +9,8 @@ from ndgrad.api.matrix_arguments import adjoint, require_matrices, require_squar
 from ndgrad.api.reduce import mean
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.dtypes import as_dtype
-from ndgrad.ops import index, product, solve as solve_ops
+from ndgrad.ops import index, product
+from ndgrad.ops import solve as solve_ops
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad.api import extremum, norm as norms, reduce, scan, statistics
+from ndgrad.api import extremum, reduce, scan, statistics
+from ndgrad.api import norm as norms
 from ndgrad.api.arguments import as_dim
 from ndgrad.api.elementwise import where
 from ndgrad.api.reduce import along, dims_of, ndim_of

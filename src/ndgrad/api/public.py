@@ -26,11 +26,13 @@ from inspect import Parameter, Signature
 from types import ModuleType
 from typing import Any, TypeVar
 
+from ndgrad import _registry as registry
 from ndgrad.autograd.dispatch import dispatch, dispatch_operator
 from ndgrad.autograd.generate import make_eager, public_name
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.modes import modes, process
 from ndgrad.autograd.out_argument import write_out
+from ndgrad.autograd.promotion import agreeing
 from ndgrad.autograd.subclass import KNOWN, ask, overriding_types
 from ndgrad.ops.deferred import deferred
 from ndgrad.ops.table import Op
@@ -80,9 +82,12 @@ def method(function: F) -> F:
 
 
 def answer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What overrides answer to a call; UNASKED if there are none."""
-    types = () if modes().functions_disabled else overriding_types((*args, *kwargs.values()))
-    return ask(function, types, args, kwargs) if types or modes().function_modes else UNASKED
+    """What overrides answer to a call, or autocast below them; UNASKED if there are none."""
+    state = modes()
+    types = () if state.functions_disabled else overriding_types((*args, *kwargs.values()))
+    if types or state.function_modes:
+        return ask(function, types, args, kwargs)
+    return UNASKED if state.autocast is None else registry.autocast_call(function, args, kwargs, UNASKED)
 
 
 #: No mode and no class overrides the call.
@@ -91,12 +96,15 @@ UNASKED = object()
 
 def may_be_asked(values: tuple[Any, ...]) -> bool:
     """Whether anything may override a call with these arguments: a class that is not known, also in a list
-    of tensors, or a mode."""
+    of tensors, or a mode; autocast is one."""
     for value in values:
         cls = value.__class__
         if cls not in KNOWN and not ((cls is tuple or cls is list) and KNOWN.issuperset(map(type, value))):
             return True
-    return bool(process.overriding and modes().function_modes)
+    if not process.overriding:
+        return False
+    state = modes()
+    return bool(state.function_modes) or state.autocast is not None
 
 
 def _shown(op: Op, settings: dict[str, Any]) -> dict[str, Any]:
@@ -111,10 +119,12 @@ def pointwise(op: Op) -> Callable[[F], F]:
 
 
 def _pointwise(op: Op, declaration: F, name: str, home: str = "ndgrad") -> F:
+    run = agreeing(dispatch) if op.one_dtype else dispatch
+
     def asking(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         if may_be_asked(args) and (other := answer(function, args, _shown(op, settings))) is not UNASKED:
             return other
-        return dispatch(op, args, settings)
+        return run(op, args, settings)
 
     def asking_out(op: Op, args: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Any:
         if (
@@ -140,11 +150,12 @@ def operator(op: Op, shown: Callable[[], Any], name: str, *, reflected: bool = F
 
     `shown` gives the function that overrides are asked about: the method that the operator stands for.
     """
+    run = agreeing(dispatch_operator) if op.one_dtype else dispatch_operator
 
     def asking(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         if may_be_asked(args) and (other := answer(shown(), args, {})) is not UNASKED:
             return other
-        return dispatch_operator(op, args, settings)
+        return run(op, args, settings)
 
     function: Any = deferred(name, lambda: make_eager(op, operator=True, reflected=reflected, slow=asking))
     function.__module__, function.__qualname__ = "ndgrad", f"Tensor.{name}"

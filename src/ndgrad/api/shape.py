@@ -19,7 +19,6 @@ from ndgrad.arrays.precision import is_floating
 from ndgrad.autograd.inplace_shape import change_shape
 from ndgrad.autograd.stake import stake_of
 from ndgrad.autograd.variable import Variable, np_dtype, shape_of
-from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import reduce as reduce_ops
 from ndgrad.ops import shape as ops
 from ndgrad.ops.window import geometry_of

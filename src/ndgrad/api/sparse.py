@@ -5,7 +5,6 @@ Structures are checked whenever one is made (torch does so on demand): a wrong i
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -14,9 +13,8 @@ import numpy as np
 
 from ndgrad import devices, dtypes
 from ndgrad._tensor import Tensor
-from ndgrad.api.arguments import as_dim
 from ndgrad.arrays.sparse import BLOCKED, NAMES, Compressed, Coo, Structure, compress
-from ndgrad.autograd.variable import Variable, meta_of, np_dtype, requires_grad, wrap
+from ndgrad.autograd.variable import Variable, meta_of, requires_grad, wrap
 from ndgrad.autograd.versions import storage_of
 from ndgrad.ops.vocabulary import tensor_ops as ops
 

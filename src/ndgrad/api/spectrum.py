@@ -18,7 +18,8 @@ from ndgrad.api.shape import view_as_real
 from ndgrad.arrays.precision import is_floating
 from ndgrad.autograd.variable import beside, innermost_array, np_dtype
 from ndgrad.dtypes import as_dtype
-from ndgrad.ops import index, padding, shape, window as windows
+from ndgrad.ops import index, padding, shape
+from ndgrad.ops import window as windows
 from ndgrad.ops.resample import border_taps, resample
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from ndgrad.arrays import repeatable
 from ndgrad.arrays.host_fallback import on_host
 from ndgrad.arrays.meta import MetaArray, zeros_beside
 from ndgrad.arrays.precision import is_floating
@@ -154,7 +155,11 @@ def one_index_per_slice(index: Any, shape: tuple[int, ...], dim: int) -> Any:
 
 def add_at(np: Library, target: Payload, index: Payload, values: Payload) -> None:
     """numpy.add.at, for any dtype."""
-    if np is numpy or target.dtype.char in _ADDED:
+    if np is numpy:
+        np.add.at(target, index, values)
+    elif repeatable.demand != "no" and target.dtype.kind in "fc":
+        target[...] = on_host(np, _added)(target, values, *(index if isinstance(index, tuple) else (index,)))
+    elif target.dtype.char in _ADDED:
         np.add.at(target, index, values)
     elif target.dtype.kind == "c":
         np.add.at(target.real, index, values.real)
@@ -187,6 +192,11 @@ def _combine_at(np: Library, name: str, target: Payload, keys: Any, values: Payl
         wide = target.astype(np.uint64 if target.dtype.kind == "u" else np.int64)
         getattr(np, name).at(wide, keys, values.astype(wide.dtype))
         target[...] = wide
+
+
+def _added(target: Any, values: Any, *index: Any) -> Any:
+    numpy.add.at(target, index, values)
+    return target
 
 
 def _multiplied(target: Any, keys: Any, values: Any) -> Any:

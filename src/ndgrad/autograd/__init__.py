@@ -62,7 +62,9 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"ndgrad.autograd.{name}")
     home = _HOMES.get(name)
     if home is None:
-        raise AttributeError(f"module 'ndgrad.autograd' has no attribute {name!r}")
+        from ndgrad.absent import refusal  # only for a name that is not there
+
+        raise refusal(__name__, name)
     value = getattr(importlib.import_module(home), name)
     globals()[name] = value
     return value

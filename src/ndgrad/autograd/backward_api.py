@@ -15,7 +15,7 @@ from ndgrad.autograd.hooks import retain_grad
 from ndgrad.autograd.logged_passes import is_logged, logged
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.roots import root_gradients
-from ndgrad.autograd.variable import Variable, beside, np_dtype, requires_grad, wrap, wrap_gradient
+from ndgrad.autograd.variable import Variable, beside, np_dtype, requires_grad, wrap_gradient
 from ndgrad.ops.vocabulary import tensor_ops
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from ndgrad.absent import refuse_absent as _refuse_absent
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.backward_api import grad
 from ndgrad.autograd.grad_mode import enable_grad
@@ -492,3 +493,5 @@ def _tell_constant(name: str, found: Any, strict: bool, create_graph: bool) -> N
 
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
+
+_refuse_absent(__name__)

@@ -199,8 +199,8 @@ def make_eager(
     caller knows that no mode is in force. `level`: as `plain`, in the graph of a transform, whose number is given with
     the keyword `level`; the payload of the result comes with the keyword `made` if the levels below have computed it;
     the answer to arguments of other kinds is NotImplemented. `unrecorded`: as `plain`, and nothing is recorded.
-    `strict`: dtypes must agree where torch wants them to. `slow`, `into`: what takes the place of `dispatch` and of
-    `write_out` (see ndgrad.api.public). `on_device`: for arrays on a GPU (see Note [Arrays on a device]).
+    `strict`: dtypes must agree where torch wants them to. `slow`, `into`: what takes the place of `dispatch`, that
+    question included, and of `write_out` (see ndgrad.api.public). `on_device`: see Note [Arrays on a device].
     """
     from ndgrad.autograd.dispatch import dispatch, dispatch_operator, record_any  # which calls what is generated here
     from ndgrad.autograd.out_argument import write_out  # which calls what is generated here
@@ -208,8 +208,8 @@ def make_eager(
 
     if slow is None:
         slow = _refuse if level else dispatch_operator if operator else record_any if plain else dispatch
-    if op.one_dtype and (strict or operator or public):
-        slow = agreeing(slow)
+        if op.one_dtype and (strict or operator or public):
+            slow = agreeing(slow)
     if not _has_lane(op, level) or (unrecorded and op.view):
         return _through_dispatch(op, slow)
 

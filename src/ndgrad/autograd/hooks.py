@@ -17,7 +17,6 @@ pass, not the one it runs in.
 from __future__ import annotations
 
 import itertools
-import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, MutableMapping

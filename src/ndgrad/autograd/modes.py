@@ -135,7 +135,7 @@ class Modes:
     """The modes that are in force in one place; the values that `__init__` gives are those of no mode."""
 
     __slots__ = (
-        "_flipped", "_tokens_below", "captures",
+        "_flipped", "_tokens_below", "autocast", "captures",
         "copy_on_write", "dual_levels", "dual_stack", "enforce_grad_layout", "entered", "forward_grad_enabled",
         "function_modes", "functions_disabled", "grad_asked", "grad_enabled", "in_custom_forward", "inference",
         "levels", "multithreading", "observers", "saved_hooks", "saved_hooks_disabled", "saving", "transforms",
@@ -179,6 +179,8 @@ class Modes:
         #: What looks at the tensors that ops are given and may replace them: a function whose closure
         #: is being read or rewritten.
         self.captures: Any = None
+        #: Which dtypes functions run in, where each function chooses (see ndgrad.amp); None where they do not.
+        self.autocast: Any = None
         #: True while a custom function's forward runs.
         self.in_custom_forward: bool = False
         self._flipped: Modes | None = None
@@ -208,7 +210,7 @@ class Modes:
             self.observers,
         )
         made.function_modes, made.functions_disabled = self.function_modes, self.functions_disabled
-        made.captures, made.in_custom_forward = self.captures, self.in_custom_forward
+        made.autocast, made.captures, made.in_custom_forward = self.autocast, self.captures, self.in_custom_forward
         made._flipped = None
         return made
 
@@ -457,6 +459,17 @@ def close_block(block: Scope) -> None:
     while opened:
         below = opened.pop().moved(below)
     restore(below)
+
+
+class under_autocast(Block):
+    """A block in which autocast is what it was elsewhere, for running something again."""
+
+    def __init__(self, state: Any) -> None:
+        self.state = None if state is None else state._replace(casts={})  # casts are kept as long as a block is open
+
+    def change(self, modes: Modes) -> None:
+        modes.entered += 1
+        modes.autocast = self.state
 
 
 # ----- the door to the record in force --------------------------------------------------------------------------------

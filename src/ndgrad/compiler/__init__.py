@@ -8,28 +8,36 @@
     replay       the same program on NumPy, where there is no llvmlite and for ops without a kernel              (replay.py)
 
 What users call (`ndgrad.compile`, and here `disable`, `explain`, `is_compiling`, `reset`) is in entry.py, loaded when
-first asked for; `graph` and `kernel_list`, which show what was compiled, are in seeing.py.
+first asked for; `graph` and `kernel_list`, which show what was compiled, are in seeing.py; torch's other names for what
+its compiler is told are in directives.py.
 """
 
 from __future__ import annotations
 
+import importlib as _importlib
 from typing import Any as _Any  # underscored: not part of the namespace
 
-__all__ = ["disable", "explain", "graph", "is_compiling", "kernel_list", "reset"]
-
-_SEEING = ("graph", "kernel_list")
+_HOMES = {
+    **dict.fromkeys(("compile", "disable", "explain", "is_compiling", "reset"), "entry"),  # with the whole compiler
+    **dict.fromkeys(("graph", "kernel_list"), "seeing"),  # with what measures and draws
+    **dict.fromkeys(
+        (
+            "allow_in_graph", "assume_constant_result", "cudagraph_mark_step_begin", "is_dynamo_compiling", "is_exporting",
+            "list_backends", "nested_compile_region", "set_stance",
+        ),
+        "directives",
+    ),
+}  # fmt: skip
+__all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> _Any:
-    if name in _SEEING:
-        from ndgrad.compiler import seeing  # with what measures and draws
+    home = _HOMES.get(name)
+    if home is None:
+        from ndgrad.absent import refusal  # only for a name that is not there
 
-        return getattr(seeing, name)
-    if name in __all__:
-        from ndgrad.compiler import entry  # with the whole compiler
-
-        return getattr(entry, name)
-    raise AttributeError(f"module 'ndgrad.compiler' has no attribute {name!r}")
+        raise refusal(__name__, name)
+    return getattr(_importlib.import_module(f"ndgrad.compiler.{home}"), name)
 
 
 def __dir__() -> list[str]:

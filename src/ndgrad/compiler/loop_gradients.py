@@ -40,8 +40,8 @@ from ndgrad.autograd.node import Edge
 from ndgrad.autograd.op_observers import observing
 from ndgrad.autograd.variable import AccumulateGrad, wrap
 from ndgrad.compiler.graph_break import GraphBreak, current_tracer
-from ndgrad.compiler.outside import OutsideBackward, payload_of
 from ndgrad.compiler.ops import loop
+from ndgrad.compiler.outside import OutsideBackward, payload_of
 from ndgrad.compiler.passes import simplified, with_loops
 from ndgrad.compiler.passes.loop_parts import LoopParts
 from ndgrad.compiler.passes.reroll import LEAST_ROUNDS

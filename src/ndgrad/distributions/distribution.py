@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
-
-from typing import Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import ndgrad
 from ndgrad.distributions import constraints

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-import ndgrad
 from ndgrad.distributions import constraints
 from ndgrad.distributions.independent import Independent
 from ndgrad.distributions.normal import Normal

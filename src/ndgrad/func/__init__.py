@@ -26,7 +26,9 @@ def __getattr__(name: str) -> Any:
 
     home = _HOMES.get(name)
     if home is None:
-        raise AttributeError(f"module 'ndgrad.func' has no attribute {name!r}")
+        from ndgrad.absent import refusal  # only for a name that is not there
+
+        raise refusal(__name__, name)
     value = getattr(importlib.import_module(f"ndgrad.func.{home}"), name)
     globals()[name] = value
     return value

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ndgrad.absent import refuse_absent as _refuse_absent
 from ndgrad.nn import functional, init, modules, parameter, utils
 from ndgrad.nn.modules import *
 from ndgrad.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
@@ -36,3 +37,5 @@ __all__ = [
     "UninitializedParameter", "Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d", "utils", "ZeroPad1d",
     "ZeroPad2d", "ZeroPad3d",
 ]  # fmt: skip
+
+_refuse_absent(__name__)

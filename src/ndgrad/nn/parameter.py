@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self, TypeGuard, cast
 
 from ndgrad._tensor import Tensor
+from ndgrad.absent import refuse_absent as _refuse_absent
 from ndgrad.api.creation import empty
 from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.subclass import DISPATCH_NAMES, FUNCTION_NAMES, add_face, as_class, remove_face
@@ -254,3 +255,5 @@ def is_lazy(t: object) -> TypeGuard[_Uninitialized]:
     True
     """
     return isinstance(t, _Uninitialized)
+
+_refuse_absent(__name__)

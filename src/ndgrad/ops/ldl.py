@@ -19,7 +19,7 @@ from ndgrad.ops.table import NOT_DIFFERENTIABLE, op
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ndgrad._typing import Library, Payload, Vocabulary
+    from ndgrad._typing import Payload, Vocabulary
 
 #: Of a diagonal element beside the largest one below it, from when on it is a pivot: this bounds the growth of elements best.
 _ALPHA = (1 + 17**0.5) / 8

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ndgrad.optim.lr_scheduler as lr_scheduler
 import ndgrad.optim.swa_utils as swa_utils
+from ndgrad.absent import refuse_absent as _refuse_absent
 from ndgrad.optim.adafactor import Adafactor
 from ndgrad.optim.adam import Adam, Adamax, AdamW, NAdam, RAdam
 from ndgrad.optim.adaptive import Adadelta, Adagrad, RMSprop, Rprop
@@ -17,3 +18,5 @@ __all__ = [
     "ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "Muon", "NAdam", "Optimizer", "RAdam",
     "RMSprop", "Rprop", "SGD", "SparseAdam", "lr_scheduler", "swa_utils",
 ]  # fmt: skip
+
+_refuse_absent(__name__)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgrad.arrays.formulas import NODE, NUMBER, NoFormula, Node, Signature
+from ndgrad.arrays.formulas import NODE, NUMBER, Node, NoFormula, Signature
 from ndgrad.ops.vocabulary import find
 
 Array = NDArray[Any]

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ndgrad.absent import refuse_absent as _refuse_absent
 from ndgrad.autograd.variable import Variable
 from ndgrad.optim.optimizer import Optimizer
 
@@ -955,3 +956,5 @@ class ReduceLROnPlateau(LRScheduler):
         else:
             bound = best + (-self.threshold if self.mode == "min" else self.threshold)
         return a < bound if self.mode == "min" else a > bound
+
+_refuse_absent(__name__)

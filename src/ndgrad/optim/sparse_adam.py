@@ -29,9 +29,9 @@ class SparseAdam(Optimizer):
         maximize: bool = False,
     ) -> None:
         settings = {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize}
-        if not 0.0 < float(lr):
+        if not float(lr) > 0.0:
             raise ValueError(f"SparseAdam: Invalid learning rate: {lr}. It must be positive.")
-        if not 0.0 < eps:
+        if not eps > 0.0:
             raise ValueError(f"SparseAdam: Invalid epsilon value: {eps}. It must be positive.")
         super().__init__(params, checked("SparseAdam", settings))
         sparse = [number for number, p in enumerate(tensors_of(self.param_groups)) if p.is_sparse]

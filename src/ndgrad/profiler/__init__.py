@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
+from ndgrad.absent import refuse_absent as _refuse_absent
 from ndgrad.profiler.events import EventList
 from ndgrad.profiler.timing import kineto_available, record_function
 from ndgrad.profiler.timing import profile as _autograd_profile
@@ -243,3 +244,5 @@ class profile:
     def export_stacks(self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total") -> None:
         """Write the stacks of the last cycle for flame graphs; needs `with_stack=True`."""
         self._finished("exporting stacks").export_stacks(path, metric)
+
+_refuse_absent(__name__)

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import ndgrad
-from ndgrad.api.public import publish_namespace
 from ndgrad.api import sparse as _constructors
+from ndgrad.api.public import publish_namespace
 from ndgrad.api.sparse import check_sparse_tensor_invariants
 from ndgrad.arrays.sparse import Coo
+from ndgrad.ops.vocabulary import tensor_ops as _ops
 from ndgrad.sparse import functions, products, text  # noqa: F401  # they fill the table of handlers
 from ndgrad.sparse.gradient_checks import as_sparse_gradcheck
 from ndgrad.sparse.tensor import SparseTensor, build, coalesced, constant, dense, is_sparse, values_of
-from ndgrad.ops.vocabulary import tensor_ops as _ops
 
 if TYPE_CHECKING:
     from ndgrad._typing import Dims, Dtype, Layout, Number, Tensor

@@ -16,13 +16,12 @@ import ndgrad
 from ndgrad import devices, dtypes
 from ndgrad._tensor import Tensor
 from ndgrad.api.arguments import as_dim
-from ndgrad.arrays.sparse import TRANSPOSED, Compressed, Coo, SparseData, Structure
+from ndgrad.arrays.sparse import TRANSPOSED, Compressed, Coo
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, requires_grad, wrap
 from ndgrad.autograd.versions import storage_of
 from ndgrad.ops.vocabulary import tensor_ops as ops
 from ndgrad.sparse.tensor import (
     HANDLERS,
-    SparseTensor,
     add,
     at,
     build,
@@ -42,7 +41,6 @@ from ndgrad.sparse.tensor import (
     layout_of,
     like,
     over,
-    picked,
     recording,
     refuse,
     values_of,

@@ -20,7 +20,9 @@ else:
     def __getattr__(name: str) -> ModuleType:
         if name in _SUBMODULES:
             return importlib.import_module(f"ndgrad.utils.{name}")
-        raise AttributeError(f"module 'ndgrad.utils' has no attribute {name!r}")
+        from ndgrad.absent import refusal  # only for a name that is not there
+
+        raise refusal(__name__, name)
 
 
 def __dir__() -> list[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from ndgrad.absent import refuse_absent as _refuse_absent
 from ndgrad.autograd.hooks import RemovableHandle
 
 __all__ = ["RemovableHandle"]
+
+_refuse_absent(__name__)

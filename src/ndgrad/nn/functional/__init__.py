@@ -8,6 +8,7 @@ Ops with rules of their own are in ndgrad.ops; what is here reads arguments, che
 
 from __future__ import annotations
 
+from ndgrad.absent import refuse_absent as _refuse_absent
 from ndgrad.api.product import pdist
 from ndgrad.api.public import publish_namespace as _publish_namespace
 from ndgrad.nn.functional.activation import *
@@ -51,3 +52,5 @@ __all__ = [
 ]  # fmt: skip
 
 _publish_namespace(globals())
+
+_refuse_absent(__name__)

@@ -9,6 +9,7 @@ The files carry the names they have in torch where programs import from them
 
 from __future__ import annotations
 
+from ndgrad.absent import refuse_absent as _refuse_absent
 from ndgrad.nn.modules.activation import *
 from ndgrad.nn.modules.adaptive import *
 from ndgrad.nn.modules.batchnorm import *
@@ -52,3 +53,5 @@ __all__ = [
     "TransformerEncoderLayer", "TripletMarginLoss", "TripletMarginWithDistanceLoss", "Unflatten", "Unfold", "Upsample",
     "UpsamplingBilinear2d", "UpsamplingNearest2d", "ZeroPad1d", "ZeroPad2d", "ZeroPad3d",
 ]  # fmt: skip
+
+_refuse_absent(__name__)

@@ -10,6 +10,7 @@ import importlib as _importlib
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
+from ndgrad.absent import refuse_absent as _refuse_absent
 from ndgrad.nn.utils import rnn
 from ndgrad.nn.utils.clip_grad import (
     clip_grad_norm,
@@ -71,3 +72,4 @@ def __getattr__(name: str) -> _Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+_refuse_absent(__name__)

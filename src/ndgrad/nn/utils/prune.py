@@ -16,7 +16,6 @@ from ndgrad.api.data import tensor
 from ndgrad.api.join import cat
 from ndgrad.api.random import rand, rand_like
 from ndgrad.nn.modules.module import Module
-from ndgrad.nn.parameter import Parameter
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

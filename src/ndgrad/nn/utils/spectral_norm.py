@@ -133,7 +133,7 @@ class _Loading:
         fn = self.fn
         version = local_metadata.get("spectral_norm", {}).get(fn.name + ".version")
         key = prefix + fn.name
-        if version is not None and version >= 1 or key + "_v" in state_dict:
+        if (version is not None and version >= 1) or key + "_v" in state_dict:
             return
         if not all(key + suffix in state_dict for suffix in ("_orig", "", "_u")):
             return  # strict loading says what is missing

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ndgrad.absent import refuse_absent as _refuse_absent
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable
 from ndgrad.utils.checkpoint.frame import Contexts, GraphExecGroup, run_checkpointed
@@ -241,3 +242,5 @@ class DefaultDeviceType:
     @staticmethod
     def get_device_type() -> str:
         return DefaultDeviceType._default
+
+_refuse_absent(__name__)

@@ -35,7 +35,7 @@ from ndgrad.autograd.grad_mode import enable_grad
 from ndgrad.autograd.kept import tangents_now
 from ndgrad.autograd.lent import SMALL, Lent, may_change, sample
 from ndgrad.autograd.levels import level_number
-from ndgrad.autograd.modes import SavedHooks, noting_joins, reopened, restore, scope, section, thread
+from ndgrad.autograd.modes import SavedHooks, noting_joins, reopened, restore, scope, section, thread, under_autocast
 from ndgrad.autograd.node import make_node
 from ndgrad.autograd.op_observers import observing
 from ndgrad.autograd.saved import old_payload
@@ -301,11 +301,13 @@ def run_checkpointed(
         return function(*args, **kwargs)
     arguments = Arguments.of(args, kwargs)
     random = RandomState((*args, *kwargs.values())) if preserve_rng_state else None
-    joins = noting_joins()
+    joins, autocast = noting_joins(), thread.autocast
 
     def again() -> Any:
         levels, duals = joins.stacks
         with ExitStack() as stack:
+            if thread.autocast is not autocast:
+                stack.enter_context(under_autocast(autocast))
             if levels != thread.levels or duals != thread.dual_stack:  # whose backward runs outside of them
                 stack.callback(forget_closed)
                 stack.enter_context(reopened(levels, duals))

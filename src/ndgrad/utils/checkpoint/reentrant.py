@@ -15,7 +15,7 @@ from typing import Any
 from ndgrad.autograd.backward_api import backward as run_backward
 from ndgrad.autograd.function import Function, delay_error
 from ndgrad.autograd.grad_mode import enable_grad
-from ndgrad.autograd.modes import restore, scope, thread
+from ndgrad.autograd.modes import restore, scope, thread, under_autocast
 from ndgrad.autograd.variable import Variable
 from ndgrad.utils.checkpoint.randomness import RandomState
 
@@ -66,7 +66,7 @@ class CheckpointFunction(Function):
     @staticmethod
     def forward(ctx: Any, function: Callable[..., Any], preserve: bool, *args: Any) -> Any:
         check_backward_validity(args)
-        ctx.run = function
+        ctx.run, ctx.autocast = function, thread.autocast
         ctx.random = RandomState(args) if preserve else None
         ctx.inputs = [None if isinstance(a, Variable) else a for a in args]
         ctx.tensor_positions = [i for i, a in enumerate(args) if isinstance(a, Variable)]
@@ -89,7 +89,8 @@ class CheckpointFunction(Function):
             for position, t in zip(ctx.tensor_positions, ctx.saved_tensors, strict=True):
                 inputs[position] = t
             leaves = detach_variable(tuple(inputs))
-            with nullcontext() if ctx.random is None else ctx.random.restored(), enable_grad():
+            random = nullcontext() if ctx.random is None else ctx.random.restored()
+            with random, under_autocast(ctx.autocast), enable_grad():
                 outputs = ctx.run(*leaves)
             outputs = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
             pairs: list[Any] = [(o, g) for o, g in zip(outputs, grads) if isinstance(o, Variable) and o.requires_grad]

@@ -6,6 +6,7 @@ A dataset gives samples, a sampler says which and in what order, a collate funct
 
 from __future__ import annotations
 
+from ndgrad.absent import refuse_absent as _refuse_absent
 from ndgrad.utils.data.collate import default_collate, default_convert
 from ndgrad.utils.data.dataset import (
     ChainDataset,
@@ -33,3 +34,5 @@ __all__ = [
     "Sampler", "SequentialSampler", "StackDataset", "Subset", "SubsetRandomSampler", "TensorDataset",
     "WeightedRandomSampler", "WorkerInfo", "default_collate", "default_convert", "get_worker_info", "random_split",
 ]  # fmt: skip
+
+_refuse_absent(__name__)

@@ -1,0 +1,45 @@
+"""torch's `__config__`: what this package computes with."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+
+from ndgrad import version
+from ndgrad.arrays import threads
+from ndgrad.backends.cpu import build, get_cpu_capability
+
+
+def show() -> str:
+    """The package, its NumPy and what that was built with, the processor, and what is installed beside.
+
+    >>> import ndgrad
+    >>> print(ndgrad.__config__.show())
+    ndgrad built with:...
+    """
+    blas = build().get("Build Dependencies", {}).get("blas", {})
+    optional = ("scipy", "ml_dtypes", "llvmlite", "cupy", "opt_einsum")
+    beside = [name for name in optional if importlib.util.find_spec(name)]
+    lines = [
+        f"ndgrad {version.__version__}, after torch {version.torch}",
+        f"NumPy {np.__version__}, with {blas.get('name', 'unknown')} {blas.get('version', '')}".rstrip(),
+        f"CPU capability usage: {get_cpu_capability()}",
+        f"beside it: {', '.join(beside) or 'nothing'}",
+    ]
+    return "ndgrad built with:\n" + "".join(f"  - {line}\n" for line in lines)
+
+
+def parallel_info() -> str:
+    """How many threads kernels may use.
+
+    >>> import ndgrad
+    >>> ndgrad.__config__.parallel_info().splitlines()[0]
+    'ndgrad parallel info:'
+    """
+    return (
+        "ndgrad parallel info:\n"
+        f"\tndgrad.get_num_threads() : {threads.max_threads}\n"
+        "\tndgrad.get_num_interop_threads() : 1\n"
+        "(of the threads of NumPy's linear algebra, OPENBLAS_NUM_THREADS and its like decide)\n"
+    )

@@ -1,0 +1,52 @@
+"""The few names of torch's private `torch._dynamo` that programs use, over `ndgrad.compiler`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad.compiler.directives import allow_in_graph, assume_constant_result, list_backends
+from ndgrad.compiler.entry import compile, disable, explain, is_compiling, reset
+from ndgrad.compiler.graph_break import GraphBreak, current_tracer
+
+__all__ = [
+    "allow_in_graph", "assume_constant_result", "config", "disable", "explain", "graph_break", "is_compiling",
+    "list_backends", "mark_dynamic", "mark_static", "maybe_mark_dynamic", "optimize", "reset",
+]  # fmt: skip
+
+
+class _Config:
+    """Settings of torch's compiler: any can be set, for programs that do, and none means anything here."""
+
+    suppress_errors = False
+    verbose = False
+    cache_size_limit = recompile_limit = 8
+    dynamic_shapes = True
+    automatic_dynamic_shapes = True
+    assume_static_by_default = True
+
+
+config = _Config()
+
+
+def optimize(
+    backend: str = "inductor", *, nopython: bool = False, dynamic: bool | None = None, **_: Any
+) -> Callable[[Any], Any]:
+    """A decorator that compiles: `ndgrad.compile(backend=..., fullgraph=nopython)`."""
+    return lambda function: compile(function, backend=backend, fullgraph=nopython, dynamic=dynamic)
+
+
+def graph_break(msg: str = "") -> None:
+    """Where a function is traced, make it run eagerly."""
+    if current_tracer.get() is not None:
+        raise GraphBreak(msg or "the function asks for a graph break")
+
+
+def mark_dynamic(t: Any, index: Any, **_: Any) -> None:
+    """Say that a size varies: `compile` finds out by itself, and `compile(dynamic=True)` says so."""
+
+
+maybe_mark_dynamic = mark_static = mark_dynamic
+
+_refuse_absent(__name__)

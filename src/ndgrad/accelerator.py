@@ -1,0 +1,151 @@
+"""torch's `accelerator` namespace: the GPU, if there is one, without a name for its kind."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from ndgrad import cuda
+from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad.devices import device as as_device
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Device
+    from ndgrad.devices import device
+
+
+def is_available() -> bool:
+    """Whether there is an accelerator: a GPU that CuPy finds.
+
+    >>> import ndgrad
+    >>> ndgrad.accelerator.is_available() == ndgrad.cuda.is_available()
+    True
+    """
+    return cuda.is_available()
+
+
+def device_count() -> int:
+    """How many there are."""
+    return cuda.device_count()
+
+
+def current_accelerator(check_available: bool = False) -> device | None:
+    """The kind of accelerator, as a device; None if there is none.
+
+    >>> import ndgrad
+    >>> device = ndgrad.accelerator.current_accelerator() or ndgrad.device("cpu")
+    """
+    return as_device("cuda") if is_available() else None
+
+
+def _needed() -> None:
+    if not is_available():
+        raise RuntimeError(
+            "Cannot access accelerator device when none is available. Ask accelerator.is_available() first."
+        )
+
+
+def current_device_index() -> int:
+    """The number of the accelerator in use; an error where there is none."""
+    _needed()
+    return cuda.current_device()
+
+
+def set_device_index(device: Device, /) -> None:
+    """Use another accelerator; an error where there is none."""
+    _needed()
+    cuda.set_device(device)
+
+
+current_device_idx, set_device_idx = current_device_index, set_device_index
+
+
+def current_stream(device: Device = None, /) -> cuda.Stream:
+    """The queue in use; an error where there is no accelerator."""
+    _needed()
+    return cuda.current_stream(device)
+
+
+def set_stream(stream: cuda.Stream) -> None:
+    """Put all further work into a queue."""
+    _needed()
+    cuda.set_stream(stream)
+
+
+def synchronize(device: Device = None, /) -> None:
+    """Wait until all work is done; an error where there is no accelerator."""
+    _needed()
+    cuda.synchronize(device)
+
+
+def empty_cache() -> None:
+    """Give memory that no array uses back; an error where there is no accelerator."""
+    _needed()
+    cuda.empty_cache()
+
+
+def memory_allocated(device_index: Device = None, /) -> int:
+    """The bytes that arrays use; an error where there is no accelerator."""
+    _needed()
+    return cuda.memory_allocated(device_index)
+
+
+def memory_reserved(device_index: Device = None, /) -> int:
+    """The bytes that the pool holds; an error where there is no accelerator."""
+    _needed()
+    return cuda.memory_reserved(device_index)
+
+
+def max_memory_allocated(device_index: Device = None, /) -> int:
+    """The most that `memory_allocated` has been; an error where there is no accelerator."""
+    _needed()
+    return cuda.max_memory_allocated(device_index)
+
+
+def max_memory_reserved(device_index: Device = None, /) -> int:
+    """The most that `memory_reserved` has been; an error where there is no accelerator."""
+    _needed()
+    return cuda.max_memory_reserved(device_index)
+
+
+def memory_stats(device_index: Device = None, /) -> OrderedDict[str, Any]:
+    """What is known of the memory; an error where there is no accelerator."""
+    _needed()
+    return OrderedDict(cuda.memory_stats(device_index))
+
+
+def get_memory_info(device_index: Device = None, /) -> tuple[int, int]:
+    """The bytes that are free, and that there are; an error where there is no accelerator."""
+    _needed()
+    return cuda.mem_get_info(device_index)
+
+
+def reset_peak_memory_stats(device_index: Device = None, /) -> None:
+    """Let peaks begin with what is used now; an error where there is no accelerator."""
+    _needed()
+    cuda.reset_peak_memory_stats(device_index)
+
+
+reset_accumulated_memory_stats = reset_peak_memory_stats
+
+
+class device_index:
+    """A block that uses an accelerator by its number; None changes nothing."""
+
+    def __init__(self, device: int | None, /) -> None:
+        self.idx = device
+
+    def __enter__(self) -> None:
+        self._block = None
+        if self.idx is not None:
+            _needed()
+            self._block = cuda.device(self.idx)
+            self._block.__enter__()
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: TracebackType | None) -> None:
+        if self._block is not None:
+            self._block.__exit__(kind, error, traceback)
+
+
+_refuse_absent(__name__)

@@ -1,0 +1,14 @@
+"""torch's `amp`: functions run in half precision where that is safe, and gradients scaled so that they survive it."""
+
+from __future__ import annotations
+
+from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad.amp import autocast_mode, grad_scaler
+from ndgrad.amp.autocast_mode import autocast, custom_bwd, custom_fwd, is_autocast_available
+from ndgrad.amp.grad_scaler import GradScaler
+
+__all__ = [
+    "GradScaler", "autocast", "autocast_mode", "custom_bwd", "custom_fwd", "grad_scaler", "is_autocast_available",
+]  # fmt: skip
+
+_refuse_absent(__name__)

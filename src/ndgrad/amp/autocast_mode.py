@@ -1,0 +1,468 @@
+"""`autocast`: a block in which each function chooses the dtype it runs in (see `ndgrad.amp.policies`).
+
+The arguments of public functions are cast before the function runs, by the op `cast`, which is recorded; so gradients
+come back in the dtype of what they belong to, and backward, which runs on what forward has saved, needs no block.
+
+Note [Casts that are kept]
+A parameter that is used several times in a block is cast once: casts of leaves that require grad are kept until the
+outermost block ends. A kept cast is used again only if it was made in the same grad mode, and from the values that the
+leaf still has. (torch looks at neither: after a pass under no_grad inside the block gradients are missing, and after a
+step of an optimizer inside it the old weights are used.)
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+
+from ndgrad import dtypes
+from ndgrad._registry import register
+from ndgrad.amp.policies import policy_of
+from ndgrad.arrays.gpus import devices_or_none
+from ndgrad.autograd.grad_mode import Mode
+from ndgrad.autograd.modes import Modes, modes, process, put, restore, scope
+from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.devices import device as as_device
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Dtype
+
+__all__ = ["autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DEVICES = ("cpu", "cuda")
+#: Dtypes that functions can be cast to.
+_FAST = {"cpu": (dtypes.bfloat16, dtypes.float16), "cuda": (dtypes.float16, dtypes.bfloat16)}
+_FLOATS = (dtypes.float32, dtypes.float16, dtypes.bfloat16)
+
+
+class State(NamedTuple):
+    """What autocast is set to in one context. `casts` has kept casts while a block is open."""
+
+    enabled: frozenset[str] = frozenset()
+    cpu_dtype: dtypes.dtype = dtypes.bfloat16
+    cuda_dtype: dtypes.dtype = dtypes.float16
+    keeps: bool = True
+    casts: dict[Any, Any] | None = None
+
+    def dtype(self, device: str) -> dtypes.dtype:
+        return self.cpu_dtype if device == "cpu" else self.cuda_dtype
+
+    def with_dtype(self, device: str, dtype: dtypes.dtype) -> State:
+        return self._replace(cpu_dtype=dtype) if device == "cpu" else self._replace(cuda_dtype=dtype)
+
+    def switched(self, device: str, enabled: bool) -> State:
+        others = self.enabled - {device}
+        return self._replace(enabled=others | {device} if enabled else others)
+
+
+_DEFAULT = State()
+
+
+def state_of(found: Modes) -> State:
+    return _DEFAULT if found.autocast is None else found.autocast
+
+
+# ----- a call ---------------------------------------------------------------------------------------------------------
+
+
+def autocast_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], unasked: Any) -> Any:
+    """The result of a public function under autocast; `unasked` if it runs as it comes."""
+    state: State = modes().autocast
+    if not state.enabled:
+        return unasked
+    device = _device_of(args) or _device_of(tuple(kwargs.values()))
+    if device not in state.enabled:
+        return unasked
+    policy = policy_of(device, function, args, kwargs)
+    if policy is None:
+        return unasked
+    target = state.dtype(device)
+    outside = scope()
+    try:
+        restore(outside.changed(autocast=state.switched(device, False)))
+        if policy == "rounded":
+            return _cast(function(*args, **kwargs), device, target, state)
+        if policy == "float32":
+            target = dtypes.float32
+        elif policy == "widest":
+            target = _widest((*args, *kwargs.values()), device, target)
+        args = tuple([_cast(a, device, target, state) for a in args])
+        return function(*args, **{name: _cast(value, device, target, state) for name, value in kwargs.items()})
+    finally:
+        restore(outside)
+        del outside
+
+
+def _device_of(values: Any) -> str | None:
+    """The kind of device of the first tensor among values, lists included."""
+    for value in values:
+        if isinstance(value, Variable):
+            return value.device.type
+        if value.__class__ in (tuple, list) and (found := _device_of(value)) is not None:
+            return found
+    return None
+
+
+def _is_cast(value: Any, device: str) -> bool:
+    """Whether a value is one that autocast casts: a tensor there of float32 or less."""
+    return isinstance(value, Variable) and dtypes.as_dtype(np_dtype(value)) in _FLOATS and value.device.type == device
+
+
+def _widest(values: Any, device: str, dtype: dtypes.dtype) -> dtypes.dtype:
+    for value in values:
+        if value.__class__ in (tuple, list):
+            dtype = _widest(value, device, dtype)
+        elif _is_cast(value, device):
+            dtype = dtypes.promote_types(dtype, dtypes.as_dtype(np_dtype(value)))
+    return dtype
+
+
+def _cast(value: Any, device: str, target: dtypes.dtype, state: State) -> Any:
+    if value.__class__ in (tuple, list):
+        return type(value)([_cast(v, device, target, state) for v in value])
+    if not _is_cast(value, device) or dtypes.as_dtype(np_dtype(value)) is target:
+        return value
+    if not (state.keeps and state.casts is not None and _is_kept(value, target)):
+        return value.to(target)
+    key = id(value), target, modes().grad_enabled
+    found = state.casts.get(key)
+    if found is not None and found[0] is value and found[1] == value._version:
+        return found[2]
+    made = value.to(target)
+    state.casts[key] = value, value._version, made
+    return made
+
+
+def _is_kept(value: Any, target: dtypes.dtype) -> bool:
+    """Whether a cast of a tensor is kept (see Note [Casts that are kept])."""
+    return (
+        target is not dtypes.float32
+        and value.is_leaf
+        and value.requires_grad
+        and not value._is_view()
+        and not modes().levels
+        and np_dtype(value) == dtypes.float32.numpy
+    )
+
+
+# ----- the block ------------------------------------------------------------------------------------------------------
+
+
+class autocast(Mode):
+    """A block, or decorator, in which functions run in half precision where that is safe.
+
+    `dtype` is bfloat16 on the CPU unless it is given; float16 is the other. `enabled=False` makes a block inside
+    another in which nothing is cast.
+
+    >>> import ndgrad
+    >>> w = ndgrad.ones(2, 2, requires_grad=True)
+    >>> with ndgrad.autocast("cpu"):
+    ...     y = ndgrad.ones(1, 2) @ w
+    >>> y.dtype
+    ndgrad.bfloat16
+    >>> y.sum().backward()
+    >>> w.grad.dtype
+    ndgrad.float32
+    """
+
+    names_itself = True
+
+    def __init__(
+        self, device_type: str, dtype: Dtype | None = None, enabled: bool = True, cache_enabled: bool | None = None
+    ) -> None:
+        super().__init__()
+        if not isinstance(device_type, str):
+            raise ValueError(
+                f"Expected `device_type` of type `str`, got: `{type(device_type)}`. Write autocast('cpu')."
+            )
+        self.device = as_device(device_type).type
+        if self.device not in DEVICES:
+            raise RuntimeError(
+                f"User specified an unsupported autocast device_type {device_type!r}. There are 'cpu' and 'cuda'."
+            )
+        self.fast_dtype = state_of(modes()).dtype(self.device) if dtype is None else dtypes.as_dtype(dtype)
+        self._cache_enabled = state_of(modes()).keeps if cache_enabled is None else cache_enabled
+        self._enabled = enabled and self._is_possible()
+        self._given = device_type, dtype, enabled, cache_enabled
+
+    def _is_possible(self) -> bool:
+        if self.device == "cuda" and not devices_or_none()[1]:
+            warnings.warn("CUDA is not available. Disabling autocast.", UserWarning, stacklevel=3)
+            return False
+        if self.fast_dtype not in _FAST[self.device]:
+            supported = ", ".join(map(repr, _FAST[self.device]))
+            warnings.warn(
+                f"In {self.device.upper()} autocast, but the target dtype is not supported. Disabling autocast.\n"
+                f"{self.device.upper()} Autocast only supports dtypes of {supported} currently.",
+                UserWarning,
+                stacklevel=3,
+            )
+            return False
+        return True
+
+    def fresh(self) -> Self:
+        return type(self)._again(self)
+
+    @classmethod
+    def _again(cls, other: autocast) -> Self:
+        """Another block of the same kind; its warnings have been given."""
+        made = cls.__new__(cls)
+        vars(made).update({**vars(other), "_stack": []})
+        return made
+
+    def change(self, modes: Modes) -> None:
+        process.overriding = True
+        modes.entered += 1
+        state = state_of(modes).switched(self.device, self._enabled).with_dtype(self.device, self.fast_dtype)
+        casts = {} if state.casts is None else state.casts
+        modes.autocast = state._replace(keeps=self._cache_enabled, casts=casts)
+
+
+def is_autocast_available(device_type: str) -> bool:
+    """Whether there is autocast for a kind of device.
+
+    >>> import ndgrad
+    >>> ndgrad.amp.is_autocast_available("cpu")
+    True
+    """
+    return as_device(device_type).type in DEVICES
+
+
+# ----- settings, under torch's names ----------------------------------------------------------------------------------
+
+
+def _set(state: State) -> None:
+    """Put settings in force, until the block around ends."""
+    made = modes().copy()
+    unset = not state.enabled and state._replace(casts=None) == _DEFAULT and made.entered == 1
+    if unset and made.autocast is not None:  # nothing else is in force, and nothing is left of this
+        made.entered, made.autocast = 0, None
+    else:
+        process.overriding = True
+        made.entered += made.autocast is None
+        made.autocast = state
+    put(made)
+
+
+def is_autocast_enabled(device_type: str = "cuda") -> bool:
+    """Whether autocast is on for a kind of device.
+
+    >>> import ndgrad
+    >>> with ndgrad.autocast("cpu"):
+    ...     ndgrad.is_autocast_enabled("cpu")
+    True
+    """
+    return as_device(device_type).type in state_of(modes()).enabled
+
+
+def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
+    """Switch autocast on or off without a block.
+
+    >>> import ndgrad
+    >>> ndgrad.set_autocast_enabled("cpu", False)
+    """
+    if enabled is None:  # torch's older form is about GPUs
+        device_type, enabled = "cuda", bool(device_type)
+    assert isinstance(device_type, str)
+    state = state_of(modes())
+    if enabled or state.enabled:
+        casts = {} if state.casts is None else state.casts
+        _set(state._replace(casts=casts).switched(as_device(device_type).type, enabled))
+
+
+def get_autocast_dtype(device_type: str) -> dtypes.dtype:
+    """The dtype that autocast brings functions to on a kind of device.
+
+    >>> import ndgrad
+    >>> ndgrad.get_autocast_dtype("cpu")
+    ndgrad.bfloat16
+    """
+    return state_of(modes()).dtype(as_device(device_type).type)
+
+
+def set_autocast_dtype(device_type: str, dtype: dtypes.dtype) -> None:
+    """Choose that dtype.
+
+    >>> import ndgrad
+    >>> ndgrad.set_autocast_dtype("cpu", ndgrad.bfloat16)
+    """
+    device, wanted = as_device(device_type).type, dtypes.as_dtype(dtype)
+    if state_of(modes()).dtype(device) is not wanted:
+        _set(state_of(modes()).with_dtype(device, wanted))
+
+
+def is_autocast_cache_enabled() -> bool:
+    """Whether casts of parameters are kept until the outermost block ends.
+
+    >>> import ndgrad
+    >>> ndgrad.is_autocast_cache_enabled()
+    True
+    """
+    return state_of(modes()).keeps
+
+
+def set_autocast_cache_enabled(enabled: bool) -> None:
+    """Choose whether casts of parameters are kept.
+
+    >>> import ndgrad
+    >>> ndgrad.set_autocast_cache_enabled(True)
+    """
+    if state_of(modes()).keeps is not enabled:
+        _set(state_of(modes())._replace(keeps=enabled))
+
+
+def clear_autocast_cache() -> None:
+    """Forget the casts of parameters that are kept.
+
+    >>> import ndgrad
+    >>> ndgrad.clear_autocast_cache()
+    """
+    casts = state_of(modes()).casts
+    if casts is not None:
+        casts.clear()
+
+
+def is_autocast_cpu_enabled() -> bool:
+    """`is_autocast_enabled("cpu")`.
+
+    >>> import ndgrad
+    >>> ndgrad.is_autocast_cpu_enabled()
+    False
+    """
+    return is_autocast_enabled("cpu")
+
+
+def set_autocast_cpu_enabled(enabled: bool) -> None:
+    """`set_autocast_enabled("cpu", enabled)`.
+
+    >>> import ndgrad
+    >>> ndgrad.set_autocast_cpu_enabled(False)
+    """
+    set_autocast_enabled("cpu", enabled)
+
+
+def get_autocast_cpu_dtype() -> dtypes.dtype:
+    """`get_autocast_dtype("cpu")`.
+
+    >>> import ndgrad
+    >>> ndgrad.get_autocast_cpu_dtype()
+    ndgrad.bfloat16
+    """
+    return get_autocast_dtype("cpu")
+
+
+def set_autocast_cpu_dtype(dtype: dtypes.dtype) -> None:
+    """`set_autocast_dtype("cpu", dtype)`.
+
+    >>> import ndgrad
+    >>> ndgrad.set_autocast_cpu_dtype(ndgrad.bfloat16)
+    """
+    set_autocast_dtype("cpu", dtype)
+
+
+def get_autocast_gpu_dtype() -> dtypes.dtype:
+    """`get_autocast_dtype("cuda")`.
+
+    >>> import ndgrad
+    >>> ndgrad.get_autocast_gpu_dtype()
+    ndgrad.float16
+    """
+    return get_autocast_dtype("cuda")
+
+
+def set_autocast_gpu_dtype(dtype: dtypes.dtype) -> None:
+    """`set_autocast_dtype("cuda", dtype)`.
+
+    >>> import ndgrad
+    >>> ndgrad.set_autocast_gpu_dtype(ndgrad.float16)
+    """
+    set_autocast_dtype("cuda", dtype)
+
+
+# ----- custom functions -----------------------------------------------------------------------------------------------
+
+
+def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Dtype | None = None) -> Any:
+    """Decorates the forward of a custom function for use under autocast.
+
+    With `cast_inputs`, floating tensors are cast to that dtype and the function runs with autocast off, so that it
+    sees one dtype whatever is around it; without, it runs in the autocast that is around it.
+
+    >>> import ndgrad
+    >>> from ndgrad.amp import custom_bwd, custom_fwd
+    >>> class Double(ndgrad.autograd.Function):
+    ...     @staticmethod
+    ...     @custom_fwd(device_type="cpu", cast_inputs=ndgrad.float32)
+    ...     def forward(ctx, x):
+    ...         return x * 2
+    ...     @staticmethod
+    ...     @custom_bwd(device_type="cpu")
+    ...     def backward(ctx, g):
+    ...         return g * 2
+    >>> with ndgrad.autocast("cpu"):
+    ...     Double.apply(ndgrad.ones(1, dtype=ndgrad.bfloat16)).dtype
+    ndgrad.float32
+    """
+    if fwd is None:
+        return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+    device = _device_name("custom_fwd", device_type)
+
+    @functools.wraps(fwd)
+    def decorated(*args: Any, **kwargs: Any) -> Any:
+        ctx = args[0]
+        ctx._dtype = get_autocast_dtype(device)
+        if cast_inputs is None:
+            ctx._fwd_used_autocast = is_autocast_enabled(device)
+            return fwd(*args, **kwargs)
+        around = is_autocast_enabled(device)
+        ctx._fwd_used_autocast = False
+        if not around:
+            return fwd(*args, **kwargs)
+        target = dtypes.as_dtype(cast_inputs)
+        with autocast(device, enabled=False):
+            args = tuple([_cast_any(a, device, target) for a in args])
+            return fwd(*args, **{name: _cast_any(value, device, target) for name, value in kwargs.items()})
+
+    return decorated
+
+
+def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
+    """Decorates the backward of a custom function whose forward has `custom_fwd`: it runs in the autocast of the
+    forward, wherever backward is called."""
+    if bwd is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+    device = _device_name("custom_bwd", device_type)
+
+    @functools.wraps(bwd)
+    def decorated(*args: Any, **kwargs: Any) -> Any:
+        ctx = args[0]
+        with autocast(device, enabled=ctx._fwd_used_autocast, dtype=ctx._dtype):
+            return bwd(*args, **kwargs)
+
+    return decorated
+
+
+def _device_name(what: str, device_type: Any) -> str:
+    if not isinstance(device_type, str):
+        raise ValueError(
+            f"{what}: Expected `device_type` of type `str`, got: `{type(device_type)}`. Write device_type='cpu'."
+        )
+    return as_device(device_type).type
+
+
+def _cast_any(value: Any, device: str, target: dtypes.dtype) -> Any:
+    """The floating tensors of an argument in one dtype, whatever holds them; float64 as it is."""
+    if isinstance(value, Variable):
+        return value.to(target) if _is_cast(value, device) else value
+    if isinstance(value, dict):
+        return {k: _cast_any(v, device, target) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)([_cast_any(v, device, target) for v in value])
+    return value
+
+
+register(autocast_call=autocast_call)

@@ -1,0 +1,247 @@
+"""Scaling of losses, so that gradients in half precision do not vanish: what `GradScaler` does around a step.
+
+The loss is multiplied by a scale, so gradients are that much larger. Before the step they are divided by it; a step
+whose gradients have an infinity or a NaN is left out, and the scale goes down. After enough steps without any, it goes
+up. For the CPU and the GPU alike: gradients are divided where they are.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgrad import dtypes
+from ndgrad.arrays.gpus import devices_or_none
+from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.devices import device as as_device
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+    from ndgrad.optim import Optimizer
+
+__all__ = ["GradScaler", "OptState"]
+
+class OptState(Enum):
+    """How far an optimizer is since the last update."""
+
+    READY = 0
+    UNSCALED = 1
+    STEPPED = 2
+
+class _Optimizer:
+    """What is known of an optimizer between two updates."""
+
+    __slots__ = ("found_inf", "stage")
+
+    def __init__(self) -> None:
+        self.stage = OptState.READY
+        #: whether its gradients have an infinity or a NaN; None before they have been looked at, or if it has none
+        self.found_inf: bool | None = None
+
+class GradScaler:
+    """Scales a loss, divides gradients before the step, and leaves out steps whose gradients are not finite.
+
+    >>> import ndgrad
+    >>> p = ndgrad.nn.Parameter(ndgrad.tensor([1.0, 2.0]))
+    >>> optimizer = ndgrad.optim.SGD([p], lr=0.5)
+    >>> scaler = ndgrad.amp.GradScaler("cpu", init_scale=1024.0)
+    >>> scaler.scale((p * p).sum()).backward()
+    >>> p.grad
+    tensor([2048., 4096.])
+    >>> scaler.step(optimizer)
+    >>> scaler.update()
+    >>> p.detach()
+    tensor([0., 0.])
+    """
+
+    def __init__(
+        self, device: str = "cuda", init_scale: float = 2.0**16, growth_factor: float = 2.0,
+        backoff_factor: float = 0.5, growth_interval: int = 2000, enabled: bool = True,
+    ) -> None:  # fmt: skip
+        self._device = as_device(device).type
+        self._enabled = enabled
+        if enabled and self._device == "cuda" and not devices_or_none()[1]:
+            warnings.warn(
+                "GradScaler is enabled, but CUDA is not available. Disabling.", UserWarning, stacklevel=2
+            )
+            self._enabled = False
+        if not self._enabled:
+            return
+        assert growth_factor > 1.0, "The growth factor must be > 1.0."
+        assert backoff_factor < 1.0, "The backoff factor must be < 1.0."
+        self._init_scale = float(init_scale)
+        #: None before the first loss was scaled
+        self._scale: float | None = None
+        self._growth_factor, self._backoff_factor = growth_factor, backoff_factor
+        self._growth_interval, self._growth_tracker = growth_interval, 0
+        self._optimizers: dict[int, _Optimizer] = {}
+
+    def _begun(self, what: str) -> float:
+        assert self._scale is not None, (
+            f"Attempted {what} but _scale is None.  This may indicate your script did not use "
+            "scaler.scale(loss or outputs) earlier in the iteration."
+        )
+        return self._scale
+
+    def scale(self, outputs: Any) -> Any:
+        """A loss, or each of several, times the scale.
+
+        >>> import ndgrad
+        >>> ndgrad.amp.GradScaler("cpu", init_scale=4.0).scale(ndgrad.tensor(2.0))
+        tensor(8.)
+        """
+        if not self._enabled:
+            return outputs
+        if self._scale is None:
+            self._scale = self._init_scale
+        if isinstance(outputs, Variable):
+            return outputs * self._scale
+        if isinstance(outputs, Iterable):
+            scaled = [self.scale(o) for o in outputs]
+            return type(outputs)(scaled) if isinstance(outputs, (list, tuple)) else iter(scaled)
+        raise ValueError("outputs must be a Tensor or an iterable of Tensors")
+
+    def unscale_(self, optimizer: Optimizer) -> None:
+        """Divide an optimizer's gradients by the scale, before they are clipped or looked at."""
+        if not self._enabled:
+            return
+        scale = self._begun("unscale_")
+        known = self._of(optimizer)
+        if known.stage is OptState.UNSCALED:
+            raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
+        if known.stage is OptState.STEPPED:
+            raise RuntimeError("unscale_() is being called after step().")
+        known.found_inf = _divide(optimizer, scale)
+        known.stage = OptState.UNSCALED
+
+    def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        """The optimizer's step with gradients divided by the scale; nothing if one of them is not finite."""
+        if not self._enabled:
+            return optimizer.step(*args, **kwargs)
+        if "closure" in kwargs:
+            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+        self._begun("step")
+        known = self._of(optimizer)
+        if known.stage is OptState.STEPPED:
+            raise RuntimeError("step() has already been called since the last update().")
+        if known.stage is OptState.READY:
+            self.unscale_(optimizer)
+        assert known.found_inf is not None, "No inf checks were recorded for this optimizer."
+        result = None if known.found_inf else optimizer.step(*args, **kwargs)
+        known.stage = OptState.STEPPED
+        return result
+
+    def update(self, new_scale: float | Tensor | None = None) -> None:
+        """End an iteration: the scale goes down if a step was left out, and up after enough without."""
+        if not self._enabled:
+            return
+        scale = self._begun("update")
+        if new_scale is not None:
+            self._scale = float(new_scale)
+        else:
+            found = [o.found_inf for o in self._optimizers.values() if o.found_inf is not None]
+            assert found, "No inf checks were recorded prior to update."
+            self._scale = self._after(scale, any(found))
+        self._optimizers.clear()
+
+    def _after(self, scale: float, found_inf: bool) -> float:
+        if found_inf:
+            self._growth_tracker = 0
+            return scale * self._backoff_factor
+        self._growth_tracker += 1
+        if self._growth_tracker < self._growth_interval:
+            return scale
+        self._growth_tracker = 0
+        grown = scale * self._growth_factor
+        return grown if grown <= dtypes.finfo(dtypes.float32).max else scale  # torch's scale is a float32
+
+    def _of(self, optimizer: Optimizer) -> _Optimizer:
+        return self._optimizers.setdefault(id(optimizer), _Optimizer())
+
+    # ----- settings -----
+
+    def get_scale(self) -> float:
+        """The scale; 1 where scaling is off."""
+        if not self._enabled:
+            return 1.0
+        return self._init_scale if self._scale is None else self._scale
+
+    def get_growth_factor(self) -> float:
+        return self._growth_factor
+
+    def set_growth_factor(self, new_factor: float) -> None:
+        self._growth_factor = new_factor
+
+    def get_backoff_factor(self) -> float:
+        return self._backoff_factor
+
+    def set_backoff_factor(self, new_factor: float) -> None:
+        self._backoff_factor = new_factor
+
+    def get_growth_interval(self) -> int:
+        return self._growth_interval
+
+    def set_growth_interval(self, new_interval: int) -> None:
+        self._growth_interval = new_interval
+
+    def is_enabled(self) -> bool:
+        """Whether anything is scaled."""
+        return self._enabled
+
+    def state_dict(self) -> dict[str, Any]:
+        """What `load_state_dict` needs to go on; empty where scaling is off."""
+        if not self._enabled:
+            return {}
+        return {
+            "scale": self.get_scale(),
+            "growth_factor": self._growth_factor,
+            "backoff_factor": self._backoff_factor,
+            "growth_interval": self._growth_interval,
+            "_growth_tracker": self._growth_tracker,
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from what `state_dict` gave."""
+        if not self._enabled:
+            return
+        if not state_dict:
+            raise RuntimeError(
+                "The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler."
+            )
+        self._init_scale = float(state_dict["scale"])
+        if self._scale is not None:
+            self._scale = self._init_scale
+        self._growth_factor, self._backoff_factor = state_dict["growth_factor"], state_dict["backoff_factor"]
+        self._growth_interval, self._growth_tracker = state_dict["growth_interval"], state_dict["_growth_tracker"]
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._enabled and self._optimizers:
+            raise AssertionError(
+                "A GradScaler instance may only be pickled at the beginning of an iteration, or at the end after "
+                "scaler.update()."
+            )
+        return dict(vars(self))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+
+def _divide(optimizer: Optimizer, scale: float) -> bool | None:
+    """Divide all gradients of an optimizer in place; whether one is not finite, None if there are none."""
+    found: bool | None = None
+    factor = float(np.float32(1.0 / scale))
+    for group in optimizer.param_groups:
+        for p in group["params"]:
+            if p.grad is None:
+                continue
+            if np_dtype(p.grad) == dtypes.float16.numpy:
+                raise ValueError(
+                    "Attempting to unscale FP16 gradients. Keep parameters in float32, and let autocast cast them."
+                )
+            gradient = p.grad.detach()
+            found = bool(found) or not bool(gradient.isfinite().all())
+            gradient.mul_(factor)
+    return found

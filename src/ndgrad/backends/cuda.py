@@ -1,0 +1,110 @@
+"""Settings of products and of attention on GPUs. One way computes each, so they can be set and change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad.arrays.gpus import devices_or_none
+from ndgrad.backends.switching import Switches
+
+#: How products of matrices may be rounded. They never are: float32 is computed in float32.
+matmul = Switches(
+    "ndgrad.backends.cuda.matmul", allow_tf32=False, allow_fp16_reduced_precision_reduction=True,
+    allow_bf16_reduced_precision_reduction=True, allow_fp16_accumulation=False, fp32_precision="none",
+)  # fmt: skip
+
+_attention = Switches("ndgrad.backends.cuda", flash=True, mem_efficient=True, math=True, cudnn=True, reduced=False)
+
+
+def is_built() -> bool:
+    """Whether GPUs could be used: whether CuPy is installed.
+
+    >>> import ndgrad
+    >>> isinstance(ndgrad.backends.cuda.is_built(), bool)
+    True
+    """
+    return devices_or_none()[0] is not None
+
+
+def flash_sdp_enabled() -> bool:
+    """What `enable_flash_sdp` has set. Attention is computed in one way here, whatever is set."""
+    return bool(_attention.flash)
+
+
+def enable_flash_sdp(enabled: bool) -> None:
+    """Allow or forbid a kernel of attention that is not here."""
+    _attention.flash = bool(enabled)
+
+
+def mem_efficient_sdp_enabled() -> bool:
+    """What `enable_mem_efficient_sdp` has set."""
+    return bool(_attention.mem_efficient)
+
+
+def enable_mem_efficient_sdp(enabled: bool) -> None:
+    """Allow or forbid a kernel of attention that is not here."""
+    _attention.mem_efficient = bool(enabled)
+
+
+def math_sdp_enabled() -> bool:
+    """What `enable_math_sdp` has set."""
+    return bool(_attention.math)
+
+
+def enable_math_sdp(enabled: bool) -> None:
+    """Allow or forbid torch's plain way to compute attention."""
+    _attention.math = bool(enabled)
+
+
+def cudnn_sdp_enabled() -> bool:
+    """What `enable_cudnn_sdp` has set."""
+    return bool(_attention.cudnn)
+
+
+def enable_cudnn_sdp(enabled: bool) -> None:
+    """Allow or forbid a kernel of attention that is not here."""
+    _attention.cudnn = bool(enabled)
+
+
+def allow_fp16_bf16_reduction_math_sdp(enabled: bool) -> None:
+    """Allow or forbid sums in half precision, which are not made here."""
+    _attention.reduced = bool(enabled)
+
+
+def fp16_bf16_reduction_math_sdp_allowed() -> bool:
+    """What `allow_fp16_bf16_reduction_math_sdp` has set."""
+    return bool(_attention.reduced)
+
+
+def is_flash_attention_available() -> bool:
+    """False."""
+    return False
+
+
+def is_ck_sdpa_available() -> bool:
+    """False."""
+    return False
+
+
+def can_use_flash_attention(params: Any, debug: bool = False) -> bool:
+    """False."""
+    return False
+
+
+can_use_efficient_attention = can_use_cudnn_attention = can_use_flash_attention
+
+
+@contextmanager
+def sdp_kernel(
+    enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True, enable_cudnn: bool = True
+) -> Iterator[None]:
+    """A block in which the switches of attention are set."""
+    wanted = {"flash": enable_flash, "math": enable_math, "mem_efficient": enable_mem_efficient, "cudnn": enable_cudnn}
+    with _attention.during(**wanted):
+        yield
+
+
+_refuse_absent(__name__)

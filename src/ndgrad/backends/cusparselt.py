@@ -1,0 +1,23 @@
+"""NVIDIA's cuSPARSELt, which is not used."""
+
+from __future__ import annotations
+
+from ndgrad.absent import refuse_absent as _refuse_absent
+
+
+def is_available() -> bool:
+    """False."""
+    return False
+
+
+def version() -> int | None:
+    """None: there is no cuSPARSELt."""
+    return None
+
+
+def get_max_alg_id() -> int | None:
+    """None: there is no cuSPARSELt."""
+    return None
+
+
+_refuse_absent(__name__)

@@ -1,0 +1,13 @@
+"""Arm's KleidiAI, which is not used."""
+
+from __future__ import annotations
+
+from ndgrad.absent import refuse_absent as _refuse_absent
+
+
+def is_available() -> bool:
+    """False."""
+    return False
+
+
+_refuse_absent(__name__)

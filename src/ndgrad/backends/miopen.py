@@ -1,0 +1,14 @@
+"""AMD's MIOpen, which is not used."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+from ndgrad.backends.switching import module_of_switches
+
+_switches = module_of_switches(__name__, immediate=False)
+
+
+def flags(immediate: bool = False) -> AbstractContextManager[None]:
+    """A block in which the switch is set."""
+    return _switches.during(immediate=immediate)

@@ -1,0 +1,41 @@
+"""Intel's MKL: whether NumPy computes with it."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad.backends.cpu import build
+
+VERBOSE_OFF, VERBOSE_ON = 0, 1
+
+
+def is_available() -> bool:
+    """Whether NumPy's linear algebra is MKL's.
+
+    >>> import ndgrad
+    >>> isinstance(ndgrad.backends.mkl.is_available(), bool)
+    True
+    """
+    return "mkl" in str(build().get("Build Dependencies", {}).get("blas", {}).get("name", "")).lower()
+
+
+class verbose:
+    """A block in which MKL would tell what it does: refused, since it is NumPy that calls it."""
+
+    def __init__(self, enable: int) -> None:
+        if enable != VERBOSE_OFF:
+            raise RuntimeError(
+                "backends.mkl.verbose: MKL is called by NumPy and cannot be told from here to print its calls. "
+                "Set the environment variable MKL_VERBOSE=1 before Python starts."
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: TracebackType | None) -> None:
+        pass
+
+
+_refuse_absent(__name__)

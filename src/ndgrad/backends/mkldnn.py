@@ -1,0 +1,24 @@
+"""oneDNN, which is not used."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+from ndgrad.backends.switching import module_of_switches
+
+_switches = module_of_switches(__name__, enabled=True, deterministic=False, allow_tf32=True, fp32_precision="none")
+
+
+def is_available() -> bool:
+    """False."""
+    return False
+
+
+def is_acl_available() -> bool:
+    """False."""
+    return False
+
+
+def flags(enabled: bool = False, deterministic: bool = False, allow_tf32: bool = True) -> AbstractContextManager[None]:
+    """A block in which the switches are set."""
+    return _switches.during(enabled=enabled, deterministic=deterministic, allow_tf32=allow_tf32)

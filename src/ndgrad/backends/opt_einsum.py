@@ -1,0 +1,19 @@
+"""The order in which `einsum` contracts several operands: by opt_einsum where it is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+
+from ndgrad.backends.switching import module_of_switches
+
+_switches = module_of_switches(__name__, enabled=True, strategy="auto")
+
+
+def is_available() -> bool:
+    """Whether opt_einsum is installed; `einsum` uses it then.
+
+    >>> import ndgrad
+    >>> isinstance(ndgrad.backends.opt_einsum.is_available(), bool)
+    True
+    """
+    return importlib.util.find_spec("opt_einsum") is not None

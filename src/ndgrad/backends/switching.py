@@ -1,0 +1,74 @@
+"""Switches that remember what they were set to and change nothing (see `ndgrad.backends`)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+
+class Switches:
+    """Named settings, each of the type of its default: attributes that can be assigned, and no others."""
+
+    def __init__(self, owner: str, **defaults: Any) -> None:
+        vars(self).update(_owner=owner, _names=frozenset(defaults), **defaults)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self._names:
+            raise AttributeError(
+                f"{self._owner} has no setting {name!r}. There are {', '.join(map(repr, sorted(self._names)))}."
+            )
+        kind = type(getattr(self, name))
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise RuntimeError(f"{self._owner}.{name} expects {kind.__name__}, but got {type(value).__name__}.")
+        vars(self)[name] = value
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"{vars(self)['_owner']} has no setting {name!r}.")
+
+    def set(self, **values: Any) -> dict[str, Any]:
+        """Set several, and say what they were; None leaves one alone."""
+        before = {name: getattr(self, name) for name in values}
+        for name, value in values.items():
+            if value is not None:
+                setattr(self, name, value)
+        return before
+
+    @contextmanager
+    def during(self, **values: Any) -> Iterator[None]:
+        """A block in which several are set."""
+        before = self.set(**values)
+        try:
+            yield
+        finally:
+            self.set(**before)
+
+
+class _Module(ModuleType):
+    """A module some of whose attributes are switches: assigning one sets it."""
+
+    _switches: Switches
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._switches._names:
+            setattr(self._switches, name, value)
+        else:
+            super().__setattr__(name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._switches._names:
+            return getattr(self._switches, name)
+        from ndgrad.absent import refusal  # only for a name that is not there
+
+        raise refusal(self.__name__, name)
+
+
+def module_of_switches(name: str, **defaults: Any) -> Switches:
+    """Give a module switches: `ndgrad.backends.cudnn.benchmark = True`."""
+    module = sys.modules[name]
+    switches = Switches(name, **defaults)
+    vars(module)["_switches"] = switches
+    module.__class__ = _Module
+    return switches

@@ -1,0 +1,122 @@
+"""torch's `cpu` namespace: the CPU, asked as a GPU is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING
+
+from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad.backends.cpu import instruction_sets
+from ndgrad.cpu import amp
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Device
+
+__all__ = [
+    "Event", "Stream", "StreamContext", "amp", "current_device", "current_stream", "device_count", "get_capabilities",
+    "is_available", "is_initialized", "set_device", "stream", "synchronize",
+]  # fmt: skip
+
+
+def is_available() -> bool:
+    """True.
+
+    >>> import ndgrad
+    >>> ndgrad.cpu.is_available(), ndgrad.cpu.device_count()
+    (True, 1)
+    """
+    return True
+
+
+def is_initialized() -> bool:
+    """True."""
+    return True
+
+
+def device_count() -> int:
+    """1: the CPU is one device."""
+    return 1
+
+
+def current_device() -> str:
+    """'cpu'."""
+    return "cpu"
+
+
+def set_device(device: Device) -> None:
+    """Nothing: there is one."""
+
+
+def synchronize(device: Device = None) -> None:
+    """Nothing: a call has done its work when it returns."""
+
+
+def get_capabilities() -> Mapping[str, bool]:
+    """Instruction sets by name, and whether the processor has them, as NumPy has found them."""
+    return MappingProxyType({name.lower(): has for name, has in instruction_sets().items()})
+
+
+class Stream:
+    """A queue of work of the CPU, which is always empty."""
+
+    def __init__(self, priority: int = -1) -> None:
+        pass
+
+    def wait_stream(self, stream: Stream) -> None:
+        pass
+
+    def record_event(self) -> None:
+        pass
+
+    def wait_event(self, event: Event) -> None:
+        pass
+
+
+class Event:
+    """A moment of the CPU's work, which has always passed."""
+
+    def query(self) -> bool:
+        return True
+
+    def record(self, stream: Stream | None = None) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        pass
+
+    def wait(self, stream: Stream | None = None) -> None:
+        pass
+
+
+_current = Stream()
+
+
+class StreamContext:
+    """A block whose work goes into a queue of the CPU: as any other."""
+
+    def __init__(self, stream: Stream | None) -> None:
+        self.stream = stream
+
+    def __enter__(self) -> None:
+        global _current
+        self._before = _current
+        if self.stream is not None:
+            _current = self.stream
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: TracebackType | None) -> None:
+        global _current
+        _current = self._before
+
+
+def stream(stream: Stream) -> StreamContext:
+    """A block whose work goes into a queue of the CPU."""
+    return StreamContext(stream)
+
+
+def current_stream(device: Device = None) -> Stream:
+    """The queue of the CPU in use."""
+    return _current
+
+
+_refuse_absent(__name__)

@@ -1,0 +1,47 @@
+"""torch's older names of `ndgrad.amp`, for the CPU."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+from ndgrad import amp, dtypes
+from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad.amp import autocast_mode, grad_scaler
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Dtype
+
+__all__ = ["GradScaler", "autocast", "autocast_mode", "grad_scaler"]
+
+
+class autocast(amp.autocast):
+    """`ndgrad.amp.autocast("cpu", ...)`."""
+
+    def __init__(self, enabled: bool = True, dtype: Dtype = dtypes.bfloat16, cache_enabled: bool = True) -> None:
+        warnings.warn(
+            "`ndgrad.cpu.amp.autocast(args...)` is deprecated. "
+            "Please use `ndgrad.amp.autocast('cpu', args...)` instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        super().__init__("cpu", dtype, enabled, cache_enabled)
+
+
+class GradScaler(amp.GradScaler):
+    """`ndgrad.amp.GradScaler("cpu", ...)`."""
+
+    def __init__(
+        self, init_scale: float = 2.0**16, growth_factor: float = 2.0, backoff_factor: float = 0.5,
+        growth_interval: int = 2000, enabled: bool = True,
+    ) -> None:  # fmt: skip
+        warnings.warn(
+            "`ndgrad.cpu.amp.GradScaler(args...)` is deprecated. "
+            "Please use `ndgrad.amp.GradScaler('cpu', args...)` instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        super().__init__("cpu", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
+
+
+_refuse_absent(__name__)

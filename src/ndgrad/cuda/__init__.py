@@ -1,0 +1,237 @@
+"""torch's `cuda` namespace: which GPUs there are, and which one is used.
+
+GPU memory is CuPy's here. Without CuPy, or without a GPU, all questions have an answer (there is none, no memory is
+used, there is nothing to empty), seeding and emptying do nothing, and what needs a GPU raises. CuPy is imported when
+it is first asked for a device, never before.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad.api.tensor_types import CLASSES
+from ndgrad.arrays.gpus import cupy_with_devices, current, device_number, devices_or_none
+from ndgrad.cuda import amp, memory, random, streams
+from ndgrad.cuda.memory import (
+    caching_allocator_enable,
+    empty_cache,
+    host_memory_stats,
+    max_memory_allocated,
+    max_memory_cached,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_cached,
+    memory_reserved,
+    memory_stats,
+    memory_stats_as_nested_dict,
+    memory_summary,
+    reset_accumulated_memory_stats,
+    reset_max_memory_allocated,
+    reset_max_memory_cached,
+    reset_peak_memory_stats,
+    set_per_process_memory_fraction,
+)
+from ndgrad.cuda.random import (
+    get_rng_state,
+    get_rng_state_all,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    set_rng_state,
+    set_rng_state_all,
+)
+from ndgrad.cuda.streams import (
+    Event,
+    ExternalStream,
+    Stream,
+    StreamContext,
+    current_stream,
+    default_stream,
+    set_stream,
+    stream,
+    synchronize,
+)
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Device, Tensor
+
+__all__ = [
+    "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "CudaError", "DeferredCudaCallError", "DoubleTensor",
+    "Event", "ExternalStream", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor", "OutOfMemoryError",
+    "ShortTensor", "Stream", "StreamContext", "amp", "caching_allocator_enable", "can_device_access_peer",
+    "current_device", "current_stream", "default_generators", "default_stream", "device", "device_count", "device_of",
+    "empty_cache", "get_arch_list", "get_device_capability", "get_device_name", "get_device_properties",
+    "get_gencode_flags", "get_rng_state", "get_rng_state_all", "has_half", "has_magma", "host_memory_stats", "init",
+    "initial_seed", "ipc_collect", "is_available", "is_bf16_supported", "is_current_stream_capturing",
+    "is_initialized", "is_tf32_supported", "manual_seed", "manual_seed_all", "max_memory_allocated",
+    "max_memory_cached", "max_memory_reserved", "mem_get_info", "memory", "memory_allocated", "memory_cached",
+    "memory_reserved", "memory_stats", "memory_stats_as_nested_dict", "memory_summary", "random",
+    "reset_accumulated_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached",
+    "reset_peak_memory_stats", "seed", "seed_all", "set_device", "set_per_process_memory_fraction", "set_rng_state",
+    "set_rng_state_all", "set_stream", "stream", "streams", "synchronize",
+]  # fmt: skip
+
+#: One generator draws for all devices, so no GPU has its own.
+default_generators: tuple[Any, ...] = ()
+has_half, has_magma = True, False
+
+BFloat16Tensor, BoolTensor, ByteTensor = CLASSES["BFloat16Tensor"], CLASSES["BoolTensor"], CLASSES["ByteTensor"]
+CharTensor, DoubleTensor, FloatTensor = CLASSES["CharTensor"], CLASSES["DoubleTensor"], CLASSES["FloatTensor"]
+HalfTensor, IntTensor, LongTensor = CLASSES["HalfTensor"], CLASSES["IntTensor"], CLASSES["LongTensor"]
+ShortTensor = CLASSES["ShortTensor"]
+
+
+class CudaError(RuntimeError):
+    """An error of the GPU."""
+
+
+class DeferredCudaCallError(Exception):
+    """An error of a call that was put off until a GPU was used: none is, here."""
+
+
+class OutOfMemoryError(RuntimeError):
+    """The GPU's memory is used up. CuPy's own error is what is raised; it is a RuntimeError too."""
+
+
+def is_available() -> bool:
+    """Whether CuPy is installed and has a GPU to work with.
+
+    >>> import ndgrad
+    >>> device = ndgrad.device("cuda" if ndgrad.cuda.is_available() else "cpu")
+    """
+    return device_count() > 0
+
+
+def device_count() -> int:
+    """How many GPUs there are.
+
+    >>> import ndgrad
+    >>> ndgrad.cuda.device_count() >= 0
+    True
+    """
+    return devices_or_none()[1]
+
+
+def is_initialized() -> bool:
+    """Whether a GPU has been used: whether CuPy is loaded and has found one."""
+    import sys
+
+    return "cupy" in sys.modules and is_available()
+
+
+def init() -> None:
+    """Get ready to use a GPU, which happens by itself; an error where there is none."""
+    cupy_with_devices("cuda.init()")
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Whether the GPU computes in bfloat16: CuPy has no such dtype."""
+    return False
+
+
+def is_tf32_supported() -> bool:
+    """Whether products of float32 may be rounded to TF32: never, here."""
+    return False
+
+
+def is_current_stream_capturing() -> bool:
+    """Whether a graph of the GPU's work is being recorded: there are none here."""
+    return False
+
+
+def current_device() -> int:
+    """The number of the GPU that new GPU tensors go to; an error where there is none."""
+    return current("cuda.current_device()")
+
+
+def set_device(device: Device) -> None:
+    """Let new GPU tensors go to another GPU; a negative number changes nothing."""
+    if isinstance(device, int) and device < 0:
+        return
+    cupy_with_devices("cuda.set_device()").cuda.Device(device_number("cuda.set_device()", device)).use()
+
+
+class device:
+    """A block in which new GPU tensors go to a given GPU; None or a negative number changes nothing."""
+
+    def __init__(self, device: Device) -> None:
+        self.idx = -1 if device is None or (isinstance(device, int) and device < 0) else None
+        self._device = device
+
+    def __enter__(self) -> None:
+        self._entered: Any = None
+        if self.idx == -1:
+            return
+        self.idx = device_number("cuda.device()", self._device)
+        self._entered = cupy_with_devices("cuda.device()").cuda.Device(self.idx)
+        self._entered.__enter__()
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: TracebackType | None) -> None:
+        if self._entered is not None:
+            self._entered.__exit__(kind, error, traceback)
+
+
+class device_of(device):
+    """A block in which new GPU tensors go where a tensor is; one on the CPU changes nothing."""
+
+    def __init__(self, obj: Tensor) -> None:
+        super().__init__(obj.get_device() if obj.device.type == "cuda" else -1)
+
+
+def get_device_properties(device: Device = None) -> Any:
+    """What the GPU says of itself: name, major, minor, total_memory, multi_processor_count."""
+    from types import SimpleNamespace
+
+    cupy = cupy_with_devices("cuda.get_device_properties()")
+    number = device_number("cuda.get_device_properties()", device)
+    told = cupy.cuda.runtime.getDeviceProperties(number)
+    name = told["name"]
+    return SimpleNamespace(
+        name=name.decode() if isinstance(name, bytes) else name,
+        major=told["major"],
+        minor=told["minor"],
+        total_memory=told["totalGlobalMem"],
+        multi_processor_count=told["multiProcessorCount"],
+    )
+
+
+def get_device_name(device: Device = None) -> str:
+    """The name of a GPU; an error where there is none."""
+    name: str = get_device_properties(device).name
+    return name
+
+
+def get_device_capability(device: Device = None) -> tuple[int, int]:
+    """The compute capability of a GPU, major and minor."""
+    told = get_device_properties(device)
+    return told.major, told.minor
+
+
+def can_device_access_peer(device: Device, peer_device: Device) -> bool:
+    """Whether one GPU can read the other's memory."""
+    cupy = cupy_with_devices("cuda.can_device_access_peer()")
+    numbers = [device_number("cuda.can_device_access_peer()", d) for d in (device, peer_device)]
+    return bool(cupy.cuda.runtime.deviceCanAccessPeer(*numbers))
+
+
+def get_arch_list() -> list[str]:
+    """The architectures that GPU code was compiled for: CuPy compiles for the GPU it finds."""
+    return []
+
+
+def get_gencode_flags() -> str:
+    """The compiler's flags for these architectures: none."""
+    return ""
+
+
+def ipc_collect() -> None:
+    """Free GPU memory that was shared with other processes: none is; an error where there is no GPU."""
+    cupy_with_devices("cuda.ipc_collect()")
+
+
+_refuse_absent(__name__)

@@ -1,0 +1,152 @@
+"""GPU memory as CuPy's pool accounts for it; 0 everywhere where there is no GPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad.arrays.gpus import cupy_with_devices, device_number, devices_or_none
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Device
+
+__all__ = [
+    "caching_allocator_enable", "empty_cache", "host_memory_stats", "max_memory_allocated", "max_memory_cached",
+    "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_cached", "memory_reserved", "memory_stats",
+    "memory_stats_as_nested_dict", "memory_summary", "reset_accumulated_memory_stats", "reset_max_memory_allocated",
+    "reset_max_memory_cached", "reset_peak_memory_stats", "set_per_process_memory_fraction",
+]  # fmt: skip
+
+#: CuPy's pool remembers no peaks: device -> the most that was ever seen, at the questions below.
+_peaks: dict[int, list[int]] = {}
+
+
+def _pool(device: Device) -> Any:
+    cupy, count = devices_or_none()
+    if not count:
+        return None
+    with cupy.cuda.Device(device_number("cuda.memory", device)):
+        return cupy.get_default_memory_pool()
+
+
+def _used_and_held(device: Device) -> tuple[int, int]:
+    pool = _pool(device)
+    if pool is None:
+        return 0, 0
+    now = [int(pool.used_bytes()), int(pool.total_bytes())]
+    peaks = _peaks.setdefault(device_number("cuda.memory", device), [0, 0])
+    peaks[:] = map(max, peaks, now)
+    return now[0], now[1]
+
+
+def _peak(device: Device, which: int) -> int:
+    _used_and_held(device)
+    return _peaks[device_number("cuda.memory", device)][which] if devices_or_none()[1] else 0
+
+
+def memory_allocated(device: Device = None) -> int:
+    """The bytes of GPU memory that arrays use.
+
+    >>> import ndgrad
+    >>> ndgrad.cuda.memory_allocated() >= 0
+    True
+    """
+    return _used_and_held(device)[0]
+
+
+def memory_reserved(device: Device = None) -> int:
+    """The bytes of GPU memory that the pool holds, used or not."""
+    return _used_and_held(device)[1]
+
+
+def max_memory_allocated(device: Device = None) -> int:
+    """The most that `memory_allocated` has been, as far as it was seen: CuPy's pool keeps no peaks, so it is looked at
+    whenever one of these functions is called."""
+    return _peak(device, 0)
+
+
+def max_memory_reserved(device: Device = None) -> int:
+    """The most that `memory_reserved` has been, as far as it was seen."""
+    return _peak(device, 1)
+
+
+def reset_peak_memory_stats(device: Device = None) -> None:
+    """Let peaks begin with what is used now."""
+    if devices_or_none()[1]:
+        _peaks.pop(device_number("cuda.memory", device), None)
+
+
+memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
+reset_max_memory_allocated = reset_max_memory_cached = reset_accumulated_memory_stats = reset_peak_memory_stats
+
+
+def empty_cache() -> None:
+    """Give GPU memory that no array uses back to the system.
+
+    >>> import ndgrad
+    >>> ndgrad.cuda.empty_cache()
+    """
+    pool = _pool(None)
+    if pool is not None:
+        pool.free_all_blocks()
+
+
+def mem_get_info(device: Device = None) -> tuple[int, int]:
+    """The bytes of a GPU that are free, and that it has; an error where there is none."""
+    what = "cuda.mem_get_info()"
+    free, total = cupy_with_devices(what).cuda.Device(device_number(what, device)).mem_info
+    return int(free), int(total)
+
+
+def set_per_process_memory_fraction(fraction: float, device: Device = None) -> None:
+    """Let this process use at most a part of a GPU's memory."""
+    what = "cuda.set_per_process_memory_fraction()"
+    if not 0 <= fraction <= 1:
+        raise ValueError(f"{what}: a fraction is a number from 0 to 1, and it is {fraction}.")
+    with cupy_with_devices(what).cuda.Device(device_number(what, device)):
+        _pool(device).set_limit(fraction=fraction)
+
+
+def memory_stats(device: Device = None) -> dict[str, Any]:
+    """What is known of GPU memory, under torch's names: two numbers and their peaks; empty where there is no GPU."""
+    if not devices_or_none()[1]:
+        return {}
+    used, held = _used_and_held(device)
+    return {
+        "allocated_bytes.all.current": used,
+        "allocated_bytes.all.peak": _peak(device, 0),
+        "reserved_bytes.all.current": held,
+        "reserved_bytes.all.peak": _peak(device, 1),
+    }
+
+
+def memory_stats_as_nested_dict(device: Device = None) -> dict[str, Any]:
+    """`memory_stats` as dictionaries in dictionaries."""
+    nested: dict[str, Any] = {}
+    for name, value in memory_stats(device).items():
+        *path, last = name.split(".")
+        inner = nested
+        for part in path:
+            inner = inner.setdefault(part, {})
+        inner[last] = value
+    return nested
+
+
+def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
+    """`memory_stats` as lines of text."""
+    return "\n".join(f"{name}: {value}" for name, value in memory_stats(device).items()) or "no GPU memory in use"
+
+
+def host_memory_stats() -> dict[str, Any]:
+    """What is known of page-locked memory: there is none."""
+    return {}
+
+
+def caching_allocator_enable(value: bool = True) -> None:
+    """Switch the pool on or off; nothing where there is no GPU."""
+    cupy, count = devices_or_none()
+    if count:
+        cupy.cuda.set_allocator(cupy.get_default_memory_pool().malloc if value else None)
+
+
+_refuse_absent(__name__)

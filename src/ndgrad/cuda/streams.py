@@ -1,0 +1,164 @@
+"""Queues of work for a GPU, and moments in them: CuPy's, under torch's names. An error where there is no GPU."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from ndgrad.arrays.gpus import cupy_with_devices, device_number
+from ndgrad.devices import device as as_device
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Device
+
+__all__ = [
+    "Event", "ExternalStream", "Stream", "StreamContext", "current_stream", "default_stream", "set_stream", "stream",
+    "synchronize",
+]  # fmt: skip
+
+
+class Stream:
+    """A queue of work: what is put into it runs in order, beside the work of other queues.
+
+    `with ndgrad.cuda.stream(s):` puts the ops of a block into it. A priority below 0 goes before others.
+    """
+
+    def __init__(self, device: Device = None, priority: int = 0, *, _made: Any = None) -> None:
+        cupy = cupy_with_devices("cuda.Stream()")
+        number = device_number("cuda.Stream()", device)
+        self.device = as_device("cuda", number)
+        if _made is None:
+            with cupy.cuda.Device(number):
+                _made = cupy.cuda.Stream(non_blocking=True, priority=priority)
+        self.stream = _made
+        self.priority = priority
+
+    @property
+    def cuda_stream(self) -> int:
+        """The address of the queue, for other libraries."""
+        return int(self.stream.ptr)
+
+    def synchronize(self) -> None:
+        """Wait until all work in it is done."""
+        self.stream.synchronize()
+
+    def query(self) -> bool:
+        """Whether all work in it is done."""
+        return bool(self.stream.done)
+
+    def wait_event(self, event: Event) -> None:
+        """Let work that is put in from now on wait for an event."""
+        self.stream.wait_event(event.event)
+
+    def wait_stream(self, stream: Stream) -> None:
+        """Let work that is put in from now on wait for what is in another queue now."""
+        self.wait_event(stream.record_event())
+
+    def record_event(self, event: Event | None = None) -> Event:
+        """Mark the present end of the queue."""
+        event = Event() if event is None else event
+        event.record(self)
+        return event
+
+    def __enter__(self) -> Self:
+        self.stream.__enter__()
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.stream.__exit__(kind, error, traceback)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stream) and self.cuda_stream == other.cuda_stream
+
+    def __hash__(self) -> int:
+        return hash((self.cuda_stream, self.device))
+
+    def __repr__(self) -> str:
+        return f"<ndgrad.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
+
+
+class ExternalStream(Stream):
+    """A queue that another library made, by its address."""
+
+    def __init__(self, stream_ptr: int, device: Device = None) -> None:
+        made = cupy_with_devices("cuda.ExternalStream()").cuda.ExternalStream(stream_ptr)
+        super().__init__(device, _made=made)
+
+
+class Event:
+    """A moment in a queue, to be waited for or timed: `start.elapsed_time(end)` is in milliseconds."""
+
+    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
+        if interprocess:
+            raise NotImplementedError("cuda.Event(interprocess=True): events are not shared between processes here.")
+        event = cupy_with_devices("cuda.Event()").cuda.Event
+        self.event = event(block=blocking, disable_timing=not enable_timing)
+
+    def record(self, stream: Stream | None = None) -> None:
+        """Be the present end of a queue, of the one in use if none is named."""
+        self.event.record(None if stream is None else stream.stream)
+
+    def wait(self, stream: Stream | None = None) -> None:
+        """Let a queue wait for this."""
+        (current_stream() if stream is None else stream).wait_event(self)
+
+    def query(self) -> bool:
+        """Whether the moment has passed."""
+        return bool(self.event.done)
+
+    def synchronize(self) -> None:
+        """Wait for the moment."""
+        self.event.synchronize()
+
+    def elapsed_time(self, end_event: Event) -> float:
+        """Milliseconds from this moment to a later one."""
+        get_elapsed_time = cupy_with_devices("cuda.Event.elapsed_time()").cuda.get_elapsed_time
+        return float(get_elapsed_time(self.event, end_event.event))
+
+
+class StreamContext:
+    """A block whose ops go into a queue; None changes nothing."""
+
+    def __init__(self, stream: Stream | None) -> None:
+        self.stream = stream
+
+    def __enter__(self) -> None:
+        if self.stream is not None:
+            self.stream.__enter__()
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: TracebackType | None) -> None:
+        if self.stream is not None:
+            self.stream.__exit__(kind, error, traceback)
+
+
+def stream(stream: Stream | None) -> StreamContext:
+    """A block whose ops go into a queue; None changes nothing.
+
+    >>> import ndgrad
+    >>> with ndgrad.cuda.stream(None):
+    ...     y = ndgrad.ones(2)
+    """
+    return StreamContext(stream)
+
+
+def current_stream(device: Device = None) -> Stream:
+    """The queue in use; an error where there is no GPU."""
+    cupy = cupy_with_devices("cuda.current_stream()")
+    with cupy.cuda.Device(device_number("cuda.current_stream()", device)):
+        return Stream(device, _made=cupy.cuda.get_current_stream())
+
+
+def default_stream(device: Device = None) -> Stream:
+    """The queue that is used unless another is chosen; an error where there is no GPU."""
+    return Stream(device, _made=cupy_with_devices("cuda.default_stream()").cuda.Stream.null)
+
+
+def set_stream(stream: Stream | None) -> None:
+    """Put all further work into a queue; None changes nothing."""
+    if stream is not None:
+        stream.stream.use()
+
+
+def synchronize(device: Device = None) -> None:
+    """Wait until a GPU has done all its work; an error where there is none."""
+    cupy_with_devices("cuda.synchronize()").cuda.Device(device_number("cuda.synchronize()", device)).synchronize()

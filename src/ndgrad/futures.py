@@ -1,0 +1,103 @@
+"""torch's `futures`: values that will be there later, over those of Python."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, cast
+
+__all__ = ["Future", "collect_all", "wait_all"]
+
+T = TypeVar("T")
+S = TypeVar("S")
+
+
+class Future(Generic[T]):
+    """A value that somebody will set.
+
+    >>> import ndgrad
+    >>> future = ndgrad.futures.Future()
+    >>> doubled = future.then(lambda f: f.value() * 2)
+    >>> future.set_result(ndgrad.ones(1))
+    >>> doubled.wait()
+    tensor([2.])
+    """
+
+    def __init__(self, *, devices: list[Any] | None = None) -> None:
+        self._inner: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+    def done(self) -> bool:
+        """Whether it has a value or an error."""
+        return self._inner.done()
+
+    def wait(self) -> T:
+        """The value, when it is there; its error is raised."""
+        return self._inner.result()
+
+    def value(self) -> T:
+        """The value, which must be there."""
+        if not self.done():
+            raise RuntimeError("Future.value(): the future has no value yet. Use wait().")
+        return self._inner.result()
+
+    def set_result(self, result: T) -> None:
+        """Give it its value, once."""
+        self._set(lambda: self._inner.set_result(result))
+
+    def set_exception(self, result: BaseException) -> None:
+        """Give it an error, which wait() raises."""
+        if not isinstance(result, BaseException):
+            raise AssertionError(f"{result} is of type {type(result)}, not an Exception.")
+        self._set(lambda: self._inner.set_exception(result))
+
+    def _set(self, put: Callable[[], None]) -> None:
+        try:
+            put()
+        except concurrent.futures.InvalidStateError:
+            raise RuntimeError(
+                "Attempting to mark a completed Future as complete again. Note that a Future can only be marked "
+                "completed once."
+            ) from None
+
+    def then(self, callback: Callable[[Future[T]], S]) -> Future[S]:
+        """A future of what `callback` makes of this one when it is done."""
+        made: Future[S] = Future()
+
+        def run(_: Any) -> None:
+            try:
+                made.set_result(callback(self))
+            except Exception as error:
+                made.set_exception(error)
+
+        self._inner.add_done_callback(run)
+        return made
+
+    def add_done_callback(self, callback: Callable[[Future[T]], None]) -> None:
+        """Call a function with this future when it is done."""
+        self._inner.add_done_callback(lambda _: callback(self))
+
+
+def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
+    """A future that is done when all of them are, with them as its value."""
+    made: Future[list[Future[Any]]] = Future()
+    left, lock = len(futures), threading.Lock()
+
+    def one_is_done(_: Any) -> None:
+        nonlocal left
+        with lock:
+            left -= 1
+            last = not left
+        if last:
+            made.set_result(futures)
+
+    if not futures:
+        made.set_result(futures)
+    for future in futures:
+        future.add_done_callback(one_is_done)
+    return made
+
+
+def wait_all(futures: list[Future[T]]) -> list[T]:
+    """The values of all; the first error is raised."""
+    return cast("list[T]", [f.wait() for f in collect_all(cast("list[Future[Any]]", futures)).wait()])

@@ -1,0 +1,268 @@
+"""torch's `jit`: what of it has a meaning here.
+
+There is no second language that programs are translated into. `script` and `trace` give functions that are compiled
+when they are called (`ndgrad.compile`): they compute what the function computes, branches and loops included, so
+nothing of a trace can be out of date. Decorators that tell torch's compiler what to leave alone give the function back.
+Files of compiled programs are refused: see docs/absent.md.
+"""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from contextvars import ContextVar
+from typing import Any, Final, TypeVar
+
+from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad.autograd.variable import Variable
+from ndgrad.compiler.entry import compile
+from ndgrad.compiler.function import CompiledFunction
+from ndgrad.futures import Future
+from ndgrad.nn import Module
+from ndgrad.pytree import tree_flatten
+from ndgrad.testing import assert_close
+
+__all__ = [
+    "Attribute", "Error", "Final", "Future", "ScriptFunction", "ScriptModule", "TracerWarning", "TracingCheckError",
+    "annotate", "enable_onednn_fusion", "export", "fork", "freeze", "ignore", "interface", "is_scripting", "is_tracing",
+    "isinstance", "onednn_fusion_enabled", "optimize_for_inference", "script",
+    "script_if_tracing", "script_method", "set_fusion_strategy", "strict_fusion", "trace", "trace_module", "unused",
+    "wait",
+]  # fmt: skip
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+ScriptFunction = CompiledFunction
+
+
+class ScriptModule(Module):
+    """The base of modules that torch has compiled. `script` gives modules back as they are, so none is of this class
+    but those that derive from it."""
+
+
+class Error(RuntimeError):
+    """An error inside a compiled function. Here functions raise their own errors."""
+
+
+class TracerWarning(Warning):
+    """What torch warns with where a trace would be wrong. Here there is no such place."""
+
+
+class TracingCheckError(Exception):
+    """A traced function does not give what it gave when it ran by itself."""
+
+    def __init__(self, graph_diff_error: Any, tensor_compare_error: Any, extra_msg: str | None = None) -> None:
+        told = [str(part) for part in (extra_msg, graph_diff_error, tensor_compare_error) if part is not None]
+        self.message = "\n".join(["Tracing failed sanity checks!", *told])
+        super().__init__(self.message)
+
+
+# ----- compiling ------------------------------------------------------------------------------------------------------
+
+
+def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> Any:
+    """A function that is compiled when it is called. Modules and classes come back as they are.
+
+    >>> import ndgrad
+    >>> @ndgrad.jit.script
+    ... def f(x, n: int):
+    ...     for i in range(n):
+    ...         x = x * 2
+    ...     return x
+    >>> f(ndgrad.ones(1), 3)
+    tensor([8.])
+    """
+    if builtins.isinstance(obj, (Module, dict, list)) or inspect.isclass(obj):
+        return obj
+    if not callable(obj):
+        raise TypeError(f"jit.script() takes a function, a module or a class, and got {type(obj).__name__}.")
+    return compile(obj)
+
+
+_tracing: ContextVar[bool] = ContextVar("ndgrad_jit_tracing", default=False)
+
+
+def trace(
+    func: Any, example_inputs: Any = None, optimize: Any = None, check_trace: bool = True, check_inputs: Any = None,
+    check_tolerance: float = 1e-5, strict: bool = True, example_kwarg_inputs: dict[str, Any] | None = None, **_: Any,
+) -> Any:  # fmt: skip
+    """A function or module that has been compiled for a kind of arguments, and checked against what it gives by itself.
+
+    It serves all other arguments too: the trace is one of several that `ndgrad.compile` may keep.
+
+    >>> import ndgrad
+    >>> f = ndgrad.jit.trace(lambda x: x.sin() + 1, ndgrad.zeros(2))
+    >>> f(ndgrad.zeros(2))
+    tensor([1., 1.])
+    """
+    args = example_inputs if builtins.isinstance(example_inputs, (tuple, list)) else (example_inputs,)
+    args = () if example_inputs is None else tuple(args)
+    kwargs = example_kwarg_inputs or {}
+    made = compile(func)
+    token = _tracing.set(True)
+    try:
+        made(*args, **kwargs)
+        if check_trace:
+            for inputs in [args, *(check_inputs or ())]:
+                _check(func, made, tuple(inputs), kwargs if inputs is args else {}, check_tolerance)
+    finally:
+        _tracing.reset(token)
+    return made
+
+
+def _check(func: Any, made: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tolerance: float) -> None:
+    from ndgrad.random import fork_rng  # functions that draw must draw the same
+
+    with fork_rng():
+        expected = tree_flatten(func(*args, **kwargs))[0]
+    with fork_rng():
+        found = tree_flatten(made(*args, **kwargs))[0]
+    for want, got in zip(expected, found, strict=True):
+        if builtins.isinstance(want, Variable):
+            try:
+                assert_close(got.detach(), want.detach(), rtol=tolerance, atol=tolerance, equal_nan=True)
+            except AssertionError as error:
+                raise TracingCheckError(None, error) from error
+
+
+def trace_module(
+    mod: Module, inputs: dict[str, Any], optimize: Any = None, check_trace: bool = True, check_inputs: Any = None,
+    check_tolerance: float = 1e-5, **_: Any,
+) -> Module:  # fmt: skip
+    """A module whose methods have been tried with the given inputs, which is the module itself.
+
+    >>> import ndgrad
+    >>> m = ndgrad.nn.Linear(2, 1)
+    >>> ndgrad.jit.trace_module(m, {"forward": ndgrad.ones(1, 2)}) is m
+    True
+    """
+    for name, example in inputs.items():
+        method = mod if name == "forward" else getattr(mod, name)
+        trace(method, example, check_trace=check_trace, check_tolerance=check_tolerance)
+    return mod
+
+
+def is_scripting() -> bool:
+    """Whether torch's compiler reads the code: never.
+
+    >>> import ndgrad
+    >>> ndgrad.jit.is_scripting(), ndgrad.jit.is_tracing()
+    (False, False)
+    """
+    return False
+
+
+def is_tracing() -> bool:
+    """Whether `trace` is running a function."""
+    return _tracing.get()
+
+
+# ----- what torch's compiler is told, and needs not be told here ------------------------------------------------------
+
+
+def ignore(drop: Any = False, **_: Any) -> Any:
+    """Decorates a function that torch's compiler is not to compile: the function itself."""
+    return drop if callable(drop) else (lambda function: function)
+
+
+def unused(fn: F) -> F:
+    """Decorates a method that is not used when it is compiled: the method itself."""
+    return fn
+
+
+def export(fn: F) -> F:
+    """Decorates a method that is to be compiled though forward does not call it: the method itself."""
+    return fn
+
+
+def interface(obj: T) -> T:
+    """Decorates an interface: the class itself."""
+    return obj
+
+
+script_method = unused
+script_if_tracing = unused
+
+
+def annotate(the_type: Any, the_value: T) -> T:
+    """A value whose type torch's compiler is told: the value itself."""
+    return the_value
+
+
+def isinstance(obj: Any, target_type: Any) -> bool:
+    """Python's `isinstance`, which also takes `List[int]` and its like: what is in brackets is not looked at."""
+    targets = target_type if builtins.isinstance(target_type, tuple) else (target_type,)
+    return builtins.isinstance(obj, tuple(getattr(t, "__origin__", t) or t for t in targets))
+
+
+class Attribute:
+    """A value with its type, for torch's compiler."""
+
+    def __init__(self, value: Any, type: Any) -> None:
+        self.value, self.type = value, type
+
+
+# ----- inference ------------------------------------------------------------------------------------------------------
+
+
+def freeze(
+    mod: Module, preserved_attrs: Sequence[str] | None = None, optimize_numerics: bool = True, **_: Any
+) -> Module:
+    """A module for inference: the module itself, which must be in eval mode."""
+    if mod.training:
+        raise RuntimeError("Freezing is currently only implemented for modules in eval mode. Call eval() first.")
+    return mod
+
+
+def optimize_for_inference(mod: Module, other_methods: Sequence[str] | None = None) -> Module:
+    """A module for inference: the module itself."""
+    return mod
+
+
+def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """How torch's compiler joins ops; here it is given back and changes nothing."""
+    return strategy
+
+
+_onednn = False
+
+
+def enable_onednn_fusion(enabled: bool) -> None:
+    """Allow or forbid kernels of oneDNN, which is not used."""
+    global _onednn
+    _onednn = bool(enabled)
+
+
+def onednn_fusion_enabled() -> bool:
+    """What `enable_onednn_fusion` has set."""
+    return _onednn
+
+
+class strict_fusion(nullcontext[None]):
+    """A block in which torch's compiler raises if it cannot join all ops. Nothing here."""
+
+
+# ----- tasks ----------------------------------------------------------------------------------------------------------
+
+
+def fork(func: Callable[..., T], *args: Any, **kwargs: Any) -> Future[T]:
+    """The future of a call, which is made at once.
+
+    >>> import ndgrad
+    >>> ndgrad.jit.wait(ndgrad.jit.fork(ndgrad.exp, ndgrad.zeros(1)))
+    tensor([1.])
+    """
+    future: Future[T] = Future()
+    future.set_result(func(*args, **kwargs))
+    return future
+
+
+def wait(future: Future[T]) -> T:
+    """The value of a future."""
+    return future.wait()
+
+
+_refuse_absent(__name__)

@@ -1,0 +1,69 @@
+"""How tensors are pickled on their way to another process: by `ndgrad.utils.data.transport`.
+
+Shared memory that nobody has received is removed when the process that started all others ends: its files begin with
+a prefix, which children inherit through the environment.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+from ndgrad._tensor import Tensor
+from ndgrad.autograd.variable import requires_grad
+from ndgrad.nn.parameter import Buffer, Parameter
+from ndgrad.utils.data import transport
+
+__all__ = ["init_reductions", "reduce_tensor"]
+
+_VARIABLE = "NDGRAD_SHARED_PREFIX"
+
+
+def _prefix() -> str | None:
+    """How the names of shared memory of this family of processes begin; None where there is no such place."""
+    if not transport.has_shared_memory():
+        return None
+    found = os.environ.get(_VARIABLE)
+    if found is None:
+        found = os.environ[_VARIABLE] = f"ndgrad-{os.getpid()}-"
+        atexit.register(_sweep, os.getpid(), found)
+    return found
+
+
+def _sweep(owner: int, prefix: str) -> None:
+    if os.getpid() == owner:
+        transport.sweep(prefix)
+
+
+def reduce_tensor(tensor: Any) -> tuple[Any, ...]:
+    """What is pickled for a tensor that goes to another process."""
+    if tensor._node is not None and requires_grad(tensor):
+        raise RuntimeError(
+            f"Cowardly refusing to serialize non-leaf tensor which requires_grad: one of shape {tuple(tensor.shape)} "
+            "was to go to another process, and graphs do not leave a process. Send tensor.detach()."
+        )
+    return _received, (transport.pack(tensor, _prefix()),)
+
+
+def _received(message: tuple[Any, ...]) -> Any:
+    return transport.unpack(message)
+
+
+def _reduce_parameter(parameter: Any) -> tuple[Any, ...]:
+    data = transport.pack(parameter.detach().as_subclass(Tensor), _prefix())
+    return _parameter, (type(parameter), data, requires_grad(parameter))
+
+
+def _parameter(cls: Any, message: tuple[Any, ...], wants: bool) -> Any:
+    data = transport.unpack(message)
+    return cls(data, wants) if cls is Parameter else cls(data)
+
+
+def init_reductions() -> None:
+    """Let Python's queues, pipes and processes send tensors this way."""
+    _prefix()  # before anybody is forked, or each child would be the first of a family
+    ForkingPickler.register(Tensor, reduce_tensor)
+    ForkingPickler.register(Parameter, _reduce_parameter)
+    ForkingPickler.register(Buffer, _reduce_parameter)

@@ -1,0 +1,136 @@
+"""Several processes that run one function: `spawn`, and what comes of errors in them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from multiprocessing import connection
+from typing import Any
+
+__all__ = [
+    "ProcessContext", "ProcessExitedException", "ProcessRaisedException", "SpawnContext", "spawn", "start_processes",
+]  # fmt: skip
+
+
+class ProcessException(Exception):
+    """A process did not end well."""
+
+    def __init__(self, msg: str, error_index: int, pid: int) -> None:
+        super().__init__(msg)
+        self.msg, self.error_index, self.pid = msg, error_index, pid
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.msg, self.error_index, self.pid)
+
+
+class ProcessRaisedException(ProcessException):
+    """The function raised; the message has its traceback."""
+
+
+class ProcessExitedException(ProcessException):
+    """The process ended by a signal or with an exit code."""
+
+    def __init__(
+        self, msg: str, error_index: int, error_pid: int, exit_code: int, signal_name: str | None = None
+    ) -> None:
+        super().__init__(msg, error_index, error_pid)
+        self.exit_code, self.signal_name = exit_code, signal_name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.msg, self.error_index, self.pid, self.exit_code, self.signal_name)
+
+
+def _run(fn: Callable[..., Any], i: int, args: tuple[Any, ...], errors: Any) -> None:
+    try:
+        fn(i, *args)
+    except KeyboardInterrupt:
+        pass  # the parent has been interrupted too
+    except Exception:
+        errors.put(traceback.format_exc())
+        sys.exit(1)
+
+
+class ProcessContext:
+    """The processes that were started."""
+
+    def __init__(self, processes: list[Any], error_queues: list[Any]) -> None:
+        self.processes, self.error_queues = processes, error_queues
+        self.sentinels = {process.sentinel: i for i, process in enumerate(processes)}
+
+    def pids(self) -> list[int | None]:
+        """Their numbers."""
+        return [process.pid for process in self.processes]
+
+    def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
+        """Wait for one to end; whether all have. If one did not end well, the others are ended, and this raises."""
+        if not self.sentinels:
+            return True
+        ready = connection.wait(list(self.sentinels), timeout)
+        failed = None
+        for sentinel in ready:
+            i = self.sentinels.pop(sentinel)
+            process = self.processes[i]
+            process.join()
+            if process.exitcode != 0 and failed is None:
+                failed = i
+        if failed is None:
+            return not self.sentinels
+        for process in self.processes:
+            if process.is_alive():
+                process.terminate()
+        for process in self.processes:
+            process.join(grace_period)
+            if process.is_alive():
+                process.kill()
+                process.join()
+        raise self._error(failed)
+
+    def _error(self, i: int) -> ProcessException:
+        process, errors = self.processes[i], self.error_queues[i]
+        if not errors.empty():
+            return ProcessRaisedException(
+                f"\n\n-- Process {i} terminated with the following error:\n{errors.get()}", i, process.pid
+            )
+        code = process.exitcode
+        if code < 0:
+            name = signal.Signals(-code).name
+            return ProcessExitedException(f"process {i} terminated with signal {name}", i, process.pid, code, name)
+        return ProcessExitedException(f"process {i} terminated with exit code {code}", i, process.pid, code)
+
+
+SpawnContext = ProcessContext
+
+
+def start_processes(
+    fn: Callable[..., Any], args: tuple[Any, ...] = (), nprocs: int = 1, join: bool = True, daemon: bool = False,
+    start_method: str = "spawn",
+) -> ProcessContext | None:  # fmt: skip
+    """Run `fn(i, *args)` in processes i = 0, 1, ..., and wait for them, or with join=False return their context."""
+    start: Any = multiprocessing.get_context(start_method)
+    processes, queues = [], []
+    for i in range(nprocs):
+        errors = start.SimpleQueue()
+        process = start.Process(target=_run, args=(fn, i, args, errors), daemon=daemon)
+        process.start()
+        processes.append(process)
+        queues.append(errors)
+    context = ProcessContext(processes, queues)
+    if not join:
+        return context
+    while not context.join():
+        pass
+    return None
+
+
+def spawn(
+    fn: Callable[..., Any], args: tuple[Any, ...] = (), nprocs: int = 1, join: bool = True, daemon: bool = False,
+    start_method: str = "spawn",
+) -> ProcessContext | None:  # fmt: skip
+    """Run `fn(i, *args)` in newly started processes i = 0, 1, ..., and wait for them.
+
+    An error in one ends the others and is raised here, with its traceback.
+    """
+    return start_processes(fn, args, nprocs, join, daemon, start_method)
