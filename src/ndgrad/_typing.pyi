@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ndgrad._tensor import Tensor as Tensor
 from ndgrad.autograd.function import FunctionNode as FunctionNode
-from ndgrad.autograd.generate import SavePlan as SavePlan
+from ndgrad.autograd.save_plan import SavePlan as SavePlan
 from ndgrad.autograd.graph import GradientEdge as GradientEdge
 from ndgrad.autograd.input_metadata import InputMetadata as InputMetadata
 from ndgrad.autograd.levels import Level as Level

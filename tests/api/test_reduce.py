@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import ndgrad
-from ndgrad.autograd.generate import save_plan
+from ndgrad.autograd.save_plan import save_plan
 from ndgrad.ops.table import table
 
 A = np.arange(6.0).reshape(2, 3)

@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterator
 from symtable import symtable
 from typing import Any
 
-from ndgrad.autograd.generate import make_eager, public_name, save_plan
+from ndgrad.autograd.generate import make_eager, public_name
 from ndgrad.autograd.node import MultiNode
+from ndgrad.autograd.save_plan import save_plan
 from ndgrad.autograd.saved import RuleNode
 from ndgrad.ops.table import Op, table
 

@@ -18,13 +18,14 @@ import numpy as np
 from ndgrad._registry import register
 from ndgrad.arrays.library import library_of, on_second_library
 from ndgrad.arrays.precision import INEXACT, fits, result_dtype
-from ndgrad.autograd.generate import FACES, save_plan
+from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.hooks import move_retained
 from ndgrad.autograd.kept import KeptMeta
 from ndgrad.autograd.lent import Lent
 from ndgrad.autograd.modes import modes, process, restore, scope, thread
 from ndgrad.autograd.op_failures import after_failure
 from ndgrad.autograd.record import node_of, own_edge, save_output, together
+from ndgrad.autograd.save_plan import save_plan
 from ndgrad.autograd.saved import with_history
 from ndgrad.autograd.stake import refuse_loss_in_lent, with_numbers
 from ndgrad.autograd.subclass import has_dispatch, note_wrappers

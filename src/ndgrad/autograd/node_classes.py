@@ -16,7 +16,6 @@ from ndgrad.arrays.precision import HALF
 from ndgrad.autograd.generate import (
     _REAL,
     FACES,
-    SavePlan,
     compile_source,
     first_route,
     guarded,
@@ -24,11 +23,11 @@ from ndgrad.autograd.generate import (
     joins,
     reads_part,
     returns_parts,
-    save_plan,
 )
 from ndgrad.autograd.kept import FREED, Packed
 from ndgrad.autograd.native_rules import natively, on_device
 from ndgrad.autograd.node import UNARY, MultiNode, Node
+from ndgrad.autograd.save_plan import SavePlan, save_plan
 from ndgrad.autograd.saved import RuleNode, unpack_raw
 from ndgrad.autograd.saved_access import show_saved
 from ndgrad.ops.table import VARIABLE, Op, parameter_names

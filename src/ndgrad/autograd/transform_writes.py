@@ -17,7 +17,6 @@ from typing import Any
 from ndgrad.autograd.batching import apply_batch_rule
 from ndgrad.autograd.dispatch import dispatch, innermost_dual, open_elsewhere
 from ndgrad.autograd.forward_ad import hidden_tangents, interpreters, strip, tangent_of, zero_tangent
-from ndgrad.autograd.generate import save_plan
 from ndgrad.autograd.inplace import check_writable, inplace_node, set_history, write, write_level
 from ndgrad.autograd.layout import Order, copy_in_order, order_of
 from ndgrad.autograd.lent import Lent
@@ -25,6 +24,7 @@ from ndgrad.autograd.levels import GradLevel, Level, as_below, below, find_level
 from ndgrad.autograd.modes import joined, modes, silenced, thread
 from ndgrad.autograd.picked import follow_pick
 from ndgrad.autograd.record import own_edge
+from ndgrad.autograd.save_plan import save_plan
 from ndgrad.autograd.stake import refuse_loss_in_lent
 from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.autograd.versions import storage_of
