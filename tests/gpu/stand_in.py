@@ -374,6 +374,11 @@ class Ufunc:
             if hasattr(a, "dtype") and a.dtype.kind in KINDS.get(self.__name__, ""):
                 raise TypeError(f"Wrong type ({a.dtype!r}) of arguments for cupy_{self.__name__}")
         settings = {} if dtype is None else {"dtype": dtype}
+        if self.__name__ == "matmul" and all(a.dtype.char in "eE" for a in given):  # added up in single precision
+            if given[0].dtype.char == "E" and max(a.ndim for a in given) > 2:
+                raise TypeError("data type 'E' not understood")
+            made = self.plain(*[a.astype(numpy.float32) for a in given])
+            return held(numpy.ascontiguousarray(made).astype(given[0].dtype))
         if out is not None:
             target = out[0] if isinstance(out, tuple) else out
             self.plain(*given, out=bare(target), casting=casting, **settings)

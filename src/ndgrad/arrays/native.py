@@ -30,6 +30,8 @@ from typing import Any
 import numpy
 
 from ndgrad import _registry as registry
+from ndgrad.arrays import device_kernels
+from ndgrad.arrays.library import is_on_device, library_of
 
 #: Elements from which on kernels are used.
 SMALLEST = 8192
@@ -49,6 +51,11 @@ def kernels() -> Any:
 def has_kernels(dtype: Any) -> bool:
     """Whether kernels take arrays of a dtype."""
     return dtype in _DTYPES
+
+
+def is_large(x: Any) -> bool:
+    """Whether an array has elements enough for kernels: on a device any has."""
+    return x.__class__ is not numpy.ndarray or x.size >= SMALLEST
 
 
 def kernels_for(x: Any, *others: Any) -> Any:
@@ -72,6 +79,8 @@ def is_dense(x: Any) -> bool:
 
 def dense(x: Any, dtype: Any = None) -> Any:
     """An array as kernels take it: itself, or a copy."""
+    if is_on_device(x):
+        return library_of(x).ascontiguousarray(x, dtype)
     return x if is_dense(x) and (dtype is None or x.dtype == dtype) else numpy.array(x, dtype, order="C")
 
 
@@ -80,6 +89,21 @@ def kernels_for_lines(dim: int, x: Any, *others: Any) -> Any:
     if x.size < SMALLEST or dim != x.ndim - 1 or x.shape[dim] < _SHORT:
         return None
     return kernels_for(x, *others)
+
+
+def row_kernels(x: Any, *others: Any) -> Any:
+    """The kernels of softmax, cross entropy and normalisation, which there are for arrays on a device too."""
+    if is_on_device(x):
+        on_device = device_kernels.kernels()
+        return None if on_device is None else on_device.rows_for(x, *others)
+    return kernels_for(x, *others)
+
+
+def row_kernels_along(dim: int, x: Any, *others: Any) -> Any:
+    """The same for what goes along one dimension, which must be the last."""
+    if is_on_device(x):
+        return row_kernels(x, *others) if dim == x.ndim - 1 else None
+    return kernels_for_lines(dim, x, *others)
 
 
 def with_kernel(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

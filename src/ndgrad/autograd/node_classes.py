@@ -139,7 +139,7 @@ class Apply:
 
     def place(self) -> list[str]:
         """Lines that leave gradients on a device to rules that are kernels there."""
-        if self.on_device or library.device_library is None or not self.conjugates:
+        if self.on_device or library.device_library is None or not (self.conjugates or self.op.halves_on_device):
             return []
         self.scope["DEVICE_ARRAY"] = library.device_library.ndarray
         self.scope["on_device"] = Apply(self.op, self.plan, self.one, on_device=True).make()
@@ -149,7 +149,7 @@ class Apply:
         """Lines that leave halves to the general form, and find out whether (c) numbers are complex."""
         leave = ["if d.char in HALF:", f"    {self.general}"]
         if self.on_device:
-            return ["if n.dtype.kind == 'c':", f"    {self.general}"]
+            return ["if n.dtype.kind == 'c':", f"    {self.general}"] if self.conjugates else []
         if self.conjugates:
             return [
                 "d = n.dtype",
@@ -181,7 +181,7 @@ class Apply:
     def rules(self) -> list[str]:
         """Lines that run a rule for each input that has an edge."""
         op, where = self.op, self.where
-        if self.on_device:
+        if self.on_device and self.conjugates:
             return self.kernels()
         rules, body = op.rules, ["if c:", "    g = g.conj()"] if self.conjugates else []
         if op.shared is not None and not self.one:

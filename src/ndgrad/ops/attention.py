@@ -91,7 +91,7 @@ def _exponentials(
         z += np.where(hidden, low, z.dtype.type(0))
     if not z.shape[-1]:
         return z, np.ones((*z.shape[:-1], 1), z.dtype)
-    kernels = native.kernels_for_lines(z.ndim - 1, z)
+    kernels = native.row_kernels_along(z.ndim - 1, z)
     if kernels is not None:
         return z, kernels.exponentials(z, masked)
     last = (z.ndim - 1,)
@@ -233,7 +233,7 @@ def _attention_pull(
                 if gq is None and gk is None and gm is None:
                     continue
                 h = _product(np, g_part, np.ascontiguousarray(v_part.swapaxes(-1, -2)))
-                kernels = native.kernels_for_lines(h.ndim - 1, h, p) if gm is None else None
+                kernels = native.row_kernels_along(h.ndim - 1, h, p) if gm is None else None
                 if kernels is not None:
                     kernels.softmax_slope(h, p, scale, out=h)
                 else:

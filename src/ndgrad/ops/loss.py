@@ -44,9 +44,9 @@ def _at(np: Library, target: Payload, ndim: int, dim: int) -> tuple[Any, ...]:
 
 def _kernels(x: Payload, target: Payload, dim: int) -> Any:
     """The native kernels, if they can be used."""
-    if x.size < native.SMALLEST or x.ndim != 2 or target.dtype != numpy.int64 or not target.flags.c_contiguous:
+    if not native.is_large(x) or x.ndim != 2 or target.dtype != numpy.int64 or not target.flags.c_contiguous:
         return None
-    kernels = native.kernels_for_lines(dim, x)
+    kernels = native.row_kernels_along(dim, x)
     if kernels is None or target.min() < 0 or target.max() >= x.shape[1]:  # native code would read what is not there
         return None
     return kernels

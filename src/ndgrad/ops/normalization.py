@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad.arrays import native, threads
-from ndgrad.arrays.precision import widened
+from ndgrad.arrays.precision import is_half, widened
 from ndgrad.ops.table import op
 
 if TYPE_CHECKING:
@@ -220,9 +220,11 @@ def _affine(y: Any, w: Any, b: Any) -> Any:
 
 def _norm(np: Library, x: Payload, w: Payload, b: Payload, *, dim: Shape, eps: float) -> Any:
     dtype = x.dtype
-    x, w, b = widened(x), widened(w), widened(b)
     length = _line_length(x, dim, w, b)
-    kernels = native.kernels_for(x, *(y for y in (w, b) if y is not None)) if length else None
+    kernels = native.row_kernels(x, *(y for y in (w, b) if y is not None)) if length else None
+    if kernels is None and is_half(dtype):
+        x, w, b = widened(x), widened(w), widened(b)
+        kernels = native.row_kernels(x, *(y for y in (w, b) if y is not None)) if length else None
     if kernels is not None:
         return kernels.layer_norm(x, w, b, length, eps).astype(dtype, copy=False)
     made = _natively(np, x, w, b, dim, eps)
@@ -256,7 +258,7 @@ def _line_length(x: Payload, dim: Shape, *weights: Any) -> int:
     another one, or short."""
     inner = x.ndim - len(dim)
     last = x.shape[inner:]
-    if x.size < native.SMALLEST or dim[0] != inner or any(w is not None and w.shape != last for w in weights):
+    if not native.is_large(x) or dim[0] != inner or any(w is not None and w.shape != last for w in weights):
         return 0
     length = prod(last)
     return length if length >= _SHORT else 0
@@ -282,11 +284,13 @@ def _norm_pull(
 ) -> tuple[Any, ...]:
     """The rule on raw arrays, with few passes over them."""
     last = x.shape[x.ndim - len(dim) :]
-    kernels = native.kernels_for(x) if _line_length(x, dim, w) else None
-    if kernels is not None and (w is None or native.kernels_for(x, w) is not None):
+    kernels = native.row_kernels(x) if _line_length(x, dim, w) else None
+    if kernels is not None and (w is None or native.row_kernels(x, w) is not None):
         weights = np.ones(last, x.dtype) if w is None else w
         gx, gw, gb = kernels.layer_norm_gradient(native.dense(g, x.dtype), x, weights, eps)
         return gx, gw if needs[1] else None, g if w is None else gb  # what b broadcasts along is not known here
+    if is_half(x.dtype):
+        return _norm_pull(np, widened(g), widened(x), widened(w), dim, eps, needs)
     if w is None or not x.size or w.shape != last or dim[0] != x.ndim - len(dim):
         return _pull(np, g, x, *_statistics(np, x, dim), eps, w, dim, needs)
     # Layer normalisation: lines, all with the same weight along them, so that sums over either direction are products.
@@ -443,6 +447,7 @@ native_layer_norm = op(
     batch=_norm_batch,
     optional="w b",
     halves=True,
+    halves_on_device=True,
     saved_names={"x": "input", "w": "weight"},
 )  # fmt: skip
 
@@ -556,7 +561,7 @@ def _rms_norm(np: Library, x: Payload, w: Payload, *, dim: Shape, eps: float) ->
     dtype = x.dtype
     x, w = widened(x), widened(w)
     length = _line_length(x, dim, w)
-    kernels = native.kernels_for(x, *(() if w is None else (w,))) if length else None
+    kernels = native.row_kernels(x, *(() if w is None else (w,))) if length else None
     if kernels is not None:
         return kernels.rms_norm(x, w, length, eps).astype(dtype, copy=False)
     out = x * _inverse_deviation(np, _total(np, x, x, dim) * x.dtype.type(1 / _count(x, dim)), eps)
@@ -579,7 +584,7 @@ def _rms_norm_vjp(
 ) -> tuple[Any, ...]:
     if ops.raw and _line_length(x, dim, w):
         weights = ops.np.ones(x.shape[x.ndim - len(dim) :], x.dtype) if w is None else w
-        kernels = native.kernels_for(x, weights)
+        kernels = native.row_kernels(x, weights)
         if kernels is not None:
             gx, gw = kernels.rms_norm_gradient(native.dense(g, x.dtype), x, weights, eps)
             return gx, gw if needs[1] else None

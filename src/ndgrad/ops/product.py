@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from ndgrad.arrays import threads
-from ndgrad.arrays.precision import FLOATING
+from ndgrad.arrays.library import is_on_device
+from ndgrad.arrays.precision import FLOATING, in_single
 from ndgrad.ops.errors import ShapeError
 from ndgrad.ops.matrix import adjoint, align, column, row
 from ndgrad.ops.table import Op, op
@@ -31,7 +33,11 @@ def _matmul(x: Any, y: Any) -> Any:
             # one large product rather than many small ones; the array library would loop over the leading dimensions
             rows = math.prod(x.shape[:-1])
             return (x.reshape((rows, x.shape[-1])) @ y).reshape((*x.shape[:-1], y.shape[-1]))
-        return _matrix_product(x, y) if x.ndim == y.ndim == 2 else x @ y
+        if x.ndim == y.ndim == 2:
+            return _matrix_product(x, y)
+        if x.dtype.char == "E" and is_on_device(x):  # CuPy has no stacks of bfloat16
+            return in_single(operator.matmul, (x, y), {})
+        return x @ y
     except ValueError:
         raise _mismatch(x, y) from None
 
@@ -135,6 +141,7 @@ matmul = op(
     batch=_matmul_batch,
     kind="product",
     one_dtype="x y",
+    halves_on_device=True,
 )  # fmt: skip
 
 

@@ -6,13 +6,14 @@ models, and then exponentials are taken as they are, which is quicker and no les
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from ndgrad.arrays import native
-from ndgrad.arrays.precision import FLOATING
+from ndgrad.arrays.precision import FLOATING, in_single, is_half, widened
 from ndgrad.arrays.short_rows import SMALL, is_lines, line_sum
 from ndgrad.ops.errors import refuse_complex
 from ndgrad.ops.extremum import largest
@@ -99,9 +100,11 @@ def _softmax(np: Library, x: Payload, *, dim: int) -> Payload:
         np.exp(out, out=out)
         out /= np.add.reduce(out, axis=dim, keepdims=True)
         return out
-    kernels = native.kernels_for_lines(dim, x)
+    kernels = native.row_kernels_along(dim, x)
     if kernels is not None:
         return kernels.softmax(x)
+    if is_half(x.dtype):
+        return in_single(functools.partial(_softmax, np), (x,), {"dim": dim})
     out, total, _ = _exponentials(np, x, (dim,), False)
     out /= total
     return out
@@ -110,9 +113,10 @@ def _softmax(np: Library, x: Payload, *, dim: int) -> Payload:
 def _softmax_t(t: Payload, out: Payload, dim: int, ops: Vocabulary) -> Payload:
     """The Jacobian diag(out) - out out' is symmetric, so this serves both modes."""
     if ops.raw:
-        kernels = native.kernels_for_lines(dim, t, out)
+        kernels = native.row_kernels_along(dim, t, out)
         if kernels is not None:
             return kernels.softmax_slope(t, out)
+        t, out = widened(t), widened(out)
     return (t - ops.line_dot(t, out, dim=dim)) * out
 
 
@@ -124,6 +128,7 @@ softmax = op(
     jvp={"x": _softmax_t},
     batch="dims",
     kind="saturating",
+    halves_on_device=True,
 )  # fmt: skip
 
 
@@ -136,9 +141,11 @@ def _log_softmax(np: Library, x: Payload, *, dim: int) -> Payload:
         out = x - np.maximum.reduce(x, axis=dim, keepdims=True)
         out -= np.log(np.add.reduce(np.exp(out), axis=dim, keepdims=True))
         return out
-    kernels = native.kernels_for_lines(dim, x)
+    kernels = native.row_kernels_along(dim, x)
     if kernels is not None:
         return kernels.log_softmax(x)
+    if is_half(x.dtype):
+        return in_single(functools.partial(_log_softmax, np), (x,), {"dim": dim})
     out = x - _line_max(np, x, dim)
     out -= np.log(_line_sum(np, np.exp(out), dim))
     return out
@@ -146,9 +153,10 @@ def _log_softmax(np: Library, x: Payload, *, dim: int) -> Payload:
 
 def _log_softmax_x(g: Payload, out: Payload, dim: int, ops: Vocabulary) -> Payload:
     if ops.raw:
-        kernels = native.kernels_for_lines(dim, g, out)
+        kernels = native.row_kernels_along(dim, g, out)
         if kernels is not None:
             return kernels.log_softmax_gradient(g, out)
+        g, out = widened(g), widened(out)
     return ops.exp(out) * -ops.sum(g, dim=(dim,), keepdim=True) + g
 
 
@@ -160,6 +168,7 @@ log_softmax = op(
     jvp={"x": lambda t, out, dim, ops: t - ops.line_dot(ops.exp(out), t, dim=dim)},
     batch="dims",
     kind="saturating",
+    halves_on_device=True,
 )  # fmt: skip
 
 

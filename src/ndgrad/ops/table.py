@@ -48,7 +48,8 @@ this one comes last. See ndgrad.autograd.parts.
 
 **Half precision.** Forward functions see float16 and bfloat16 as float32, and what they return is rounded; rules
 likewise (Note [Half precision] in ndgrad.arrays.precision). `halves=True` says that a forward function takes halves as
-they are. Views and single ufuncs do.
+they are. Views and single ufuncs do. `halves_on_device=True` says that on a GPU the forward function and the rules do:
+kernels there (of cuBLAS, or our own) add up in single precision by themselves.
 
 **Without data.** On the meta device the forward runs on arrays that have a shape and a dtype, and again on zeros if
 it has looked at values, so nothing need be said about shapes. `needs_values` marks an op that the device must refuse,
@@ -179,6 +180,7 @@ class Traits(Facts, total=False):
     shared: Callable[..., Any] | None
     #: Its forward function takes float16 and bfloat16 as they are.
     halves: bool | None
+    halves_on_device: bool
     #: The array arguments of a joint rule that take no gradient (index arrays, masks).
     constant: str
     #: The array arguments that may be None.
@@ -288,6 +290,7 @@ class Op:
         ufunc = self.elementwise and not hasattr(forward, "__code__")
         halves = traits.get("halves")
         self.halves = self.view or self.shares_storage or ufunc if halves is None else halves
+        self.halves_on_device = traits.get("halves_on_device", False)
         #: NumPy makes float32 of bfloat16 and a Python float
         self.rounds_numbers = self.halves and ufunc and len(self.args) > 1
         self.differentiable = vjp is not NOT_DIFFERENTIABLE
@@ -387,7 +390,7 @@ class Op:
         bound = self._forwards.get(library)
         if bound is None:
             bound = self.bare_forward_for(library)
-            if not self.halves:
+            if not self.halves and (library.__name__ == "numpy" or not self.halves_on_device):
                 bound = registry.widening(self, bound)
             self._forwards[library] = bound
         return bound
@@ -532,6 +535,7 @@ def elementwise(
     inplace: bool = True,
     shared: Callable[..., Any] | None = None,
     halves: bool | None = None,
+    halves_on_device: bool = False,
     **partials: Any,
 ) -> Op:
     """An elementwise op from its partial derivatives times `t`, one keyword per argument (see the
@@ -558,5 +562,6 @@ def elementwise(
         backward_name=backward_name,
         shared=shared,
         halves=halves,
+        halves_on_device=halves_on_device,
         **facts,
     )

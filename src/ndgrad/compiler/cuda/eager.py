@@ -16,7 +16,10 @@ import numpy as np
 from ndgrad.arrays.formulas import Formula, Signature
 from ndgrad.compiler.cuda import launch
 from ndgrad.compiler.cuda.elementwise import BYTES, THREADS, Kind, can_be_written, result_dtypes, source
+from ndgrad.compiler.cuda.rows import rows_for
 from ndgrad.compiler.cuda.values import COMPUTED
+
+__all__ = ["Elementwise", "device_kernels", "planned", "rows_for"]
 
 #: Elements from which on indices no longer fit into 32 bits.
 _LARGEST = 1 << 31

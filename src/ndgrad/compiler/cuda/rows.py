@@ -1,0 +1,365 @@
+"""Kernels over rows on a device: softmax, cross entropy and normalisation, under the names and with the meaning of those in
+ndgrad.compiler.kernels.eager.
+
+A block takes a row. Its threads go over the row two or three times, of which all but the first read caches; sums and
+maxima of a thread are joined over the block by `all_sum` and `all_max`. Halves are summed in single precision. The sums
+over rows that the gradients of weights are go by pieces of rows, whose number depends on the sizes alone, so a result
+is the same in every run.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any
+
+import numpy as np
+
+from ndgrad.arrays import library
+from ndgrad.compiler.cuda import launch
+from ndgrad.compiler.cuda.values import COMPUTED, PRELUDE, STORED
+
+#: Threads of a block at most, and rows of a piece of a sum over rows at least.
+_MOST_THREADS = 512
+_PIECE = 32
+
+_JOINED = """
+template <typename F> __device__ inline T joined(T x, F join) {
+    __shared__ T kept[32];
+    __syncthreads();
+    for (int d = 16; d; d >>= 1) x = join(x, __shfl_xor_sync(0xffffffff, x, d));
+    if (threadIdx.x % 32 == 0) kept[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = kept[0];
+    for (int i = 1; i < blockDim.x / 32; ++i) x = join(x, kept[i]);
+    return x;
+}
+__device__ inline T all_sum(T x) { return joined(x, [](T a, T b) { return a + b; }); }
+__device__ inline T all_max(T x) { return joined(x, [](T a, T b) { return a != a || a > b ? a : b; }); }
+#define EACH(i) for (long long i = threadIdx.x; i < a.length; i += blockDim.x)
+"""
+
+#: Of each kernel: the fields of its argument besides the number of rows and their length, and its lines; `row` is the
+#: number of the row, `at` its first element.
+_SOURCES = {
+    "softmax": (
+        "S* out; const S* x;",
+        """
+        T top = -infinity, total = 0;
+        EACH(i) { const T v = wide(a.x[at + i]); top = v != v || v > top ? v : top; }
+        top = all_max(top);
+        EACH(i) total += exp(wide(a.x[at + i]) - top);
+        const T scale = T(1) / all_sum(total);
+        EACH(i) put(a.out[at + i], exp(wide(a.x[at + i]) - top) * scale);
+        """,
+    ),
+    "softmax_slope": (
+        "S* out; const S* t; const S* y; double scale;",
+        """
+        T total = 0;
+        EACH(i) total += wide(a.t[at + i]) * wide(a.y[at + i]);
+        total = all_sum(total);
+        EACH(i) put(a.out[at + i], (wide(a.t[at + i]) - total) * wide(a.y[at + i]) * T(a.scale));
+        """,
+    ),
+    "exponentials": (
+        "S* x; S* total; double masked;",
+        """
+        T top = -infinity, total = 0;
+        EACH(i) { const T v = wide(a.x[at + i]); top = v != v || v > top ? v : top; }
+        top = all_max(top);
+        const bool nothing = a.masked && top == -infinity;
+        EACH(i) {
+            const T e = nothing ? T(0) : exp(wide(a.x[at + i]) - top);
+            put(a.x[at + i], e);
+            total += e;
+        }
+        total = all_sum(total);
+        if (threadIdx.x == 0) put(a.total[row], nothing ? T(1) : total);
+        """,
+    ),
+    "log_softmax": (
+        "S* out; const S* x;",
+        """
+        T top = -infinity, total = 0;
+        EACH(i) { const T v = wide(a.x[at + i]); top = v != v || v > top ? v : top; }
+        top = all_max(top);
+        EACH(i) total += exp(wide(a.x[at + i]) - top);
+        total = log(all_sum(total));
+        EACH(i) put(a.out[at + i], wide(a.x[at + i]) - top - total);
+        """,
+    ),
+    "log_softmax_gradient": (
+        "S* out; const S* g; const S* y;",
+        """
+        T total = 0;
+        EACH(i) total += wide(a.g[at + i]);
+        total = all_sum(total);
+        EACH(i) put(a.out[at + i], wide(a.g[at + i]) - exp(wide(a.y[at + i])) * total);
+        """,
+    ),
+    "cross_entropy": (
+        "S* out; const S* x; const long long* target;",
+        """
+        T top = -infinity, total = 0;
+        EACH(i) { const T v = wide(a.x[at + i]); top = v != v || v > top ? v : top; }
+        top = all_max(top);
+        EACH(i) total += exp(wide(a.x[at + i]) - top);
+        total = all_sum(total);
+        if (threadIdx.x == 0) put(a.out[row], log(total) + top - wide(a.x[at + a.target[row]]));
+        """,
+    ),
+    "cross_entropy_gradient": (
+        "S* out; const S* x; const long long* target; const S* g;",
+        """
+        T top = -infinity, total = 0;
+        EACH(i) { const T v = wide(a.x[at + i]); top = v != v || v > top ? v : top; }
+        top = all_max(top);
+        EACH(i) total += exp(wide(a.x[at + i]) - top);
+        const T g = wide(a.g[row]), scale = g / all_sum(total);
+        const long long there = a.target[row];
+        EACH(i) put(a.out[at + i], exp(wide(a.x[at + i]) - top) * scale - (i == there ? g : T(0)));
+        """,
+    ),
+    "layer_norm": (
+        "S* out; const S* x; const S* w; const S* b; double eps;",
+        """
+        T total = 0, squares = 0;
+        EACH(i) total += wide(a.x[at + i]);
+        const T mean = all_sum(total) / a.length;
+        EACH(i) { const T d = wide(a.x[at + i]) - mean; squares += d * d; }
+        const T scale = rsqrt(all_sum(squares) / a.length + T(a.eps));
+        EACH(i) {
+            const T y = (wide(a.x[at + i]) - mean) * scale;
+            put(a.out[at + i], (a.w ? y * wide(a.w[i]) : y) + (a.b ? wide(a.b[i]) : T(0)));
+        }
+        """,
+    ),
+    "layer_norm_gradient": (
+        "S* out; const S* g; const S* x; const S* w; T* means; T* scales; double eps;",
+        """
+        T total = 0, squares = 0, along = 0, sum = 0;
+        EACH(i) total += wide(a.x[at + i]);
+        const T mean = all_sum(total) / a.length;
+        EACH(i) { const T d = wide(a.x[at + i]) - mean; squares += d * d; }
+        const T scale = rsqrt(all_sum(squares) / a.length + T(a.eps));
+        EACH(i) {
+            const T d = wide(a.g[at + i]) * wide(a.w[i]);
+            along += d * (wide(a.x[at + i]) - mean) * scale;
+            sum += d;
+        }
+        along = all_sum(along) / a.length;
+        sum = all_sum(sum) / a.length;
+        EACH(i) {
+            const T d = wide(a.g[at + i]) * wide(a.w[i]);
+            put(a.out[at + i], (d - sum - (wide(a.x[at + i]) - mean) * scale * along) * scale);
+        }
+        if (threadIdx.x == 0) { a.means[row] = mean; a.scales[row] = scale; }
+        """,
+    ),
+    "rms_norm": (
+        "S* out; const S* x; const S* w; double eps;",
+        """
+        T squares = 0;
+        EACH(i) { const T v = wide(a.x[at + i]); squares += v * v; }
+        const T scale = rsqrt(all_sum(squares) / a.length + T(a.eps));
+        EACH(i) { const T y = wide(a.x[at + i]) * scale; put(a.out[at + i], a.w ? y * wide(a.w[i]) : y); }
+        """,
+    ),
+    "rms_norm_gradient": (
+        "S* out; const S* g; const S* x; const S* w; T* means; T* scales; double eps;",
+        """
+        T squares = 0, along = 0;
+        EACH(i) { const T v = wide(a.x[at + i]); squares += v * v; }
+        const T scale = rsqrt(all_sum(squares) / a.length + T(a.eps));
+        EACH(i) along += wide(a.g[at + i]) * wide(a.w[i]) * wide(a.x[at + i]) * scale;
+        along = all_sum(along) / a.length;
+        EACH(i) {
+            const T d = wide(a.g[at + i]) * wide(a.w[i]);
+            put(a.out[at + i], (d - wide(a.x[at + i]) * scale * along) * scale);
+        }
+        if (threadIdx.x == 0) { a.means[row] = 0; a.scales[row] = scale; }
+        """,
+    ),
+}
+
+#: Sums over the rows of a piece, for the gradients of weights and shifts: a thread takes a column. What is given for the
+#: numbers of rows is null where only g itself is summed.
+_COLUMNS = """
+struct Arguments { long long rows; long long length; long long piece;
+                   const S* g; const S* x; const T* means; const T* scales; T* weights; T* shifts; };
+extern "C" __global__ void __launch_bounds__(256) kernel(const Arguments a) {
+    const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x, column = i % a.length, number = i / a.length;
+    const long long first = number * a.piece, last = first + a.piece < a.rows ? first + a.piece : a.rows;
+    if (first >= a.rows) return;
+    T w = 0, b = 0;
+    for (long long row = first; row < last; ++row) {
+        const T g = wide(a.g[row * a.length + column]);
+        if (a.weights) w += g * (wide(a.x[row * a.length + column]) - a.means[row]) * a.scales[row];
+        b += g;
+    }
+    if (a.weights) a.weights[i] = w;
+    if (a.shifts) a.shifts[i] = b;
+}
+"""
+
+
+def rows_for(x: Any, *others: Any) -> Any:
+    """This module, if its kernels take these arrays: of one floating dtype, without gaps."""
+    if x.dtype.char not in COMPUTED or not x._c_contiguous or not x.size:
+        return None
+    for y in others:
+        if y.__class__ is not x.__class__ or y.dtype != x.dtype or not y._c_contiguous:
+            return None
+    return sys.modules[__name__]
+
+
+@functools.lru_cache(maxsize=256)
+def _kernel(name: str, char: str, device: int) -> launch.Kernel:
+    fields, lines = _SOURCES[name]
+    types = f"typedef {COMPUTED[char]} T; typedef {STORED[char]} S;"
+    code = f"""{PRELUDE}{types}{_JOINED}
+struct Arguments {{ long long rows; long long length; {fields} }};
+extern "C" __global__ void kernel(const Arguments a) {{
+    const T infinity = __int_as_float(0x7f800000);
+    const long long row = blockIdx.x, at = row * a.length;
+{lines}
+}}
+"""
+    pointers = fields.count("*")
+    return launch.Kernel(library.device_library, code, f"{2 + pointers}q{fields.count('double')}d")
+
+
+@functools.lru_cache(maxsize=16)
+def _columns(char: str, device: int) -> launch.Kernel:
+    code = f"{PRELUDE}typedef {COMPUTED[char]} T; typedef {STORED[char]} S;{_COLUMNS}"
+    return launch.Kernel(library.device_library, code, "9q")
+
+
+def _run(name: str, x: Any, length: int, *words: Any) -> None:
+    """Start a kernel over the rows of x."""
+    threads = min(_MOST_THREADS, max(32, 32 * (-(-length // 128))))
+    _kernel(name, x.dtype.char, x.data.device_id)(x.size // length, threads, x.size // length, length, *words)
+
+
+def _like(x: Any) -> Any:
+    return launch.new_array(library.device_library, x.shape, x.dtype, x.size)
+
+
+def _at(x: Any) -> int:
+    """Where an array lies, 0 for none."""
+    return 0 if x is None else int(x.data.ptr)
+
+
+# ----- softmax --------------------------------------------------------------------------------------------------------
+
+
+def softmax(x: Any) -> Any:
+    """Along the last dimension."""
+    out = _like(x)
+    _run("softmax", x, x.shape[-1], _at(out), _at(x))
+    return out
+
+
+def softmax_slope(t: Any, y: Any, scale: float = 1.0, out: Any = None) -> Any:
+    """(t - sum(t y)) y scale along the last dimension, in new memory or in that of t."""
+    out = _like(t) if out is None else out
+    _run("softmax_slope", t, t.shape[-1], _at(out), _at(t), _at(y), scale)
+    return out
+
+
+def exponentials(x: Any, masked: bool) -> Any:
+    """x becomes e^(x - top) along the last dimension, in place; the sums of that. `masked`: of nothing but
+    -inf, zeros, and the sum 1."""
+    shape = (*x.shape[:-1], 1)
+    total = launch.new_array(library.device_library, shape, x.dtype, x.size // x.shape[-1])
+    _run("exponentials", x, x.shape[-1], _at(x), _at(total), float(masked))
+    return total
+
+
+def log_softmax(x: Any) -> Any:
+    """Along the last dimension."""
+    out = _like(x)
+    _run("log_softmax", x, x.shape[-1], _at(out), _at(x))
+    return out
+
+
+def log_softmax_gradient(g: Any, out: Any) -> Any:
+    """g - exp(out) sum(g) along the last dimension."""
+    made = _like(g)
+    _run("log_softmax_gradient", g, g.shape[-1], _at(made), _at(g), _at(out))
+    return made
+
+
+def cross_entropy(x: Any, target: Any) -> Any:
+    """logsumexp(x) - x[target] of each row."""
+    out = launch.new_array(library.device_library, (len(x),), x.dtype, len(x))
+    _run("cross_entropy", x, x.shape[1], _at(out), _at(x), _at(target))
+    return out
+
+
+def cross_entropy_gradient(x: Any, target: Any, g: Any) -> Any:
+    """(softmax(x) - one hot) g of each row."""
+    out = _like(x)
+    _run("cross_entropy_gradient", x, x.shape[1], _at(out), _at(x), _at(target), _at(g))
+    return out
+
+
+# ----- normalisation --------------------------------------------------------------------------------------------------
+
+
+def layer_norm(x: Any, w: Any, b: Any, length: int, eps: float) -> Any:
+    """Over the last `length` elements; weights have as many."""
+    out = _like(x)
+    _run("layer_norm", x, length, _at(out), _at(x), _at(w), _at(b), eps)
+    return out
+
+
+def rms_norm(x: Any, w: Any, length: int, eps: float) -> Any:
+    """The same without a mean and a shift."""
+    out = _like(x)
+    _run("rms_norm", x, length, _at(out), _at(x), _at(w), eps)
+    return out
+
+
+def layer_norm_gradient(g: Any, x: Any, w: Any, eps: float) -> tuple[Any, Any, Any]:
+    """The gradients in x, w and b, where w has the last sizes of x."""
+    out, means, scales = _norm_gradient("layer_norm_gradient", g, x, w, eps)
+    grad_w, grad_b = _column_sums(g, x, means, scales, w.size)
+    return out, grad_w.reshape(w.shape), grad_b.reshape(w.shape)
+
+
+def rms_norm_gradient(g: Any, x: Any, w: Any, eps: float) -> tuple[Any, Any]:
+    """The gradients in x and w."""
+    out, means, scales = _norm_gradient("rms_norm_gradient", g, x, w, eps)
+    return out, _column_sums(g, x, means, scales, w.size)[0].reshape(w.shape)
+
+
+def _norm_gradient(name: str, g: Any, x: Any, w: Any, eps: float) -> tuple[Any, Any, Any]:
+    rows = x.size // w.size
+    single = np.dtype("d" if x.dtype.char == "d" else "f")
+    means, scales = (launch.new_array(library.device_library, (rows,), single, rows) for _ in range(2))
+    out = _like(x)
+    _run(name, x, w.size, _at(out), _at(g), _at(x), _at(w), _at(means), _at(scales), eps)
+    return out, means, scales
+
+
+def _column_sums(g: Any, x: Any, means: Any, scales: Any, length: int) -> tuple[Any, Any]:
+    """The sums over rows of g times x, centred and scaled (None without x), and of g."""
+    rows = g.size // length
+    piece = max(_PIECE, -(-rows // 512))
+    pieces = -(-rows // piece)
+    single = np.dtype("d" if g.dtype.char == "d" else "f")
+    new = functools.partial(launch.new_array, library.device_library, (pieces, length), single, pieces * length)
+    weights, shifts = None if x is None else new(), new()
+    blocks = -(-pieces * length // 256)
+    words = (rows, length, piece, _at(g), _at(x), _at(means), _at(scales), _at(weights), _at(shifts))
+    _columns(g.dtype.char, g.data.device_id)(blocks, 256, *words)
+    sums = [None if a is None else a if pieces == 1 else a.sum(axis=0) for a in (weights, shifts)]
+    found = [a if a is None else a.reshape(length).astype(g.dtype, copy=False) for a in sums]
+    return found[0], found[1]
+
+
+def column_sum(g: Any) -> Any:
+    """The sum over all dimensions but the last."""
+    return _column_sums(g, None, None, None, g.shape[-1])[1]

@@ -1,0 +1,78 @@
+"""Softmax, losses, normalisation, products and attention on a GPU beside the CPU, in every floating dtype."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ndgrad
+import ndgrad.nn.functional as F
+
+cupy = pytest.importorskip("cupy")
+
+TOLERANCE = {ndgrad.float64: 1e-12, ndgrad.float32: 3e-5, ndgrad.float16: 5e-3, ndgrad.bfloat16: 4e-2}
+DTYPES = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+
+
+def drawn(*shape):
+    return np.random.default_rng(len(shape) + shape[-1]).standard_normal(shape)
+
+
+def compare(function, arrays, dtype):
+    """Values and gradients of a function on both devices."""
+
+    def run(device):
+        given = [ndgrad.tensor(a, dtype=dtype if a.dtype.kind == "f" else None, device=device) for a in arrays]
+        leaves = [t.requires_grad_() for t in given if t.is_floating_point()]
+        out = function(*given)
+        g = np.cos(np.arange(out.numel())).reshape(tuple(out.shape))
+        out.backward(ndgrad.tensor(g, dtype=out.dtype, device=device))
+        return [out, *[t.grad for t in leaves]]
+
+    for got, want in zip(run("cuda"), run("cpu"), strict=True):
+        assert (got.dtype, got.device.type) == (want.dtype, "cuda")
+        got, want = got.detach().cpu().double().numpy(), want.detach().double().numpy()
+        np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE[dtype] * np.abs(want).max())
+
+
+@DTYPES
+@pytest.mark.parametrize("length", [7, 64, 513, 3000])
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "layer_norm", "bare layer_norm", "rms_norm", "cross_entropy"])
+def test_along_rows(name, length, dtype):
+    x, w, b = drawn(19, length), drawn(length), drawn(length)
+    target = np.random.default_rng(0).integers(0, length, 19)
+    function, arrays = {
+        "softmax": (lambda x: F.softmax(x, -1), [x]),
+        "log_softmax": (lambda x: F.log_softmax(x, -1), [x]),
+        "layer_norm": (lambda x, w, b: F.layer_norm(x, (length,), w, b), [x, w, b]),
+        "bare layer_norm": (lambda x: F.layer_norm(x, (length,)), [x]),
+        "rms_norm": (lambda x, w: F.rms_norm(x, (length,), w), [x, w]),
+        "cross_entropy": (F.cross_entropy, [x, target]),
+    }[name]
+    compare(function, arrays, dtype)
+
+
+@DTYPES
+def test_along_another_dimension(dtype):
+    compare(lambda x: F.softmax(x, 0) * F.log_softmax(x, 0), [drawn(40, 6)], dtype)
+
+
+@DTYPES
+def test_products(dtype):
+    compare(F.linear, [drawn(3, 33, 64), drawn(48, 64), drawn(48)], dtype)
+    compare(lambda x, y: x @ y, [drawn(3, 33, 64), drawn(3, 64, 20)], dtype)
+    compare(lambda x, y: x @ y, [drawn(33, 64), drawn(64, 20)], dtype)
+
+
+@DTYPES
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_attention(is_causal, dtype):
+    q, k, v = drawn(2, 4, 50, 16), drawn(2, 4, 50, 16)[..., ::-1].copy(), drawn(2, 4, 50, 8)
+    compare(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=is_causal), [q, k, v], dtype)
+
+
+def test_rows_of_special_values():
+    x = np.array([[np.nan, 1.0, 2.0], [np.inf, 1.0, 2.0], [-np.inf, -np.inf, -np.inf], [-np.inf, 0.0, 1.0], [800.0, 0.0, -800.0]])
+    for function in (F.softmax, F.log_softmax):
+        got, want = (function(ndgrad.tensor(x, device=device), -1).cpu().numpy() for device in ("cuda", "cpu"))
+        np.testing.assert_allclose(got, want, rtol=1e-12)
