@@ -45,7 +45,7 @@ def conv(
     >>> conv(np.arange(5.0).reshape(1, 1, 5), np.ones((1, 1, 3)), (1,), (0,), (1,))
     array([[[3., 6., 9.]]])
     """
-    axes = _axes(x.shape, w.shape, stride, padding, dilation, groups)
+    axes = axes_of(x.shape, w.shape, stride, padding, dilation, groups)
     kernels = _native(x, w, prod(axis.out for axis in axes) * len(x) * w.size)
     if kernels is not None:
         return kernels.conv(native.dense(x), native.dense(w), stride, padding, dilation, groups)
@@ -74,7 +74,7 @@ def conv_input_grad(
     >>> conv_input_grad(np.ones((1, 1, 3)), np.array([[[1.0, 10.0, 100.0]]]), (1, 1, 5), (1,), (0,), (1,))
     array([[[  1.,  11., 111., 110., 100.]]])
     """
-    axes = _axes(x_shape, w.shape, stride, padding, dilation, groups)
+    axes = axes_of(x_shape, w.shape, stride, padding, dilation, groups)
     _require_output_shape(g, x_shape, w.shape, axes)
     kernels = _native(g, w, prod(g.shape[2:]) * len(g) * w.size)
     if kernels is not None:
@@ -112,7 +112,7 @@ def conv_weight_grad(
     >>> conv_weight_grad(np.ones((1, 1, 3)), np.arange(5.0).reshape(1, 1, 5), (1, 1, 3), (1,), (0,), (1,))
     array([[[3., 6., 9.]]])
     """
-    axes = _axes(x.shape, w_shape, stride, padding, dilation, groups)
+    axes = axes_of(x.shape, w_shape, stride, padding, dilation, groups)
     _require_output_shape(g, x.shape, w_shape, axes)
     kernels = _native(g, x, prod(g.shape[2:]) * len(g) * prod(w_shape))
     if kernels is not None:
@@ -197,7 +197,7 @@ def _residue_classes(axis: Axis) -> Iterator[tuple[slice, Axis, slice]]:
 # ----- shapes -----
 
 
-def _axes(
+def axes_of(
     x_shape: Sequence[int],
     w_shape: Sequence[int],
     stride: Sequence[int],

@@ -106,6 +106,12 @@ def row_kernels_along(dim: int, x: Any, *others: Any) -> Any:
     return kernels_for_lines(dim, x, *others)
 
 
+def window_kernels(x: Any, *others: Any) -> Any:
+    """The kernels of convolution and pooling on a device, if they take these arrays; None for those elsewhere."""
+    on_device = device_kernels.kernels() if is_on_device(x) else None
+    return None if on_device is None else on_device.windows_for(x, *others)
+
+
 def with_kernel(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """`function(np, x, *others, **settings)`, elementwise and of one dtype, that is the kernel of this name where the
     arrays are large and of one shape; others may be numbers."""

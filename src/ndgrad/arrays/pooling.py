@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ndgrad.arrays import native, threads
 from ndgrad.arrays.correlation import Axis
-from ndgrad.arrays.library import library_of
+from ndgrad.arrays.library import is_on_device, library_of
 from ndgrad.arrays.precision import computing_dtype, is_floating, widened
 from ndgrad.arrays.scatter import add_at
 
@@ -227,6 +227,9 @@ def max_pool_grad(g: Array, indices: NDArray[np.int64], x_shape: Sequence[int], 
         return library_of(g).zeros(tuple(x_shape), g.dtype)
     planes, size = prod(x_shape[:2]), prod(x_shape[2:])
     library = library_of(g)
+    if is_on_device(g) and not distinct and native.window_kernels(g) is not None:
+        axes = [Axis(n, 1, 1, 1, 0, out) for n, out in zip(x_shape[2:], g.shape[2:], strict=True)]
+        return native.window_kernels(g).max_pool_grad(native.dense(g), native.dense(indices), axes)
     kernels = native.kernels_for(g) if indices.__class__ is np.ndarray and indices.flags.c_contiguous else None
     kernels = None if kernels is None or indices.dtype != np.int64 else kernels.pooling(g.dtype)
     if kernels is not None and len(x_shape) <= 5 and indices.min() >= 0 and indices.max() < size:
@@ -271,7 +274,7 @@ def _max(x: Array, windows: list[Windows]) -> tuple[Array, NDArray[np.int64]]:
     """
     kernels = _native(x, windows)
     if kernels is not None:
-        values, places = kernels.max_pool(x, [_axis(w) for w in windows])
+        values, places = kernels.max_pool(native.dense(x), [_axis(w) for w in windows])
         return values, places
     if x.__class__ is np.ndarray and not all(w.stride for w in windows) and x.size:
         few = _max_of_few_windows(x, windows)
@@ -313,6 +316,8 @@ def _max(x: Array, windows: list[Windows]) -> tuple[Array, NDArray[np.int64]]:
 
 def _native(x: Array, windows: list[Windows]) -> Any:
     """The native kernels, if they are to be used: for large arrays with evenly spaced windows in long rows."""
+    if is_on_device(x):
+        return native.window_kernels(x) if all(w.stride for w in windows) else None
     if x.size < native.SMALLEST or not 1 <= len(windows) <= 3 or windows[-1].out < _LONG_ROW:
         return None
     if not all(w.stride for w in windows):
@@ -551,7 +556,7 @@ def _mean(x: Array, windows: list[Windows], override: int | None) -> Any:
     kernels = _native(x, windows)
     if kernels is not None:
         counts = kernels.pooling_counts([w.counts for w in windows], override)
-        return kernels.avg_pool(x, [_axis(w) for w in windows], counts)
+        return kernels.avg_pool(native.dense(x), [_axis(w) for w in windows], counts)
     spatial = tuple(axis.out for axis in windows)
     planes = prod(x.shape[:2])
     summing = computing_dtype(x.dtype)
@@ -572,6 +577,10 @@ def _mean(x: Array, windows: list[Windows], override: int | None) -> Any:
 
 
 def _mean_adjoint(g: Array, x_shape: Sequence[int], windows: list[Windows], override: int | None) -> Any:
+    kernels = _native(g, windows) if is_on_device(g) else None
+    if kernels is not None:
+        counts = kernels.pooling_counts([w.counts for w in windows], override)
+        return kernels.avg_pool_grad(native.dense(g), [_axis(w) for w in windows], counts)
     planes = prod(x_shape[:2])
     summing = computing_dtype(g.dtype)
     library = library_of(g)

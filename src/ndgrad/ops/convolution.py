@@ -19,10 +19,13 @@ between the group and the rest.
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ndgrad.arrays import convolution as blocked
+from ndgrad.arrays import native
+from ndgrad.arrays.precision import in_single, is_half
 from ndgrad.ops.patches import positions, reads
 from ndgrad.ops.table import op
 
@@ -61,8 +64,15 @@ def _convolution(
     if getattr(x, "is_meta", False):
         sizes = positions(x.shape[2:], w.shape[2:], dilation, padding, stride)
         return type(x)((x.shape[0], w.shape[0], *sizes), np.result_type(x.dtype, w.dtype))
+    kernels = native.window_kernels(x, w)
     if np.__name__ == "numpy":
         out = blocked.conv(x, w, stride, padding, dilation, groups)
+    elif kernels is not None:
+        axes = blocked.axes_of(x.shape, w.shape, stride, padding, dilation, groups)
+        out = kernels.conv(native.dense(x), native.dense(w), axes, groups)
+    elif is_half(x.dtype):
+        how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+        return in_single(partial(_convolution, np), (x, w, b), how)
     else:
         xp, w_grouped = _padded(np, x, padding), _grouped(w, 0, groups)
         for tap, inputs in _taps(x.shape, w.shape, stride, padding, dilation):
@@ -84,6 +94,13 @@ def _convolution_input(
         return type(y)(x_shape, np.result_type(y.dtype, w.dtype))
     if np.__name__ == "numpy":
         return blocked.conv_input_grad(y, w, x_shape, stride, padding, dilation, groups)
+    kernels = native.window_kernels(y, w)
+    if kernels is not None:
+        axes = blocked.axes_of(x_shape, w.shape, stride, padding, dilation, groups)
+        return kernels.conv_input_grad(native.dense(y), native.dense(w), x_shape, axes, groups)
+    if is_half(y.dtype):
+        how = {"x_shape": x_shape, "stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+        return in_single(partial(_convolution_input, np), (y, w), how)
     sizes = tuple(s + 2 * p for s, p in zip(x_shape[2:], padding, strict=True))
     grad = np.zeros((*x_shape[:2], *sizes), np.result_type(y, w))
     y_grouped, w_grouped, grad_grouped = _grouped(y, 1, groups), _grouped(w, 0, groups), _grouped(grad, 1, groups)
@@ -99,6 +116,13 @@ def _convolution_weight(
         return type(y)(w_shape, np.result_type(y.dtype, x.dtype))
     if np.__name__ == "numpy":
         return blocked.conv_weight_grad(y, x, w_shape, stride, padding, dilation, groups)
+    kernels = native.window_kernels(y, x)
+    if kernels is not None:
+        axes = blocked.axes_of(x.shape, w_shape, stride, padding, dilation, groups)
+        return kernels.conv_weight_grad(native.dense(y), native.dense(x), w_shape, axes, groups)
+    if is_half(y.dtype):
+        how = {"w_shape": w_shape, "stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+        return in_single(partial(_convolution_weight, np), (y, x), how)
     grad = np.empty(w_shape, np.result_type(y, x))
     xp, y_grouped, grad_grouped = _padded(np, x, padding), _grouped(y, 1, groups), _grouped(grad, 0, groups)
     for tap, inputs in _taps(x.shape, w_shape, stride, padding, dilation):
@@ -272,6 +296,7 @@ convolution = op(
     optional="b",
     saved_names={"x": "input", "w": "weight"},
     one_dtype="x w b",
+    halves_on_device=True,
 )  # fmt: skip
 
 # I(y, w), where y has the shape of an output.
@@ -290,6 +315,7 @@ convolution_input = op(
     jvp="multilinear",
     batch=_input_batch,
     backward_name="ConvolutionBackward0",
+    halves_on_device=True,
 )  # fmt: skip
 
 # W(y, x)
@@ -308,4 +334,5 @@ convolution_weight = op(
     jvp="multilinear",
     batch=_weight_batch,
     backward_name="ConvolutionBackwardBackward0",
+    halves_on_device=True,
 )  # fmt: skip

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad.arrays import native
+from ndgrad.arrays.library import is_on_device
 from ndgrad.arrays.scalar_operands import beside_arrays
 from ndgrad.arrays.short_rows import is_lines, line_sum
 from ndgrad.ops.errors import refuse_complex
@@ -47,9 +48,10 @@ def _kernels(x: Payload, target: Payload, dim: int) -> Any:
     if not native.is_large(x) or x.ndim != 2 or target.dtype != numpy.int64 or not target.flags.c_contiguous:
         return None
     kernels = native.row_kernels_along(dim, x)
-    if kernels is None or target.min() < 0 or target.max() >= x.shape[1]:  # native code would read what is not there
-        return None
-    return kernels
+    if kernels is None or is_on_device(x):  # kernels there look by themselves; asking would be waiting
+        return kernels
+    # native code would read what is not there
+    return None if target.min() < 0 or target.max() >= x.shape[1] else kernels
 
 
 def _cross_entropy(np: Library, x: Payload, target: Payload, *, dim: int) -> Payload:

@@ -106,7 +106,9 @@ _SOURCES = {
         top = all_max(top);
         EACH(i) total += exp(wide(a.x[at + i]) - top);
         total = all_sum(total);
-        if (threadIdx.x == 0) put(a.out[row], log(total) + top - wide(a.x[at + a.target[row]]));
+        const long long there = a.target[row];
+        const T chosen = there >= 0 && there < a.length ? wide(a.x[at + there]) : nan("");
+        if (threadIdx.x == 0) put(a.out[row], log(total) + top - chosen);
         """,
     ),
     "cross_entropy_gradient": (

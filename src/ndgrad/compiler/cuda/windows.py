@@ -1,0 +1,259 @@
+"""Convolution and pooling on a device, under the names and with the meaning of those in ndgrad.compiler.kernels.arrays.
+
+A convolution is a product of matrices: the inputs that each output reads are laid out as columns by a kernel, and
+cuBLAS multiplies. Its adjoint in the input adds columns up again: each input gathers what it gave, so no two threads
+write to one place, and a result is the same in every run. Samples are taken so many at a time that columns have
+bounded room. Spatial dimensions are three in all kernels; those that are missing have the size one.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ndgrad.arrays import library
+from ndgrad.arrays.correlation import Axis
+from ndgrad.compiler.cuda import launch
+from ndgrad.compiler.cuda.values import COMPUTED, PRELUDE, STORED
+
+#: Bytes of the columns that are made at a time, and threads of a block.
+_ROOM = 1 << 29
+_THREADS = 256
+
+#: Of each axis: its size, taps, stride, dilation, padding and outputs.
+_GEOMETRY = """
+struct Axis { int size, taps, stride, dilation, padding, out; };
+struct Place { int d, h, w; };
+__device__ inline Place place(long long i, int heights, int widths) {
+    return { (int)(i / widths / heights), (int)(i / widths % heights), (int)(i % widths) };
+}
+__device__ inline int read(Axis a, int o, int tap) { return o * a.stride + tap * a.dilation - a.padding; }
+// the output that reads an input through a tap, -1 if none does
+__device__ inline int reader(Axis a, int at, int tap) {
+    const int o = at + a.padding - tap * a.dilation;
+    return o < 0 || o % a.stride || o / a.stride >= a.out ? -1 : o / a.stride;
+}
+#define TAPS for (int d = 0; d < a.d.taps; ++d) for (int h = 0; h < a.h.taps; ++h) for (int w = 0; w < a.w.taps; ++w)
+"""
+
+#: Of each kernel: the pointers of its argument, what a thread is for (an output or an input), and its lines: `plane` and
+#: `p` are where it is, `i` its number.
+_SOURCES = {
+    "columns": ("S* cols; const S* x;", "out", """
+        const S* x = a.x + plane * size;
+        S* to = a.cols + plane * taps * outs + i % outs;
+        TAPS {
+            const int y = read(a.d, p.d, d), u = read(a.h, p.h, h), v = read(a.w, p.w, w);
+            const bool inside = y >= 0 && y < a.d.size && u >= 0 && u < a.h.size && v >= 0 && v < a.w.size;
+            S value = {};
+            if (inside) value = x[((long long)y * a.h.size + u) * a.w.size + v];
+            *to = value;
+            to += outs;
+        }
+    """),
+    "gathered": ("S* x; const S* cols;", "in", """
+        T total = 0;
+        const S* from = a.cols + plane * taps * outs;
+        TAPS {
+            const int y = reader(a.d, p.d, d), u = reader(a.h, p.h, h), v = reader(a.w, p.w, w);
+            if (y >= 0 && u >= 0 && v >= 0) total += wide(from[((long long)y * a.h.out + u) * a.w.out + v]);
+            from += outs;
+        }
+        put(a.x[i], total);
+    """),
+    "max_pool": ("S* out; long long* places; const S* x;", "out", """
+        const S* x = a.x + plane * size;
+        T best = -__int_as_float(0x7f800000);
+        long long at = -1;
+        TAPS {
+            const int y = read(a.d, p.d, d), u = read(a.h, p.h, h), v = read(a.w, p.w, w);
+            if (y < 0 || y >= a.d.size || u < 0 || u >= a.h.size || v < 0 || v >= a.w.size) continue;
+            const long long here = ((long long)y * a.h.size + u) * a.w.size + v;
+            const T value = wide(x[here]);
+            if (at < 0 || value > best || value != value) { best = value; at = here; }
+        }
+        put(a.out[i], best);
+        a.places[i] = at;
+    """),
+    "max_pool_grad": ("T* out; const S* g; const long long* places;", "out", """
+        const long long at = a.places[i];
+        if (at >= 0 && at < size) atomicAdd(a.out + plane * size + at, wide(a.g[i]));
+    """),
+    "avg_pool": ("S* out; const S* x; const long long* counts;", "out", """
+        const S* x = a.x + plane * size;
+        T total = 0;
+        TAPS {
+            const int y = read(a.d, p.d, d), u = read(a.h, p.h, h), v = read(a.w, p.w, w);
+            if (y < 0 || y >= a.d.size || u < 0 || u >= a.h.size || v < 0 || v >= a.w.size) continue;
+            total += wide(x[((long long)y * a.h.size + u) * a.w.size + v]);
+        }
+        put(a.out[i], total / T(a.counts[i % outs]));
+    """),
+    "avg_pool_grad": ("S* x; const S* g; const long long* counts;", "in", """
+        T total = 0;
+        const S* g = a.g + plane * outs;
+        TAPS {
+            const int y = reader(a.d, p.d, d), u = reader(a.h, p.h, h), v = reader(a.w, p.w, w);
+            if (y < 0 || u < 0 || v < 0) continue;
+            const long long o = ((long long)y * a.h.out + u) * a.w.out + v;
+            total += wide(g[o]) / T(a.counts[o]);
+        }
+        put(a.x[i], total);
+    """),
+}  # fmt: skip
+
+
+@functools.lru_cache(maxsize=128)
+def _kernel(name: str, char: str, device: int) -> launch.Kernel:
+    pointers, over, lines = _SOURCES[name]
+    height, width, whole = ("a.h.out", "a.w.out", "outs") if over == "out" else ("a.h.size", "a.w.size", "size")
+    code = f"""{PRELUDE}typedef {COMPUTED[char]} T; typedef {STORED[char]} S;{_GEOMETRY}
+struct Arguments {{ long long count; {pointers} Axis d, h, w; }};
+extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const Arguments a) {{
+    const long long i = (long long)blockIdx.x * {_THREADS} + threadIdx.x;
+    if (i >= a.count) return;
+    const long long outs = (long long)a.d.out * a.h.out * a.w.out, size = (long long)a.d.size * a.h.size * a.w.size;
+    const long long taps = (long long)a.d.taps * a.h.taps * a.w.taps;
+    const long long plane = i / {whole};
+    const Place p = place(i % {whole}, {height}, {width});
+{lines}
+}}
+"""
+    return launch.Kernel(library.device_library, code, f"{1 + pointers.count('*')}q18i0q")
+
+
+def _run(name: str, like: Any, count: int, axes: Sequence[Axis], *arrays: Any) -> None:
+    """Start a kernel with a thread for each of `count` elements."""
+    words = [n for axis in axes for n in (axis.size, axis.taps, axis.stride, axis.dilation, axis.before, axis.out)]
+    kernel = _kernel(name, like.dtype.char, like.data.device_id)
+    kernel(-(-count // _THREADS), _THREADS, count, *[a.data.ptr for a in arrays], *words)
+
+
+def _three(axes: Sequence[Axis]) -> tuple[Axis, ...]:
+    """Three axes, of which the first may be of size one."""
+    return (*[Axis(1, 1, 1, 1, 0, 1)] * (3 - len(axes)), *axes)
+
+
+def windows_for(x: Any, *others: Any) -> Any:
+    """This module, if its kernels take these arrays: of one floating dtype, in up to three spatial dimensions."""
+    if x.dtype.char not in COMPUTED or not 3 <= x.ndim <= 5 or not x.size or prod(x.shape) >= 1 << 31:
+        return None
+    return None if any(y.dtype != x.dtype or not y.size for y in others) else sys.modules[__name__]
+
+
+# ----- convolution ----------------------------------------------------------------------------------------------------
+
+
+def conv(x: Any, w: Any, axes: Sequence[Axis], groups: int) -> Any:
+    """Cross-correlate x (N, C, *S) with w (M, C / groups, *K), giving (N, M, *O)."""
+    n, m, outs = len(x), len(w), prod(a.out for a in axes)
+    out = _new((n, m, *(a.out for a in axes)), x.dtype)
+    weights = w.reshape(groups, m // groups, -1)
+    for part, columns in _in_parts(x, axes, groups):
+        _multiply(weights, columns, out[part].reshape(-1, groups, m // groups, outs))
+    return out
+
+
+def conv_input_grad(g: Any, w: Any, x_shape: Sequence[int], axes: Sequence[Axis], groups: int) -> Any:
+    """The adjoint of `conv` in x: g (N, M, *O) and w (M, C / groups, *K) give (N, C, *S)."""
+    n, m, outs = len(g), len(w), prod(a.out for a in axes)
+    out, three = _new(tuple(x_shape), g.dtype), _three(axes)
+    weights = library.device_library.ascontiguousarray(w.reshape(groups, m // groups, -1).swapaxes(1, 2))
+    for part in _parts(n, x_shape[1], axes, g.dtype.itemsize):
+        grads = g[part].reshape(-1, groups, m // groups, outs)
+        columns = _new((len(grads), groups, weights.shape[1], outs), g.dtype)
+        _multiply(weights, grads, columns)
+        _run("gathered", g, prod(out[part].shape), three, out[part], columns)
+    return out
+
+
+def conv_weight_grad(g: Any, x: Any, w_shape: Sequence[int], axes: Sequence[Axis], groups: int) -> Any:
+    """The adjoint of `conv` in w: g (N, M, *O) and x (N, C, *S) give (M, C / groups, *K)."""
+    m, outs = w_shape[0], prod(a.out for a in axes)
+    computed = np.dtype("d" if g.dtype.char == "d" else "f")
+    total = library.device_library.zeros((groups, m // groups, prod(w_shape[1:])), computed)
+    for part, columns in _in_parts(x, axes, groups):
+        grads = g[part].reshape(-1, groups, m // groups, outs)
+        made = _new((len(grads), *total.shape), g.dtype)
+        _multiply(grads, columns.swapaxes(-1, -2), made)
+        total += made.sum(axis=0, dtype=computed)
+    return total.reshape(tuple(w_shape)).astype(g.dtype, copy=False)
+
+
+def _in_parts(x: Any, axes: Sequence[Axis], groups: int) -> Any:
+    """Some samples at a time with the columns of their inputs, (N, groups, C / groups * taps, outputs)."""
+    outs, taps, three = prod(a.out for a in axes), prod(a.taps for a in axes), _three(axes)
+    for part in _parts(len(x), x.shape[1], axes, x.dtype.itemsize):
+        inputs = x[part]
+        columns = _new((len(inputs), groups, x.shape[1] // groups * taps, outs), x.dtype)
+        _run("columns", x, len(inputs) * x.shape[1] * outs, three, columns, inputs)
+        yield part, columns
+
+
+def _parts(samples: int, channels: int, axes: Sequence[Axis], itemsize: int) -> list[slice]:
+    each = max(1, channels * prod(a.taps * a.out for a in axes) * itemsize)
+    step = max(1, _ROOM // each)
+    return [slice(i, min(i + step, samples)) for i in range(0, samples, step)]
+
+
+def _multiply(a: Any, b: Any, out: Any) -> None:
+    """The products of stacks of matrices, the first of which may be one for all samples."""
+    np_, single = library.device_library, np.dtype(np.float32)
+    if a.dtype.char == "E":  # CuPy has no stacks of bfloat16
+        out[...] = np_.matmul(a.astype(single), b.astype(single))
+    else:
+        np_.matmul(a, b, out=out)
+
+
+def _new(shape: tuple[int, ...], dtype: Any) -> Any:
+    return launch.new_array(library.device_library, shape, dtype, prod(shape))
+
+
+# ----- pooling --------------------------------------------------------------------------------------------------------
+
+
+def max_pool(x: Any, axes: Sequence[Axis]) -> tuple[Any, Any]:
+    """The maxima of x (N, C, *S) over windows, and their places in the planes."""
+    shape = (*x.shape[:2], *(a.out for a in axes))
+    out, places = _new(shape, x.dtype), _new(shape, np.dtype(np.int64))
+    _run("max_pool", x, prod(shape), _three(axes), out, places, x)
+    return out, places
+
+
+def max_pool_grad(g: Any, places: Any, axes: Sequence[Axis]) -> Any:
+    """Add each g (N, C, *O) at its place, giving (N, C, *S)."""
+    computed = np.dtype("d" if g.dtype.char == "d" else "f")
+    out = library.device_library.zeros((*g.shape[:2], *(a.size for a in axes)), computed)
+    _run("max_pool_grad", g, g.size, _three(axes), out, g, places)
+    return out.astype(g.dtype, copy=False)
+
+
+def avg_pool(x: Any, axes: Sequence[Axis], counts: Any) -> Any:
+    """The means of x (N, C, *S) over windows, with the divisors of `pooling_counts`."""
+    out = _new((*x.shape[:2], *(a.out for a in axes)), x.dtype)
+    _run("avg_pool", x, out.size, _three(axes), out, x, counts)
+    return out
+
+
+def avg_pool_grad(g: Any, axes: Sequence[Axis], counts: Any) -> Any:
+    """The adjoint of `avg_pool`: g (N, C, *O) gives (N, C, *S)."""
+    out = _new((*g.shape[:2], *(a.size for a in axes)), g.dtype)
+    _run("avg_pool_grad", g, out.size, _three(axes), out, g, counts)
+    return out
+
+
+def pooling_counts(counts: Sequence[Any], override: int | None = None) -> Any:
+    """What averages divide by, from the counts of each axis for each of its outputs, or a given number for all."""
+    return _counts(tuple([tuple(c.tolist()) for c in counts]), override)
+
+
+@functools.lru_cache(maxsize=64)
+def _counts(counts: tuple[tuple[int, ...], ...], override: int | None) -> Any:
+    outer: Callable[..., Any] = np.multiply.outer
+    found = functools.reduce(outer, [np.array(c, np.int64) for c in counts])
+    return library.device_library.asarray(found if override is None else np.full(found.shape, override, np.int64))
