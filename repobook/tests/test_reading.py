@@ -230,6 +230,21 @@ def test_a_remark_is_read_to_its_end_and_a_note_whole() -> None:
     assert remarks["note"].text.endswith("line 299 of the note says something")
 
 
+def test_a_remark_ends_before_what_is_said_to_a_linter_and_is_no_invariant_too() -> None:
+    text = "// TODO: make it declarable\n// NOLINTNEXTLINE(modernize-avoid-c-arrays)\nint a[2];\n\n"
+    text += "// TODO: a better invariant is that the tag must never be lost.\nint b;\n"
+    found = [(remark.kind, remark.text) for remark in facts("cpp", text).remarks]
+    assert found == [
+        ("todo", "make it declarable"),
+        ("todo", "a better invariant is that the tag must never be lost."),
+    ]
+
+
+def test_the_signature_of_a_macro_ends_before_its_body() -> None:
+    found = facts("cpp", "#define CHECKED(condition, ...) \\\n  do { f(condition); } while (0)\n#define ONE 1\n")
+    assert [symbol.signature for symbol in found.symbols[1:]] == ["#define CHECKED(condition, ...)", "#define ONE"]
+
+
 def test_what_is_said_to_a_linter_is_no_concept() -> None:
     text = (
         "x = 1  # type: ignore[arg-type]\ny = 2  # noqa: B950\n" * 6
