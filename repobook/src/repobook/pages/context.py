@@ -236,20 +236,35 @@ class Book:
         definition is not among them."""
         found = self._most_used.get(folder)
         if found is None:
-            files = self.below(folder)
-            inside = {file.id for file in files}
-            rows = [
-                keyword
-                for file in files
-                for keyword, twin in self._used.get(file.id, ())
-                if twin >> FILE_SHIFT not in inside
-            ]
+            inside = {file.id for file in self.below(folder)}
             # Overloads are one name: of the names that come first, a few more than are shown suffice.
-            least = nlargest(MOST_SORTED, [row.uses for row in rows])[-1] if len(rows) > MOST_SORTED else 0
+            rows = self._used_most(inside) if len(inside) > len(self.files) // 16 else self._used_inside(inside)
             seen: set[tuple[int, str]] = set()
-            rows = sorted([row for row in rows if row.uses >= least], key=self.by_uses)
+            rows.sort(key=self.by_uses)
             found = self._most_used[folder] = [row for row in rows if _new(row, seen)][:MOST_USED]
         return found
+
+    def _used_inside(self, inside: set[int]) -> list[Keyword]:
+        """The keywords of some files, but for those that are used far less than others."""
+        rows = [
+            keyword for file in inside for keyword, twin in self._used.get(file, ()) if twin >> FILE_SHIFT not in inside
+        ]
+        least = nlargest(MOST_SORTED, [row.uses for row in rows])[-1] if len(rows) > MOST_SORTED else 0
+        return [row for row in rows if row.uses >= least]
+
+    def _used_most(self, inside: set[int]) -> list[Keyword]:
+        """The same for a good part of all files, from the most used keywords of the tree down."""
+        rows: list[Keyword] = []
+        for keyword, twin in self._by_uses:
+            if len(rows) >= MOST_SORTED and keyword.uses < rows[-1].uses:
+                break
+            if keyword.id >> FILE_SHIFT in inside and twin >> FILE_SHIFT not in inside:
+                rows.append(keyword)
+        return rows
+
+    @cached_property
+    def _by_uses(self) -> list[tuple[Keyword, int]]:
+        return sorted([row for rows in self._used.values() for row in rows], key=lambda row: -row[0].uses)
 
     def by_uses(self, row: Keyword) -> tuple[int, str, int, int]:
         """Most used first; ids differ between builds of the same tree, so places decide between equals."""
