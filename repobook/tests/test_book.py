@@ -306,6 +306,63 @@ def test_a_callee_is_named_once_and_a_declaration_leads_to_its_line(make_reposit
     assert "declared; defined at [line 4]" in page
 
 
+PAIR: Files = {
+    "gear.h": "struct Gear {\n  void turn(int n);\n  void turn(long n);\n  int teeth_;\n};\nvoid grind(Gear& g);\n",
+    "gear.cpp": '#include "gear.h"\nvoid Gear::turn(int n) { teeth_ = n; teeth_ += teeth_; }\n'
+    "void Gear::turn(long n) { teeth_ = n; }\nvoid grind(Gear& g) { g.turn(1); g.turn(2); }\n"
+    'static const char* table[] = {"' + '", "'.join("a row of a long table" for _ in range(12)) + '"};\n',
+    "mill.cpp": '#include "gear.h"\nvoid mill(Gear& g) { grind(g); g.turn(1); }\n',
+    "tests/test_gear.cpp": '#include "gear.h"\n'
+    + "".join(f"void test_grind{n}() {{ Gear g; grind(g); }}\n" for n in range(30))
+    + "void test_turn() { Gear g; g.turn(3); }\n",
+}
+
+
+def test_the_file_that_implements_a_header_is_no_other_user_of_it(make_repository: Make) -> None:
+    repository = make_repository(PAIR)
+    repository.build()
+    overview = repository.page("gear.h_docs.md").partition("## High-level overview")[2].partition("\n## ")[0]
+    assert "`grind`" in overview and "`Gear::turn`" in overview
+    assert "teeth_" not in overview, "only gear.cpp uses it"
+
+
+def test_a_reference_to_a_name_with_overloads_is_one_reference(make_repository: Make) -> None:
+    repository = make_repository(PAIR)
+    repository.build()
+    related = repository.page("gear.h_docs.md").partition("## Related files")[2]
+    depends = repository.page("mill.cpp_docs.md").partition("## Dependencies")[2].partition("\n## ")[0]
+    # `Gear`, `grind` and one call of `turn`, which is declared twice.
+    assert "[`mill.cpp`](mill.cpp_docs.md): 3 references between them" in related
+    assert ", 2 references)" in depends, "`grind` is defined in gear.cpp"
+
+
+def test_the_map_of_keywords_says_what_the_sections_say(make_repository: Make) -> None:
+    repository = make_repository(PAIR | TREE)
+    repository.build()
+    for path in (*PAIR, *TREE):
+        page = repository.page(f"{path}_docs.md")
+        sections = dict(part.partition("\n")[::2] for part in re.split(r"^## ", page, flags=re.M)[1:])
+        rows = repository.page(f"{path}_kw.md").partition("## Keyword → section map")[2]
+        for row in re.findall(r"^- \[(.*?)\]\(.*?\): (.*)$", rows, re.M):
+            text = sections[row[0].replace("&amp;", "&")].lower()
+            for name in re.findall(r"`(.+?)`", row[1]):
+                assert name.lower() in text, (path, row[0], name)
+
+
+def test_places_show_each_symbol_before_more_of_one(make_repository: Make) -> None:
+    repository = make_repository(PAIR)
+    repository.build()
+    tests = repository.page("gear.h_docs.md").partition("## Testing & usage")[2]
+    assert "test_grind0" in tests and "and 11 more" in tests
+    assert "test_turn" in tests, "the one test of another symbol is not lost among thirty of the first"
+
+
+def test_a_long_table_is_shown_by_what_it_is(make_repository: Make) -> None:
+    repository = make_repository(PAIR)
+    repository.build()
+    assert "`static const char* table[] = { … }`" in repository.page("gear.cpp_docs.md")
+
+
 def test_concepts_of_several_files_have_a_page_that_leads_to_them(make_repository: Make) -> None:
     said = '"""Ruler of the wobble matrix. The wobble matrix is a wobble matrix."""\n\n\ndef turn():\n    """Turns the flange. A flange is turned as flange."""\n'
     repository = make_repository({f"pkg/m{number}.py": said for number in range(4)} | {"other.py": "x = 1\n"})

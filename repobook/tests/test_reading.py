@@ -230,6 +230,21 @@ def test_a_remark_is_read_to_its_end_and_a_note_whole() -> None:
     assert remarks["note"].text.endswith("line 299 of the note says something")
 
 
+def test_a_remark_ends_before_what_is_said_to_a_linter_and_is_no_invariant_too() -> None:
+    text = "// TODO: make it declarable\n// NOLINTNEXTLINE(modernize-avoid-c-arrays)\nint a[2];\n\n"
+    text += "// TODO: a better invariant is that the tag must never be lost.\nint b;\n"
+    found = [(remark.kind, remark.text) for remark in facts("cpp", text).remarks]
+    assert found == [
+        ("todo", "make it declarable"),
+        ("todo", "a better invariant is that the tag must never be lost."),
+    ]
+
+
+def test_the_signature_of_a_macro_ends_before_its_body() -> None:
+    found = facts("cpp", "#define CHECKED(condition, ...) \\\n  do { f(condition); } while (0)\n#define ONE 1\n")
+    assert [symbol.signature for symbol in found.symbols[1:]] == ["#define CHECKED(condition, ...)", "#define ONE"]
+
+
 def test_what_is_said_to_a_linter_is_no_concept() -> None:
     text = (
         "x = 1  # type: ignore[arg-type]\ny = 2  # noqa: B950\n" * 6
@@ -291,14 +306,45 @@ def test_macros_that_define_can_be_configured() -> None:
     assert ("test", "Suite.name") in defined(facts("cpp", "TEST(Suite, name) { run(); }\n"))
 
 
-def test_markdown_and_rst_headings() -> None:
-    found = facts(
-        "markdown", "# Title\n\nA paragraph of text that says what this is about.\n\n```\n# not one\n```\n## Second\n"
+def test_headings_and_purpose_of_markdown() -> None:
+    text = (
+        "[![badge](b.svg)](x)\n\nTitle\nof two lines\n===\n\n- An item that is long enough to be taken for a purpose.\n\n"
+        "`code` begins a paragraph that says\nwhat this is about.\n\n"
+        "```\n# not one\n```\n\n<!--\n# nor this\n-->\n\n    # nor code\n\n~~~sh\n```\n# nor this\n~~~\n\n## Second ##\n\nThird\n---\n"
     )
-    assert [(r.line, r.title) for r in found.remarks] == [(1, "Title"), (8, "Second")]
-    assert found.purpose == "A paragraph of text that says what this is about."
-    found = facts("rst", "Title\n=====\n\nText\n\nPart\n----\n")
-    assert [(r.line, r.title, r.text) for r in found.remarks] == [(1, "Title", "1"), (6, "Part", "2")]
+    found = facts("markdown", text)
+    assert [(r.line, r.title, r.text) for r in found.remarks] == [
+        (3, "Title of two lines", "1"),
+        (27, "Second", "2"),
+        (29, "Third", "2"),
+    ]
+    assert found.purpose == "`code` begins a paragraph that says what this is about."
+
+
+def test_headings_and_purpose_of_rst() -> None:
+    text = (
+        "=====\nTitle\n=====\n\n.. figure:: x.png\n\n   A figure that is no paragraph of the document.\n\nShort\n\n"
+        "Part\n====\n\n.. code-block:: text\n\n   Not\n   ---\n\n::\n\n   nor\n   ---\n\n"
+        "The paragraph that says\nwhat this is about.\n\nSmall\n-----\n\nPart two\n========\n"
+    )
+    found = facts("rst", text)
+    assert [(r.line, r.title, r.text) for r in found.remarks] == [
+        (2, "Title", "1"),
+        (11, "Part", "2"),
+        (27, "Small", "3"),
+        (30, "Part two", "2"),
+    ]
+    assert found.purpose == "The paragraph that says what this is about."
+
+
+@pytest.mark.parametrize(("language", "note", "code"), [
+    ("markdown", "```{note}\nthe %s, the %s\n```\n\n", "```python\n# the %s, the %s\n```\n\n"),
+    ("rst", ".. note:: the %s,\n   the %s\n\n", ".. code-block:: python\n\n   # the %s, the %s\n\n"),
+])  # fmt: skip
+def test_terms_of_a_document_stand_in_its_prose(language: str, note: str, code: str) -> None:
+    text = "See https://example.org for the licence.\n\n" + "The flywheel turns.\n\n" * 4
+    text += note % ("crankshaft", "crankshaft") * 3 + code % ("ignored", "ignored") * 3
+    assert set(facts(language, text).words) == {"flywheel turns", "crankshaft"}
 
 
 def test_complexity_counts_branches_and_nesting() -> None:

@@ -76,6 +76,8 @@ _GRAMMARS = {
     "yaml": ("tree_sitter_yaml", "language"),
     "toml": ("tree_sitter_toml", "language"),
     "json": ("tree_sitter_json", "language"),
+    "markdown": ("tree_sitter_markdown", "language"),
+    "rst": ("tree_sitter_rst", "language"),
 }
 TITLES = {
     "python": "Python", "c": "C", "cpp": "C++", "cuda": "CUDA", "objc": "Objective-C++", "javascript": "JavaScript",

@@ -245,7 +245,9 @@ def _entry(context: Context, links: Links, symbol: Symbol, anchored: set[str]) -
         else symbol.qualified
     )
     if len(text) > 120:
-        text = text[:120] + " …"
+        # Of a table or an array, what it is says more than how its first row begins.
+        head, initialised, _ = text.partition(" = {")
+        text = head + " = { … }" if initialised and len(head) <= 120 else text[:120] + " …"
     return (
         f"- {_anchor(symbol, anchored)}{code(text)} ({_line(context, links, symbol.line)})"
         + (f": {prose(note)}" if note else "")

@@ -1,12 +1,12 @@
 """Architecture, dependencies and related files: the place of a file in the graph of imports and uses."""
 
-from itertools import chain
-
 from repobook.model.schema import INHERITS
 from repobook.pages.context import Context
 from repobook.pages.markdown import Links, code, escape, link
 
 _SHOWN = 40
+# Imports that can lead out of the tree; `using` and aliases name what others brought in.
+OUTSIDE = frozenset({"import", "from", "include", "require", "source", "load", "use"})
 _DIAGRAM = 12
 
 
@@ -97,7 +97,7 @@ def dependencies(context: Context, links: Links) -> str:
         parts.append("**Depends on, in this tree**:\n\n" + _capped(rows))
     outside: dict[str, int] = {}
     for line, kind, module, _, _, target in context.imports:
-        if not target and kind in ("import", "from", "include", "require", "source", "load", "use"):
+        if not target and kind in OUTSIDE:
             outside.setdefault(module, line)
     if outside:
         rows = [
@@ -123,9 +123,8 @@ def _capped(rows: list[str]) -> str:
 def related_files(context: Context, links: Links) -> str:
     """Files bound to this one most: by references both ways, by name, by importing the same."""
     weight: dict[int, int] = {}
-    for _, _, _, certainty, _, times, file_id in chain(context.outgoing, context.incoming):
-        if certainty > 1:
-            weight[file_id] = weight.get(file_id, 0) + times
+    for (file_id, _, _), times in context.references_between.items():
+        weight[file_id] = weight.get(file_id, 0) + times
     weight.pop(context.file.id, None)
     siblings = context.book.siblings(context.file)
     rows = [f"- {file_name(context, links, file)}: same name" for file in siblings[:10]]

@@ -1,5 +1,6 @@
 """Performance, safety and testing: findings with their rules and lines, and the tests that reach the file."""
 
+from collections import Counter
 from collections.abc import Callable
 
 from repobook.languages import C_FAMILY, title_of
@@ -11,14 +12,23 @@ from repobook.reach import tests_of
 from repobook.reading.generic_rules import RULES
 
 _SHOWN = 12
+_MOST_PLACES = 20
 _MINOR = frozenset({"type", "namespace", "module", "package", "macro"})
+
+
+def _heavy(context: Context) -> list[Symbol]:
+    found = [s for s in context.symbols[1:] if s.complexity >= 10 or s.nesting >= 4]
+    return sorted(found, key=lambda s: (-s.complexity, s.line))
+
+
+def complex_functions(context: Context) -> list[Symbol]:
+    """The functions that *Performance considerations* names."""
+    return _heavy(context)[:_SHOWN]
 
 
 def performance(context: Context, links: Links) -> str:
     parts: list[str] = []
-    heavy = sorted(
-        (s for s in context.symbols[1:] if s.complexity >= 10 or s.nesting >= 4), key=lambda s: (-s.complexity, s.line)
-    )
+    heavy = _heavy(context)
     if heavy:
         rows = [
             f"- {link(code(s.qualified), '#' + slug(s.qualified))}: complexity {s.complexity}, nesting {s.nesting} "
@@ -77,12 +87,10 @@ def _reaching(context: Context, wanted: Callable[[int], bool]) -> list[Use]:
     return [use for uses in context.sure_uses.values() for use in uses if use.kind != BINDS and wanted(use.file)]
 
 
-def _places(context: Context, links: Links, uses: list[Use], most: int = _SHOWN + 8) -> str:
-    best: dict[int, Use] = {}
-    for use in uses:
-        best.setdefault(use.far, use)
+def _places(context: Context, links: Links, uses: list[Use], most: int = _MOST_PLACES) -> str:
+    best = _one_each(uses)
     rows = []
-    for use in sorted(best.values(), key=context.place)[:most]:
+    for use in _chosen(context, best, most):
         near = context.symbols[use.near & 0xFFFFF]
         rows.append(
             f"- {symbol_link(context, links, use)} ({place_link(context, links, use)}) → {code(near.qualified)}"
@@ -92,14 +100,52 @@ def _places(context: Context, links: Links, uses: list[Use], most: int = _SHOWN 
     return "\n".join(rows) + more + "\n"
 
 
+def _one_each(uses: list[Use]) -> list[Use]:
+    """Of each user one use: of the symbol that the fewest use, which says most about the user."""
+    counts = Counter([use.near for use in uses])
+    best: dict[int, Use] = {}
+    for use in uses:
+        known = best.get(use.far)
+        if known is None or counts[use.near] < counts[known.near]:
+            best[use.far] = use
+    return list(best.values())
+
+
+def _chosen(context: Context, uses: list[Use], most: int) -> list[Use]:
+    """Of many uses, some of each symbol before more of the same; in order of place."""
+    ordered = sorted(uses, key=context.place)
+    if len(ordered) <= most:
+        return ordered
+    turns: dict[int, int] = {}
+    ranked = []
+    for at, use in enumerate(ordered):
+        turn = turns[use.near] = turns.get(use.near, -1) + 1
+        ranked.append((turn, at))
+    return [ordered[at] for at in sorted(at for _, at in sorted(ranked)[:most])]
+
+
+def _direct(context: Context, uses: list[Use]) -> list[Use]:
+    """Of the uses in tests, those that say what is tested: an alias that a test names too says nothing about the
+    classes and functions beside it."""
+    return [use for use in uses if context.symbols[use.near & 0xFFFFF].kind not in _MINOR]
+
+
+def tested(context: Context) -> list[Symbol]:
+    """The symbols whose tests *Testing & usage* shows."""
+    if context.file.test:
+        return []
+    tests = _one_each(_direct(context, _reaching(context, context.book.tests.__contains__)))
+    near = {use.near for use in _chosen(context, tests, _MOST_PLACES)}
+    return [symbol for symbol in context.symbols[1:] if symbol.id in near]
+
+
 def testing(context: Context, links: Links) -> str:
     tests_of = context.book.tests
     uses = [use for uses in context.sure_uses.values() for use in uses if use.kind != BINDS]
     tests = [use for use in uses if use.file in tests_of]
     parts: list[str] = []
     if not context.file.test:
-        # An alias that a test names too says nothing about the classes and functions beside it.
-        direct = [use for use in tests if context.symbols[use.near & 0xFFFFF].kind not in _MINOR]
+        direct = _direct(context, tests)
         if direct:
             tests = direct
         else:
@@ -147,11 +193,14 @@ def _reached(context: Context, links: Links, symbols: list[Symbol], title: str, 
         given_up = f"{title}: none was found near; the search ends after six steps or 600 users.\n"
         return [] if reach.complete or not own else [given_up]
     rows = []
-    for test, via in reach.tests[:most]:
+    # Functions of one name inside a test (two branches that define `fn`) are one to a reader.
+    named = {(context.book.qualified(test), test >> FILE_SHIFT): (test, via) for test, via in reversed(reach.tests)}
+    tests = list(named.values())[::-1]
+    for test, via in tests[:most]:
         path = context.book.path(test >> FILE_SHIFT)
         name, through = context.book.qualified(test), context.book.qualified(via)
         target = links.page(path, slug(name)) if test & 0xFFFFF else links.page(path)
         rows.append(f"- {link(code(name), target)} ({escape(path.rpartition('/')[2])}), through {code(through)}")
-    more = f"\n- and {len(reach.tests) - most} more" if len(reach.tests) > most else ""
+    more = f"\n- and {len(tests) - most} more" if len(tests) > most else ""
     steps = "directly" if reach.distance == 1 else f"in {reach.distance} steps"
-    return [f"**{title}**, {steps} ({len(reach.tests)}):\n\n" + "\n".join(rows) + more + "\n"]
+    return [f"**{title}**, {steps} ({len(tests)}):\n\n" + "\n".join(rows) + more + "\n"]

@@ -5,6 +5,7 @@ import sqlite3
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import nlargest
+from operator import itemgetter
 from typing import NamedTuple
 
 from repobook.model import store
@@ -50,6 +51,7 @@ class Use(NamedTuple):
 class Named(NamedTuple):
     """What a page says of a symbol of another file."""
 
+    id: int
     qualified: str
     kind: str
     line: int
@@ -151,15 +153,14 @@ class Book:
         """A symbol by its id. Few pages name far fewer symbols than they count, so these are looked up one by one."""
         found = self._named.get(symbol)
         if found is None:
-            row = self.db.execute("SELECT qualified, kind, line FROM symbols WHERE id=?", (symbol,)).fetchone()
-            found = self._named[symbol] = Named(*(row or ("", "", 0)))
+            row = self.db.execute("SELECT id, qualified, kind, line FROM symbols WHERE id=?", (symbol,)).fetchone()
+            found = self._named[symbol] = Named(*(row or (symbol, "", "", 0)))
         return found
 
     def load_all(self) -> None:
         """Names and users of all symbols at once: where every page is written, they are asked for most of them."""
-        ids = [row[0] for row in self.db.execute("SELECT id FROM symbols ORDER BY id")]
-        rows = self.db.execute("SELECT qualified, kind, line FROM symbols ORDER BY id")
-        self._named = dict(zip(ids, store.records(Named, rows), strict=True))
+        rows = store.records(Named, self.db.execute("SELECT id, qualified, kind, line FROM symbols"))
+        self._named = dict(zip(map(itemgetter(0), rows), rows, strict=True))
         self.callers.load_all()
 
     def qualified(self, symbol: int) -> str:
@@ -235,20 +236,35 @@ class Book:
         definition is not among them."""
         found = self._most_used.get(folder)
         if found is None:
-            files = self.below(folder)
-            inside = {file.id for file in files}
-            rows = [
-                keyword
-                for file in files
-                for keyword, twin in self._used.get(file.id, ())
-                if twin >> FILE_SHIFT not in inside
-            ]
+            inside = {file.id for file in self.below(folder)}
             # Overloads are one name: of the names that come first, a few more than are shown suffice.
-            least = nlargest(MOST_SORTED, [row.uses for row in rows])[-1] if len(rows) > MOST_SORTED else 0
+            rows = self._used_most(inside) if len(inside) > len(self.files) // 16 else self._used_inside(inside)
             seen: set[tuple[int, str]] = set()
-            rows = sorted([row for row in rows if row.uses >= least], key=self.by_uses)
+            rows.sort(key=self.by_uses)
             found = self._most_used[folder] = [row for row in rows if _new(row, seen)][:MOST_USED]
         return found
+
+    def _used_inside(self, inside: set[int]) -> list[Keyword]:
+        """The keywords of some files, but for those that are used far less than others."""
+        rows = [
+            keyword for file in inside for keyword, twin in self._used.get(file, ()) if twin >> FILE_SHIFT not in inside
+        ]
+        least = nlargest(MOST_SORTED, [row.uses for row in rows])[-1] if len(rows) > MOST_SORTED else 0
+        return [row for row in rows if row.uses >= least]
+
+    def _used_most(self, inside: set[int]) -> list[Keyword]:
+        """The same for a good part of all files, from the most used keywords of the tree down."""
+        rows: list[Keyword] = []
+        for keyword, twin in self._by_uses:
+            if len(rows) >= MOST_SORTED and keyword.uses < rows[-1].uses:
+                break
+            if keyword.id >> FILE_SHIFT in inside and twin >> FILE_SHIFT not in inside:
+                rows.append(keyword)
+        return rows
+
+    @cached_property
+    def _by_uses(self) -> list[tuple[Keyword, int]]:
+        return sorted([row for rows in self._used.values() for row in rows], key=lambda row: -row[0].uses)
 
     def by_uses(self, row: Keyword) -> tuple[int, str, int, int]:
         """Most used first; ids differ between builds of the same tree, so places decide between equals."""
@@ -343,9 +359,34 @@ class Context:
     @cached_property
     def references_to(self) -> dict[int, int]:
         """How many references of this file lead to each other file, candidates too."""
+        named = self.book.named
+        places: dict[tuple[int, int, str], int] = {}
+        for near, far, _, _, _, times, file in self._outgoing:
+            key = (file, near, named(far).qualified)
+            if places.get(key, 0) < times:
+                places[key] = times
         found: dict[int, int] = {}
-        for _, _, _, _, _, times, file in self._outgoing:
+        for (file, _, _), times in places.items():
             found[file] = found.get(file, 0) + times
+        return found
+
+    @cached_property
+    def references_between(self) -> dict[tuple[int, int, str], int]:
+        """References of this file and of others to each other, certain and likely ones: (other file, who refers, name)
+        -> places. What refers to a name with overloads refers to it once."""
+        named = self.book.named
+        found: dict[tuple[int, int, str], int] = {}
+        for near, far, _, certainty, _, times, file in self.outgoing:
+            if certainty > CANDIDATE:
+                key = (file, near, named(far).qualified)
+                if found.get(key, 0) < times:
+                    found[key] = times
+        symbols = self.symbols
+        for near, far, _, certainty, _, times, file in self.incoming:
+            if certainty > CANDIDATE:
+                key = (file, far, symbols[near & 0xFFFFF].qualified)
+                if found.get(key, 0) < times:
+                    found[key] = times
         return found
 
     def place(self, use: Use) -> int:
@@ -380,6 +421,23 @@ class Context:
             sure = [use for use in uses if use.certainty > 1]
             if sure:
                 found[near] = sure
+        return found
+
+    @cached_property
+    def most_used(self) -> list[tuple[Symbol, int, int]]:
+        """(symbol, places, files) by uses from other files, most first. The file that defines what this one declares,
+        or declares what it defines, is no other file here."""
+        found = []
+        known: set[str] = set()
+        siblings = set(self.book.siblings(self.file))
+        for symbol in self.symbols[1:]:
+            uses = self.sure_uses.get(symbol.id) if symbol.kind not in SPACES else None
+            if uses and siblings:
+                uses = [use for use in uses if use.file not in siblings]
+            if uses and symbol.qualified not in known:
+                known.add(symbol.qualified)
+                found.append((symbol, sum(use.times for use in uses), len({use.file for use in uses})))
+        found.sort(key=lambda row: (-row[1], row[0].line))
         return found
 
     @cached_property

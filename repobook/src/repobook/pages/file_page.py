@@ -8,7 +8,7 @@ from repobook.languages import title_of
 from repobook.pages.analysis import detailed_analysis
 from repobook.pages.architecture import architecture, dependencies, related_files
 from repobook.pages.assurance import performance, safety, testing
-from repobook.pages.context import SPACES, Context, Symbol
+from repobook.pages.context import SPACES, Context
 from repobook.pages.markdown import Links, code, escape, fenced, link, slug
 
 _FENCE = {
@@ -22,6 +22,10 @@ _FENCE = {
     "docker": "dockerfile",
     "make": "makefile",
 }
+
+
+# Symbols that the overview lists.
+MOST_USED = 10
 
 
 def file_page(context: Context, links: Links, source: str | None) -> str:
@@ -137,12 +141,12 @@ def overview(context: Context, links: Links) -> str:
     else:
         parts.append("**Purpose**: the file states none.\n")
     parts.append("**Role**: " + _role(context, links) + "\n")
-    used = most_used(context)
+    used = context.most_used
     if used:
         rows = [
             f"- {link(code(symbol.qualified), '#' + slug(symbol.qualified))} ({symbol.kind}): {places} "
             f"{'place' if places == 1 else 'places'} in {files} {'file' if files == 1 else 'files'}"
-            for symbol, places, files in used[:10]
+            for symbol, places, files in used[:MOST_USED]
         ]
         parts.append("**Used most by other files**:\n\n" + "\n".join(rows) + "\n")
     return "\n".join(parts)
@@ -183,16 +187,3 @@ def plural(kind: str, count: int) -> str:
     if kind.endswith("y"):
         return kind[:-1] + "ies"
     return kind + "s"
-
-
-def most_used(context: Context) -> list[tuple[Symbol, int, int]]:
-    """(symbol, places, files) by uses from other files, most first."""
-    found = []
-    known: set[str] = set()
-    for symbol in context.symbols[1:]:
-        uses = context.sure_uses.get(symbol.id) if symbol.kind not in SPACES else None
-        if uses and symbol.qualified not in known:
-            known.add(symbol.qualified)
-            found.append((symbol, sum(use.times for use in uses), len({use.file for use in uses})))
-    found.sort(key=lambda row: (-row[1], row[0].line))
-    return found

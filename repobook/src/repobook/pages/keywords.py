@@ -2,9 +2,11 @@
 
 import re
 
+from repobook.pages.architecture import OUTSIDE
+from repobook.pages.assurance import complex_functions, tested
 from repobook.pages.concepts import SHARED, concept_page
 from repobook.pages.context import SPACES, Context, Symbol
-from repobook.pages.file_page import plural
+from repobook.pages.file_page import MOST_USED, plural
 from repobook.pages.markdown import Links, code, escape, link, slug
 
 _ERROR = re.compile(r"ERR_|E_[A-Z]|[A-Z_]*_ERR(?:OR)?$|ERROR_|[A-Z_]*_ERROR_[A-Z_]+$|k\w*Error$")
@@ -40,6 +42,9 @@ KINDS = (
     "rule",
     "label",
 )
+
+
+_TOPS = frozenset({"class", "struct", "function", "macro", "namespace", "type", "interface", "trait"})
 
 
 def keyword_page(context: Context, links: Links) -> str:
@@ -184,15 +189,11 @@ def _explained(context: Context, term: str, line: int) -> str:
 def _section_map(context: Context, page: str) -> str:
     """Which sections of the file's page speak of which of its keywords."""
     rows = []
-    tops = [
-        s
-        for s in context.symbols[1:]
-        if s.kind in ("class", "struct", "function", "macro", "namespace", "type", "interface", "trait")
-    ]
-    names = list(dict.fromkeys(s.name for s in tops))
+    # It has an entry for each; what stands at the top comes first.
+    names = list(dict.fromkeys(s.name for s in sorted(context.symbols[1:], key=lambda s: s.kind not in _TOPS)))
     if names:
         rows.append(("Detailed analysis", "detailed-analysis", names))
-    used = [s.name for s in context.symbols[1:] if s.id in context.sure_uses]
+    used = [symbol.name for symbol, _, _ in context.most_used[:MOST_USED]]
     if used:
         rows.append(("High-level overview", "high-level-overview", list(dict.fromkeys(used))))
     for section, title, anchor in (
@@ -202,17 +203,19 @@ def _section_map(context: Context, page: str) -> str:
     ):
         found = list(dict.fromkeys(row[2] for row in context.findings if row[1] == section))
         if section == "performance":
-            found += [s.name for s in context.symbols[1:] if s.complexity >= 10 or s.nesting >= 4]
+            found += [s.name for s in complex_functions(context)]
         if found:
             rows.append((title, anchor, list(dict.fromkeys(found))))
-    modules = list(dict.fromkeys(row[2].strip('<>"') for row in context.imports))
+    modules = list(
+        dict.fromkeys(
+            context.book.path(target) if target else module.strip('<>"')
+            for _, kind, module, _, _, target in context.imports
+            if (target or kind in OUTSIDE) and target != context.file.id
+        )
+    )
     if modules:
         rows.append(("Dependencies", "dependencies", modules))
-    tests = context.book.tests
-    reached = [
-        s.name for s in context.symbols[1:]
-        if any(use.file in tests for use in context.sure_uses.get(s.id, ()))
-    ]  # fmt: skip
+    reached = [s.name for s in tested(context)]
     if reached:
         rows.append(("Testing & usage", "testing--usage", list(dict.fromkeys(reached))))
     if not rows:

@@ -129,7 +129,7 @@ def _remarks(block: Block, lines: list[int], scopes: Scopes, facts: Facts) -> No
     if len(text) > 20 and _INVARIANT_WORDS.search(lower) and _INVARIANT.search(text):
         local = scopes.at(lines[block.first - 1]) if local < 0 else local
         for offset, sentence in _sentences(block.texts):
-            if _INVARIANT.search(sentence) and not _LICENSE.search(sentence):
+            if _INVARIANT.search(sentence) and not _LICENSE.search(sentence) and not _TODO.match(sentence):
                 facts.remarks.append(Remark(block.first + offset, "invariant", "", sentence[:400], local))
 
 
@@ -137,7 +137,8 @@ def _goes_on(text: str, below: list[str]) -> str:
     """A remark to its end: what stands below it belongs to it up to a blank line, another remark or a full stop."""
     for line in below:
         bare = line.strip()
-        if not bare or text.endswith((".", "!", "?")) or _TODO.search(bare) or len(text) > _TODO_LIMIT:
+        ended = text.endswith((".", "!", "?")) or len(text) > _TODO_LIMIT
+        if not bare or ended or _TODO.search(bare) or _LINTER.match(bare):
             break
         text = f"{text} {bare}" if text else bare
     return text

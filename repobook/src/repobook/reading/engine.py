@@ -9,7 +9,8 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, chain, islice
+from itertools import accumulate, count, islice
+from operator import add
 
 from tree_sitter import Language, Node, Parser, Query, QueryCursor
 
@@ -63,7 +64,7 @@ class Scopes:
 
 
 def line_starts(source: bytes) -> list[int]:
-    return list(accumulate([len(line) + 1 for line in source.split(b"\n")[:-1]], initial=0))
+    return [0, *map(add, accumulate(map(len, source.split(b"\n")[:-1])), count(1))]
 
 
 _NAME = re.compile(rb"\b([A-Za-z_]\w*)")
@@ -110,8 +111,10 @@ class Reading:
 
     def __init__(self, language: Language, names: str, definitions: str) -> None:
         self.parser = Parser(language)
-        self._first = Query(language, names).pattern_count
-        self._cursor = QueryCursor(Query(language, names + "\n" + definitions))
+        query = Query(language, names + "\n" + definitions)
+        starts = [query.start_byte_for_pattern(pattern) for pattern in range(query.pattern_count)]
+        self._first = bisect_right(starts, len(names))
+        self._cursor = QueryCursor(query)
 
     def parse(self, source: bytes) -> tuple[Node, dict[str, list[Node]], Matches]:
         root = self.parser.parse(source).root_node
@@ -133,7 +136,7 @@ class Reading:
 
 def signature_text(source: bytes, start: int, stop: int) -> str:
     text = " ".join(source[start : min(stop, start + 4 * _SIGNATURE_LIMIT)].decode("utf-8", "replace").split())
-    text = text.rstrip("{ :;=").replace("( ", "(").replace(":: ", "::")
+    text = text.rstrip("{ :;=\\").replace("( ", "(").replace(":: ", "::")
     return text if len(text) <= _SIGNATURE_LIMIT else text[:_SIGNATURE_LIMIT] + " …"
 
 

@@ -1,13 +1,35 @@
-"""Text: Markdown and RST with their headings, and files of unknown kind."""
+"""Text: Markdown and reStructuredText with their headings and prose, and files of unknown kind."""
 
 import re
+from functools import cache
 
+from tree_sitter import Node, Parser, Query, QueryCursor
+
+from repobook.languages import grammar
+from repobook.reading import engine, queries
 from repobook.reading.facts import Facts, Remark, Symbol
 from repobook.reading.terms import terms
 
-_MARKDOWN_HEADING = re.compile(r"^(#{1,6})\s+(.*?)\s*#*\s*$")
-_ITEM = re.compile(r"(?:[-*+]|\d+[.)])\s")
-_UNDERLINE = re.compile(r"^([=\-~^\"'`#*+.:_])\1{2,}\s*$")
+LANGUAGES = ("markdown", "rst")
+
+_LEVEL = re.compile(r"_h(\d)_")
+_CLOSING = re.compile(r"\s+#+\s*$")
+# What holds text written to be read; the others hold code, formulas, pictures, names of modules.
+_ADMONITIONS = frozenset(
+    b"admonition attention caution danger deprecated error hint important note rubric seealso tip topic versionadded "
+    b"versionchanged warning".split()
+)
+# A paragraph that begins so is a badge, a picture, a line of a table, a comment or a target of a link.
+_NO_PROSE = re.compile(r"\[!|[!<|:%]|https?://|\([\w.:-]+\)=")
+_SHORT = 40  # of a paragraph that says what a document is for
+_HEAD = 80  # lines of a document that can say so
+
+
+@cache
+def _reading(language: str) -> tuple[Parser, QueryCursor]:
+    loaded = grammar(language)
+    assert loaded is not None
+    return Parser(loaded), QueryCursor(Query(loaded, queries.text(f"{language}.scm")))
 
 
 def read(source: bytes, path: str, language: str) -> Facts:
@@ -15,60 +37,74 @@ def read(source: bytes, path: str, language: str) -> Facts:
     lines = text.splitlines()
     facts = Facts(symbols=[Symbol(path, "file", 1, len(lines))], lines=len(lines))
     facts.code = sum(1 for line in lines if line.strip())
-    if language == "markdown":
-        _markdown(lines, facts)
-    elif language == "rst":
-        _rst(lines, facts)
-    if language in ("markdown", "rst"):
-        facts.words = terms([(1, text)])
+    if language in LANGUAGES:
+        _document(source, language, facts)
     return facts
 
 
-def _markdown(lines: list[str], facts: Facts) -> None:
-    fenced = False
-    for number, line in enumerate(lines, 1):
-        if line.lstrip().startswith(("```", "~~~")):
-            fenced = not fenced
-        elif not fenced:
-            match = _MARKDOWN_HEADING.match(line)
-            if match and match.group(2):
-                _heading(match.group(2), number, len(match.group(1)), facts)
-    _purpose(lines, facts)
+def _document(source: bytes, language: str, facts: Facts) -> None:
+    parser, cursor = _reading(language)
+    found = cursor.captures(parser.parse(source).root_node)
+    styles: list[bytes] = []
+    pieces: list[tuple[int, str]] = []
+    for node in engine.in_order(found.get("heading", [])):
+        title, level = _atx_or_setext(node, source) if language == "markdown" else _adorned(node, source, styles)
+        if title:
+            line = node.start_point[0] + 1
+            facts.remarks.append(Remark(line, "heading", title, str(level)))
+            pieces.append((line, title))
+    paragraphs = engine.in_order(found.get("paragraph", []))
+    facts.purpose = _purpose(paragraphs, source)
+    told = [node for node in found.get("told", []) if _admonishes(node, source)]
+    pieces += [(node.start_point[0] + 1, engine.text_of(node, source)) for node in (*paragraphs, *told)]
+    facts.words = terms(sorted(pieces))
 
 
-def _rst(lines: list[str], facts: Facts) -> None:
-    levels: list[str] = []
-    for number in range(1, len(lines)):
-        above, line = lines[number - 1].strip(), lines[number]
-        match = _UNDERLINE.match(line)
-        if match and above and not _UNDERLINE.match(above) and len(line.rstrip()) >= min(len(above), 4):
-            mark = match.group(1)
-            if mark not in levels:
-                levels.append(mark)
-            _heading(above, number, levels.index(mark) + 1, facts)
-    _purpose(lines, facts)
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
-def _heading(title: str, line: int, level: int, facts: Facts) -> None:
-    facts.remarks.append(Remark(line, "heading", title, str(level)))
+def _atx_or_setext(node: Node, source: bytes) -> tuple[str, int]:
+    """The title and level of a Markdown heading."""
+    content = node.child_by_field_name("heading_content")
+    mark = next((match for child in node.children if (match := _LEVEL.search(child.type))), None)
+    title = _one_line(engine.text_of(content, source)) if content is not None else ""
+    return _CLOSING.sub("", title), int(mark.group(1)) if mark else 1
 
 
-def _purpose(lines: list[str], facts: Facts) -> None:
-    """The first paragraph of prose."""
-    paragraph: list[str] = []
-    listed = False
-    for line in lines[:80]:
-        stripped = line.strip()
-        if _ITEM.match(stripped) or (listed and stripped and line[0].isspace()):
-            listed = True  # a list, and the lines that go on with its items
+def _adorned(node: Node, source: bytes, styles: list[bytes]) -> tuple[str, int]:
+    """The title of a section of reStructuredText; its level is the order in which its adornment was first used."""
+    below = source[node.end_byte :].lstrip(b"\r\n \t")[:1]
+    above = source[: node.start_byte].rstrip(b"\r\n \t")
+    # A line above the title makes another style of the same mark.
+    style = below + (below if above.endswith(below * 2) and above.rpartition(b"\n")[2].strip(below) == b"" else b"")
+    if style not in styles:
+        styles.append(style)
+    return _one_line(engine.text_of(node, source)), styles.index(style) + 1
+
+
+def _admonishes(node: Node, source: bytes) -> bool:
+    """Whether the text of a directive (`.. note::`, or a fence with `{note}`) is prose."""
+    fence = node.prev_named_sibling
+    while fence is not None and fence.type != "info_string":
+        fence = fence.prev_named_sibling
+    directive = node.parent.parent if node.parent is not None else None
+    name = fence or (directive.child_by_field_name("name") if directive is not None else None)
+    return name is not None and source[name.start_byte : name.end_byte].split()[0].strip(b"{}:") in _ADMONITIONS
+
+
+def _purpose(paragraphs: list[Node], source: bytes) -> str:
+    """The first paragraph of prose; a short one where there is no other."""
+    short = ""
+    for node in paragraphs:
+        if node.start_point[0] >= _HEAD:
+            break
+        if node.parent is None or node.parent.type not in ("document", "section"):
+            continue  # an item of a list, a quotation
+        text = _one_line(engine.text_of(node, source))
+        if _NO_PROSE.match(text):
             continue
-        listed = listed and not stripped
-        if stripped and stripped[0].isalpha() and not _UNDERLINE.match(stripped):
-            paragraph.append(stripped)
-        elif _UNDERLINE.match(stripped):
-            paragraph = []
-        elif paragraph and not stripped:
-            if len(" ".join(paragraph)) > 40:
-                break
-            paragraph = []
-    facts.purpose = " ".join(paragraph)[:1000]
+        if len(text) > _SHORT:
+            return text[:1000]
+        short = short or text
+    return short

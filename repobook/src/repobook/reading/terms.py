@@ -7,7 +7,8 @@ import re
 from collections import Counter
 from functools import cache
 from importlib.resources import files
-from itertools import pairwise
+from itertools import compress, islice, pairwise
+from operator import and_
 
 # A word, a name (`pack_hook` is one, and no phrase), or what ends a phrase.
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*(?!\w)|\w+|[.,;:!?()\[\]{}`\"|=<>/\\]+")
@@ -37,7 +38,8 @@ def terms(texts: list[tuple[int, str]]) -> dict[str, tuple[int, int]]:
         for word, count in Counter(words).items()
         if count > 1 and len(word) > 2 and word not in ordinary and word[0].isalpha()
     }
-    pairs = Counter([pair for pair in pairwise(words) if pair[0] in known and pair[1] in known])
+    inside = list(map(known.__contains__, words))
+    pairs = Counter(compress(pairwise(words), map(and_, inside, islice(inside, 1, None))))
     found: dict[str, int] = {f"{one} {two}": count for (one, two), count in pairs.items() if count > 1 and one != two}
     in_pairs = Counter[str]()
     for (one, two), count in pairs.items():

@@ -1,0 +1,3 @@
+(title) @heading
+(paragraph) @paragraph
+(directive body: (body (content) @told))
