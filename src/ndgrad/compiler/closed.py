@@ -76,7 +76,12 @@ class BodyTracer(Tracer):
         return super().argument(self.local(array) if isinstance(array, TracedArray) else array)
 
     def __call__(
-        self, op: Any, tensors: Sequence[Any], arrays: Sequence[Any], settings: dict[str, Any], run: Callable[[], Any]
+        self,
+        op: Any,
+        tensors: Sequence[Any],
+        arrays: Sequence[Any],
+        settings: dict[str, Any],
+        run: Callable[[], Any] | None = None,
     ) -> Any:
         if isinstance(op, InPlaceForm) and isinstance(arrays[0], TracedArray) and arrays[0].memory.tracer is not self:
             raise GraphBreak("the body of a loop, or a branch, writes a tensor from outside")

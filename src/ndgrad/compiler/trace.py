@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 
 import ndgrad
 from ndgrad.arrays.meta import MetaArray
+from ndgrad.autograd.generate import make_eager
 from ndgrad.autograd.modes import modes, restore, running, scope
 from ndgrad.autograd.op_observers import Factory, InPlaceForm
 from ndgrad.autograd.record import run_forward
@@ -25,6 +26,7 @@ from ndgrad.compiler.decisions import MOST as MOST_CONDITIONS
 from ndgrad.compiler.draws import Draw, TracedDraws, drawn
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.outside import Outside, payload_of, refused
+from ndgrad.compiler.passes.cse import Unhashable, frozen
 from ndgrad.compiler.passes.dead import without_dead
 from ndgrad.compiler.payload import Memory, Step, TracedArray, contiguous_strides
 from ndgrad.compiler.program import Argument, Instruction, Program, Value
@@ -213,8 +215,19 @@ class Tracer:
         self.program.instructions.append(Instruction(op, tuple(arguments), settings, results, self.place or where()))
         return results
 
+    def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], records: bool) -> Any:
+        """An op on tensors where nothing but this trace is in force: straight from the arguments to `__call__` and from
+        there to the results, by the code that eager calls run, too."""
+        lane = (_RECORDED if records else _UNRECORDED).get(op)
+        return (_made_lane(op, records) if lane is None else lane)(*args, **settings)
+
     def __call__(
-        self, op: Any, tensors: Sequence[Any], arrays: Sequence[Any], settings: dict[str, Any], run: Callable[[], Any]
+        self,
+        op: Any,
+        tensors: Sequence[Any],
+        arrays: Sequence[Any],
+        settings: dict[str, Any],
+        run: Callable[[], Any] | None = None,
     ) -> Any:
         """What the observer answers to an op: traced arrays for its results."""
         if running() is not None or modes().saved_hooks:
@@ -356,6 +369,20 @@ class Tracer:
         return self.emit(reshape, (out,), {"shape": parent.shape})[0]
 
 
+#: The functions that run ops on traced tensors, by op.
+_RECORDED: dict[Any, Callable[..., Any]] = {}
+_UNRECORDED: dict[Any, Callable[..., Any]] = {}
+
+
+def _made_lane(op: Any, records: bool) -> Callable[..., Any]:
+    def forward(*arrays: Any, **settings: Any) -> Any:
+        return modes().observers[-1](op, (), arrays, settings)
+
+    made: Callable[..., Any] = make_eager(op, plain=True, unrecorded=not records, payloads=(TracedArray, forward))
+    (_RECORDED if records else _UNRECORDED)[op] = made
+    return made
+
+
 # ----- order in memory ------------------------------------------------------------------------------------------------
 
 
@@ -425,14 +452,13 @@ def infer(
     op: Any, arguments: Sequence[Argument], settings: dict[str, Any]
 ) -> tuple[bool, tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]]:
     """Whether an op has several results on these arguments, and their shapes and dtypes."""
-    key: Any = (
-        op,
-        tuple([(a.shape, a.dtype) if a.__class__ is Value else (a.__class__, a) for a in arguments]),
-        tuple(settings.items()),
-    )
+    known = settings_key(settings) if settings else ()
+    key: Any = None
+    if known is not None:
+        key = op, tuple([(a.shape, a.dtype) if a.__class__ is Value else (a.__class__, a) for a in arguments]), known
     try:
-        found = _inferred.get(key)
-    except TypeError:  # a setting that has no hash
+        found = None if key is None else _inferred.get(key)
+    except TypeError:  # an argument that has no hash
         key = found = None
     if found is None:
         arrays = [MetaArray(a.shape, a.dtype) if a.__class__ is Value else a for a in arguments]
@@ -447,8 +473,37 @@ def infer(
     return found
 
 
+def settings_key(settings: dict[str, Any]) -> Hashable | None:
+    """Settings as a key; None for those that cannot be one."""
+    try:
+        return tuple([(k, s.__class__, frozen(s) if s.__class__ is tuple else s) for k, s in settings.items()])
+    except Unhashable:
+        return None
+
+
+#: (op, settings, which of its results, shape, strides and dtype of the source) -> the strides of a view
+_strides: dict[Any, tuple[int, ...] | None] = {}
+
+
 def view_strides(source: TracedArray, op: Any, settings: dict[str, Any], number: int) -> tuple[int, ...] | None:
-    """The strides of what a view op shows of an array, None where NumPy would copy. No memory is touched."""
+    """The strides of what a view op shows of an array, None where NumPy would copy."""
+    known = settings_key(settings)
+    key = None if known is None else (op, known, number, source.shape, source.strides, source.dtype)
+    try:
+        return _strides[key]
+    except TypeError:  # a setting that has no hash
+        return _view_strides(source, op, settings, number)
+    except KeyError:
+        found = _view_strides(source, op, settings, number)
+        if key is not None:
+            if len(_strides) > 20_000:
+                _strides.clear()
+            _strides[key] = found
+        return found
+
+
+def _view_strides(source: TracedArray, op: Any, settings: dict[str, Any], number: int) -> tuple[int, ...] | None:
+    """The same, found out. No memory is touched."""
     if op.name in ("as_strided", "view_dtype"):
         raise GraphBreak(f"{op.name} shows memory in another way than a program can")
     if op.shares_storage:

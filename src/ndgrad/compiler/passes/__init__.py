@@ -39,7 +39,8 @@ _WALKS = 4
 
 def simplified(program: Program) -> Program:
     """A program after all passes that do not ask how it will run."""
-    program = without_dead(splat_constants(program))
+    # what all rounds of a loop read alike is read once, before rules look at it
+    program = without_dead(without_repetition(splat_constants(program)))
     for _ in range(_WALKS):
         before = len(program.instructions)
         program = without_dead(without_repetition(_RULES(program)))
