@@ -89,7 +89,7 @@ class TracedArray:
         self.memory = memory
         self.path = path
         self._value = value
-        self.version = self.memory.version
+        self.version = memory.version
 
     @property
     def base(self) -> Memory:

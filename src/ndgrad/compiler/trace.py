@@ -17,6 +17,7 @@ import numpy as np
 
 import ndgrad
 from ndgrad.arrays.meta import MetaArray
+from ndgrad.autograd.dispatch import record_any
 from ndgrad.autograd.generate import make_eager
 from ndgrad.autograd.modes import modes, restore, running, scope
 from ndgrad.autograd.op_observers import Factory, InPlaceForm
@@ -194,12 +195,13 @@ class Tracer:
 
     def argument(self, array: Any) -> Argument:
         """What an argument of an op is in the program."""
-        if isinstance(array, TracedArray):
-            if array.memory.tracer is not self:
+        if array.__class__ is TracedArray:
+            memory = array.memory
+            if memory.tracer is not self:
                 raise GraphBreak(
                     "a tensor that belongs to one round of a loop, or to one branch, is used outside of it"
                 )
-            return self.value_of(array)
+            return array._value if array.version == memory.version else self.value_of(array)
         if isinstance(array, np.ndarray):
             return self.value_of(self.constant(array))
         if isinstance(array, Variable):
@@ -216,8 +218,8 @@ class Tracer:
         return results
 
     def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], records: bool) -> Any:
-        """An op on tensors where nothing but this trace is in force: straight from the arguments to `__call__` and from
-        there to the results, by the code that eager calls run, too."""
+        """An op on tensors where nothing but this trace is in force: by the code that eager calls run, with `traced` in
+        the place of the op's function."""
         lane = (_RECORDED if records else _UNRECORDED).get(op)
         return (_made_lane(op, records) if lane is None else lane)(*args, **settings)
 
@@ -227,10 +229,10 @@ class Tracer:
         tensors: Sequence[Any],
         arrays: Sequence[Any],
         settings: dict[str, Any],
-        run: Callable[[], Any] | None = None,
+        run: Callable[[], Any],
     ) -> Any:
         """What the observer answers to an op: traced arrays for its results."""
-        if running() is not None or modes().saved_hooks:
+        if modes().saved_hooks:
             self.is_plain = False
         if isinstance(op, InPlaceForm):
             return self._write(op.op, tensors, arrays, settings)
@@ -244,11 +246,19 @@ class Tracer:
             )
         if op.needs_values:
             raise GraphBreak(f"the shape of what {op.name} gives depends on values")
+        return self.traced(op, arrays, settings)
+
+    def traced(self, op: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
+        """The traced arrays of an op's results, whose shapes follow from its arguments'."""
+        if running() is not None:
+            self.is_plain = False
         arguments = [self.argument(a) for a in arrays]
         results = self.emit(op, arguments, settings)
         if op.view or op.shares_storage:
             source = arrays[0] if isinstance(arrays[0], TracedArray) else self.constant(arrays[0])
             out = tuple([self._shown(source, op, settings, i, value) for i, value in enumerate(results)])
+        elif op.outputs == 1 and len(results[0].shape) < 2:
+            return TracedArray(results[0], Memory(self, results[0]))
         else:
             out = tuple([self.array(value) for value in results])
             if any(made.ndim > 1 for made in out) and not _is_orderly(op, arrays):
@@ -375,10 +385,17 @@ _UNRECORDED: dict[Any, Callable[..., Any]] = {}
 
 
 def _made_lane(op: Any, records: bool) -> Callable[..., Any]:
-    def forward(*arrays: Any, **settings: Any) -> Any:
-        return modes().observers[-1](op, (), arrays, settings)
+    made: Callable[..., Any]
+    if op.batch is RANDOM or op.name in _CHECKS or op.needs_values:
 
-    made: Callable[..., Any] = make_eager(op, plain=True, unrecorded=not records, payloads=(TracedArray, forward))
+        def made(*args: Any, **settings: Any) -> Any:
+            return record_any(op, args, settings)  # and so on to `Tracer.__call__`
+    else:
+
+        def forward(*arrays: Any, **settings: Any) -> Any:
+            return modes().observers[-1].traced(op, arrays, settings)
+
+        made = make_eager(op, plain=True, unrecorded=not records, payloads=(TracedArray, forward))
     (_RECORDED if records else _UNRECORDED)[op] = made
     return made
 

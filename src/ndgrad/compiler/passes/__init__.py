@@ -42,8 +42,12 @@ def simplified(program: Program) -> Program:
     # what all rounds of a loop read alike is read once, before rules look at it
     program = without_dead(without_repetition(splat_constants(program)))
     for _ in range(_WALKS):
+        walked = _RULES(program)
+        if walked.instructions == program.instructions:  # the same objects: no rule had anything to say
+            program = walked
+            break
         before = len(program.instructions)
-        program = without_dead(without_repetition(_RULES(program)))
+        program = without_dead(without_repetition(walked))
         if len(program.instructions) == before:
             break
     return without_dead(put_together(program))
