@@ -156,7 +156,7 @@ def test_second_derivatives_and_tangents() -> None:
 
     w, v = ndgrad.tensor(normal(3)), ndgrad.tensor(normal(3) + 1)
     compiled = ndgrad.compile(f, fullgraph=True)
-    hvp = lambda g: ndgrad.func.jvp(ndgrad.func.grad(g), (w,), (v,))[1].numpy()  # noqa: E731
+    hvp = lambda g: ndgrad.func.jvp(ndgrad.func.grad(g), (w,), (v,))[1].numpy()
     np.testing.assert_allclose(hvp(compiled), hvp(f), rtol=1e-9)
     leaf = ndgrad.tensor(normal(3), requires_grad=True)
     (g,) = ndgrad.autograd.grad(compiled(leaf), leaf, create_graph=True)

@@ -46,7 +46,7 @@ def traced(function: Callable[..., Any], arrays: Sequence[Any], gradients: bool 
     try:
         with (
             mock.patch.object(functions, "Specialisation", _Traces),
-            mock.patch.object(specialise, "joint_program", lambda *_: None),  # which runs passes before
+            mock.patch.object(specialise, "joint_program", return_value=None),  # which runs passes before
         ):
             CompiledFunction(function, fullgraph=True)(*tensors)
     except _Traced as found:

@@ -48,6 +48,10 @@ def dispatch(
             from ndgrad._registry import watched_op  # by ndgrad.autograd.call_watchers, to which watchers are added
 
             return watched_op(op, args, settings, dispatch)
+        if state.observers and len(process.busy) == 1 and not (process.open or process.dispatching or settled):
+            tracer = state.tracer()
+            if tracer is not None:
+                return tracer.run(op, args, settings, state.grad_enabled)
     if state.captures is not None:
         args = state.captures.see(args)
     face = face_of(op, args)

@@ -113,6 +113,7 @@ def make_eager(
     slow: Callable[..., Any] | None = None,
     into: Callable[..., Any] | None = None,
     on_device: bool = False,
+    payloads: tuple[type[Any], Callable[..., Any]] | None = None,
 ) -> Callable[..., Any]:
     """The function that runs `op` on tensors and records it.
 
@@ -123,6 +124,7 @@ def make_eager(
     the answer to arguments of other kinds is NotImplemented. `unrecorded`: as `plain`, and nothing is recorded.
     `strict`: dtypes must agree where torch wants them to. `slow`, `into`: what takes the place of `dispatch`, that
     question included, and of `write_out` (see ndgrad.api.public). `on_device`: see Note [Arrays on a device].
+    `payloads`: the class of payloads that are no arrays of NumPy's, and what runs the op on these (a tracer).
     """
     from ndgrad.autograd.dispatch import dispatch, dispatch_operator, record_any  # which calls what is generated here
     from ndgrad.autograd.out_argument import write_out  # which calls what is generated here
@@ -145,6 +147,8 @@ def make_eager(
             twin: dict[str, Any] = {"reflected": reflected, "unrecorded": unrecorded, "slow": slow}
             scope["on_device"] = deferred(op.name, partial(make_eager, op, plain=True, on_device=True, **twin))
             scope["DEVICE_ARRAY"] = devices.ndarray
+        if payloads is not None:
+            scope["ndarray"], scope["forward"] = payloads
         made = compile_source(op.name, lane.source(), scope)
         made.__doc__ = f"op {op.name!r} on tensors"
         return made

@@ -135,7 +135,7 @@ class Modes:
     """The modes that are in force in one place; the values that `__init__` gives are those of no mode."""
 
     __slots__ = (
-        "_flipped", "_tokens_below", "autocast", "captures",
+        "_flipped", "_tokens_below", "_tracer", "autocast", "captures",
         "copy_on_write", "dual_levels", "dual_stack", "enforce_grad_layout", "entered", "forward_grad_enabled",
         "function_modes", "functions_disabled", "grad_asked", "grad_enabled", "in_custom_forward", "inference",
         "levels", "multithreading", "observers", "saved_hooks", "saved_hooks_disabled", "saving", "transforms",
@@ -184,6 +184,8 @@ class Modes:
         #: True while a custom function's forward runs.
         self.in_custom_forward: bool = False
         self._flipped: Modes | None = None
+        #: What `tracer` has found; False while nobody has asked.
+        self._tracer: Any = False
         #: How many tokens `process.busy` has while nothing but transforms is in force anywhere, and these only
         #: here; -1 if more is here.
         self._tokens_below: int = 0
@@ -212,7 +214,21 @@ class Modes:
         made.function_modes, made.functions_disabled = self.function_modes, self.functions_disabled
         made.autocast, made.captures, made.in_custom_forward = self.autocast, self.captures, self.in_custom_forward
         made._flipped = None
+        made._tracer = False
         return made
+
+    def tracer(self) -> Any:
+        """The innermost observer, if it traces and nothing else is in force here but whether ops are recorded; else
+        None."""
+        found = self._tracer
+        if found is False:
+            others = (
+                self.levels, self.dual_stack, self.dual_levels, self.captures, self.saved_hooks, self.function_modes,
+                self.functions_disabled, self.inference, self.copy_on_write, self.view_replay, self.autocast,
+            )  # fmt: skip
+            alone = self.observers and not any(others) and getattr(self.observers[-1], "is_tracer", False)
+            found = self._tracer = self.observers[-1] if alone else None
+        return found
 
     def flipped(self) -> Modes:
         """The same modes, but for whether they record."""
@@ -513,7 +529,7 @@ def _field(name: str) -> property:
     )
 
 
-for _name in Modes.__slots__[2:]:
+for _name in [name for name in Modes.__slots__ if not name.startswith("_")]:
     setattr(ThreadState, _name, _field(_name))
 thread = ThreadState()
 

@@ -76,12 +76,20 @@ class BodyTracer(Tracer):
         return super().argument(self.local(array) if isinstance(array, TracedArray) else array)
 
     def __call__(
-        self, op: Any, tensors: Sequence[Any], arrays: Sequence[Any], settings: dict[str, Any], run: Callable[[], Any]
+        self,
+        op: Any,
+        tensors: Sequence[Any],
+        arrays: Sequence[Any],
+        settings: dict[str, Any],
+        run: Callable[[], Any],
     ) -> Any:
         if isinstance(op, InPlaceForm) and isinstance(arrays[0], TracedArray) and arrays[0].memory.tracer is not self:
             raise GraphBreak("the body of a loop, or a branch, writes a tensor from outside")
         arrays = [self.local(a) if isinstance(a, TracedArray) else a for a in arrays]
         return super().__call__(op, tensors, arrays, settings, run)
+
+    def traced(self, op: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
+        return super().traced(op, [self.local(a) if isinstance(a, TracedArray) else a for a in arrays], settings)
 
     def drawn(self, draw: Draw) -> Value:
         raise GraphBreak("the body of a loop, or a branch, draws random numbers")

@@ -124,7 +124,11 @@ def _of(t: Any, payload: Any) -> Outside | None:
 def tracer_at_work() -> Any:
     """The tracer that sees the ops of this context, that of a loop's body before the one around it; None if
     nothing is traced here."""
-    for observer in reversed(modes().observers):
+    state = modes()
+    tracer = state.tracer()  # nearly always
+    if tracer is not None:
+        return tracer
+    for observer in reversed(state.observers):
         if getattr(observer, "is_tracer", False):
             return observer
     return None

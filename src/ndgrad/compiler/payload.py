@@ -77,6 +77,7 @@ class TracedArray:
     __slots__ = ("__weakref__", "_value", "dtype", "memory", "path", "shape", "strides", "version")
 
     is_meta = is_traced = True
+    is_sparse = False
     stands_on = CPU
     __array_priority__ = 1000.0
 
@@ -89,7 +90,7 @@ class TracedArray:
         self.memory = memory
         self.path = path
         self._value = value
-        self.version = self.memory.version
+        self.version = memory.version
 
     @property
     def base(self) -> Memory:

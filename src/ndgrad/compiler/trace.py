@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ import numpy as np
 
 import ndgrad
 from ndgrad.arrays.meta import MetaArray
+from ndgrad.autograd.dispatch import record_any
+from ndgrad.autograd.generate import make_eager
 from ndgrad.autograd.modes import modes, restore, running, scope
 from ndgrad.autograd.op_observers import Factory, InPlaceForm
 from ndgrad.autograd.record import run_forward
@@ -25,6 +27,7 @@ from ndgrad.compiler.decisions import MOST as MOST_CONDITIONS
 from ndgrad.compiler.draws import Draw, TracedDraws, drawn
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.outside import Outside, payload_of, refused
+from ndgrad.compiler.passes.cse import Unhashable, frozen
 from ndgrad.compiler.passes.dead import without_dead
 from ndgrad.compiler.payload import Memory, Step, TracedArray, contiguous_strides
 from ndgrad.compiler.program import Argument, Instruction, Program, Value
@@ -192,12 +195,13 @@ class Tracer:
 
     def argument(self, array: Any) -> Argument:
         """What an argument of an op is in the program."""
-        if isinstance(array, TracedArray):
-            if array.memory.tracer is not self:
+        if array.__class__ is TracedArray:
+            memory = array.memory
+            if memory.tracer is not self:
                 raise GraphBreak(
                     "a tensor that belongs to one round of a loop, or to one branch, is used outside of it"
                 )
-            return self.value_of(array)
+            return array._value if array.version == memory.version else self.value_of(array)
         if isinstance(array, np.ndarray):
             return self.value_of(self.constant(array))
         if isinstance(array, Variable):
@@ -213,11 +217,22 @@ class Tracer:
         self.program.instructions.append(Instruction(op, tuple(arguments), settings, results, self.place or where()))
         return results
 
+    def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], records: bool) -> Any:
+        """An op on tensors where nothing but this trace is in force: by the code that eager calls run, with `traced` in
+        the place of the op's function."""
+        lane = (_RECORDED if records else _UNRECORDED).get(op)
+        return (_made_lane(op, records) if lane is None else lane)(*args, **settings)
+
     def __call__(
-        self, op: Any, tensors: Sequence[Any], arrays: Sequence[Any], settings: dict[str, Any], run: Callable[[], Any]
+        self,
+        op: Any,
+        tensors: Sequence[Any],
+        arrays: Sequence[Any],
+        settings: dict[str, Any],
+        run: Callable[[], Any],
     ) -> Any:
         """What the observer answers to an op: traced arrays for its results."""
-        if running() is not None or modes().saved_hooks:
+        if modes().saved_hooks:
             self.is_plain = False
         if isinstance(op, InPlaceForm):
             return self._write(op.op, tensors, arrays, settings)
@@ -231,11 +246,19 @@ class Tracer:
             )
         if op.needs_values:
             raise GraphBreak(f"the shape of what {op.name} gives depends on values")
+        return self.traced(op, arrays, settings)
+
+    def traced(self, op: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
+        """The traced arrays of an op's results, whose shapes follow from its arguments'."""
+        if running() is not None:
+            self.is_plain = False
         arguments = [self.argument(a) for a in arrays]
         results = self.emit(op, arguments, settings)
         if op.view or op.shares_storage:
             source = arrays[0] if isinstance(arrays[0], TracedArray) else self.constant(arrays[0])
             out = tuple([self._shown(source, op, settings, i, value) for i, value in enumerate(results)])
+        elif op.outputs == 1 and len(results[0].shape) < 2:
+            return TracedArray(results[0], Memory(self, results[0]))
         else:
             out = tuple([self.array(value) for value in results])
             if any(made.ndim > 1 for made in out) and not _is_orderly(op, arrays):
@@ -356,6 +379,27 @@ class Tracer:
         return self.emit(reshape, (out,), {"shape": parent.shape})[0]
 
 
+#: The functions that run ops on traced tensors, by op.
+_RECORDED: dict[Any, Callable[..., Any]] = {}
+_UNRECORDED: dict[Any, Callable[..., Any]] = {}
+
+
+def _made_lane(op: Any, records: bool) -> Callable[..., Any]:
+    made: Callable[..., Any]
+    if op.batch is RANDOM or op.name in _CHECKS or op.needs_values:
+
+        def made(*args: Any, **settings: Any) -> Any:
+            return record_any(op, args, settings)  # and so on to `Tracer.__call__`
+    else:
+
+        def forward(*arrays: Any, **settings: Any) -> Any:
+            return modes().observers[-1].traced(op, arrays, settings)
+
+        made = make_eager(op, plain=True, unrecorded=not records, payloads=(TracedArray, forward))
+    (_RECORDED if records else _UNRECORDED)[op] = made
+    return made
+
+
 # ----- order in memory ------------------------------------------------------------------------------------------------
 
 
@@ -425,14 +469,13 @@ def infer(
     op: Any, arguments: Sequence[Argument], settings: dict[str, Any]
 ) -> tuple[bool, tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]]:
     """Whether an op has several results on these arguments, and their shapes and dtypes."""
-    key: Any = (
-        op,
-        tuple([(a.shape, a.dtype) if a.__class__ is Value else (a.__class__, a) for a in arguments]),
-        tuple(settings.items()),
-    )
+    known = settings_key(settings) if settings else ()
+    key: Any = None
+    if known is not None:
+        key = op, tuple([(a.shape, a.dtype) if a.__class__ is Value else (a.__class__, a) for a in arguments]), known
     try:
-        found = _inferred.get(key)
-    except TypeError:  # a setting that has no hash
+        found = None if key is None else _inferred.get(key)
+    except TypeError:  # an argument that has no hash
         key = found = None
     if found is None:
         arrays = [MetaArray(a.shape, a.dtype) if a.__class__ is Value else a for a in arguments]
@@ -447,8 +490,37 @@ def infer(
     return found
 
 
+def settings_key(settings: dict[str, Any]) -> Hashable | None:
+    """Settings as a key; None for those that cannot be one."""
+    try:
+        return tuple([(k, s.__class__, frozen(s) if s.__class__ is tuple else s) for k, s in settings.items()])
+    except Unhashable:
+        return None
+
+
+#: (op, settings, which of its results, shape, strides and dtype of the source) -> the strides of a view
+_strides: dict[Any, tuple[int, ...] | None] = {}
+
+
 def view_strides(source: TracedArray, op: Any, settings: dict[str, Any], number: int) -> tuple[int, ...] | None:
-    """The strides of what a view op shows of an array, None where NumPy would copy. No memory is touched."""
+    """The strides of what a view op shows of an array, None where NumPy would copy."""
+    known = settings_key(settings)
+    key = None if known is None else (op, known, number, source.shape, source.strides, source.dtype)
+    try:
+        return _strides[key]
+    except TypeError:  # a setting that has no hash
+        return _view_strides(source, op, settings, number)
+    except KeyError:
+        found = _view_strides(source, op, settings, number)
+        if key is not None:
+            if len(_strides) > 20_000:
+                _strides.clear()
+            _strides[key] = found
+        return found
+
+
+def _view_strides(source: TracedArray, op: Any, settings: dict[str, Any], number: int) -> tuple[int, ...] | None:
+    """The same, found out. No memory is touched."""
     if op.name in ("as_strided", "view_dtype"):
         raise GraphBreak(f"{op.name} shows memory in another way than a program can")
     if op.shares_storage:

@@ -41,9 +41,9 @@ _Bucket = dict[tuple[Any, ...], list[tuple[Any, Any, Any]]]
 def update_together(optimizer: Optimizer, group: Group) -> bool:
     """Update the parameters of a group as the last step did, if all of them are as they were then."""
     plan = optimizer._plans.get(id(group))
-    if plan is None:
+    if plan is None or not _wanted(optimizer, group):  # a step that is traced must leave nothing behind
         return False
-    if _wanted(optimizer, group) and plan.update(optimizer, group):
+    if plan.update(optimizer, group):
         return True
     del optimizer._plans[id(group)]
     return False

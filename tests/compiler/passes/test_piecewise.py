@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ndgrad.compiler.passes import simplified
+import ndgrad
+from ndgrad.compiler.passes import simplified, with_loops
 from ndgrad.compiler.passes.piecewise import put_together
 from ndgrad.compiler.text import parse_program
 from tests.compiler.traced import arrays_for, assert_same, becomes, traced
@@ -144,4 +145,50 @@ def test_gradients_of_parts_are_the_same(seed: int) -> None:
 
     arrays = [draw.choice(ZEROS, 8)]
     program = traced(function, arrays)
+    assert_same(program, simplified(program), arrays_for(program, arrays))
+
+
+# ----- parts that come again ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    ("read", "most"),
+    [
+        (lambda w: (w[0], w[1]), 2),  # all of it
+        (lambda w: (w[0], w[3]), 2),
+        (lambda w: (w[2], w[2]), 0),  # one place
+        (lambda w: (w[:2].sum(0), w[1:3].prod(0)), 4),  # places that meet
+        (lambda w: (w.sum(0), w[1]), 4),
+    ],
+    ids=["rows", "apart", "one", "meeting", "whole"],
+)
+def test_parts_that_come_again_are_added_up_before_they_are_put_together(read: Any, most: int, dtype: Any) -> None:
+    rounds = 40
+
+    def f(w: Any, x: Any) -> Any:
+        for _ in range(rounds):
+            a, b = read(w)
+            x = ndgrad.sin(x * a) + b
+        return x
+
+    random = np.random.default_rng(3)
+    arrays = [random.standard_normal((4, 3)).astype(dtype), random.standard_normal(3).astype(dtype)]
+    program = traced(f, arrays)
+    short = simplified(program)
+    assert_same(program, short, arrays_for(program, arrays))
+    assert max([len(i.arguments) for i in short.instructions if i.op.name == "pieces"], default=0) <= most
+    loops = [i for i in with_loops(short).instructions if i.op.name == "loop"]
+    assert len(loops) == 2
+    assert_same(program, with_loops(short), arrays_for(program, arrays))
+
+
+def test_negative_zeros_of_parts_that_come_again() -> None:
+    """Zeros are added beside each part, so a place that not all parts cover is never -0."""
+
+    def f(w: Any) -> Any:
+        return ndgrad.stack([w[k % 3] * -0.0 for k in range(9)])
+
+    arrays = [np.ones((3, 2))]
+    program = traced(f, arrays)
     assert_same(program, simplified(program), arrays_for(program, arrays))

@@ -39,10 +39,15 @@ _WALKS = 4
 
 def simplified(program: Program) -> Program:
     """A program after all passes that do not ask how it will run."""
-    program = without_dead(splat_constants(program))
+    # what all rounds of a loop read alike is read once, before rules look at it
+    program = without_dead(without_repetition(splat_constants(program)))
     for _ in range(_WALKS):
+        walked = _RULES(program)
+        if walked.instructions == program.instructions:  # the same objects: no rule had anything to say
+            program = walked
+            break
         before = len(program.instructions)
-        program = without_dead(without_repetition(_RULES(program)))
+        program = without_dead(without_repetition(walked))
         if len(program.instructions) == before:
             break
     return without_dead(put_together(program))

@@ -4,23 +4,26 @@
     add(x, embed(a, i))                                                        ->  pieces(x, a, index=(everything, i))
     slice_scatter(slice_scatter(x, a, i), b, j)                                ->  overlaid(x, a, b, index=(i, j))
     either of rows, or of ranges, one behind the other along one dimension     ->  stack or cat, which are plain arrays
+    parts that come again at the same places, as each round of a loop adds to the gradients of what it reads
+                                                                               ->  sums of the parts, put together at the end
 
 Reading n parts of an array gives a gradient of n arrays full of zeros, each added to the next: n times the work of
 the parts. Here the array is made once.
 
 Exact: at each place the same numbers are added in the same order. Zeros in between change nothing but a -0., which
 they make 0.; so a place that not all parts cover starts at 0., and one that all of them cover at -0., which changes
-nothing at all (see `pieces`). A sum in which no two parts meet is the parts themselves plus 0.
+nothing at all (see `pieces`). A sum in which no two parts meet is the parts themselves plus 0. Parts at one place are
+added where the chain added them, in its order: so what one round does stands in one place, and rounds can be rolled up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 from ndgrad.compiler.ops import op_named
-from ndgrad.compiler.passes.basic_index import Place, common, is_written, places, shape_of, written
+from ndgrad.compiler.passes.basic_index import Place, common, disjoint, is_written, places, shape_of, written
 from ndgrad.compiler.passes.rewrite import Rules, Walk
 from ndgrad.compiler.passes.views import stated
 from ndgrad.compiler.program import Instruction, Program, Value
@@ -33,6 +36,55 @@ def put_together(program: Program) -> Program:
     return _Chains(program).run()
 
 
+#: Of so many places at most, each is compared with each.
+_FEW = 64
+
+Part = tuple[Any, tuple[Place, ...]]
+
+
+class _Sum:
+    """A chain of additions of parts that come again at places which do not meet, or that meet somehow.
+
+    At places that do not meet, each has a sum of its own. Otherwise what came so far is put together whenever the place
+    of the last part has come."""
+
+    def __init__(self, parts: list[Part], are_apart: bool) -> None:
+        self.parts = parts
+        self.are_apart = are_apart
+        self.taken = 0
+        self.so_far: list[Part] = []
+        self._numbers: dict[tuple[Place, ...], int] = {}
+
+    def take(self, chains: _Chains, end: Instruction) -> bool:
+        """Take the next part, and at first the one before it; whether all have been taken."""
+        for value, index in self.parts[self.taken : max(self.taken + 1, 2)]:
+            self.taken += 1
+            value = chains.current(value)
+            known = self._numbers.get(index) if self.are_apart else None
+            if known is not None:
+                self.so_far[known] = chains.emit("add", self.so_far[known][0], value), index
+                continue
+            self._numbers[index] = len(self.so_far)
+            self.so_far.append((value, index))
+        done = self.taken == len(self.parts)
+        if not done and not self.are_apart and self.parts[self.taken - 1][1] == self.parts[-1][1]:
+            whole = tuple([(0, n, 1) for n in end.result.shape])
+            self.so_far = [(chains.put(self.so_far, Value(end.result.shape, end.result.dtype), end), whole)]
+        return done
+
+
+def _repeated(parts: list[Part], shape: tuple[int, ...]) -> _Sum | None:
+    """How parts that come again are summed; None for parts each of which has its own place."""
+    indices = list(dict.fromkeys(index for _, index in parts))
+    if 2 * len(indices) > len(parts) + 1:
+        return None
+    if in_line(indices, shape) is not None:
+        return _Sum(parts, True)
+    if len(indices) > _FEW:
+        return None
+    return _Sum(parts, all(disjoint(a, b) for a, b in combinations(indices, 2)))
+
+
 class _Chains(Walk):
     """A walk that leaves out the links of chains and makes one instruction at their ends."""
 
@@ -43,7 +95,9 @@ class _Chains(Walk):
         wanted = set(program.outputs)
         #: of each link that only the next link reads, nothing is left
         self._inner: set[Instruction] = set()
-        self._chains: dict[Instruction, tuple[str, list[tuple[Any, tuple[Place, ...]]]]] = {}
+        self._chains: dict[Instruction, tuple[str, list[Part]]] = {}
+        #: links of chains whose parts come again, the last one too
+        self._sums: dict[Instruction, _Sum] = {}
         for instruction in reversed(program.instructions):
             if instruction.op.name not in ("add", "slice_scatter") or instruction in self._inner:
                 continue
@@ -62,6 +116,9 @@ class _Chains(Walk):
             )
             if found is not None:
                 links, kind, parts = found
+                repeated = _repeated(parts, instruction.result.shape) if kind == "pieces" else None
+                if repeated is not None:
+                    self._sums.update(dict.fromkeys([*links, instruction], repeated))
                 self._inner.update(links)
                 self._chains[instruction] = kind, parts
 
@@ -71,7 +128,7 @@ class _Chains(Walk):
         if dtype.kind not in "fiu":
             return None
         links: list[Instruction] = []
-        parts: list[tuple[Any, tuple[Place, ...]]] = []
+        parts: list[Part] = []
         instruction = end
         while True:
             x, y = instruction.arguments
@@ -100,7 +157,7 @@ class _Chains(Walk):
             return True
         return any(a.__class__ is not Value or a.shape != shape or a.dtype != dtype for a in (x, y))
 
-    def _part(self, value: Any, shape: tuple[int, ...]) -> tuple[Any, tuple[Place, ...]] | None:
+    def _part(self, value: Any, shape: tuple[int, ...]) -> Part | None:
         made = self._by_result.get(value) if value.__class__ is Value else None
         if (
             made is None
@@ -115,7 +172,7 @@ class _Chains(Walk):
         """What is written one after another, in its order, behind what it is written over."""
         shape, dtype = end.result.shape, end.result.dtype
         links: list[Instruction] = []
-        parts: list[tuple[Any, tuple[Place, ...]]] = []
+        parts: list[Part] = []
         instruction: Instruction | None = end
         x: Any = end.result
         while instruction is not None:
@@ -140,38 +197,54 @@ class _Chains(Walk):
     def _add(self, instruction: Instruction) -> tuple[Value, ...]:
         if instruction.op.name in ("add", "slice_scatter"):
             original = self._by_result.get(instruction.result)
+            repeated = self._sums.get(original) if original is not None else None
+            if repeated is not None:
+                done = repeated.take(self, instruction)
+                return (self._sum_of(repeated.so_far, instruction),) if done else instruction.results
             if original in self._inner:
                 return instruction.results
             if original in self._chains:
                 kind, parts = self._chains[original]
-                current = [(self._replaced.get(v, v), index) for v, index in parts]
+                current = [(self.current(v), index) for v, index in parts]
                 return (
                     self._sum_of(current, instruction) if kind == "pieces" else self._overlay_of(current, instruction),
                 )
         return super()._add(instruction)
 
-    def _sum_of(self, parts: list[tuple[Value, tuple[Place, ...]]], end: Instruction) -> Value:
+    def current(self, value: Value) -> Value:
+        """What stands for a value of the program by now."""
+        return self._replaced.get(value, value)
+
+    def _sum_of(self, parts: list[Part], end: Instruction) -> Value:
         shape = end.result.shape
-        line = None if len(parts) < 2 else in_line([index for _, index in parts], shape)
+        if len(parts) == 1:
+            return self.emit("embed", parts[0][0], shape=shape, index=written(parts[0][1]))
+        line = in_line([index for _, index in parts], shape)
         if line is not None:
             joined = self._joined([v for v, _ in parts], line, shape)
             return self.emit("add", joined, 0 if end.result.dtype.kind in "iu" else 0.0)
+        return self.put(parts, end.result, end)
+
+    def put(self, parts: list[Part], result: Value, end: Instruction) -> Value:
+        """Parts put together in one instruction, which makes `result`."""
         index = tuple([written(index) for _, index in parts])
         meet = common([index for _, index in parts])
-        settings = {"shape": shape, "index": index, "common": None if meet is None else written(meet)}
-        return self._made("pieces", [v for v, _ in parts], settings, end)
+        settings = {"shape": result.shape, "index": index, "common": None if meet is None else written(meet)}
+        return self._made("pieces", [v for v, _ in parts], settings, result, end.where)
 
-    def _overlay_of(self, parts: list[tuple[Value, tuple[Place, ...]]], end: Instruction) -> Value:
+    def _overlay_of(self, parts: list[Part], end: Instruction) -> Value:
         shape = end.result.shape
         line = in_line([index for _, index in parts[1:]], shape)
         if line is not None and line.covers:
             return self._joined([v for v, _ in parts[1:]], line, shape)
         index = tuple([written(index) for _, index in parts[1:]])
-        return self._made("overlaid", [v for v, _ in parts], {"index": index}, end)
+        return self._made("overlaid", [v for v, _ in parts], {"index": index}, end.result, end.where)
 
-    def _made(self, name: str, values: list[Value], settings: dict[str, Any], end: Instruction) -> Value:
-        self.instructions.append(Instruction(op_named(name), tuple(values), settings, end.results, end.where))
-        return end.result
+    def _made(
+        self, name: str, values: list[Value], settings: dict[str, Any], result: Value, where: str | None
+    ) -> Value:
+        self.instructions.append(Instruction(op_named(name), tuple(values), settings, (result,), where))
+        return result
 
     def _joined(self, values: list[Value], line: Line, shape: tuple[int, ...]) -> Value:
         """Parts one behind the other, in zeros if they do not cover everything."""
