@@ -545,7 +545,7 @@ def to_dense(self: Tensor, dtype: Dtype = None, *, masked_grad: bool | None = No
     if not room.is_sparse(self):
         return self if dtype is None else self.to(dtype)
     made: Any
-    if masked_grad is False:
+    if masked_grad is False and not room.carries(self):  # inside transforms values carry their derivatives themselves
         made = room.applied(room.ToDenseUnmasked, self)
     else:
         made = room.dense(self)

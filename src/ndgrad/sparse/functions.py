@@ -215,19 +215,14 @@ def _sum(name: str, x: Any, y: Any, alpha: Any) -> Any:
     if is_sparse(x) and is_sparse(y):
         _same_kind(name, x, y)
         return add(x, y if isinstance(alpha, (int, float)) and alpha == 1 else mul(y, alpha))
-    if is_sparse(x):
-        if layout_of(x) == "sparse_coo" or _is_number(y):
-            raise RuntimeError(
-                f"add(sparse, dense) is not supported. Use add(dense, sparse) instead. ({name}() got a {layout_of(x)} "
-                f"tensor of shape {tuple(x.shape)} and {'a number' if _is_number(y) else 'a dense tensor'}; the result "
-                "would be dense.)"
-            )
-        return _beside_dense(name, ops.mul(y, alpha) if alpha != 1 else y, x, 1)
-    if _is_number(x):
+    number, other = (x, y) if _is_number(x) else (y, x)
+    if _is_number(number):
         raise RuntimeError(
-            f"{name}(): a number and a {layout_of(y)} tensor of shape {tuple(y.shape)}: the result would be dense. "
+            f"{name}(): a number and a {layout_of(other)} tensor of shape {tuple(other.shape)}: the result would be dense. "
             "Convert with to_dense() first."
         )
+    if is_sparse(x):
+        return _beside_dense(name, y if isinstance(alpha, (int, float)) and alpha == 1 else y * alpha, x, 1)
     return _beside_dense(name, x, y, alpha)
 
 

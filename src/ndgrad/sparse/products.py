@@ -14,7 +14,7 @@ import numpy as np
 
 import ndgrad
 from ndgrad._tensor import Tensor
-from ndgrad.arrays.sparse import Compressed, Coo
+from ndgrad.arrays.sparse import Compressed, Coo, expand
 from ndgrad.arrays.sparse_pattern import Pattern
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.ops.sparse import sparse_product, sparse_sample, sparse_solve
@@ -259,10 +259,10 @@ def softmax(name: str, x: Any, dim: int, dtype: Any, log: bool) -> Any:
     keys = np.ravel_multi_index(tuple(rest), sizes) if sizes and math.prod(sizes) else np.zeros(structure.count, np.int64)
     groups, group = np.unique(keys, return_inverse=True)
     group = group.reshape(-1)
-    highest = np.full((groups.size, *structure.dense_shape), -np.inf, np_dtype(x))
-    np.maximum.at(highest, group, np.asarray(values.detach()._array))
-    shifted = values - constant(highest[group])
-    start = wrap(Tensor, np.zeros(highest.shape, np_dtype(x)))
+    start = wrap(Tensor, np.zeros((groups.size, *structure.dense_shape), np_dtype(x)))
+    index = ops.expand(constant(expand(group, values)), shape=tuple(values.shape))
+    highest = ndgrad.scatter_reduce(start, 0, index, values.detach(), "amax", include_self=False)
+    shifted = values - ops.index_select(highest, constant(group), dim=0)
     powers = ndgrad.exp(shifted)
     totals = ops.index_select(ops.index_add(start, constant(group), powers, dim=0), constant(group), dim=0)
     return build(shifted - ndgrad.log(totals) if log else powers / totals, structure)

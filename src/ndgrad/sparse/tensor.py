@@ -30,7 +30,7 @@ import numpy as np
 from ndgrad import devices
 from ndgrad._registry import register
 from ndgrad._tensor import Tensor
-from ndgrad.arrays.sparse import BLOCKED, BY_ROWS, Compressed, Coo, SparseData, Structure, compress, joined
+from ndgrad.arrays.sparse import BLOCKED, BY_ROWS, Compressed, Coo, SparseData, Structure, compress, finer_structure, joined
 from ndgrad.autograd.function import Function, run_function
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.subclass import note_tensor_rules
@@ -485,11 +485,7 @@ def with_sparse_dim(x: Any, sparse_dim: int) -> Any:
         return x
     full = structure.shape
     if structure.sparse_dim < sparse_dim:
-        inner = np.indices(full[structure.sparse_dim : sparse_dim]).reshape(sparse_dim - structure.sparse_dim, -1)
-        n = inner.shape[1]
-        outer = np.repeat(structure.coordinates, n, axis=1)
-        indices = np.concatenate([outer, np.tile(inner, structure.count)])
-        return build(values_of(x), Coo(indices, full, True))
+        return build(values_of(x), finer_structure(structure, sparse_dim))
     keep = structure.coordinates[:sparse_dim]
     lead, entry = Coo(keep, full).coalescing
     rest = full[sparse_dim : structure.sparse_dim]
