@@ -74,7 +74,9 @@ def test_products_of_payloads_by_arrays_and_numbers():
         np.testing.assert_allclose(product.spread(), expected)
 
 
-@pytest.mark.parametrize("function", [np.sin, np.exp, lambda x: np.add.reduce(x), np.asarray, lambda x: x @ np.ones(3), lambda x: np.multiply(x, 2.0, out=x)])
+@pytest.mark.parametrize(
+    "function", [np.sin, np.exp, lambda x: np.add.reduce(x), np.asarray, lambda x: x @ np.ones(3), lambda x: np.multiply(x, 2.0, out=x)]
+)
 def test_numpys_functions_are_refused(function):
     with pytest.raises(TypeError, match="sparse_coo tensor of shape"):
         function(payload((4, 3), 2, 5))

@@ -69,7 +69,12 @@ COO_ONLY = {
     "bmm": lambda x: ndgrad.bmm(x.unsqueeze(0), dense().T.unsqueeze(0)),
     "fewer sparse dimensions": lambda x: x.to_sparse(1) * 2.0,
 }
-CASES = [(name, f, layout) for layout in ("sparse_coo", "sparse_csr", "sparse_csc") for name, f in FUNCTIONS.items() if layout == "sparse_coo" or name != "beside"]
+CASES = [
+    (name, f, layout)
+    for layout in ("sparse_coo", "sparse_csr", "sparse_csc")
+    for name, f in FUNCTIONS.items()
+    if layout == "sparse_coo" or name != "beside"
+]
 CASES += [(name, f, "sparse_coo") for name, f in COO_ONLY.items()]
 IDS = [f"{name}, {layout}" for name, _, layout in CASES]
 
@@ -205,7 +210,9 @@ def test_sparse_constants_inside_transforms():
     b = ndgrad.tensor(np.eye(3))
     np.testing.assert_allclose(func.vmap(lambda b: x @ b)(b).numpy(), x.to_dense().numpy().T)
     np.testing.assert_allclose(func.jacrev(lambda b: x @ b)(b[0]).numpy(), x.to_dense().numpy())
-    np.testing.assert_allclose(func.hessian(lambda b: ((x @ b) ** 2).sum())(b[0]).numpy(), 2 * x.to_dense().numpy().T @ x.to_dense().numpy())
+    np.testing.assert_allclose(
+        func.hessian(lambda b: ((x @ b) ** 2).sum())(b[0]).numpy(), 2 * x.to_dense().numpy().T @ x.to_dense().numpy()
+    )
 
 
 def test_a_leaf_outside_gets_its_gradient_through_a_transform_inside():

@@ -134,10 +134,21 @@ def test_devices_and_masks_without_sense():
         ndgrad.ones(2).sparse_mask(ndgrad.ones(2))
 
 
-@pytest.mark.parametrize("name", ["exp", "cos", "sigmoid", "cumsum", "sort", "reshape", "expand", "mean", "max", "argmax", "masked_fill", "einsum", "eq", "where"])
+@pytest.mark.parametrize(
+    "name",
+    ["exp", "cos", "sigmoid", "cumsum", "sort", "reshape", "expand", "mean", "max", "argmax", "masked_fill", "einsum", "eq", "where"],
+)
 def test_what_is_not_there_is_refused_by_name_and_nothing_becomes_dense(name):
     x = ndgrad.eye(2).to_sparse()
-    args = {"cumsum": (x, 0), "reshape": (x, (4,)), "expand": (x, 2, 2, 2), "masked_fill": (x, x, 1.0), "einsum": ("ij->ji", x), "eq": (x, x), "where": (x, x, x)}
+    args = {
+        "cumsum": (x, 0),
+        "reshape": (x, (4,)),
+        "expand": (x, 2, 2, 2),
+        "masked_fill": (x, x, 1.0),
+        "einsum": ("ij->ji", x),
+        "eq": (x, x),
+        "where": (x, x, x),
+    }
     function = getattr(ndgrad, name, None) or getattr(ndgrad.Tensor, name)
     with pytest.raises(NotImplementedError, match=rf"{name}\(\) is not there for sparse layouts"):
         function(*args.get(name, (x,)))

@@ -22,7 +22,9 @@ def lookup(w, index=INDEX, **options):
 def dense_gradient(f):
     """The gradient that the same program has with dense lookups."""
     w = table()
-    f(w, lambda w, index=INDEX, **options: ndgrad.nn.functional.embedding(ndgrad.tensor(index, dtype=ndgrad.int64), w, **options)).backward()
+    f(
+        w, lambda w, index=INDEX, **options: ndgrad.nn.functional.embedding(ndgrad.tensor(index, dtype=ndgrad.int64), w, **options)
+    ).backward()
     return w.grad.numpy()
 
 
@@ -95,7 +97,10 @@ def test_bags_have_sparse_gradients():
 
 
 def test_scaling_by_frequency_is_refused():
-    for call in (lambda w: lookup(w, scale_grad_by_freq=True), lambda w: ndgrad.embedding(w, ndgrad.tensor(INDEX), scale_grad_by_freq=True, sparse=True)):
+    for call in (
+        lambda w: lookup(w, scale_grad_by_freq=True),
+        lambda w: ndgrad.embedding(w, ndgrad.tensor(INDEX), scale_grad_by_freq=True, sparse=True),
+    ):
         with pytest.raises(RuntimeError, match="scale_grad_by_freq"):
             call(table())
 
@@ -164,6 +169,16 @@ def test_momentum_is_kept_sparse_and_steps_on():
             optimizer.step()
     assert pairs[0][2].state[w]["momentum_buffer"].layout is ndgrad.sparse_coo
     np.testing.assert_allclose(w.detach().numpy(), v.detach().numpy())
+
+
+def test_the_first_step_of_sparse_adam_moves_each_row_named_by_the_learning_rate():
+    w = table()
+    optimizer = ndgrad.optim.SparseAdam([w], lr=0.1)
+    (lookup(w) ** 2).sum().backward()
+    optimizer.step()
+    expected = table().detach().numpy()
+    expected[[1, 3]] -= 0.1  # the sign of a positive gradient
+    np.testing.assert_allclose(w.detach().numpy(), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["Adam", "AdamW", "RMSprop", "NAdam"])

@@ -154,10 +154,10 @@ class Compressed(Structure):
         self.batch = tuple(pointers.shape[:-1])
         self.dense_dim = len(shape) - len(self.batch) - 2
         at = len(self.batch) + 1
-        self.block = tuple(values_shape[at : at + 2]) if layout in BLOCKED else (1, 1)
+        self.block = (values_shape[at], values_shape[at + 1]) if layout in BLOCKED else (1, 1)
 
     @functools.cached_property
-    def coordinates(self) -> Any:  # type: ignore[override]  # computed when first asked for
+    def coordinates(self) -> Any:
         lead, n = math.prod(self.batch), self.others.shape[-1]
         pointers = self.pointers.reshape(lead, -1)
         lengths = np.diff(pointers, axis=1)
@@ -197,7 +197,7 @@ class SparseData(NDArrayOperatorsMixin):
     @property
     def dtype(self) -> np.dtype[Any]:
         dtype = self.values.dtype
-        return getattr(dtype, "numpy", dtype)  # type: ignore[no-any-return]  # of a tensor inside transforms, torch's
+        return getattr(dtype, "numpy", dtype)  # of a tensor inside transforms, torch's
 
     @property
     def ndim(self) -> int:

@@ -427,7 +427,7 @@ def note_tensor_rules(node: Node) -> None:
 
 def needs_tensors(roots: Iterable[Any], grads: Iterable[Any]) -> bool:
     """Whether a backward pass from these edges meets a tensor without memory, or one whose gradients are not arrays."""
-    if not alive and not _nodes.data:  # the usual case, in which nothing is walked
+    if not alive and not len(_nodes):  # the usual case, in which nothing is walked
         return False
     reached = iterate_nodes(dict.fromkeys(edge_node(e) for e in roots))
     return any(map(is_wrapper, grads)) or any(

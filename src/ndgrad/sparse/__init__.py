@@ -1,8 +1,8 @@
 """`torch.sparse`: functions of tensors in sparse layouts.
 
-Layouts: `sparse_coo` (entries at coordinates), `sparse_csr`, `sparse_csc`, `sparse_bsr` and `sparse_bsc` (by rows or columns,
-of single entries or of blocks). Sparse tensors are made by `ndgrad.sparse_coo_tensor` and its like and by `to_sparse()`;
-`docs/sparse.md` has the whole.
+Layouts: `sparse_coo` (entries at coordinates), `sparse_csr`, `sparse_csc`, `sparse_bsr` and `sparse_bsc` (by rows or
+columns, of single entries or of blocks). Sparse tensors are made by `ndgrad.sparse_coo_tensor` and its like and by
+`to_sparse()`; `docs/sparse.md` has the whole.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from ndgrad.arrays.sparse import Coo
 from ndgrad.ops.vocabulary import tensor_ops as _ops
 from ndgrad.sparse import functions, products, text  # noqa: F401  # they fill the table of handlers
 from ndgrad.sparse.gradient_checks import as_sparse_gradcheck
-from ndgrad.sparse.tensor import SparseTensor, build, coalesced, constant, dense, is_sparse, values_of
+from ndgrad.sparse.tensor import SparseTensor as SparseTensor
+from ndgrad.sparse.tensor import HANDLERS, build, constant, is_sparse
 
 if TYPE_CHECKING:
     from ndgrad._typing import Dims, Dtype, Layout, Number, Tensor
@@ -154,5 +155,5 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: tuple[int, int], layout: 
 _own = {name: getattr(_constructors, name) for name in (*_constructors.__all__, *_constructors.METHODS)}
 _own |= {f"sparse_{name}": globals()[name] for name in __all__ if not isinstance(globals()[name], type)}
 for _name, _function in _own.items():
-    functions.HANDLERS.setdefault(_name, _function)
+    HANDLERS.setdefault(_name, _function)
 publish_namespace(globals())

@@ -1,7 +1,7 @@
 """Reads of a few rows or elements of a large dense tensor whose gradients are sparse: an entry per element read.
 
-Inside function transforms and forward mode these are the ordinary ops, and gradients dense: a sparse one would have to be
-carried through levels, whose payloads are arrays.
+Inside function transforms and forward mode these are the ordinary ops, and gradients dense: a sparse one would have to
+be carried through levels, whose payloads are arrays.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class EmbeddingSparse(Function):
         return ops.embedding(weight, index)
 
     @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:  # type: ignore[override]  # one gradient
+    def backward(ctx: Any, g: Any) -> Any:
         rows, numbers = ops.reshape(g, shape=(ctx.numbers.size, *ctx.shape[1:])), ctx.numbers
         if ctx.kept is not None:
             rows, numbers = ops.index_select(rows, constant(ctx.kept), dim=0), numbers[ctx.kept]
@@ -47,7 +47,7 @@ class GatherSparse(Function):
         return ops.gather(x, index, dim=dim)
 
     @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:  # type: ignore[override]  # one gradient
+    def backward(ctx: Any, g: Any) -> Any:
         return build(g, ctx.structure), None, None
 
 
