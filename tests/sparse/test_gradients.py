@@ -197,6 +197,30 @@ def test_in_place_functions_follow_the_history():
     np.testing.assert_allclose(leaf.detach().to_dense().numpy(), 2.0 * sparse(values()).to_dense().numpy())
 
 
+def test_writes_in_place_leave_the_values_alone_that_a_tensor_was_made_of():
+    v = ndgrad.tensor([1.0, 2.0], requires_grad=True)
+    square = v * v
+    x = ndgrad.sparse_csr_tensor([0, 1, 2], [0, 1], v)
+    x.mul_(3.0)
+    assert v.tolist() == [1.0, 2.0]
+    (x.values() * square).sum().backward()
+    assert v.grad.tolist() == [9.0, 36.0]
+    w = ndgrad.tensor([1.0, 2.0])
+    y = ndgrad.sparse_coo_tensor([[0, 1]], w)
+    y.zero_()
+    assert w.tolist() == [1.0, 2.0]
+
+
+def test_with_overrides_off_sparse_tensors_are_sparse_all_the_same():
+    x = sparse(values())
+    with ndgrad._C.DisableTorchFunctionSubclass():
+        y = x * 2.0
+        with pytest.raises(NotImplementedError):
+            x.exp()
+    assert y.layout is ndgrad.sparse_coo
+    np.testing.assert_allclose(y.to_dense().numpy(), 2.0 * x.to_dense().numpy())
+
+
 def test_a_dense_target_takes_entries_in_place():
     x, d = sparse(values().requires_grad_()), dense().requires_grad_()
     y = d * 1.0

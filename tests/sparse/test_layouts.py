@@ -161,6 +161,17 @@ def test_numpy_is_refused_in_words():
             call()
     with pytest.raises(NotImplementedError):
         np.sum(x)
+    with pytest.raises(NotImplementedError, match="indexing with a sparse tensor"):
+        ndgrad.ones(2, 2)[x]
+
+
+def test_numpys_face_has_no_sparse_layouts():
+    import ndgrad.numpy as face
+
+    x = ndgrad.eye(2).to_sparse()
+    for call in (lambda: face.sin(x), lambda: face.asarray(x), lambda: face.add(x, x), lambda: face.concatenate([x, x])):
+        with pytest.raises(TypeError, match="sparse"):
+            call()
 
 
 def test_an_argument_out_is_refused():

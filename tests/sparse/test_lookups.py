@@ -125,6 +125,26 @@ def test_sparse_gradients_of_custom_functions(name):
     np.testing.assert_allclose(w.grad.to_dense().numpy(), dense_gradient(PROGRAMS[name]))
 
 
+def test_anomaly_mode_finds_nan_in_sparse_gradients():
+    class Broken(Rows):
+        @staticmethod
+        def backward(ctx, g):
+            return ndgrad.sparse_coo_tensor(ctx.index[None], g * float("nan"), ctx.shape), None
+
+    w = table()
+    with ndgrad.autograd.detect_anomaly(), pytest.raises(RuntimeError, match="nan"):
+        Broken.apply(w, ndgrad.tensor(INDEX)).sum().backward()
+    assert w.grad is None
+
+
+def test_explain_sees_sparse_gradients():
+    w = table()
+    assert ndgrad.explain((lookup(w) ** 2).sum(), w).kind == "connected"
+    x = ndgrad.eye(2).to_sparse().requires_grad_()
+    assert ndgrad.explain(ndgrad.sparse.mm(x, ndgrad.ones(2, 2)).sum(), x).kind == "connected"
+    assert ndgrad.explain((x * 0.0).sum(), x).kind == "zero"
+
+
 def test_a_sparse_gradient_that_meets_a_view_is_refused_in_words():
     w = ndgrad.ones(10, requires_grad=True)
     with pytest.raises(AttributeError, match="to_dense"):

@@ -813,8 +813,7 @@ def _resized(self: Any, name: str, size: Shape, sparse_dim: int, dense_dim: int,
         values = np.zeros((structure.count, *shape[sparse_dim:]), data.dtype)
         values[(slice(None), *(slice(n) for n in before[sparse_dim:]))] = data.values
         new = type(data)(Coo(structure.coordinates, shape, structure.coalesced), values)
-    self._array = new
-    storage_of(self).bump(name)
+    self._array, self._storage = new, None  # other memory
     return self
 
 

@@ -19,8 +19,8 @@ from ndgrad.arrays.sparse import Coo
 from ndgrad.ops.vocabulary import tensor_ops as _ops
 from ndgrad.sparse import functions, products, text  # noqa: F401  # they fill the table of handlers
 from ndgrad.sparse.gradient_checks import as_sparse_gradcheck
-from ndgrad.sparse.tensor import SparseTensor as SparseTensor
 from ndgrad.sparse.tensor import HANDLERS, build, constant, is_sparse
+from ndgrad.sparse.tensor import SparseTensor as SparseTensor
 
 if TYPE_CHECKING:
     from ndgrad._typing import Dims, Dtype, Layout, Number, Tensor

@@ -387,9 +387,7 @@ def zero_(self: Any) -> Any:
     none = zeros(structure.shape, structure.layout, np_dtype(self), getattr(structure, "sparse_dim", None))
     if self._node is None and requires_grad(self):
         return _adopted("zero_", self, none)  # which refuses outside of no_grad
-    self._array = none._array
-    self._node = None
-    storage_of(self).bump("zero_")
+    self._array, self._node, self._storage = none._array, None, None
     return self
 
 
@@ -655,6 +653,8 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
 @handles("__getitem__")
 def getitem(self: Any, index: Any) -> Any:
     parts = index if isinstance(index, tuple) else (index,)
+    if not is_sparse(self):
+        refuse("indexing with a sparse tensor", (self, *parts), {})
     x, dim = coo(self) if not _is_whole(parts) else self, 0
     if Ellipsis in [p for p in parts if not isinstance(p, Variable)]:
         at_ = [p is Ellipsis for p in parts].index(True)

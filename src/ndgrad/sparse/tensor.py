@@ -294,14 +294,16 @@ def adopt(name: str, target: Any, result: Any) -> Any:
     if np_dtype(result) != np_dtype(target):
         result = HANDLERS["to"](result, target.dtype)
     own, new = data_of(target), data_of(result)
-    if own.structure is new.structure and own.values.flags.writeable:
+    recorded = result._node is not None or carries(result) or carries(target)
+    if not recorded and own.structure is new.structure and own.values.flags.writeable:
         own.values[...] = new.values  # who holds the values sees it
-    else:
-        target._array = new
-    if result._node is not None:
-        target._node = result._node
+        storage_of(target).bump(name)
+        return target
+    # other memory: that of before may belong to the values that the tensor was made of, with their history
+    target._array, target._storage = new, storage_of(result)
+    target._node = result._node
+    if target._meta is not None or result._meta is not None:
         meta_of(target).output_nr = 0 if result._meta is None else result._meta.output_nr
-    storage_of(target).bump(name)
     return target
 
 
