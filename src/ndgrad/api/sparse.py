@@ -14,6 +14,7 @@ import numpy as np
 from ndgrad import devices, dtypes
 from ndgrad._tensor import Tensor
 from ndgrad.api.arguments import as_shape
+from ndgrad.api.product import mm
 from ndgrad.arrays.sparse import BLOCKED, NAMES, Compressed, Coo, Structure, compress
 from ndgrad.autograd.variable import Variable, meta_of, requires_grad, wrap
 from ndgrad.autograd.versions import storage_of
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
     from ndgrad._typing import Device, Dtype, Layout, Number, Shape, TensorLike
 
 __all__ = [
-    "hspmm", "resize_as_sparse_", "smm", "sparse_bsc_tensor", "sparse_bsr_tensor", "sparse_compressed_tensor",
-    "sparse_coo_tensor", "sparse_csc_tensor", "sparse_csr_tensor", "sspaddmm",
+    "ccol_indices_copy", "col_indices_copy", "crow_indices_copy", "hspmm", "indices_copy", "resize_as_sparse_",
+    "row_indices_copy", "smm", "sparse_bsc_tensor", "sparse_bsr_tensor", "sparse_compressed_tensor",
+    "sparse_coo_tensor", "sparse_csc_tensor", "sparse_csr_tensor", "spmm", "sspaddmm", "values_copy",
 ]  # fmt: skip
 METHODS = (
     "_coalesced_", "_indices", "_nnz", "_values", "ccol_indices", "coalesce", "col_indices", "crow_indices",
@@ -32,6 +34,8 @@ METHODS = (
     "sparse_resize_", "sparse_resize_and_clear_", "sspaddmm", "to_dense", "to_sparse", "to_sparse_bsc",
     "to_sparse_bsr", "to_sparse_coo", "to_sparse_csc", "to_sparse_csr", "values",
 )  # fmt: skip
+
+ALIASES = {"dsmm": "spmm", "hsmm": "hspmm"}
 
 _COMPRESSED = ("sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc")
 
@@ -870,6 +874,17 @@ def smm(self: Tensor, mat: Tensor) -> Tensor:
     return _room().HANDLERS["smm"](self, mat)
 
 
+def spmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """torch's older name of `mm`, for a sparse matrix and a dense one.
+
+    >>> import ndgrad
+    >>> ndgrad.spmm(ndgrad.eye(2).to_sparse(), ndgrad.ones(2, 1))
+    tensor([[1.],
+            [1.]])
+    """
+    return mm(input, mat2)
+
+
 def hspmm(mat1: Tensor, mat2: Tensor, *, out: None = None) -> Tensor:
     """A sparse matrix times a dense one, as a hybrid tensor: a row for each row that has entries.
 
@@ -893,3 +908,67 @@ def sspaddmm(
             [1., 2.]])
     """
     return _room().HANDLERS["sspaddmm"](input, mat1, mat2, beta=beta, alpha=alpha)
+
+
+# ----- copies of what they consist of ---------------------------------------------------------------------------------
+
+
+def indices_copy(input: Tensor) -> Tensor:
+    """A copy of `indices()`.
+
+    >>> import ndgrad
+    >>> ndgrad.indices_copy(ndgrad.eye(2).to_sparse())
+    tensor([[0, 1],
+            [0, 1]])
+    """
+    return indices(input).clone()
+
+
+def values_copy(input: Tensor) -> Tensor:
+    """A copy of `values()`, in the graph.
+
+    >>> import ndgrad
+    >>> ndgrad.values_copy(ndgrad.eye(2).to_sparse())
+    tensor([1., 1.])
+    """
+    return values(input).clone()
+
+
+def crow_indices_copy(input: Tensor) -> Tensor:
+    """A copy of `crow_indices()`.
+
+    >>> import ndgrad
+    >>> ndgrad.crow_indices_copy(ndgrad.eye(2).to_sparse_csr())
+    tensor([0, 1, 2])
+    """
+    return crow_indices(input).clone()
+
+
+def col_indices_copy(input: Tensor) -> Tensor:
+    """A copy of `col_indices()`.
+
+    >>> import ndgrad
+    >>> ndgrad.col_indices_copy(ndgrad.eye(2).to_sparse_csr())
+    tensor([0, 1])
+    """
+    return col_indices(input).clone()
+
+
+def ccol_indices_copy(input: Tensor) -> Tensor:
+    """A copy of `ccol_indices()`.
+
+    >>> import ndgrad
+    >>> ndgrad.ccol_indices_copy(ndgrad.eye(2).to_sparse_csc())
+    tensor([0, 1, 2])
+    """
+    return ccol_indices(input).clone()
+
+
+def row_indices_copy(input: Tensor) -> Tensor:
+    """A copy of `row_indices()`.
+
+    >>> import ndgrad
+    >>> ndgrad.row_indices_copy(ndgrad.eye(2).to_sparse_csc())
+    tensor([0, 1])
+    """
+    return row_indices(input).clone()
