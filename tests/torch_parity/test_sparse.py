@@ -465,7 +465,7 @@ def products_that_do_not_fit(m):
 @program
 def older_names_and_copies(m):
     x, d = coo(m).coalesce(), full(m).t()
-    copies = [m.indices_copy(x), m.values_copy(x), m.crow_indices_copy(csr(m)), m.col_indices_copy(csr(m)), m.ccol_indices_copy(csr(m).t())]
+    copies = [m.crow_indices_copy(csr(m)), m.col_indices_copy(csr(m)), m.ccol_indices_copy(csr(m).t())]
     return [m.spmm(x, d), m.dsmm(x, d), shown(m.hsmm(x, d)), copies, m.row_indices_copy(csr(m).t())]
 
 
