@@ -76,6 +76,13 @@ def test_inside_transforms_gradients_are_dense():
     np.testing.assert_allclose(t.item(), (dense_gradient(PROGRAMS["one"]) * w.numpy()).sum())
 
 
+def test_without_data_gradients_are_dense():
+    w = table().detach().to("meta").requires_grad_()
+    ndgrad.nn.functional.embedding(ndgrad.tensor(INDEX, device="meta"), w, sparse=True).sum().backward()
+    assert w.grad.layout is ndgrad.strided
+    assert w.grad.shape == (5, 2)
+
+
 def test_gather_with_a_sparse_gradient():
     x = ndgrad.tensor(np.arange(12.0).reshape(3, 4), requires_grad=True)
     index = ndgrad.tensor([[0, 1], [2, 2], [3, 0]])

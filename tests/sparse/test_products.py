@@ -65,6 +65,20 @@ def test_sampled_products():
     assert gradcheck(lambda x, b, c: ndgrad.sparse.sampled_addmm(x, b, c, beta=0.5, alpha=2.0), inputs, masked=True)
 
 
+@pytest.mark.parametrize("reduce", ["mean", "amax", "amin"])
+def test_products_that_reduce_otherwise(reduce):
+    full = np.array([[0.0, 2.0, -1.0], [0.0, 0.0, 0.0], [3.0, 0.0, 4.0]])
+    x, b = sparse(full, "sparse_csr"), RANDOM.standard_normal((3, 2))
+    function = {"mean": np.mean, "amax": np.max, "amin": np.min}[reduce]
+    expected = np.stack([function(row[row != 0][:, None] * b[row != 0], axis=0) if row.any() else np.zeros(2) for row in full])
+    np.testing.assert_allclose(ndgrad.sparse.mm(x, ndgrad.tensor(b), reduce).numpy(), expected)
+    assert gradcheck(lambda x, b: ndgrad.sparse.mm(x, b, reduce), (x.requires_grad_(), ndgrad.tensor(b, requires_grad=True)), masked=True)
+    with pytest.raises(ValueError, match="median"):
+        ndgrad.sparse.mm(x, ndgrad.tensor(b), "median")
+    with pytest.raises(RuntimeError, match="sparse_csr"):
+        ndgrad.sparse.mm(sparse(full), ndgrad.tensor(b), reduce)
+
+
 def test_softmax_counts_entries_alone():
     x = sparse(A)
     for d in (0, 1):

@@ -463,6 +463,17 @@ def products_that_do_not_fit(m):
 
 
 @program
+def products_that_reduce_otherwise(m):
+    made = []
+    for reduce in ("sum", "mean", "amax", "amin"):
+        x, d = csr(m), full(m).t().contiguous().requires_grad_()
+        y = m.sparse.mm(x, d, reduce)
+        (y * weights(m, (2, 2))).sum().backward()
+        made += [y.detach(), d.grad]
+    return made
+
+
+@program
 def older_names_and_copies(m):
     x, d = coo(m).coalesce(), full(m).t()
     copies = [m.crow_indices_copy(csr(m)), m.col_indices_copy(csr(m)), m.ccol_indices_copy(csr(m).t())]

@@ -31,8 +31,10 @@ __all__ = [
 ]  # fmt: skip
 
 
-def mm(mat1: Tensor, mat2: Tensor) -> Tensor:
+def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Tensor:
     """The product of two matrices of which the first, or each, is sparse. Sparse times sparse is sparse.
+
+    With `reduce`, the terms of a csr matrix times a dense one are not added: "mean", "amax", "amin".
 
     >>> import ndgrad
     >>> a = ndgrad.tensor([[0.0, 2.0], [3.0, 0.0]]).to_sparse().requires_grad_()
@@ -43,7 +45,7 @@ def mm(mat1: Tensor, mat2: Tensor) -> Tensor:
     """
     if not (is_sparse(mat1) or is_sparse(mat2)):
         return ndgrad.mm(mat1, mat2)
-    return products.product("sparse.mm", mat1, mat2)
+    return products.product("sparse.mm", mat1, mat2) if reduce == "sum" else products.reduced(mat1, mat2, reduce)
 
 
 def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1.0, alpha: Number = 1.0) -> Tensor:

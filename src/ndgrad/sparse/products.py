@@ -82,6 +82,24 @@ def _times_columns(a: Any, columns: Any) -> Any:
     return sparse_product(values, columns, pattern=structure.pattern)
 
 
+def reduced(a: Any, columns: Any, reduce: str) -> Any:
+    """As a csr matrix times columns, with the mean or an extreme of the terms in the place of their sum; zeros where a
+    row has no entry."""
+    if reduce not in ("mean", "amax", "amin"):
+        raise ValueError(f"sparse.mm(): reduce is {reduce!r}. Give 'sum', 'mean', 'amax' or 'amin'.")
+    _check("sparse.mm", a, columns, (2, 2))
+    if layout_of(a) != "sparse_csr" or is_sparse(columns):
+        raise RuntimeError(
+            f"sparse.mm(): reduce={reduce!r} is for a sparse_csr matrix and a dense one, and the layouts are "
+            f"{layout_of(a)} and {layout_of(columns)}. Convert them first."
+        )
+    rows, inner = a.structure.coordinates
+    terms = ops.unsqueeze(values_of(a), dim=1) * ops.index_select(columns, constant(inner), dim=0)
+    start = wrap(Tensor, np.zeros((a.shape[0], columns.shape[1]), np_dtype(terms)))
+    index = ops.expand(constant(rows[:, None]), shape=tuple(terms.shape))
+    return ndgrad.scatter_reduce(start, 0, index, terms, reduce, include_self=False)
+
+
 def _both_sparse(a: Any, b: Any) -> Any:
     kind = a.structure
     a, b = coalesced(coo(a)), coalesced(coo(b))
