@@ -139,10 +139,12 @@ from ndgrad.api.slices import (
     index_put, index_put_ as index_put_,
 )
 from ndgrad.api.sparse import (
-    hspmm as hspmm, resize_as_sparse_ as resize_as_sparse_, smm as smm, sparse_bsc_tensor as sparse_bsc_tensor,
+    ccol_indices_copy as ccol_indices_copy, col_indices_copy as col_indices_copy, crow_indices_copy as
+    crow_indices_copy, hspmm as _hsmm, hspmm as hspmm, indices_copy as indices_copy, resize_as_sparse_ as
+    resize_as_sparse_, row_indices_copy as row_indices_copy, smm as smm, sparse_bsc_tensor as sparse_bsc_tensor,
     sparse_bsr_tensor as sparse_bsr_tensor, sparse_compressed_tensor as sparse_compressed_tensor, sparse_coo_tensor as
-    sparse_coo_tensor, sparse_csc_tensor as sparse_csc_tensor, sparse_csr_tensor as sparse_csr_tensor, sspaddmm as
-    sspaddmm,
+    sparse_coo_tensor, sparse_csc_tensor as sparse_csc_tensor, sparse_csr_tensor as sparse_csr_tensor, spmm as _dsmm,
+    spmm as spmm, sspaddmm as sspaddmm, values_copy as values_copy,
 )
 from ndgrad.api.special import mvlgamma as mvlgamma, polygamma as polygamma
 from ndgrad.api.spectrum import istft as istft, stft as stft
@@ -231,10 +233,12 @@ arctanh = _arctanh
 clip = _clip
 clip_ = _clip_
 divide = _divide
+dsmm = _dsmm
 fix = _fix
 ger = _ger
 greater = _greater
 greater_equal = _greater_equal
+hsmm = _hsmm
 less = _less
 less_equal = _less_equal
 multiply = _multiply

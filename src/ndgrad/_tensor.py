@@ -304,7 +304,7 @@ class Tensor(PythonProtocols, TensorMethods):
 
     @property
     def layout(self) -> devices.layout:
-        """How the elements are kept: always strided.
+        """How the elements are kept: strided, or of a sparse tensor one of the sparse layouts.
 
         >>> import ndgrad
         >>> ndgrad.zeros(3).layout
@@ -342,7 +342,7 @@ class Tensor(PythonProtocols, TensorMethods):
         """
         return self.device.type == "meta"
 
-    # What torch has and ndgrad has not: code that asks gets its answer.
+    # What torch has and ndgrad has not, or in a class of its own (ndgrad.sparse): code that asks gets its answer.
     is_sparse = is_sparse_csr = is_quantized = is_nested = is_mkldnn = is_mps = is_xla = is_xpu = is_vulkan = False
 
     # ----- memory -----

@@ -24,7 +24,8 @@ from ndgrad import devices, dtypes
 from ndgrad._tensor import Tensor
 from ndgrad.arrays.addresses import contiguous_strides, flat_bytes, owner_of, pointer, window
 from ndgrad.arrays.placement import device_of, moved
-from ndgrad.autograd.variable import Variable, is_sparse_data, meta_of, wrap
+from ndgrad.autograd.sparse_gradients import is_sparse_data
+from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.plain_pickle import Callee, PlainUnpickler, UsersError, set_attributes
 from ndgrad.sizes import Size
 from ndgrad.storage import UntypedStorage, memory_of, shared_storage

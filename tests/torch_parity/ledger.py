@@ -58,6 +58,7 @@ GROUPS = (
             Heading("gradient checking", ("gradcheck",)),
         ),
     ),
+    Group("kinds of tensor", 60, (Heading("sparse tensors", ("sparse",), least=60),)),
     Group("whole programs", 40, (Heading("training, science, probability, automatic differentiation", ("programs",)),)),
 )
 

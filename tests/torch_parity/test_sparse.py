@@ -173,7 +173,8 @@ def wrong_sizes_and_counts(m):
     make = m.sparse_coo_tensor
     return [
         attempt(lambda: make([[0, 1]], [1.0], (3,))), attempt(lambda: make([[0, 1]], [1.0, 2.0], (3, 3))),
-        attempt(lambda: make([[0, 2]], [[1.0, 2.0], [3.0, 4.0]], (3, 3))), attempt(lambda: make([[0, 3]], [1.0, 2.0], (3,), check_invariants=True)),
+        attempt(lambda: make([[0, 2]], [[1.0, 2.0], [3.0, 4.0]], (3, 3))),
+        attempt(lambda: make([[0, 3]], [1.0, 2.0], (3,), check_invariants=True)),
         attempt(lambda: make([[0, -1]], [1.0, 2.0], (3,), check_invariants=True)),
     ]  # fmt: skip
 
@@ -200,7 +201,15 @@ def invariants_in_a_block(m):
 @program
 def dense_to_every_layout_and_back(m):
     x = m.tensor([[0.0, 1.0, 0.0, 2.0], [0.0, 0.0, 0.0, 0.0], [3.0, 0.0, 4.0, 0.0], [0.0, 5.0, 0.0, 0.0]])
-    made = [x.to_sparse(), x.to_sparse(1), x.to_sparse_csr(), x.to_sparse_csc(), x.to_sparse_bsr((2, 2)), x.to_sparse_bsc((2, 2)), x.to_sparse_coo()]
+    made = [
+        x.to_sparse(),
+        x.to_sparse(1),
+        x.to_sparse_csr(),
+        x.to_sparse_csc(),
+        x.to_sparse_bsr((2, 2)),
+        x.to_sparse_bsc((2, 2)),
+        x.to_sparse_coo(),
+    ]
     return [shown(made), [t.to_dense() for t in made], shown(x.to_sparse(layout=m.sparse_csr))]
 
 
@@ -351,7 +360,13 @@ def products_with_numbers(m):
 def products_with_dense_tensors(m):
     x, y = coo(m, True), csr(m, True)
     d = full(m).requires_grad_()
-    return [pulled(m, x, x * d), d.grad.to_dense().clone(), pulled(m, x, d * x), pulled(m, y, y * full(m))[0], pulled(m, x, x * m.tensor([1.0, 2.0, 3.0]))]
+    return [
+        pulled(m, x, x * d),
+        d.grad.to_dense().clone(),
+        pulled(m, x, d * x),
+        pulled(m, y, y * full(m))[0],
+        pulled(m, x, x * m.tensor([1.0, 2.0, 3.0])),
+    ]
 
 
 @program
@@ -370,7 +385,7 @@ def sums_with_sparse_tensors(m):
 def sums_with_dense_tensors(m):
     x, d = coo(m, True), full(m).requires_grad_()
     made = [pulled(m, x, d + x), d.grad, pulled(m, x, m.add(full(m), x, alpha=2)), pulled(m, x, full(m) - x)]
-    return [*made, csr(m) + full(m), attempt(lambda: x + full(m)), attempt(lambda: x + 1)]
+    return [*made, csr(m) + full(m), attempt(lambda: x + 1)]
 
 
 @program
@@ -448,6 +463,24 @@ def products_that_do_not_fit(m):
 
 
 @program
+def products_that_reduce_otherwise(m):
+    made = []
+    for reduce in ("sum", "mean", "amax", "amin"):
+        x, d = csr(m), full(m).t().contiguous().requires_grad_()
+        y = m.sparse.mm(x, d, reduce)
+        (y * weights(m, (2, 2))).sum().backward()
+        made += [y.detach(), d.grad]
+    return made
+
+
+@program
+def older_names_and_copies(m):
+    x, d = coo(m).coalesce(), full(m).t()
+    copies = [m.crow_indices_copy(csr(m)), m.col_indices_copy(csr(m)), m.ccol_indices_copy(csr(m).t())]
+    return [m.spmm(x, d), m.dsmm(x, d), shown(m.hsmm(x, d)), copies, m.row_indices_copy(csr(m).t())]
+
+
+@program
 def sampled_products(m):
     a = m.eye(2).to_sparse_csr().requires_grad_()
     b, c = weights(m, (2, 3)).requires_grad_(), weights(m, (3, 2)).requires_grad_()
@@ -478,7 +511,13 @@ def softmax_over_entries(m):
     for d in (0, 1):
         x = coo(m, True)
         made += [pulled(m, x, m.sparse.softmax(x, d)), pulled(m, x, m.sparse.log_softmax(x, d))]
-    return [*made, shown(m.sparse.softmax(coo(m), -1)), shown(m.sparse.softmax(hybrid(m), 1)), shown(m.sparse.softmax(hybrid(m), 0)), attempt(lambda: m.sparse.softmax(m.eye(2), 1))]
+    return [
+        *made,
+        shown(m.sparse.softmax(coo(m), -1)),
+        shown(m.sparse.softmax(hybrid(m), 1)),
+        shown(m.sparse.softmax(hybrid(m), 0)),
+        attempt(lambda: m.sparse.softmax(m.eye(2), 1)),
+    ]
 
 
 @program
@@ -491,7 +530,8 @@ def diagonals(m):
     d = m.arange(9.0).reshape(3, 3).requires_grad_()
     x = m.sparse.spdiags(d, m.tensor([0, -1, 2]), (4, 5))
     bad = [
-        attempt(lambda: m.sparse.spdiags(m.ones(2, 3), m.tensor([0, 0]), (3, 3))), attempt(lambda: m.sparse.spdiags(m.ones(2, 3), m.tensor([0]), (3, 3))),
+        attempt(lambda: m.sparse.spdiags(m.ones(2, 3), m.tensor([0, 0]), (3, 3))),
+        attempt(lambda: m.sparse.spdiags(m.ones(2, 3), m.tensor([0]), (3, 3))),
         attempt(lambda: m.sparse.spdiags(m.ones(3), m.tensor([0]), (3, 3, 3))),
     ]  # fmt: skip
     return [shown(x), shown(m.sparse.spdiags(m.ones(3), m.tensor([0]), (3, 3), layout=m.sparse_csr)), bad]
@@ -514,7 +554,15 @@ def transposes(m):
 @program
 def selections(m):
     x = coo(m)
-    return [shown(x.select(0, 1)), shown(x[1]), x[1, 2], shown(x.select(1, 2)), [shown(row) for row in x], attempt(lambda: x.select(0, 5)), shown(hybrid(m)[2])]
+    return [
+        shown(x.select(0, 1)),
+        shown(x[1]),
+        x[1, 2],
+        shown(x.select(1, 2)),
+        [shown(row) for row in x],
+        attempt(lambda: x.select(0, 5)),
+        shown(hybrid(m)[2]),
+    ]
 
 
 @program
@@ -526,7 +574,14 @@ def elements_and_their_gradients(m):
 @program
 def index_select_and_narrow(m):
     x = coo(m).coalesce()
-    return shown([x.index_select(0, m.tensor([1, 1, 0])), x.index_select(1, m.tensor([2, 0])), x.narrow(1, 1, 2), hybrid(m).index_select(1, m.tensor([1]))])
+    return shown(
+        [
+            x.index_select(0, m.tensor([1, 1, 0])),
+            x.index_select(1, m.tensor([2, 0])),
+            getattr(x, "narrow_copy", x.narrow)(1, 1, 2),
+            hybrid(m).index_select(1, m.tensor([1])),
+        ]
+    )
 
 
 @program
@@ -546,14 +601,29 @@ def stacks_and_their_gradients(m):
 
 @program
 def writes_in_place(m):
-    made = [coo(m).mul_(2), coo(m).div_(2), coo(m).neg_(), coo(m).add_(coo(m)), coo(m).zero_(), csr(m).mul_(3), csr(m).sin_(), full(m).add_(coo(m)), full(m).add_(coo(m), alpha=-2)]
+    made = [
+        coo(m).mul_(2),
+        coo(m).div_(2),
+        coo(m).neg_(),
+        coo(m).add_(coo(m)),
+        coo(m).zero_(),
+        csr(m).mul_(3),
+        csr(m).sin_(),
+        full(m).add_(coo(m)),
+        full(m).add_(coo(m), alpha=-2),
+    ]
     return shown(made)
 
 
 @program
 def writes_that_cannot_be(m):
     x = coo(m)
-    return [attempt(lambda: coo(m, True).mul_(2)), attempt(lambda: x.add_(full(m))), attempt(lambda: x.__setitem__(0, 1.0)), attempt(lambda: x.fill_(1.0))]
+    return [
+        attempt(lambda: coo(m, True).mul_(2)),
+        attempt(lambda: x.add_(full(m))),
+        attempt(lambda: x.__setitem__(0, 1.0)),
+        attempt(lambda: x.fill_(1.0)),
+    ]
 
 
 @program
@@ -621,7 +691,9 @@ def bags_with_sparse_gradients(m):
         made.append(shown(w.grad))
     w = weights(m, (5, 2)).requires_grad_()
     s = m.tensor([1.0, 2.0, 3.0, 4.0])
-    m.nn.functional.embedding_bag(m.tensor([1, 3, 1, 0]), w, m.tensor([0, 2]), mode="sum", sparse=True, per_sample_weights=s).sum().backward()
+    m.nn.functional.embedding_bag(
+        m.tensor([1, 3, 1, 0]), w, m.tensor([0, 2]), mode="sum", sparse=True, per_sample_weights=s
+    ).sum().backward()
     refused = attempt(lambda: m.nn.functional.embedding_bag(m.tensor([1]), w, m.tensor([0]), mode="max", sparse=True))
     return [*made, shown(w.grad), refused]
 
@@ -759,7 +831,8 @@ def gradcheck_of_masked_functions(m):
     check = m.autograd.gradcheck
     return [
         check(lambda x: x.to_dense(), [x], masked=True), check(lambda x: x.to_dense(masked_grad=False), [x], masked=False),
-        check(lambda x, d: m.sparse.mm(x, d.t()), [x, d], masked=True), check(lambda x: m.sparse.softmax(x, 1).to_dense(), [x], masked=True),
+        check(lambda x, d: m.sparse.mm(x, d.t()), [x, d], masked=True),
+        check(lambda x: m.sparse.softmax(x, 1).to_dense(), [x], masked=True),
         check(lambda x: m.sparse.sum(x, 0).to_dense(), [x], masked=True),
     ]  # fmt: skip
 
@@ -791,6 +864,23 @@ def adagrad_with_sparse_gradients(m):
 
 
 @program
+def sparse_adam(m):
+    made = [_steps(m, lambda p, s=s: m.optim.SparseAdam(p, lr=0.1, **s)) for s in ({}, {"betas": (0.5, 0.9), "maximize": True})]
+
+    def dense_gradients():
+        w = m.nn.Parameter(m.ones(5, 2))
+        w.sum().backward()
+        m.optim.SparseAdam([w]).step()
+
+    wrong = [
+        attempt(dense_gradients),
+        attempt(lambda: m.optim.SparseAdam([coo(m, True)])),
+        attempt(lambda: m.optim.SparseAdam([m.ones(1)], lr=0.0)),
+    ]
+    return [*made, wrong]
+
+
+@program
 def optimizers_that_refuse_sparse_gradients(m):
     names = ("Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Rprop", "Adadelta", "ASGD")
     return [attempt(lambda name=name: _steps(m, getattr(m.optim, name))) for name in names]
@@ -811,7 +901,8 @@ def zero_grad_in_place_leaves_no_entries(m):
 def texts(m):
     blocks = m.eye(4).to_sparse_bsr((2, 2))
     tensors = [
-        coo(m), coo(m, True), csr(m), hybrid(m), blocks, m.eye(2).to_sparse_csc(), m.sparse_coo_tensor((2, 3)), coo(m).double(), m.eye(1500).to_sparse(),
+        coo(m), coo(m, True), csr(m), hybrid(m), blocks, m.eye(2).to_sparse_csc(), m.sparse_coo_tensor((2, 3)),
+        coo(m).double(), m.eye(1500).to_sparse(),
         m.ones(3, 2, 2).to_sparse(1), m.eye(2, dtype=m.int64).to_sparse_csr(), m.zeros(2, 2).to_sparse_csr(),
     ]  # fmt: skip
     return [repr(t).replace("ndgrad.", "torch.") for t in tensors]
@@ -838,7 +929,14 @@ def files(m):
 @program
 def values_out(m):
     x = coo(m)
-    return [attempt(x.numpy), attempt(x.item), attempt(lambda: bool(x)), attempt(x.tolist), attempt(x.data_ptr), m.tensor([2.0]).to_sparse()[0].item()]
+    return [
+        attempt(x.numpy),
+        attempt(x.item),
+        attempt(lambda: bool(x)),
+        attempt(x.tolist),
+        attempt(x.data_ptr),
+        m.tensor([2.0]).to_sparse()[0].item(),
+    ]
 
 
 @program
@@ -920,6 +1018,9 @@ def test_values_with_a_history_are_not_written_and_solves_need_no_gpu():
     with pytest.raises(NotImplementedError):
         torch.sparse.spsolve(torch.eye(2).to_sparse_csr(), torch.ones(2))
     assert ndgrad.sparse.spsolve(ndgrad.eye(2).to_sparse_csr(), ndgrad.ones(2)).tolist() == [1.0, 1.0]
+    with pytest.raises(RuntimeError):
+        coo(torch) + full(torch)
+    assert (coo(ndgrad) + full(ndgrad)).tolist() == [[1.0, 2.0, 6.0], [8.0, 5.0, 11.0]]
     with pytest.raises(NotImplementedError):
         torch.cat([coo(torch, True), coo(torch)]).to_dense().sum().backward()
     x = coo(ndgrad, True)

@@ -42,8 +42,9 @@ _FUNCTIONS = {
     "reflections": "geqrf ormqr",
     "low_rank": "lobpcg pca_lowrank svd_lowrank",
     "sparse": (
-        "hspmm resize_as_sparse_ smm sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor "
-        "sparse_csc_tensor sparse_csr_tensor sspaddmm"
+        "ccol_indices_copy col_indices_copy crow_indices_copy dsmm hsmm hspmm indices_copy resize_as_sparse_ "
+        "row_indices_copy smm sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor "
+        "sparse_csc_tensor sparse_csr_tensor spmm sspaddmm values_copy"
     ),
 }
 

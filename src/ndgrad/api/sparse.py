@@ -13,6 +13,8 @@ import numpy as np
 
 from ndgrad import devices, dtypes
 from ndgrad._tensor import Tensor
+from ndgrad.api.arguments import as_shape
+from ndgrad.api.product import mm
 from ndgrad.arrays.sparse import BLOCKED, NAMES, Compressed, Coo, Structure, compress
 from ndgrad.autograd.variable import Variable, meta_of, requires_grad, wrap
 from ndgrad.autograd.versions import storage_of
@@ -22,15 +24,18 @@ if TYPE_CHECKING:
     from ndgrad._typing import Device, Dtype, Layout, Number, Shape, TensorLike
 
 __all__ = [
-    "hspmm", "resize_as_sparse_", "smm", "sparse_bsc_tensor", "sparse_bsr_tensor", "sparse_compressed_tensor",
-    "sparse_coo_tensor", "sparse_csc_tensor", "sparse_csr_tensor", "sspaddmm",
+    "ccol_indices_copy", "col_indices_copy", "crow_indices_copy", "hspmm", "indices_copy", "resize_as_sparse_",
+    "row_indices_copy", "smm", "sparse_bsc_tensor", "sparse_bsr_tensor", "sparse_compressed_tensor",
+    "sparse_coo_tensor", "sparse_csc_tensor", "sparse_csr_tensor", "spmm", "sspaddmm", "values_copy",
 ]  # fmt: skip
 METHODS = (
-    "_coalesced_", "_indices", "_nnz", "_values", "ccol_indices", "coalesce", "col_indices", "crow_indices", "dense_dim",
-    "indices", "is_coalesced", "resize_as_sparse_", "row_indices", "smm", "sparse_dim", "sparse_mask", "sparse_resize_",
-    "sparse_resize_and_clear_", "sspaddmm", "to_dense", "to_sparse", "to_sparse_bsc", "to_sparse_bsr", "to_sparse_coo",
-    "to_sparse_csc", "to_sparse_csr", "values",
+    "_coalesced_", "_indices", "_nnz", "_values", "ccol_indices", "coalesce", "col_indices", "crow_indices",
+    "dense_dim", "indices", "is_coalesced", "resize_as_sparse_", "row_indices", "smm", "sparse_dim", "sparse_mask",
+    "sparse_resize_", "sparse_resize_and_clear_", "sspaddmm", "to_dense", "to_sparse", "to_sparse_bsc",
+    "to_sparse_bsr", "to_sparse_coo", "to_sparse_csc", "to_sparse_csr", "values",
 )  # fmt: skip
+
+ALIASES = {"dsmm": "spmm", "hsmm": "hspmm"}
 
 _COMPRESSED = ("sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc")
 
@@ -43,6 +48,12 @@ def _room() -> Any:
     return tensor
 
 
+def _structure(t: Any) -> Structure:
+    """Where the entries of a sparse tensor are."""
+    found: Structure = t.structure
+    return found
+
+
 def _layout(t: Any) -> str:
     return str(t.layout).rpartition(".")[2]
 
@@ -50,7 +61,7 @@ def _layout(t: Any) -> str:
 # ----- making ---------------------------------------------------------------------------------------------------------
 
 
-def _indices_of(name: str, argument: str, value: TensorLike) -> Any:
+def _indices_of(name: str, argument: str, value: Any) -> Any:
     """Indices as a NumPy array of 64-bit integers; those of compressed layouts may have 32."""
     array = np.asarray(value.detach()._array if isinstance(value, Variable) else value)
     if array.dtype.kind not in "iuf" or (array.dtype.kind == "f" and array.size and (array != np.floor(array)).any()):
@@ -63,7 +74,9 @@ def _values_from(values: TensorLike, dtype: Dtype) -> Any:
 
     made: Any = as_tensor(values) if isinstance(values, Variable) else tensor(values)
     if _layout(made) != "strided":
-        raise TypeError(f"the values of a sparse tensor must be dense, and have layout {_layout(made)}. Use to_dense().")
+        raise TypeError(
+            f"the values of a sparse tensor must be dense, and have layout {_layout(made)}. Use to_dense()."
+        )
     return made if dtype is None else made.to(dtypes.as_dtype(dtypes.as_numpy_dtype(dtype)))
 
 
@@ -104,10 +117,10 @@ def sparse_coo_tensor(
     room = _room()
     name = "sparse_coo_tensor"
     if values is None:
-        shape = tuple(int(n) for n in (size if indices is None else indices))  # type: ignore[union-attr,arg-type]
+        shape = as_shape((size if indices is None else indices,))
         kind = dtypes.as_numpy_dtype(dtypes.get_default_dtype() if dtype is None else dtype)
-        return _finished(room.zeros(shape, "sparse_coo", kind), requires_grad, device)  # type: ignore[no-any-return]
-    places = _indices_of(name, "indices", indices)  # type: ignore[arg-type]
+        return _finished(room.zeros(shape, "sparse_coo", kind), requires_grad, device)
+    places = _indices_of(name, "indices", indices)
     numbers = _values_from(values, dtype)
     if places.ndim == 1 and not places.size:
         places = places.reshape(1, 0)
@@ -129,20 +142,21 @@ def sparse_coo_tensor(
         lengths = places.max(axis=1) + 1 if places.size else np.zeros(places.shape[0], np.int64)
         shape = (*map(int, lengths), *inner)
     else:
-        shape = tuple(int(n) for n in size)
+        shape = as_shape((size,))
     _check_coo(name, places, inner, shape)
     structure = Coo(places, shape, bool(is_coalesced))
     if is_coalesced and places.shape[1] > 1 and not (np.diff(structure.keys) > 0).all():
         raise RuntimeError(
-            f"{name}(): is_coalesced=True, and the {places.shape[1]} indices are not in order, or a place is named twice. "
+            f"{name}(): is_coalesced=True, and the {places.shape[1]} indices are not in order, or a place is named "
+            "twice. "
             "Leave it out, and call coalesce()."
         )
-    return _finished(room.build(numbers, structure), requires_grad, device)  # type: ignore[no-any-return]
+    return _finished(room.build(numbers, structure), requires_grad, device)
 
 
 def without_entries(shape: tuple[int, ...], layout: devices.layout, dtype: Any, device: Device, wanted: bool) -> Tensor:
     """A sparse tensor of zeros: what `zeros(..., layout=)` makes."""
-    return _finished(_room().zeros(shape, str(layout).rpartition(".")[2], dtype), wanted, device)  # type: ignore[no-any-return]
+    return _finished(_room().zeros(shape, str(layout).rpartition(".")[2], dtype), wanted, device)
 
 
 def _check_coo(name: str, places: Any, inner: tuple[int, ...], shape: tuple[int, ...]) -> None:
@@ -165,7 +179,8 @@ def _check_coo(name: str, places: Any, inner: tuple[int, ...], shape: tuple[int,
             raise RuntimeError(f"{name}(): found negative index {line.min()} for dim {d}. Indices count from 0.")
         if line.size and line.max() >= shape[d]:
             raise RuntimeError(
-                f"{name}(): size is inconsistent with indices: for dim {d}, size is {shape[d]} but found index {line.max()}."
+                f"{name}(): size is inconsistent with indices: for dim {d}, size is {shape[d]} but found index "
+                f"{line.max()}."
             )
 
 
@@ -202,19 +217,21 @@ def _compressed_tensor(
     layout: str, pointers: Any, others: Any, values: Any, size: Any, dtype: Dtype, device: Device, wanted: bool
 ) -> Any:
     name = f"{layout}_tensor"
-    first, second, outer_name, inner_name = NAMES[layout]
+    first, second = NAMES[layout][:2]
     starts, inner = _indices_of(name, first, pointers), _indices_of(name, second, others)
     numbers = _values_from(values, dtype)
     batch = starts.ndim - 1
     block = 2 if layout in BLOCKED else 0
     if starts.ndim < 1 or inner.ndim != starts.ndim or numbers.ndim < inner.ndim + block:
         raise RuntimeError(
-            f"{name}(): the dimensions do not fit: {first} has {starts.ndim}, {second} {inner.ndim}, values {numbers.ndim}. "
+            f"{name}(): the dimensions do not fit: {first} has {starts.ndim}, {second} {inner.ndim}, values "
+            f"{numbers.ndim}. "
             f"Give as many batch dimensions to each, and values{' in blocks of two dimensions' if block else ''}."
         )
     if tuple(numbers.shape[: batch + 1]) != inner.shape or starts.shape[:-1] != inner.shape[:-1]:
         raise RuntimeError(
-            f"{name}(): {second} of shape {inner.shape} and values of shape {tuple(numbers.shape)} must agree in batch and "
+            f"{name}(): {second} of shape {inner.shape} and values of shape {tuple(numbers.shape)} must agree in batch "
+            "and "
             f"number of entries, and {first} of shape {starts.shape} in batch."
         )
     height, width = (int(n) for n in numbers.shape[batch + 1 : batch + 3]) if block else (1, 1)
@@ -244,7 +261,8 @@ def _check_compressed(name: str, layout: str, starts: Any, inner: Any, outers: i
     first, second, outer_name, inner_name = NAMES[layout]
     if starts.shape[-1] != outers + 1:
         raise RuntimeError(
-            f"{name}(): `{first}.shape[-1] == {outer_name} + 1` is not satisfied: it is {starts.shape[-1]}, for {outers} "
+            f"{name}(): `{first}.shape[-1] == {outer_name} + 1` is not satisfied: it is {starts.shape[-1]}, for "
+            f"{outers} "
             f"{outer_name[1:]}."
         )
     if (starts[..., 0] != 0).any():
@@ -264,7 +282,8 @@ def _check_compressed(name: str, layout: str, starts: Any, inner: Any, outers: i
         rising[pointers[1:-1][(pointers[1:-1] > 0) & (pointers[1:-1] < line.size)] - 1] = True  # where a row begins
         if not rising.all():
             raise RuntimeError(
-                f"{name}(): `{second}[..., {first}[..., i - 1]:{first}[..., i]] for all i = 1, ..., {outer_name} are sorted "
+                f"{name}(): `{second}[..., {first}[..., i - 1]:{first}[..., i]] for all i = 1, ..., {outer_name} are "
+                "sorted "
                 "and distinct along the last dimension values` is not satisfied."
             )
 
@@ -281,7 +300,7 @@ def sparse_csr_tensor(
     tensor([[0., 0., 3.],
             [4., 0., 5.]])
     """
-    return _compressed_tensor("sparse_csr", crow_indices, col_indices, values, size, dtype, device, requires_grad)  # type: ignore[no-any-return]
+    return _compressed_tensor("sparse_csr", crow_indices, col_indices, values, size, dtype, device, requires_grad)
 
 
 def sparse_csc_tensor(
@@ -296,7 +315,7 @@ def sparse_csc_tensor(
     tensor([[0., 4.],
             [3., 0.]])
     """
-    return _compressed_tensor("sparse_csc", ccol_indices, row_indices, values, size, dtype, device, requires_grad)  # type: ignore[no-any-return]
+    return _compressed_tensor("sparse_csc", ccol_indices, row_indices, values, size, dtype, device, requires_grad)
 
 
 def sparse_bsr_tensor(
@@ -310,7 +329,7 @@ def sparse_bsr_tensor(
     >>> ndgrad.sparse_bsr_tensor([0, 1], [1], ndgrad.ones(1, 1, 2), (1, 4)).to_dense()
     tensor([[0., 0., 1., 1.]])
     """
-    return _compressed_tensor("sparse_bsr", crow_indices, col_indices, values, size, dtype, device, requires_grad)  # type: ignore[no-any-return]
+    return _compressed_tensor("sparse_bsr", crow_indices, col_indices, values, size, dtype, device, requires_grad)
 
 
 def sparse_bsc_tensor(
@@ -325,12 +344,12 @@ def sparse_bsc_tensor(
     tensor([[0., 0.],
             [1., 1.]])
     """
-    return _compressed_tensor("sparse_bsc", ccol_indices, row_indices, values, size, dtype, device, requires_grad)  # type: ignore[no-any-return]
+    return _compressed_tensor("sparse_bsc", ccol_indices, row_indices, values, size, dtype, device, requires_grad)
 
 
 class check_sparse_tensor_invariants:
-    """torch's switch for checks of structures, as a block, a decorator or `enable()`. Here they are always made, so that
-    it only remembers what it was told.
+    """torch's switch for checks of structures, as a block, a decorator or `enable()`. Here they are always made, so
+    that it only remembers what it was told.
 
     >>> import ndgrad
     >>> with ndgrad.sparse.check_sparse_tensor_invariants():
@@ -389,14 +408,17 @@ def _from_dense(x: Any, layout: str, sparse_dim: int | None, block: Any, dense_d
                 f"to_sparse(): sparse_dim argument must be in [{min(x.ndim, 1)},{x.ndim}] range, but {count} is given."
             )
         inner = tuple(range(count, x.ndim))
-        places = np.stack(np.nonzero((full != 0).any(axis=inner) if inner else full != 0)) if count else np.zeros((0, 1))
+        places = (
+            np.stack(np.nonzero((full != 0).any(axis=inner) if inner else full != 0)) if count else np.zeros((0, 1))
+        )
         structure: Structure = Coo(places.astype(np.int64), tuple(x.shape), True)
         return room.build(room.at(x, structure), structure)
     inner_count = dense_dim or 0
     batch = x.ndim - 2 - inner_count
     if batch < 0:
         raise RuntimeError(
-            f"to_{layout}(): a tensor of shape {tuple(x.shape)} has too few dimensions for {inner_count} dense ones beside "
+            f"to_{layout}(): a tensor of shape {tuple(x.shape)} has too few dimensions for {inner_count} dense ones "
+            "beside "
             "rows and columns."
         )
     height, width = (1, 1) if block is None else _block(layout, block, x, batch)
@@ -410,9 +432,9 @@ def _from_dense(x: Any, layout: str, sparse_dim: int | None, block: Any, dense_d
         same = mask.reshape(-1, *mask.shape[batch:]).sum(axis=(1, 2))
         if (same != same[0]).any():
             mask = np.broadcast_to(mask.any(axis=tuple(range(batch)), keepdims=True), mask.shape)
-    places = Coo(np.stack(np.nonzero(mask)).astype(np.int64), tuple(x.shape), True)
-    structure, source = compress(places, layout, (height, width), batch)
-    flat = room.at(x, places)
+    kept = Coo(np.stack(np.nonzero(mask)).astype(np.int64), tuple(x.shape), True)
+    structure, source = compress(kept, layout, (height, width), batch)
+    flat = room.at(x, kept)
     return room.build(room.picked(flat, np.maximum(source, 0), source >= 0), structure)
 
 
@@ -432,12 +454,15 @@ def _block(layout: str, block: Any, x: Any, batch: int) -> tuple[int, int]:
     rows, columns = x.shape[batch], x.shape[batch + 1]
     if height < 1 or width < 1 or rows % height or columns % width:
         raise RuntimeError(
-            f"to_{layout}(): tensor sparse size ({rows},{columns}) must be divisible by given blocksize ({height},{width})."
+            f"to_{layout}(): tensor sparse size ({rows},{columns}) must be divisible by given blocksize "
+            f"({height},{width})."
         )
     return height, width
 
 
-def _converted(self: Any, layout: str, sparse_dim: int | None = None, block: Any = None, dense_dim: int | None = None) -> Any:
+def _converted(
+    self: Any, layout: str, sparse_dim: int | None = None, block: Any = None, dense_dim: int | None = None
+) -> Any:
     room = _room()
     if layout in BLOCKED and block is None and _layout(self) != layout:
         raise RuntimeError(f"to_{layout}(): blocksize is needed, the rows and columns of a block: blocksize=(2, 2).")
@@ -448,13 +473,16 @@ def _converted(self: Any, layout: str, sparse_dim: int | None = None, block: Any
         made = room.coo(self)
         if sparse_dim is not None and sparse_dim != made.structure.sparse_dim:
             if not 0 < sparse_dim <= self.ndim:
-                raise RuntimeError(f"to_sparse(): sparse_dim argument must be in [1,{self.ndim}] range, but {sparse_dim} is given.")
+                raise RuntimeError(
+                    f"to_sparse(): sparse_dim argument must be in [1,{self.ndim}] range, but {sparse_dim} is given."
+                )
             made = room.with_sparse_dim(room.coalesced(made), sparse_dim)
         return made
     batch = len(structure.place_shape) - 2
     if batch < 0:
         raise RuntimeError(
-            f"to_{layout}(): a {structure.layout} tensor of shape {tuple(self.shape)} with {structure.sparse_dim} sparse "
+            f"to_{layout}(): a {structure.layout} tensor of shape {tuple(self.shape)} with {structure.sparse_dim} "
+            "sparse "
             "dimensions has no rows and columns. Only matrices can be compressed."
         )
     size = (1, 1) if block is None else _block(layout, block, self, batch)
@@ -467,7 +495,8 @@ def to_sparse(
     self: Tensor, sparse_dim: int | None = None, *, layout: Layout = None, blocksize: Sequence[int] | None = None,
     dense_dim: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """The elements that are not zero, as a sparse tensor: coo, or `layout`. Later dimensions than `sparse_dim` stay dense.
+    """The elements that are not zero, as a sparse tensor: coo, or `layout`. Later dimensions than `sparse_dim` stay
+    dense.
 
     >>> import ndgrad
     >>> ndgrad.tensor([[0.0, 2.0], [0.0, 0.0]]).to_sparse()
@@ -479,7 +508,7 @@ def to_sparse(
     kind = "sparse_coo" if layout is None else str(layout).rpartition(".")[2]
     if kind == "strided":
         raise RuntimeError("to_sparse(): the layout strided is dense. Use to_dense().")
-    return _converted(self, kind, sparse_dim, blocksize, dense_dim)  # type: ignore[no-any-return]
+    return _converted(self, kind, sparse_dim, blocksize, dense_dim)
 
 
 def to_sparse_coo(self: Tensor) -> Tensor:
@@ -490,7 +519,7 @@ def to_sparse_coo(self: Tensor) -> Tensor:
     tensor([[0, 1],
             [0, 1]])
     """
-    return _converted(self, "sparse_coo")  # type: ignore[no-any-return]
+    return _converted(self, "sparse_coo")
 
 
 def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Tensor:
@@ -500,7 +529,7 @@ def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Tensor:
     >>> ndgrad.eye(2).to_sparse_csr().crow_indices()
     tensor([0, 1, 2])
     """
-    return _converted(self, "sparse_csr", None, None, dense_dim)  # type: ignore[no-any-return]
+    return _converted(self, "sparse_csr", None, None, dense_dim)
 
 
 def to_sparse_csc(self: Tensor, dense_dim: int | None = None) -> Tensor:
@@ -510,7 +539,7 @@ def to_sparse_csc(self: Tensor, dense_dim: int | None = None) -> Tensor:
     >>> ndgrad.eye(2).to_sparse_csc().ccol_indices()
     tensor([0, 1, 2])
     """
-    return _converted(self, "sparse_csc", None, None, dense_dim)  # type: ignore[no-any-return]
+    return _converted(self, "sparse_csc", None, None, dense_dim)
 
 
 def to_sparse_bsr(self: Tensor, blocksize: Sequence[int], dense_dim: int | None = None) -> Tensor:
@@ -520,7 +549,7 @@ def to_sparse_bsr(self: Tensor, blocksize: Sequence[int], dense_dim: int | None 
     >>> ndgrad.eye(4).to_sparse_bsr((2, 2)).values().shape
     ndgrad.Size([2, 2, 2])
     """
-    return _converted(self, "sparse_bsr", None, blocksize, dense_dim)  # type: ignore[no-any-return]
+    return _converted(self, "sparse_bsr", None, blocksize, dense_dim)
 
 
 def to_sparse_bsc(self: Tensor, blocksize: Sequence[int], dense_dim: int | None = None) -> Tensor:
@@ -530,7 +559,7 @@ def to_sparse_bsc(self: Tensor, blocksize: Sequence[int], dense_dim: int | None 
     >>> ndgrad.eye(4).to_sparse_bsc((2, 2)).row_indices()
     tensor([0, 1])
     """
-    return _converted(self, "sparse_bsc", None, blocksize, dense_dim)  # type: ignore[no-any-return]
+    return _converted(self, "sparse_bsc", None, blocksize, dense_dim)
 
 
 def to_dense(self: Tensor, dtype: Dtype = None, *, masked_grad: bool | None = None) -> Tensor:
@@ -545,11 +574,11 @@ def to_dense(self: Tensor, dtype: Dtype = None, *, masked_grad: bool | None = No
     if not room.is_sparse(self):
         return self if dtype is None else self.to(dtype)
     made: Any
-    if masked_grad is False:
+    if masked_grad is False and not room.carries(self):  # inside transforms values carry their derivatives themselves
         made = room.applied(room.ToDenseUnmasked, self)
     else:
         made = room.dense(self)
-    return made if dtype is None else made.to(dtype)  # type: ignore[no-any-return]
+    return made if dtype is None else made.to(dtype)
 
 
 def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
@@ -561,14 +590,16 @@ def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
     """
     room = _room()
     if not room.is_sparse(mask):
-        raise NotImplementedError(f"sparse_mask(): the mask must be sparse, and has layout {_layout(mask)}. Use to_sparse().")
+        raise NotImplementedError(
+            f"sparse_mask(): the mask must be sparse, and has layout {_layout(mask)}. Use to_sparse()."
+        )
     if tuple(mask.shape) != tuple(self.shape):
         raise RuntimeError(
             f"sparse_mask(): operands have incompatible sizes; self has size {list(self.shape)} but mask has size "
             f"{list(mask.shape)}."
         )
-    structure = mask.structure
-    return room.build(room.at(self, structure), structure)  # type: ignore[no-any-return]
+    structure = _structure(mask)
+    return room.build(room.at(self, structure), structure)
 
 
 # ----- what a sparse tensor consists of -------------------------------------------------------------------------------
@@ -578,8 +609,7 @@ def _need(self: Any, name: str, layouts: tuple[str, ...], what: str) -> Any:
     have = _layout(self)
     if have not in layouts:
         raise RuntimeError(
-            f"{name} expected {what} but got {have} (shape {tuple(self.shape)}). Convert with "
-            f"to_{layouts[0]}() first."
+            f"{name} expected {what} but got {have} (shape {tuple(self.shape)}). Convert with to_{layouts[0]}() first."
         )
     return self.structure
 
@@ -596,7 +626,7 @@ def coalesce(self: Tensor) -> Tensor:
     tensor([5.])
     """
     _need(self, "coalesce", _COO, "sparse coordinate tensor layout")
-    return _room().coalesced(self)  # type: ignore[no-any-return]
+    return _room().coalesced(self)
 
 
 def is_coalesced(self: Tensor) -> bool:
@@ -613,7 +643,9 @@ def _coalesced_(self: Tensor, coalesced: bool) -> Tensor:
     """Let a coo tensor be taken for coalesced, or not; whether it is one is checked."""
     structure = _need(self, "_coalesced_", _COO, "sparse coordinate tensor layout")
     if coalesced and structure.count > 1 and not (np.diff(structure.keys) > 0).all():
-        raise RuntimeError("_coalesced_(True): a place is named twice, or the indices are not in order. Use coalesce().")
+        raise RuntimeError(
+            "_coalesced_(True): a place is named twice, or the indices are not in order. Use coalesce()."
+        )
     made = Coo(structure.coordinates, structure.shape, coalesced)
     self._array = type(self._array)(made, self._array.values)
     return self
@@ -632,7 +664,7 @@ def indices(self: Tensor) -> Tensor:
             "Cannot get indices on an uncoalesced tensor, please call .coalesce() first "
             f"(shape {tuple(self.shape)}, {structure.count} entries)."
         )
-    return wrap(Tensor, structure.coordinates)  # type: ignore[no-any-return]
+    return wrap(Tensor, structure.coordinates)
 
 
 def values(self: Tensor) -> Tensor:
@@ -648,12 +680,12 @@ def values(self: Tensor) -> Tensor:
             "Cannot get values on an uncoalesced tensor, please call .coalesce() first "
             f"(shape {tuple(self.shape)}, {structure.count} entries)."
         )
-    return _room().values_of(self)  # type: ignore[no-any-return]
+    return _room().values_of(self)
 
 
 def _indices(self: Tensor) -> Tensor:
     """The places of the entries of a coo tensor, coalesced or not."""
-    return wrap(Tensor, _need(self, "_indices", _COO, "sparse coordinate tensor layout").coordinates)  # type: ignore[no-any-return]
+    return wrap(Tensor, _need(self, "_indices", _COO, "sparse coordinate tensor layout").coordinates)
 
 
 def _values(self: Tensor) -> Tensor:
@@ -677,7 +709,7 @@ def crow_indices(self: Tensor) -> Tensor:
     >>> ndgrad.eye(2).to_sparse_csr().crow_indices()
     tensor([0, 1, 2])
     """
-    return wrap(Tensor, _need(self, "crow_indices", _ROWS, "sparse row compressed tensor layout").pointers)  # type: ignore[no-any-return]
+    return wrap(Tensor, _need(self, "crow_indices", _ROWS, "sparse row compressed tensor layout").pointers)
 
 
 def col_indices(self: Tensor) -> Tensor:
@@ -687,7 +719,7 @@ def col_indices(self: Tensor) -> Tensor:
     >>> ndgrad.eye(2).to_sparse_csr().col_indices()
     tensor([0, 1])
     """
-    return wrap(Tensor, _need(self, "col_indices", _ROWS, "sparse row compressed tensor layout").others)  # type: ignore[no-any-return]
+    return wrap(Tensor, _need(self, "col_indices", _ROWS, "sparse row compressed tensor layout").others)
 
 
 def ccol_indices(self: Tensor) -> Tensor:
@@ -697,7 +729,7 @@ def ccol_indices(self: Tensor) -> Tensor:
     >>> ndgrad.eye(2).to_sparse_csc().ccol_indices()
     tensor([0, 1, 2])
     """
-    return wrap(Tensor, _need(self, "ccol_indices", _COLUMNS, "sparse column compressed tensor layout").pointers)  # type: ignore[no-any-return]
+    return wrap(Tensor, _need(self, "ccol_indices", _COLUMNS, "sparse column compressed tensor layout").pointers)
 
 
 def row_indices(self: Tensor) -> Tensor:
@@ -707,7 +739,7 @@ def row_indices(self: Tensor) -> Tensor:
     >>> ndgrad.eye(2).to_sparse_csc().row_indices()
     tensor([0, 1])
     """
-    return wrap(Tensor, _need(self, "row_indices", _COLUMNS, "sparse column compressed tensor layout").others)  # type: ignore[no-any-return]
+    return wrap(Tensor, _need(self, "row_indices", _COLUMNS, "sparse column compressed tensor layout").others)
 
 
 def sparse_dim(self: Tensor) -> int:
@@ -717,7 +749,7 @@ def sparse_dim(self: Tensor) -> int:
     >>> ndgrad.ones(2, 3).to_sparse(1).sparse_dim(), ndgrad.ones(2, 3).sparse_dim()
     (1, 0)
     """
-    return 0 if _layout(self) == "strided" else int(self.structure.sparse_dim)  # type: ignore[attr-defined]
+    return 0 if _layout(self) == "strided" else int(_structure(self).sparse_dim)
 
 
 def dense_dim(self: Tensor) -> int:
@@ -727,12 +759,12 @@ def dense_dim(self: Tensor) -> int:
     >>> ndgrad.ones(2, 3).to_sparse(1).dense_dim(), ndgrad.ones(2, 3).dense_dim()
     (1, 2)
     """
-    return self.ndim if _layout(self) == "strided" else int(self.structure.dense_dim)  # type: ignore[attr-defined]
+    return self.ndim if _layout(self) == "strided" else int(_structure(self).dense_dim)
 
 
 def parts_of(t: Any) -> tuple[Any, ...]:
-    """What a file keeps of a sparse tensor: as in torch's files, indices, values, size, and of a coo tensor whether it is
-    coalesced."""
+    """What a file keeps of a sparse tensor: as in torch's files, indices, values, size, and of a coo tensor whether it
+    is coalesced."""
     structure, numbers = t.structure, wrap(Tensor, _room().data_of(t).values)
     if isinstance(structure, Compressed):
         return wrap(Tensor, structure.pointers), wrap(Tensor, structure.others), numbers, t.shape
@@ -753,7 +785,7 @@ def from_parts(layout: devices.layout, parts: tuple[Any, ...]) -> Tensor:
 
 def _resized(self: Any, name: str, size: Shape, sparse_dim: int, dense_dim: int, clear: bool) -> Any:
     structure = _need(self, name, _COO, "sparse coordinate tensor layout")
-    shape = tuple(int(n) for n in size)
+    shape = as_shape((size,))
     if len(shape) != sparse_dim + dense_dim:
         raise RuntimeError(
             f"{name}(): 'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(shape)}, sparse_dim = "
@@ -785,8 +817,7 @@ def _resized(self: Any, name: str, size: Shape, sparse_dim: int, dense_dim: int,
         values = np.zeros((structure.count, *shape[sparse_dim:]), data.dtype)
         values[(slice(None), *(slice(n) for n in before[sparse_dim:]))] = data.values
         new = type(data)(Coo(structure.coordinates, shape, structure.coalesced), values)
-    self._array = new
-    storage_of(self).bump(name)
+    self._array, self._storage = new, None  # other memory
     return self
 
 
@@ -797,7 +828,7 @@ def sparse_resize_(self: Tensor, size: Shape, sparse_dim: int, dense_dim: int) -
     >>> ndgrad.ones(2).to_sparse().sparse_resize_((3,), 1, 0).to_dense()
     tensor([1., 1., 0.])
     """
-    return _resized(self, "sparse_resize_", size, sparse_dim, dense_dim, False)  # type: ignore[no-any-return]
+    return _resized(self, "sparse_resize_", size, sparse_dim, dense_dim, False)
 
 
 def sparse_resize_and_clear_(self: Tensor, size: Shape, sparse_dim: int, dense_dim: int) -> Tensor:
@@ -807,7 +838,7 @@ def sparse_resize_and_clear_(self: Tensor, size: Shape, sparse_dim: int, dense_d
     >>> ndgrad.ones(2).to_sparse().sparse_resize_and_clear_((3,), 1, 0)._nnz()
     0
     """
-    return _resized(self, "sparse_resize_and_clear_", size, sparse_dim, dense_dim, True)  # type: ignore[no-any-return]
+    return _resized(self, "sparse_resize_and_clear_", size, sparse_dim, dense_dim, True)
 
 
 def resize_as_sparse_(self: Tensor, the_template: Tensor) -> Tensor:
@@ -819,11 +850,12 @@ def resize_as_sparse_(self: Tensor, the_template: Tensor) -> Tensor:
     """
     if _layout(self) != _layout(the_template):
         raise RuntimeError(
-            f"resize_as_sparse_(): the layouts differ: {_layout(self)} and {_layout(the_template)}. Convert one of them."
+            f"resize_as_sparse_(): the layouts differ: {_layout(self)} and {_layout(the_template)}. Convert one of "
+            "them."
         )
     if _layout(self) != "sparse_coo" and tuple(self.shape) == tuple(the_template.shape):
         return self
-    return _resized(  # type: ignore[no-any-return]
+    return _resized(
         self, "resize_as_sparse_", tuple(the_template.shape), sparse_dim(the_template), dense_dim(the_template), False
     )
 
@@ -839,7 +871,18 @@ def smm(self: Tensor, mat: Tensor) -> Tensor:
     tensor([[1.],
             [1.]])
     """
-    return _room().HANDLERS["smm"](self, mat)  # type: ignore[no-any-return]
+    return _room().HANDLERS["smm"](self, mat)
+
+
+def spmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """torch's older name of `mm`, for a sparse matrix and a dense one.
+
+    >>> import ndgrad
+    >>> ndgrad.spmm(ndgrad.eye(2).to_sparse(), ndgrad.ones(2, 1))
+    tensor([[1.],
+            [1.]])
+    """
+    return mm(input, mat2)
 
 
 def hspmm(mat1: Tensor, mat2: Tensor, *, out: None = None) -> Tensor:
@@ -850,7 +893,7 @@ def hspmm(mat1: Tensor, mat2: Tensor, *, out: None = None) -> Tensor:
     tensor([[1.],
             [1.]])
     """
-    return _room().HANDLERS["hspmm"](mat1, mat2)  # type: ignore[no-any-return]
+    return _room().HANDLERS["hspmm"](mat1, mat2)
 
 
 def sspaddmm(
@@ -864,4 +907,68 @@ def sspaddmm(
     tensor([[2., 1.],
             [1., 2.]])
     """
-    return _room().HANDLERS["sspaddmm"](input, mat1, mat2, beta=beta, alpha=alpha)  # type: ignore[no-any-return]
+    return _room().HANDLERS["sspaddmm"](input, mat1, mat2, beta=beta, alpha=alpha)
+
+
+# ----- copies of what they consist of ---------------------------------------------------------------------------------
+
+
+def indices_copy(input: Tensor) -> Tensor:
+    """A copy of `indices()`.
+
+    >>> import ndgrad
+    >>> ndgrad.indices_copy(ndgrad.eye(2).to_sparse())
+    tensor([[0, 1],
+            [0, 1]])
+    """
+    return indices(input).clone()
+
+
+def values_copy(input: Tensor) -> Tensor:
+    """A copy of `values()`, in the graph.
+
+    >>> import ndgrad
+    >>> ndgrad.values_copy(ndgrad.eye(2).to_sparse())
+    tensor([1., 1.])
+    """
+    return values(input).clone()
+
+
+def crow_indices_copy(input: Tensor) -> Tensor:
+    """A copy of `crow_indices()`.
+
+    >>> import ndgrad
+    >>> ndgrad.crow_indices_copy(ndgrad.eye(2).to_sparse_csr())
+    tensor([0, 1, 2])
+    """
+    return crow_indices(input).clone()
+
+
+def col_indices_copy(input: Tensor) -> Tensor:
+    """A copy of `col_indices()`.
+
+    >>> import ndgrad
+    >>> ndgrad.col_indices_copy(ndgrad.eye(2).to_sparse_csr())
+    tensor([0, 1])
+    """
+    return col_indices(input).clone()
+
+
+def ccol_indices_copy(input: Tensor) -> Tensor:
+    """A copy of `ccol_indices()`.
+
+    >>> import ndgrad
+    >>> ndgrad.ccol_indices_copy(ndgrad.eye(2).to_sparse_csc())
+    tensor([0, 1, 2])
+    """
+    return ccol_indices(input).clone()
+
+
+def row_indices_copy(input: Tensor) -> Tensor:
+    """A copy of `row_indices()`.
+
+    >>> import ndgrad
+    >>> ndgrad.row_indices_copy(ndgrad.eye(2).to_sparse_csc())
+    tensor([0, 1])
+    """
+    return row_indices(input).clone()

@@ -154,10 +154,10 @@ class Compressed(Structure):
         self.batch = tuple(pointers.shape[:-1])
         self.dense_dim = len(shape) - len(self.batch) - 2
         at = len(self.batch) + 1
-        self.block = tuple(values_shape[at : at + 2]) if layout in BLOCKED else (1, 1)
+        self.block = (values_shape[at], values_shape[at + 1]) if layout in BLOCKED else (1, 1)
 
     @functools.cached_property
-    def coordinates(self) -> Any:  # type: ignore[override]  # computed when first asked for
+    def coordinates(self) -> Any:
         lead, n = math.prod(self.batch), self.others.shape[-1]
         pointers = self.pointers.reshape(lead, -1)
         lengths = np.diff(pointers, axis=1)
@@ -197,7 +197,7 @@ class SparseData(NDArrayOperatorsMixin):
     @property
     def dtype(self) -> np.dtype[Any]:
         dtype = self.values.dtype
-        return getattr(dtype, "numpy", dtype)  # type: ignore[no-any-return]  # of a tensor inside transforms, torch's
+        return getattr(dtype, "numpy", dtype)  # of a tensor inside transforms, torch's
 
     @property
     def ndim(self) -> int:
@@ -296,9 +296,10 @@ def joined(x: SparseData, y: SparseData, merged: bool) -> SparseData:
     if (merged or x.structure.coalesced) and x.structure.same_places(y.structure):
         return SparseData(x.structure, x.values + y.values)
     a, b = as_coo(x), as_coo(y)
-    if a.structure.sparse_dim != b.structure.sparse_dim:  # one of them is hybrid: entries of the coarser one
-        few = min(a.structure.sparse_dim, b.structure.sparse_dim)
-        a, b = coarser(a, few), coarser(b, few)
+    if isinstance(x.structure, Compressed):
+        b = finer(b, a.structure.sparse_dim)
+    few = min(a.structure.sparse_dim, b.structure.sparse_dim)
+    a, b = coarser(a, few), coarser(b, few)  # if one of them is hybrid
     indices = np.concatenate([a.structure.coordinates, b.structure.coordinates], axis=1)
     both = SparseData(Coo(indices, x.shape), np.concatenate([a.values, b.values]))
     return both if x.structure.layout == "sparse_coo" else compressed(both, x.structure)
@@ -322,6 +323,23 @@ def coarser(x: SparseData, sparse_dim: int) -> SparseData:
     values = np.zeros(made.values_shape, x.values.dtype)
     values[(np.arange(structure.count), *rest)] = x.values
     return SparseData(made, values)
+
+
+def finer(x: SparseData, sparse_dim: int) -> SparseData:
+    """A coo tensor with more sparse dimensions: each entry is taken apart."""
+    structure = x.structure
+    if structure.sparse_dim >= sparse_dim:
+        return x
+    made = finer_structure(structure, sparse_dim)
+    return SparseData(made, x.values.reshape(made.values_shape))
+
+
+def finer_structure(structure: Structure, sparse_dim: int) -> Coo:
+    """The structure of a coo tensor with more sparse dimensions: an entry for each element of an entry."""
+    split = structure.shape[structure.sparse_dim : sparse_dim]
+    inner = np.indices(split).reshape(len(split), -1)
+    outer = np.repeat(structure.coordinates, inner.shape[1], axis=1)
+    return Coo(np.concatenate([outer, np.tile(inner, structure.count)]), structure.shape, structure.coalesced)
 
 
 def compressed(x: SparseData, like: Structure) -> SparseData:

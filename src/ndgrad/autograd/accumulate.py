@@ -25,8 +25,9 @@ from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.layout import copy_in_order, order_of
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.references import LOCAL
+from ndgrad.autograd.sparse_gradients import is_sparse_data, wrap_gradient
 from ndgrad.autograd.subclass import has_dispatch
-from ndgrad.autograd.variable import Variable, is_sparse_data, lock_of, meta_of, wrap, wrap_gradient
+from ndgrad.autograd.variable import Variable, lock_of, meta_of, wrap
 from ndgrad.autograd.versions import storage_of
 
 

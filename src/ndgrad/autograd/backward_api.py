@@ -15,7 +15,8 @@ from ndgrad.autograd.hooks import retain_grad
 from ndgrad.autograd.logged_passes import is_logged, logged
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.roots import root_gradients
-from ndgrad.autograd.variable import Variable, beside, np_dtype, requires_grad, wrap_gradient
+from ndgrad.autograd.sparse_gradients import wrap_gradient
+from ndgrad.autograd.variable import Variable, beside, np_dtype, requires_grad
 from ndgrad.ops.vocabulary import tensor_ops
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from typing import Any
 from ndgrad.arrays.library import library_of
 from ndgrad.autograd.levels import Level, below, level_number
 from ndgrad.autograd.modes import Modes, modes, restore, scope
-from ndgrad.autograd.variable import Variable, innermost_array, meta_of, refuse_sparse, wrap
+from ndgrad.autograd.sparse_gradients import refuse_sparse
+from ndgrad.autograd.variable import Variable, innermost_array, meta_of, wrap
 from ndgrad.autograd.view import make_view
 from ndgrad.ops.random import SHAPE_ONLY
 from ndgrad.ops.shape import reshape

@@ -39,8 +39,9 @@ from ndgrad.autograd.modes import (
 )
 from ndgrad.autograd.record import fact
 from ndgrad.autograd.saved import in_single, lift
+from ndgrad.autograd.sparse_gradients import refuse_sparse
 from ndgrad.autograd.subclass import adopt
-from ndgrad.autograd.variable import Variable, accumulator, meta_of, new, np_dtype, refuse_sparse, shape_of
+from ndgrad.autograd.variable import Variable, accumulator, meta_of, new, np_dtype, shape_of
 from ndgrad.autograd.versions import LazyStorage, storage_of
 from ndgrad.autograd.view import tangents_of
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, Op, parameter_names

@@ -28,8 +28,9 @@ from ndgrad.autograd.modes import process, restore, scope, thread
 from ndgrad.autograd.node import MultiNode, Node, can_sum_to, edge_node, edge_number, make_node
 from ndgrad.autograd.saved import hooks_for, input_array, lift, linked, lower_saved, lower_unpacked, unpacked, verified
 from ndgrad.autograd.saved_errors import freed_error
+from ndgrad.autograd.sparse_gradients import wrap_gradient
 from ndgrad.autograd.subclass import note_wrappers
-from ndgrad.autograd.variable import Variable, edge, meta_of, np_dtype, requires_grad, twin, wrap, wrap_gradient
+from ndgrad.autograd.variable import Variable, edge, meta_of, np_dtype, requires_grad, twin, wrap
 from ndgrad.autograd.versions import kept_storage, storage_of
 from ndgrad.autograd.view import CUSTOM, DEFAULT
 from ndgrad.ops.shape import alias

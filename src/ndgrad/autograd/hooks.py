@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ndgrad._registry import register
 from ndgrad.autograd.modes import process, restore, scope, thread
 from ndgrad.autograd.node import Node, extra_of, output_count
+from ndgrad.autograd.sparse_gradients import wrap_gradient
 from ndgrad.autograd.variable import (
     AccumulateGrad,
     Variable,
@@ -33,7 +34,6 @@ from ndgrad.autograd.variable import (
     np_dtype,
     recorded,
     requires_grad,
-    wrap_gradient,
 )
 
 if TYPE_CHECKING:

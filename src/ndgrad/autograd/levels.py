@@ -32,7 +32,8 @@ from ndgrad.autograd.modes import (
 )
 from ndgrad.autograd.picked import follow_pick
 from ndgrad.autograd.record import finish
-from ndgrad.autograd.variable import ESCAPED, Variable, meta_of, own_level, refuse_sparse, requires_grad, wrap
+from ndgrad.autograd.sparse_gradients import refuse_sparse
+from ndgrad.autograd.variable import ESCAPED, Variable, meta_of, own_level, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, storage_of
 from ndgrad.autograd.view import tangents_of
 from ndgrad.ops.table import RANDOM

@@ -13,12 +13,12 @@ from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.grad_mode import no_grad
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.node import Edge, edge_node
+from ndgrad.autograd.sparse_gradients import is_sparse_data
 from ndgrad.autograd.subclass import has_dispatch, needs_tensors
 from ndgrad.autograd.variable import (
     Variable,
     edge,
     innermost_array,
-    is_sparse_data,
     np_dtype,
     requires_grad,
     wrap,

@@ -27,6 +27,7 @@ from ndgrad.arrays.meta import WrapperArray
 from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.modes import Block, Modes, modes, process, restore, scope, thread
 from ndgrad.autograd.node import Node, edge_node
+from ndgrad.autograd.sparse_gradients import is_sparse_data
 from ndgrad.autograd.traversal import iterate_nodes
 from ndgrad.autograd.variable import Variable, meta_of, new
 from ndgrad.autograd.versions import storage_of
@@ -220,7 +221,8 @@ class DisableFunctionSubclass(Block):
 def subclass_op(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """Run an op some of whose arguments belong to a subclass."""
     types = tuple(dict.fromkeys(type(a) for a in args if isinstance(a, Variable) and type(a) not in FACES))
-    if not thread.functions_disabled:
+    # a layout is no override: with overrides off, a sparse tensor's class computes all the same
+    if not thread.functions_disabled or any(isinstance(a, Variable) and is_sparse_data(a._array) for a in args):
         result = ask_classes(op, types, args, settings)
         if result is not NotImplemented:
             return result
@@ -401,7 +403,7 @@ def _wrapper_array() -> type[Any]:
 #: The tensors without memory that there are, by identity.
 alive: dict[int, weakref.ref[Any]] = {}
 #: The nodes whose rules must run on tensors: of ops that wrappers took part in, and those that make sparse gradients.
-_nodes: weakref.WeakSet[Node] = weakref.WeakSet()
+_noted: dict[int, weakref.ref[Node]] = {}
 
 
 def is_wrapper(t: Any) -> bool:
@@ -417,21 +419,22 @@ def count_wrapper(t: Any) -> None:
 def note_wrappers(node: Node, values: Iterable[Any]) -> None:
     """Remember that a node's rules must run on tensors, if any of the op's arguments or results is a wrapper."""
     if alive and any(is_wrapper(v) for v in _flat(values)):
-        _nodes.add(node)
+        note_tensor_rules(node)
 
 
 def note_tensor_rules(node: Node) -> None:
     """Remember that a node's rules must run on tensors: its gradients are not arrays."""
-    _nodes.add(node)
+    key = id(node)
+    _noted[key] = weakref.ref(node, lambda _: _noted.pop(key, None))
 
 
 def needs_tensors(roots: Iterable[Any], grads: Iterable[Any]) -> bool:
     """Whether a backward pass from these edges meets a tensor without memory, or one whose gradients are not arrays."""
-    if not alive and not _nodes.data:  # the usual case, in which nothing is walked
+    if not alive and not _noted:  # the usual case, in which nothing is walked
         return False
     reached = iterate_nodes(dict.fromkeys(edge_node(e) for e in roots))
     return any(map(is_wrapper, grads)) or any(
-        node in _nodes or is_wrapper(getattr(node, "variable", None)) for node in reached
+        id(node) in _noted or is_wrapper(getattr(node, "variable", None)) for node in reached
     )
 
 

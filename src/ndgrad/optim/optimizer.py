@@ -20,7 +20,8 @@ from ndgrad.api.data import tensor
 from ndgrad.arrays.memory import retain_for_training
 from ndgrad.autograd.grad_mode import enable_grad, no_grad
 from ndgrad.autograd.hooks import RemovableHandle
-from ndgrad.autograd.variable import Variable, innermost_array, is_sparse_data
+from ndgrad.autograd.sparse_gradients import is_sparse_data
+from ndgrad.autograd.variable import Variable, innermost_array
 from ndgrad.dtypes import get_default_dtype
 from ndgrad.optim.fused import update_alike, update_together
 
@@ -282,8 +283,8 @@ class Optimizer:
         """The same where the gradient is sparse; the parameter is dense."""
         raise RuntimeError(
             f"{type(self).__name__} does not support sparse gradients, please consider SparseAdam instead (or SGD or "
-            f"Adagrad). The gradient of a parameter of shape {tuple(p.shape)} has layout {grad.layout}; to_dense() makes "
-            "a dense one of it."
+            f"Adagrad). The gradient of a parameter of shape {tuple(p.shape)} has layout {grad.layout}; to_dense() "
+            "makes a dense one of it."
         )
 
     @overload

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ndgrad.optim.optimizer import Group, Optimizer, State, checked, fresh, tensors_of
 
@@ -16,9 +16,14 @@ __all__ = ["SparseAdam"]
 
 class SparseAdam(Optimizer):
     """Adam whose moments of a row change only when the row has a gradient ("lazy" Adam), for embeddings
-    with sparse=True."""
+    with sparse=True.
 
-    _takes_sparse = True
+    >>> import ndgrad
+    >>> table = ndgrad.nn.Embedding(10, 2, sparse=True)
+    >>> optimizer = ndgrad.optim.SparseAdam(table.parameters(), lr=0.1)
+    >>> table(ndgrad.tensor([3])).sum().backward()
+    >>> optimizer.step()
+    """
 
     def __init__(
         self,
@@ -44,12 +49,13 @@ class SparseAdam(Optimizer):
     def _start(self, p: Tensor, group: Group) -> State:
         return fresh(p, "exp_avg", "exp_avg_sq") | {"step": 0}
 
-    def _update(self, p: Tensor, grad: Any, state: State, group: Group) -> None:
-        if not grad.is_sparse:
-            raise RuntimeError(
-                "SparseAdam does not support dense gradients, please consider Adam instead: a parameter of shape "
-                f"{tuple(p.shape)} has one."
-            )
+    def _update(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
+        raise RuntimeError(
+            "SparseAdam does not support dense gradients, please consider Adam instead: a parameter of shape "
+            f"{tuple(p.shape)} has one."
+        )
+
+    def _update_sparse(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
         state["step"] = step = state["step"] + 1
         grad = grad.coalesce()
         values = grad._values()

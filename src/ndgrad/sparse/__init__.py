@@ -1,8 +1,8 @@
 """`torch.sparse`: functions of tensors in sparse layouts.
 
-Layouts: `sparse_coo` (entries at coordinates), `sparse_csr`, `sparse_csc`, `sparse_bsr` and `sparse_bsc` (by rows or columns,
-of single entries or of blocks). Sparse tensors are made by `ndgrad.sparse_coo_tensor` and its like and by `to_sparse()`;
-`docs/sparse.md` has the whole.
+Layouts: `sparse_coo` (entries at coordinates), `sparse_csr`, `sparse_csc`, `sparse_bsr` and `sparse_bsc` (by rows or
+columns, of single entries or of blocks). Sparse tensors are made by `ndgrad.sparse_coo_tensor` and its like and by
+`to_sparse()`; `docs/sparse.md` has the whole.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from ndgrad.arrays.sparse import Coo
 from ndgrad.ops.vocabulary import tensor_ops as _ops
 from ndgrad.sparse import functions, products, text  # noqa: F401  # they fill the table of handlers
 from ndgrad.sparse.gradient_checks import as_sparse_gradcheck
-from ndgrad.sparse.tensor import SparseTensor, build, coalesced, constant, dense, is_sparse, values_of
+from ndgrad.sparse.tensor import HANDLERS, build, constant, is_sparse
+from ndgrad.sparse.tensor import SparseTensor as SparseTensor
 
 if TYPE_CHECKING:
     from ndgrad._typing import Dims, Dtype, Layout, Number, Tensor
@@ -30,8 +31,10 @@ __all__ = [
 ]  # fmt: skip
 
 
-def mm(mat1: Tensor, mat2: Tensor) -> Tensor:
+def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Tensor:
     """The product of two matrices of which the first, or each, is sparse. Sparse times sparse is sparse.
+
+    With `reduce`, the terms of a csr matrix times a dense one are not added: "mean", "amax", "amin".
 
     >>> import ndgrad
     >>> a = ndgrad.tensor([[0.0, 2.0], [3.0, 0.0]]).to_sparse().requires_grad_()
@@ -42,7 +45,7 @@ def mm(mat1: Tensor, mat2: Tensor) -> Tensor:
     """
     if not (is_sparse(mat1) or is_sparse(mat2)):
         return ndgrad.mm(mat1, mat2)
-    return products.product("sparse.mm", mat1, mat2)
+    return products.product("sparse.mm", mat1, mat2) if reduce == "sum" else products.reduced(mat1, mat2, reduce)
 
 
 def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1.0, alpha: Number = 1.0) -> Tensor:
@@ -154,5 +157,5 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: tuple[int, int], layout: 
 _own = {name: getattr(_constructors, name) for name in (*_constructors.__all__, *_constructors.METHODS)}
 _own |= {f"sparse_{name}": globals()[name] for name in __all__ if not isinstance(globals()[name], type)}
 for _name, _function in _own.items():
-    functions.HANDLERS.setdefault(_name, _function)
+    HANDLERS.setdefault(_name, _function)
 publish_namespace(globals())

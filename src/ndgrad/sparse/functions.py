@@ -1,4 +1,5 @@
-"""What public functions do with sparse tensors: elementwise functions, reductions, parts, joins, and Python's protocols.
+"""What public functions do with sparse tensors: elementwise functions, reductions, parts, joins, and Python's
+protocols.
 
 Elementwise functions that keep zeros run on the values. Those that move entries run on coordinates, which are NumPy
 arrays: the values follow by ordinary indexing, and with them the derivatives.
@@ -215,19 +216,15 @@ def _sum(name: str, x: Any, y: Any, alpha: Any) -> Any:
     if is_sparse(x) and is_sparse(y):
         _same_kind(name, x, y)
         return add(x, y if isinstance(alpha, (int, float)) and alpha == 1 else mul(y, alpha))
-    if is_sparse(x):
-        if layout_of(x) == "sparse_coo" or _is_number(y):
-            raise RuntimeError(
-                f"add(sparse, dense) is not supported. Use add(dense, sparse) instead. ({name}() got a {layout_of(x)} "
-                f"tensor of shape {tuple(x.shape)} and {'a number' if _is_number(y) else 'a dense tensor'}; the result "
-                "would be dense.)"
-            )
-        return _beside_dense(name, ops.mul(y, alpha) if alpha != 1 else y, x, 1)
-    if _is_number(x):
+    number, other = (x, y) if _is_number(x) else (y, x)
+    if _is_number(number):
         raise RuntimeError(
-            f"{name}(): a number and a {layout_of(y)} tensor of shape {tuple(y.shape)}: the result would be dense. "
+            f"{name}(): a number and a {layout_of(other)} tensor of shape {tuple(other.shape)}: the result would be "
+            "dense. "
             "Convert with to_dense() first."
         )
+    if is_sparse(x):
+        return _beside_dense(name, y if isinstance(alpha, (int, float)) and alpha == 1 else y * alpha, x, 1)
     return _beside_dense(name, x, y, alpha)
 
 
@@ -235,7 +232,8 @@ def _beside_dense(name: str, full: Any, x: Any, alpha: Any) -> Any:
     """A dense tensor plus the entries of a sparse one."""
     if tuple(full.shape) != tuple(x.shape):
         raise RuntimeError(
-            f"{name}(): expected 'self' and 'other' to have same size, but self has size {list(full.shape)} while other "
+            f"{name}(): expected 'self' and 'other' to have same size, but self has size {list(full.shape)} while "
+            "other "
             f"has size {list(x.shape)} (dense-sparse addition does not broadcast). Expand the dense tensor first."
         )
     structure, values = entries(x)
@@ -340,7 +338,7 @@ for _name in ("conj", "real", "neg", "imag"):
 def to(self: Any, *args: Any, **options: Any) -> Any:
     from ndgrad.api.convert import _read_to  # the many forms of `to`
 
-    first = args[0] if args else options.get("other")
+    first: Any = args[0] if args else options.get("other")
     if not is_sparse(self):  # only the dtype of the other counts
         return self.to(dtype=first.dtype)
     if isinstance(first, Variable) and layout_of(first) != layout_of(self):
@@ -348,7 +346,7 @@ def to(self: Any, *args: Any, **options: Any) -> Any:
             "to(options) doesn't support converting to a different layout, but got self.layout being "
             f"{layout_of(self)} and options.layout set as {layout_of(first)}. Use to_dense() or to_sparse()."
         )
-    dtype, device, copy, order = _read_to(args, options)
+    dtype, device, copy, _ = _read_to(args, options)
     if device is not None and devices.device(device).type != "cpu":
         refuse(f"to({device!s})", (self,), {})
     out = self if dtype is None else _cast(self, dtypes.as_numpy_dtype(dtype))
@@ -389,9 +387,7 @@ def zero_(self: Any) -> Any:
     none = zeros(structure.shape, structure.layout, np_dtype(self), getattr(structure, "sparse_dim", None))
     if self._node is None and requires_grad(self):
         return _adopted("zero_", self, none)  # which refuses outside of no_grad
-    self._array = none._array
-    self._node = None
-    storage_of(self).bump("zero_")
+    self._array, self._node, self._storage = none._array, None, None
     return self
 
 
@@ -403,7 +399,9 @@ def fill_(self: Any, value: Any) -> Any:
 
 
 @handles("zeros_like", "empty_like")
-def zeros_like(input: Any, *, dtype: Any = None, layout: Any = None, requires_grad: bool = False, **options: Any) -> Any:
+def zeros_like(
+    input: Any, *, dtype: Any = None, layout: Any = None, requires_grad: bool = False, **options: Any
+) -> Any:
     kind = np_dtype(input) if dtype is None else dtypes.as_numpy_dtype(dtype)
     if layout is devices.strided:
         return ndgrad.zeros(tuple(input.shape), dtype=dtypes.as_dtype(kind), requires_grad=requires_grad)
@@ -599,7 +597,8 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     start = start + size if start < 0 else start
     if not 0 <= start <= size or length < 0 or start + length > size:
         raise RuntimeError(
-            f"narrow(): start ({start}) + length ({length}) exceeds dimension size ({size}) of dimension {dim} of a tensor "
+            f"narrow(): start ({start}) + length ({length}) exceeds dimension size ({size}) of dimension {dim} of a "
+            "tensor "
             f"of shape {tuple(input.shape)}."
         )
     return _between(coo(input), dim, start, start + length)
@@ -627,7 +626,8 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     size = x.shape[dim]
     if numbers.size and (numbers.min() < -size or numbers.max() >= size):
         raise IndexError(
-            f"index_select(): index out of range: the indices run from {numbers.min()} to {numbers.max()}, and dimension "
+            f"index_select(): index out of range: the indices run from {numbers.min()} to {numbers.max()}, and "
+            "dimension "
             f"{dim} of a tensor of shape {tuple(input.shape)} has {size}."
         )
     numbers = numbers % max(size, 1)
@@ -653,6 +653,8 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
 @handles("__getitem__")
 def getitem(self: Any, index: Any) -> Any:
     parts = index if isinstance(index, tuple) else (index,)
+    if not is_sparse(self):
+        refuse("indexing with a sparse tensor", (self, *parts), {})
     x, dim = coo(self) if not _is_whole(parts) else self, 0
     if Ellipsis in [p for p in parts if not isinstance(p, Variable)]:
         at_ = [p is Ellipsis for p in parts].index(True)
@@ -751,7 +753,8 @@ def cat(tensors: Any, dim: int = 0, *, out: None = None) -> Any:
     for x in tensors[1:]:
         if x.ndim != first.ndim or any_differs(x, first, dim) or x.structure.sparse_dim != first.structure.sparse_dim:
             raise RuntimeError(
-                f"cat(): all sizes but that of dimension {dim} must agree, and the numbers of sparse dimensions, and the "
+                f"cat(): all sizes but that of dimension {dim} must agree, and the numbers of sparse dimensions, and "
+                "the "
                 f"shapes are {tuple(first.shape)} and {tuple(x.shape)}."
             )
     count = first.structure.sparse_dim
@@ -770,7 +773,10 @@ def cat(tensors: Any, dim: int = 0, *, out: None = None) -> Any:
     for structure, values in pairs:  # each entry with zeros beside it
         after = shape[dim] - start - structure.shape[dim]
         zero = [
-            wrap(Tensor, np.zeros((*values.shape[: dim - count + 1], n, *values.shape[dim - count + 2 :]), np_dtype(values)))
+            wrap(
+                Tensor,
+                np.zeros((*values.shape[: dim - count + 1], n, *values.shape[dim - count + 2 :]), np_dtype(values)),
+            )
             for n in (start, after)
         ]
         wide.append(ndgrad.cat([zero[0], values, zero[1]], dim - count + 1))

@@ -1,8 +1,8 @@
 """Products with sparse matrices, and solves.
 
 The product of a sparse matrix and dense columns is the op `sparse_product` on values and a constant pattern, which
-ndgrad.scipy.sparse has too: SciPy's kernels where it is installed, else gathers and sums. Two sparse matrices are multiplied
-entry by entry: every pair of an entry (i, k) and an entry (k, j) gives a term of the entry (i, j).
+ndgrad.scipy.sparse has too: SciPy's kernels where it is installed, else gathers and sums. Two sparse matrices are
+multiplied entry by entry: every pair of an entry (i, k) and an entry (k, j) gives a term of the entry (i, j).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 import ndgrad
 from ndgrad._tensor import Tensor
-from ndgrad.arrays.sparse import Compressed, Coo
+from ndgrad.arrays.sparse import Compressed, Coo, expand
 from ndgrad.arrays.sparse_pattern import Pattern
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.ops.sparse import sparse_product, sparse_sample, sparse_solve
@@ -39,6 +39,7 @@ from ndgrad.sparse.tensor import (
 
 def _check(name: str, a: Any, b: Any, ranks: tuple[int, int]) -> None:
     """Two factors of these ranks whose sizes and dtypes fit."""
+    x: Any
     for label, x, rank in (("first", a, ranks[0]), ("second", b, ranks[1])):
         if not isinstance(x, Variable):
             raise TypeError(f"{name}(): the {label} factor is {type(x).__name__}. Wrap it with ndgrad.as_tensor(...).")
@@ -54,7 +55,8 @@ def _check(name: str, a: Any, b: Any, ranks: tuple[int, int]) -> None:
     inner, outer = a.shape[-1], b.shape[-2 if ranks[1] > 1 else 0]
     if inner != outer:
         raise RuntimeError(
-            f"{name}(): the shapes cannot be multiplied ({'x'.join(map(str, a.shape))} and {'x'.join(map(str, b.shape))}): "
+            f"{name}(): the shapes cannot be multiplied ({'x'.join(map(str, a.shape))} and "
+            f"{'x'.join(map(str, b.shape))}): "
             f"{inner} columns meet {outer} rows."
         )
     if np_dtype(a) != np_dtype(b):
@@ -80,6 +82,24 @@ def _times_columns(a: Any, columns: Any) -> Any:
     return sparse_product(values, columns, pattern=structure.pattern)
 
 
+def reduced(a: Any, columns: Any, reduce: str) -> Any:
+    """As a csr matrix times columns, with the mean or an extreme of the terms in the place of their sum; zeros where a
+    row has no entry."""
+    if reduce not in ("mean", "amax", "amin"):
+        raise ValueError(f"sparse.mm(): reduce is {reduce!r}. Give 'sum', 'mean', 'amax' or 'amin'.")
+    _check("sparse.mm", a, columns, (2, 2))
+    if layout_of(a) != "sparse_csr" or is_sparse(columns):
+        raise RuntimeError(
+            f"sparse.mm(): reduce={reduce!r} is for a sparse_csr matrix and a dense one, and the layouts are "
+            f"{layout_of(a)} and {layout_of(columns)}. Convert them first."
+        )
+    rows, inner = a.structure.coordinates
+    terms = ops.unsqueeze(values_of(a), dim=1) * ops.index_select(columns, constant(inner), dim=0)
+    start = wrap(Tensor, np.zeros((a.shape[0], columns.shape[1]), np_dtype(terms)))
+    index = ops.expand(constant(rows[:, None]), shape=tuple(terms.shape))
+    return ndgrad.scatter_reduce(start, 0, index, terms, reduce, include_self=False)
+
+
 def _both_sparse(a: Any, b: Any) -> Any:
     kind = a.structure
     a, b = coalesced(coo(a)), coalesced(coo(b))
@@ -90,7 +110,9 @@ def _both_sparse(a: Any, b: Any) -> Any:
     right = np.arange(left.size) - np.repeat(np.cumsum(lengths) - lengths, lengths) + np.repeat(starts[inner], lengths)
     places = Coo(np.stack([rows[left], columns[right]]), (a.shape[0], b.shape[1]))
     structure, entry = places.coalescing
-    terms = ops.index_select(values_of(a), constant(left), dim=0) * ops.index_select(values_of(b), constant(right), dim=0)
+    terms = ops.index_select(values_of(a), constant(left), dim=0) * ops.index_select(
+        values_of(b), constant(right), dim=0
+    )
     start = wrap(Tensor, np.zeros(structure.count, np_dtype(terms)))
     out = build(ops.index_add(start, constant(entry), terms, dim=0), structure)
     return compressed(out, kind.layout, (1, 1), 0) if isinstance(kind, Compressed) and kind.block == (1, 1) else out
@@ -203,7 +225,7 @@ def sampled(name: str, input: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any) 
             raise RuntimeError(f"{name}(): expected dense factors, and one has layout {layout_of(x)}. Use to_dense().")
     if mat1.ndim == mat2.ndim == 2:
         _check(name, mat1, mat2, (2, 2))
-    structure = input.structure
+    structure: Any = input.structure
     if tuple(input.shape) != (*mat1.shape[:-1], mat2.shape[-1]) or structure.batch:
         raise RuntimeError(
             f"{name}(): the input has shape {tuple(input.shape)}, and the factors {tuple(mat1.shape)} and "
@@ -227,7 +249,9 @@ def solve(a: Any, b: Any, left: bool) -> Any:
             f"{tuple(a.shape)}. It must be dense, with {a.shape[0]} {'rows' if left else 'columns'}."
         )
     if np_dtype(a) != np_dtype(b):
-        raise RuntimeError(f"spsolve(): the matrix is {a.dtype} and the right-hand side {b.dtype}. Convert one with .to().")
+        raise RuntimeError(
+            f"spsolve(): the matrix is {a.dtype} and the right-hand side {b.dtype}. Convert one with .to()."
+        )
     structure, values = entries(a if left else permuted(a, (1, 0)))
     columns = ops.unsqueeze(b, dim=1) if b.ndim == 1 else b if left else ops.permute(b, dims=(1, 0))
     out = sparse_solve(values, columns, pattern=structure.pattern, adjoint=False)
@@ -256,13 +280,15 @@ def softmax(name: str, x: Any, dim: int, dtype: Any, log: bool) -> Any:
         return build(function(values, dim - structure.sparse_dim + 1), structure)
     rest = np.delete(structure.coordinates, dim, axis=0)
     sizes = tuple(n for d, n in enumerate(structure.place_shape) if d != dim)
-    keys = np.ravel_multi_index(tuple(rest), sizes) if sizes and math.prod(sizes) else np.zeros(structure.count, np.int64)
+    keys = (
+        np.ravel_multi_index(tuple(rest), sizes) if sizes and math.prod(sizes) else np.zeros(structure.count, np.int64)
+    )
     groups, group = np.unique(keys, return_inverse=True)
     group = group.reshape(-1)
-    highest = np.full((groups.size, *structure.dense_shape), -np.inf, np_dtype(x))
-    np.maximum.at(highest, group, np.asarray(values.detach()._array))
-    shifted = values - constant(highest[group])
-    start = wrap(Tensor, np.zeros(highest.shape, np_dtype(x)))
+    start = wrap(Tensor, np.zeros((groups.size, *structure.dense_shape), np_dtype(x)))
+    index = ops.expand(constant(expand(group, values)), shape=tuple(values.shape))
+    highest = ndgrad.scatter_reduce(start, 0, index, values.detach(), "amax", include_self=False)
+    shifted = values - ops.index_select(highest, constant(group), dim=0)
     powers = ndgrad.exp(shifted)
     totals = ops.index_select(ops.index_add(start, constant(group), powers, dim=0), constant(group), dim=0)
     return build(shifted - ndgrad.log(totals) if log else powers / totals, structure)

@@ -1,36 +1,47 @@
 """`SparseTensor`: the class of tensors in a sparse layout, and the few functions by which values enter and leave it.
 
 A sparse tensor is a tensor whose payload is a `SparseData`: a constant structure and values. Its class answers every
-public function itself (`__ndgrad_function__`), from the table `HANDLERS` that the other files of this room fill; what has
-no handler is refused by name, and nothing is ever made dense in silence. A handler computes on the values, which are an
-ordinary tensor, with ordinary functions. So only what crosses the border has a rule of its own:
+public function itself (`__ndgrad_function__`), from the table `HANDLERS` that the other files of this room fill; what
+has no handler is refused by name, and nothing is ever made dense in silence. A handler computes on the values, which
+are an ordinary tensor, with ordinary functions. So only what crosses the border has a rule of its own:
 
     build(values, structure)   a sparse tensor over values       its gradient: sampled at the places of the structure
     values_of(x)               the values of a coalesced tensor  its gradient: a sparse tensor of the same structure
     coalesced(x), add(x, y)    identities on the matrix that x stands for
 
 Note [Gradients of sparse tensors]
-The gradient of a sparse tensor belongs to the matrix that it stands for, at the places where it has entries, and has its
-layout. A place that is named twice is one place. Backward passes that meet sparse tensors run their rules on tensors
-(`note_tensor_rules`), so gradients are added, hooked and differentiated by the same handlers as everything else.
+The gradient of a sparse tensor belongs to the matrix that it stands for, at the places where it has entries, and has
+its layout. A place that is named twice is one place. Backward passes that meet sparse tensors run their rules on
+tensors (`note_tensor_rules`), so gradients are added, hooked and differentiated by the same handlers as everything
+else.
 
 Note [Sparse tensors inside transforms]
-Inside function transforms and forward mode, the values of a payload are a tensor, of whatever level, and carry the history
-or the tangents themselves: nothing crosses a border. So what is built there from values can be differentiated and batched
-in every way, as long as it does not leave the transform.
+Inside function transforms and forward mode, the values of a payload are a tensor, of whatever level, and carry the
+history or the tangents themselves: nothing crosses a border. So what is built there from values can be differentiated
+and batched in every way, as long as it does not leave the transform.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeGuard, TypeVar
 
 import numpy as np
 
 from ndgrad import devices
 from ndgrad._registry import register
 from ndgrad._tensor import Tensor
-from ndgrad.arrays.sparse import BLOCKED, BY_ROWS, Compressed, Coo, SparseData, Structure, compress, joined
+from ndgrad.arrays.sparse import (
+    BLOCKED,
+    BY_ROWS,
+    Compressed,
+    Coo,
+    SparseData,
+    Structure,
+    compress,
+    finer_structure,
+    joined,
+)
 from ndgrad.autograd.function import Function, run_function
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.subclass import note_tensor_rules
@@ -143,12 +154,12 @@ class SparseTensor(Tensor):
             "element_size()."
         )
 
-    @property
+    @property  # type: ignore[misc]  # a part of a sparse tensor is not written
     def real(self) -> Any:
         """The real part; of a real tensor, the tensor itself."""
         return HANDLERS["real"](self) if np_dtype(self).kind == "c" else self
 
-    @property
+    @property  # type: ignore[misc]  # likewise
     def imag(self) -> Any:
         """The imaginary part of a complex tensor."""
         return HANDLERS["imag"](self)
@@ -190,7 +201,11 @@ def _plain(structure: Structure) -> tuple[Any, ...]:
 
 def rebuild(layout: str, indices: Any, shape: tuple[int, ...], more: Any, values: Any, leaf: bool) -> Any:
     """A sparse tensor from its pickle."""
-    structure = Coo(*indices, shape, more) if layout == "sparse_coo" else Compressed(layout, *indices, shape, more)
+    structure: Structure
+    if layout == "sparse_coo":
+        structure = Coo(indices[0], shape, more)
+    else:
+        structure = Compressed(layout, indices[0], indices[1], shape, more)
     made = over(SparseData(structure, values))
     if leaf:
         meta_of(made).requires_grad = True
@@ -213,7 +228,8 @@ def refuse(name: str, args: Any, options: Any) -> NoReturn:
     """Say that a function has no meaning (yet) for sparse tensors."""
     kinds = ", ".join(f"{layout_of(a)} {tuple(a.shape)}" for a in _tensors((*args, *options.values())))
     raise NotImplementedError(
-        f"{f'{name}()' if name.isidentifier() else name} is not there for sparse layouts, and was called with ({kinds}). "
+        f"{f'{name}()' if name.isidentifier() else name} is not there for sparse layouts, and was called with "
+        f"({kinds}). "
         "Convert with to_dense() first, or compute on values()."
     )
 
@@ -229,7 +245,7 @@ def _tensors(values: Any) -> Any:
 # ----- the payload ----------------------------------------------------------------------------------------------------
 
 
-def is_sparse(t: Any) -> bool:
+def is_sparse(t: Any) -> TypeGuard[SparseTensor]:
     return isinstance(t, SparseTensor)
 
 
@@ -237,7 +253,7 @@ def data_of(t: Any) -> SparseData:
     data: Any = t._array
     while isinstance(data, Variable):
         data = data._array
-    return data  # type: ignore[no-any-return]  # the payload of a sparse tensor
+    return data
 
 
 def over(data: SparseData) -> SparseTensor:
@@ -278,14 +294,16 @@ def adopt(name: str, target: Any, result: Any) -> Any:
     if np_dtype(result) != np_dtype(target):
         result = HANDLERS["to"](result, target.dtype)
     own, new = data_of(target), data_of(result)
-    if own.structure is new.structure and own.values.flags.writeable:
+    recorded = result._node is not None or carries(result) or carries(target)
+    if not recorded and own.structure is new.structure and own.values.flags.writeable:
         own.values[...] = new.values  # who holds the values sees it
-    else:
-        target._array = new
-    if result._node is not None:
-        target._node = result._node
+        storage_of(target).bump(name)
+        return target
+    # other memory: that of before may belong to the values that the tensor was made of, with their history
+    target._array, target._storage = new, storage_of(result)
+    target._node = result._node
+    if target._meta is not None or result._meta is not None:
         meta_of(target).output_nr = 0 if result._meta is None else result._meta.output_nr
-    storage_of(target).bump(name)
     return target
 
 
@@ -316,9 +334,8 @@ class SparseTensorFromValues(Function):
         return over(SparseData(structure, values._array if values._array.ndim else np.asarray(values._array)))
 
     @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:  # type: ignore[override]  # one gradient
+    def backward(ctx: Any, g: Any) -> Any:
         return at(g, ctx.structure), None
-
 
 
 class Values(Function):
@@ -330,9 +347,8 @@ class Values(Function):
         return wrap(Tensor, data_of(x).values)
 
     @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:  # type: ignore[override]  # one gradient
+    def backward(ctx: Any, g: Any) -> Any:
         return build(g, ctx.structure)
-
 
 
 class Coalesce(Function):
@@ -343,9 +359,8 @@ class Coalesce(Function):
         return over(data_of(x).coalesced())
 
     @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:  # type: ignore[override]  # one gradient
+    def backward(ctx: Any, g: Any) -> Any:
         return g
-
 
 
 class Add(Function):
@@ -356,14 +371,14 @@ class Add(Function):
         ctx.structures = x.structure, y.structure
         a, b = data_of(x), data_of(y)
         dtype = np.result_type(a.dtype, b.dtype)
-        return over(joined(*(d if d.dtype == dtype else d.astype(dtype) for d in (a, b)), merged=True))
+        a, b = (d if d.dtype == dtype else d.astype(dtype) for d in (a, b))
+        return over(joined(a, b, merged=True))
 
     @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:  # type: ignore[override]  # one gradient
+    def backward(ctx: Any, g: Any) -> Any:
         first, second = ctx.structures
         wanted = ctx.needs_input_grad
         return (restricted(g, first) if wanted[0] else None), (restricted(g, second) if wanted[1] else None)
-
 
 
 def build(values: Any, structure: Structure) -> Any:
@@ -460,7 +475,8 @@ def picked(values: Any, where: Any, found: Any) -> Any:
 
 
 def restricted(matrix: Any, structure: Structure) -> Any:
-    """A matrix at the places of a structure, each named once, in its layout (see Note [Gradients of sparse tensors])."""
+    """A matrix at the places of a structure, each named once, in its layout (see Note [Gradients of sparse "
+    "tensors])."""
     if isinstance(structure, Coo) and not structure.coalesced:
         structure = structure.coalescing[0]
     if isinstance(matrix, SparseTensor) and matrix.structure is structure:
@@ -485,11 +501,7 @@ def with_sparse_dim(x: Any, sparse_dim: int) -> Any:
         return x
     full = structure.shape
     if structure.sparse_dim < sparse_dim:
-        inner = np.indices(full[structure.sparse_dim : sparse_dim]).reshape(sparse_dim - structure.sparse_dim, -1)
-        n = inner.shape[1]
-        outer = np.repeat(structure.coordinates, n, axis=1)
-        indices = np.concatenate([outer, np.tile(inner, structure.count)])
-        return build(values_of(x), Coo(indices, full, True))
+        return build(values_of(x), finer_structure(structure, sparse_dim))
     keep = structure.coordinates[:sparse_dim]
     lead, entry = Coo(keep, full).coalescing
     rest = full[sparse_dim : structure.sparse_dim]
@@ -533,12 +545,11 @@ class ToDenseUnmasked(Function):
         return wrap(Tensor, data_of(x).spread())
 
     @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:  # type: ignore[override]  # one gradient
+    def backward(ctx: Any, g: Any) -> Any:
         structure = ctx.structure
         sparse_dim = len(structure.place_shape)
         places = np.indices(structure.place_shape).reshape(sparse_dim, -1)
         return like(build(g, Coo(places, structure.shape, True)), structure)
-
 
 
 def zeros(shape: tuple[int, ...], layout: str, dtype: Any, sparse_dim: int | None = None) -> Any:
@@ -564,7 +575,9 @@ def sparse_ufunc(data: SparseData, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> 
     handler = HANDLERS.get(names.get(ufunc.__name__, ""))
     if handler is None:
         data.refuse(ufunc.__name__)
-    args = [over(i) if isinstance(i, SparseData) else wrap(Tensor, i) if isinstance(i, np.ndarray) else i for i in inputs]
+    args = [
+        over(i) if isinstance(i, SparseData) else wrap(Tensor, i) if isinstance(i, np.ndarray) else i for i in inputs
+    ]
     return handler(*args)._array
 
 

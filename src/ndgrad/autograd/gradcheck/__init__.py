@@ -16,7 +16,8 @@ from ndgrad.arrays.library import library_of
 from ndgrad.autograd.gradcheck.analytical import as_tuple, differentiable, like, pull, reverse_jacobian
 from ndgrad.autograd.gradcheck.derivative_checks import Check, GradcheckError, name_of, random_like
 from ndgrad.autograd.gradcheck.numerical import Array, numerical_jacobian, values_of
-from ndgrad.autograd.variable import Variable, innermost_array, is_sparse_data, np_dtype, requires_grad, wrap
+from ndgrad.autograd.sparse_gradients import is_sparse_data
+from ndgrad.autograd.variable import Variable, innermost_array, np_dtype, requires_grad, wrap
 from ndgrad.ops.vocabulary import tensor_ops
 
 if TYPE_CHECKING:
