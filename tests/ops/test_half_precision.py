@@ -26,7 +26,6 @@ IN_SINGLE = {("native_batch_norm", 1), ("native_batch_norm", 2)}
 #: Ops whose results on halves cannot be those of double precision, and why.
 EXCUSED = {
     "view_as_complex": "there are no complex numbers of two halves",
-    "standard_gamma_grad": "it has no derivative",
 }
 
 

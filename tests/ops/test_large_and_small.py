@@ -15,7 +15,7 @@ from tests.op_programs import SAMPLES
 pytest.importorskip("llvmlite")
 
 #: Parts of other rules, masks and orders: not functions of any two numbers.
-APART = frozenset(["resolved_quotient", "standard_gamma_grad", "native_dropout", "masked_fill", "copy"])
+APART = frozenset(["resolved_quotient", "native_dropout", "masked_fill", "copy"])
 #: Their derivatives are differences of digamma, which one unit in the last place from a pole has no digits left.
 AT_POLES = frozenset(["betaln", "poch", "binom"])
 

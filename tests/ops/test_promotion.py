@@ -19,7 +19,6 @@ from tests.op_programs import SAMPLES
 ARRAYS_ONLY = {
     "copy": "the first argument is what is written",
     "resolved_quotient": "a part of other rules, which have arrays",
-    "standard_gamma_grad": "likewise",
 }
 PRECISIONS = (np.float32, np.float16)
 
@@ -111,3 +110,15 @@ def test_gradients_have_the_dtype_of_what_they_belong_to() -> None:
         lambda x: table["betaln"](x, 2.0),
     ):
         assert ndgrad.autograd.grad(f(x).sum(), x)[0].dtype == ndgrad.float32
+
+
+def test_functions_of_whole_numbers_have_the_default_dtype_of_torchs_face() -> None:
+    """Results without dimensions are NumPy's scalars inside, results with some are arrays."""
+    ndgrad.set_default_dtype(ndgrad.float32)
+    scalar = ndgrad.tensor(1) + 1
+    for x in (ndgrad.tensor(2), scalar, ndgrad.tensor([2, 3]), scalar > 1):
+        for f in (ndgrad.log, ndgrad.lgamma, ndgrad.sqrt, ndgrad.erf):
+            assert f(x).dtype is ndgrad.float32, (f.__name__, x)
+            with ndgrad.no_grad():
+                assert f(x).dtype is ndgrad.float32, (f.__name__, x)
+        assert (x / 2).dtype is (2 / x).dtype is ndgrad.float32

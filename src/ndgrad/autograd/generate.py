@@ -383,10 +383,7 @@ class Lane:
         if not self.op.narrows or self.level or self.op.variadic:
             return []
         arrays = "".join(f"a_{a}, " for a in self.names)
-        ask = (
-            f"c is Tensor and {first}.__class__ is ndarray and {_has_dtype(first, EXACT)} and "
-            f"makes_floats(({arrays}), out)"
-        )
+        ask = f"c is Tensor and {_has_dtype(first, EXACT)} and makes_floats(({arrays}), out)"
         return [f"if {ask}:", f"    return in_default_dtype(OP, {self.given}, {self.settings})"]
 
     # ----- several results -----

@@ -52,7 +52,7 @@ class MixtureSameFamily(Distribution):
                     f"`mixture_distribution.batch_shape` ({batch}) is not compatible with "
                     f"`component_distribution.batch_shape`({component_batch}). Sizes must agree or be 1."
                 )
-        count = mixture_distribution._num_events
+        count = mixture_distribution.logits.shape[-1]
         if not component_distribution.batch_shape:
             raise IndexError(
                 "the component distribution has no batch, along whose last dimension components would lie: give it "

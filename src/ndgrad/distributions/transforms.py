@@ -10,12 +10,13 @@ from __future__ import annotations
 import functools
 import math
 import operator
+import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import ndgrad
 from ndgrad.distributions import constraints
-from ndgrad.distributions.utils import _sum_rightmost, tril_matrix_to_vec, vec_to_tril_matrix
+from ndgrad.distributions.utils import _sum_rightmost, broadcast_all, tril_matrix_to_vec, vec_to_tril_matrix
 from ndgrad.nn import functional as F
 from ndgrad.sizes import Size
 
@@ -54,9 +55,11 @@ class Transform:
             raise ValueError(f"cache_size must be 0 or 1, and is {cache_size}: one pair of values is kept, or none.")
         self._cache_size = cache_size
         self._cached_x_y: tuple[Any, Any] = None, None
+        # weak, since the inverse holds this one
+        self._inv_ref: weakref.ref[Transform] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_cached_x_y": (None, None)}
+        return {**vars(self), "_cached_x_y": (None, None), "_inv_ref": None}
 
     @property
     def event_dim(self) -> int:
@@ -71,6 +74,13 @@ class Transform:
     @property
     def inv(self) -> Transform:
         """The inverse."""
+        inverse = None if self._inv_ref is None else self._inv_ref()
+        if inverse is None:
+            inverse = self._make_inverse()
+            self._inv_ref = weakref.ref(inverse)
+        return inverse
+
+    def _make_inverse(self) -> Transform:
         return _InverseTransform(self)
 
     @property
@@ -142,8 +152,7 @@ class _InverseTransform(Transform):
         super().__init__(cache_size=transform._cache_size)
         self._inv = transform
 
-    @property
-    def inv(self) -> Transform:
+    def _make_inverse(self) -> Transform:
         return self._inv
 
     @constraints.dependent_property(is_discrete=False)
@@ -242,8 +251,7 @@ class ComposeTransform(Transform):
     def sign(self) -> Any:
         return functools.reduce(operator.mul, (p.sign for p in self.parts), 1)
 
-    @property
-    def inv(self) -> Transform:
+    def _make_inverse(self) -> Transform:
         return _InverseComposition(self)
 
     def with_cache(self, cache_size: int = 1) -> Transform:
@@ -291,8 +299,7 @@ class _InverseComposition(ComposeTransform):
         self._cache_size = composition._cache_size
         self._inv = composition
 
-    @property
-    def inv(self) -> Transform:
+    def _make_inverse(self) -> Transform:
         return self._inv
 
     def __repr__(self) -> str:
@@ -460,7 +467,7 @@ class PowerTransform(Transform):
 
     def __init__(self, exponent: Parameter, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
-        self.exponent = ndgrad.as_tensor(exponent)
+        (self.exponent,) = broadcast_all(exponent)
 
     def with_cache(self, cache_size: int = 1) -> Transform:
         return self if self._cache_size == cache_size else PowerTransform(self.exponent, cache_size=cache_size)

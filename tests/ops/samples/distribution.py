@@ -71,6 +71,19 @@ SAMPLES = {
             )
         ]
     ],
+    "gamma_shape_ratio": [
+        s for n in (1, 2) for s in pairs(
+            lambda a, x, order: shape_difference(lambda v: igamma(v, x), a, order) / (x**a * math.exp(-x - math.lgamma(a))), {"order": n})
+    ],
+    "beta_shape_ratio": [
+        Sample((SHAPES + 0.5, SHAPES[::-1] + 0.5, INSIDE), {"orders": o}, each(ratio_reference), tolerance=1e-6)
+        for o in ((1, 0), (0, 1), (1, 1))
+        for ratio_reference in [
+            lambda a, b, x, orders: shape_difference(
+                lambda v: shape_difference(lambda w: betainc(v, w, x), b, orders[1]), a, orders[0]
+            ) / (x**a * (1 - x) ** b * math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)))
+        ]
+    ],
     "student_shape": [
         Sample(args, {"order": n}, each(lambda df, t, order: shape_difference(lambda v: stdtr(v, t), df, order)))
         for n in (1, 2)

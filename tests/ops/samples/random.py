@@ -68,15 +68,13 @@ def normal_reference(mean, std):
     return np.asarray(mean + std * source().standard_normal(shape, dtype), dtype)
 
 
-# Shape parameter, sample, and -(dF/da) / (dF/dz) there, computed with 60 digits.
-GAMMA = np.array([
-    (0.05, 1e-08, 3.584567186483293e-06), (0.05, 0.3, 7.684733401293825), (0.5, 0.1, 0.5097655670826973),
-    (0.5, 2.0, 2.511889376362068), (1.0, 0.4, 0.7087529414833843), (1.0, 3.0, 1.937911693824961),
-    (3.0, 1.5, 0.7315328635126538), (3.0, 9.0, 1.7397554120638796), (20.0, 15.0, 0.8702478030170773),
-    (20.0, 31.0, 1.2453691909168045), (400.0, 380.0, 0.9749787284032579), (400.0, 450.0, 1.060488919730283),
-    (5000.0, 4900.0, 0.9899656565179917), (5000.0, 5200.0, 1.019772532220178),
-])  # fmt: skip
+def dirichlet(s, x):
+    """Gamma samples over their sum, those of shape a being those of shape a + 1 times u^(1/a)."""
+    parts = s.standard_gamma(x + 1) * np.exp(-s.standard_exponential(x.shape) / x)
+    return parts / parts.sum(-1, keepdims=True)
 
+
+CONCENTRATION = np.array([[0.5, 1.0, 3.0], [20.0, 4.0, 0.7]])
 SHAPES = (A, A32, EMPTY, SCALAR)
 SAMPLES = {
     "uniform": [fixed((x,), {"low": -1.0, "high": 3.0}, like(uniform)) for x in (*SHAPES, A16, Z, Z64)],
@@ -129,15 +127,11 @@ SAMPLES = {
     "standard_gamma": [
         fixed((ALPHA,), {}, like(lambda s, x: s.standard_gamma(x)), skip={"jvp": "NumPy's samples do not move smoothly"}, smooth=False),
     ],
-    "standard_gamma_grad": [
-        Sample(
-            (GAMMA[:, 0], GAMMA[:, 1]),
-            reference=lambda x, sample: GAMMA[:, 2],
-            skip={
-                "jvp": "raises", "vjp": "raises", "vmap": "its derivatives raise",
-                "no dimensions": "the reference is a list of numbers", "no elements": "the reference is a list of numbers",
-            },
-            smooth=False,
-        ),
+    "sample_dirichlet": [
+        fixed((x,), {}, like(dirichlet), skip={"jvp": "NumPy's samples do not move smoothly"}, smooth=False) for x in (CONCENTRATION, ALPHA[:1])
+    ],
+    "von_mises": [
+        fixed((a, k), {}, lambda loc, concentration, *, generator: source().vonmises(loc, concentration), skip=REPARAMETRISED, smooth=False)
+        for a, k in ((A, RATE), (ROW, RATE))
     ],
 }  # fmt: skip
