@@ -10,7 +10,7 @@ _FUNCTIONS = {
     ),
     "rearrange": "flip fliplr flipud repeat_interleave roll rot90 tile",
     "triangle": "diag diag_embed diagflat diagonal tril tril_indices triu triu_indices",
-    "norm": "dist norm renorm",
+    "norm": "dist frobenius_norm norm norm_except_dim nuclear_norm renorm",
     "scan": "cumlogsumexp cummax cummin cumprod cumsum cumulative_trapezoid diff gradient logcumsumexp trapezoid trapz",
     "statistics": "bincount corrcoef cov histc median mode nanmedian nanquantile quantile std std_mean var var_mean",
     "dlpack": "from_dlpack",
@@ -40,6 +40,7 @@ _FUNCTIONS = {
     "spectrum": "istft stft",
     "reflections": "geqrf ormqr",
     "low_rank": "lobpcg pca_lowrank svd_lowrank",
+    "segments": "segment_reduce",
 }
 
 #: Family -> its methods of tensors.
