@@ -1,7 +1,7 @@
 """Functions of networks that torch keeps at its top level under the names of its kernels: `native_layer_norm`, `grid_sampler`, `convolution`.
 
 They take their arguments by position and in another order than those of nn.functional, which do the work. Statistics that come with a
-result (means, inverse deviations) are values without a graph, as in torch.
+result (means, inverse deviations) are values without a graph where torch's are.
 """
 
 from __future__ import annotations
@@ -46,9 +46,8 @@ def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Number = 0) -> Ten
 
 def _statistics(x: Tensor, dim: tuple[int, ...], eps: float, keepdim: bool) -> tuple[Tensor, Tensor]:
     """The mean and the inverse of the standard deviation."""
-    with no_grad():
-        variance, mean = ops.var_mean(x, dim=dim, keepdim=keepdim, correction=0)
-        return mean, ops.rsqrt(variance + eps)
+    variance, mean = ops.var_mean(x, dim=dim, keepdim=keepdim, correction=0)
+    return mean, ops.rsqrt(variance + eps)
 
 
 def native_layer_norm(
@@ -63,7 +62,7 @@ def native_layer_norm(
     """
     made = norm.layer_norm(input, normalized_shape, weight, bias, eps)
     last = 1 if isinstance(normalized_shape, int) else len(tuple(normalized_shape))
-    return made, *_statistics(input, tuple(range(input.ndim - last, input.ndim)), eps, True)
+    return made, *_statistics(ops.detach(input), tuple(range(input.ndim - last, input.ndim)), eps, True)
 
 
 def native_group_norm(
@@ -104,7 +103,7 @@ def native_batch_norm(
     if not training:
         none = beside(input, np.empty(0, np_dtype(input)))
         return made, none, none.clone()
-    return made, *_statistics(input, (0, *range(2, input.ndim)), eps, False)
+    return made, *_statistics(ops.detach(input), (0, *range(2, input.ndim)), eps, False)
 
 
 # ----- dropout --------------------------------------------------------------------------------------------------------
