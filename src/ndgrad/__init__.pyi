@@ -93,7 +93,9 @@ from ndgrad.api.matrix import (
 from ndgrad.api.nonzero import (
     argwhere as argwhere, nonzero as nonzero, nonzero_static as nonzero_static, unravel_index as unravel_index,
 )
-from ndgrad.api.norm import dist as dist
+from ndgrad.api.norm import (
+    dist as dist, frobenius_norm as frobenius_norm, norm_except_dim as norm_except_dim, nuclear_norm as nuclear_norm,
+)
 from ndgrad.api.order import bucketize as bucketize, isin as isin, msort as msort, searchsorted as searchsorted
 from ndgrad.api.pointwise import (
     abs as _absolute, abs as abs, acos as _arccos, acos as acos, acosh as _arccosh, acosh as acosh, addcdiv as addcdiv,
@@ -127,6 +129,7 @@ from ndgrad.api.random import (
 )
 from ndgrad.api.rearrange import flip as flip, fliplr as fliplr, flipud as flipud, tile as tile
 from ndgrad.api.reflections import geqrf as geqrf, ormqr as ormqr
+from ndgrad.api.segments import segment_reduce as segment_reduce
 from ndgrad.api.shape import (
     adjoint as adjoint, atleast_1d as atleast_1d, atleast_2d as atleast_2d, atleast_3d as atleast_3d, broadcast_shapes
     as broadcast_shapes, broadcast_tensors as broadcast_tensors, broadcast_to as broadcast_to, flatten as flatten,
@@ -191,14 +194,23 @@ from ndgrad.nn.functional import (
     adaptive_avg_pool1d as adaptive_avg_pool1d, adaptive_max_pool1d as adaptive_max_pool1d, alpha_dropout as
     alpha_dropout, avg_pool1d as avg_pool1d, batch_norm as batch_norm, bilinear as bilinear,
     binary_cross_entropy_with_logits as binary_cross_entropy_with_logits, channel_shuffle as channel_shuffle, conv1d as
-    conv1d, conv2d as conv2d, conv3d as conv3d, conv_transpose1d as conv_transpose1d, conv_transpose2d as
-    conv_transpose2d, conv_transpose3d as conv_transpose3d, cosine_embedding_loss as cosine_embedding_loss,
-    cosine_similarity as cosine_similarity, dropout as dropout, embedding_bag as embedding_bag, feature_alpha_dropout as
-    feature_alpha_dropout, group_norm as group_norm, hinge_embedding_loss as hinge_embedding_loss, instance_norm as
-    instance_norm, kl_div as kl_div, layer_norm as layer_norm, margin_ranking_loss as margin_ranking_loss, max_pool1d as
-    max_pool1d, max_pool2d as max_pool2d, max_pool3d as max_pool3d, pairwise_distance as pairwise_distance,
+    conv1d, conv2d as conv2d, conv3d as conv3d, conv_tbc as conv_tbc, conv_transpose1d as conv_transpose1d,
+    conv_transpose2d as conv_transpose2d, conv_transpose3d as conv_transpose3d, cosine_embedding_loss as
+    cosine_embedding_loss, cosine_similarity as cosine_similarity, dropout as dropout, embedding_bag as embedding_bag,
+    feature_alpha_dropout as feature_alpha_dropout, group_norm as group_norm, hinge_embedding_loss as
+    hinge_embedding_loss, instance_norm as instance_norm, kl_div as kl_div, layer_norm as layer_norm,
+    margin_ranking_loss as margin_ranking_loss, max_pool1d as max_pool1d, max_pool1d_with_indices as
+    max_pool1d_with_indices, max_pool2d as max_pool2d, max_pool3d as max_pool3d, pairwise_distance as pairwise_distance,
     pixel_shuffle as pixel_shuffle, pixel_unshuffle as pixel_unshuffle, poisson_nll_loss as poisson_nll_loss, prelu as
     prelu, rms_norm as rms_norm, rrelu as rrelu, triplet_margin_loss as triplet_margin_loss,
+)
+from ndgrad.nn.functional.native import (
+    affine_grid_generator as affine_grid_generator, alpha_dropout_ as alpha_dropout_, constant_pad_nd as
+    constant_pad_nd, convolution as convolution, dropout_ as dropout_, embedding_renorm_ as embedding_renorm_,
+    feature_alpha_dropout_ as feature_alpha_dropout_, feature_dropout as feature_dropout, feature_dropout_ as
+    feature_dropout_, grid_sampler as grid_sampler, grid_sampler_2d as grid_sampler_2d, grid_sampler_3d as
+    grid_sampler_3d, native_batch_norm as native_batch_norm, native_channel_shuffle as native_channel_shuffle,
+    native_dropout as native_dropout, native_group_norm as native_group_norm, native_layer_norm as native_layer_norm,
 )
 from ndgrad.overrides import (
     DisableTorchFunction as DisableTorchFunction, DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,
@@ -705,11 +717,13 @@ def sin_(self: Tensor) -> Tensor: ...
 def sinh_(self: Tensor) -> Tensor: ...
 @overload
 def slice_scatter(
-    input: Tensor, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1
+    input: Tensor, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1, *,
+    out: Tensor | None = None
 ) -> Tensor: ...
 @overload
 def slice_scatter(
-    input: Tensor, src: Tensor, *, axis: _int, start: _int | None = None, end: _int | None = None, step: _int = 1
+    input: Tensor, src: Tensor, *, axis: _int, start: _int | None = None, end: _int | None = None, step: _int = 1, out:
+    Tensor | None = None
 ) -> Tensor: ...
 @overload
 def softmax(input: Tensor, dim: _int, dtype: Dtype = None, *, out: Tensor | None = None) -> Tensor: ...

@@ -75,6 +75,7 @@ class TensorMethods:
     __rsub__ = _reflected("sub", arithmetic.sub)
     __rmul__ = _reflected("mul", arithmetic.mul, "mul")
     __rtruediv__ = _reflected("truediv", arithmetic.div)
+    __rdiv__ = __rtruediv__
     __rfloordiv__ = _reflected("floordiv", arithmetic.floor_divide)
     __rmod__ = _reflected("mod", arithmetic.remainder)
     __rpow__ = _reflected("pow", arithmetic.pow)

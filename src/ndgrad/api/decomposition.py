@@ -209,7 +209,15 @@ def lu(A: Tensor, *, pivot: bool = True, out: tuple[Tensor, Tensor, Tensor] | No
     return LU(*lu_unpack(*solve_ops.lu_factor(A)))
 
 
-def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> LU:
+@takes_out
+def lu_unpack(
+    LU_data: Tensor,
+    LU_pivots: Tensor,
+    unpack_data: bool = True,
+    unpack_pivots: bool = True,
+    *,
+    out: tuple[Tensor, Tensor, Tensor] | None = None,
+) -> LU:
     """P, L and U from packed factors and row exchanges; what is not unpacked is empty.
 
     >>> import ndgrad
@@ -317,7 +325,10 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) ->
     return out
 
 
-def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> CholeskyInfo:
+@takes_out
+def cholesky_ex(
+    A: Tensor, *, upper: bool = False, check_errors: bool = False, out: tuple[Tensor, Tensor] | None = None
+) -> CholeskyInfo:
     """The Cholesky factor, and in `info` which matrices are not positive definite (not 0 there; their factors are NaN).
 
     >>> import ndgrad

@@ -275,6 +275,8 @@ def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
     if _dtype("sign", input).kind == "c":
         raise _no_sign("sign")
+    if np_dtype(input).kind == "b":  # which NumPy's sign does not take
+        return _run(cast.clone, (input,), out)
     return _run(rounding.sign, (input,), out)
 
 

@@ -11,7 +11,7 @@ _FUNCTIONS = {
     ),
     "rearrange": "flip fliplr flipud repeat_interleave roll rot90 tile",
     "triangle": "diag diag_embed diagflat diagonal tril tril_indices triu triu_indices",
-    "norm": "dist norm renorm",
+    "norm": "dist frobenius_norm norm norm_except_dim nuclear_norm renorm",
     "scan": "cumlogsumexp cummax cummin cumprod cumsum cumulative_trapezoid diff gradient logcumsumexp trapezoid trapz",
     "statistics": "bincount corrcoef cov histc median mode nanmedian nanquantile quantile std std_mean var var_mean",
     "dlpack": "from_dlpack",
@@ -46,6 +46,7 @@ _FUNCTIONS = {
         "row_indices_copy smm sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor "
         "sparse_csc_tensor sparse_csr_tensor spmm sspaddmm values_copy"
     ),
+    "segments": "segment_reduce",
 }
 
 #: Family -> its methods of tensors.

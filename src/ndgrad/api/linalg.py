@@ -323,7 +323,10 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:
     tensor([[1., 2., 4.],
             [1., 3., 9.]])
     """
-    return powers("linalg.vander", x, N, increasing=True)
+    n = (x.shape[-1] if x.ndim else 1) if N is None else operator.index(N)
+    if n <= 1:
+        raise RuntimeError(f"linalg.vander: N must be greater than 1, and is {n}. Give the number of powers.")
+    return powers("linalg.vander", x if x.ndim else shape.reshape(x, shape=(1,)), n, increasing=True)
 
 
 def powers(name: str, x: Tensor, N: int | None, *, increasing: bool) -> Tensor:

@@ -159,8 +159,15 @@ def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | Non
     return decomposition.lu_solve(LU_data, LU_pivots, b)
 
 
+@takes_out
 def triangular_solve(
-    b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+    b: Tensor,
+    A: Tensor,
+    upper: bool = True,
+    transpose: bool = False,
+    unitriangular: bool = False,
+    *,
+    out: tuple[Tensor, Tensor] | None = None,
 ) -> TriangularSolve:
     """The X with A X = b (A^T X = b with `transpose`) for triangular A, and A: `linalg.solve_triangular`.
 

@@ -28,7 +28,7 @@ from ndgrad.ops.shape import inverse_permutation
 if TYPE_CHECKING:
     from ndgrad._typing import Dims, Dtype, Tensor
 
-__all__ = ["norm", "dist", "renorm"]
+__all__ = ["norm", "dist", "frobenius_norm", "norm_except_dim", "nuclear_norm", "renorm"]
 METHODS = ("norm", "dist", "renorm", "renorm_")
 #: ndgrad.linalg's name -> the function here.
 LINALG = {"norm": "linalg_norm", "vector_norm": "vector_norm", "matrix_norm": "matrix_norm"}
@@ -234,6 +234,41 @@ def norm(
     if isinstance(p, str):
         return matrix_norm(input, p, _as_tuple(dim) or (-2, -1), keepdim, dtype=dtype, out=out)
     return vector_norm(input, p, dim, keepdim, dtype=dtype, out=out)
+
+
+def frobenius_norm(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The root of the sum of squares over one or two dimensions: an older name of `linalg.vector_norm`.
+
+    >>> import ndgrad
+    >>> ndgrad.frobenius_norm(ndgrad.tensor([[3.0, 4.0]]), dim=1)
+    tensor([5.])
+    """
+    return deliver("frobenius_norm", vector_norm(input, 2, None if dim == () else dim, keepdim), out, input)
+
+
+def nuclear_norm(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The sum of singular values: an older name of `linalg.matrix_norm(input, "nuc")`.
+
+    >>> import ndgrad
+    >>> ndgrad.nuclear_norm(ndgrad.tensor([[3.0, 0.0], [0.0, 4.0]]))
+    tensor(7.)
+    """
+    dims: Any = (-2, -1) if dim is None else dim
+    return deliver("nuclear_norm", matrix_norm(input, "nuc", dims, keepdim), out, input)
+
+
+def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
+    """The norm over all dimensions but one, which stays in its place; over all of them if dim is -1.
+
+    >>> import ndgrad
+    >>> ndgrad.norm_except_dim(ndgrad.tensor([[3.0, 4.0], [0.0, 1.0]]), 2, 0)
+    tensor([[5.],
+            [1.]])
+    """
+    if dim == -1:
+        return vector_norm(v, pow)
+    kept = as_dim(dim, v.ndim)
+    return vector_norm(v, pow, tuple(d for d in range(v.ndim) if d != kept), True)
 
 
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:

@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from ndgrad.api.arguments import as_dim, both_worlds, warn_user
 from ndgrad.api.reduce import deliver
 from ndgrad.autograd.inplace import write
@@ -227,8 +229,17 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
 # ----- a product added to an array ------------------------------------------------------------------------------------
 
 
-def _check_added(name: str, input: Tensor, product: tuple[int, ...], **factors: tuple[Tensor, int]) -> None:
+def _check_added(
+    name: str, input: Tensor, product: tuple[int, ...], beta: Number, alpha: Number, **factors: tuple[Tensor, int]
+) -> None:
     _require_dims(name, **factors)
+    if np_dtype(input).kind in "biu" and not input.on_numpy_face:
+        for scale, value in (("beta", beta), ("alpha", alpha)):
+            if isinstance(value, (float, complex)):
+                raise RuntimeError(
+                    f"{name}: For integral input tensors, argument {scale} must not be a floating point number, and it is {value}. "
+                    "Convert the tensors, or give a whole number."
+                )
     if len(input.shape) > len(product) or any(
         s not in (1, n) for s, n in zip(input.shape[::-1], product[::-1], strict=False)
     ):
@@ -252,7 +263,7 @@ def addmm(
     >>> ndgrad.addmm(ndgrad.ones(1, 1), ndgrad.tensor([[1.0, 2.0]]), ndgrad.tensor([[3.0], [4.0]]), alpha=10)
     tensor([[111.]])
     """
-    _check_added("addmm", input, (_rows(mat1), _rows(mat2, 1)), mat1=(mat1, 2), mat2=(mat2, 2))
+    _check_added("addmm", input, (_rows(mat1), _rows(mat2, 1)), beta, alpha, mat1=(mat1, 2), mat2=(mat2, 2))
     return deliver("addmm", ops.addmm.strict(input, mat1, mat2, beta=beta, alpha=alpha), out, input, mat1, mat2)
 
 
@@ -263,7 +274,7 @@ def addmm_(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha:
     >>> ndgrad.ones(1, 1).addmm_(ndgrad.tensor([[1.0, 2.0]]), ndgrad.tensor([[3.0], [4.0]]))
     tensor([[12.]])
     """
-    _check_added("addmm_", self, (_rows(mat1), _rows(mat2, 1)), mat1=(mat1, 2), mat2=(mat2, 2))
+    _check_added("addmm_", self, (_rows(mat1), _rows(mat2, 1)), beta, alpha, mat1=(mat1, 2), mat2=(mat2, 2))
     return write(ops.addmm, self, (mat1, mat2), {"beta": beta, "alpha": alpha})
 
 
@@ -276,7 +287,7 @@ def addmv(
     >>> ndgrad.addmv(ndgrad.ones(2), ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), ndgrad.ones(2))
     tensor([4., 8.])
     """
-    _check_added("addmv", input, (_rows(mat),), mat=(mat, 2), vec=(vec, 1))
+    _check_added("addmv", input, (_rows(mat),), beta, alpha, mat=(mat, 2), vec=(vec, 1))
     return deliver("addmv", ops.addmv.strict(input, mat, vec, beta=beta, alpha=alpha), out, input, mat, vec)
 
 
@@ -287,7 +298,7 @@ def addmv_(self: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: N
     >>> ndgrad.ones(2).addmv_(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), ndgrad.ones(2))
     tensor([4., 8.])
     """
-    _check_added("addmv_", self, (_rows(mat),), mat=(mat, 2), vec=(vec, 1))
+    _check_added("addmv_", self, (_rows(mat),), beta, alpha, mat=(mat, 2), vec=(vec, 1))
     return write(ops.addmv, self, (mat, vec), {"beta": beta, "alpha": alpha})
 
 
@@ -301,8 +312,11 @@ def addr(
     tensor([[4., 5.],
             [7., 9.]])
     """
-    _check_added("addr", input, (_rows(vec1), _rows(vec2)), vec1=(vec1, 1), vec2=(vec2, 1))
-    return deliver("addr", ops.addr(input, vec1, vec2, beta=beta, alpha=alpha), out, input, vec1, vec2)
+    _check_added("addr", input, (_rows(vec1), _rows(vec2)), beta, alpha, vec1=(vec1, 1), vec2=(vec2, 1))
+    result = ops.addr(input, vec1, vec2, beta=beta, alpha=alpha)
+    if all(np_dtype(t).kind == "b" for t in (input, vec1, vec2)):
+        result = cast.cast(result, dtype=np.dtype(bool))
+    return deliver("addr", result, out, input, vec1, vec2)
 
 
 def addr_(self: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
@@ -312,7 +326,7 @@ def addr_(self: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: 
     >>> ndgrad.zeros(1, 2).addr_(ndgrad.tensor([2.0]), ndgrad.tensor([3.0, 4.0]))
     tensor([[6., 8.]])
     """
-    _check_added("addr_", self, (_rows(vec1), _rows(vec2)), vec1=(vec1, 1), vec2=(vec2, 1))
+    _check_added("addr_", self, (_rows(vec1), _rows(vec2)), beta, alpha, vec1=(vec1, 1), vec2=(vec2, 1))
     return write(ops.addr, self, (vec1, vec2), {"beta": beta, "alpha": alpha})
 
 
@@ -326,7 +340,7 @@ def baddbmm(
     ndgrad.Size([5, 2, 4])
     """
     _check_added(
-        "baddbmm", input, (_rows(batch1), _rows(batch1, 1), _rows(batch2, 2)), batch1=(batch1, 3), batch2=(batch2, 3)
+        "baddbmm", input, (_rows(batch1), _rows(batch1, 1), _rows(batch2, 2)), beta, alpha, batch1=(batch1, 3), batch2=(batch2, 3)
     )
     return deliver(
         "baddbmm", ops.baddbmm.strict(input, batch1, batch2, beta=beta, alpha=alpha), out, input, batch1, batch2
@@ -341,7 +355,7 @@ def baddbmm_(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, 
     tensor([3., 3.])
     """
     _check_added(
-        "baddbmm_", self, (_rows(batch1), _rows(batch1, 1), _rows(batch2, 2)), batch1=(batch1, 3), batch2=(batch2, 3)
+        "baddbmm_", self, (_rows(batch1), _rows(batch1, 1), _rows(batch2, 2)), beta, alpha, batch1=(batch1, 3), batch2=(batch2, 3)
     )
     return write(ops.baddbmm, self, (batch1, batch2), {"beta": beta, "alpha": alpha})
 
@@ -355,7 +369,7 @@ def addbmm(
     >>> ndgrad.addbmm(ndgrad.zeros(1, 1), ndgrad.ones(5, 1, 3), ndgrad.ones(5, 3, 1))
     tensor([[15.]])
     """
-    _check_added("addbmm", input, (_rows(batch1, 1), _rows(batch2, 2)), batch1=(batch1, 3), batch2=(batch2, 3))
+    _check_added("addbmm", input, (_rows(batch1, 1), _rows(batch2, 2)), beta, alpha, batch1=(batch1, 3), batch2=(batch2, 3))
     return deliver(
         "addbmm", ops.addbmm.strict(input, batch1, batch2, beta=beta, alpha=alpha), out, input, batch1, batch2
     )
@@ -368,7 +382,7 @@ def addbmm_(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, a
     >>> ndgrad.ones(1, 1).addbmm_(ndgrad.ones(5, 1, 3), ndgrad.ones(5, 3, 1))
     tensor([[16.]])
     """
-    _check_added("addbmm_", self, (_rows(batch1, 1), _rows(batch2, 2)), batch1=(batch1, 3), batch2=(batch2, 3))
+    _check_added("addbmm_", self, (_rows(batch1, 1), _rows(batch2, 2)), beta, alpha, batch1=(batch1, 3), batch2=(batch2, 3))
     return write(ops.addbmm, self, (batch1, batch2), {"beta": beta, "alpha": alpha})
 
 

@@ -180,7 +180,7 @@ def diff(
     number = as_dim(dim, ndim)
     if n < 0:
         raise RuntimeError(f"diff: order must be non-negative but got {n}. Give n >= 0.")
-    result = _joined(input, number, prepend, append)
+    result = _joined(input, number, prepend, append) if n else input  # to which nothing is joined then
     for _ in range(n):
         later, earlier = stretch(result, number, 1, None), stretch(result, number, None, -1)
         result = comparison.ne(later, earlier) if np_dtype(result).kind == "b" else later - earlier

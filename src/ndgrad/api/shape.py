@@ -338,7 +338,7 @@ def sum_to_size(self: Tensor, *size: Shape) -> Tensor:
             f"sum_to_size: size {list(want)} is not expandable to size {list(have)}, the tensor's. Sizes must agree or be 1."
         )
     dims = (*range(extra), *(d + extra for d, w in enumerate(want) if w == 1 and have[d + extra] != 1))
-    return ops.reshape(reduce_ops.sum(self, dim=dims), shape=want) if dims else self
+    return ops.reshape(reduce_ops.sum(self, dim=dims), shape=want) if dims or not have else self
 
 
 def broadcast_shapes(*shapes: Shape) -> Size:

@@ -332,7 +332,14 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
 
 @both_worlds
 def slice_scatter(
-    input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+    input: Tensor,
+    src: Tensor,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+    *,
+    out: Tensor | None = None,
 ) -> Tensor:
     """A copy of `input` in which `src` stands for the slice start:end:step along `dim`.
 
@@ -343,7 +350,8 @@ def slice_scatter(
     dim = as_dim(dim, input.ndim)
     if step <= 0:
         raise RuntimeError(f"slice_scatter(): slice step must be positive, and is {step}. Flip the tensors instead.")
-    return _replaced("slice_scatter", input, src, (*(slice(None),) * dim, slice(start, end, step)))
+    result = _replaced("slice_scatter", input, src, (*(slice(None),) * dim, slice(start, end, step)))
+    return deliver("slice_scatter", result, out, input, src)
 
 
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:

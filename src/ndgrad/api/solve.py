@@ -172,7 +172,15 @@ def pinv(
     return ops.pinv(A, atol, rtol, hermitian=hermitian)
 
 
-def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LeastSquares:
+@takes_out
+def lstsq(
+    A: Tensor,
+    B: Tensor,
+    rcond: float | None = None,
+    *,
+    driver: str | None = None,
+    out: tuple[Tensor, Tensor, Tensor, Tensor] | None = None,
+) -> LeastSquares:
     """A solution of min |A X - B|, the one of least norm where there are several.
 
     The results are torch's: residuals where there are more equations than unknowns and the rank is full (drivers gels,
@@ -292,7 +300,8 @@ def reporting(function: Callable[[Tensor], Tensor], A: Tensor, check_errors: boo
     return selection.where(lift((info == 0)[..., None, None]), function(lift(good)), math.nan), lift(info)
 
 
-def inv_ex(A: Tensor, *, check_errors: bool = False) -> InverseInfo:
+@takes_out
+def inv_ex(A: Tensor, *, check_errors: bool = False, out: tuple[Tensor, Tensor] | None = None) -> InverseInfo:
     """The inverse, and in `info` which matrices have none (not 0 there; their inverses are NaN).
 
     >>> import ndgrad
@@ -303,7 +312,15 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> InverseInfo:
     return InverseInfo(*reporting(inv, A, check_errors))
 
 
-def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> SolveInfo:
+@takes_out
+def solve_ex(
+    A: Tensor,
+    B: Tensor,
+    *,
+    left: bool = True,
+    check_errors: bool = False,
+    out: tuple[Tensor, Tensor] | None = None,
+) -> SolveInfo:
     """The solution, and in `info` which matrices are singular (not 0 there; their solutions are NaN).
 
     >>> import ndgrad

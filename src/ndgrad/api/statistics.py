@@ -16,9 +16,9 @@ from ndgrad import return_types
 from ndgrad.api.arguments import as_dim, both_worlds
 from ndgrad.api.extremum import require_elements, require_order
 from ndgrad.api.reduce import along, deliver, dims_of, ndim_of
-from ndgrad.arrays.precision import is_floating, is_inexact
+from ndgrad.arrays.precision import is_floating, is_inexact, real_dtype, result_dtype
 from ndgrad.autograd.variable import Variable, beside, np_dtype
-from ndgrad.dtypes import as_dtype
+from ndgrad.dtypes import as_dtype, get_default_dtype
 from ndgrad.ops import arithmetic, cast, extremum, product, rounding, selection, shape
 from ndgrad.ops import reduce as reductions
 from ndgrad.ops import statistics as ops
@@ -470,7 +470,10 @@ def cov(
         )
     x = shape.reshape(input, shape=(1, math.prod(input.shape))) if ndim < 2 else input
     if not is_inexact(np_dtype(x)):
-        x = cast.cast(x, dtype=np.dtype(float))
+        x = cast.cast(x, dtype=np.dtype(float) if x.on_numpy_face else get_default_dtype().numpy)
+    if aweights is not None and is_floating(np_dtype(aweights)):
+        both = result_dtype(np_dtype(x), np_dtype(aweights))
+        x, aweights = cast.cast(x, dtype=both), cast.cast(aweights, dtype=real_dtype(both))
     weights = _weights(x, fweights, aweights)
     if weights is None:
         mean = reductions.mean(x, dim=(1,), keepdim=True)

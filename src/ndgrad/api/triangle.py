@@ -9,6 +9,7 @@ import numpy as np
 
 from ndgrad.api.arguments import as_dim
 from ndgrad.api.creation import Options
+from ndgrad.api.reduce import deliver
 from ndgrad.api.shape import flatten
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.out_argument import write_out
@@ -156,7 +157,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     return ops.diag_embed(input, offset=operator.index(offset), dim0=first, dim1=second)
 
 
-def diag(input: Tensor, diagonal: int = 0) -> Tensor:
+def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
     """The matrix with a vector on its diagonal, or a copy of the diagonal of a matrix.
 
     >>> import ndgrad
@@ -165,9 +166,9 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """
     offset = operator.index(diagonal)
     if input.ndim == 1:
-        return ops.diag_embed(input, offset=offset, dim0=0, dim1=1)
+        return deliver("diag", ops.diag_embed(input, offset=offset, dim0=0, dim1=1), out, input)
     if input.ndim == 2:
-        return cast.clone(ops.diagonal(input, offset=offset, dim0=0, dim1=1))
+        return deliver("diag", cast.clone(ops.diagonal(input, offset=offset, dim0=0, dim1=1)), out, input)
     raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D. Use diagonal() or diag_embed().")
 
 

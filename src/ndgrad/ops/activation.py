@@ -46,7 +46,7 @@ def _large_sigmoid(np: Library, x: Payload) -> Payload:
     found = _SIGMOID.get(x.dtype.char)
     if found is None:  # integers, complex, ...
         with numpy.errstate(over="ignore", invalid="ignore"):
-            return 1.0 / (1.0 + np.exp(-x))
+            return 1.0 / (1.0 + np.exp(-1.0 * x))
     one, highest, lowest = found(x)
     e = np.exp(x.clip(lowest, highest))
     return e / (e + one)

@@ -244,12 +244,9 @@ def _svd_jvp(
 ) -> Any:
     m, n = x_shape[-2:]
     k = min(m, n)
-    u, s, vh = out0, out1, out2
-    if full_matrices and m != n:
-        raise RuntimeError(
-            f"svd: forward mode needs full_matrices=False for a matrix that is not square (shape {tuple(x_shape)}): "
-            "the added columns are any basis of what the others leave, and have no derivative."
-        )
+    s = out1
+    u = _columns(out0, 0, k, ops) if full_matrices and m > k else out0
+    vh = adjoint(_columns(adjoint(out2, ops), 0, k, ops), ops) if full_matrices and n > k else out2
     s_row, s_column = row(s, ops), column(s, ops)
     uh, v = adjoint(u, ops), adjoint(vh, ops)
     tv, th = ops.matmul(t, v), adjoint(t, ops)
@@ -271,7 +268,22 @@ def _svd_jvp(
         du = du + ops.resolved_quotient(tv - ops.matmul(u, p), s_row, floor=True, problem="")
     if n > k:
         dv = dv + ops.resolved_quotient(ops.matmul(th, u) - ops.matmul(v, ph), s_row, floor=True, problem="")
+    if full_matrices and m > k:
+        du = _with_rest(u, du, _columns(out0, k, m, ops), ops)
+    if full_matrices and n > k:
+        dv = _with_rest(v, dv, _columns(adjoint(out2, ops), k, n, ops), ops)
     return du, ops.real(d), adjoint(dv, ops)
+
+
+def _columns(x: Payload, start: int, stop: int, ops: Vocabulary) -> Payload:
+    return ops.getitem(x, index=(Ellipsis, slice(None), slice(start, stop)))
+
+
+def _with_rest(u: Payload, du: Payload, rest: Payload, ops: Vocabulary) -> Payload:
+    """Tangents of all columns of a unitary matrix. The added columns are any basis of what the others leave; of the bases that move smoothly,
+    this is the one that does not turn within itself: W^H dW = 0 and U^H dW = -dU^H W, so dW = -U dU^H W."""
+    added = -ops.matmul(u, ops.matmul(adjoint(du, ops), rest))
+    return ops.cat(du, added, dim=len(du.shape) - 1)
 
 
 svd = op(

@@ -8,6 +8,7 @@ column (`ldl_rows`).
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -25,48 +26,66 @@ if TYPE_CHECKING:
 _ALPHA = (1 + 17**0.5) / 8
 
 
-def _factor(a: NDArray[Any], hermitian: bool) -> tuple[NDArray[Any], NDArray[Any], int]:
-    """One matrix, of which the lower triangle is read: packed factors, exchanges, and the first zero pivot (counted from 1) or 0."""
-    n = a.shape[0]
-    lower = numpy.tril(a, -1)
-    diagonal = numpy.diag(numpy.diagonal(a).real if hermitian else numpy.diagonal(a))
-    a = lower + diagonal + (lower.conj().T if hermitian else lower.T)
-    size = (lambda x: numpy.abs(x.real) + numpy.abs(x.imag)) if a.dtype.kind == "c" else numpy.abs
-    packed, pivots, info, k = numpy.zeros_like(a), numpy.arange(1, n + 1, dtype=numpy.int32), 0, 0
-    while k < n:
-        below = size(a[k + 1 :, k])
-        largest = int(below.argmax()) + k + 1 if k + 1 < n else k
-        column, own, step, other = below.max(initial=0.0), size(a[k, k]), 1, k
-        if not max(own, column) > 0:  # nothing to eliminate, or NaN
-            info = info or k + 1
-        else:
-            if own < _ALPHA * column:
-                row = max(size(a[largest, k:largest]).max(initial=0.0), size(a[largest + 1 :, largest]).max(initial=0.0))
-                if own < _ALPHA * column * (column / row):
-                    other = largest
-                    step = 1 if size(a[largest, largest]) >= _ALPHA * row else 2
-            here = k + step - 1
-            if other != here:
-                a[[here, other], k:] = a[[other, here], k:]
-                a[k:, [here, other]] = a[k:, [other, here]]
-            block, rest = a[k : k + step, k : k + step], a[k + step :, k : k + step]
-            factors = rest / block if step == 1 else numpy.linalg.solve(block.T, rest.T).T
-            a[k + step :, k + step :] -= factors @ (rest.conj().T if hermitian else rest.T)
-            packed[k + step :, k : k + step] = factors
-        packed[k : k + step, k : k + step] = numpy.tril(a[k : k + step, k : k + step])
-        pivots[k : k + step] = other + 1 if step == 1 else -(other + 1)
-        k += step
-    return packed, pivots, info
+def _exchange(a: NDArray[Any], k: int, here: NDArray[Any], other: NDArray[Any]) -> None:
+    """Exchange two rows and columns of each matrix, from row and column k on."""
+    every = numpy.arange(len(a))
+    a[every, here, k:], a[every, other, k:] = a[every, other, k:], a[every, here, k:]
+    a[every, k:, here], a[every, k:, other] = a[every, k:, other], a[every, k:, here]
+
+
+def _eliminate(a: NDArray[Any], k: int, step: int, hermitian: bool) -> NDArray[Any]:
+    """The columns of L for a block of `step` rows at k; what they explain is taken from the rest of the matrices."""
+    block, rest = a[:, k : k + step, k : k + step], a[:, k + step :, k : k + step]
+    turned = rest.swapaxes(1, 2)
+    factors = rest / block if step == 1 else numpy.linalg.solve(block.swapaxes(1, 2), turned).swapaxes(1, 2)
+    a[:, k + step :, k + step :] -= factors @ (turned.conj() if hermitian else turned)
+    return factors
 
 
 def _ldl_factor(x: Payload, *, hermitian: bool) -> Any:
-    n = x.shape[-1]
-    stack = x.shape[:-2]
-    packed, pivots = numpy.empty_like(x), numpy.empty((*stack, n), numpy.int32)
-    info = numpy.zeros(stack, numpy.int32)
-    for i in numpy.ndindex(stack):
-        packed[i], pivots[i], info[i] = _factor(x[i], hermitian)
-    return packed, pivots, info
+    """Packed factors, exchanges, and the first zero pivot (counted from 1) or 0. Of all matrices at once, row by row; those that have taken
+    two rows sit the next one out."""
+    n, stack = x.shape[-1], x.shape[:-2]
+    below = numpy.tril(x, -1).reshape((-1, n, n))
+    a = below + (below.conj() if hermitian else below).swapaxes(1, 2)
+    diagonal = numpy.diagonal(x, axis1=-2, axis2=-1).reshape((-1, n))
+    a[:, numpy.arange(n), numpy.arange(n)] = diagonal.real if hermitian else diagonal
+    size = (lambda v: numpy.abs(v.real) + numpy.abs(v.imag)) if a.dtype.kind == "c" else numpy.abs
+    packed, info = numpy.zeros_like(a), numpy.zeros(len(a), numpy.int32)
+    pivots = numpy.tile(numpy.arange(1, n + 1, dtype=numpy.int32), (len(a), 1))
+    taken = numpy.zeros(len(a), bool)
+    for k in range(n):
+        which = numpy.flatnonzero(~taken)
+        taken[:] = False
+        work = a[which]
+        every = numpy.arange(len(which))
+        column = size(work[:, k + 1 :, k])
+        largest = k + 1 + column.argmax(1) if k + 1 < n else numpy.full(len(which), k)
+        most, own = column.max(1, initial=0.0), size(work[:, k, k])
+        beside = size(work[every, largest, k:])
+        opposite = beside[every, largest - k].copy()
+        beside[every, largest - k] = 0.0
+        row = beside.max(1, initial=0.0)
+        zero = ~(numpy.maximum(own, most) > 0)  # nothing to eliminate, or NaN
+        pivoting = ~zero & (own < _ALPHA * most) & (own * row < _ALPHA * most * most)
+        two = pivoting & (opposite < _ALPHA * row)
+        other = numpy.where(pivoting, largest, k)
+        _exchange(work, k, numpy.where(two, k + 1, k), other)
+        for step, part in ((1, numpy.flatnonzero(~two & ~zero)), (2, numpy.flatnonzero(two))):
+            if part.size:
+                some = work[part]
+                packed[which[part], k + step :, k : k + step] = _eliminate(some, k, step, hermitian)
+                work[part] = some
+        a[which] = work
+        packed[which, k, k] = work[:, k, k]
+        second = which[two]
+        if second.size:
+            packed[second, k + 1, k], packed[second, k + 1, k + 1] = work[two, k + 1, k], work[two, k + 1, k + 1]
+        pivots[which, k] = numpy.where(two, -(other + 1), other + 1)
+        pivots[second, k + 1 : k + 2] = pivots[second, k : k + 1]
+        info[which] = numpy.where(zero & (info[which] == 0), k + 1, info[which])
+        taken[second] = True
+    return packed.reshape(x.shape), pivots.reshape((*stack, n)), info.reshape(stack)
 
 
 # ----- what exchanges say ---------------------------------------------------------------------------------------------
@@ -75,32 +94,30 @@ def _ldl_factor(x: Payload, *, hermitian: bool) -> Any:
 def _blocks(pivots: Payload) -> Any:
     """For each row: 0 in a block of one, 1 in the first and 2 in the second row of a block of two."""
     kinds = numpy.zeros(pivots.shape, numpy.int64)
-    for i in numpy.ndindex(pivots.shape[:-1]):
-        k = 0
-        while k < pivots.shape[-1]:
-            if pivots[i][k] < 0:
-                kinds[i][k : k + 2] = (1, 2)
-                k += 1
-            k += 1
+    before = numpy.zeros(pivots.shape[:-1], numpy.int64)
+    for k in range(pivots.shape[-1]):
+        before = kinds[..., k] = numpy.where(before == 1, 2, numpy.where(pivots[..., k] < 0, 1, 0))
     return kinds
 
 
 def _rows(pivots: Payload, *, back: bool) -> Any:
-    """For each column of L the rows that its packed rows belong to (or, with `back`, the other way round); in the last
-    column but one more, those of the matrix itself."""
-    n = pivots.shape[-1]
-    kinds = _blocks(pivots)
-    found = numpy.empty((*pivots.shape[:-1], n, n + 1), numpy.int64)
-    for i in numpy.ndindex(pivots.shape[:-1]):
-        order = numpy.tile(numpy.arange(n)[:, None], (1, n + 1))
-        for k in range(n):
-            if kinds[i][k] != 1:  # the exchange of a block of two is that of its second row
-                other = abs(int(pivots[i][k])) - 1
-                first = k - (kinds[i][k] == 2)
-                moved = [*range(first), n]  # columns before the block, and the matrix itself
-                order[numpy.ix_([k, other], moved)] = order[numpy.ix_([other, k], moved)]
-        found[i] = numpy.argsort(order, axis=0) if back else order
-    return found
+    """For each column of L the rows that its packed rows belong to (or, with `back`, the other way round); in one column
+    more, those of the matrix itself."""
+    n, stack = pivots.shape[-1], pivots.shape[:-1]
+    flat = pivots.reshape((math.prod(stack), n))
+    kinds = _blocks(flat)
+    every, columns = numpy.arange(len(flat)), numpy.arange(n + 1)
+    order = numpy.tile(numpy.arange(n)[:, None], (len(flat), 1, n + 1))
+    for k in range(n):
+        # the exchange of a block of two is that of its second row; columns before the block, and the matrix itself, follow
+        kind = kinds[:, k]
+        other = numpy.where(kind == 1, k, abs(flat[:, k].astype(numpy.int64)) - 1)
+        moved = (columns < (k - (kind == 2))[:, None]) | (columns == n)
+        one, two = order[:, k].copy(), order[every, other]
+        order[:, k] = numpy.where(moved, two, one)
+        order[every, other] = numpy.where(moved, one, two)
+    found = numpy.argsort(order, axis=1) if back else order
+    return found.reshape((*stack, n, n + 1))
 
 
 ldl_blocks = op(

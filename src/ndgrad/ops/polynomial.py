@@ -39,11 +39,11 @@ FAMILIES: dict[str, tuple[tuple[float, float], _Coefficients]] = {
 }
 
 
-def _polynomial(np: Library, x: Payload, n: Payload, *, family: str, derivatives: int) -> Payload:
-    """The derivative of that order of the polynomial of degree n, cut to a whole number; 0 for a negative one."""
-    if not is_inexact(np.result_type(x, n)):
+def _polynomial(np: Library, x: Payload, degree: Payload, *, family: str, derivatives: int) -> Payload:
+    """The derivative of that order of the polynomial of that degree, cut to a whole number; 0 for a negative one."""
+    if not is_inexact(np.result_type(x, degree)):
         x = np.asarray(x, np.float64)
-    x, n = np.broadcast_arrays(x, np.where(n == n, np.trunc(n), -1))
+    x, n = np.broadcast_arrays(x, np.where(degree == degree, np.trunc(degree), -1))
     (a1, b1), coefficients = FAMILIES[family]
     one, zero = np.ones_like(x), np.zeros_like(x)
     before = [one, *(zero,) * derivatives]
@@ -59,15 +59,15 @@ def _polynomial(np: Library, x: Payload, n: Payload, *, family: str, derivatives
     return out
 
 
-def _slope(t: Payload, x: Payload, n: Payload, family: str, derivatives: int, ops: Vocabulary) -> Any:
-    return t * ops.orthogonal_polynomial(x, n, family=family, derivatives=derivatives + 1)
+def _slope(t: Payload, x: Payload, degree: Payload, family: str, derivatives: int, ops: Vocabulary) -> Any:
+    return t * ops.orthogonal_polynomial(x, degree, family=family, derivatives=derivatives + 1)
 
 
 # The degree is cut to a whole number, so that the derivative in it is 0.
 orthogonal_polynomial = elementwise(
-    "orthogonal_polynomial", _polynomial, args="x n",
+    "orthogonal_polynomial", _polynomial, args="x degree",
     settings={"family": "chebyshev_t", "derivatives": 0},
     x=_slope,
-    n=lambda t, ops: ops.zeros_like(t),
+    degree=lambda t, ops: ops.zeros_like(t),
     inplace=False,
 )  # fmt: skip

@@ -157,7 +157,7 @@ def _row_order(np: Library, pivots: Payload, rows: int) -> Payload:
         moved = list(range(rows))
         for i, p in enumerate(pivots.reshape(-1).tolist()):
             moved[i], moved[p - 1] = moved[p - 1], moved[i]
-        return np.asarray(moved).reshape((*stack, rows))
+        return np.asarray(moved, np.int64).reshape((*stack, rows))
     flat = pivots.reshape((math.prod(stack), pivots.shape[-1])).astype(np.int64) - 1
     order = np.broadcast_to(np.arange(rows), (flat.shape[0], rows)).copy()
     every = np.arange(flat.shape[0])

@@ -1,7 +1,8 @@
-"""Samples of bitwise ops."""
+"""Samples of ops of integers."""
 
 from __future__ import annotations
 
+import math
 import operator
 
 import numpy as np
@@ -28,6 +29,10 @@ def pairs(f):
     return [Sample(args, reference=each(f)) for args in ((X, Y), (X, 6), (SMALL, SMALL[::-1]), (np.int64(5), np.int64(6)), (BITS, ~BITS))]
 
 
+def divisors(f):
+    return [Sample(args, reference=each(f)) for args in ((X, Y), (X, 6), (SMALL // 20, SMALL[::-1] // 20), (np.int64(5), np.int64(6)))]
+
+
 SAMPLES = {
     "bitwise_and": pairs(operator.and_),
     "bitwise_or": pairs(operator.or_),
@@ -38,6 +43,8 @@ SAMPLES = {
         Sample((BITS,), reference=lambda x: x == False),  # noqa: E712
         Sample((np.int64(5),), reference=lambda x: -x - 1),
     ],
+    "gcd": divisors(math.gcd),
+    "lcm": divisors(math.lcm),
     "bitwise_left_shift": [Sample((X, SHIFTS), reference=lambda x, y: x * 2**y), Sample((X, 2), reference=lambda x, y: x * 4)],
     "bitwise_right_shift": [Sample((X, SHIFTS), reference=lambda x, y: x // 2**y), Sample((X, 2), reference=lambda x, y: x // 4)],
 }

@@ -7,6 +7,11 @@ import numpy as np
 from ndgrad.ops.vocabulary import tensor_ops as ops
 from ndgrad.testing.op_checks import Sample
 
+try:
+    from scipy.linalg import lapack
+except ImportError:
+    lapack = None
+
 r = np.random.default_rng(11)
 
 
@@ -47,6 +52,24 @@ def well_conditioned(*shape, make=real):
 
 def singular(n, rank):
     return real(n, rank) @ real(rank, n)
+
+
+def hollow(n, make=real):
+    """A matrix with zeros on the diagonal, which needs blocks of two."""
+    return make(n, n) * (1 - np.eye(n))
+
+
+def ldl_reference(x, hermitian=False):
+    """LAPACK's own, of each matrix; the triangle that it does not write is left out."""
+    packed, pivots = np.empty_like(x), np.empty(x.shape[:-1], np.int32)
+    for i in np.ndindex(x.shape[:-2]):
+        routine = {(False, False): lapack.dsytrf, (True, False): lapack.zsytrf, (True, True): lapack.zhetrf}.get(
+            (x.dtype.kind == "c", hermitian), lapack.dsytrf
+        )
+        factors, pivots[i], info = routine(x[i], lower=1)
+        assert info == 0
+        packed[i] = np.tril(factors)
+    return packed, pivots, np.zeros(x.shape[:-2], np.int32)
 
 
 # ----- what does not depend on the choice of signs, phases and orders -----
@@ -228,6 +251,23 @@ SAMPLES = {
     "lu_factor": [
         Sample((x,), reference=lu_reference)
         for x in (real(3, 3), complex_(4, 4), real(2, 3, 3), real(3, 5), complex_(5, 3), real(2, 4, 2))
+    ],
+    "ldl_factor": [
+        Sample((x,), {"hermitian": h}, ldl_reference)
+        for h, x in (
+            (False, real(4, 4)), (False, real(2, 3, 3)), (False, hollow(5)), (False, complex_(4, 4)), (True, complex_(4, 4)), (True, real(3, 3)),
+            (True, hollow(5, complex_)), (False, real(1, 1)),
+        )
+    ] if lapack else [],
+    "ldl_blocks": [
+        Sample((np.array([[1, -3, -3, 4], [-2, -2, -4, -4]], np.int32),), reference=lambda p: np.array([[0, 1, 2, 0], [1, 2, 1, 2]])),
+    ],
+    "ldl_rows": [
+        # 1 and 3 are exchanged first, then 2 and 3, which the first column does not know of
+        Sample((np.array([3, 3, 3], np.int32),), reference=lambda p: np.array([[0, 0, 0, 2], [2, 1, 1, 0], [1, 2, 2, 1]])),
+        Sample((np.array([3, 3, 3], np.int32),), {"back": True}, lambda p, back: np.array([[0, 0, 0, 1], [2, 1, 1, 2], [1, 2, 2, 0]])),
+        # a block of two, whose second row is exchanged with the last
+        Sample((np.array([[-3, -3, 3]], np.int32),), reference=lambda p: np.array([[[0, 0, 0, 0], [1, 1, 1, 2], [2, 2, 2, 1]]])),
     ],
     "cholesky": [
         Sample((x,), reference=lambda x: np.linalg.cholesky(positive(x)), prepare=positive)

@@ -66,6 +66,10 @@ SAMPLES = {
         Sample((X, 0.5), reference=np.nextafter),
         Sample((EMPTY, EMPTY), reference=np.nextafter),
     ],
+    "binary_exponent": [
+        Sample((x,), reference=np.vectorize(lambda v: math.frexp(v)[1], otypes=[np.int32]))
+        for x in (X, X[0, 0], np.array([1e-310, 0.0, 4.0]))
+    ],
     "nan_to_num": [
         *unary(nan_to_num, X),
         Sample((BROKEN,), {}, nan_to_num, skip=INFINITE, smooth=False),

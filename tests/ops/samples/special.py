@@ -138,6 +138,28 @@ FIXED_FIRST = [
 # Without SciPy a continued fraction runs until it has converged everywhere, so the number of calls depends on the values.
 ITERATED = {} if scipy_special else {"vmap": "calls are counted, and their number depends on the values"}
 
+#: Not whole, so that they can be moved a little: they are cut to whole numbers.
+DEGREES = np.array([[0.5, 1.5, 2.4, 3.3], [4.5, 5.2, 7.5, -1.5], [2.5, 1.3, 6.6, 0.4]])
+POLYNOMIALS = "chebyshev_t chebyshev_u chebyshev_v chebyshev_w hermite_h hermite_he laguerre_l legendre_p".split()
+
+
+def polynomial(x, n, family="chebyshev_t", derivatives=0):
+    """From NumPy's series, and for the kinds of Chebyshev's that it has not, from angles."""
+    degree = int(n)
+    if degree < 0:
+        return 0.0
+    classes = {"chebyshev_t": "Chebyshev", "hermite_h": "Hermite", "hermite_he": "HermiteE", "laguerre_l": "Laguerre", "legendre_p": "Legendre"}
+    if family in classes:
+        return float(getattr(np.polynomial, classes[family]).basis(degree).deriv(derivatives)(x))
+    angle = np.arccos(x + 0j)
+    quotients = {
+        "chebyshev_u": (np.sin((degree + 1) * angle), np.sin(angle)), "chebyshev_v": (np.cos((degree + 0.5) * angle), np.cos(angle / 2)),
+        "chebyshev_w": (np.sin((degree + 0.5) * angle), np.sin(angle / 2)),
+    }  # fmt: skip
+    above, below = quotients[family]
+    return float((above / below).real)
+
+
 SAMPLES = {
     "lgamma": [*unary(each(math.lgamma), POSITIVE), *unary(each(math.lgamma), SIGNED)],
     "digamma": [*unary(each(digamma), POSITIVE), *unary(each(digamma), SIGNED)],
@@ -155,6 +177,14 @@ SAMPLES = {
     "i1": bessel(lambda x: bessel_i(1, x)),
     "i0e": bessel(lambda x: bessel_i(0, x) * math.exp(-abs(x)), smooth_at_0=False),
     "i1e": bessel(lambda x: bessel_i(1, x) * math.exp(-abs(x)), smooth_at_0=False),
+    "orthogonal_polynomial": [
+        *(Sample((x, DEGREES), {"family": family}, each(polynomial)) for family in POLYNOMIALS for x in (INSIDE, AROUND[0] / 3)),
+        Sample((INSIDE, DEGREES), {"family": "legendre_p", "derivatives": 2}, each(polynomial)),
+        Sample((INSIDE, DEGREES), {"family": "laguerre_l", "derivatives": 1}, each(polynomial)),
+        Sample((INSIDE, ORDERS), {"family": "hermite_h"}, each(polynomial)),
+        Sample((np.float64(0.3), np.float64(5.5)), {"family": "chebyshev_t"}, each(polynomial)),
+        Sample((EMPTY, EMPTY), {"family": "chebyshev_t"}, each(polynomial)),
+    ],
     "bessel_ratio": [
         Sample((x,), {"kind": kind, "order": order}, each(bessel_ratio))
         for kind in ("i", "ie", *(["j"] if scipy_special else []))

@@ -6,7 +6,9 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from ndgrad.api.arguments import as_dim, both_worlds
+from ndgrad.api.reduce import deliver
 from ndgrad.autograd.inplace import write
+from ndgrad.autograd.variable import np_dtype
 from ndgrad.dtypes import as_numpy_dtype
 from ndgrad.nn.functional.noise import exponential_like, uniform_like
 from ndgrad.ops import activation, trigonometric
@@ -50,7 +52,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     >>> ndgrad.nn.functional.relu6(ndgrad.tensor([-1.0, 2.0, 8.0]))
     tensor([0., 2., 6.])
     """
-    return _apply(activation.hardtanh, input, inplace, min_val=0.0, max_val=6.0)
+    return hardtanh(input, 0.0, 6.0, inplace)
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
@@ -62,6 +64,8 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     """
     if min_val > max_val:
         raise ValueError(f"hardtanh: min_val {min_val} is larger than max_val {max_val}. Give the lower bound first.")
+    if np_dtype(input).kind in "iu" and not input.on_numpy_face:  # integers stay integers, and the bounds are cut to them
+        min_val, max_val = int(min_val), int(max_val)
     return _apply(activation.hardtanh, input, inplace, min_val=min_val, max_val=max_val)
 
 
@@ -167,7 +171,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return activation.hardshrink.eager(input, lambd=lambd)
 
 
-def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """x moved towards 0 by `lambd`, and 0 where |x| is smaller.
 
     >>> import ndgrad
@@ -176,7 +180,8 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """
     if lambd < 0:
         raise RuntimeError(f"softshrink: lambda must be greater or equal to 0, but found to be {lambd}. Give its size.")
-    return activation.softshrink.eager(input, lambd=lambd)
+    result = activation.softshrink.eager(input, lambd=lambd)
+    return result if out is None else deliver("softshrink", result, out, input)
 
 
 # ----- smooth --------------------------------------------------------------------------------------------------------
@@ -228,14 +233,15 @@ def sigmoid(input: Tensor) -> Tensor:
     return activation.sigmoid.eager(input)
 
 
-def logsigmoid(input: Tensor) -> Tensor:
+def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log(sigmoid(x)), without overflow.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.logsigmoid(ndgrad.tensor([0.0, -1000.0]))
     tensor([-6.9315e-01, -1.0000e+03])
     """
-    return activation.log_sigmoid.eager(input)
+    result = activation.log_sigmoid.eager(input)
+    return result if out is None else deliver("logsigmoid", result, out, input)
 
 
 def tanh(input: Tensor) -> Tensor:
@@ -258,14 +264,17 @@ def tanhshrink(input: Tensor) -> Tensor:
     return activation.tanhshrink.eager(input)
 
 
-def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+def softplus(
+    input: Tensor, beta: float = 1.0, threshold: float = 20.0, *, out: Tensor | None = None
+) -> Tensor:
     """log(1 + exp(beta x)) / beta, and x itself where beta x exceeds the threshold.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.softplus(ndgrad.tensor([0.0, 50.0]))
     tensor([ 0.6931, 50.0000])
     """
-    return activation.softplus.eager(input, beta=beta, threshold=threshold)
+    result = activation.softplus.eager(input, beta=beta, threshold=threshold)
+    return result if out is None else deliver("softplus", result, out, input)
 
 
 def softsign(input: Tensor) -> Tensor:
@@ -275,6 +284,8 @@ def softsign(input: Tensor) -> Tensor:
     >>> ndgrad.nn.functional.softsign(ndgrad.tensor([-1.0, 3.0]))
     tensor([-0.5000,  0.7500])
     """
+    if np_dtype(input).kind == "c":  # no function of complex numbers alone, but of their absolute values too
+        return input / (input.abs() + 1.0)
     return activation.softsign.eager(input)
 
 
@@ -298,7 +309,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     return _apply(activation.mish, input, inplace)
 
 
-def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None) -> Tensor:
     """x times the normal distribution function of x, exact ("none") or by a formula with tanh ("tanh").
 
     >>> import ndgrad
@@ -307,7 +318,8 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """
     if approximate not in ("none", "tanh"):
         raise RuntimeError(f"gelu: approximate argument must be either none or tanh, and is {approximate!r}.")
-    return activation.gelu.eager(input, approximate=approximate)
+    result = activation.gelu.eager(input, approximate=approximate)
+    return result if out is None else deliver("gelu", result, out, input)
 
 
 @both_worlds

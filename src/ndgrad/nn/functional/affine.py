@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ndgrad.api.reduce import deliver
 from ndgrad.ops import linear as linear_ops
 from ndgrad.ops.vocabulary import tensor_ops as ops
 
@@ -13,7 +14,9 @@ if TYPE_CHECKING:
 __all__ = ["linear", "bilinear"]
 
 
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def linear(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """input weight^T + bias, with a weight of shape (outputs, inputs), or (inputs,) for a single output.
 
     >>> import ndgrad
@@ -33,9 +36,11 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
             f"linear: an input of shape {shape} and a weight of shape {w_shape} cannot be multiplied. "
             "The last sizes of both must agree; the weight is (outputs, inputs)."
         )
+    if out is not None:
+        return deliver("linear", linear(input, weight, bias), out, input, weight, bias)
     if len(w_shape) == 1:
-        out = ops.matmul(input, weight)
-        return out if bias is None else out + bias
+        product = ops.matmul(input, weight)
+        return product if bias is None else product + bias
     if bias is not None and tuple(bias.shape) != w_shape[:1]:
         if len(bias.shape) > 1 or (bias.shape and bias.shape[0] != 1):
             raise RuntimeError(

@@ -6,6 +6,7 @@ happens on one number per sample.
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -199,13 +200,21 @@ def linear_cross_entropy(
 ) -> Tensor:
     """cross_entropy(linear(input, linear_weight, linear_bias), target).
 
+    A weight of more dimensions, (classes, ..., inputs), gives scores (batch, classes, ...), each with a target of its own.
+
     `options` holds torch's hints for accelerators, and changes nothing here.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.linear_cross_entropy(ndgrad.ones(1, 2), ndgrad.zeros(3, 2), ndgrad.tensor([0])).exp()
     tensor(3.)
     """
+    sizes = tuple(linear_weight.shape[:-1])
+    if len(sizes) > 1:
+        linear_weight = ops.reshape(linear_weight, shape=(math.prod(sizes), linear_weight.shape[-1]))
+        linear_bias = None if linear_bias is None else ops.reshape(linear_bias, shape=(math.prod(sizes),))
     scores = linear(input, linear_weight, linear_bias)
+    if len(sizes) > 1:
+        scores = ops.reshape(scores, shape=(*tuple(scores.shape[:-1]), *sizes))
     ignored = -100 if ignore_index is None else ignore_index
     return cross_entropy(
         scores, target, weight, ignore_index=ignored, reduction=reduction, label_smoothing=label_smoothing

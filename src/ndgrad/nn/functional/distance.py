@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ndgrad.api.arguments import as_dim, both_worlds
+from ndgrad.api.norm import vector_norm
 from ndgrad.autograd.out_argument import copy_into
 from ndgrad.autograd.stake import as_number
 from ndgrad.nn.functional.reduction import read_reduction, reduced
@@ -32,11 +33,8 @@ def normalize(
     >>> ndgrad.nn.functional.normalize(ndgrad.tensor([[3.0, 4.0]]))
     tensor([[0.6000, 0.8000]])
     """
-    ndim = len(input.shape)
-    dims = tuple(as_dim(d, ndim) for d in dim) if isinstance(dim, Sequence) else (as_dim(dim, ndim),)
-    result = input / ops.clamp_min(
-        ops.vector_norm(input, ord=float(as_number("normalize", "p", p)), dim=dims, keepdim=True), eps
-    )
+    size = vector_norm(input, float(as_number("normalize", "p", p)), dim, keepdim=True)
+    result = input / ops.clamp_min(size, eps)
     return result if out is None else copy_into("normalize", out, result)
 
 

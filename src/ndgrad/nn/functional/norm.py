@@ -30,7 +30,9 @@ def _check_real(name: str, input: Tensor) -> None:
 # ----- over the last dimensions --------------------------------------------------------------------------------------
 
 
-def _last_dims(name: str, input: Tensor, normalized_shape: Shape, **parameters: Tensor | None) -> Sizes:
+def _last_dims(
+    name: str, input: Tensor, normalized_shape: Shape, *, real: bool = True, **parameters: Tensor | None
+) -> Sizes:
     given = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(int(n) for n in normalized_shape)
     shape = tuple(input.shape)
     if not given:
@@ -50,7 +52,8 @@ def _last_dims(name: str, input: Tensor, normalized_shape: Shape, **parameters: 
             f"{', '.join(map(str, given))}], but got input of size{list(shape)}. "
             "normalized_shape is the shape of the last dimensions."
         )
-    _check_real(name, input)
+    if real:
+        _check_real(name, input)
     return tuple(range(len(shape) - len(given), len(shape)))
 
 
@@ -74,8 +77,12 @@ def rms_norm(input: Tensor, normalized_shape: Shape, weight: Tensor | None = Non
     >>> ndgrad.nn.functional.rms_norm(ndgrad.tensor([[1.0, 7.0]]), (2,))
     tensor([[0.2000, 1.4000]])
     """
-    dim = _last_dims("rms_norm", input, normalized_shape, weight=weight)
+    is_complex = np_dtype(input).kind == "c"
+    dim = _last_dims("rms_norm", input, normalized_shape, weight=weight, real=not is_complex)
     eps = float(finfo(np_dtype(input)).eps) if eps is None else eps
+    if is_complex:  # the mean of squares themselves, as torch has it
+        scaled = input * ops.rsqrt(ops.mean(input * input, dim=dim, keepdim=True) + eps)
+        return scaled if weight is None else scaled * weight
     return normalization.rms_norm.eager(input, weight, dim=dim, eps=eps)
 
 

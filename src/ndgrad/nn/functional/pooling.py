@@ -6,8 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
+from ndgrad.api.reduce import deliver
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.nn.functional.spatial import per_axis, with_batch, without_batch
+from ndgrad.ops import gather as gather_ops
 from ndgrad.ops import pooling as pooling_ops
 from ndgrad.ops.vocabulary import tensor_ops as ops
 from ndgrad.storage import checkable
@@ -283,7 +285,13 @@ def _max_unpool(
             f"{name}: indices up to {int(places.max())} do not fit into an output of size {sizes}. "
             "Give the output_size that was pooled."
         )
-    return without_batch(pooling_ops.max_unpool.eager(x, where, sizes=sizes, distinct=True), batched)
+    # of several values for one place the last stays, and it alone gets a gradient
+    lines = (*tuple(x.shape)[:2], math.prod(tuple(x.shape)[2:]))
+    lost = gather_ops.overwritten_along(
+        ops.reshape(where, shape=lines), dim=2, shape=(*tuple(x.shape)[:2], math.prod(sizes))
+    )
+    x = ops.where(ops.reshape(lost, shape=tuple(x.shape)), 0.0, x)
+    return without_batch(pooling_ops.max_unpool.eager(x, where, sizes=sizes, distinct=False), batched)
 
 
 def max_unpool1d(
@@ -396,6 +404,8 @@ def avg_pool2d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
+    *,
+    out: Tensor | None = None,
 ) -> Tensor:
     """The mean of each window of (N, C, H, W) or (C, H, W).
 
@@ -406,7 +416,8 @@ def avg_pool2d(
     tensor([[[ 2.5000,  4.5000],
              [10.5000, 12.5000]]])
     """
-    return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    result = _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return deliver("avg_pool2d", result, out, input)
 
 
 def avg_pool3d(
@@ -417,6 +428,8 @@ def avg_pool3d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
+    *,
+    out: Tensor | None = None,
 ) -> Tensor:
     """The mean of each window of (N, C, D, H, W) or (C, D, H, W).
 
@@ -426,7 +439,8 @@ def avg_pool3d(
     >>> ndgrad.nn.functional.avg_pool3d(ndgrad.arange(16.0).reshape(1, 2, 2, 4), 2)
     tensor([[[[6.5000, 8.5000]]]])
     """
-    return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    result = _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return deliver("avg_pool3d", result, out, input)
 
 
 def _lp_pool(

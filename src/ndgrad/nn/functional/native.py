@@ -1,0 +1,298 @@
+"""Functions of networks that torch keeps at its top level under the names of its kernels: `native_layer_norm`, `grid_sampler`, `convolution`.
+
+They take their arguments by position and in another order than those of nn.functional, which do the work. Statistics that come with a
+result (means, inverse deviations) are values without a graph where torch's are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ndgrad.api.public import public
+from ndgrad.autograd.grad_mode import no_grad
+from ndgrad.autograd.inplace import write
+from ndgrad.autograd.variable import beside, np_dtype
+from ndgrad.nn.functional import convolution as convolutions
+from ndgrad.nn.functional import norm, padding, regularization, vision
+from ndgrad.ops.fill import copy
+from ndgrad.ops.vocabulary import tensor_ops as ops
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Number, Shape, Tensor
+
+__all__ = [
+    "affine_grid_generator", "alpha_dropout_", "constant_pad_nd", "convolution", "dropout_", "embedding_renorm_", "feature_alpha_dropout_",
+    "feature_dropout", "feature_dropout_", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "native_batch_norm",
+    "native_channel_shuffle", "native_dropout", "native_group_norm", "native_layer_norm",
+]  # fmt: skip
+
+
+def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Number = 0) -> Tensor:
+    """The input with a border of one value: `nn.functional.pad`.
+
+    >>> import ndgrad
+    >>> ndgrad.constant_pad_nd(ndgrad.tensor([1.0, 2.0]), (1, 0), 5.0)
+    tensor([5., 1., 2.])
+    """
+    return padding.pad(input, pad, "constant", value)
+
+
+# ----- normalisation --------------------------------------------------------------------------------------------------
+
+
+def _statistics(x: Tensor, dim: tuple[int, ...], eps: float, keepdim: bool) -> tuple[Tensor, Tensor]:
+    """The mean and the inverse of the standard deviation."""
+    variance, mean = ops.var_mean(x, dim=dim, keepdim=keepdim, correction=0)
+    return mean, ops.rsqrt(variance + eps)
+
+
+def native_layer_norm(
+    input: Tensor, normalized_shape: Shape, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`nn.functional.layer_norm`, with the means and inverse standard deviations.
+
+    >>> import ndgrad
+    >>> out, mean, rstd = ndgrad.native_layer_norm(ndgrad.tensor([[1.0, 3.0]]), (2,), None, None, 0.0)
+    >>> out, mean, rstd
+    (tensor([[-1.,  1.]]), tensor([[2.]]), tensor([[1.]]))
+    """
+    made = norm.layer_norm(input, normalized_shape, weight, bias, eps)
+    last = 1 if isinstance(normalized_shape, int) else len(tuple(normalized_shape))
+    return made, *_statistics(ops.detach(input), tuple(range(input.ndim - last, input.ndim)), eps, True)
+
+
+def native_group_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`nn.functional.group_norm`, with the means and inverse standard deviations of each group.
+
+    >>> import ndgrad
+    >>> ndgrad.native_group_norm(ndgrad.tensor([[1.0, 3.0]]), None, None, 1, 2, 1, 1, 0.0)[1]
+    tensor([[2.]])
+    """
+    if math.prod(input.shape) != N * C * HxW:
+        raise RuntimeError(
+            f"native_group_norm: N={N}, C={C} and HxW={HxW} do not make up the {math.prod(input.shape)} elements of an input of shape "
+            f"{tuple(input.shape)}."
+        )
+    made = norm.group_norm(input, group, weight, bias, eps)
+    return made, *_statistics(ops.reshape(input, shape=(N, group, (C // group) * HxW)), (2,), eps, False)
+
+
+def native_batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`nn.functional.batch_norm`, with the batch's means and inverse standard deviations, which are empty when not training.
+
+    >>> import ndgrad
+    >>> ndgrad.native_batch_norm(ndgrad.tensor([[1.0], [3.0]]), None, None, None, None, True, 0.1, 0.0)[1]
+    tensor([2.])
+    """
+    made = norm.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    if not training:
+        none = beside(input, np.empty(0, np_dtype(input)))
+        return made, none, none.clone()
+    return made, *_statistics(ops.detach(input), (0, *range(2, input.ndim)), eps, False)
+
+
+# ----- dropout --------------------------------------------------------------------------------------------------------
+
+
+def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
+    """`nn.functional.dropout`, with the mask of what was kept.
+
+    >>> import ndgrad
+    >>> ndgrad.native_dropout(ndgrad.tensor([1.0, 2.0]), 0.0, True)
+    (tensor([1., 2.]), tensor([True, True]))
+    """
+    ones = beside(input, np.ones(tuple(input.shape), np.float32))
+    if train is False or p == 0:
+        return input.clone(), ops.cast(ones, dtype=np.dtype(bool))
+    mask = ops.ne(regularization.dropout(ones, p, True), 0.0)
+    return ops.where(mask, input, 0.0) * (1.0 / (1.0 - p) if p < 1 else 0.0), mask
+
+
+def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """`nn.functional.dropout` in place.
+
+    >>> import ndgrad
+    >>> ndgrad.dropout_(ndgrad.ones(2), 0.5, False)
+    tensor([1., 1.])
+    """
+    return regularization.dropout(input, p, train, inplace=True)
+
+
+def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """`nn.functional.alpha_dropout` in place.
+
+    >>> import ndgrad
+    >>> ndgrad.alpha_dropout_(ndgrad.ones(2), 0.5, False)
+    tensor([1., 1.])
+    """
+    return regularization.alpha_dropout(input, p, train, inplace=True)
+
+
+def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """Dropout of whole channels (dimension 1).
+
+    >>> import ndgrad
+    >>> ndgrad.feature_dropout(ndgrad.ones(1, 2), 0.5, False)
+    tensor([[1., 1.]])
+    """
+    return _features("feature_dropout", input, p, train, False)
+
+
+def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """`feature_dropout` in place.
+
+    >>> import ndgrad
+    >>> ndgrad.feature_dropout_(ndgrad.ones(1, 2), 0.5, False)
+    tensor([[1., 1.]])
+    """
+    return _features("feature_dropout_", input, p, train, True)
+
+
+def _features(name: str, input: Tensor, p: float, train: bool, in_place: bool) -> Tensor:
+    if not train or p == 0:
+        return input
+    if input.ndim < 2:
+        raise RuntimeError(f"{name}: Feature dropout requires at least 2 dimensions in the input, which has shape {tuple(input.shape)}.")
+    kept = regularization.dropout(beside(input, np.ones((*tuple(input.shape[:2]), *(1,) * (input.ndim - 2)), np_dtype(input))), p, True)
+    made = input * kept
+    return write(copy, input, (made,), {}) if in_place else made
+
+
+def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """`nn.functional.feature_alpha_dropout` in place.
+
+    >>> import ndgrad
+    >>> ndgrad.feature_alpha_dropout_(ndgrad.ones(1, 2), 0.5, False)
+    tensor([[1., 1.]])
+    """
+    return regularization.feature_alpha_dropout(input, p, train, inplace=True)
+
+
+# ----- images ---------------------------------------------------------------------------------------------------------
+
+
+def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """`nn.functional.channel_shuffle`.
+
+    >>> import ndgrad
+    >>> ndgrad.native_channel_shuffle(ndgrad.arange(4.0).reshape(1, 4, 1, 1), 2).flatten()
+    tensor([0., 2., 1., 3.])
+    """
+    return vision.channel_shuffle(input, groups)
+
+
+def grid_sampler(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """`nn.functional.grid_sample`, its modes by number: 0 bilinear, 1 nearest, 2 bicubic; 0 zeros, 1 border, 2 reflection.
+
+    >>> import ndgrad
+    >>> image, place = ndgrad.tensor([[[[1.0, 3.0]]]]), ndgrad.tensor([[[[0.5, 0.0]]]])
+    >>> ndgrad.grid_sampler(image, place, 0, 0, True)
+    tensor([[[[2.5000]]]])
+    """
+    modes, paddings = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+    if not (0 <= interpolation_mode < 3 and 0 <= padding_mode < 3):
+        raise RuntimeError(f"grid_sampler: modes are 0, 1 or 2, and got interpolation_mode={interpolation_mode}, padding_mode={padding_mode}.")
+    return vision.grid_sample(input, grid, modes[interpolation_mode], paddings[padding_mode], align_corners)
+
+
+def grid_sampler_2d(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """`grid_sampler` of images.
+
+    >>> import ndgrad
+    >>> ndgrad.grid_sampler_2d(ndgrad.ones(1, 1, 2, 2), ndgrad.zeros(1, 1, 1, 2), 0, 0, True)
+    tensor([[[[1.]]]])
+    """
+    return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+def grid_sampler_3d(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """`grid_sampler` of volumes.
+
+    >>> import ndgrad
+    >>> ndgrad.grid_sampler_3d(ndgrad.ones(1, 1, 2, 2, 2), ndgrad.zeros(1, 1, 1, 1, 3), 0, 0, True).shape
+    ndgrad.Size([1, 1, 1, 1, 1])
+    """
+    return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
+    """`nn.functional.affine_grid`.
+
+    >>> import ndgrad
+    >>> ndgrad.affine_grid_generator(ndgrad.zeros(1, 2, 3), (1, 1, 2, 2), True).shape
+    ndgrad.Size([1, 2, 2, 2])
+    """
+    return vision.affine_grid(theta, size, align_corners)
+
+
+# ----- convolution and embedding --------------------------------------------------------------------------------------
+
+
+def convolution(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+) -> Tensor:
+    """`nn.functional.conv1d`, `conv2d` or `conv3d`, by the number of the weight's dimensions, or with `transposed` their transposes.
+
+    >>> import ndgrad
+    >>> x, w = ndgrad.ones(1, 1, 3), ndgrad.ones(1, 1, 2)
+    >>> ndgrad.convolution(x, w, None, [1], [0], [1], False, [0], 1)
+    tensor([[[2., 2.]]])
+    """
+    axes = weight.ndim - 2
+    if axes not in (1, 2, 3):
+        raise RuntimeError(f"convolution: a weight of 3, 4 or 5 dimensions is expected, and it has shape {tuple(weight.shape)}.")
+    settings = [tuple(s) for s in (stride, padding, dilation)]
+    if transposed:
+        transpose = (convolutions.conv_transpose1d, convolutions.conv_transpose2d, convolutions.conv_transpose3d)[axes - 1]
+        return transpose(input, weight, bias, settings[0], settings[1], tuple(output_padding), groups, settings[2])
+    plain = (convolutions.conv1d, convolutions.conv2d, convolutions.conv3d)[axes - 1]
+    return plain(input, weight, bias, settings[0], settings[1], settings[2], groups)
+
+
+def embedding_renorm_(self: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    """Scale those rows that the indices name down to a norm of at most `max_norm`, in place.
+
+    >>> import ndgrad
+    >>> ndgrad.embedding_renorm_(ndgrad.tensor([[3.0, 4.0], [3.0, 4.0]]), ndgrad.tensor([1]), 1.0, 2.0)
+    tensor([[3.0000, 4.0000],
+            [0.6000, 0.8000]])
+    """
+    with no_grad():
+        rows = indices.unique()
+        part = self.index_select(0, rows)
+        size = part.norm(norm_type, dim=1, keepdim=True)
+        factor = ops.where(ops.gt(size, max_norm), max_norm / (size + 1e-7), 1.0)
+        return self.index_copy_(0, rows, part * factor)
+
+
+for _name in __all__:
+    globals()[_name] = public(globals()[_name], "ndgrad", _name)
