@@ -58,7 +58,15 @@ GROUPS = (
             Heading("gradient checking", ("gradcheck",)),
         ),
     ),
-    Group("whole programs", 40, (Heading("training, science, probability, automatic differentiation", ("programs",)),)),
+    Group(
+        "whole programs",
+        60,
+        (
+            Heading("training, science, probability, automatic differentiation", ("programs",)),
+            Heading("autocast and scaled gradients", ("amp",)),
+            Heading("scripts that say `import torch`", ("scripts",), least=30),
+        ),
+    ),
 )
 
 
