@@ -38,10 +38,10 @@ def sdpa_kernel(backends: SDPBackend | Sequence[SDPBackend], set_priority: bool 
     ...     ndgrad.nn.functional.scaled_dot_product_attention(q, q, q).sum()
     tensor(8.)
     """
-    wanted = (backends,) if isinstance(backends, SDPBackend) else tuple(backends)
+    wanted = tuple(backends) if isinstance(backends, (list, tuple)) else (backends,)
     if not wanted or not all(isinstance(b, SDPBackend) for b in wanted):
         raise AssertionError(
-            f"sdpa_kernel: Backend must be an instance of SDPBackend or a list of SDPBackend instances, not {backends!r}."
+            f"sdpa_kernel: Backend must be an instance of SDPBackend or a list of them, and is {backends!r}."
         )
     token = _chosen.set(tuple(dict.fromkeys(wanted)))
     try:
