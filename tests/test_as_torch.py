@@ -74,6 +74,10 @@ with ndgrad.install_as_torch() as torch:
     with ndgrad.install_as_torch():  # once is enough
         pass
     assert "torch" in sys.modules
+    x = torch.ones(2, 3, dtype=torch.float64)
+    assert str(x.dtype) == "torch.float64" and repr(x.shape) == "torch.Size([2, 3])" and x.type() == "torch.DoubleTensor"
+    assert repr(torch.strided) == "torch.strided" and "dtype=torch.float64" in repr(x)
+assert str(x.dtype) == "ndgrad.float64"
 assert not [m for m in sys.modules if m == "torch" or m.startswith("torch.")]
 ndgrad.uninstall_as_torch()
 real = sys.modules["torch"] = types.ModuleType("torch")

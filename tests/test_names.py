@@ -49,7 +49,7 @@ def test_every_row_of_the_table_has_a_reason_an_alternative_and_a_name():
         assert row.instead.endswith("."), row
         assert row.patterns, row
         assert row.heading, row
-    assert names.stale() == [], "no missing name fits: take the pattern out of absent.txt"
+    assert names.idle() == [], "no missing name fits: take the row out of absent.txt"
 
 
 def test_pages_are_as_the_names_say():

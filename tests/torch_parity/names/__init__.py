@@ -211,3 +211,11 @@ def stale() -> list[str]:
     missing = [name.removeprefix("torch.") for name, state in standing().items() if state == "absent"]
     patterns = [p for row in absent.table() if row.heading != "Being built" for p in row.patterns]
     return [p for p in patterns if not any(map(absent.expression(p).fullmatch, missing))]
+
+
+def idle() -> list[str]:
+    """Rows of the table that no missing name fits."""
+    from ndgrad import absent
+
+    patterns = set(stale())
+    return [row.reason for row in absent.table() if row.heading != "Being built" and patterns.issuperset(row.patterns)]
