@@ -65,9 +65,11 @@ _FROM = {
     ),
     "autograd": "explain is_anomaly_check_nan_enabled is_anomaly_enabled",
     "compiler.entry": "compile",
+    "control_flow": "cond while_loop",
     "func": "vmap",
     "lifting.entry": "lift",
     "serialization": "load save",
+    "utils.dlpack": "to_dlpack",
     # functions that torch has at its top level as well as in nn.functional
     "nn.functional": (
         "adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout avg_pool1d batch_norm bilinear "

@@ -173,6 +173,7 @@ from ndgrad.autograd.grad_mode import (
     is_inference_mode_enabled as is_inference_mode_enabled, no_grad as no_grad, set_grad_enabled as set_grad_enabled,
 )
 from ndgrad.compiler.entry import compile as compile
+from ndgrad.control_flow import cond as cond, while_loop as while_loop
 from ndgrad.cuda import OutOfMemoryError as OutOfMemoryError
 from ndgrad.cuda.streams import Event as Event, Stream as Stream
 from ndgrad.devices import (
@@ -231,6 +232,7 @@ from ndgrad.settings import (
 )
 from ndgrad.sizes import Size as Size
 from ndgrad.storage import TypedStorage as TypedStorage, UntypedStorage as UntypedStorage, is_storage as is_storage
+from ndgrad.utils.dlpack import to_dlpack as to_dlpack
 from typing import Literal as Literal, overload as overload
 
 absolute = _absolute

@@ -6,12 +6,12 @@ attributes and imports, docs/absent.md, and the test that no public name of torc
 
     ## heading                      of the page
     reason | what to use instead    one line
-        name name.* *.name          indented: torch's names without `torch.`; `*` stands for anything
+        name name.* other*          indented: torch's names without `torch.`; `*` stands for anything without a dot,
+                                    `.*` at the end for all that is under a name
 """
 
 from __future__ import annotations
 
-import fnmatch
 import functools
 import re
 import sys
@@ -48,15 +48,20 @@ def table() -> tuple[Absence, ...]:
 
 @functools.cache
 def _patterns() -> tuple[tuple[re.Pattern[str], Absence], ...]:
-    return tuple(
-        (re.compile(fnmatch.translate(pattern)), absence) for absence in table() for pattern in absence.patterns
-    )
+    return tuple((expression(pattern), absence) for absence in table() for pattern in absence.patterns)
+
+
+def expression(pattern: str) -> re.Pattern[str]:
+    """A pattern of the table as a regular expression of whole names."""
+    under = pattern.endswith(".*")
+    found = re.escape(pattern.removesuffix(".*")).replace(r"\*", "[^.]*")
+    return re.compile(found + (r"\..*" if under else ""))
 
 
 def find(name: str) -> Absence | None:
     """Why a name of torch's (without `torch.`) is not here; None if it is not in the table. The first row that fits
     counts."""
-    return next((absence for pattern, absence in _patterns() if pattern.match(name)), None)
+    return next((absence for pattern, absence in _patterns() if pattern.fullmatch(name)), None)
 
 
 def explained(namespace: str, name: str) -> str:

@@ -13,6 +13,8 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, NoReturn, Self, SupportsIndex, TypeAlias
 
+from ndgrad import naming
+
 __all__ = [
     "DeviceLike",
     "channels_last",
@@ -185,7 +187,7 @@ class _Named:
         self.name = name
 
     def __repr__(self) -> str:
-        return f"ndgrad.{self.name}"
+        return f"{naming.package}.{self.name}"
 
     def __reduce__(self) -> str:
         return self.name

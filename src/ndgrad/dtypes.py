@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from ndgrad import naming
 from ndgrad.arrays import precision
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ class dtype:
         return self._hash
 
     def __repr__(self) -> str:
-        return f"ndgrad.{self.name}"
+        return f"{naming.package}.{self.name}"
 
     def __reduce__(self) -> str:
         # A string names an attribute of this module: pickle, copy and deepcopy all give back the singleton.

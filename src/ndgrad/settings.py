@@ -145,7 +145,7 @@ def set_warn_always(b: bool) -> None:
     """
     global _warns_always
     if not isinstance(b, bool):
-        raise TypeError(f"set_warn_always expects a bool, but got {type(b).__name__}.")
+        raise RuntimeError(f"set_warn_always expects a bool, but got {type(b).__name__}.")
     _warns_always = b
 
 

@@ -12,6 +12,8 @@ import operator
 from collections.abc import Iterable
 from typing import Any, Self, SupportsIndex, overload
 
+from ndgrad import naming
+
 __all__ = ["Size", "size_of_shape"]
 
 
@@ -73,7 +75,7 @@ class Size(tuple[int, ...]):
     __rmul__ = __mul__
 
     def __repr__(self) -> str:
-        return f"ndgrad.Size({list(self)})"
+        return f"{naming.package}.Size({list(self)})"
 
 
 size_of_shape = functools.partial(tuple.__new__, Size)

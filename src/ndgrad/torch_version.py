@@ -8,14 +8,16 @@ from typing import Any
 __all__ = ["TorchVersion"]
 
 _FORM = re.compile(
-    r"v?(?P<release>\d+(?:\.\d+)*)(?P<pre>(?:[-_.]?(?:a|b|c|rc|alpha|beta|pre|dev|post)[-_.]?\d*)*)(?:\+.*)?", re.I
+    r"v?(?P<release>\d+(?:\.\d+)*)"
+    r"(?P<pre>(?:[-_.]?(?:a|b|c|rc|alpha|beta|pre|dev|post)[-_.]?\d*)*)(?:\+(?P<local>.*))?",
+    re.I,
 )
 _BEFORE, _AFTER = ("dev", "a", "alpha", "b", "beta", "c", "rc", "pre"), "post"
 
 
 def _key(version: Any) -> tuple[Any, ...] | None:
-    """What versions are ordered by: the numbers, then whether it comes before or after the release. Local parts
-    (`+cpu`) do not count."""
+    """What versions are ordered by: the numbers, then whether it comes before or after the release, then the local part
+    (`+cpu`), where numbers are above words."""
     if isinstance(version, (tuple, list)):
         version = ".".join(map(str, version))
     match = _FORM.fullmatch(str(version).strip())
@@ -26,7 +28,9 @@ def _key(version: Any) -> tuple[Any, ...] | None:
         numbers.pop()  # 2.1 is 2.1.0
     parts = re.findall(r"([a-z]+)[-_.]?(\d*)", match["pre"].lower())
     ranks = [(1 if kind == _AFTER else _BEFORE.index(kind) - len(_BEFORE), int(n or 0)) for kind, n in parts]
-    return tuple(numbers), tuple(ranks) or ((0, 0),)
+    local = re.split(r"[-_.]", (match["local"] or "").lower()) if match["local"] else []
+    parts_of_local = tuple((1, int(p), "") if p.isdigit() else (0, 0, p) for p in local)
+    return tuple(numbers), tuple(ranks) or ((0, 0),), parts_of_local
 
 
 class TorchVersion(str):

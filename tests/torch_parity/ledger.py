@@ -59,7 +59,16 @@ GROUPS = (
         ),
     ),
     Group("kinds of tensor", 60, (Heading("sparse tensors", ("sparse",), least=60),)),
-    Group("whole programs", 40, (Heading("training, science, probability, automatic differentiation", ("programs",)),)),
+    Group(
+        "whole programs",
+        60,
+        (
+            Heading("training, science, probability, automatic differentiation", ("programs",)),
+            Heading("autocast and scaled gradients", ("amp",)),
+            Heading("the machine: devices, backends, settings, versions", ("machine",)),
+            Heading("scripts that say `import torch`", ("scripts",), least=30),
+        ),
+    ),
 )
 
 

@@ -37,7 +37,7 @@ _CPU = {
         qr quantile smooth_l1_loss soft_margin_loss stft svd trace triangular_solve triplet_margin_loss
         view_as_complex
     """,
-    "widest": "cat concat concatenate stack index_copy",
+    "widest": "cat index_copy stack",
     "rounded": "corrcoef cov linalg_matrix_power linalg_pinv",
 }  # fmt: skip
 
@@ -56,7 +56,7 @@ _CUDA = {
         softplus sum tan triplet_margin_loss
     """,
     "widest": """
-        addcdiv addcmul atan2 bilinear cat concat concatenate cross dot grid_sample index_copy index_put scatter_add
+        addcdiv addcmul atan2 bilinear cat cross dot grid_sample index_copy index_put scatter_add
         stack tensordot
     """,
     "rounded": "",

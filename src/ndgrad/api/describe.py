@@ -293,7 +293,7 @@ def set_num_threads(count: int) -> None:
     >>> ndgrad.set_num_threads(before)
     """
     if isinstance(count, bool) or not isinstance(count, int):
-        raise TypeError(f"set_num_threads expects an int, but got {type(count).__name__}.")
+        raise RuntimeError(f"set_num_threads expects an int, but got {type(count).__name__}.")
     if count < 1:
         raise RuntimeError(f"set_num_threads expects a positive integer, and got {count}.")
 

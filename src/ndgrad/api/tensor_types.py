@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from ndgrad import dtypes
+from ndgrad import dtypes, naming
 from ndgrad._tensor import Tensor
 from ndgrad.api.data import construct
 from ndgrad.autograd.variable import Variable, np_dtype
@@ -62,7 +62,7 @@ def type_name(t: Any) -> str:
     dtype = dtypes.as_dtype(np_dtype(t))
     name = "BFloat16Tensor" if dtype is dtypes.bfloat16 else _NAME_OF[dtype]
     where = t.device.type
-    return f"ndgrad.{name}" if where == "cpu" else f"ndgrad.{where}.{name}"
+    return f"{naming.package}.{name}" if where == "cpu" else f"{naming.package}.{where}.{name}"
 
 
 def type_of(wanted: Any) -> dtypes.dtype:

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from ndgrad.absent import refuse_absent as _refuse_absent
-from ndgrad.nn import functional, init, modules, parameter, utils
+from ndgrad.nn import attention, common_types, functional, init, modules, parameter, utils
 from ndgrad.nn.modules import *
 from ndgrad.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
 __all__ = [
+    "attention", "common_types",
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveLogSoftmaxWithLoss", "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "AlphaDropout", "AvgPool1d", "AvgPool2d", "AvgPool3d", "BatchNorm1d",
     "BatchNorm2d", "BatchNorm3d", "BCELoss", "BCEWithLogitsLoss", "Bilinear", "Buffer", "CELU", "ChannelShuffle",

@@ -19,7 +19,7 @@ from ndgrad.profiler.timing import profile as _autograd_profile
 
 __all__ = [
     "ProfilerAction", "ProfilerActivity", "kineto_available", "profile", "record_function", "schedule",
-    "supported_activities",
+    "supported_activities", "tensorboard_trace_handler",
 ]  # fmt: skip
 
 
@@ -244,5 +244,25 @@ class profile:
     def export_stacks(self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total") -> None:
         """Write the stacks of the last cycle for flame graphs; needs `with_stack=True`."""
         self._finished("exporting stacks").export_stacks(path, metric)
+
+def tensorboard_trace_handler(
+    dir_name: str, worker_name: str | None = None, use_gzip: bool = False
+) -> Callable[[profile], None]:
+    """What to do when a trace is ready: write it into a folder, under a name that TensorBoard's plugin finds.
+
+    >>> import ndgrad
+    >>> handler = ndgrad.profiler.tensorboard_trace_handler("traces")
+    """
+    import socket  # only to name the files
+    import time
+
+    def write(prof: profile) -> None:
+        os.makedirs(dir_name, exist_ok=True)
+        name = worker_name or f"{socket.gethostname()}_{os.getpid()}"
+        path = os.path.join(dir_name, f"{name}.{time.time_ns()}.pt.trace.json{'.gz' if use_gzip else ''}")
+        prof.export_chrome_trace(path)
+
+    return write
+
 
 _refuse_absent(__name__)

@@ -7,13 +7,14 @@ import importlib
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-_SUBMODULES = frozenset(("_python_dispatch", "_pytree", "checkpoint", "data", "hooks"))
+_SUBMODULES = frozenset(("_python_dispatch", "_pytree", "checkpoint", "data", "dlpack", "hooks"))
 
 if TYPE_CHECKING:
     from ndgrad.utils import _python_dispatch as _python_dispatch
     from ndgrad.utils import _pytree as _pytree
     from ndgrad.utils import checkpoint as checkpoint
     from ndgrad.utils import data as data
+    from ndgrad.utils import dlpack as dlpack
     from ndgrad.utils import hooks as hooks
 else:
 

@@ -10,7 +10,6 @@ page docs/absent.md; with `--torch`, the list of names too, from the torch that 
 
 from __future__ import annotations
 
-import fnmatch
 import functools
 import importlib
 import inspect
@@ -39,6 +38,12 @@ NAMESPACES = """
     torch.monitor torch.mtia
 """.split()
 
+#: Modules that programs import though `import torch` does not load them.
+IMPORTED = [
+    f"torch.utils.{name}"
+    for name in "benchmark bundled_inputs cpp_extension file_baton mobile_optimizer model_zoo tensorboard".split()
+]
+
 
 # ----- what torch has -------------------------------------------------------------------------------------------------
 
@@ -46,10 +51,9 @@ NAMESPACES = """
 def names_of_torch() -> list[str]:
     """The lines of the list, from the torch that is installed."""
     lines = []
-    for namespace in NAMESPACES:
-        home = _resolve(namespace)
+    for namespace, home in [(namespace, _resolve(namespace)) for namespace in NAMESPACES]:  # all loaded before any is looked at
         lines += [f"{namespace}.{name} {kind(getattr(home, name))}" for name in _public(home)]
-    return sorted(set(lines))
+    return sorted({*lines, *(f"{name} module" for name in IMPORTED)})
 
 
 def _public(home: Any) -> list[str]:
@@ -115,7 +119,10 @@ def here(name: str) -> Any:
         home = _resolve("ndgrad" + namespace.removeprefix("torch"))
     except ImportError as error:
         raise AttributeError(str(error)) from None
-    return getattr(home, last)
+    value = getattr(home, last)
+    if type(value).__module__ == "__future__":  # what a file imports to be written
+        raise AttributeError(name)
+    return value
 
 
 def is_here(name: str) -> bool:
@@ -203,4 +210,12 @@ def stale() -> list[str]:
 
     missing = [name.removeprefix("torch.") for name, state in standing().items() if state == "absent"]
     patterns = [p for row in absent.table() if row.heading != "Being built" for p in row.patterns]
-    return [p for p in patterns if not any(fnmatch.fnmatchcase(name, p) for name in missing)]
+    return [p for p in patterns if not any(map(absent.expression(p).fullmatch, missing))]
+
+
+def idle() -> list[str]:
+    """Rows of the table that no missing name fits."""
+    from ndgrad import absent
+
+    patterns = set(stale())
+    return [row.reason for row in absent.table() if row.heading != "Being built" and patterns.issuperset(row.patterns)]

@@ -1,0 +1,65 @@
+"""`torch._C._autograd`: hooks on saved tensors without a block, and what else libraries reach for."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad.autograd.modes import thread
+from ndgrad.autograd.saved_hooks import saved_tensors_hooks
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+
+
+class DeviceType(enum.IntEnum):
+    """The numbers of kinds of devices."""
+
+    CPU = 0
+    CUDA = 1
+    Meta = 11
+
+
+_pushed: list[saved_tensors_hooks] = []
+
+
+def _push_saved_tensors_default_hooks(pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> None:
+    """Enter `saved_tensors_hooks(pack, unpack)`, until it is popped."""
+    made = saved_tensors_hooks(pack, unpack)
+    made.__enter__()
+    _pushed.append(made)
+
+
+def _pop_saved_tensors_default_hooks() -> None:
+    """Leave the hooks that were pushed last."""
+    _pushed.pop().__exit__(None, None, None)
+
+
+def _saved_tensors_hooks_is_enabled() -> bool:
+    """Whether hooks on saved tensors may be used."""
+    return thread.saved_hooks_disabled is None
+
+
+def _saved_tensors_hooks_disable(error_message: str) -> None:
+    """Let hooks on saved tensors raise, with this message."""
+    thread.saved_hooks_disabled = error_message
+
+
+def _saved_tensors_hooks_enable() -> None:
+    """Let hooks on saved tensors be used again."""
+    thread.saved_hooks_disabled = None
+
+
+def _saved_tensors_hooks_get_disabled_error_message() -> str | None:
+    """The message that hooks on saved tensors raise; None if they may be used."""
+    return thread.saved_hooks_disabled
+
+
+def _get_data_attr(t: Tensor) -> Tensor:
+    """`t.data`, whatever class the tensor is of."""
+    return t.detach()
+
+
+_refuse_absent(__name__)

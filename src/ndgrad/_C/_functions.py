@@ -1,0 +1,85 @@
+"""`torch._C._functions`: classes of nodes by name (`AddBackward0`), and nodes that are made by hand."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from ndgrad.absent import refusal
+from ndgrad.autograd.function import Function
+from ndgrad.autograd.variable import AccumulateGrad
+from ndgrad.autograd.view import CopySlices
+from ndgrad.ops.vocabulary import find
+
+__all__ = ["AccumulateGrad", "CopySlices", "DelayedError", "UndefinedGrad"]
+
+if not TYPE_CHECKING:  # or any name would pass the type checker
+
+    def __getattr__(name: str) -> Any:
+        """The class of nodes of an op: `AddBackward0`."""
+        words = re.sub(r"(?<!^)(?=[A-Z])", "_", re.sub(r"Backward\d+$", "", name)).lower()
+        try:
+            op = find(words)
+        except (AttributeError, LookupError):
+            op = None
+        if op is None or op.backward_name != name:
+            raise refusal(__name__, name)
+        return op.node_class
+
+
+
+class DelayedError:
+    """Called with tensors, gives them with a history that raises when a gradient comes through it.
+
+    >>> import ndgrad
+    >>> once = ndgrad._C._functions.DelayedError("no second derivative", 1)
+    >>> once(ndgrad.ones(1, requires_grad=True)).requires_grad
+    True
+    """
+
+    def __init__(self, msg: str, num_inputs: int) -> None:
+        self.msg, self.num_inputs = msg, num_inputs
+
+    def __call__(self, *tensors: Any) -> Any:
+        if len(tensors) != self.num_inputs:
+            raise RuntimeError(f"DelayedError expects {self.num_inputs} inputs, but got {len(tensors)}")
+        marked = tuple(_Delayed.apply(t, self.msg) for t in tensors)
+        return marked[0] if len(marked) == 1 else marked
+
+
+class _Delayed(Function):
+    @staticmethod
+    def forward(ctx: Any, t: Any, msg: str) -> Any:
+        ctx.msg = msg
+        return t.view_as(t)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise RuntimeError(ctx.msg)
+
+
+class _Undefined(Function):
+    @staticmethod
+    def forward(ctx: Any, t: Any) -> Any:
+        return t.view_as(t)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return None
+
+
+class UndefinedGrad:
+    """Called with tensors, gives them with a history through which no gradient comes.
+
+    >>> import ndgrad
+    >>> x = ndgrad.ones(1, requires_grad=True)
+    >>> ndgrad._C._functions.UndefinedGrad()(x).backward()
+    >>> x.grad is None
+    True
+    """
+
+    def __call__(self, *tensors: Any) -> Any:
+        made = tuple(_Undefined.apply(t) for t in tensors)
+        return made[0] if len(made) == 1 else made
+
+

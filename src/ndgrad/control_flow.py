@@ -1,0 +1,32 @@
+"""torch's `cond` and `while_loop`, which take their operands as one tuple: those of `ndgrad.func` in other words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ndgrad.func import control_flow
+
+__all__ = ["cond", "while_loop"]
+
+
+def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Sequence[Any] = ()) -> Any:
+    """`true_fn(*operands)` if `pred` holds, else `false_fn(*operands)`; see `ndgrad.func.cond`.
+
+    >>> import ndgrad
+    >>> ndgrad.cond(ndgrad.tensor(True), lambda x: x + 1, lambda x: x - 1, (ndgrad.tensor(1.0),))
+    tensor(2.)
+    """
+    return control_flow.cond(pred, true_fn, false_fn, *operands)
+
+
+def while_loop(
+    cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Sequence[Any]
+) -> tuple[Any, ...]:
+    """Run `values = body_fn(*values)` while `cond_fn(*values)` holds; see `ndgrad.func.while_loop`.
+
+    >>> import ndgrad
+    >>> ndgrad.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (ndgrad.tensor(0), ndgrad.tensor(1.0)))
+    (tensor(3), tensor(8.))
+    """
+    return control_flow.while_loop(lambda v: cond_fn(*v), lambda v: tuple(body_fn(*v)), tuple(carried_inputs))

@@ -1,0 +1,118 @@
+"""`import torch` that means this package. In processes of their own, since a process has one torch."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import ndgrad
+from ndgrad.as_torch import main
+
+SOURCE = Path(ndgrad.__file__).parents[1]
+
+
+def run(text: str, *command: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "OPENBLAS_NUM_THREADS": "1"}
+    return subprocess.run([sys.executable, *command], input=text, capture_output=True, text=True, env=environment, cwd=folder, timeout=120)
+
+
+SCRIPT = """
+import sys
+import torch
+import torch.nn as nn, torch.nn.functional as F, torch.utils.data
+from torch import nn as other, Tensor
+from torch.autograd import Function, gradcheck
+from torch.optim.lr_scheduler import StepLR
+import torch.autograd.forward_ad as fwAD
+from neighbour import VALUE
+
+print(torch.nn is nn is other, torch.nn.functional is F, VALUE, sys.argv[1:])
+print(torch.__version__ >= "2.0", torch.__name__, callable(torch.autograd.gradcheck), __name__)
+x = torch.ones(2, requires_grad=True)
+(x * 3).sum().backward()
+print(x.grad.tolist(), isinstance(x, Tensor), x.dtype == torch.float32)
+loaded = [m for m in sys.modules if m.startswith("torch.")]
+twice = [m for m in loaded if sys.modules[m] is not sys.modules["ndgrad" + m[5:]]]
+print(twice, torch.nn.__name__, torch.nn.__spec__.name)
+for name in ("distributed", "utils.tensorboard", "nonsense"):
+    try:
+        __import__(f"torch.{name}")
+    except ModuleNotFoundError as error:
+        print(error)
+"""
+
+
+def test_a_script_runs_by_the_command(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    (tmp_path / "neighbour.py").write_text("import torch\nVALUE = int(torch.tensor(7))\n")
+    done = run("", "-m", "ndgrad.as_torch", "script.py", "--flag", "2", folder=tmp_path)
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert lines[:4] == [
+        "True True 7 ['--flag', '2']", "True torch True __main__", "[3.0, 3.0] True True", "[] ndgrad.nn ndgrad.nn",
+    ]  # fmt: skip
+    assert "mpi4py" in lines[4]
+    assert "tensorboardX" in lines[5]
+    assert lines[6] == "No module named 'torch.nonsense' in ndgrad. docs/absent.md lists what is not here"
+    module = run("", "-m", "ndgrad.as_torch", "-m", "script", "--flag", "2", folder=tmp_path)
+    assert module.stdout.splitlines()[0] == lines[0]
+
+
+BLOCK = """
+import sys, types
+import ndgrad
+with ndgrad.install_as_torch() as torch:
+    import torch.nn
+    assert sys.modules["torch"] is torch and torch.add is ndgrad.add
+    torch.extra = 5
+    assert ndgrad.extra == torch.extra == 5
+    del torch.extra
+    assert not hasattr(ndgrad, "extra")
+    assert torch.tensor(1.0).dtype is torch.float32 and "tensor" in dir(torch)
+    with ndgrad.install_as_torch():  # once is enough
+        pass
+    assert "torch" in sys.modules
+    x = torch.ones(2, 3, dtype=torch.float64)
+    assert str(x.dtype) == "torch.float64" and repr(x.shape) == "torch.Size([2, 3])" and x.type() == "torch.DoubleTensor"
+    assert repr(torch.strided) == "torch.strided" and "dtype=torch.float64" in repr(x)
+assert str(x.dtype) == "ndgrad.float64"
+assert not [m for m in sys.modules if m == "torch" or m.startswith("torch.")]
+ndgrad.uninstall_as_torch()
+real = sys.modules["torch"] = types.ModuleType("torch")
+real.__version__, real.__file__ = "2.13.0", "somewhere/torch/__init__.py"
+try:
+    ndgrad.install_as_torch()
+except RuntimeError as error:
+    print(error)
+assert sys.modules["torch"] is real
+"""
+
+
+def test_a_block_ends_and_the_real_torch_is_left_alone():
+    done = run(BLOCK, "-")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("install_as_torch: torch 2.13.0 has been imported in this process, from somewhere/torch/__init__.py.")
+    assert "python -m ndgrad.as_torch" in done.stdout
+
+
+def test_an_error_in_the_script_is_the_scripts(tmp_path):
+    (tmp_path / "script.py").write_text("import torch\n\n\ndef f():\n    raise ValueError(torch.ones(1).item())\n\n\nf()\n")
+    done = run("", "-m", "ndgrad.as_torch", "script.py", folder=tmp_path)
+    assert done.returncode == 1
+    assert "ValueError: 1.0" in done.stderr
+    assert 'script.py", line 5, in f' in done.stderr
+
+
+def test_the_command_without_a_script(capsys):
+    assert main([]) == 2
+    assert main(["-m"]) == 2
+    assert main(["--help"]) == 0
+    assert "usage" in capsys.readouterr().out
+
+
+def test_a_script_that_is_not_there(tmp_path):
+    done = run("", "-m", "ndgrad.as_torch", "nowhere.py", folder=tmp_path)
+    assert done.returncode == 2
+    assert "no file 'nowhere.py'" in done.stderr

@@ -1,0 +1,132 @@
+"""torch's `jit` and other names about compiling, as what they are here."""
+
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+import pytest
+
+import ndgrad
+from ndgrad import jit, nn
+
+
+def test_script_follows_branches_and_loops():
+    @jit.script
+    def f(x, n: int):
+        if x.sum() > 0:
+            return x * n
+        while x.sum() < 0:
+            x = x + 1
+        return x
+
+    assert f(ndgrad.tensor([1.0]), 3).tolist() == [3.0]
+    assert f(ndgrad.tensor([-1.5]), 3).tolist() == [0.5]
+
+
+def test_scripted_functions_have_gradients():
+    f = jit.script(lambda x: (x.sin() * x).sum())
+    x = ndgrad.tensor([0.3, 0.7], requires_grad=True)
+    f(x).backward()
+    v = x.detach().numpy()
+    np.testing.assert_allclose(x.grad.numpy(), np.cos(v) * v + np.sin(v), rtol=1e-6)
+
+
+def test_modules_and_classes_come_back_from_script():
+    net = nn.Linear(2, 1)
+    assert jit.script(net) is net
+    assert jit.script(nn.Linear) is nn.Linear
+    assert not isinstance(net, jit.ScriptModule)
+    with pytest.raises(TypeError, match="takes a function, a module or a class"):
+        jit.script(3)
+
+
+def test_a_trace_serves_other_arguments_and_branches():
+    f = jit.trace(lambda x: x * 2 if x.sum() > 0 else x * 3, ndgrad.ones(2))
+    assert f(-ndgrad.ones(3)).tolist() == [-3.0, -3.0, -3.0]
+    net = nn.Linear(2, 1)
+    traced = jit.trace(net, (ndgrad.ones(1, 2),), check_inputs=[(ndgrad.zeros(3, 2),)])
+    assert ndgrad.allclose(traced(ndgrad.ones(1, 2)), net(ndgrad.ones(1, 2)))
+
+
+def test_a_function_that_gives_other_results_each_time_fails_the_check():
+    calls = []
+
+    def f(x):
+        calls.append(None)
+        return x * len(calls)
+
+    with pytest.raises(jit.TracingCheckError, match="sanity checks"):
+        jit.trace(f, ndgrad.ones(2))
+    jit.trace(f, ndgrad.ones(2), check_trace=False)
+
+
+def test_tracing_is_seen_only_inside():
+    seen = []
+
+    def f(x):
+        seen.append(jit.is_tracing())
+        return x
+
+    jit.trace(f, ndgrad.ones(1))
+    assert all(seen)
+    assert not jit.is_tracing()
+    assert not jit.is_scripting()
+
+
+def test_decorators_and_annotations_change_nothing():
+    def f(x):
+        return x
+
+    assert jit.ignore(f) is jit.unused(f) is jit.export(f) is jit.ignore(drop=True)(f) is jit.script_if_tracing(f) is f
+    assert jit.annotate(int, 3) == 3
+    assert jit.isinstance([1], list[int])
+    assert jit.wait(jit.fork(f, 5)) == 5
+    net = nn.Linear(1, 1)
+    assert jit.freeze(net.eval()) is net
+    with pytest.raises(RuntimeError, match="eval mode"):
+        jit.freeze(net.train())
+
+
+@pytest.mark.parametrize("name", ["save", "load"])
+def test_files_of_programs_are_refused(name):
+    with pytest.raises(AttributeError, match="state_dict"):
+        getattr(jit, name)
+
+
+def test_names_of_the_compiler():
+    compiler = ndgrad.compiler
+    assert compiler.allow_in_graph(ndgrad.sin) is ndgrad.sin
+    assert not compiler.is_dynamo_compiling()
+    assert "eager" not in compiler.list_backends()
+    f = compiler.compile(lambda x: x * 2)
+    calls = []
+    g = ndgrad.compile(lambda x: (calls.append(compiler.is_compiling()), x)[1])
+    with compiler.set_stance("force_eager"):
+        assert f(ndgrad.ones(1)).tolist() == [2.0]
+        g(ndgrad.ones(1))
+    assert calls == [False]
+
+    @compiler.set_stance("force_eager")
+    def run():
+        return g(ndgrad.ones(1))
+
+    run()
+    assert calls == [False, False]
+    with pytest.raises(RuntimeError, match="force_eager"):
+        compiler.set_stance("fail_on_recompile")
+
+
+def test_names_of_dynamo():
+    dynamo = importlib.import_module("ndgrad._dynamo")
+    dynamo.config.suppress_errors = True
+    dynamo.reset()
+    dynamo.mark_dynamic(ndgrad.ones(2), 0)
+
+    @dynamo.optimize("inductor")
+    def f(x):
+        dynamo.graph_break()
+        return x + 1
+
+    assert f(ndgrad.ones(1)).tolist() == [2.0]
+    assert not dynamo.is_compiling()
