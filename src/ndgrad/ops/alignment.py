@@ -3,14 +3,15 @@
 A target l_1 .. l_S is read as a path through the states blank, l_1, blank, l_2, ..., l_S, blank, one state per step of
 the input; from a state the path stays, goes to the next, or leaves out a blank between two different labels. The
 probability of the target is the sum over all paths of the products of the probabilities of their states, and this
-is the negative logarithm of it. With a_t(s) the logarithm of the sum over the beginnings of paths that end in state s at step t, and b_t(s)
-that over their continuations, the derivative by log_probs[t, c] is minus the probability that the path is in class c at step t,
+is the negative logarithm of it. With a_t(s) the logarithm of the sum over the beginnings of paths that end in state s
+at step t, and b_t(s) that over their continuations, the derivative by log_probs[t, c] is minus the probability that
+the path is in class c at step t,
 
     P(t, c) = sum over states s of class c of exp(a_t(s) + b_t(s) - log Z).
 
-The recurrences are written once, in the vocabulary: on arrays for the loss and its gradient, on tensors for derivatives of
-any order. In place of -inf stands a number so low that its exponential is zero beside anything: differences of
-infinities would be NaN in derivatives.
+The recurrences are written once, in the vocabulary: on arrays for the loss and its gradient, on tensors for
+derivatives of any order. In place of -inf stands a number so low that its exponential is zero beside anything:
+differences of infinities would be NaN in derivatives.
 """
 
 from __future__ import annotations
@@ -131,8 +132,8 @@ def _ctc_batch(
     return ops.reshape(ops.ctc_loss(x, *rest, zero_infinity=zero_infinity), shape=(batch, samples))
 
 
-# x (T, N, C), the logarithms of probabilities; states (N, L), their classes; skips (N, L), whether the state may be entered from
-# the one before the last; ends (N, L), whether a path may end there; steps (N), how many of the T count.
+# x (T, N, C), the logarithms of probabilities; states (N, L), their classes; skips (N, L), whether the state may be
+# entered from the one before the last; ends (N, L), whether a path may end there; steps (N), how many of the T count.
 ctc_loss = op(
     "ctc_loss", "x states skips ends steps",
     _ctc_loss,

@@ -39,7 +39,9 @@ class SparseAdam(Optimizer):
             raise ValueError(f"Sparse params at indices {sparse}: SparseAdam requires dense parameter tensors")
         complex_ones = [number for number, p in enumerate(tensors_of(self.param_groups)) if p.is_complex()]
         if complex_ones:
-            raise ValueError(f"Complex params at indices {complex_ones}: SparseAdam does not support complex parameters")
+            raise ValueError(
+                f"Complex params at indices {complex_ones}: SparseAdam does not support complex parameters"
+            )
 
     def _start(self, p: Tensor, group: Group) -> State:
         return fresh(p, "exp_avg", "exp_avg_sq") | {"step": 0}

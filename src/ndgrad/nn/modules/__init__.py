@@ -12,21 +12,28 @@ from __future__ import annotations
 from ndgrad.absent import refuse_absent as _refuse_absent
 from ndgrad.nn.modules.activation import *
 from ndgrad.nn.modules.adaptive import *
+from ndgrad.nn.modules.attention import *
 from ndgrad.nn.modules.batchnorm import *
+from ndgrad.nn.modules.channelshuffle import *
 from ndgrad.nn.modules.container import *
 from ndgrad.nn.modules.conv import *
+from ndgrad.nn.modules.distance import *
 from ndgrad.nn.modules.dropout import *
+from ndgrad.nn.modules.flatten import *
+from ndgrad.nn.modules.fold import *
+from ndgrad.nn.modules.instancenorm import *
 from ndgrad.nn.modules.lazy import *
 from ndgrad.nn.modules.linear import *
 from ndgrad.nn.modules.loss import *
 from ndgrad.nn.modules.module import Module
 from ndgrad.nn.modules.normalization import *
 from ndgrad.nn.modules.padding import *
+from ndgrad.nn.modules.pixelshuffle import *
 from ndgrad.nn.modules.pooling import *
 from ndgrad.nn.modules.rnn import *
-from ndgrad.nn.modules.shaping import *
 from ndgrad.nn.modules.sparse import *
 from ndgrad.nn.modules.transformer import *
+from ndgrad.nn.modules.upsampling import *
 
 __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveLogSoftmaxWithLoss", "AdaptiveMaxPool1d",
