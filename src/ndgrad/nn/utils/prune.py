@@ -484,8 +484,8 @@ def _check_amount(amount: Any) -> None:
         )
 
 
-def _check_against(count: Any, units: int) -> None:
-    if isinstance(count, numbers.Integral) and count > units:
+def _check_against(count: int, units: int) -> None:
+    if count > units:
         raise ValueError(f"amount={count} should be smaller than the number of parameters to prune={units}")
 
 
