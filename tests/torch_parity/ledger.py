@@ -58,6 +58,7 @@ GROUPS = (
             Heading("gradient checking", ("gradcheck",)),
         ),
     ),
+    Group("networks", 50, (Heading("parametrizations, pruning, losses, optimizers", ("networks",), least=50),)),
     Group("whole programs", 40, (Heading("training, science, probability, automatic differentiation", ("programs",)),)),
 )
 

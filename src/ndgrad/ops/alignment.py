@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy
+
 from ndgrad.ops.errors import refuse_complex
 from ndgrad.ops.table import op
 from ndgrad.ops.vocabulary import raw_ops
@@ -25,6 +27,7 @@ from ndgrad.ops.vocabulary import raw_ops
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
 
+_DOUBLE = numpy.dtype(numpy.float64)
 #: The logarithm of nothing.
 _NEVER = -1e30
 
@@ -38,7 +41,8 @@ class _Lattice:
         count, batch = x.shape[:2]
         length = states.shape[1]
         self.index = ops.expand(ops.reshape(states, shape=(1, batch, length)), shape=(count, batch, length))
-        scores = ops.clamp_min(ops.gather(x, self.index, dim=2), _NEVER)
+        # Logarithms of long paths have few digits left behind the point in single precision.
+        scores = ops.clamp_min(ops.gather(ops.cast(x, dtype=_DOUBLE), self.index, dim=2), _NEVER)
         self.scores = [scores[t] for t in range(count)]
         column = ops.reshape(steps, shape=(batch, 1))
         self.active = [column > t for t in range(count)]
@@ -91,8 +95,9 @@ def _ctc_loss(
 
 
 def _occupancy(
-    x: Payload, states: Payload, skips: Payload, ends: Payload, steps: Payload, zero_infinity: bool, ops: Vocabulary
-) -> Payload:
+    x: Payload, x_dtype: Any, states: Payload, skips: Payload, ends: Payload, steps: Payload, zero_infinity: bool,
+    ops: Vocabulary,
+) -> Payload:  # fmt: skip
     """P(t, c) as (T, N, C): zero after a sample's last step; where no path exists zero or not a number."""
     lattice = _Lattice(x, states, skips, ends, steps, ops)
     before, after = lattice.beginnings(), lattice.continuations()
@@ -103,22 +108,24 @@ def _occupancy(
         ops.where(active, ops.where(possible, ops.exp(ops.clamp_max(a + b - total, 0.0)), impossible), lattice.zero)
         for a, b, active in zip(before, after, lattice.active, strict=True)
     ]
-    return ops.gather_backward(ops.stack(*parts, dim=0), lattice.index, dim=2, shape=tuple(x.shape), distinct=False)
+    paths = ops.stack(*parts, dim=0)
+    per_class = ops.gather_backward(paths, lattice.index, dim=2, shape=tuple(x.shape), distinct=False)
+    return ops.cast(per_class, dtype=x_dtype)
 
 
 def _ctc_vjp(
-    g: Payload, x: Payload, states: Payload, skips: Payload, ends: Payload, steps: Payload, zero_infinity: bool,
-    ops: Vocabulary,
+    g: Payload, x: Payload, x_dtype: Any, states: Payload, skips: Payload, ends: Payload, steps: Payload,
+    zero_infinity: bool, ops: Vocabulary,
 ) -> Payload:  # fmt: skip
-    occupancy = _occupancy(x, states, skips, ends, steps, zero_infinity, ops)
+    occupancy = _occupancy(x, x_dtype, states, skips, ends, steps, zero_infinity, ops)
     return occupancy * -ops.reshape(g, shape=(1, x.shape[1], 1))
 
 
 def _ctc_jvp(
-    t: Payload, x: Payload, states: Payload, skips: Payload, ends: Payload, steps: Payload, zero_infinity: bool,
-    ops: Vocabulary,
+    t: Payload, x: Payload, x_dtype: Any, states: Payload, skips: Payload, ends: Payload, steps: Payload,
+    zero_infinity: bool, ops: Vocabulary,
 ) -> Payload:  # fmt: skip
-    occupancy = _occupancy(x, states, skips, ends, steps, zero_infinity, ops)
+    occupancy = _occupancy(x, x_dtype, states, skips, ends, steps, zero_infinity, ops)
     return -ops.sum(occupancy * t, dim=(0, 2), keepdim=False)
 
 

@@ -73,7 +73,8 @@ def update_alike(
         plan = _update(optimizer, group, alike)
         if plan is None:
             left += alike
-        elif plan.lone and len(alike) == len(group["params"]):
+        elif plan.lone and len(alike) == len(found):
+            plan.order(group["params"])
             optimizer._plans[id(group)] = plan
     return left
 
@@ -226,6 +227,11 @@ class _Plan:
         #: whether no array that is written is a part of another
         self.lone = all(a.base is None for _, a in self.written)
 
+    def order(self, params: list[Any]) -> None:
+        """Note which parameters of the group these are; the others had no gradient."""
+        mine = {id(row.p): (row, kept) for row, kept in zip(self.rows, self.kept, strict=True)}
+        self.known = [mine.get(id(p)) for p in params]
+
     def prepare(self, rule: _Written) -> None:
         """Have the code for a rule, which may be another one in the next step; NoFormula if there is none."""
         if rule.signature == self.signature:
@@ -237,10 +243,7 @@ class _Plan:
 
     def update(self, optimizer: Optimizer, group: Group) -> bool:
         """The next step, if everything is as it was; otherwise nothing is changed."""
-        params = group["params"]
-        if len(params) != len(self.rows):
-            return False
-        gradients = self._gradients(optimizer, params)
+        gradients = self._gradients(optimizer, group["params"])
         if gradients is None:
             return False
         try:
@@ -258,7 +261,14 @@ class _Plan:
         states, dtype, own = optimizer.state, self.dtype, self.own
         values: Any = None
         gradients = []
-        for q, (p, array, state, _), (count, arrays, numbers) in zip(params, self.rows, self.kept, strict=True):
+        if len(params) != len(self.known):
+            return None
+        for q, known in zip(params, self.known, strict=True):
+            if known is None:
+                if q.grad is not None:
+                    return None
+                continue
+            (p, array, state, _), (count, arrays, numbers) = known
             held = states.get(p)
             if q is not p or p._array is not array or len(state) != count:
                 return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ndgrad.optim.optimizer import Group, Optimizer, State, checked, fresh, tensors_of
 
@@ -15,10 +15,18 @@ __all__ = ["SparseAdam"]
 
 
 class SparseAdam(Optimizer):
-    """Adam whose moments of a row change only when the row has a gradient ("lazy" Adam), for embeddings
-    with sparse=True."""
+    """Adam whose moments of a row change only when the row has a gradient ("lazy" Adam), for embeddings with
+    sparse=True.
 
-    _takes_sparse = True
+    >>> import ndgrad
+    >>> table = ndgrad.nn.Embedding(4, 1, sparse=True)
+    >>> _ = ndgrad.nn.init.ones_(table.weight)
+    >>> optimizer = ndgrad.optim.SparseAdam(table.parameters(), lr=0.25)
+    >>> table(ndgrad.tensor([2])).sum().backward()
+    >>> optimizer.step()
+    >>> table.weight.detach().T
+    tensor([[1.0000, 1.0000, 0.7500, 1.0000]])
+    """
 
     def __init__(
         self,
@@ -46,20 +54,21 @@ class SparseAdam(Optimizer):
     def _start(self, p: Tensor, group: Group) -> State:
         return fresh(p, "exp_avg", "exp_avg_sq") | {"step": 0}
 
-    def _update(self, p: Tensor, grad: Any, state: State, group: Group) -> None:
-        if not grad.is_sparse:
-            raise RuntimeError(
-                "SparseAdam does not support dense gradients, please consider Adam instead: a parameter of shape "
-                f"{tuple(p.shape)} has one."
-            )
+    def _update(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
+        raise RuntimeError(
+            "SparseAdam does not support dense gradients, please consider Adam instead: a parameter of shape "
+            f"{tuple(p.shape)} has one."
+        )
+
+    def _update_sparse(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
         state["step"] = step = state["step"] + 1
         grad = grad.coalesce()
-        values = grad._values()
+        values = grad.values()
         if not values.numel():
             return
-        rows = tuple(grad._indices())
+        rows = tuple(grad.indices())
         beta1, beta2 = group["betas"]
-        # Each row is named once, so writing by index is adding to what stands there.
+        # Each row is named once, so what is written at it is what was read there and changed.
         mean = state["exp_avg"][rows] * beta1 + values * (1 - beta1)
         square = state["exp_avg_sq"][rows] * beta2 + values * values * (1 - beta2)
         state["exp_avg"][rows] = mean
