@@ -632,9 +632,8 @@ def ctc_losses(m):
             for reduction in ("none", "mean", "sum"):
                 for zero in (False, True):
                     scores = wave(m, 6, 3, 4).requires_grad_()
-                    loss = m.nn.functional.ctc_loss(
-                        scores.log_softmax(-1), m.tensor(TARGETS), m.tensor(read), m.tensor(written), reduction=reduction, zero_infinity=zero
-                    )
+                    given = scores.log_softmax(-1), m.tensor(TARGETS), m.tensor(read), m.tensor(written)
+                    loss = m.nn.functional.ctc_loss(*given, reduction=reduction, zero_infinity=zero)
                     loss.sum().backward()
                     found += [loss, scores.grad]
     return found
@@ -761,6 +760,87 @@ def normalisation_across_channels(m):
     return [*found, attempt(lambda: module(wave(m, 4, 3, 3)))]
 
 
+# ----- attention and gradients of convolutions ------------------------------------------------------------------------
+
+
+@program
+def attention_with_changed_scores(m):
+    flex = part(m, "nn.attention.flex_attention").flex_attention
+    q, k, v = wave(m, 2, 2, 5, 4), wave(m, 2, 2, 6, 4, at=1.0), wave(m, 2, 2, 6, 3, at=2.0)
+    table = wave(m, 2, at=3.0)
+    out, lse = flex(q, k, v, return_lse=True)
+    return [
+        out,
+        lse,
+        flex(q, k, v, score_mod=lambda s, b, h, i, j: s + (i - j) * 0.1),
+        flex(q, k, v, score_mod=lambda s, b, h, i, j: s * table[h] + b),
+        flex(q, k, v, score_mod=lambda s, b, h, i, j: m.where(i >= j, s, -float("inf"))),
+        flex(q, k, v, scale=0.3),
+        flex(wave(m, 2, 4, 5, 4), k, v, enable_gqa=True),
+        attempt(lambda: flex(wave(m, 2, 4, 5, 4), k, v)),
+        attempt(lambda: flex(q[0], k, v)),
+    ]
+
+
+@program
+def attention_with_chosen_pairs(m):
+    F = part(m, "nn.attention.flex_attention")
+    q, k, v = wave(m, 2, 2, 5, 4), wave(m, 2, 2, 6, 4, at=1.0), wave(m, 2, 2, 6, 3, at=2.0)
+    found = []
+    for mask, sizes, block in (
+        (lambda b, h, i, j: i >= j, (None, None), 2),
+        (lambda b, h, i, j: (j < 3) & (i > 0), (2, 2), 4),
+        (F.and_masks(lambda b, h, i, j: i >= j, lambda b, h, i, j: i - j < 2), (1, 2), (2, 3)),
+        (F.or_masks(lambda b, h, i, j: i == j, lambda b, h, i, j: j == b), (2, None), 4),
+    ):
+        blocks = F.create_block_mask(mask, *sizes, 5, 6, device="cpu", BLOCK_SIZE=block)
+        found += [tuple(blocks.shape), blocks.sparsity(), blocks.to_dense(), blocks.BLOCK_SIZE, blocks.numel()]
+        found += [F.flex_attention(q, k, v, block_mask=blocks), F.create_mask(mask, *sizes, 5, 6, device="cpu")]
+        found += [blocks.kv_num_blocks, blocks.full_kv_num_blocks]
+    return [*found, F.create_mask(F.noop_mask, None, None, 2, 2, device="cpu"), attempt(lambda: F.and_masks(3))]
+
+
+@program
+def causal_masks_and_kinds_of_attention(m):
+    attention, bias = part(m, "nn.attention"), part(m, "nn.attention.bias")
+    q, k, v = wave(m, 2, 2, 5, 4), wave(m, 2, 2, 6, 4, at=1.0), wave(m, 2, 2, 6, 3, at=2.0)
+    sdpa = m.nn.functional.scaled_dot_product_attention
+    with attention.sdpa_kernel(attention.SDPBackend.MATH):
+        found = [sdpa(q, k, v)]
+    for mask in (bias.causal_upper_left(5, 6), bias.causal_lower_right(5, 6)):
+        found += [type(mask).__name__, int(mask.variant), sdpa(q, k, v, attn_mask=mask)]
+
+    def enter(given):
+        with attention.sdpa_kernel(given):
+            pass
+
+    names = sorted(attention.SDPBackend.__members__)
+    return [*found, names, attempt(lambda: enter("x")), attempt(lambda: bias.causal_upper_left(5))]
+
+
+@program
+def gradients_of_convolutions_as_functions(m):
+    G, F = part(m, "nn.grad"), m.nn.functional
+    found = []
+    for axes, how in ((1, {"stride": 2, "groups": 2}), (2, {"padding": 1, "dilation": 2}), (3, {})):
+        groups = how.get("groups", 1)
+        x, w = wave(m, 2, 2 * groups, *(6,) * axes), wave(m, 4, 2, *(2,) * axes, at=1.0)
+        g = getattr(F, f"conv{axes}d")(x, w, **how)
+        found += [getattr(G, f"conv{axes}d_input")(x.shape, w, g, **how), getattr(G, f"conv{axes}d_weight")(x, w.shape, g, **how)]
+    return found
+
+
+@program
+def keywords_of_factories(m):
+    take = m.nn.factory_kwargs
+    return [
+        take(None),
+        take({"factory_kwargs": {"device": "cpu"}, "dtype": None}),
+        attempt(lambda: take({"x": 1})),
+        attempt(lambda: take({"dtype": None, "factory_kwargs": {"dtype": None}})),
+    ]
+
+
 # ----- optimizers -----------------------------------------------------------------------------------------------------
 
 
@@ -795,8 +875,9 @@ def wrong_optimizers(m):
     whole[0].grad = m.ones(2, dtype=m.complex64)
     dense = optim.SparseAdam(ps)
     ps[0].grad = m.ones(2, 2)
+    wrong = {"lr": -1}, {"beta2_decay": 1}, {"eps": (-1, 1)}, {"eps": (1, -1)}, {"d": 0.5}
     return [
-        *(attempt(lambda s=s: optim.Adafactor(ps, **s)) for s in ({"lr": -1}, {"beta2_decay": 1}, {"eps": (-1, 1)}, {"eps": (1, -1)}, {"d": 0.5})),
+        *(attempt(lambda s=s: optim.Adafactor(ps, **s)) for s in wrong),
         attempt(optim.Adafactor(whole).step),
         attempt(lambda: optim.Muon(ps)),
         attempt(lambda: optim.Muon(ps[:1], adjust_lr_fn="x")),
@@ -866,7 +947,8 @@ def cyclic_learning_rates(m):
 @program
 def rates_of_weight_averaging(m):
     W, found = part(m, "optim.swa_utils"), []
-    for settings in ({}, {"anneal_epochs": 3}, {"anneal_epochs": 3, "anneal_strategy": "linear"}, {"anneal_epochs": 0}, {"anneal_epochs": 1}):
+    linearly = {"anneal_epochs": 3, "anneal_strategy": "linear"}
+    for settings in ({}, {"anneal_epochs": 3}, linearly, {"anneal_epochs": 0}, {"anneal_epochs": 1}):
         optimizer = m.optim.SGD([m.ones(2, requires_grad=True)], lr=0.5)
         scheduler = W.SWALR(optimizer, 0.05, **settings)
         for _ in range(6):
