@@ -188,8 +188,8 @@ def fractional_max_pool(
 ) -> tuple[Array, NDArray[np.int64]]:
     """The maxima of x (N, C, *S) over windows that begin at irregular steps (Graham, 2014), and their places.
 
-    Along an axis of n elements the i-th of m windows of k begins at floor((i + u) a) - floor(u a), a = (n - k) / (m - 1), u being
-    the plane's sample for that axis (N, C, axes), and the last one at n - k.
+    Along an axis of n elements the i-th of m windows of k begins at floor((i + u) a) - floor(u a), a = (n - k) / (m -
+    1), u being the plane's sample for that axis (N, C, axes), and the last one at n - k.
 
     >>> fractional_max_pool(np.array([[[1.0, 5.0, 2.0, 7.0]]]), np.array([[[0.5]]]), (2,), (2,))
     (array([[[5., 7.]]]), array([[[1, 3]]]))

@@ -5,6 +5,11 @@
 
 from __future__ import annotations
 
+import importlib as _importlib
+from types import ModuleType as _ModuleType
+from typing import TYPE_CHECKING
+from typing import Any as _Any
+
 from ndgrad.absent import refuse_absent as _refuse_absent
 from ndgrad.nn import attention, common_types, functional, init, modules, parameter, utils
 from ndgrad.nn.modules import *
@@ -24,9 +29,9 @@ __all__ = [
     "InstanceNorm2d", "InstanceNorm3d", "KLDivLoss", "L1Loss", "LayerNorm", "LazyBatchNorm1d", "LazyBatchNorm2d",
     "LazyBatchNorm3d", "LazyConv1d", "LazyConv2d", "LazyConv3d", "LazyConvTranspose1d", "LazyConvTranspose2d",
     "LazyConvTranspose3d", "LazyInstanceNorm1d", "LazyInstanceNorm2d", "LazyInstanceNorm3d", "LazyLinear", "LeakyReLU",
-    "Linear", "LinearCrossEntropyLoss", "LocalResponseNorm", "LogSigmoid", "LogSoftmax", "LPPool1d", "LPPool2d",
-    "LPPool3d", "LSTM", "LSTMCell", "MarginRankingLoss", "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxUnpool1d",
-    "MaxUnpool2d", "MaxUnpool3d", "Mish", "Module", "ModuleDict", "ModuleList", "modules", "MSELoss",
+    "Linear", "LinearCrossEntropyLoss", "LinearCrossEntropyOptions", "LocalResponseNorm", "LogSigmoid", "LogSoftmax",
+    "LPPool1d", "LPPool2d", "LPPool3d", "LSTM", "LSTMCell", "MarginRankingLoss", "MaxPool1d", "MaxPool2d", "MaxPool3d",
+    "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d", "Mish", "Module", "ModuleDict", "ModuleList", "modules", "MSELoss",
     "MultiheadAttention", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss", "NLLLoss2d",
     "PairwiseDistance", "Parameter", "parameter", "ParameterDict", "ParameterList", "PixelShuffle", "PixelUnshuffle",
     "PoissonNLLLoss", "PReLU", "ReflectionPad1d", "ReflectionPad2d", "ReflectionPad3d", "ReLU", "ReLU6",
@@ -38,5 +43,43 @@ __all__ = [
     "UninitializedParameter", "Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d", "utils", "ZeroPad1d",
     "ZeroPad2d", "ZeroPad3d",
 ]  # fmt: skip
+
+if TYPE_CHECKING:
+    from ndgrad.nn import attention as attention
+    from ndgrad.nn import common_types as common_types
+    from ndgrad.nn import grad as grad
+
+#: Submodules that are loaded when first looked up.
+_LATER = frozenset(("attention", "common_types", "grad"))
+
+
+def __getattr__(name: str) -> _ModuleType:
+    if name in _LATER:
+        return _importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def factory_kwargs(kwargs: dict[str, _Any] | None) -> dict[str, _Any]:
+    """The device, dtype and memory format among keyword arguments, for those who make a module's tensors.
+
+    They may also stand in a dict under the name `factory_kwargs`. Anything else is an error.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.factory_kwargs({"dtype": ndgrad.float64, "factory_kwargs": {"device": "cpu"}})
+    {'device': 'cpu', 'dtype': ndgrad.float64}
+    """
+    if kwargs is None:
+        return {}
+    known = {"device", "dtype", "memory_format"}
+    unexpected = kwargs.keys() - known - {"factory_kwargs"}
+    if unexpected:
+        raise TypeError(f"unexpected kwargs {unexpected}: factories take {', '.join(sorted(known))}.")
+    found = dict(kwargs.get("factory_kwargs", {}))
+    for name in sorted(known & kwargs.keys()):
+        if name in found:
+            raise TypeError(f"{name} specified twice, in **kwargs and in factory_kwargs")
+        found[name] = kwargs[name]
+    return found
+
 
 _refuse_absent(__name__)

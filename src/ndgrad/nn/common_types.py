@@ -1,5 +1,8 @@
 """Types of arguments that modules of several dimensions take, under torch's names."""
 
+# ruff: noqa: PYI042, PYI047
+# the names are torch's, for programs that import them
+
 from __future__ import annotations
 
 from typing import TypeAlias, TypeVar

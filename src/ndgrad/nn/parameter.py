@@ -120,7 +120,7 @@ class Buffer(Tensor, metaclass=_Marked):
 # ----- parameters whose shape the first input decides -----------------------------------------------------------------
 
 
-class _Uninitialized:
+class UninitializedTensorMixin:
     """What lazy modules hold until their first input: it knows dtype and device, and refuses everything else.
 
     The array is hidden behind a property, so that whatever reads it raises, in every lane of every op.
@@ -199,7 +199,7 @@ def _rebuild_uninitialized(cls: type[Any], requires_grad: bool, device: Device, 
     return cls(device=device, dtype=dtype).requires_grad_(requires_grad)
 
 
-class UninitializedParameter(_Uninitialized, Parameter):
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
     """A parameter without a shape, until `materialize` or the first call of its lazy module gives it one.
 
     >>> import ndgrad
@@ -216,7 +216,7 @@ class UninitializedParameter(_Uninitialized, Parameter):
         return Tensor._make_subclass(cls, empty(0, device=device, dtype=dtype)).requires_grad_(requires_grad)
 
 
-class UninitializedBuffer(_Uninitialized, Tensor):
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     """A buffer without a shape, until `materialize` or the first call of its lazy module gives it one.
 
     >>> import ndgrad
@@ -247,13 +247,13 @@ def as_lazy(parameter: Parameter) -> UninitializedParameter:
     return parameter
 
 
-def is_lazy(t: object) -> TypeGuard[_Uninitialized]:
+def is_lazy(t: object) -> TypeGuard[UninitializedTensorMixin]:
     """Whether a parameter or buffer has no shape yet.
 
     >>> import ndgrad
     >>> ndgrad.nn.parameter.is_lazy(ndgrad.nn.LazyLinear(2).weight)
     True
     """
-    return isinstance(t, _Uninitialized)
+    return isinstance(t, UninitializedTensorMixin)
 
 _refuse_absent(__name__)

@@ -3,19 +3,22 @@
 A target l_1 .. l_S is read as a path through the states blank, l_1, blank, l_2, ..., l_S, blank, one state per step of
 the input; from a state the path stays, goes to the next, or leaves out a blank between two different labels. The
 probability of the target is the sum over all paths of the products of the probabilities of their states, and this
-is the negative logarithm of it. With a_t(s) the logarithm of the sum over the beginnings of paths that end in state s at step t, and b_t(s)
-that over their continuations, the derivative by log_probs[t, c] is minus the probability that the path is in class c at step t,
+is the negative logarithm of it. With a_t(s) the logarithm of the sum over the beginnings of paths that end in state s
+at step t, and b_t(s) that over their continuations, the derivative by log_probs[t, c] is minus the probability that
+the path is in class c at step t,
 
     P(t, c) = sum over states s of class c of exp(a_t(s) + b_t(s) - log Z).
 
-The recurrences are written once, in the vocabulary: on arrays for the loss and its gradient, on tensors for derivatives of
-any order. In place of -inf stands a number so low that its exponential is zero beside anything: differences of
-infinities would be NaN in derivatives.
+The recurrences are written once, in the vocabulary: on arrays for the loss and its gradient, on tensors for
+derivatives of any order. In place of -inf stands a number so low that its exponential is zero beside anything:
+differences of infinities would be NaN in derivatives.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+
+import numpy
 
 from ndgrad.ops.errors import refuse_complex
 from ndgrad.ops.table import op
@@ -24,6 +27,7 @@ from ndgrad.ops.vocabulary import raw_ops
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
 
+_DOUBLE = numpy.dtype(numpy.float64)
 #: The logarithm of nothing.
 _NEVER = -1e30
 
@@ -37,7 +41,8 @@ class _Lattice:
         count, batch = x.shape[:2]
         length = states.shape[1]
         self.index = ops.expand(ops.reshape(states, shape=(1, batch, length)), shape=(count, batch, length))
-        scores = ops.clamp_min(ops.gather(x, self.index, dim=2), _NEVER)
+        # Logarithms of long paths have few digits left behind the point in single precision.
+        scores = ops.clamp_min(ops.gather(ops.cast(x, dtype=_DOUBLE), self.index, dim=2), _NEVER)
         self.scores = [scores[t] for t in range(count)]
         column = ops.reshape(steps, shape=(batch, 1))
         self.active = [column > t for t in range(count)]
@@ -90,8 +95,9 @@ def _ctc_loss(
 
 
 def _occupancy(
-    x: Payload, states: Payload, skips: Payload, ends: Payload, steps: Payload, zero_infinity: bool, ops: Vocabulary
-) -> Payload:
+    x: Payload, x_dtype: Any, states: Payload, skips: Payload, ends: Payload, steps: Payload, zero_infinity: bool,
+    ops: Vocabulary,
+) -> Payload:  # fmt: skip
     """P(t, c) as (T, N, C): zero after a sample's last step; where no path exists zero or not a number."""
     lattice = _Lattice(x, states, skips, ends, steps, ops)
     before, after = lattice.beginnings(), lattice.continuations()
@@ -102,22 +108,24 @@ def _occupancy(
         ops.where(active, ops.where(possible, ops.exp(ops.clamp_max(a + b - total, 0.0)), impossible), lattice.zero)
         for a, b, active in zip(before, after, lattice.active, strict=True)
     ]
-    return ops.gather_backward(ops.stack(*parts, dim=0), lattice.index, dim=2, shape=tuple(x.shape), distinct=False)
+    paths = ops.stack(*parts, dim=0)
+    per_class = ops.gather_backward(paths, lattice.index, dim=2, shape=tuple(x.shape), distinct=False)
+    return ops.cast(per_class, dtype=x_dtype)
 
 
 def _ctc_vjp(
-    g: Payload, x: Payload, states: Payload, skips: Payload, ends: Payload, steps: Payload, zero_infinity: bool,
-    ops: Vocabulary,
+    g: Payload, x: Payload, x_dtype: Any, states: Payload, skips: Payload, ends: Payload, steps: Payload,
+    zero_infinity: bool, ops: Vocabulary,
 ) -> Payload:  # fmt: skip
-    occupancy = _occupancy(x, states, skips, ends, steps, zero_infinity, ops)
+    occupancy = _occupancy(x, x_dtype, states, skips, ends, steps, zero_infinity, ops)
     return occupancy * -ops.reshape(g, shape=(1, x.shape[1], 1))
 
 
 def _ctc_jvp(
-    t: Payload, x: Payload, states: Payload, skips: Payload, ends: Payload, steps: Payload, zero_infinity: bool,
-    ops: Vocabulary,
+    t: Payload, x: Payload, x_dtype: Any, states: Payload, skips: Payload, ends: Payload, steps: Payload,
+    zero_infinity: bool, ops: Vocabulary,
 ) -> Payload:  # fmt: skip
-    occupancy = _occupancy(x, states, skips, ends, steps, zero_infinity, ops)
+    occupancy = _occupancy(x, x_dtype, states, skips, ends, steps, zero_infinity, ops)
     return -ops.sum(occupancy * t, dim=(0, 2), keepdim=False)
 
 
@@ -131,8 +139,8 @@ def _ctc_batch(
     return ops.reshape(ops.ctc_loss(x, *rest, zero_infinity=zero_infinity), shape=(batch, samples))
 
 
-# x (T, N, C), the logarithms of probabilities; states (N, L), their classes; skips (N, L), whether the state may be entered from
-# the one before the last; ends (N, L), whether a path may end there; steps (N), how many of the T count.
+# x (T, N, C), the logarithms of probabilities; states (N, L), their classes; skips (N, L), whether the state may be
+# entered from the one before the last; ends (N, L), whether a path may end there; steps (N), how many of the T count.
 ctc_loss = op(
     "ctc_loss", "x states skips ends steps",
     _ctc_loss,

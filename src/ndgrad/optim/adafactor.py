@@ -25,8 +25,9 @@ def _rms(x: Tensor) -> Any:
 class Adafactor(Optimizer):
     """Steps like Adam's without a first moment, scaled by the size of the parameter, with moments in little memory.
 
-    Of the squared gradients of a matrix the means of rows and of columns are kept, and their product stands for each element. Steps
-    get shorter as 1 / sqrt(t) where lr is larger than that, and one whose root mean square exceeds `d` is cut down to it.
+    Of the squared gradients of a matrix the means of rows and of columns are kept, and their product stands for each
+    element. Steps get shorter as 1 / sqrt(t) where lr is larger than that, and one whose root mean square exceeds `d`
+    is cut down to it.
 
     >>> import ndgrad
     >>> p = ndgrad.ones(2, 3, requires_grad=True)

@@ -1,9 +1,9 @@
 """A formula as a list of NumPy calls over memory that exists: for steps without native kernels.
 
 The rule of an optimizer, written down as a formula (ndgrad.arrays.formulas), is run on each parameter by ufuncs that
-write where they may: into the parameter and its state as soon as their old values are not needed any more, else into scratch
-memory. Nothing is allocated per call, and the arrays of one parameter are worked through in blocks that stay in the
-cache. Each op is the one that a tensor would run, so results are the same to the last bit.
+write where they may: into the parameter and its state as soon as their old values are not needed any more, else into
+scratch memory. Nothing is allocated per call, and the arrays of one parameter are worked through in blocks that stay
+in the cache. Each op is the one that a tensor would run, so results are the same to the last bit.
 """
 
 from __future__ import annotations
@@ -95,7 +95,10 @@ class _Writer:
             place = self.places[read] if kind == NODE else ""
             if place[:1] in self.free and self.last_read.get(read) == number and place not in self.free[place[0]]:
                 self.free[place[0]].append(place)
-        place = f"o{self.owners[number]}" if number in self.owners else self._new("c" if node.op in _CONDITIONS else "t")
+        if number in self.owners:
+            place = f"o{self.owners[number]}"
+        else:
+            place = self._new("c" if node.op in _CONDITIONS else "t")
         self.places[number] = place
         if node.op == "masked_fill" and node.operands[2][0] == NUMBER:
             value, mask, fill = operands

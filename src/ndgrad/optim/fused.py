@@ -3,15 +3,15 @@
 An optimizer is a rule for one parameter (`Optimizer._update`), which is written in elementwise operations. It is
 run once per step on symbols (ndgrad.arrays.formulas) in the place of a parameter, its gradient and its state. The
 formula that this leaves is run over the memory of all parameters: by a native kernel in one call, or by NumPy's ufuncs
-(ndgrad.optim.array_program) where there are none. The operations are those of the rule in its order, each rounded as NumPy
-rounds it, so that parameters are the same to the last bit whichever way is taken.
+(ndgrad.optim.array_program) where there are none. The operations are those of the rule in its order, each rounded as
+NumPy rounds it, so that parameters are the same to the last bit whichever way is taken.
 
-What a step finds out about parameters and states that are alike is kept as a `_Plan`, and the next step asks only whether they
-are still the same objects over the same memory.
+What a step finds out about parameters and states that are alike is kept as a `_Plan`, and the next step asks only
+whether they are still the same objects over the same memory.
 
 Parameters that are not plain dense arrays of one dtype, rules that do other things, settings that are tensors and steps
-that are differentiated, traced or watched go the ordinary way. `foreach` and `fused` are taken as torch takes them:
-False for both asks for the ordinary way.
+that are differentiated, traced or watched go the ordinary way. `foreach` and `fused`, where an optimizer has it, are
+taken as torch takes them: False for both asks for the ordinary way.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def update_alike(
         plan = _update(optimizer, group, alike)
         if plan is None:
             left += alike
-        elif plan.lone and len(alike) == len(group["params"]):
+        elif plan.lone and len(alike) == len(found):
+            plan.order(group["params"])
             optimizer._plans[id(group)] = plan
     return left
 
@@ -81,7 +82,7 @@ def update_alike(
 def _wanted(optimizer: Optimizer, group: Group) -> bool:
     if optimizer._numbers_in_state is None or type(optimizer)._update.__module__.partition(".")[0] != "ndgrad":
         return False
-    if group.get("foreach") is False and group.get("fused") is False:
+    if group.get("foreach") is False and group.get("fused", False) is False:
         return False
     if process.dispatching or (process.busy and not modes().only_no_grad()):
         return False
@@ -199,7 +200,7 @@ class _Plan:
         self.rows = rows
         self.changed = rule.changed
         self.names = rule.names
-        self.numbered: Any = optimizer._numbers_in_state
+        numbers: Any = optimizer._numbers_in_state
         #: where the gradient stands in a set
         self.place = len(rule.changed) + 1
         #: of each parameter the arrays that are written and those that are read; the gradient is not kept
@@ -216,14 +217,20 @@ class _Plan:
         self.kept = [
             (
                 len(row.state),
-                [(k, t, t._array) for k, t in row.state.items() if k not in self.numbered],
-                [k for k in row.state if k in self.numbered],
+                [(k, t, t._array) for k, t in row.state.items() if k not in numbers],
+                [k for k in row.state if k in numbers],
             )
             for row in rows
         ]
-        self.own = {id(a) for row in rows for _, a in row.written}
+        self.written = [pair for row in rows for pair in row.written]
+        self.own = {id(a) for _, a in self.written}
         #: whether no array that is written is a part of another
-        self.lone = all(a.base is None for row in rows for _, a in row.written)
+        self.lone = all(a.base is None for _, a in self.written)
+
+    def order(self, params: list[Any]) -> None:
+        """Note which parameters of the group these are; the others had no gradient."""
+        mine = {id(row.p): (row, kept) for row, kept in zip(self.rows, self.kept, strict=True)}
+        self.known = [mine.get(id(p)) for p in params]
 
     def prepare(self, rule: _Written) -> None:
         """Have the code for a rule, which may be another one in the next step; NoFormula if there is none."""
@@ -236,10 +243,7 @@ class _Plan:
 
     def update(self, optimizer: Optimizer, group: Group) -> bool:
         """The next step, if everything is as it was; otherwise nothing is changed."""
-        params = group["params"]
-        if len(params) != len(self.rows):
-            return False
-        gradients = self._gradients(optimizer, params)
+        gradients = self._gradients(optimizer, group["params"])
         if gradients is None:
             return False
         try:
@@ -257,7 +261,14 @@ class _Plan:
         states, dtype, own = optimizer.state, self.dtype, self.own
         values: Any = None
         gradients = []
-        for q, (p, array, state, _), (count, arrays, numbers) in zip(params, self.rows, self.kept, strict=True):
+        if len(params) != len(self.known):
+            return None
+        for q, known in zip(params, self.known, strict=True):
+            if known is None:
+                if q.grad is not None:
+                    return None
+                continue
+            (p, array, state, _), (count, arrays, numbers) = known
             held = states.get(p)
             if q is not p or p._array is not array or len(state) != count:
                 return None
@@ -276,22 +287,17 @@ class _Plan:
             if grad is None or grad.__class__ not in FACES:
                 return None
             g = grad._array
-            if (
-                g.__class__ is not np.ndarray
-                or g.dtype is not dtype
-                or g.shape != array.shape
-                or not native.is_dense(g)
-                or id(g) in own
-                or grad._storage.__class__ is InferenceStorage
-            ):
+            if g.__class__ is not np.ndarray or g.dtype is not dtype or g.shape != array.shape:
+                return None
+            if id(g) in own or not native.is_dense(g) or grad._storage.__class__ is InferenceStorage:
                 return None
             gradients.append(g)
         return gradients
 
     def run(self, optimizer: Optimizer, rule: _Written, gradients: list[Any]) -> None:
         """Run a rule on the memory of all parameters, and leave versions and numbers as it says."""
-        storages = [t._storage or storage_of(t) for row in self.rows for t, _ in row.written]
-        for storage, (_, array) in zip(storages, (pair for row in self.rows for pair in row.written), strict=True):
+        storages = [t._storage or storage_of(t) for t, _ in self.written]
+        for storage, (_, array) in zip(storages, self.written, strict=True):
             if storage.keeps:
                 storage.before_write(array)
         if self.kernels is not None:

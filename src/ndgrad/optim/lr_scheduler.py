@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ndgrad._typing import Tensor
 
 __all__ = [
-    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR",
-    "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR",
+    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialLR",
+    "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR",
     "ReduceLROnPlateau", "SequentialLR", "StepLR",
 ]  # fmt: skip
 
@@ -642,9 +642,9 @@ def _set_momentum(group: dict[str, Any], value: float, as_beta1: bool) -> None:
 class CyclicLR(LRScheduler):
     """Up from `base_lr` to `max_lr` and down again, over and over; the momentum goes the other way (Smith, 2015).
 
-    `mode` says how the height of a cycle changes: not at all ("triangular"), halved with each ("triangular2"), or by gamma with each
-    step ("exp_range"). `scale_fn` is a function of one's own instead, of the number of the cycle or, with
-    scale_mode "iterations", of the step.
+    `mode` says how the height of a cycle changes: not at all ("triangular"), halved with each ("triangular2"), or by
+    gamma with each step ("exp_range"). `scale_fn` is a function of one's own instead, of the number of the cycle or,
+    with scale_mode "iterations", of the step.
 
     >>> import ndgrad
     >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)

@@ -37,8 +37,8 @@ def _orthogonal(matrix: Tensor, coefficients: tuple[float, float, float], steps:
 class Muon(Optimizer):
     """Steps along the momentum with its singular values brought near one; for parameters that are matrices.
 
-    Embeddings, heads, biases and the like belong to another optimizer. `adjust_lr_fn` "original" scales lr with the shape of a matrix,
-    "match_rms_adamw" such that settings of AdamW can be kept.
+    Embeddings, heads, biases and the like belong to another optimizer. `adjust_lr_fn` "original" scales lr with the
+    shape of a matrix, "match_rms_adamw" such that settings of AdamW can be kept.
 
     >>> import ndgrad
     >>> p = ndgrad.eye(2).requires_grad_()

@@ -15,6 +15,7 @@ __all__ = ["SparseAdam"]
 
 
 class SparseAdam(Optimizer):
+<<<<<<< HEAD
     """Adam whose moments of a row change only when the row has a gradient ("lazy" Adam), for embeddings
     with sparse=True.
 
@@ -23,6 +24,19 @@ class SparseAdam(Optimizer):
     >>> optimizer = ndgrad.optim.SparseAdam(table.parameters(), lr=0.1)
     >>> table(ndgrad.tensor([3])).sum().backward()
     >>> optimizer.step()
+=======
+    """Adam whose moments of a row change only when the row has a gradient ("lazy" Adam), for embeddings with
+    sparse=True.
+
+    >>> import ndgrad
+    >>> table = ndgrad.nn.Embedding(4, 1, sparse=True)
+    >>> _ = ndgrad.nn.init.ones_(table.weight)
+    >>> optimizer = ndgrad.optim.SparseAdam(table.parameters(), lr=0.25)
+    >>> table(ndgrad.tensor([2])).sum().backward()
+    >>> optimizer.step()
+    >>> table.weight.detach().T
+    tensor([[1.0000, 1.0000, 0.7500, 1.0000]])
+>>>>>>> nets16
     """
 
     def __init__(
@@ -44,7 +58,9 @@ class SparseAdam(Optimizer):
             raise ValueError(f"Sparse params at indices {sparse}: SparseAdam requires dense parameter tensors")
         complex_ones = [number for number, p in enumerate(tensors_of(self.param_groups)) if p.is_complex()]
         if complex_ones:
-            raise ValueError(f"Complex params at indices {complex_ones}: SparseAdam does not support complex parameters")
+            raise ValueError(
+                f"Complex params at indices {complex_ones}: SparseAdam does not support complex parameters"
+            )
 
     def _start(self, p: Tensor, group: Group) -> State:
         return fresh(p, "exp_avg", "exp_avg_sq") | {"step": 0}
@@ -58,12 +74,12 @@ class SparseAdam(Optimizer):
     def _update_sparse(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
         state["step"] = step = state["step"] + 1
         grad = grad.coalesce()
-        values = grad._values()
+        values = grad.values()
         if not values.numel():
             return
-        rows = tuple(grad._indices())
+        rows = tuple(grad.indices())
         beta1, beta2 = group["betas"]
-        # Each row is named once, so writing by index is adding to what stands there.
+        # Each row is named once, so what is written at it is what was read there and changed.
         mean = state["exp_avg"][rows] * beta1 + values * (1 - beta1)
         square = state["exp_avg_sq"][rows] * beta2 + values * values * (1 - beta2)
         state["exp_avg"][rows] = mean

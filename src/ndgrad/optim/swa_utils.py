@@ -1,8 +1,8 @@
 """Averages of a model's weights over training: stochastic weight averaging and exponential moving averages.
 
-An `AveragedModel` is a copy of a model whose parameters are averages of those that the model has had at each `update_parameters`;
-`SWALR` keeps the learning rate up while one collects them, and `update_bn` computes the statistics of batch normalisation for
-the averages, which no forward pass has seen.
+An `AveragedModel` is a copy of a model whose parameters are averages of those that the model has had at each
+`update_parameters`; `SWALR` keeps the learning rate up while one collects them, and `update_bn` computes the
+statistics of batch normalisation for the averages, which no forward pass has seen.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ndgrad.api.data import tensor
 from ndgrad.autograd.grad_mode import no_grad
 from ndgrad.autograd.variable import Variable
-from ndgrad.dtypes import long
+from ndgrad.dtypes import int64
 from ndgrad.nn.modules.batchnorm import _BatchNorm
 from ndgrad.nn.modules.module import Module
 from ndgrad.optim.lr_scheduler import LRScheduler, _per_group
@@ -140,7 +140,7 @@ class AveragedModel(Module):
         self.module = copy.deepcopy(model)
         if device is not None:
             self.module = self.module.to(device)
-        self.register_buffer("n_averaged", tensor(0, dtype=long, device=device))
+        self.register_buffer("n_averaged", tensor(0, dtype=int64, device=device))
         self.avg_fn = avg_fn
         self.multi_avg_fn = multi_avg_fn
         self.use_buffers = use_buffers

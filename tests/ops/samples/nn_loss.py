@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 
 from ndgrad.testing.op_checks import Sample
@@ -55,3 +57,39 @@ SAMPLES = {
         Sample((np.arange(4, dtype=np.float32), np.ones(4, np.float32)), {"beta": 2.0}, reference=smooth_l1, **SINGLE),
     ],
 }
+
+
+# ----- alignments ----------------------------------------------------------------------------------------------------
+
+
+def lattice(targets, blank=0):
+    """Targets as the states of CTC: their classes, which may be entered over a blank, where paths end."""
+    longest = max(map(len, targets))
+    states = np.full((len(targets), 2 * longest + 1), blank)
+    skips, ends = np.zeros(states.shape, bool), np.zeros(states.shape, bool)
+    for row, target in enumerate(targets):
+        states[row, 1 : 2 * len(target) : 2] = target
+        for place in range(1, len(target)):
+            skips[row, 2 * place + 1] = target[place] != target[place - 1]
+        ends[row, max(2 * len(target) - 1, 0) : 2 * len(target) + 1] = True
+    return states, skips, ends
+
+
+def by_alignments(x, states, skips, ends, steps, zero_infinity):
+    """Minus the logarithm of the sum over all sequences of classes that read as the target: blanks and repetitions left out."""
+    losses = []
+    for row, count in enumerate(steps):
+        target = [int(c) for c in states[row, 1 : 2 * (int(np.flatnonzero(ends[row])[-1]) // 2) : 2]]
+        total = 0.0
+        for path in product(range(x.shape[2]), repeat=int(count)):
+            read = [c for i, c in enumerate(path) if c != 0 and (i == 0 or path[i - 1] != c)]
+            total += np.exp(sum(x[t, row, c] for t, c in enumerate(path))) if read == target else 0.0
+        losses.append(-np.log(total) if total else 0.0 if zero_infinity else np.inf)
+    return np.array(losses)
+
+
+SCORES = r.standard_normal((4, 3, 3))
+SAMPLES["ctc_loss"] = [
+    Sample((SCORES, *lattice([[1, 2], [1, 1], []]), np.array([4, 4, 3])), {"zero_infinity": False}, reference=by_alignments),
+    Sample((SCORES, *lattice([[2, 1, 2], [1, 1, 1], [2]]), np.array([3, 4, 0])), {"zero_infinity": True}, reference=by_alignments),
+]

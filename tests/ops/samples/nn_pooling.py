@@ -149,12 +149,31 @@ def backward_sample(forward, shape, sizes, settings, make):
     return Sample((make(out),), {"sizes": shape[2:], **({} if "sizes" in settings else settings)}, reference=transposed(forward))
 
 
+FRACTIONAL = [((2, 2, 7), (2,), (4,)), ((1, 2, 6, 5), (2, 3), (3, 2)), ((2, 1, 4, 3), (2, 1), (1, 2)), ((0, 2, 5), (2,), (3,))]
+
+
+def fractional_max_pool(x, samples, kernel, sizes):
+    values, places = np.zeros((*x.shape[:2], *sizes)), np.zeros((*x.shape[:2], *sizes), np.int64)
+    for n, c in np.ndindex(*x.shape[:2]):
+        axes = []
+        for size, k, count, u in zip(x.shape[2:], kernel, sizes, samples[n, c]):
+            step = (size - k) / (count - 1) if count > 1 else 0.0
+            starts = [int((i + u) * step) - int(u * step) for i in range(count - 1)] + [size - k]
+            axes.append([list(range(start, start + k)) for start in starts])
+        values[n, c], places[n, c] = (found[0, 0] for found in largest(x[n : n + 1, c : c + 1], axes))
+    return values, places
+
+
 SAMPLES = {
     "max_pool": [Sample((spread(shape),), settings, reference=max_pool) for shape, settings in MAX]
     + [Sample((spread((1, 1, 4)).astype(np.float32),), how((2,)), reference=max_pool, **SINGLE)],
     "adaptive_max_pool": [
         Sample((spread(shape),), {"sizes": sizes}, reference=lambda x, sizes: largest(x, adaptive(x.shape[2:], sizes)))
         for shape, sizes in ADAPTIVE
+    ],
+    "fractional_max_pool": [
+        Sample((spread(shape), r.random((*shape[:2], len(kernel)))), {"kernel": kernel, "sizes": sizes}, reference=fractional_max_pool)
+        for shape, kernel, sizes in FRACTIONAL
     ],
     "avg_pool": [Sample((r.standard_normal(shape),), settings, reference=avg_pool) for shape, settings in MEAN]
     + [

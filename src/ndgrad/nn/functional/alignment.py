@@ -31,9 +31,9 @@ def ctc_loss(
 ) -> Tensor:
     """The negative log-probability that a sequence of classes is read without knowing where each stands.
 
-    `log_probs` is (T, N, C), logarithms of probabilities, or (T, C) for one sample; `targets` is (N, S) or all sequences one after
-    the other. The mean divides each loss by the length of its target first. Where an input is too short for its target the loss is
-    infinite, or zero with `zero_infinity`.
+    `log_probs` is (T, N, C), logarithms of probabilities, or (T, C) for one sample; `targets` is (N, S) or all
+    sequences one after the other. The mean divides each loss by the length of its target first. Where an input is too
+    short for its target the loss is infinite, or zero with `zero_infinity`.
 
     >>> import ndgrad
     >>> log_probs = ndgrad.full((2, 1, 3), 1 / 3).log()
@@ -86,7 +86,7 @@ def _lengths(name: str, given: Any, samples: int, most: int | None, like: Tensor
         ):
             if not fits:
                 raise RuntimeError(f"Expected {name} to have value {bound}, but got value {value} (ctc_loss).")
-    return given.to(like.device).long()  # type: ignore[no-any-return]
+    return given.to(like.device).long()
 
 
 def _padded(targets: Tensor, lengths: Tensor, samples: int) -> Tensor:
@@ -123,7 +123,7 @@ def _padded(targets: Tensor, lengths: Tensor, samples: int) -> Tensor:
 
 
 def _states(targets: Tensor, lengths: Tensor, blank: int, classes: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The classes of the states blank, l_1, blank, ..., blank; which may be entered over a blank; where paths may end."""
+    """The classes of the states blank, l_1, blank, ..., blank; which may be entered over a blank; where paths end."""
     samples, longest = shape_of(targets)
     column = lengths.reshape(samples, 1)
     inside = as_tensor(np.arange(longest)).to(targets.device) < column

@@ -48,7 +48,9 @@ def _pool(
     kernel = per_axis(name, "kernel_size", kernel_size, axes)
     for side, n, k, m in zip(("depth", "height", "width")[3 - axes :], shape[2:], kernel, sizes, strict=True):
         if k < 1 or m < 0:
-            raise RuntimeError(f"{name}(): kernel_size {kernel} must be positive, and output_size {sizes} not negative.")
+            raise RuntimeError(
+                f"{name}(): kernel_size {kernel} must be positive, and output_size {sizes} not negative."
+            )
         if m + k - 1 > n:
             raise RuntimeError(f"{name}(): pool {side} {k} too large relative to input {side} {n}, for {m} windows.")
     if samples is None:
@@ -69,7 +71,9 @@ def _checked(name: str, samples: Tensor, x: Tensor, axes: int) -> Tensor:
         )
     shape, wanted = shape_of(samples), (*shape_of(x)[:2], axes)
     if len(shape) != 3 or shape[0] < wanted[0] or shape[1:] != wanted[1:]:
-        raise RuntimeError(f"{name}: Expect _random_samples of shape {wanted}, one number per plane and axis; got {shape}.")
+        raise RuntimeError(
+            f"{name}: Expect _random_samples of shape {wanted}, one number per plane and axis; got {shape}."
+        )
     return samples[: wanted[0]]
 
 
@@ -159,7 +163,7 @@ def fractional_max_pool3d(
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """The maxima of windows at irregular steps over (N, C, D, H, W) or (C, D, H, W), to a size or a fraction of the input's.
+    """The maxima of windows at irregular steps over (N, C, D, H, W) or (C, D, H, W), to a size or by a ratio.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.fractional_max_pool3d(ndgrad.ones(1, 6, 6, 6), 2, output_ratio=0.7).shape

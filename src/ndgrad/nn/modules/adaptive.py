@@ -1,4 +1,4 @@
-"""Softmax over very many classes: frequent ones in a head, rare ones in clusters with fewer features (Grave et al., 2017)."""
+"""Softmax over very many classes (Grave et al., 2017): a head of frequent ones, clusters of rare ones."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ class _ASMoutput(NamedTuple):
 class AdaptiveLogSoftmaxWithLoss(Module):
     """The log-probability of each sample's class, and their negative mean.
 
-    `cutoffs` divide the classes, which must be sorted by how frequent they are: those below the first are in the head, which also
-    scores the clusters between the others. A cluster's features are fewer by `div_value` from one to the next.
+    `cutoffs` divide the classes, which must be sorted by how frequent they are: those below the first are in the
+    head, which also scores the clusters between the others. A cluster's features are fewer by `div_value` from one to
+    the next.
 
     >>> import ndgrad
     >>> layer = ndgrad.nn.AdaptiveLogSoftmaxWithLoss(8, 20, cutoffs=[5, 10], div_value=2)
@@ -58,8 +59,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             or max(given) > n_classes - 1
         ):
             raise ValueError(
-                "cutoffs should be a sequence of unique, positive integers sorted in an increasing order, where each value "
-                f"is between 1 and n_classes-1; they are {given}, for {n_classes} classes."
+                "cutoffs should be a sequence of unique, positive integers sorted in an increasing order, where each "
+                f"value is between 1 and n_classes-1; they are {given}, for {n_classes} classes."
             )
         self.in_features = in_features
         self.n_classes = n_classes
@@ -95,10 +96,14 @@ class AdaptiveLogSoftmaxWithLoss(Module):
                     f"{tuple(input_.shape)} and {tuple(target_.shape)}."
                 )
             if input_.dim() != 2:
-                raise RuntimeError(f"1D target tensor expects 2D input tensors, but found inputs with size {input_.shape}")
+                raise RuntimeError(
+                    f"1D target tensor expects 2D input tensors, but found inputs with size {input_.shape}"
+                )
         elif target_.dim() == 0:
             if input_.dim() != 1:
-                raise RuntimeError(f"0D target tensor expects 1D input tensors, but found inputs with size {input_.shape}")
+                raise RuntimeError(
+                    f"0D target tensor expects 1D input tensors, but found inputs with size {input_.shape}"
+                )
         else:
             raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
         one = target_.dim() == 0

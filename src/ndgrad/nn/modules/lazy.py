@@ -6,17 +6,10 @@ values and turns the object into an ordinary module of the class it stands for.
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ndgrad.nn.modules.batchnorm import (
-    BatchNorm1d,
-    BatchNorm2d,
-    BatchNorm3d,
-    InstanceNorm1d,
-    InstanceNorm2d,
-    InstanceNorm3d,
-    _NormBase,
-)
+from ndgrad.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d, _NormBase
 from ndgrad.nn.modules.conv import (
     Conv1d,
     Conv2d,
@@ -26,6 +19,7 @@ from ndgrad.nn.modules.conv import (
     ConvTranspose3d,
     _ConvNd,
 )
+from ndgrad.nn.modules.instancenorm import InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
 from ndgrad.nn.modules.linear import Linear
 from ndgrad.nn.parameter import UninitializedBuffer, UninitializedParameter, as_lazy, is_lazy
 
@@ -125,6 +119,13 @@ class _LazyConv(LazyModuleMixin, _ConvNd):
 
     def __init__(self, out_channels: int, kernel_size: Shape, *args: Any, **kwargs: Any) -> None:
         super().__init__(0, out_channels, kernel_size, *args, **kwargs)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.cls_to_become is not None:
+            whole = inspect.signature(cls.cls_to_become)
+            others = [p for name, p in whole.parameters.items() if name != "in_channels"]
+            cls.__signature__ = whole.replace(parameters=others)  # type: ignore[attr-defined]  # what help() shows
 
     def _make_weights(self, bias: bool, device: Device, dtype: Dtype) -> None:
         self.weight = UninitializedParameter(device=device, dtype=dtype)

@@ -71,6 +71,15 @@ class Linear(Module):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
+class NonDynamicallyQuantizableLinear(Linear):
+    """The output layer of attention: a `Linear` of its own name, by which torch's tools tell it apart.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.MultiheadAttention(4, 2).out_proj
+    NonDynamicallyQuantizableLinear(in_features=4, out_features=4, bias=True)
+    """
+
+
 class Bilinear(Module):
     """x1^T A x2 + b, with one matrix A per output.
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from ndgrad.nn import functional as F
 from ndgrad.nn.functional.reduction import read_reduction
+from ndgrad.nn.modules.distance import PairwiseDistance
 from ndgrad.nn.modules.linear import Linear
 from ndgrad.nn.modules.module import Module
-from ndgrad.nn.modules.shaping import PairwiseDistance
 
 if TYPE_CHECKING:
     from ndgrad._typing import Device, Dtype, Tensor
 
 __all__ = [
-    "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss", "GaussianNLLLoss", "HingeEmbeddingLoss",
-    "HuberLoss", "KLDivLoss", "L1Loss", "LinearCrossEntropyLoss", "MSELoss", "MarginRankingLoss",
+    "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss", "GaussianNLLLoss",
+    "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "LinearCrossEntropyLoss", "MSELoss", "MarginRankingLoss",
     "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss", "NLLLoss2d", "PoissonNLLLoss",
     "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss", "TripletMarginWithDistanceLoss",
 ]  # fmt: skip

@@ -31,7 +31,7 @@ def _reverse_repeat_tuple(t: Sequence[Any], n: int) -> tuple[Any, ...]:
     return tuple(x for x in reversed(t) for _ in range(n))
 
 
-def _list_with_default(out_size: Sequence[int | None], defaults: Sequence[int]) -> list[int]:
+def _list_with_default(out_size: Any, defaults: Sequence[int]) -> Any:
     """Sizes with those that are not given from the end of the defaults."""
     if isinstance(out_size, int):
         return out_size

@@ -104,7 +104,7 @@ def _copy_for(said: str, layer: Any, bn: Any) -> Any:
     if layer.training or bn.training:
         raise AssertionError(f"{said}: Fusion only for eval! Call eval() on the layer and on the batch normalisation.")
     if bn.running_mean is None or bn.running_var is None:
-        raise AssertionError(f"{said}: the batch normalisation keeps no running statistics, so there is nothing to fuse.")
+        raise AssertionError(f"{said}: the batch normalisation keeps no running statistics: there is nothing to fuse.")
     return copy.deepcopy(layer)
 
 

@@ -34,10 +34,11 @@ def _tensor_of(module: Module, name: str) -> Tensor:
         raise RuntimeError(
             f"'{name}' of {type(module).__name__} has no shape yet. Run the module once before it is parametrized."
         )
-    return weight  # type: ignore[no-any-return]
+    return weight
 
 
-# ----- orthogonal matrices -----------------------------------------------------------------------------------------------
+# ----- orthogonal matrices
+# -----------------------------------------------------------------------------------------------
 
 
 class _OrthMaps(Enum):
@@ -134,8 +135,8 @@ class _Orthogonal(Module):
 
 
 def _reflectors(Q: Tensor) -> Tensor:
-    """Householder vectors whose product with signs is the orthogonal factor of a tall matrix: vectors below the diagonal,
-    signs on it."""
+    """Householder vectors whose product with signs is the orthogonal factor of a tall matrix: vectors below the
+    diagonal, signs on it."""
     raw, scales = np.linalg.qr(Q.detach().cpu().numpy(), mode="raw")
     X = np.array(np.swapaxes(raw, -1, -2))
     signs = np.sign(np.diagonal(X, axis1=-2, axis2=-1))
@@ -158,8 +159,8 @@ def orthogonal(
 ) -> Module:
     """Keep a weight orthogonal: its columns orthonormal, or its rows if it is wide.
 
-    `orthogonal_map` is "matrix_exp", "cayley" or "householder"; by default the first for square and for complex weights, the
-    last for others. With `use_trivialization`, any orthogonal matrix may be assigned to the weight.
+    `orthogonal_map` is "matrix_exp", "cayley" or "householder"; by default the first for square and for complex
+    weights, the last for others. With `use_trivialization`, any orthogonal matrix may be assigned to the weight.
 
     >>> import ndgrad
     >>> layer = ndgrad.nn.utils.parametrizations.orthogonal(ndgrad.nn.Linear(3, 3))
@@ -180,7 +181,8 @@ def orthogonal(
     return parametrize.register_parametrization(module, name, made, unsafe=True)
 
 
-# ----- norms apart from directions ---------------------------------------------------------------------------------------
+# ----- norms apart from directions
+# ---------------------------------------------------------------------------------------
 
 
 class _WeightNorm(Module):
@@ -219,7 +221,8 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     return module
 
 
-# ----- largest singular values -------------------------------------------------------------------------------------------
+# ----- largest singular values
+# -------------------------------------------------------------------------------------------
 
 
 class _SpectralNorm(Module):

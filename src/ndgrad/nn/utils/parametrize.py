@@ -1,8 +1,8 @@
 """Parametrizations: a tensor of a module as a function of other tensors, computed whenever it is read.
 
-`register_parametrization(module, "weight", f)` moves the tensor into `module.parametrizations.weight.original` and gives the
-module a class of its own, in which `weight` is a property: reading it computes f(original), writing to it sets
-the original to `f.right_inverse(value)`. Optimizers that hold the parameter go on holding it.
+`register_parametrization(module, "weight", f)` moves the tensor into `module.parametrizations.weight.original` and
+gives the module a class of its own, in which `weight` is a property: reading it computes f(original), writing to it
+sets the original to `f.right_inverse(value)`. Optimizers that hold the parameter go on holding it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class _Cache(threading.local):
-    """What `cached()` keeps, per thread: (id of the module, name) -> the tensor with its module, which must outlive it."""
+    """What `cached()` keeps, per thread: (id of the module, name) -> the module, which must live on, and the tensor."""
 
     depth: int = 0
 
@@ -46,7 +46,7 @@ def cached() -> Iterator[None]:
 
     >>> import ndgrad
     >>> import ndgrad.nn.utils.parametrize as parametrize
-    >>> layer = parametrize.register_parametrization(ndgrad.nn.Linear(2, 2), "weight", ndgrad.nn.Softplus(), unsafe=True)
+    >>> layer = parametrize.register_parametrization(ndgrad.nn.Linear(2, 2), "weight", ndgrad.nn.Softplus())
     >>> with parametrize.cached():
     ...     layer.weight is layer.weight
     True
@@ -94,7 +94,7 @@ class ParametrizationList(ModuleList):
             )
         self.is_tensor = isinstance(new, Variable)
         self.ntensors = 1 if self.is_tensor else len(new)
-        if self.is_tensor:
+        if isinstance(new, Variable):
             if original.dtype != new.dtype:
                 raise ValueError(
                     "When `right_inverse` outputs one tensor, it may not change the dtype.\n"
@@ -117,7 +117,7 @@ class ParametrizationList(ModuleList):
                     value = Parameter(value, original.requires_grad)
                 _enter(self, f"original{place}", value)
         before = original.detach()
-        if self.is_tensor:
+        if isinstance(new, Variable):
             original.data = new  # the same object: optimizers know it
         try:
             if not unsafe:
@@ -165,7 +165,10 @@ class ParametrizationList(ModuleList):
                 )
             for place, one in enumerate(new):
                 if not isinstance(one, Variable):
-                    raise ValueError(f"`right_inverse` must return a sequence of tensors. Got element {place} of type {type(one)}")
+                    raise ValueError(
+                        "`right_inverse` must return a sequence of tensors. "
+                        f"Got element {place} of type {type(one)}"
+                    )
                 self._set(f"original{place}", one)
 
     def _set(self, name: str, value: Tensor) -> None:
@@ -195,7 +198,8 @@ def _enter(owner: Module, name: str, value: Tensor) -> None:
         owner.register_buffer(name, value)
 
 
-# ----- the class of a module with parametrizations -----------------------------------------------------------------------
+# ----- the class of a module with parametrizations
+# -----------------------------------------------------------------------
 
 
 def _refuse_pickling(self: Module) -> Any:
@@ -239,7 +243,8 @@ def _add_property(module: Module, name: str) -> None:
     setattr(type(module), name, property(get, put))
 
 
-# ----- what users call ---------------------------------------------------------------------------------------------------
+# ----- what users call
+# ---------------------------------------------------------------------------------------------------
 
 
 def register_parametrization(
@@ -277,7 +282,8 @@ def register_parametrization(
         _lists(module)[tensor_name] = functions
     else:
         raise ValueError(
-            f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name '{tensor_name}'"
+            f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name "
+            f"'{tensor_name}'"
         )
     return module
 

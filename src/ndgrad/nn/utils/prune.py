@@ -1,7 +1,8 @@
 """Pruning: parameters of which a mask keeps some elements and sets the others to zero.
 
-A pruned `weight` is computed before each forward, as `weight_orig * weight_mask`; the first is a parameter, the second a
-buffer. A second pruning of the same tensor looks only at what the first has left, and the two become a container.
+A pruned `weight` is computed before each forward, as `weight_orig * weight_mask`; the first is a parameter, the
+second a buffer. A second pruning of the same tensor looks only at what the first has left, and the two become a
+container.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class BasePruningMethod(ABC):
     def apply_mask(self, module: Module) -> Tensor:
         """The pruned tensor of a module."""
         mask, original = (getattr(module, self._tensor_name + suffix) for suffix in ("_mask", "_orig"))
-        return mask.to(original.dtype) * original  # type: ignore[no-any-return]
+        return mask.to(original.dtype) * original
 
     @classmethod
     def apply(
@@ -128,9 +129,9 @@ class PruningContainer(BasePruningMethod):
 
     def add_pruning_method(self, method: Any) -> None:
         """Add a pruning of the same tensor."""
-        if not isinstance(method, BasePruningMethod) and method is not None:
+        if not isinstance(method, BasePruningMethod):
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
-        if method is not None and self._tensor_name != method._tensor_name:
+        if self._tensor_name != method._tensor_name:
             raise ValueError(
                 f"Can only add pruning methods acting on the parameter named '{self._tensor_name}' to "
                 f"PruningContainer {self}. Found '{method._tensor_name}'"
@@ -315,7 +316,8 @@ class CustomFromMask(BasePruningMethod):
         return super().apply(module, name, mask=mask)
 
 
-# ----- what users call ---------------------------------------------------------------------------------------------------
+# ----- what users call
+# ---------------------------------------------------------------------------------------------------
 
 
 def identity(module: Module, name: str) -> Module:
@@ -406,7 +408,8 @@ def global_unstructured(
     tensors = [getattr(module, name) for module, name in pairs]
     scores = cat([given.get(pair, t).reshape(-1) for pair, t in zip(pairs, tensors, strict=True)])
     masks = [
-        getattr(module, name + "_mask", ones_like(t)).reshape(-1) for (module, name), t in zip(pairs, tensors, strict=True)
+        getattr(module, name + "_mask", ones_like(t)).reshape(-1)
+        for (module, name), t in zip(pairs, tensors, strict=True)
     ]
     method = pruning_method(**kwargs)
     method._tensor_name = "temp"
@@ -467,22 +470,22 @@ def is_pruned(module: Module) -> bool:
     )
 
 
-# ----- amounts -----------------------------------------------------------------------------------------------------------
+# ----- amounts
+# -----------------------------------------------------------------------------------------------------------
 
 
 def _check_amount(amount: Any) -> None:
     if not isinstance(amount, numbers.Real):
         raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
-    if (isinstance(amount, numbers.Integral) and amount < 0) or (
-        not isinstance(amount, numbers.Integral) and not 0.0 <= float(amount) <= 1.0
-    ):
+    whole = isinstance(amount, numbers.Integral)
+    if float(amount) < 0.0 or not (whole or float(amount) <= 1.0):
         raise ValueError(
             f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer"
         )
 
 
-def _check_against(count: Any, units: int) -> None:
-    if isinstance(count, numbers.Integral) and count > units:
+def _check_against(count: int, units: int) -> None:
+    if count > units:
         raise ValueError(f"amount={count} should be smaller than the number of parameters to prune={units}")
 
 

@@ -1,7 +1,7 @@
 """Spectral normalisation in its older form: a hook that divides the weight by its largest singular value.
 
-New programs use `nn.utils.parametrizations.spectral_norm`, which computes the same. What both share stands here: a weight as
-a matrix, and power iterations that bring two vectors nearer to its leading singular vectors.
+New programs use `nn.utils.parametrizations.spectral_norm`, which computes the same. What both share stands here: a
+weight as a matrix, and power iterations that bring two vectors nearer to its leading singular vectors.
 """
 
 from __future__ import annotations

@@ -1,0 +1,69 @@
+"""Causal masks for `scaled_dot_product_attention`, aligned with the first or with the last keys."""
+
+from __future__ import annotations
+
+import enum
+from typing import Self
+
+from ndgrad._tensor import Tensor
+from ndgrad.api.creation import ones
+from ndgrad.dtypes import bool as bool_dtype
+from ndgrad.overrides import _disabled_torch_function_impl
+
+__all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_left"]
+
+
+class CausalVariant(enum.IntEnum):
+    """Where the diagonal of a causal mask begins."""
+
+    UPPER_LEFT = 1
+    LOWER_RIGHT = 2
+
+
+class CausalBias(Tensor):
+    """A causal mask (queries, keys), True where a query may look; what is computed from it is a plain tensor.
+
+    >>> import ndgrad
+    >>> from ndgrad.nn.attention.bias import CausalBias, CausalVariant
+    >>> CausalBias(CausalVariant.LOWER_RIGHT, 2, 3).sum(1)
+    tensor([2, 3])
+    """
+
+    variant: CausalVariant
+    seq_len_q: int
+    seq_len_kv: int
+    __torch_function__ = _disabled_torch_function_impl
+
+    def __new__(cls, variant: CausalVariant, seq_len_q: int, seq_len_kv: int) -> Self:
+        if not isinstance(variant, CausalVariant):
+            raise AssertionError(f"variant must be a CausalVariant, and is {type(variant).__name__}.")
+        offset = 0 if variant is CausalVariant.UPPER_LEFT else seq_len_kv - seq_len_q
+        made = Tensor._make_subclass(cls, ones(seq_len_q, seq_len_kv, dtype=bool_dtype).tril(offset))
+        made.variant, made.seq_len_q, made.seq_len_kv = variant, seq_len_q, seq_len_kv
+        return made
+
+
+def causal_upper_left(*size: int) -> CausalBias:
+    """The mask under which query i looks at keys 0 to i.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.attention.bias.causal_upper_left(2, 3).int()
+    tensor([[1, 0, 0],
+            [1, 1, 0]], dtype=ndgrad.int32)
+    """
+    if len(size) != 2:
+        raise AssertionError(f"causal_upper_left only supports 2D tensors: it got sizes {size}.")
+    return CausalBias(CausalVariant.UPPER_LEFT, *size)
+
+
+def causal_lower_right(*size: int) -> CausalBias:
+    """The mask under which the last query looks at all keys, and each query before at one less.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.attention.bias.causal_lower_right(2, 3).int()
+    tensor([[1, 1, 0],
+            [1, 1, 1]], dtype=ndgrad.int32)
+    """
+    if len(size) != 2:
+        raise AssertionError(f"causal_lower_right only supports 2D tensors: it got sizes {size}.")
+    return CausalBias(CausalVariant.LOWER_RIGHT, *size)

@@ -1,0 +1,251 @@
+"""Attention whose scores a function changes, and whose pairs a function chooses.
+
+Both functions are of single numbers, (score, batch, head, query, key) and (batch, head, query, key); they are run on
+all of them at once by vmap. Scores are computed whole: a `BlockMask` says which pairs count, and saves no work here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ndgrad._tensor import Tensor
+from ndgrad.api.creation import arange, full
+from ndgrad.dtypes import bool as bool_dtype
+from ndgrad.dtypes import int32
+from ndgrad.func.transforms import vmap
+
+__all__ = [
+    "AuxOutput", "AuxRequest", "BlockMask", "and_masks", "create_block_mask", "create_mask", "flex_attention",
+    "noop_mask", "or_masks",
+]  # fmt: skip
+
+MaskMod = Callable[[Any, Any, Any, Any], Any]
+ScoreMod = Callable[[Any, Any, Any, Any, Any], Any]
+
+
+class AuxRequest(NamedTuple):
+    """What else `flex_attention` is to return."""
+
+    lse: bool = False
+    max_scores: bool = False
+
+
+class AuxOutput(NamedTuple):
+    """What else `flex_attention` returns: logarithms of the sums of exponentials, and the largest scores."""
+
+    lse: Tensor | None = None
+    max_scores: Tensor | None = None
+
+
+def _on_all(f: Callable[..., Any], sizes: tuple[int, int, int, int], scores: Tensor | None, device: Any) -> Tensor:
+    """A function of single numbers on all batches, heads, queries and keys."""
+    first: tuple[Any, ...] = () if scores is None else (0,)
+    for place in (3, 2, 1, 0):
+        f = vmap(f, in_dims=(*first, *(0 if n == place else None for n in range(4))))
+    places = [arange(n, device=device) for n in sizes]
+    return f(*places) if scores is None else f(scores, *places)
+
+
+def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Any:
+    """The mask under which every query looks at every key.
+
+    >>> import ndgrad
+    >>> from ndgrad.nn.attention.flex_attention import create_mask, noop_mask
+    >>> bool(create_mask(noop_mask, None, None, 2, 3).all())
+    True
+    """
+    return batch.new_ones((), dtype=bool_dtype)
+
+
+def _callable(mods: tuple[Any, ...]) -> None:
+    if not all(callable(mod) for mod in mods):
+        raise RuntimeError(f"All inputs should be callable mask_mods: {mods}")
+
+
+def and_masks(*mask_mods: MaskMod) -> MaskMod:
+    """The mask of pairs that all masks keep.
+
+    >>> import ndgrad
+    >>> from ndgrad.nn.attention.flex_attention import and_masks, create_mask
+    >>> mask = and_masks(lambda b, h, q, k: q >= k, lambda b, h, q, k: q - k < 2)
+    >>> create_mask(mask, None, None, 3, 3).sum().item()
+    5
+    """
+    _callable(mask_mods)
+
+    def both(b: Any, h: Any, q: Any, k: Any) -> Any:
+        result = b.new_ones((), dtype=bool_dtype)
+        for mod in mask_mods:
+            result = result & mod(b, h, q, k)
+        return result
+
+    return both
+
+
+def or_masks(*mask_mods: MaskMod) -> MaskMod:
+    """The mask of pairs that some mask keeps.
+
+    >>> import ndgrad
+    >>> from ndgrad.nn.attention.flex_attention import create_mask, or_masks
+    >>> mask = or_masks(lambda b, h, q, k: q == k, lambda b, h, q, k: k == 0)
+    >>> create_mask(mask, None, None, 3, 3).sum().item()
+    5
+    """
+    _callable(mask_mods)
+
+    def either(b: Any, h: Any, q: Any, k: Any) -> Any:
+        result = b.new_zeros((), dtype=bool_dtype)
+        for mod in mask_mods:
+            result = result | mod(b, h, q, k)
+        return result
+
+    return either
+
+
+def create_mask(
+    mod_fn: MaskMod, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = None
+) -> Tensor:
+    """A mask (B, H, Q_LEN, KV_LEN), True where a function of (batch, head, query, key) is; None stands for one.
+
+    >>> import ndgrad
+    >>> from ndgrad.nn.attention.flex_attention import create_mask
+    >>> create_mask(lambda b, h, q, k: q >= k, None, None, 2, 2)[0, 0]
+    tensor([[ True, False],
+            [ True,  True]])
+    """
+    return _on_all(mod_fn, (B or 1, H or 1, Q_LEN, KV_LEN), None, device)
+
+
+class BlockMask:
+    """Which pairs of queries and keys count, as a function, and which blocks of them have any.
+
+    >>> import ndgrad
+    >>> from ndgrad.nn.attention.flex_attention import create_block_mask
+    >>> mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, 4, 4, BLOCK_SIZE=2)
+    >>> mask.shape, mask.sparsity(), mask.to_dense()[0, 0]
+    ((1, 1, 4, 4), 25.0, tensor([[1, 0],
+            [1, 1]], dtype=ndgrad.int32))
+    """
+
+    def __init__(self, mask_mod: MaskMod, mask: Tensor, block_size: tuple[int, int]) -> None:
+        self.mask_mod = mask_mod
+        self.BLOCK_SIZE = block_size
+        self.shape: tuple[int, ...] = tuple(mask.shape)
+        self.seq_lengths = self.shape[-2:]
+        batch, heads, queries, keys = mask.shape
+        rows, columns = (-(-n // size) for n, size in zip((queries, keys), block_size, strict=True))
+        whole = full((batch, heads, rows * block_size[0], columns * block_size[1]), False, device=mask.device)
+        whole[:, :, :queries, :keys] = mask
+        blocks = whole.reshape(batch, heads, rows, block_size[0], columns, block_size[1])
+        some, every = blocks.any(5).any(3), blocks.all(5).all(3)
+        self.kv_num_blocks, self.kv_indices = _listed(some & ~every)
+        self.full_kv_num_blocks, self.full_kv_indices = _listed(every)
+        self._blocks = some
+
+    def to_dense(self) -> Tensor:
+        """Blocks (B, H, rows, columns): 1 for those that have any pair."""
+        return self._blocks.to(int32)
+
+    def numel(self) -> int:
+        """The number of all pairs."""
+        return math.prod(self.shape)
+
+    def sparsity(self) -> float:
+        """How many percent of the pairs are in blocks that have none."""
+        counted = int(self._blocks.sum()) * self.BLOCK_SIZE[0] * self.BLOCK_SIZE[1]
+        return 100 * (1 - counted / self.numel())
+
+    def __repr__(self) -> str:
+        return f"BlockMask(shape={self.shape}, sparsity={self.sparsity():.2f}%, BLOCK_SIZE={self.BLOCK_SIZE})"
+
+
+def _listed(blocks: Tensor) -> tuple[Tensor, Tensor]:
+    """How many blocks of each row are there, and which: theirs first."""
+    present = blocks.to(int32)
+    return present.sum(-1).to(int32), (-present).argsort(dim=-1, stable=True).to(int32)
+
+
+def create_block_mask(
+    mask_mod: MaskMod,
+    B: int | None,
+    H: int | None,
+    Q_LEN: int,
+    KV_LEN: int,
+    device: Any = None,
+    BLOCK_SIZE: int | tuple[int, int] = 128,
+    _compile: bool = False,
+) -> BlockMask:
+    """The pairs of queries and keys that a function of (batch, head, query, key) keeps, for `flex_attention`.
+
+    >>> import ndgrad
+    >>> from ndgrad.nn.attention.flex_attention import create_block_mask, flex_attention
+    >>> mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, 3, 3)
+    >>> q = ndgrad.randn(1, 2, 3, 4)
+    >>> out = flex_attention(q, q, q, block_mask=mask)
+    >>> bool((out[:, :, 0] == q[:, :, 0]).all())
+    True
+    """
+    _callable((mask_mod,))
+    sizes = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else tuple(BLOCK_SIZE)
+    return BlockMask(mask_mod, create_mask(mask_mod, B, H, Q_LEN, KV_LEN, device), (sizes[0], sizes[1]))
+
+
+def flex_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    score_mod: ScoreMod | None = None,
+    block_mask: BlockMask | None = None,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    return_lse: bool = False,
+    kernel_options: dict[str, Any] | None = None,
+    *,
+    return_aux: AuxRequest | None = None,
+) -> Any:
+    """Attention (B, H, L, E) in which `score_mod(score, batch, head, query, key)` changes each score and `block_mask`
+    leaves pairs out. A query that looks at nothing gets zeros. (`kernel_options` are accepted and change nothing.)
+
+    >>> import ndgrad
+    >>> from ndgrad.nn.attention.flex_attention import flex_attention
+    >>> q = ndgrad.randn(1, 2, 3, 4)
+    >>> nearer = flex_attention(q, q, q, score_mod=lambda score, b, h, i, j: score - (i - j).abs())
+    >>> nearer.shape
+    ndgrad.Size([1, 2, 3, 4])
+    """
+    if not query.dim() == key.dim() == value.dim() == 4:
+        raise NotImplementedError(
+            "NYI: query, key, and value must be 4D tensors: their shapes are "
+            f"{tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}."
+        )
+    heads, others = query.shape[1], key.shape[1]
+    if heads != others:
+        if not enable_gqa:
+            raise ValueError(
+                f"Expect query and key/value to have the same number of heads but got Hq={heads} and Hkv={others}. Try "
+                "setting enable_gqa=True for GQA."
+            )
+        if heads % others:
+            raise ValueError(f"Expect the number of query heads to be a multiple of kv heads: {heads} and {others}.")
+        key, value = (t.repeat_interleave(heads // others, dim=1) for t in (key, value))
+    scores = (query @ key.mT) * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+    batch, _, queries, keys = scores.shape
+    if score_mod is not None:
+        scores = _on_all(score_mod, (batch, heads, queries, keys), scores, query.device)
+    if block_mask is not None:
+        if block_mask.shape[-2] < queries or block_mask.shape[-1] < keys:
+            raise ValueError(
+                f"block_mask was made for {block_mask.shape[-2:]} queries and keys, and there are {(queries, keys)}. "
+                "Make it for these lengths."
+            )
+        sizes = (block_mask.shape[0], block_mask.shape[1], queries, keys)
+        scores = scores.masked_fill(~_on_all(block_mask.mask_mod, sizes, None, query.device), -math.inf)
+    lse = scores.logsumexp(-1)
+    nothing = (lse == -math.inf).unsqueeze(-1)
+    weights = (scores - lse.masked_fill(nothing.squeeze(-1), 0.0).unsqueeze(-1)).exp()
+    out = (weights.masked_fill(nothing, 0.0) @ value).to(query.dtype)
+    if return_aux is not None:
+        return out, AuxOutput(lse if return_aux.lse else None, scores.amax(-1) if return_aux.max_scores else None)
+    return (out, lse) if return_lse else out

@@ -1,0 +1,161 @@
+"""Attention with several heads.
+
+Masks that are added to scores hold 0 and -inf, boolean ones are True where a key must not be looked at. `is_causal` is
+a hint: the mask decides.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ndgrad.nn import functional as F
+from ndgrad.nn import init
+from ndgrad.nn.modules.linear import NonDynamicallyQuantizableLinear
+from ndgrad.nn.modules.module import Module, new_parameter
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Device, Dtype, Tensor
+    from ndgrad.nn.parameter import Parameter
+
+__all__ = ["MultiheadAttention"]
+
+
+class MultiheadAttention(Module):
+    """Each query looks at all keys, with several heads, and gets a mean of the values; then a linear map.
+
+    >>> import ndgrad
+    >>> attention = ndgrad.nn.MultiheadAttention(8, 2, batch_first=True)
+    >>> x = ndgrad.zeros(3, 5, 8)
+    >>> out, weights = attention(x, x, x)
+    >>> out.shape, weights.shape
+    (ndgrad.Size([3, 5, 8]), ndgrad.Size([3, 5, 5]))
+    """
+
+    # Those that the settings leave out are None.
+    in_proj_weight: Parameter
+    in_proj_bias: Parameter
+    q_proj_weight: Parameter
+    k_proj_weight: Parameter
+    v_proj_weight: Parameter
+    bias_k: Parameter
+    bias_v: Parameter
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        device: Device = None,
+        dtype: Dtype = None,
+    ) -> None:
+        if embed_dim <= 0 or num_heads <= 0:
+            raise ValueError(f"embed_dim and num_heads must be positive, and are {embed_dim} and {num_heads}.")
+        super().__init__()
+        self.embed_dim = embed_dim
+        self.kdim = embed_dim if kdim is None else kdim
+        self.vdim = embed_dim if vdim is None else vdim
+        self._qkv_same_embed_dim = self.kdim == embed_dim and self.vdim == embed_dim
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.batch_first = batch_first
+        self.head_dim = embed_dim // num_heads
+        if self.head_dim * num_heads != embed_dim:
+            raise AssertionError(f"embed_dim must be divisible by num_heads: {embed_dim} is not by {num_heads}.")
+
+        def weight(wanted: bool, *shape: int) -> Parameter | None:
+            return new_parameter(*shape, device=device, dtype=dtype) if wanted else None
+
+        same = self._qkv_same_embed_dim
+        self.register_parameter("q_proj_weight", weight(not same, embed_dim, embed_dim))
+        self.register_parameter("k_proj_weight", weight(not same, embed_dim, self.kdim))
+        self.register_parameter("v_proj_weight", weight(not same, embed_dim, self.vdim))
+        self.register_parameter("in_proj_weight", weight(same, 3 * embed_dim, embed_dim))
+        self.register_parameter("in_proj_bias", weight(bias, 3 * embed_dim))
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias, device, dtype)
+        self.register_parameter("bias_k", weight(add_bias_kv, 1, 1, embed_dim))
+        self.register_parameter("bias_v", weight(add_bias_kv, 1, 1, embed_dim))
+        self.add_zero_attn = add_zero_attn
+        self._reset_parameters()
+
+    def _reset_parameters(self) -> None:
+        for weight in (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
+            if weight is not None:
+                init.xavier_uniform_(weight)
+        if self.in_proj_bias is not None:
+            init.zeros_(self.in_proj_bias)
+            init.zeros_(self.out_proj.bias)
+        for bias in (self.bias_k, self.bias_v):
+            if bias is not None:
+                init.xavier_normal_(bias)
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        self._check(query, key, value, key_padding_mask, attn_mask)
+        batched = query.dim() == 3
+        if self.batch_first and batched:
+            query, key, value = (t.transpose(0, 1) for t in (query, key, value))
+        out, weights = F.multi_head_attention_forward(
+            query,
+            key,
+            value,
+            self.embed_dim,
+            self.num_heads,
+            self.in_proj_weight,
+            self.in_proj_bias,
+            self.bias_k,
+            self.bias_v,
+            self.add_zero_attn,
+            self.dropout,
+            self.out_proj.weight,
+            self.out_proj.bias,
+            training=self.training,
+            key_padding_mask=key_padding_mask,
+            need_weights=need_weights,
+            attn_mask=attn_mask,
+            use_separate_proj_weight=not self._qkv_same_embed_dim,
+            q_proj_weight=self.q_proj_weight,
+            k_proj_weight=self.k_proj_weight,
+            v_proj_weight=self.v_proj_weight,
+            average_attn_weights=average_attn_weights,
+            is_causal=is_causal,
+        )
+        return (out.transpose(0, 1) if self.batch_first and batched else out), weights
+
+    def _check(self, query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, mask: Tensor | None) -> None:
+        dims = query.dim()
+        if dims not in (2, 3):
+            raise AssertionError(
+                f"query must have 3 dimensions, or 2 without a batch; its shape is {tuple(query.shape)}."
+            )
+        if key.dim() != dims or value.dim() != dims:
+            raise AssertionError(
+                f"query, key and value must have as many dimensions, and have {dims}, {key.dim()} and {value.dim()}."
+            )
+        time, samples = (1, 0) if self.batch_first and dims == 3 else (0, 1)
+        length, sources = query.shape[time], key.shape[time]
+        if padding is not None:
+            wanted = (query.shape[samples], sources) if dims == 3 else (sources,)
+            if tuple(padding.shape) != wanted:
+                raise AssertionError(f"key_padding_mask must have shape {wanted}, and has {tuple(padding.shape)}.")
+        if mask is not None:
+            heads = self.num_heads * (query.shape[samples] if dims == 3 else 1)
+            if tuple(mask.shape) not in ((length, sources), (heads, length, sources)):
+                raise RuntimeError(
+                    f"attn_mask must have shape {(length, sources)} or {(heads, length, sources)}, "
+                    f"and has {tuple(mask.shape)}."
+                )

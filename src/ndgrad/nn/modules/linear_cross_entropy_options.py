@@ -1,0 +1,28 @@
+"""How torch's `linear_cross_entropy` goes through a batch in pieces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from ndgrad.dtypes import dtype
+
+__all__ = ["LinearCrossEntropyOptions"]
+
+
+@dataclass
+class LinearCrossEntropyOptions:
+    """torch's settings of the pieces in which scores are computed. They are accepted; scores are computed whole here.
+
+    >>> import ndgrad
+    >>> loss = ndgrad.nn.LinearCrossEntropyLoss(4, 3, options=ndgrad.nn.LinearCrossEntropyOptions())
+    >>> loss(ndgrad.ones(2, 4), ndgrad.tensor([0, 2])).shape
+    ndgrad.Size([])
+    """
+
+    allow_retain_graph: bool = False
+    batch_chunk_size: int | None = None
+    chunking_method: str | None = "auto"
+    acc_policy: Literal["accurate", "balanced", "compact", "auto"] = "auto"
+    acc_dtype: dtype | None = None
