@@ -58,7 +58,7 @@ GROUPS = (
             Heading("gradient checking", ("gradcheck",)),
         ),
     ),
-<<<<<<< HEAD
+    Group("networks", 50, (Heading("parametrizations, pruning, losses, optimizers", ("networks",), least=50),)),
     Group("kinds of tensor", 60, (Heading("sparse tensors", ("sparse",), least=60),)),
     Group(
         "whole programs",
@@ -70,10 +70,6 @@ GROUPS = (
             Heading("scripts that say `import torch`", ("scripts",), least=30),
         ),
     ),
-=======
-    Group("networks", 50, (Heading("parametrizations, pruning, losses, optimizers", ("networks",), least=50),)),
-    Group("whole programs", 40, (Heading("training, science, probability, automatic differentiation", ("programs",)),)),
->>>>>>> nets16
 )
 
 

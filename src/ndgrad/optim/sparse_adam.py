@@ -15,16 +15,6 @@ __all__ = ["SparseAdam"]
 
 
 class SparseAdam(Optimizer):
-<<<<<<< HEAD
-    """Adam whose moments of a row change only when the row has a gradient ("lazy" Adam), for embeddings
-    with sparse=True.
-
-    >>> import ndgrad
-    >>> table = ndgrad.nn.Embedding(10, 2, sparse=True)
-    >>> optimizer = ndgrad.optim.SparseAdam(table.parameters(), lr=0.1)
-    >>> table(ndgrad.tensor([3])).sum().backward()
-    >>> optimizer.step()
-=======
     """Adam whose moments of a row change only when the row has a gradient ("lazy" Adam), for embeddings with
     sparse=True.
 
@@ -36,7 +26,6 @@ class SparseAdam(Optimizer):
     >>> optimizer.step()
     >>> table.weight.detach().T
     tensor([[1.0000, 1.0000, 0.7500, 1.0000]])
->>>>>>> nets16
     """
 
     def __init__(
