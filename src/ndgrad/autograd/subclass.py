@@ -137,7 +137,7 @@ def ask(func: Any, types: tuple[type[Any], ...], args: tuple[Any, ...], kwargs: 
     asked = [type(m).__name__ for m in stack[-1:]] + [c.__name__ for c in types]
     name = f"{func.__module__}.{func.__qualname__}" if hasattr(func, "__qualname__") else repr(func)
     raise TypeError(
-        f"no answer to {name}: all of {', '.join(asked)} returned NotImplemented. Handle the function in one "
+        f"Multiple dispatch failed for '{name}'; all __torch_function__ handlers returned NotImplemented: {', '.join(asked)}. Handle the function in one "
         "of them, or pass it on with super().__torch_function__(func, types, args, kwargs)."
     )
 
