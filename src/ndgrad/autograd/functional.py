@@ -268,11 +268,14 @@ def _check_strategy(name: str, argument: str, strategy: str, vectorize: bool, cr
         return
     if create_graph:
         raise NotImplementedError(
-            f"{name}: create_graph=True with {argument}='forward-mode'. Use 'reverse-mode', or ndgrad.func.jacfwd, "
-            "which can be differentiated."
+            f'ndgrad.autograd.functional.{name}: `create_graph=True` and `{argument}="forward-mode"` are not supported '
+            "together. Use 'reverse-mode', or ndgrad.func.jacfwd, which can be differentiated."
         )
     if strict:
-        raise RuntimeError(f"{name}: strict=True with {argument}='forward-mode' is not supported. Use 'reverse-mode'.")
+        raise RuntimeError(
+            f'ndgrad.autograd.functional.{name}: `strict=True` and `{argument}="forward-mode"` are not supported together. '
+            "Use 'reverse-mode'."
+        )
     if not vectorize:
         raise NotImplementedError(
             "Computing Jacobian using forward-AD or forward-over-reverse Hessian is only implemented for vectorize=True "
@@ -313,8 +316,8 @@ def _rows(
         for i in range(len(args)) if strict else ():
             if every[0][i] is None:
                 raise RuntimeError(
-                    f"{name}: output {number} of the function is independent of input {i}, "
-                    "which strict=True does not allow."
+                    f"Output {number} of the user-provided function given to {name} is independent of input {i}. This is not "
+                    "allowed in strict mode."
                 )
         if strict:
             _tell_constant(name, [row[i] for row in every for i in range(len(args))], strict, create_graph)
@@ -375,8 +378,8 @@ def _outputs(name: str, value: Any, strict: bool) -> tuple[bool, Tensors]:
     for i, o in enumerate(found):
         if strict and not requires_grad(o):
             raise RuntimeError(
-                f"Output {i} of the user-provided function does not require gradients, which {name} does not allow in strict "
-                "mode: it must be computed from the inputs by differentiable ops."
+                f"Output {i} of the user-provided function does not require gradients, which {name} does not allow in strict mode: "
+                "it must be computed from the inputs by differentiable ops."
             )
     return single, found
 
@@ -413,7 +416,7 @@ def _vectors(name: str, v: Any, like: Tensors, single: bool, what: str) -> Tenso
     for i, (t, u) in enumerate(zip(like, given, strict=True)):
         if tuple(t.shape) != tuple(u.shape):
             raise RuntimeError(
-                f"v{'' if single else f' entry at index {i}'} has invalid size: should be {tuple(t.shape)}, like the {what} of "
+                f"{'v' if single else f'Entry {i} in v'} has invalid size: should be {tuple(t.shape)}, like the {what} of "
                 f"{name}, but got {tuple(u.shape)}."
             )
     return tuple(
@@ -477,8 +480,8 @@ def _tell(name: str, grads: Any, args: Tensors, strict: bool, create_graph: bool
         _tell_constant(name, grads, strict, create_graph)
     elif create_graph and not any(requires_grad(g) for g in grads):
         raise RuntimeError(
-            f"The jacobian of the user-provided function given to {name} does not depend on the inputs. This is not allowed "
-            "in strict mode."
+            f"While computing the hessian, found that the jacobian of the user-provided function given to {name} does not "
+            "depend on the inputs. This is not allowed in strict mode."
         )
 
 

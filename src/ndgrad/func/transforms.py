@@ -327,6 +327,9 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any: 
     return (value, vjp_fn, run.unwrapped(aux)) if has_aux else (value, vjp_fn)
 
 
+_CALLS = {"vjp": "vjp(f, *primals)", "jvp": "jvp(f, primals, tangents)"}
+
+
 def _output_tensors(name: str, result: Any) -> tuple[list[Any], TreeSpec]:
     outputs, spec = tree_flatten(result)
     if not outputs:
@@ -334,7 +337,7 @@ def _output_tensors(name: str, result: Any) -> tuple[list[Any], TreeSpec]:
     for o in outputs:
         if not isinstance(o, Variable):
             raise RuntimeError(
-                f"{name}: the function must return tensors, and returned {type(o).__name__}. "
+                f"{_CALLS[name]}: Expected f(*primals) to return only tensors, got unsupported type {type(o).__name__}. "
                 "Return it as aux, with has_aux=True."
             )
     return outputs, spec
@@ -513,7 +516,7 @@ def vmap(
     """
     _check_randomness(randomness)
     if chunk_size is not None and chunk_size <= 0:
-        raise ValueError(f"vmap: chunk_size is {chunk_size}. It must be positive, or None for all samples at once.")
+        raise ValueError(f"vmap: chunk_size should be None or greater than 0 (got {chunk_size}). None is for all at once.")
     return _mapped(
         func, in_dims, out_dims, randomness, (lambda size: size) if chunk_size is None else (lambda size: chunk_size)
     )
@@ -554,7 +557,7 @@ def _mapped(func: F, in_dims: Any, out_dims: Any, randomness: str, chunk_size: C
             stop = min(start + step, size)
             piece = [t if d is None else _narrow(t, d, start, stop) for t, d in zip(flat, dims, strict=True)]
             parts.append(_run_batched(func, piece, spec, dims, out_dims, stop - start, randomness, kwargs))
-        return _joined(parts, out_dims)
+        return _joined(func, parts, out_dims)
 
     return wrapper  # type: ignore[return-value]  # the signature is that of func
 
@@ -563,10 +566,10 @@ def _narrow(t: Any, dim: int, start: int, stop: int) -> Any:
     return tensor_ops.getitem(t, index=(*(slice(None),) * dim, slice(start, stop)))
 
 
-def _joined(parts: list[Any], out_dims: Any) -> Any:
+def _joined(func: Any, parts: list[Any], out_dims: Any) -> Any:
     """The results of chunks as one, put together where the batch goes; an unbatched one is the same in all."""
     flat = [tree_flatten(part)[0] for part in parts]
-    dims = _out_dims(out_dims, tree_structure(parts[0]))
+    dims = _out_dims(func, out_dims, tree_structure(parts[0]))
     joined = [
         pieces[0] if d is None else tensor_ops.cat(*pieces, dim=d % len(pieces[0].shape))
         for pieces, d in zip(zip(*flat, strict=True), dims, strict=True)
@@ -649,7 +652,7 @@ def _run_batched(
         result = func(*tree_unflatten(args, spec), **kwargs)
         outputs, out_spec = tree_flatten(result)
         settle(outputs)
-    out_prefix = [out_dims] if out_spec is LEAF and isinstance(out_dims, int) else _out_dims(out_dims, out_spec)
+    out_prefix = [out_dims] if out_spec is LEAF and isinstance(out_dims, int) else _out_dims(func, out_dims, out_spec)
     out = []
     for o, d in zip(outputs, out_prefix, strict=True):
         if not isinstance(o, Variable):
@@ -671,14 +674,21 @@ def _run_batched(
     return tree_unflatten(out, out_spec)
 
 
-def _out_dims(out_dims: Any, spec: TreeSpec) -> list[int | None]:
+def _out_dims(func: Any, out_dims: Any, spec: TreeSpec) -> list[int | None]:
     """Where the batch goes in each output."""
     if spec is LEAF and isinstance(out_dims, tuple) and len(out_dims) == 1:
         (out_dims,) = out_dims
-    dims = broadcast_prefix(out_dims, spec, is_leaf=lambda d: d is None)
+    call = f"vmap({name_of(func)}, ..., out_dims={out_dims!r})(<inputs>)"
+    try:
+        dims = broadcast_prefix(out_dims, spec, is_leaf=lambda d: d is None)
+    except ValueError as error:
+        raise ValueError(f"{call}: out_dims is not compatible with the structure of `outputs`: {error}") from None
     for d in dims:
         if d is not None and (isinstance(d, bool) or not isinstance(d, int)):
-            raise ValueError(f"vmap: out_dims must hold ints or None, and holds {d!r}.")
+            raise ValueError(
+                f"{call}: `out_dims` must be an int, None or a python collection of ints representing where in the outputs "
+                f"the vmapped dimension should appear, and holds {d!r}."
+            )
     return dims
 
 

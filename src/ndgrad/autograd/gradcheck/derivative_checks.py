@@ -114,8 +114,7 @@ class Check:
             strides = getattr(t._array, "strides", ())
             if any(s == 0 and n > 1 for s, n in zip(strides, t.shape, strict=True)) and math.prod(t.shape):
                 raise RuntimeError(
-                    f"gradcheck: {self.names[i]}, of shape {tuple(t.shape)}, has a dimension with stride 0, "
-                    "so several of its elements are one place in memory and cannot be moved one by one. "
+                    f"The {i}th input has a dimension with stride 0 ({self.names[i]}, of shape {tuple(t.shape)}), so several of its elements are one place in memory and cannot be moved one by one. "
                     "Call .contiguous() on it before passing it to gradcheck."
                 )
 
