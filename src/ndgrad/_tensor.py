@@ -835,7 +835,7 @@ class Tensor(PythonProtocols, TensorMethods):
         return self._meta.view.base if self._meta is not None and self._meta.view is not None else None
 
     def _view_func(self, new_base: Tensor) -> Tensor | None:
-        """What this view would be of another base; None if it is no view, or the base does not lie in memory as its own."""
+        """What this view would be of another base; None if it is no view, or the base lies in memory otherwise."""
         base = self._base
         if base is None or not (
             tuple(base.shape) == tuple(new_base.shape)

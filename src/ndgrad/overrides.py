@@ -267,7 +267,7 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[object]]) -> Callable
     return decorate
 
 
-# ----- around functions that are overridden ------------------------------------------------------------------------------
+# ----- around functions that are overridden ---------------------------------------------------------------------------
 
 
 def redispatch_function(func: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""functorch's names, as programs from before `torch.func` import them. Each warns and goes on with what has replaced it.
+"""functorch's names, as programs from before `torch.func` import them. Each warns, and does what has replaced it.
 
 The transforms are those of `ndgrad.func`. A module as a function of a tuple of parameters (`make_functional`), which
 `func.functional_call` has replaced, is made of that.
@@ -151,7 +151,7 @@ def make_functional(
 def combine_state_for_ensemble(
     models: Sequence[Module],
 ) -> tuple[FunctionalModuleWithBuffers, tuple[Any, ...], tuple[Any, ...]]:
-    """A function `f(params, buffers, *args)` for `vmap`, with the parameters and the buffers of modules of one kind stacked.
+    """A function `f(params, buffers, *args)` for `vmap`, with the parameters and buffers of modules of one kind stacked.
 
     >>> import warnings, ndgrad
     >>> from ndgrad.functorch import combine_state_for_ensemble
@@ -166,8 +166,8 @@ def combine_state_for_ensemble(
         raise RuntimeError("combine_state_for_ensemble: Expected at least one model, got 0. Give some.")
     if len({m.training for m in models}) > 1:
         raise RuntimeError(
-            "combine_state_for_ensemble: Expected all models to have the same training/eval mode. Call train() or eval() "
-            "on each."
+            "combine_state_for_ensemble: Expected all models to have the same training/eval mode. Call train() or "
+            "eval() on each."
         )
     if len({type(m) for m in models}) > 1:
         raise RuntimeError(

@@ -1,5 +1,5 @@
-"""Trees of containers, under the names that torch programs import them by. The trees themselves are ndgrad.pytree's; here
-is what few programs ask of them: the way to each leaf, specs as text, classes registered field by field."""
+"""Trees of containers, under the names that torch programs import them by. The trees themselves are ndgrad.pytree's;
+here is what few programs ask of them: the way to each leaf, specs as text, classes registered field by field."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ __all__ = [
     "GetAttrKey", "KeyEntry", "LeafSpec", "MappingKey", "PyTree", "PyTreeSpec", "SequenceKey", "TreeSpec",
     "arg_tree_leaves", "is_constant_class", "is_namedtuple", "is_namedtuple_class", "is_namedtuple_instance",
     "is_structseq", "is_structseq_class", "is_structseq_instance", "key_get", "keystr", "map_only", "register_constant",
-    "register_dataclass", "register_pytree_node", "tree_all", "tree_all_only", "tree_any", "tree_any_only", "tree_flatten",
-    "tree_flatten_with_path", "tree_is_leaf", "tree_iter", "tree_leaves", "tree_leaves_with_path", "tree_map", "tree_map_",
-    "tree_map_only", "tree_map_only_", "tree_map_with_path", "tree_structure", "tree_unflatten", "treespec_dict",
-    "treespec_dumps", "treespec_leaf", "treespec_loads", "treespec_pprint", "treespec_tuple",
+    "register_dataclass", "register_pytree_node", "tree_all", "tree_all_only", "tree_any", "tree_any_only",
+    "tree_flatten", "tree_flatten_with_path", "tree_is_leaf", "tree_iter", "tree_leaves", "tree_leaves_with_path",
+    "tree_map", "tree_map_", "tree_map_only", "tree_map_only_", "tree_map_with_path", "tree_structure", "tree_unflatten",
+    "treespec_dict", "treespec_dumps", "treespec_leaf", "treespec_loads", "treespec_pprint", "treespec_tuple",
 ]  # fmt: skip
 
 Context: TypeAlias = Any
@@ -59,7 +59,7 @@ class LeafSpec(metaclass=_LeafType):
         return LEAF
 
 
-# ----- the way to a leaf ------------------------------------------------------------------------------------------------
+# ----- the way to a leaf ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,7 @@ def tree_map_with_path(func: Callable[..., Any], tree: PyTree, *rests: PyTree, i
     return spec.unflatten(map(func, paths, leaves, *columns))
 
 
-# ----- leaves --------------------------------------------------------------------------------------------------------------
+# ----- leaves ---------------------------------------------------------------------------------------------------------
 
 
 def tree_is_leaf(tree: PyTree, is_leaf: IsLeaf = None) -> bool:
@@ -293,7 +293,7 @@ def tree_any_only(only: Any, pred: Callable[[Any], bool], tree: PyTree, is_leaf:
     return any(pred(leaf) for leaf in tree_leaves(tree, is_leaf) if isinstance(leaf, only))
 
 
-# ----- kinds of tuples ------------------------------------------------------------------------------------------------------
+# ----- kinds of tuples ------------------------------------------------------------------------------------------------
 
 
 def is_namedtuple_class(cls: type) -> bool:
@@ -340,7 +340,7 @@ def is_structseq(obj: object) -> bool:
     return is_structseq_class(obj if isinstance(obj, type) else type(obj))
 
 
-# ----- registering ------------------------------------------------------------------------------------------------------------
+# ----- registering ----------------------------------------------------------------------------------------------------
 
 
 def register_dataclass(
@@ -400,8 +400,8 @@ def register_constant(cls: type[Any]) -> None:
     """
     if cls.__eq__ is object.__eq__ or cls.__hash__ is None:
         raise TypeError(
-            f"register_constant(cls) expects `cls` to have a non-default `__eq__` and a `__hash__`, and {cls.__name__} has "
-            "not. Define both: structures are compared by them."
+            "register_constant(cls) expects `cls` to have a non-default `__eq__` and a `__hash__`, and "
+            f"{cls.__name__} has not. Define both: structures are compared by them."
         )
     register_pytree_node(
         cls, lambda obj: ([], obj), lambda children, obj: obj, flatten_with_keys_fn=lambda obj: ([], obj)
@@ -413,7 +413,7 @@ def is_constant_class(cls: type[Any]) -> bool:
     return cls in _constants
 
 
-# ----- specs ---------------------------------------------------------------------------------------------------------------
+# ----- specs ----------------------------------------------------------------------------------------------------------
 
 
 def treespec_leaf() -> TreeSpec:
@@ -431,7 +431,9 @@ def treespec_tuple(iterable: Iterable[TreeSpec] = (), /) -> TreeSpec:
     return TreeSpec(tuple, None, list(iterable))
 
 
-def treespec_dict(mapping: Mapping[Any, TreeSpec] | Iterable[tuple[Any, TreeSpec]] = (), /, **kwargs: TreeSpec) -> TreeSpec:
+def treespec_dict(
+    mapping: Mapping[Any, TreeSpec] | Iterable[tuple[Any, TreeSpec]] = (), /, **kwargs: TreeSpec
+) -> TreeSpec:
     """The structure of a dict of trees of these structures.
 
     >>> from ndgrad.utils._pytree import treespec_dict, treespec_leaf
@@ -483,7 +485,10 @@ def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
     TreeSpec({'a': [*, *]})
     """
     if not isinstance(treespec, TreeSpec):
-        raise TypeError(f"treespec_dumps(): Expected `treespec` to be an instance of PyTreeSpec but got item of type {type(treespec)}.")
+        raise TypeError(
+            "treespec_dumps(): Expected `treespec` to be an instance of PyTreeSpec but got item of type "
+            f"{type(treespec)}."
+        )
     if protocol not in (None, _PROTOCOL):
         raise ValueError(f"Unknown protocol {protocol}. Available protocols: [{_PROTOCOL}].")
     return json.dumps([_PROTOCOL, _written(treespec)])

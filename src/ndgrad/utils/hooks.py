@@ -1,5 +1,5 @@
-"""Hooks, under the name that torch programs import them by: the handle that registering one returns, and what becomes of
-them when a tensor is saved."""
+"""Hooks, under the name that torch programs import them by: the handle that registering one returns, and what becomes
+of them when a tensor is saved."""
 
 from __future__ import annotations
 

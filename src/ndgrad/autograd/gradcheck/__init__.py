@@ -54,7 +54,8 @@ def gradcheck(
     """
     if not (check_forward_ad or check_backward_ad):
         raise AssertionError(
-            "Expected at least one of check_forward_ad or check_backward_ad to be True, and gradcheck was given neither."
+            "Expected at least one of check_forward_ad or check_backward_ad to be True, and gradcheck was given "
+            "neither."
         )
     if check_batched_grad and not check_backward_ad:
         raise AssertionError(
