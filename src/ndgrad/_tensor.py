@@ -657,14 +657,14 @@ class Tensor(PythonProtocols, TensorMethods):
         """The tensor's hooks by number, None if it never had one."""
         return hooks.tensor_hooks_of(self)
 
+    @_backward_hooks.setter
+    def _backward_hooks(self, value: dict[int, Callable[..., Any]] | None) -> None:
+        hooks.set_tensor_hooks(self, value)
+
     @property
     def _post_accumulate_grad_hooks(self) -> dict[int, Callable[..., Any]] | None:
         """The hooks that run when `.grad` has been accumulated, by number, None if there never was one."""
         return None if self._meta is None else self._meta.post_accumulate_hooks
-
-    @_backward_hooks.setter
-    def _backward_hooks(self, value: dict[int, Callable[..., Any]] | None) -> None:
-        hooks.set_tensor_hooks(self, value)
 
     @method
     def backward(

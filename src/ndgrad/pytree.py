@@ -169,7 +169,7 @@ def register_pytree_node(
     `flatten_fn(obj)` returns the children and a context, anything that can be compared;
     `unflatten_fn(children, context)` puts an object together. `serialized_type_name` is the name by which
     specs print the class, and by which `treespec_dumps` writes it, with the context as the next two functions turn it
-    into JSON and back. `flatten_with_keys_fn` is as `flatten_fn`, with the key of each child (see ndgrad.utils._pytree).
+    into JSON and back. `flatten_with_keys_fn` is as `flatten_fn`, with the key of each child (ndgrad.utils._pytree).
 
     >>> class Interval:
     ...     def __init__(self, low, high):

@@ -9,10 +9,10 @@ from __future__ import annotations
 import copy
 import itertools
 
-import ndgrad
 import pytest
 import torch
 
+import ndgrad
 from tests.torch_parity.behaviour import agree, behaviour, says
 from tests.torch_parity.side_by_side import Programs
 

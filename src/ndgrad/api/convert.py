@@ -451,8 +451,8 @@ def _ordered(t: Tensor, wanted: devices.memory_format) -> Tensor:
     return ops.clone_ordered(t, order=order)
 
 
-# NumPy's memory has no lazy conjugates and signs. What torch has as such is computed at once, may not be written, and says
-# what it is.
+# NumPy's memory has no lazy conjugates and signs. What torch has as such is computed at once, may not be written, and
+# says what it is.
 
 
 def is_conj(input: Tensor) -> builtins.bool:

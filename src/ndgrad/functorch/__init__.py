@@ -151,7 +151,7 @@ def make_functional(
 def combine_state_for_ensemble(
     models: Sequence[Module],
 ) -> tuple[FunctionalModuleWithBuffers, tuple[Any, ...], tuple[Any, ...]]:
-    """A function `f(params, buffers, *args)` for `vmap`, with the parameters and buffers of modules of one kind stacked.
+    """A function `f(params, buffers, *args)` for `vmap` and the parameters and buffers of modules of one kind, stacked.
 
     >>> import warnings, ndgrad
     >>> from ndgrad.functorch import combine_state_for_ensemble

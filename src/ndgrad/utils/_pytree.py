@@ -33,8 +33,8 @@ __all__ = [
     "is_structseq", "is_structseq_class", "is_structseq_instance", "key_get", "keystr", "map_only", "register_constant",
     "register_dataclass", "register_pytree_node", "tree_all", "tree_all_only", "tree_any", "tree_any_only",
     "tree_flatten", "tree_flatten_with_path", "tree_is_leaf", "tree_iter", "tree_leaves", "tree_leaves_with_path",
-    "tree_map", "tree_map_", "tree_map_only", "tree_map_only_", "tree_map_with_path", "tree_structure", "tree_unflatten",
-    "treespec_dict", "treespec_dumps", "treespec_leaf", "treespec_loads", "treespec_pprint", "treespec_tuple",
+    "tree_map", "tree_map_", "tree_map_only", "tree_map_only_", "tree_map_with_path", "tree_structure",
+    "tree_unflatten", "treespec_dict", "treespec_dumps", "treespec_leaf", "treespec_loads", "treespec_pprint", "treespec_tuple",
 ]  # fmt: skip
 
 Context: TypeAlias = Any
@@ -398,7 +398,7 @@ def register_constant(cls: type[Any]) -> None:
     >>> tree_leaves([Kind("a"), 2])
     [2]
     """
-    if cls.__eq__ is object.__eq__ or cls.__hash__ is None:
+    if "__eq__" not in {name for base in cls.__mro__[:-1] for name in vars(base)} or cls.__hash__ is None:
         raise TypeError(
             "register_constant(cls) expects `cls` to have a non-default `__eq__` and a `__hash__`, and "
             f"{cls.__name__} has not. Define both: structures are compared by them."
