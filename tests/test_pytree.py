@@ -243,7 +243,7 @@ def test_registration_wins_over_dataclass_and_over_having_been_a_leaf() -> None:
 
 def test_registering_twice_or_no_class_is_refused() -> None:
     for cls in (Pair, list):
-        with pytest.raises(ValueError, match=r"which is registered already.*once"):
+        with pytest.raises(ValueError, match=r"is already registered as pytree node.*once"):
             register_pytree_node(cls, lambda p: ((), None), lambda c, _: None)
     with pytest.raises(TypeError, match="needs a class, but got 3"):
         register_pytree_node(3, lambda p: ((), None), lambda c, _: 3)

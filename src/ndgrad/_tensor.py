@@ -657,14 +657,14 @@ class Tensor(PythonProtocols, TensorMethods):
         """The tensor's hooks by number, None if it never had one."""
         return hooks.tensor_hooks_of(self)
 
+    @_backward_hooks.setter
+    def _backward_hooks(self, value: dict[int, Callable[..., Any]] | None) -> None:
+        hooks.set_tensor_hooks(self, value)
+
     @property
     def _post_accumulate_grad_hooks(self) -> dict[int, Callable[..., Any]] | None:
         """The hooks that run when `.grad` has been accumulated, by number, None if there never was one."""
         return None if self._meta is None else self._meta.post_accumulate_hooks
-
-    @_backward_hooks.setter
-    def _backward_hooks(self, value: dict[int, Callable[..., Any]] | None) -> None:
-        hooks.set_tensor_hooks(self, value)
 
     @method
     def backward(
@@ -835,7 +835,7 @@ class Tensor(PythonProtocols, TensorMethods):
         return self._meta.view.base if self._meta is not None and self._meta.view is not None else None
 
     def _view_func(self, new_base: Tensor) -> Tensor | None:
-        """What this view would be of another base; None if it is no view, or the base does not lie in memory as its own."""
+        """What this view would be of another base; None if it is no view, or the base lies in memory otherwise."""
         base = self._base
         if base is None or not (
             tuple(base.shape) == tuple(new_base.shape)

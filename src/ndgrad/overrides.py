@@ -267,7 +267,7 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[object]]) -> Callable
     return decorate
 
 
-# ----- around functions that are overridden ------------------------------------------------------------------------------
+# ----- around functions that are overridden ---------------------------------------------------------------------------
 
 
 def redispatch_function(func: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -282,8 +282,7 @@ def redispatch_function(func: Callable[..., Any], types: Any, args: tuple[Any, .
 
 
 def get_ignored_functions() -> set[Callable[..., Any]]:
-    """Public functions that neither modes nor classes can override: those that make tensors from nothing but Python
-    values, modes and settings among them.
+    """Public functions that neither modes nor classes can override: questions, settings and seeds among them.
 
     >>> import ndgrad
     >>> ndgrad.is_tensor in ndgrad.overrides.get_ignored_functions()
@@ -291,7 +290,7 @@ def get_ignored_functions() -> set[Callable[..., Any]]:
     """
     import ndgrad  # the whole namespace, which lies above
 
-    found = {getattr(ndgrad, name) for name in ndgrad.__all__}
+    found = {getattr(ndgrad, name) for name in dir(ndgrad)}
     return {f for f in found if inspect.isroutine(f) and not is_public(f)}
 
 

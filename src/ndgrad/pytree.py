@@ -53,6 +53,9 @@ class _Kind(NamedTuple):
     show: Callable[[Class, Context, list[str]], str]
     # Which children the context names; their order then does not matter when two trees are matched.
     keys: Callable[[Context], tuple[Any, ...]] | None = None
+    # Of a registered class: the children with the keys that lead to them, and how specs of it are written to text.
+    with_keys: Callable[[Any], tuple[Iterable[tuple[Any, Any]], Context]] | None = None
+    written_as: tuple[str | None, Callable[[Context], Any] | None, Callable[[Any], Context] | None] | None = None
 
 
 def _show_mapping(cls: Class, keys: Iterable[Any], children: list[str]) -> str:
@@ -157,12 +160,16 @@ def register_pytree_node(
     unflatten_fn: Callable[[list[Any], Context], Any],
     *,
     serialized_type_name: str | None = None,
+    to_dumpable_context: Callable[[Context], Any] | None = None,
+    from_dumpable_context: Callable[[Any], Context] | None = None,
+    flatten_with_keys_fn: Callable[[Any], tuple[Iterable[tuple[Any, Any]], Context]] | None = None,
 ) -> None:
     """Make instances of `cls` (of exactly that class) nodes of trees rather than leaves.
 
     `flatten_fn(obj)` returns the children and a context, anything that can be compared;
     `unflatten_fn(children, context)` puts an object together. `serialized_type_name` is the name by which
-    specs print the class.
+    specs print the class, and by which `treespec_dumps` writes it, with the context as the next two functions turn it
+    into JSON and back. `flatten_with_keys_fn` is as `flatten_fn`, with the key of each child (ndgrad.utils._pytree).
 
     >>> class Interval:
     ...     def __init__(self, low, high):
@@ -177,10 +184,16 @@ def register_pytree_node(
     with _registration:
         if cls in _kinds:
             raise ValueError(
-                f"register_pytree_node() was called for {cls!r}, which is registered already. "
+                f"register_pytree_node(): {cls!r} is already registered as pytree node. "
                 "Trees flattened so far would no longer match: register a class once, where it is defined."
             )
-        _kinds[cls] = _Kind(flatten_fn, unflatten_fn, lambda cls, _, c: f"{name}({', '.join(c)})")
+        _kinds[cls] = _Kind(
+            flatten_fn,
+            unflatten_fn,
+            lambda cls, _, c: f"{name}({', '.join(c)})",
+            with_keys=flatten_with_keys_fn,
+            written_as=(serialized_type_name, to_dumpable_context, from_dumpable_context),
+        )
         _met.pop(cls, None)
 
 
@@ -235,6 +248,17 @@ class TreeSpec:
     @property
     def num_children(self) -> int:
         return len(self.children_specs)
+
+    @property
+    def num_nodes(self) -> int:
+        """How many nodes and leaves there are, this one among them."""
+        return 1 + sum(child.num_nodes for child in self.children_specs)
+
+    def child(self, index: int) -> TreeSpec:
+        return self.children_specs[index]
+
+    def children(self) -> list[TreeSpec]:
+        return list(self.children_specs)
 
     def unflatten(self, leaves: Iterable[Any]) -> PyTree:
         """The tree of this structure with these leaves."""

@@ -110,7 +110,8 @@ def is_lazy(t: Any, kind: str) -> bool:
         return False
     array = innermost_array(t)
     if storage.kind == "conj" and array.dtype.kind != "c":
-        return kind == "neg" and bool(array.size) and bool((pointer(array) - pointer(owner_of(array))) % (2 * array.itemsize))
+        offset = pointer(array) - pointer(owner_of(array)) if array.size else 0
+        return kind == "neg" and offset % (2 * array.itemsize) != 0  # every second number is an imaginary part
     return bool(storage.kind == kind)
 
 

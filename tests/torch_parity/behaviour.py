@@ -68,8 +68,13 @@ def plain(value: Any) -> Any:
 
 
 def behaviour(program: Any, m: Any) -> Any:
-    """What a program comes to, its warnings included."""
-    return warned(lambda: program(m))
+    """What a program comes to with torch's default dtype, its warnings included."""
+    before = ndgrad.get_default_dtype()
+    ndgrad.set_default_dtype(ndgrad.float32)
+    try:
+        return warned(lambda: program(m))
+    finally:
+        ndgrad.set_default_dtype(before)
 
 
 def agree(theirs: Any, ours: Any) -> bool:

@@ -76,8 +76,8 @@ def tolist(self: Tensor) -> Any:
         )
     if is_wrapper(self):
         raise RuntimeError(
-            f".tolist() is not supported for tensor subclasses, got {builtins.type(self).__name__}, which has no memory of its own. "
-            "Call it on the tensor inside."
+            f".tolist() is not supported for tensor subclasses, got {builtins.type(self).__name__}, which has no "
+            "memory of its own. Call it on the tensor inside."
         )
     return handed_out(self, "tolist", memory_of(self).tolist())
 
@@ -102,8 +102,8 @@ def numpy(self: Tensor, *, force: builtins.bool = False) -> NDArray[Any]:
         )
     if is_wrapper(self):
         raise RuntimeError(
-            f".numpy() is not supported for tensor subclasses: {builtins.type(self).__name__} has no memory of its own. "
-            "Call it on the tensor inside."
+            f".numpy() is not supported for tensor subclasses: {builtins.type(self).__name__} has no memory of its "
+            "own. Call it on the tensor inside."
         )
     array = memory_of(self)
     if not isinstance(array, np.ndarray):
@@ -451,7 +451,7 @@ def _ordered(t: Tensor, wanted: devices.memory_format) -> Tensor:
     return ops.clone_ordered(t, order=order)
 
 
-# NumPy's memory has no lazy conjugates and signs. What torch has as such is computed at once and may not be written, and
+# NumPy's memory has no lazy conjugates and signs. What torch has as such is computed at once, may not be written, and
 # says what it is.
 
 

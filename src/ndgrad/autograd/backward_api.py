@@ -89,7 +89,8 @@ def backward(
         warnings.warn(
             (
                 "Using backward() with create_graph=True will create a reference cycle between the parameter and its "
-                "gradient, which only the cyclic collector frees. Use autograd.grad() instead, or reset .grad to None after use."
+                "gradient, which only the cyclic collector frees. Use autograd.grad() instead, or reset .grad to None "
+                "after use."
             ),
             UserWarning,
             stacklevel=3,
@@ -181,7 +182,9 @@ def grad(
     grads = [None] * len(roots) if grad_outputs is None else _as_list(grad_outputs)
     _check_count(roots, grads)
     if not wanted:
-        raise RuntimeError("`inputs` argument to `grad()` cannot be empty. Name the tensors whose gradients are wanted.")
+        raise RuntimeError(
+            "`inputs` argument to `grad()` cannot be empty. Name the tensors whose gradients are wanted."
+        )
     _check_inputs(wanted)
     keep = create_graph if retain_graph is None else retain_graph
     given = root_gradients(roots, grads)
@@ -223,9 +226,9 @@ def _batched_grad(outputs: Any, inputs: Any, grad_outputs: Any, options: dict[st
     for i, (o, g) in enumerate(zip(_as_list(outputs), given, strict=False)):
         if isinstance(o, Variable) and isinstance(g, Variable) and tuple(g.shape[1:]) != tuple(o.shape):
             raise RuntimeError(
-                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension: "
-                f"grad_output[{i}] of shape {tuple(g.shape)} does not hold gradients for output[{i}] of shape "
-                f"{tuple(o.shape)}. Stack one gradient per row."
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
+                f"dimension: grad_output[{i}] of shape {tuple(g.shape)} does not hold gradients for output[{i}] of "
+                f"shape {tuple(o.shape)}. Stack one gradient per row."
             )
     rows = iter(vmap(one)(*given))
     answer = tuple(next(rows) if p else None for p in present)
@@ -264,8 +267,8 @@ def _wanted_inputs(inputs: Any) -> list[Any]:
     for t in wanted:
         if isinstance(t, Variable) and not requires_grad(t):
             raise RuntimeError(
-                "can't retain_grad on Tensor that has requires_grad=False, and backward() was to reach it as one of its "
-                f"`inputs` (shape {tuple(t.shape)}). Call requires_grad_() on it before the computation."
+                "can't retain_grad on Tensor that has requires_grad=False, and backward() was to reach it as one of "
+                f"its `inputs` (shape {tuple(t.shape)}). Call requires_grad_() on it before the computation."
             )
     _check_inputs(wanted)
     return wanted

@@ -110,7 +110,8 @@ def apply_batch_rule(
         return run(*_align(args, batched, reshape), **settings)
     if rule is DATA_DEPENDENT:
         raise RuntimeError(
-            f"vmap: the shape of {op.name}'s result depends on values, so it can differ from one sample to the next. "
+            "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over "
+            f"{op.name}, whose result can have another shape from one sample to the next. "
             "Use a form with a fixed shape (where, masked sums), or call it outside vmap."
         )
     if rule == "dims":

@@ -504,7 +504,8 @@ def exit_dual_level(*, level: int | None = None) -> None:
     stack = thread.dual_stack
     if not stack:
         raise RuntimeError(
-            "exit_dual_level: dual level must be a positive number: no level is open. Call enter_dual_level() first, or use `with dual_level():`."
+            "exit_dual_level: dual level must be a positive number: no level is open. Call enter_dual_level() first, "
+            "or use `with dual_level():`."
         )
     if level is not None and stack[-1] != level:
         raise RuntimeError(
@@ -554,8 +555,10 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         refuse_sparse(t, "make_dual, jvp, jacfwd")
     if tuple(tensor.shape) != tuple(tangent.shape):
         raise RuntimeError(
-            "Trying to set a forward gradient that has a different size than that of the original Tensor: make_dual was "
-            f"given a tangent of shape {tuple(tangent.shape)} for a primal of shape {tuple(tensor.shape)}. They must agree."
+            "Trying to set a forward gradient that has a different size than that of the original Tensor: make_dual "
+            "was "
+            f"given a tangent of shape {tuple(tangent.shape)} for a primal of shape {tuple(tensor.shape)}. They must "
+            "agree."
         )
     if number not in interpreters:
         for name, t in (("primal", tensor), ("tangent", tangent)):
@@ -566,8 +569,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
                 )
         if tangent_of(tensor, number) is not None:
             raise RuntimeError(
-                "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level is not supported "
-                "(make_dual). Take its primal with unpack_dual "
+                "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level is not "
+                "supported (make_dual). Take its primal with unpack_dual "
                 "first, or add the tangents."
             )
         if tangent_of(tangent, number) is not None:

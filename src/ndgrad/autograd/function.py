@@ -273,8 +273,8 @@ class FunctionNode(MultiNode, FunctionCtx):
         return function.vjp if function.backward is Function.backward else function.backward
 
     def _check_gradient(self, position: int, g: Any, e: Any) -> None:
-        """A gradient that does not fit its input, or a complex one of a real input, is a mistake of the user's backward; a
-        rule's is made real by the engine."""
+        """A gradient that does not fit its input, or a complex one of a real input, is a mistake of the user's
+        backward; a rule's is made real by the engine."""
         shape, dtype = edge_node(e).output_metadata(edge_number(e))
         if tuple(g.shape) != shape and not can_sum_to(tuple(g.shape), shape):
             raise RuntimeError(
@@ -433,8 +433,8 @@ def attach(cls: type[Function], node: FunctionNode, args: tuple[Any, ...], outpu
     for d in node._dirty:
         if not any(d is i for i in inputs):
             warnings.warn(
-                f"ctx.mark_dirty() received a tensor that was not an input (in {node.name()}). Mark only inputs that forward "
-                "changed in place.",
+                f"ctx.mark_dirty() received a tensor that was not an input (in {node.name()}). Mark only inputs that "
+                "forward changed in place.",
                 UserWarning,
                 stacklevel=2,
             )

@@ -188,7 +188,8 @@ def jacobian(
         return _forward_jacobian("jacobian", func, inputs)
     if vectorize and strict:
         raise RuntimeError(
-            "ndgrad.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. Set one of them to False."
+            "ndgrad.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. Set "
+            "one of them to False."
         )
     with enable_grad():
         single_input, args = _inputs("jacobian", inputs, create_graph)
@@ -268,15 +269,19 @@ def _check_strategy(name: str, argument: str, strategy: str, vectorize: bool, cr
         return
     if create_graph:
         raise NotImplementedError(
-            f"{name}: create_graph=True with {argument}='forward-mode'. Use 'reverse-mode', or ndgrad.func.jacfwd, "
-            "which can be differentiated."
+            f'ndgrad.autograd.functional.{name}: `create_graph=True` and `{argument}="forward-mode"` are not supported '
+            "together. Use 'reverse-mode', or ndgrad.func.jacfwd, which can be differentiated."
         )
     if strict:
-        raise RuntimeError(f"{name}: strict=True with {argument}='forward-mode' is not supported. Use 'reverse-mode'.")
+        raise RuntimeError(
+            f'ndgrad.autograd.functional.{name}: `strict=True` and `{argument}="forward-mode"` are not supported '
+            'together. '
+            "Use 'reverse-mode'."
+        )
     if not vectorize:
         raise NotImplementedError(
-            "Computing Jacobian using forward-AD or forward-over-reverse Hessian is only implemented for vectorize=True "
-            f"({name}, {argument}='forward-mode'). Pass vectorize=True."
+            "Computing Jacobian using forward-AD or forward-over-reverse Hessian is only implemented for "
+            f"vectorize=True ({name}, {argument}='forward-mode'). Pass vectorize=True."
         )
 
 
@@ -313,8 +318,8 @@ def _rows(
         for i in range(len(args)) if strict else ():
             if every[0][i] is None:
                 raise RuntimeError(
-                    f"{name}: output {number} of the function is independent of input {i}, "
-                    "which strict=True does not allow."
+                    f"Output {number} of the user-provided function given to {name} is independent of input {i}. This "
+                    "is not allowed in strict mode."
                 )
         if strict:
             _tell_constant(name, [row[i] for row in every for i in range(len(args))], strict, create_graph)
@@ -375,8 +380,8 @@ def _outputs(name: str, value: Any, strict: bool) -> tuple[bool, Tensors]:
     for i, o in enumerate(found):
         if strict and not requires_grad(o):
             raise RuntimeError(
-                f"Output {i} of the user-provided function does not require gradients, which {name} does not allow in strict "
-                "mode: it must be computed from the inputs by differentiable ops."
+                f"Output {i} of the user-provided function does not require gradients, which {name} does not allow in "
+                "strict mode: it must be computed from the inputs by differentiable ops."
             )
     return single, found
 
@@ -413,8 +418,8 @@ def _vectors(name: str, v: Any, like: Tensors, single: bool, what: str) -> Tenso
     for i, (t, u) in enumerate(zip(like, given, strict=True)):
         if tuple(t.shape) != tuple(u.shape):
             raise RuntimeError(
-                f"v{'' if single else f' entry at index {i}'} has invalid size: should be {tuple(t.shape)}, like the {what} of "
-                f"{name}, but got {tuple(u.shape)}."
+                f"{'v' if single else f'Entry {i} in v'} has invalid size: should be {tuple(t.shape)}, like the "
+                f"{what} of {name}, but got {tuple(u.shape)}."
             )
     return tuple(
         u if np_dtype(u) == np_dtype(t) else tensor_ops.cast(u, dtype=np_dtype(t))
@@ -464,21 +469,21 @@ def _tell(name: str, grads: Any, args: Tensors, strict: bool, create_graph: bool
     for i, g in enumerate(grads):
         if g is None and second:
             raise RuntimeError(
-                "While computing the hessian, found that the jacobian of the user-provided function with respect to input "
-                f"{i} is independent of the input, as a linear function's is ({name}): then the Hessian is zero, which strict "
-                "mode does not allow."
+                "While computing the hessian, found that the jacobian of the user-provided function with respect to "
+                f"input {i} is independent of the input, as a linear function's is ({name}): then the Hessian is zero, "
+                "which strict mode does not allow."
             )
         if g is None:
             raise RuntimeError(
-                f"The output of the user-provided function given to {name} is independent of input {i}. This is not allowed "
-                "in strict mode."
+                f"The output of the user-provided function given to {name} is independent of input {i}. This is not "
+                "allowed in strict mode."
             )
     if not second:
         _tell_constant(name, grads, strict, create_graph)
     elif create_graph and not any(requires_grad(g) for g in grads):
         raise RuntimeError(
-            f"The jacobian of the user-provided function given to {name} does not depend on the inputs. This is not allowed "
-            "in strict mode."
+            f"While computing the hessian, found that the jacobian of the user-provided function given to {name} does "
+            "not depend on the inputs. This is not allowed in strict mode."
         )
 
 
@@ -487,8 +492,8 @@ def _tell_constant(name: str, found: Any, strict: bool, create_graph: bool) -> N
         for i, g in enumerate(found):
             if g is not None and not requires_grad(g):
                 raise RuntimeError(
-                    f"The jacobian of the user-provided function given to {name} is independent of input {i}. This is not "
-                    "allowed in strict mode when create_graph=True: its derivative would be zero."
+                    f"The jacobian of the user-provided function given to {name} is independent of input {i}. This is "
+                    "not allowed in strict mode when create_graph=True: its derivative would be zero."
                 )
 
 

@@ -39,8 +39,8 @@ class Mode(Block):
         if inspect.isclass(function):
             warnings.warn(
                 "Decorating classes is deprecated and will be disabled in future versions: "
-                f"{type(self).__name__} makes of {function.__name__} a function that calls the constructor in the mode. "
-                "Decorate functions or methods, for this __init__.",
+                f"{type(self).__name__} makes of {function.__name__} a function that calls the constructor in the "
+                "mode. Decorate functions or methods, for this __init__.",
                 FutureWarning,
                 stacklevel=2,
             )

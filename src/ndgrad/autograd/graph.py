@@ -214,11 +214,11 @@ def register_multi_grad_hook(
     return _MultiHandle([t.register_hook(hook) for t, hook in zip(tensors, hooks, strict=True)])
 
 
-# ----- torch's switches for GPU streams and its compiler -------------------------------------------------------------------
+# ----- torch's switches for GPU streams and its compiler --------------------------------------------------------------
 
 
 def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
-    """Whether to warn when a gradient is accumulated on another GPU stream than it was computed on: here a pass has one.
+    """Whether to warn when a gradient is accumulated on another GPU stream than it was computed on: a pass has one.
 
     >>> import ndgrad
     >>> ndgrad.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
@@ -246,8 +246,8 @@ def region_activation_memory_budget(budget: float) -> NoReturn:
     if not 0 <= budget <= 1:
         raise ValueError(f"{name} must be in [0, 1], got {budget}. Give the share of the values that may be kept.")
     raise RuntimeError(
-        f"{name} can only be used inside a compiled region, of torch's compiler: ndgrad.compile chooses what to keep by "
-        "itself. Use ndgrad.utils.checkpoint to keep less."
+        f"{name} can only be used inside a compiled region, of torch's compiler: ndgrad.compile chooses what to keep "
+        "by itself. Use ndgrad.utils.checkpoint to keep less."
     )
 
 

@@ -328,8 +328,8 @@ def run_post_accumulate_hooks(task: Any, node: Any) -> None:
             if isinstance(answer, Variable):
                 raise RuntimeError("Tensor post accumulate grad hooks should return None. Change .grad instead.")
             raise TypeError(
-                f"expected Variable, but hook returned '{type(answer).__name__}': post accumulate grad hooks should return "
-                "None. Change .grad instead."
+                f"expected Variable, but hook returned '{type(answer).__name__}': post accumulate grad hooks should "
+                "return None. Change .grad instead."
             )
 
 
@@ -360,8 +360,8 @@ def _replacement(hook: Any, before: Any, answer: Any, node: Any) -> Any:
     name = getattr(hook, "__name__", hook)
     if not isinstance(answer, Variable):
         raise TypeError(
-            f"expected Variable, but hook returned '{type(answer).__name__}' ({name}, on a value made by {node.name()}). "
-            "Return None to keep the gradient, or a tensor to replace it."
+            f"expected Variable, but hook returned '{type(answer).__name__}' ({name}, on a value made by "
+            f"{node.name()}). Return None to keep the gradient, or a tensor to replace it."
         )
     if before is None:
         return answer
@@ -385,13 +385,13 @@ def _replacements(hook: Any, before: tuple[Any, ...], answer: Any, node: Any) ->
     name = getattr(hook, "__name__", hook)
     if not isinstance(answer, tuple):
         raise TypeError(
-            f"expected tuple, but hook returned '{type(answer).__name__}' ({name}, on {node.name()}). Return None to keep "
-            f"the gradients, or a tuple with {len(before)} of them: return (g,)."
+            f"expected tuple, but hook returned '{type(answer).__name__}' ({name}, on {node.name()}). Return None to "
+            f"keep the gradients, or a tuple with {len(before)} of them: return (g,)."
         )
     if len(answer) != len(before):
         raise RuntimeError(
-            f"hook '{name}' has returned an incorrect number of values (got {len(answer)}, but expected {len(before)}, on "
-            f"{node.name()}). Return one gradient, or None, for each it was given."
+            f"hook '{name}' has returned an incorrect number of values (got {len(answer)}, but expected "
+            f"{len(before)}, on {node.name()}). Return one gradient, or None, for each it was given."
         )
     return tuple(None if a is None else _replacement(hook, b, a, node) for a, b in zip(answer, before, strict=True))
 

@@ -51,9 +51,9 @@ def check_writable(t: Any, op_name: str, value_requires_grad: bool = False, part
         raise write_error(t, info.creation)
     if meta.requires_grad and t._node is None:
         raise RuntimeError(
-            f"{op_name}: a {'view of a ' if part else ''}leaf Variable that requires grad is being used in an in-place operation "
-            f"(shape {tuple(t.shape)}): its gradient would belong to neither the old nor the new value. "
-            "Do the write under no_grad(), or on a clone()."
+            f"{op_name}: a {'view of a ' if part else ''}leaf Variable that requires grad is being used in an "
+            f"in-place operation (shape {tuple(t.shape)}): its gradient would belong to neither the old nor the new "
+            "value. Do the write under no_grad(), or on a clone()."
         )
     if (meta if info is None else info.base._meta).__class__ is KeptMeta and (
         value_requires_grad or t._node is not None

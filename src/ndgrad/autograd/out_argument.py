@@ -27,12 +27,13 @@ def refuse_out(name: str, *arguments: Any) -> None:
     t = first_at_stake(*arguments)
     if t is None:
         return
-    kind, what = RuntimeError, "automatic differentiation"
+    kind, what = RuntimeError, f"{name}(): functions with out=... arguments don't support automatic differentiation"
     if (lost := stake_of(t)) == TANGENT:
-        kind, what = NotImplementedError, "forward mode"
+        kind = NotImplementedError
+        what = f"Trying to use forward AD with {name}_out that does not support it because it is an out= function"
     raise kind(
-        f"{name}(): functions with out=... arguments don't support {what}, but one of the arguments (shape "
-        f"{tuple(t.shape)}) {lost}. Call it without out=, or on a detached tensor."
+        f"{what}, but one of the arguments (shape {tuple(t.shape)}) {lost}. Call it without out=, or on a detached "
+        "tensor."
     )
 
 

@@ -34,9 +34,9 @@ def gradient_edge(t: Any, allow_missing: bool = False, position: int = 0) -> Any
     found = edge(t)
     if found is None and not allow_missing:
         raise RuntimeError(
-            f"element {position} of tensors does not require grad and does not have a grad_fn (shape {tuple(t.shape)}), "
-            "so backward cannot start there. Call requires_grad_() on the leaves before the computation, "
-            "and check that no no_grad(), detach() or integer dtype cuts it."
+            f"element {position} of tensors does not require grad and does not have a grad_fn (shape "
+            f"{tuple(t.shape)}), so backward cannot start there. Call requires_grad_() on the leaves before the "
+            "computation, and check that no no_grad(), detach() or integer dtype cuts it."
         )
     return found
 
@@ -86,19 +86,22 @@ def root_gradients(tensors: list[Any], grads: list[Any]) -> list[Any]:
             continue
         if not isinstance(g, Variable):
             raise TypeError(
-                f"gradients can be either Tensors or None, but got {type(g).__name__}. Wrap it with ndgrad.as_tensor(...)."
+                f"gradients can be either Tensors or None, but got {type(g).__name__}. Wrap it with "
+                "ndgrad.as_tensor(...)."
             )
         shape = tuple(t.shape) if isinstance(t, Variable) else t.node.output_metadata(t.input_nr)[0]
         if tuple(g.shape) != tuple(shape):
             raise RuntimeError(
-                f"Mismatch in shape: grad_output[{position}] has a shape of {tuple(g.shape)} and output[{position}] has a "
-                f"shape of {tuple(shape)}. Pass a gradient of the output's shape."
+                f"Mismatch in shape: grad_output[{position}] has a shape of {tuple(g.shape)} and output[{position}] "
+                f"has a shape of {tuple(shape)}. Pass a gradient of the output's shape."
             )
         want = np_dtype(t) if isinstance(t, Variable) else t.node.output_metadata(t.input_nr)[1]
         if np_dtype(g).kind == "c" and want.kind != "c":
             raise RuntimeError(
-                f"For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
-                f"grad_output[{position}] has a dtype of {np_dtype(g)} and output[{position}] has a dtype of {want}; a real output has a real gradient. Pass its .real, or differentiate a complex output."
+                "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in "
+                "dtype: "
+                f"grad_output[{position}] has a dtype of {np_dtype(g)} and output[{position}] has a dtype of {want}; "
+                "a real output has a real gradient. Pass its .real, or differentiate a complex output."
             )
         out.append(g)
     return out

@@ -212,8 +212,8 @@ class SavedTensor:
 
         if not callable(pack_hook) or not callable(unpack_hook):
             raise TypeError(
-                f"register_hooks(): incompatible function arguments: it takes two functions, and got {type(pack_hook).__name__} and "
-                f"{type(unpack_hook).__name__}. Pass a pack hook and an unpack hook."
+                "register_hooks(): incompatible function arguments: it takes two functions, and got "
+                f"{type(pack_hook).__name__} and {type(unpack_hook).__name__}. Pass a pack hook and an unpack hook."
             )
         value = self._slot.read()
         if value is None:

@@ -20,8 +20,8 @@ _LINES_HINT = "Run the forward inside ndgrad.autograd.debug() to see both lines.
 def freed_error(node: Node) -> RuntimeError:
     return RuntimeError(
         "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
-        f"been freed): {node.name()}'s saved values are gone since the first backward. Specify retain_graph=True in the "
-        "first backward() or grad() call, or run the forward again."
+        f"been freed): {node.name()}'s saved values are gone since the first backward. Specify retain_graph=True in "
+        "the first backward() or grad() call, or run the forward again."
     )
 
 

@@ -138,8 +138,9 @@ def ask(func: Any, types: tuple[type[Any], ...], args: tuple[Any, ...], kwargs: 
     asked = [type(m).__name__ for m in stack[-1:]] + [c.__name__ for c in types]
     name = f"{func.__module__}.{func.__qualname__}" if hasattr(func, "__qualname__") else repr(func)
     raise TypeError(
-        f"no answer to {name}: all of {', '.join(asked)} returned NotImplemented. Handle the function in one "
-        "of them, or pass it on with super().__torch_function__(func, types, args, kwargs)."
+        f"Multiple dispatch failed for '{name}'; all __torch_function__ handlers returned NotImplemented: "
+        f"{', '.join(asked)}. Handle the function in one of them, or pass it on with super().__torch_function__(func, "
+        "types, args, kwargs)."
     )
 
 
@@ -443,7 +444,8 @@ def make_wrapper(cls: type[Any], size: Any, dtype: Any, device: Any, requires_gr
     if not has_dispatch(cls):
         raise TypeError(
             f"{cls.__name__} must define __torch_dispatch__ (or __ndgrad_dispatch__): _make_wrapper_subclass makes "
-            "tensors without memory, and without it nobody could compute with it. Define it, or use _make_subclass, whose tensors have memory."
+            "tensors without memory, and without it nobody could compute with it. Define it, or use _make_subclass, "
+            "whose tensors have memory."
         )
     shape = (size,) if isinstance(size, int) else tuple(int(n) for n in size)
     made = new(cls)

@@ -157,8 +157,8 @@ class InferenceStorage(Storage):
 
 
 class LazyStorage(Storage):
-    """The memory of a conjugate ("conj") or a negative ("neg") that torch leaves to be computed later. Here it is computed
-    at once; its tensors say what they are (`is_conj`, `is_neg`), since programs ask."""
+    """The memory of a conjugate ("conj") or a negative ("neg") that torch leaves to be computed later. Here it is
+    computed at once; its tensors say what they are (`is_conj`, `is_neg`), since programs ask."""
 
     __slots__ = ("kind",)
 

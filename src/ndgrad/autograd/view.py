@@ -29,13 +29,13 @@ DEFAULT, NO_GRAD, MULTI_OUTPUT, INFERENCE, CUSTOM = "default", "no_grad", "multi
 _REASONS = {
     NO_GRAD: "A view was created in no_grad mode and {what}: the write could not be recorded in its base's history",
     MULTI_OUTPUT: (
-        "Output {n} of {op} is a view and {what}. This view is the output of a function that returns multiple views. Such "
-        "functions do not allow the output views to be modified inplace: it is torch's rule"
+        "Output {n} of {op} is a view and {what}. This view is the output of a function that returns multiple views. "
+        "Such functions do not allow the output views to be modified inplace: it is torch's rule"
     ),
     INFERENCE: "A view was created in inference mode and {what} in normal mode: the write could not be recorded",
     CUSTOM: (
-        "Output {n} of {op} is a view and {what}. This view was created inside a custom Function (or because an input was "
-        "returned as-is), whose backward does not know of the write"
+        "Output {n} of {op} is a view and {what}. This view was created inside a custom Function (or because an input "
+        "was returned as-is), whose backward does not know of the write"
     ),
 }
 _REMEDIES = {

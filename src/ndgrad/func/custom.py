@@ -214,8 +214,8 @@ def _check_jvp(
     view where the output is."""
     if len(made) != len(outs):
         raise RuntimeError(
-            f"{name}: jvp returned an invalid number of forward gradients (expected {len(outs)} but got {len(made)}). "
-            "Return one per output of forward, None for those that are not differentiable."
+            f"{name}: function's jvp returned an invalid number of forward gradients (expected {len(outs)} but got "
+            f"{len(made)}). Return one per output of forward, None for those that are not differentiable."
         )
     discrete = _marks(node)[1]
     for number, (o, t) in enumerate(zip(outs, made, strict=True)):
@@ -232,7 +232,8 @@ def _check_jvp(
             )
         if tuple(t.shape) != tuple(o.shape):
             raise RuntimeError(
-                f"{name}: jvp returned a tangent of shape {tuple(t.shape)} for output {number} of shape "
+                f"{name}: Trying to set a forward gradient that has a different size than that of the original "
+                f"Tensor: jvp returned a tangent of shape {tuple(t.shape)} for output {number} of shape "
                 f"{tuple(o.shape)}. They must agree."
             )
         for p, pt in zip(primals, tangents, strict=True):
@@ -356,8 +357,8 @@ def _apply_batched(level: BatchLevel, cls: type[Function], args: tuple[Any, ...]
         answer = rule(VmapInfo(level.size, level.randomness), in_dims, *payloads)
     if not isinstance(answer, tuple) or len(answer) != 2:
         raise RuntimeError(
-            f"{cls.__name__}: the vmap staticmethod must return two things, the output and its out_dims, and returned "
-            f"{type(answer).__name__}."
+            f"{cls.__name__}: Expected the vmap staticmethod to have two returns, an output and out_dims, and it "
+            f"returned {type(answer).__name__}."
         )
     result, out_dims = answer
     if isinstance(out_dims, (tuple, list)) and not (isinstance(result, (tuple, list)) and len(result) == len(out_dims)):

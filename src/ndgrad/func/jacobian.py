@@ -76,7 +76,7 @@ def jacrev(
     tensor([[2., 0.],
             [0., 4.]])
     """
-    _check_chunk(chunk_size)
+    _check_chunk("jacrev", chunk_size)
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -169,7 +169,7 @@ def jacfwd(
     tensor([[2., 0.],
             [0., 4.]])
     """
-    _check_chunk(chunk_size)
+    _check_chunk("jacfwd", chunk_size)
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -330,9 +330,9 @@ def _check_inputs(inputs: list[Any]) -> None:
             )
 
 
-def _check_chunk(chunk_size: int | None) -> None:
+def _check_chunk(name: str, chunk_size: int | None) -> None:
     if chunk_size is not None and chunk_size <= 0:
-        raise ValueError(f"chunk_size is {chunk_size}: it must be positive, or None for all at once.")
+        raise ValueError(f"{name}: `chunk_size` should be greater than 0, or None for all at once (got {chunk_size}).")
 
 
 def _unbatched(aux: Any) -> Any:

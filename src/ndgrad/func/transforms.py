@@ -157,13 +157,14 @@ def _select(argnums: Argnums, args: tuple[Any, ...]) -> tuple[tuple[int, ...], t
     numbers = (argnums,) if isinstance(argnums, int) else argnums
     if not isinstance(numbers, tuple) or not numbers or not all(isinstance(n, int) for n in numbers):
         raise RuntimeError(
-            f"argnums must be int or Tuple[int, ...], and at least one: got {argnums!r}. Give the position of an argument, "
-            "or a tuple of positions."
+            f"argnums must be int or Tuple[int, ...], and at least one: got {argnums!r}. Give the position of an "
+            "argument, or a tuple of positions."
         )
     for n in numbers:
         if not -len(args) <= n < len(args):
             raise RuntimeError(
-                f"Got argnum={n}, but only {len(args)} positional inputs. Give the position of an argument that there is."
+                f"Got argnum={n}, but only {len(args)} positional inputs. Give the position of an argument that there "
+                "is."
             )
     numbers = tuple([n % len(args) for n in numbers])
     if len(numbers) > 1 and len({*numbers}) < len(numbers):
@@ -305,8 +306,8 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any: 
         given, given_spec = tree_flatten(cotangents)
         if given_spec != spec:
             raise RuntimeError(
-                "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function: "
-                f"vjp was given {given_spec} for {spec}. Pass one per output tensor."
+                "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the "
+                f"function: vjp was given {given_spec} for {spec}. Pass one per output tensor."
             )
         for i, (o, c) in enumerate(zip(outputs, given, strict=True)):
             if c is None:
@@ -318,13 +319,16 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any: 
                 raise TypeError(f"vjp: a cotangent is {type(c).__name__}. Wrap it with ndgrad.as_tensor(...).")
             if tuple(o.shape) != tuple(c.shape):
                 raise RuntimeError(
-                    f"Mismatch in shape: grad_output[{i}] has a shape of {tuple(c.shape)} and output[{i}] has a shape of "
-                    f"{tuple(o.shape)} (vjp). They must agree."
+                    f"Mismatch in shape: grad_output[{i}] has a shape of {tuple(c.shape)} and output[{i}] has a shape "
+                    f"of {tuple(o.shape)} (vjp). They must agree."
                 )
         return run.pull_back(outputs, given, keep=retain_graph)
 
     value = tree_unflatten([run.value_of(o) for o in outputs], spec)
     return (value, vjp_fn, run.unwrapped(aux)) if has_aux else (value, vjp_fn)
+
+
+_CALLS = {"vjp": "vjp(f, *primals)", "jvp": "jvp(f, primals, tangents)"}
 
 
 def _output_tensors(name: str, result: Any) -> tuple[list[Any], TreeSpec]:
@@ -334,8 +338,8 @@ def _output_tensors(name: str, result: Any) -> tuple[list[Any], TreeSpec]:
     for o in outputs:
         if not isinstance(o, Variable):
             raise RuntimeError(
-                f"{name}: the function must return tensors, and returned {type(o).__name__}. "
-                "Return it as aux, with has_aux=True."
+                f"{_CALLS[name]}: Expected f(*primals) to return only tensors, got unsupported type "
+                f"{type(o).__name__}. Return it as aux, with has_aux=True."
             )
     return outputs, spec
 
@@ -364,7 +368,8 @@ def _check_scalar(out: Any) -> None:
         )
     if np_dtype(out).kind == "c":
         raise RuntimeError(
-            f"grad_and_value(f)(*args): Expected f(*args) to return a real scalar, got {np_dtype(out)}. Take .real or .abs() of it."
+            f"grad_and_value(f)(*args): Expected f(*args) to return a real scalar, got {np_dtype(out)}. Take .real or "
+            ".abs() of it."
         )
 
 
@@ -454,15 +459,15 @@ def _primals_and_tangents(name: str, primals: Any, tangents: Any) -> tuple[list[
     if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
         wrong = next(a for a in (primals, tangents) if not isinstance(a, tuple))
         raise RuntimeError(
-            f"{name}(f, primals, tangents): Expected {'primals' if wrong is primals else 'tangents'} to be a tuple, and it "
-            f"is {type(wrong).__name__}. For a single one write (x,)."
+            f"{name}(f, primals, tangents): Expected {'primals' if wrong is primals else 'tangents'} to be a tuple, "
+            f"and it is {type(wrong).__name__}. For a single one write (x,)."
         )
     flat, spec = tree_flatten(primals)
     flat_tangents, tangent_spec = tree_flatten(tangents)
     if spec != tangent_spec:
         raise RuntimeError(
-            f"{name}(f, primals, tangents): Expected primals and tangents to have the same python structure, and they are "
-            f"{spec} and {tangent_spec}. Pass one tangent per primal."
+            f"{name}(f, primals, tangents): Expected primals and tangents to have the same python structure, and they "
+            f"are {spec} and {tangent_spec}. Pass one tangent per primal."
         )
     if not flat:
         raise RuntimeError(f"{name}: primals hold no tensor. Give at least one.")
@@ -481,8 +486,8 @@ def _primals_and_tangents(name: str, primals: Any, tangents: Any) -> tuple[list[
         if tuple(p.shape) != tuple(t.shape):
             raise RuntimeError(
                 "Trying to set a forward gradient that has a different size than that of the original Tensor: "
-                f"{name} was given a tangent of shape {tuple(t.shape)} for a primal of shape {tuple(p.shape)}. They must "
-                "agree."
+                f"{name} was given a tangent of shape {tuple(t.shape)} for a primal of shape {tuple(p.shape)}. They "
+                "must agree."
             )
     return flat, flat_tangents, spec
 
@@ -513,7 +518,9 @@ def vmap(
     """
     _check_randomness(randomness)
     if chunk_size is not None and chunk_size <= 0:
-        raise ValueError(f"vmap: chunk_size is {chunk_size}. It must be positive, or None for all samples at once.")
+        raise ValueError(
+            f"vmap: chunk_size should be None or greater than 0 (got {chunk_size}). None is for all at once."
+        )
     return _mapped(
         func, in_dims, out_dims, randomness, (lambda size: size) if chunk_size is None else (lambda size: chunk_size)
     )
@@ -534,7 +541,9 @@ def chunk_vmap(func: F, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "
 
 def _check_randomness(randomness: str) -> None:
     if randomness not in ("error", "different", "same"):
-        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness!r}.")
+        raise RuntimeError(
+            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness!r}."
+        )
 
 
 def _mapped(func: F, in_dims: Any, out_dims: Any, randomness: str, chunk_size: Callable[[int], int]) -> F:
@@ -554,7 +563,7 @@ def _mapped(func: F, in_dims: Any, out_dims: Any, randomness: str, chunk_size: C
             stop = min(start + step, size)
             piece = [t if d is None else _narrow(t, d, start, stop) for t, d in zip(flat, dims, strict=True)]
             parts.append(_run_batched(func, piece, spec, dims, out_dims, stop - start, randomness, kwargs))
-        return _joined(parts, out_dims)
+        return _joined(func, parts, out_dims)
 
     return wrapper  # type: ignore[return-value]  # the signature is that of func
 
@@ -563,10 +572,10 @@ def _narrow(t: Any, dim: int, start: int, stop: int) -> Any:
     return tensor_ops.getitem(t, index=(*(slice(None),) * dim, slice(start, stop)))
 
 
-def _joined(parts: list[Any], out_dims: Any) -> Any:
+def _joined(func: Any, parts: list[Any], out_dims: Any) -> Any:
     """The results of chunks as one, put together where the batch goes; an unbatched one is the same in all."""
     flat = [tree_flatten(part)[0] for part in parts]
-    dims = _out_dims(out_dims, tree_structure(parts[0]))
+    dims = _out_dims(func, out_dims, tree_structure(parts[0]))
     joined = [
         pieces[0] if d is None else tensor_ops.cat(*pieces, dim=d % len(pieces[0].shape))
         for pieces, d in zip(zip(*flat, strict=True), dims, strict=True)
@@ -584,8 +593,8 @@ def _in_dims(func: Any, in_dims: Any, args: tuple[Any, ...], flat: list[Any]) ->
     call = f"vmap({name_of(func)}, in_dims={in_dims}, ...)(<inputs>)"
     if not isinstance(in_dims, (int, tuple)):
         raise ValueError(
-            f"{call}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, got "
-            f"{type(in_dims).__name__}. Give at least one argument an int."
+            f"{call}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, "
+            f"got {type(in_dims).__name__}. Give at least one argument an int."
         )
     if not args:
         raise ValueError(
@@ -627,8 +636,8 @@ def _batch_size(flat: list[Any], dims: list[int | None]) -> int:
     if len(sizes) > 1:
         every = [t.shape[d] for t, d in zip(flat, dims, strict=True) if d is not None]
         raise ValueError(
-            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {every} for the mapped "
-            "dimension. Give tensors of equal batches, or None in in_dims for those without one."
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {every} for the "
+            "mapped dimension. Give tensors of equal batches, or None in in_dims for those without one."
         )
     return int(sizes.pop())
 
@@ -649,13 +658,13 @@ def _run_batched(
         result = func(*tree_unflatten(args, spec), **kwargs)
         outputs, out_spec = tree_flatten(result)
         settle(outputs)
-    out_prefix = [out_dims] if out_spec is LEAF and isinstance(out_dims, int) else _out_dims(out_dims, out_spec)
+    out_prefix = [out_dims] if out_spec is LEAF and isinstance(out_dims, int) else _out_dims(func, out_dims, out_spec)
     out = []
     for o, d in zip(outputs, out_prefix, strict=True):
         if not isinstance(o, Variable):
             raise ValueError(
-                f"vmap({name_of(func)}, ...): `{name_of(func)}` must only return Tensors, got type {type(o).__name__}. Did "
-                "you mean to return it by other means, or to make a tensor of it?"
+                f"vmap({name_of(func)}, ...): `{name_of(func)}` must only return Tensors, got type "
+                f"{type(o).__name__}. Did you mean to return it by other means, or to make a tensor of it?"
             )
         if level_number(o) == level.number:
             if d is None:
@@ -671,14 +680,21 @@ def _run_batched(
     return tree_unflatten(out, out_spec)
 
 
-def _out_dims(out_dims: Any, spec: TreeSpec) -> list[int | None]:
+def _out_dims(func: Any, out_dims: Any, spec: TreeSpec) -> list[int | None]:
     """Where the batch goes in each output."""
     if spec is LEAF and isinstance(out_dims, tuple) and len(out_dims) == 1:
         (out_dims,) = out_dims
-    dims = broadcast_prefix(out_dims, spec, is_leaf=lambda d: d is None)
+    call = f"vmap({name_of(func)}, ..., out_dims={out_dims!r})(<inputs>)"
+    try:
+        dims = broadcast_prefix(out_dims, spec, is_leaf=lambda d: d is None)
+    except ValueError as error:
+        raise ValueError(f"{call}: out_dims is not compatible with the structure of `outputs`: {error}") from None
     for d in dims:
         if d is not None and (isinstance(d, bool) or not isinstance(d, int)):
-            raise ValueError(f"vmap: out_dims must hold ints or None, and holds {d!r}.")
+            raise ValueError(
+                f"{call}: `out_dims` must be an int, None or a python collection of ints representing where in the "
+                f"outputs the vmapped dimension should appear, and holds {d!r}."
+            )
     return dims
 
 

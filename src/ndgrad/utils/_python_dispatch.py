@@ -133,7 +133,7 @@ def transform_subclass(t: Any, callback: Any, outer_size: Any = None, outer_stri
     if tuple(made.shape) != tuple(outer_size) or tuple(made.stride()) != tuple(outer_stride):
         raise RuntimeError(
             f"Expected return value from {type(t).__name__}__tensor_unflatten__() to have size {tuple(outer_size)} and "
-            f"stride {tuple(outer_stride)}, but it has {tuple(made.shape)} and {tuple(made.stride())}. Make the wrapper "
-            "with the size and stride that it is given."
+            f"stride {tuple(outer_stride)}, but it has {tuple(made.shape)} and {tuple(made.stride())}. Make the "
+            "wrapper with the size and stride that it is given."
         )
     return made

@@ -1,8 +1,20 @@
-"""Trees of containers, under the name that torch programs import them by. See ndgrad.pytree."""
+"""Trees of containers, under the names that torch programs import them by. The trees themselves are ndgrad.pytree's;
+here is what few programs ask of them: the way to each leaf, specs as text, classes registered field by field."""
 
 from __future__ import annotations
 
+import importlib
+import json
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, TypeAlias
+
+from ndgrad import pytree
 from ndgrad.pytree import (
+    LEAF,
+    IsLeaf,
+    PyTree,
     TreeSpec,
     register_pytree_node,
     tree_all,
@@ -16,6 +28,519 @@ from ndgrad.pytree import (
 )
 
 __all__ = [
-    "TreeSpec", "register_pytree_node", "tree_all", "tree_any", "tree_flatten", "tree_leaves", "tree_map",
-    "tree_map_only", "tree_structure", "tree_unflatten",
+    "GetAttrKey", "KeyEntry", "LeafSpec", "MappingKey", "PyTree", "PyTreeSpec", "SequenceKey", "TreeSpec",
+    "arg_tree_leaves", "is_constant_class", "is_namedtuple", "is_namedtuple_class", "is_namedtuple_instance",
+    "is_structseq", "is_structseq_class", "is_structseq_instance", "key_get", "keystr", "map_only", "register_constant",
+    "register_dataclass", "register_pytree_node", "tree_all", "tree_all_only", "tree_any", "tree_any_only",
+    "tree_flatten", "tree_flatten_with_path", "tree_is_leaf", "tree_iter", "tree_leaves", "tree_leaves_with_path",
+    "tree_map", "tree_map_", "tree_map_only", "tree_map_only_", "tree_map_with_path", "tree_structure",
+    "tree_unflatten", "treespec_dict", "treespec_dumps", "treespec_leaf", "treespec_loads", "treespec_pprint", "treespec_tuple",
 ]  # fmt: skip
+
+Context: TypeAlias = Any
+PyTreeSpec = TreeSpec
+_register_pytree_node = register_pytree_node
+
+
+class _LeafType(type):
+    def __instancecheck__(cls, spec: object) -> bool:
+        return isinstance(spec, TreeSpec) and spec.is_leaf()
+
+
+class LeafSpec(metaclass=_LeafType):
+    """The structure of a leaf: `LeafSpec()` is that, and `isinstance(spec, LeafSpec)` asks.
+
+    >>> from ndgrad.utils._pytree import LeafSpec, tree_structure
+    >>> isinstance(tree_structure(3), LeafSpec), isinstance(tree_structure([3]), LeafSpec)
+    (True, False)
+    """
+
+    def __new__(cls) -> Any:
+        return LEAF
+
+
+# ----- the way to a leaf ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MappingKey:
+    """The way to a value of a mapping.
+
+    >>> from ndgrad.utils._pytree import MappingKey
+    >>> str(MappingKey("a")), MappingKey("a").get({"a": 3})
+    ("['a']", 3)
+    """
+
+    key: Any
+
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+    def get(self, parent: Any) -> Any:
+        return parent[self.key]
+
+
+@dataclass(frozen=True)
+class SequenceKey:
+    """The way to an item of a sequence.
+
+    >>> from ndgrad.utils._pytree import SequenceKey
+    >>> str(SequenceKey(1)), SequenceKey(1).get([5, 6])
+    ('[1]', 6)
+    """
+
+    idx: int
+
+    def __str__(self) -> str:
+        return f"[{self.idx!r}]"
+
+    def get(self, parent: Any) -> Any:
+        return parent[self.idx]
+
+
+@dataclass(frozen=True)
+class GetAttrKey:
+    """The way to an attribute.
+
+    >>> from ndgrad.utils._pytree import GetAttrKey
+    >>> str(GetAttrKey("real")), GetAttrKey("real").get(2j)
+    ('.real', 0.0)
+    """
+
+    name: str
+
+    def __str__(self) -> str:
+        return f".{self.name}"
+
+    def get(self, parent: Any) -> Any:
+        return getattr(parent, self.name)
+
+
+KeyEntry: TypeAlias = MappingKey | SequenceKey | GetAttrKey | Any
+KeyPath: TypeAlias = tuple[KeyEntry, ...]
+
+
+def keystr(kp: KeyPath) -> str:
+    """A way to a leaf as Python writes it.
+
+    >>> from ndgrad.utils._pytree import keystr, tree_leaves_with_path
+    >>> [keystr(path) for path, _ in tree_leaves_with_path({"a": [1, 2]})]
+    ["['a'][0]", "['a'][1]"]
+    """
+    return "".join(map(str, kp))
+
+
+def key_get(obj: Any, kp: KeyPath) -> Any:
+    """What lies at the end of a way.
+
+    >>> from ndgrad.utils._pytree import MappingKey, SequenceKey, key_get
+    >>> key_get({"a": [1, 2]}, (MappingKey("a"), SequenceKey(1)))
+    2
+    """
+    for entry in kp:
+        obj = entry.get(obj)
+    return obj
+
+
+def _with_keys(tree: PyTree) -> list[tuple[KeyEntry, Any]]:
+    """The children of a node, each with the key that leads to it."""
+    cls = type(tree)
+    kind = pytree._kind_of(cls)
+    assert kind is not None
+    if kind.with_keys is not None:
+        return list(kind.with_keys(tree)[0])
+    children, context = kind.flatten(tree)
+    if kind is pytree._NAMED_TUPLE:
+        return [(GetAttrKey(name), c) for name, c in zip(cls._fields, children)]
+    if kind is pytree._DATACLASS:
+        return [(GetAttrKey(name), c) for name, c in zip(context[1], children)]
+    if kind.keys is not None:
+        return [(MappingKey(key), c) for key, c in zip(kind.keys(context), children)]
+    if kind.written_as is not None:
+        raise ValueError(
+            f"Did not find a flatten_with_keys_fn for type: {cls}. Pass a flatten_with_keys_fn argument to "
+            "register_pytree_node()."
+        )
+    return [(SequenceKey(i), c) for i, c in enumerate(children)]
+
+
+def tree_leaves_with_path(tree: PyTree, is_leaf: IsLeaf = None) -> list[tuple[KeyPath, Any]]:
+    """The leaves of a tree, each with the way to it.
+
+    >>> from ndgrad.utils._pytree import tree_leaves_with_path
+    >>> tree_leaves_with_path([7])
+    [((SequenceKey(idx=0),), 7)]
+    """
+    return list(_walk(tree, (), is_leaf))
+
+
+def _walk(tree: PyTree, path: KeyPath, is_leaf: IsLeaf) -> Iterator[tuple[KeyPath, Any]]:
+    if tree_is_leaf(tree, is_leaf):
+        yield path, tree
+        return
+    for key, child in _with_keys(tree):
+        yield from _walk(child, (*path, key), is_leaf)
+
+
+def tree_flatten_with_path(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[tuple[KeyPath, Any]], TreeSpec]:
+    """The leaves of a tree, each with the way to it, and its structure.
+
+    >>> from ndgrad.utils._pytree import tree_flatten_with_path
+    >>> tree_flatten_with_path((7,))
+    ([((SequenceKey(idx=0),), 7)], TreeSpec((*,)))
+    """
+    return tree_leaves_with_path(tree, is_leaf), tree_structure(tree, is_leaf)
+
+
+def tree_map_with_path(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None) -> PyTree:
+    """The tree of `func(path, leaf, ...)`.
+
+    >>> from ndgrad.utils._pytree import keystr, tree_map_with_path
+    >>> tree_map_with_path(lambda path, x: f"{keystr(path)}={x}", {"a": 1})
+    {'a': "['a']=1"}
+    """
+    found, spec = tree_flatten_with_path(tree, is_leaf)
+    columns = [spec.flatten_up_to(other) for other in rests]
+    paths, leaves = [path for path, _ in found], [leaf for _, leaf in found]
+    return spec.unflatten(map(func, paths, leaves, *columns))
+
+
+# ----- leaves ---------------------------------------------------------------------------------------------------------
+
+
+def tree_is_leaf(tree: PyTree, is_leaf: IsLeaf = None) -> bool:
+    """Whether a value is a leaf.
+
+    >>> from ndgrad.utils._pytree import tree_is_leaf
+    >>> tree_is_leaf(1), tree_is_leaf([1])
+    (True, False)
+    """
+    return pytree._kind_of(type(tree)) is None or (is_leaf is not None and is_leaf(tree))
+
+
+def tree_iter(tree: PyTree, is_leaf: IsLeaf = None) -> Iterator[Any]:
+    """The leaves of a tree, one by one.
+
+    >>> from ndgrad.utils._pytree import tree_iter
+    >>> next(tree_iter([1, [2]]))
+    1
+    """
+    return iter(tree_leaves(tree, is_leaf))
+
+
+def arg_tree_leaves(*args: PyTree, **kwargs: PyTree) -> list[Any]:
+    """The leaves among the arguments of a call.
+
+    >>> from ndgrad.utils._pytree import arg_tree_leaves
+    >>> arg_tree_leaves([1, 2], key=3)
+    [1, 2, 3]
+    """
+    return tree_leaves([*args, *kwargs.values()])
+
+
+def tree_map_(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None) -> PyTree:
+    """Call `func` for each leaf, for what it does to it; the tree itself.
+
+    >>> from ndgrad.utils._pytree import tree_map_
+    >>> tree_map_(print, [1])
+    1
+    [1]
+    """
+    leaves, spec = tree_flatten(tree, is_leaf)
+    deque(map(func, leaves, *[spec.flatten_up_to(other) for other in rests]), maxlen=0)
+    return tree
+
+
+def tree_map_only_(only: Any, func: Callable[[Any], Any], tree: PyTree, is_leaf: IsLeaf = None) -> PyTree:
+    """`tree_map_` over the leaves of the given type or types, or that satisfy a predicate.
+
+    >>> from ndgrad.utils._pytree import tree_map_only_
+    >>> tree_map_only_(int, print, [1, "a"])
+    1
+    [1, 'a']
+    """
+    tree_map_only(only, func, tree, is_leaf)
+    return tree
+
+
+def map_only(only: Any) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
+    """A decorator: the function of values of the given type or types, or that satisfy a predicate; others stay.
+
+    >>> from ndgrad.utils._pytree import map_only, tree_map
+    >>> tree_map(map_only(int)(lambda x: -x), [1, "a"])
+    [-1, 'a']
+    """
+    return lambda func: lambda value: tree_map_only(only, func, value, is_leaf=lambda _: True)
+
+
+def tree_all_only(only: Any, pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) -> bool:
+    """Whether every leaf of the given type or types satisfies the predicate.
+
+    >>> from ndgrad.utils._pytree import tree_all_only
+    >>> tree_all_only(int, lambda x: x > 0, [1, "a"])
+    True
+    """
+    return all(pred(leaf) for leaf in tree_leaves(tree, is_leaf) if isinstance(leaf, only))
+
+
+def tree_any_only(only: Any, pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) -> bool:
+    """Whether some leaf of the given type or types satisfies the predicate.
+
+    >>> from ndgrad.utils._pytree import tree_any_only
+    >>> tree_any_only(int, lambda x: x > 5, [1, "a"])
+    False
+    """
+    return any(pred(leaf) for leaf in tree_leaves(tree, is_leaf) if isinstance(leaf, only))
+
+
+# ----- kinds of tuples ------------------------------------------------------------------------------------------------
+
+
+def is_namedtuple_class(cls: type) -> bool:
+    """Whether a class is that of named tuples.
+
+    >>> from collections import namedtuple
+    >>> from ndgrad.utils._pytree import is_namedtuple_class
+    >>> is_namedtuple_class(namedtuple("P", "x")), is_namedtuple_class(tuple)
+    (True, False)
+    """
+    return isinstance(cls, type) and issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
+
+
+def is_namedtuple_instance(obj: object) -> bool:
+    return is_namedtuple_class(type(obj))
+
+
+def is_namedtuple(obj: object) -> bool:
+    """Whether an object is a named tuple, or a class of them."""
+    return is_namedtuple_class(obj if isinstance(obj, type) else type(obj))
+
+
+def is_structseq_class(cls: type) -> bool:
+    """Whether a class is one of Python's own sequences with names (`time.struct_time`).
+
+    >>> import time
+    >>> from ndgrad.utils._pytree import is_structseq_class
+    >>> is_structseq_class(time.struct_time)
+    True
+    """
+    return (
+        isinstance(cls, type)
+        and cls.__bases__ == (tuple,)
+        and all(isinstance(getattr(cls, f"n_{what}fields", None), int) for what in ("", "sequence_", "unnamed_"))
+    )
+
+
+def is_structseq_instance(obj: object) -> bool:
+    return is_structseq_class(type(obj))
+
+
+def is_structseq(obj: object) -> bool:
+    """Whether an object is one of Python's own sequences with names, or a class of them."""
+    return is_structseq_class(obj if isinstance(obj, type) else type(obj))
+
+
+# ----- registering ----------------------------------------------------------------------------------------------------
+
+
+def register_dataclass(
+    cls: type[Any],
+    *,
+    field_names: list[str] | None = None,
+    drop_field_names: list[str] | None = None,
+    serialized_type_name: str | None = None,
+) -> None:
+    """Make a dataclass a node whose children are some of its fields, and that is made again by its constructor. All
+    dataclasses are nodes as they are; this leaves fields out.
+
+    >>> import dataclasses
+    >>> from ndgrad.utils._pytree import register_dataclass, tree_leaves
+    >>> @dataclasses.dataclass
+    ... class State:
+    ...     x: int
+    ...     note: str = ""
+    >>> register_dataclass(State, drop_field_names=["note"])
+    >>> tree_leaves(State(1, "a"))
+    [1]
+    """
+    if is_dataclass(cls):
+        every = [f.name for f in fields(cls) if f.init]
+    elif field_names is None:
+        raise ValueError(f"field_names must be specified with a list of all fields used to initialize {cls}.")
+    else:
+        every = field_names
+    dropped = set(drop_field_names or ())
+    names = [name for name in field_names or every if name not in dropped]
+    if unknown := {*names, *dropped} - {*every}:
+        raise ValueError(f"register_dataclass(): {cls.__name__} has no field {', '.join(sorted(unknown))}.")
+
+    def flatten(obj: Any) -> tuple[list[Any], Context]:
+        return [getattr(obj, name) for name in names], None
+
+    register_pytree_node(
+        cls,
+        flatten,
+        lambda children, _: cls(**dict(zip(names, children))),
+        serialized_type_name=serialized_type_name,
+        flatten_with_keys_fn=lambda obj: ([(GetAttrKey(name), getattr(obj, name)) for name in names], None),
+    )
+
+
+_constants: set[type[Any]] = set()
+
+
+def register_constant(cls: type[Any]) -> None:
+    """Make instances of a class part of the structure: nodes without children. They must compare, and have a hash.
+
+    >>> from ndgrad.utils._pytree import register_constant, tree_leaves
+    >>> class Kind(str): ...
+    >>> register_constant(Kind)
+    >>> tree_leaves([Kind("a"), 2])
+    [2]
+    """
+    if "__eq__" not in {name for base in cls.__mro__[:-1] for name in vars(base)} or cls.__hash__ is None:
+        raise TypeError(
+            "register_constant(cls) expects `cls` to have a non-default `__eq__` and a `__hash__`, and "
+            f"{cls.__name__} has not. Define both: structures are compared by them."
+        )
+    register_pytree_node(
+        cls, lambda obj: ([], obj), lambda children, obj: obj, flatten_with_keys_fn=lambda obj: ([], obj)
+    )
+    _constants.add(cls)
+
+
+def is_constant_class(cls: type[Any]) -> bool:
+    return cls in _constants
+
+
+# ----- specs ----------------------------------------------------------------------------------------------------------
+
+
+def treespec_leaf() -> TreeSpec:
+    """The structure of a leaf."""
+    return LEAF
+
+
+def treespec_tuple(iterable: Iterable[TreeSpec] = (), /) -> TreeSpec:
+    """The structure of a tuple of trees of these structures.
+
+    >>> from ndgrad.utils._pytree import treespec_leaf, treespec_tuple
+    >>> treespec_tuple([treespec_leaf()])
+    TreeSpec((*,))
+    """
+    return TreeSpec(tuple, None, list(iterable))
+
+
+def treespec_dict(
+    mapping: Mapping[Any, TreeSpec] | Iterable[tuple[Any, TreeSpec]] = (), /, **kwargs: TreeSpec
+) -> TreeSpec:
+    """The structure of a dict of trees of these structures.
+
+    >>> from ndgrad.utils._pytree import treespec_dict, treespec_leaf
+    >>> treespec_dict(a=treespec_leaf())
+    TreeSpec({'a': *})
+    """
+    given = dict(mapping, **kwargs)
+    return TreeSpec(dict, tuple(given), list(given.values()))
+
+
+def treespec_pprint(treespec: TreeSpec) -> str:
+    """A structure as text, with `*` for each leaf.
+
+    >>> from ndgrad.utils._pytree import tree_structure, treespec_pprint
+    >>> treespec_pprint(tree_structure([1, {"a": 2}]))
+    "[*, {'a': *}]"
+    """
+    return pytree._show(treespec)
+
+
+#: The containers of Python: the name in texts, the context as JSON, and back.
+_WRITTEN: dict[Any, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    tuple: ("builtins.tuple", lambda c: None, lambda c: None),
+    list: ("builtins.list", lambda c: None, lambda c: None),
+    dict: ("builtins.dict", list, tuple),
+    OrderedDict: ("collections.OrderedDict", list, tuple),
+    deque: ("collections.deque", lambda c: c, lambda c: c),
+    defaultdict: (
+        "collections.defaultdict",
+        lambda c: {
+            "default_factory_module": c[0].__module__,
+            "default_factory_name": c[0].__qualname__,
+            "dict_context": list(c[1]),
+        },
+        lambda c: (
+            getattr(importlib.import_module(c["default_factory_module"]), c["default_factory_name"]),
+            tuple(c["dict_context"]),
+        ),
+    ),
+}
+_PROTOCOL = 1
+
+
+def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
+    """A structure as text that `treespec_loads` reads.
+
+    >>> from ndgrad.utils._pytree import tree_structure, treespec_dumps, treespec_loads
+    >>> treespec_loads(treespec_dumps(tree_structure({"a": [1, 2]})))
+    TreeSpec({'a': [*, *]})
+    """
+    if not isinstance(treespec, TreeSpec):
+        raise TypeError(
+            "treespec_dumps(): Expected `treespec` to be an instance of PyTreeSpec but got item of type "
+            f"{type(treespec)}."
+        )
+    if protocol not in (None, _PROTOCOL):
+        raise ValueError(f"Unknown protocol {protocol}. Available protocols: [{_PROTOCOL}].")
+    return json.dumps([_PROTOCOL, _written(treespec)])
+
+
+def _written(spec: TreeSpec) -> dict[str, Any]:
+    if spec.type is None:
+        return {"type": None, "context": None, "children_spec": []}
+    name, dump, _ = _way_to_write(spec.type, spec._kind)
+    context = dump(spec.context) if dump is not None else spec.context
+    if not isinstance(context, dict):  # which torch writes as it is
+        context = json.dumps(context)
+    return {"type": name, "context": context, "children_spec": [_written(c) for c in spec.children_specs]}
+
+
+def _way_to_write(cls: Any, kind: Any) -> tuple[str, Callable[[Any], Any] | None, Callable[[Any], Any] | None]:
+    if cls in _WRITTEN:
+        return _WRITTEN[cls]
+    if kind.written_as is None or kind.written_as[0] is None:
+        raise NotImplementedError(
+            f"No registered serialization name for {cls} found. Register the class with register_pytree_node(..., "
+            "serialized_type_name=...), which says how it is written."
+        )
+    name, dump, load = kind.written_as
+    return name, dump, load
+
+
+def treespec_loads(serialized: str) -> TreeSpec:
+    """A structure from text that `treespec_dumps` wrote.
+
+    >>> from ndgrad.utils._pytree import tree_structure, treespec_dumps, treespec_loads
+    >>> treespec_loads(treespec_dumps(tree_structure((1,))))
+    TreeSpec((*,))
+    """
+    protocol, schema = json.loads(serialized)
+    if protocol != _PROTOCOL:
+        raise ValueError(f"Unknown protocol {protocol}. Available protocols: [{_PROTOCOL}].")
+    return _read(schema)
+
+
+def _read(schema: dict[str, Any]) -> TreeSpec:
+    name = schema["type"]
+    if name is None:
+        return LEAF
+    for cls, kind in pytree._kinds.items():
+        written = _WRITTEN.get(cls) or kind.written_as
+        if written is not None and written[0] == name:
+            context, load = schema["context"], written[2]
+            context = json.loads(context) if isinstance(context, str) else context
+            children = [_read(child) for child in schema["children_spec"]]
+            return TreeSpec(cls, load(context) if load is not None else context, children)
+    raise NotImplementedError(
+        f"Deserializing `{name}` in pytree is not registered. Register its class with register_pytree_node(..., "
+        f"serialized_type_name={name!r}) first."
+    )

@@ -1,10 +1,47 @@
-"""The handle that registering a hook returns, under the name that torch programs import it by."""
+"""Hooks, under the name that torch programs import them by: the handle that registering one returns, and what becomes
+of them when a tensor is saved."""
 
 from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ndgrad.absent import refuse_absent as _refuse_absent
 from ndgrad.autograd.hooks import RemovableHandle
 
-__all__ = ["RemovableHandle"]
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+
+__all__ = ["RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def unserializable_hook(f: F) -> F:
+    """Mark a hook of which `warn_if_has_hooks` says nothing, as a decorator.
+
+    >>> from ndgrad.utils.hooks import unserializable_hook
+    >>> unserializable_hook(lambda g: None).__torch_unserializable__
+    True
+    """
+    f.__torch_unserializable__ = True  # type: ignore[attr-defined]  # torch's mark
+    return f
+
+
+def warn_if_has_hooks(tensor: Tensor) -> None:
+    """Warn of the hooks of a tensor that would be lost if it were saved.
+
+    >>> import ndgrad
+    >>> ndgrad.utils.hooks.warn_if_has_hooks(ndgrad.ones(2, requires_grad=True))
+    """
+    for hook in (tensor._backward_hooks or {}).values():
+        if not hasattr(hook, "__torch_unserializable__"):
+            warnings.warn(
+                f"backward hook {hook!r} on tensor will not be serialized. If this is expected, you can decorate the "
+                "function with @ndgrad.utils.hooks.unserializable_hook to suppress this warning.",
+                stacklevel=2,
+            )
+
 
 _refuse_absent(__name__)

@@ -55,7 +55,8 @@ def gradcheck(
     """
     if not (check_forward_ad or check_backward_ad):
         raise AssertionError(
-            "gradcheck: check_forward_ad and check_backward_ad are both False. Set at least one of them to True."
+            "Expected at least one of check_forward_ad or check_backward_ad to be True, and gradcheck was given "
+            "neither."
         )
     if check_batched_grad and not check_backward_ad:
         raise AssertionError(
@@ -63,7 +64,7 @@ def gradcheck(
         )
     if check_batched_forward_grad and not check_forward_ad:
         raise AssertionError(
-            "gradcheck: check_batched_forward_grad=True checks forward mode, so it needs check_forward_ad=True."
+            "Setting check_batched_forward_grad=True requires check_forward_ad to be True: it checks forward mode."
         )
     func, given = on_dense_tensors(func, as_tuple(inputs), bool(masked))
     check = Check(func, given, eps, atol, rtol)

@@ -104,8 +104,8 @@ class Check:
             if np_dtype(t) not in (np.float64, np.complex128):
                 warnings.warn(
                     (
-                        f"gradcheck: Input #{i} requires gradient and is not a double precision floating point or complex "
-                        f"({self.names[i]} is {np_dtype(t)}). Finite differences will likely be too rough. "
+                        f"gradcheck: Input #{i} requires gradient and is not a double precision floating point or "
+                        f"complex ({self.names[i]} is {np_dtype(t)}). Finite differences will likely be too rough. "
                         "Convert it to double first."
                     ),
                     UserWarning,
@@ -114,9 +114,9 @@ class Check:
             strides = getattr(t._array, "strides", ())
             if any(s == 0 and n > 1 for s, n in zip(strides, t.shape, strict=True)) and math.prod(t.shape):
                 raise RuntimeError(
-                    f"gradcheck: {self.names[i]}, of shape {tuple(t.shape)}, has a dimension with stride 0, "
-                    "so several of its elements are one place in memory and cannot be moved one by one. "
-                    "Call .contiguous() on it before passing it to gradcheck."
+                    f"The {i}th input has a dimension with stride 0 ({self.names[i]}, of shape {tuple(t.shape)}), so "
+                    "several of its elements are one place in memory and cannot be moved one by one. Call "
+                    ".contiguous() on it before passing it to gradcheck."
                 )
 
     def call(self) -> list[Array]:

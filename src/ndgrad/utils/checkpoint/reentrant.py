@@ -30,8 +30,8 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """
     if not isinstance(inputs, tuple):
         raise RuntimeError(
-            f"detach_variable(): Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}. "
-            "Pass tuple(...)."
+            "detach_variable(): Only tuple of tensors is supported. Got Unsupported input type: "
+            f"{type(inputs).__name__}. Pass tuple(...)."
         )
     return tuple(t.detach().requires_grad_(t.requires_grad) if isinstance(t, Variable) else t for t in inputs)
 

@@ -88,8 +88,8 @@ class _Entry:
         ):
             raise RuntimeError(
                 "Tensor cached during selective activation checkpoint has been mutated: a result of "
-                f"{self.name} was kept for the recomputation, and has been mutated since. Use the out-of-place form of that write, or create_selective_checkpoint_contexts(..., "
-                "allow_cache_entry_mutation=True)."
+                f"{self.name} was kept for the recomputation, and has been mutated since. Use the out-of-place form "
+                "of that write, or create_selective_checkpoint_contexts(..., allow_cache_entry_mutation=True)."
             )
         if self.device is not None:
             kept = [k.to(self.device) for k in kept]
@@ -177,8 +177,8 @@ def create_selective_checkpoint_contexts(
         policy = _policy_of_list(policy_fn_or_list)
     else:
         raise TypeError(
-            "policy_fn_or_list must be either a function or a list of ops, and create_selective_checkpoint_contexts() got "
-            f"{type(policy_fn_or_list).__name__}."
+            "policy_fn_or_list must be either a function or a list of ops, and create_selective_checkpoint_contexts() "
+            f"got {type(policy_fn_or_list).__name__}."
         )
     storage: list[_Entry] = []
     return _CachingTorchDispatchMode(policy, storage), _CachedTorchDispatchMode(storage, allow_cache_entry_mutation)

@@ -1,0 +1,189 @@
+"""functorch's names, as programs from before `torch.func` import them. Each warns, and does what has replaced it.
+
+The transforms are those of `ndgrad.func`. A module as a function of a tuple of parameters (`make_functional`), which
+`func.functional_call` has replaced, is made of that.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from ndgrad import func
+from ndgrad.nn.modules.module import Module
+
+__all__ = [
+    "FunctionalModule", "FunctionalModuleWithBuffers", "combine_state_for_ensemble", "functionalize", "grad",
+    "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "make_functional", "make_functional_with_buffers", "vjp",
+    "vmap",
+]  # fmt: skip
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _warn(name: str, instead: str, frames: int = 3) -> None:
+    warnings.warn(
+        f"We've integrated functorch into the library: `functorch.{name}` is deprecated. Use `{instead}` instead.",
+        FutureWarning,
+        stacklevel=frames,
+    )
+
+
+def _deprecated(function: F, instead: str) -> F:
+    """A transform under its old name."""
+    name = function.__name__
+
+    @functools.wraps(function)
+    def warning(*args: Any, **kwargs: Any) -> Any:
+        _warn(name, instead)
+        return function(*args, **kwargs)
+
+    warning.__module__ = __name__
+    return warning  # type: ignore[return-value]  # the same signature
+
+
+vmap = _deprecated(func.vmap, "ndgrad.vmap")
+grad = _deprecated(func.grad, "ndgrad.func.grad")
+grad_and_value = _deprecated(func.grad_and_value, "ndgrad.func.grad_and_value")
+vjp = _deprecated(func.vjp, "ndgrad.func.vjp")
+jvp = _deprecated(func.jvp, "ndgrad.func.jvp")
+jacrev = _deprecated(func.jacrev, "ndgrad.func.jacrev")
+jacfwd = _deprecated(func.jacfwd, "ndgrad.func.jacfwd")
+hessian = _deprecated(func.hessian, "ndgrad.func.hessian")
+functionalize = _deprecated(func.functionalize, "ndgrad.func.functionalize")
+
+
+class FunctionalModuleWithBuffers(Module):
+    """A module as a function of its parameters and buffers: `f(params, buffers, *args)`."""
+
+    def __init__(self, model: Module) -> None:
+        super().__init__()
+        # a copy: what the user's own module holds is the user's
+        self.stateless_model = copy.deepcopy(model)
+        self.param_names = tuple(name for name, _ in model.named_parameters(remove_duplicate=False))
+        self.buffer_names = tuple(name for name, _ in model.named_buffers(remove_duplicate=False))
+        for t in (*self.stateless_model.parameters(), *self.stateless_model.buffers()):
+            t.requires_grad_(False)
+
+    def forward(self, params: Sequence[Any], buffers: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+        given = {
+            **_named("parameters", self.param_names, params),
+            **_named("buffers", self.buffer_names, buffers),
+        }
+        return func.functional_call(self.stateless_model, given, args, kwargs, tie_weights=False)
+
+
+class FunctionalModule(FunctionalModuleWithBuffers):
+    """A module without buffers as a function of its parameters: `f(params, *args)`."""
+
+    def forward(self, params: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+        return super().forward(params, (), *args, **kwargs)
+
+
+def _named(what: str, names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
+    if len(names) != len(values):
+        raise ValueError(
+            f"a functional module was given {len(values)} {what} for the {len(names)} it has ({', '.join(names)}). "
+            "Give one tensor for each, in that order."
+        )
+    return dict(zip(names, values, strict=True))
+
+
+def _parameters(model: Module, detached: bool) -> tuple[Any, ...]:
+    own = [p for _, p in model.named_parameters(remove_duplicate=False)]
+    made: dict[int, Any] = {}
+    for p in own:  # a tensor under several names is one parameter under all of them
+        if id(p) not in made:
+            made[id(p)] = _copied(p, detached)
+    return tuple(made[id(p)] for p in own)
+
+
+def _copied(p: Any, detached: bool) -> Any:
+    return p.detach().clone() if detached else copy.deepcopy(p)
+
+
+def _buffers(model: Module) -> tuple[Any, ...]:
+    return tuple(b.detach().clone() for _, b in model.named_buffers(remove_duplicate=False))
+
+
+def make_functional_with_buffers(
+    model: Module, disable_autograd_tracking: bool = False
+) -> tuple[FunctionalModuleWithBuffers, tuple[Any, ...], tuple[Any, ...]]:
+    """A function `f(params, buffers, *args)` that computes what a module does, its parameters and its buffers.
+
+    >>> import warnings, ndgrad
+    >>> from ndgrad.functorch import make_functional_with_buffers
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     f, params, buffers = make_functional_with_buffers(ndgrad.nn.Linear(2, 1))
+    >>> f(params, buffers, ndgrad.ones(3, 2)).shape
+    ndgrad.Size([3, 1])
+    """
+    _warn("make_functional_with_buffers", "ndgrad.func.functional_call")
+    return FunctionalModuleWithBuffers(model), _parameters(model, disable_autograd_tracking), _buffers(model)
+
+
+def make_functional(
+    model: Module, disable_autograd_tracking: bool = False
+) -> tuple[FunctionalModule, tuple[Any, ...]]:
+    """A function `f(params, *args)` that computes what a module without buffers does, and its parameters.
+
+    >>> import warnings, ndgrad
+    >>> from ndgrad.functorch import make_functional
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     f, params = make_functional(ndgrad.nn.Linear(2, 1))
+    >>> f(params, ndgrad.ones(3, 2)).shape
+    ndgrad.Size([3, 1])
+    """
+    _warn("make_functional", "ndgrad.func.functional_call")
+    if list(model.buffers()):
+        raise RuntimeError(
+            "make_functional(model): `model` has buffers, which are no parameters and may change. "
+            "Use make_functional_with_buffers(model) instead."
+        )
+    return FunctionalModule(model), _parameters(model, disable_autograd_tracking)
+
+
+def combine_state_for_ensemble(
+    models: Sequence[Module],
+) -> tuple[FunctionalModuleWithBuffers, tuple[Any, ...], tuple[Any, ...]]:
+    """A function `f(params, buffers, *args)` for `vmap` and the parameters and buffers of modules of one kind, stacked.
+
+    >>> import warnings, ndgrad
+    >>> from ndgrad.functorch import combine_state_for_ensemble
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     f, params, buffers = combine_state_for_ensemble([ndgrad.nn.Linear(2, 1) for _ in range(4)])
+    >>> ndgrad.vmap(f, in_dims=(0, 0, None))(params, buffers, ndgrad.ones(3, 2)).shape
+    ndgrad.Size([4, 3, 1])
+    """
+    _warn("combine_state_for_ensemble", "ndgrad.func.stack_module_state")
+    if not models:
+        raise RuntimeError("combine_state_for_ensemble: Expected at least one model, got 0. Give some.")
+    if len({m.training for m in models}) > 1:
+        raise RuntimeError(
+            "combine_state_for_ensemble: Expected all models to have the same training/eval mode. Call train() or "
+            "eval() on each."
+        )
+    if len({type(m) for m in models}) > 1:
+        raise RuntimeError(
+            "combine_state_for_ensemble: Expected all models to be of the same class, and they are "
+            f"{', '.join(sorted({type(m).__name__ for m in models}))}. Combine each kind by itself."
+        )
+    stacked = [
+        tuple(_stack(each) for each in zip(*rows, strict=True))
+        for rows in ([_parameters(m, True) for m in models], [_buffers(m) for m in models])
+    ]
+    for t, p in zip(stacked[0], _parameters(models[0], False), strict=True):
+        t.requires_grad_(p.requires_grad)
+    return FunctionalModuleWithBuffers(models[0]), stacked[0], stacked[1]
+
+
+def _stack(tensors: tuple[Any, ...]) -> Any:
+    from ndgrad.api.join import stack  # a family that few programs load at once
+
+    return stack(tensors)

@@ -1,0 +1,8 @@
+"""What functorch had on trial, and has its place in `ndgrad.func` now."""
+
+from __future__ import annotations
+
+from ndgrad.func import chunk_vmap, functionalize, hessian, jacfwd, jvp
+from ndgrad.func.modules import replace_all_batch_norm_modules_
+
+__all__ = ["chunk_vmap", "functionalize", "hessian", "jacfwd", "jvp", "replace_all_batch_norm_modules_"]

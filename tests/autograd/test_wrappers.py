@@ -1,0 +1,121 @@
+"""Tensors without memory that hold another tensor in a slot: derivatives of every kind, against closed forms."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+
+import ndgrad
+from ndgrad.autograd import forward_ad, functional
+from ndgrad.autograd.graph import saved_tensors_hooks
+from ndgrad.utils._pytree import tree_map
+from ndgrad.utils.checkpoint import checkpoint
+
+A = np.array([0.3, -1.2, 2.0])
+V = np.array([1.0, 2.0, -0.5])
+
+
+class Held(ndgrad.Tensor):
+    """Computes with the tensor in its slot."""
+
+    __slots__ = ("__inner", "elem")
+
+    @staticmethod
+    def __new__(cls, elem, requires_grad=False):
+        made = ndgrad.Tensor._make_wrapper_subclass(cls, elem.shape, dtype=elem.dtype, requires_grad=requires_grad)
+        made.elem = elem
+        made.__inner = "kept"
+        return made
+
+    def inner(self):
+        return self.__inner
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        def opened(t):
+            return t.elem if isinstance(t, Held) else t
+
+        out = func(*tree_map(opened, args), **tree_map(opened, kwargs or {}))
+        return tree_map(lambda t: Held(t) if isinstance(t, ndgrad.Tensor) else t, out)
+
+
+def held(values=A, **options):
+    return Held(ndgrad.tensor(values), **options)
+
+
+def f(x):
+    return x.exp() * x
+
+
+def loss(x):
+    return f(x).sum()
+
+
+SLOPE = np.exp(A) * (1 + A)
+CURVE = np.exp(A) * (2 + A)
+
+#: name -> (derivative of f or of its sum, what it is)
+DERIVATIVES = {
+    "func.grad": (lambda: ndgrad.func.grad(loss)(held()), SLOPE),
+    "func.vjp": (lambda: ndgrad.func.vjp(f, held())[1](held(V))[0], SLOPE * V),
+    "func.jvp": (lambda: ndgrad.func.jvp(f, (held(),), (held(V),))[1], SLOPE * V),
+    "func.jacrev": (lambda: ndgrad.func.jacrev(f)(held()), np.diag(SLOPE)),
+    "func.jacfwd": (lambda: ndgrad.func.jacfwd(f)(held()), np.diag(SLOPE)),
+    "func.hessian": (lambda: ndgrad.func.hessian(loss)(held()), np.diag(CURVE)),
+    "vmap of grad": (lambda: ndgrad.vmap(ndgrad.func.grad(f))(held()), SLOPE),
+    "grad of grad": (lambda: ndgrad.func.grad(lambda x: ndgrad.func.grad(loss)(x).sum())(held()), CURVE),
+    "functional.jacobian": (lambda: functional.jacobian(f, held()), np.diag(SLOPE)),
+    "functional.jacobian, vectorized": (lambda: functional.jacobian(f, held(), vectorize=True), np.diag(SLOPE)),
+    "functional.hessian, vectorized": (lambda: functional.hessian(loss, held(), vectorize=True), np.diag(CURVE)),
+    "functional.hvp": (lambda: functional.hvp(loss, held(), held(V))[1], CURVE * V),
+    "functional.jvp": (lambda: functional.jvp(f, held(), held(V))[1], SLOPE * V),
+}
+
+
+@pytest.mark.parametrize("name", DERIVATIVES)
+def test_derivatives_of_wrappers_are_wrappers(name):
+    compute, expected = DERIVATIVES[name]
+    found = compute()
+    assert type(found) is Held
+    assert found.inner() == "kept"
+    assert np.allclose(found.elem.numpy(), expected)
+
+
+def test_a_dual_wrapper_computes_with_what_it_holds():
+    with forward_ad.dual_level():
+        primal, tangent = forward_ad.unpack_dual(f(forward_ad.make_dual(held(), held(V))))
+        assert type(primal) is type(tangent) is Held
+        assert np.allclose(tangent.elem.numpy(), SLOPE * V)
+
+
+def test_saved_results_of_wrappers_pass_through_hooks():
+    packed, x = [], held(requires_grad=True)
+    with saved_tensors_hooks(lambda t: packed.append(type(t)) or t, lambda t: t):
+        y = x.exp()
+    y.backward(held(V))
+    assert packed == [Held]
+    assert np.allclose(x.grad.elem.numpy(), np.exp(A) * V)
+
+
+def test_slots_survive_copies_and_checkpoints():
+    x = held()
+    assert copy.deepcopy(x).inner() == copy.copy(x).inner() == "kept"
+    assert np.allclose(copy.deepcopy(x).elem.numpy(), A)
+    w = held(requires_grad=True)
+    checkpoint(loss, w, use_reentrant=False).backward()
+    assert np.allclose(w.grad.elem.numpy(), SLOPE)
+
+
+def test_a_wrapper_is_asked_for_its_number():
+    assert float(held().sum()) == held().sum().item() == A.sum()
+    assert bool(held(np.array([2.0])))
+    with pytest.raises(RuntimeError, match="2 elements|3 elements"):
+        held().item()
+
+
+@pytest.mark.parametrize("door", ["numpy", "tolist"])
+def test_a_wrapper_has_no_values_to_hand_out(door):
+    with pytest.raises(RuntimeError, match=f"{door}.. is not supported for tensor subclasses"):
+        getattr(held(), door)()
