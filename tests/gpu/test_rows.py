@@ -71,6 +71,22 @@ def test_attention(is_causal, dtype):
     compare(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=is_causal), [q, k, v], dtype)
 
 
+@DTYPES
+def test_attention_over_views_in_parts_and_with_a_mask(dtype, monkeypatch):
+    attention = pytest.importorskip("ndgrad.compiler.cuda.attention")
+    monkeypatch.setattr(attention, "_ROOM", 1 << 12)
+    qkv, mask = drawn(2, 20, 3, 4, 8), drawn(20, 20) > -1
+
+    def parts(x):
+        q, k, v = x.permute(2, 0, 3, 1, 4)
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.7)
+
+    compare(parts, [qkv], dtype)
+    q = drawn(2, 20, 8)
+    compare(lambda q, m: F.scaled_dot_product_attention(q, q * 0.5, q, attn_mask=m), [q, mask], dtype)
+    compare(lambda q: F.scaled_dot_product_attention(q[:, :5], q, q[..., :3], is_causal=True), [q], dtype)
+
+
 def test_rows_of_special_values():
     x = np.array([[np.nan, 1.0, 2.0], [np.inf, 1.0, 2.0], [-np.inf, -np.inf, -np.inf], [-np.inf, 0.0, 1.0], [800.0, 0.0, -800.0]])
     for function in (F.softmax, F.log_softmax):

@@ -112,6 +112,12 @@ def window_kernels(x: Any, *others: Any) -> Any:
     return None if on_device is None else on_device.windows_for(x, *others)
 
 
+def attention_kernels(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    """Attention on a device, if it takes these arrays; None for those elsewhere, and with a mask."""
+    on_device = device_kernels.kernels() if mask is None and is_on_device(q) else None
+    return None if on_device is None else on_device.attention_for(q, k, v)
+
+
 def with_kernel(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """`function(np, x, *others, **settings)`, elementwise and of one dtype, that is the kernel of this name where the
     arrays are large and of one shape; others may be numbers."""

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad.arrays import native, threads
+from ndgrad.arrays.precision import widened
 from ndgrad.arrays.short_rows import is_lines, line_sum
 from ndgrad.ops.errors import refuse_complex
 from ndgrad.ops.extremum import largest
@@ -184,7 +185,10 @@ def _attention(np: Library, q: Payload, k: Payload, v: Payload, mask: Payload, *
     if getattr(q, "is_meta", False):
         lead = np.broadcast_shapes(*(a.shape[:-2] for a in (q, k, v, mask) if a is not None))
         return type(q)((*lead, q.shape[-2], v.shape[-1]), dtype)
-    q, k, v, mask = _prepared(np, q, k, v, mask)
+    kernels = native.attention_kernels(q, k, v, mask)
+    if kernels is not None:
+        return kernels.attention(q, k, v, is_causal, scale)
+    q, k, v, mask = (widened(a) for a in _prepared(np, q, k, v, mask))
     blocks = _Blocks(np, q, k, v, mask)
     out = np.empty((*blocks.lead, blocks.queries, v.shape[-1]), blocks.dtype)
 
@@ -213,7 +217,10 @@ def _attention_pull(
     needs: tuple[bool, ...],
 ) -> tuple[Any, ...]:
     """The gradients on raw arrays, the weights of each block computed anew."""
-    g, q, k, v, mask = _prepared(np, np.ascontiguousarray(g), q, k, v, mask)
+    kernels = native.attention_kernels(q, k, v, mask)
+    if kernels is not None:
+        return kernels.attention_gradients(native.dense(g, q.dtype), q, k, v, is_causal, scale, needs)
+    g, q, k, v, mask = (widened(a) for a in _prepared(np, np.ascontiguousarray(g), q, k, v, mask))
     blocks = _Blocks(np, q, k, v, mask)
     lead, dtype = blocks.lead, blocks.dtype
     gq = np.empty((*lead, *q.shape[-2:]), dtype) if needs[0] else None
@@ -409,4 +416,5 @@ attention = op(
     backward_name="ScaledDotProductFlashAttentionForCpuBackward0",
     saved_names={"q": "query", "k": "key", "v": "value", "mask": "attn_mask"},
     one_dtype="q k v",
+    halves_on_device=True,
 )  # fmt: skip

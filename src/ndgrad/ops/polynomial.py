@@ -49,7 +49,7 @@ def _polynomial(np: Library, x: Payload, degree: Payload, *, family: str, deriva
     before = [one, *(zero,) * derivatives]
     last = [a1 * x + b1, a1 * one, *(zero,) * derivatives][: derivatives + 1]
     out = np.where(n == 0, before[-1], np.where(n == 1, last[-1], zero))
-    for k in range(1, int(n.max(initial=0)) if n.size else 0):
+    for k in range(1, int(n.max()) if n.size else 0):
         a, b, c = coefficients(k)
         factor = a * x + b
         last, before = [

@@ -15,12 +15,13 @@ import numpy as np
 
 from ndgrad.arrays.formulas import Formula, Signature
 from ndgrad.compiler.cuda import launch
+from ndgrad.compiler.cuda.attention import attention_for
 from ndgrad.compiler.cuda.elementwise import BYTES, THREADS, Kind, can_be_written, result_dtypes, source
 from ndgrad.compiler.cuda.rows import rows_for
 from ndgrad.compiler.cuda.values import COMPUTED
 from ndgrad.compiler.cuda.windows import windows_for
 
-__all__ = ["Elementwise", "device_kernels", "planned", "rows_for", "windows_for"]
+__all__ = ["Elementwise", "attention_for", "device_kernels", "planned", "rows_for", "windows_for"]
 
 #: Elements from which on indices no longer fit into 32 bits.
 _LARGEST = 1 << 31

@@ -78,6 +78,31 @@ _SOURCES = {
         if (threadIdx.x == 0) put(a.total[row], nothing ? T(1) : total);
         """,
     ),
+    "attention_weights": (
+        "S* out; const T* x; double scale; double queries;",
+        """
+        const long long seen = a.queries ? row % (long long)a.queries + 1 : a.length;
+        const long long keys = seen < a.length ? seen : a.length;
+        T top = -infinity, total = 0;
+        for (long long i = threadIdx.x; i < keys; i += blockDim.x) {
+            const T v = a.x[at + i] * T(a.scale);
+            top = v != v || v > top ? v : top;
+        }
+        top = all_max(top);
+        for (long long i = threadIdx.x; i < keys; i += blockDim.x) total += exp(a.x[at + i] * T(a.scale) - top);
+        const T share = T(1) / all_sum(total);
+        EACH(i) put(a.out[at + i], i < keys ? exp(a.x[at + i] * T(a.scale) - top) * share : T(0));
+        """,
+    ),
+    "attention_slope": (
+        "S* out; const T* t; const S* y; double scale;",
+        """
+        T total = 0;
+        EACH(i) total += a.t[at + i] * wide(a.y[at + i]);
+        total = all_sum(total);
+        EACH(i) put(a.out[at + i], (a.t[at + i] - total) * wide(a.y[at + i]) * T(a.scale));
+        """,
+    ),
     "log_softmax": (
         "S* out; const S* x;",
         """
@@ -242,6 +267,11 @@ def _run(name: str, x: Any, length: int, *words: Any) -> None:
     """Start a kernel over the rows of x."""
     threads = min(_MOST_THREADS, max(32, 32 * (-(-length // 128))))
     _kernel(name, x.dtype.char, x.data.device_id)(x.size // length, threads, x.size // length, length, *words)
+
+
+def run_rows(name: str, x: Any, length: int, *words: Any) -> None:
+    """The same, with arrays among the words of the argument."""
+    _run(name, x, length, *[w if w.__class__ is float else _at(w) for w in words])
 
 
 def _like(x: Any) -> Any:

@@ -1,0 +1,92 @@
+"""Attention on a device: products by cuBLAS around one kernel for the weights and one for their derivative.
+
+Scores are kept in single precision (those of doubles in double), weights in the dtype of the operands. Heads are taken so
+many at a time that both have bounded room, and in reverse mode the weights are computed again.
+"""
+
+from __future__ import annotations
+
+import sys
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ndgrad.arrays import library
+from ndgrad.compiler.cuda import launch
+from ndgrad.compiler.cuda.products import multiply, takes
+from ndgrad.compiler.cuda.rows import run_rows
+from ndgrad.compiler.cuda.values import COMPUTED
+
+#: Bytes of scores at a time.
+_ROOM = 1 << 30
+
+
+def attention_for(q: Any, k: Any, v: Any) -> Any:
+    """This module, if it takes these arrays: of one floating dtype, with the same leading dimensions."""
+    lead, dtype = q.shape[:-2], q.dtype
+    if dtype.char not in COMPUTED or not (q.size and k.size and v.size) or q.ndim < 2:
+        return None
+    same = all(a.__class__ is q.__class__ and a.dtype == dtype and a.shape[:-2] == lead for a in (k, v))
+    return sys.modules[__name__] if same else None
+
+
+def attention(q: Any, k: Any, v: Any, is_causal: bool, scale: float) -> Any:
+    """softmax(q k' scale) v, with later keys hidden from earlier queries if causal."""
+    out = _new((*q.shape[:-1], v.shape[-1]), q.dtype)
+    q, k, v = _stack(q), _stack(k), _stack(v)
+    results = out.reshape(len(q), q.shape[1], v.shape[2])
+    for part in _parts(q, k):
+        multiply(_weights(q[part], k[part], is_causal, scale), v[part], results[part])
+    return out
+
+
+def attention_gradients(
+    g: Any, q: Any, k: Any, v: Any, is_causal: bool, scale: float, needs: tuple[bool, ...]
+) -> tuple[Any, ...]:
+    """The gradients in q, k and v."""
+    made = [_new(a.shape, a.dtype) if needed else None for a, needed in zip((q, k, v), needs[:3], strict=True)]
+    g, q, k, v = _stack(g), _stack(q), _stack(k), _stack(v)
+    gq, gk, gv = (None if a is None else a.reshape(b.shape) for a, b in zip(made, (q, k, v), strict=True))
+    for part in _parts(q, k):
+        p = _weights(q[part], k[part], is_causal, scale)
+        if gv is not None:
+            multiply(p.swapaxes(1, 2), g[part], gv[part])
+        if gq is None and gk is None:
+            continue
+        h = _new(p.shape, _single(q.dtype))
+        multiply(g[part], v[part].swapaxes(1, 2), h)
+        run_rows("attention_slope", p, p.shape[2], p, h, p, scale)  # what p was is not needed any more
+        if gq is not None:
+            multiply(p, k[part], gq[part])
+        if gk is not None:
+            multiply(p.swapaxes(1, 2), q[part], gk[part])
+    return (*made, None)
+
+
+def _weights(q: Any, k: Any, is_causal: bool, scale: float) -> Any:
+    """softmax(q k' scale) of some heads."""
+    shape = (len(q), q.shape[1], k.shape[1])
+    scores, p = _new(shape, _single(q.dtype)), _new(shape, q.dtype)
+    multiply(q, k.swapaxes(1, 2), scores)
+    run_rows("attention_weights", p, shape[2], p, scores, scale, float(shape[1] if is_causal else 0))
+    return p
+
+
+def _stack(a: Any) -> Any:
+    """All leading dimensions as one, in an order that cuBLAS takes."""
+    a = a.reshape(prod(a.shape[:-2]), *a.shape[-2:])
+    return a if takes(a) else library.device_library.ascontiguousarray(a)
+
+
+def _parts(q: Any, k: Any) -> list[slice]:
+    step = max(1, _ROOM // (4 * q.shape[1] * k.shape[1]))
+    return [slice(i, min(i + step, len(q))) for i in range(0, len(q), step)]
+
+
+def _single(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype("d" if dtype.char == "d" else "f")
+
+
+def _new(shape: tuple[int, ...], dtype: Any) -> Any:
+    return launch.new_array(library.device_library, shape, dtype, prod(shape))

@@ -1,0 +1,60 @@
+"""Products of stacks of matrices by cuBLAS, called directly: CuPy has none of bfloat16, and none whose results are of
+another dtype than its operands. Halves are added up in single precision, and results may stay in it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ndgrad.arrays import library
+
+#: cuBLAS's numbers of dtypes, by their characters; and of the precisions that sums are taken in.
+_TYPES = {"f": 0, "d": 1, "e": 2, "E": 14}
+_IN_SINGLE, _IN_DOUBLE = 68, 70
+_BY_DEFAULT = -1
+_ONE = {"f": np.ones((), np.float32), "d": np.ones((), np.float64)}
+_ZERO = {"f": np.zeros((), np.float32), "d": np.zeros((), np.float64)}
+
+
+def multiply(a: Any, b: Any, out: Any) -> None:
+    """out[i] = a[i] @ b[i]: stacks (N, m, k), (N, k, n) and (N, m, n), the last without gaps. Of each matrix of the
+    others the rows or the columns lie side by side."""
+    from cupy_backends.cuda.libs import cublas  # only where CuPy is
+
+    (count, m, k), n = a.shape, b.shape[2]
+    single = out.dtype.char if a.dtype.char != "d" else "d"
+    computed = "d" if single == "d" else "f"
+    a_order, a_step = _laid_out(a)
+    b_order, b_step = _laid_out(b)
+    item = a.dtype.itemsize
+    # cuBLAS thinks in columns: to it all matrices are transposed, and (a b)' = b' a'
+    cublas.gemmStridedBatchedEx(
+        library.device_library.cuda.device.get_cublas_handle(), b_order, a_order, n, m, k, _ONE[computed].ctypes.data,
+        b.data.ptr, _TYPES[b.dtype.char], b_step, b.strides[0] // item,
+        a.data.ptr, _TYPES[a.dtype.char], a_step, a.strides[0] // item,
+        _ZERO[computed].ctypes.data, out.data.ptr, _TYPES[out.dtype.char], n, m * n, count,
+        _IN_DOUBLE if computed == "d" else _IN_SINGLE, _BY_DEFAULT,
+    )  # fmt: skip
+
+
+def takes(a: Any) -> bool:
+    """Whether the rows or the columns of each matrix of a stack lie side by side."""
+    item = a.dtype.itemsize
+    return a.dtype.char in _TYPES and (_is_order(a, 2, 1, item) or _is_order(a, 1, 2, item))
+
+
+def _is_order(a: Any, inner: int, outer: int, item: int) -> bool:
+    """Whether dimension `inner` has steps of one, and `outer` steps at least as long as a line."""
+    close = a.strides[inner] == item or a.shape[inner] == 1
+    apart = a.strides[outer] >= item * a.shape[inner] or a.shape[outer] == 1
+    return bool(close and apart and a.strides[outer] % item == 0)
+
+
+def _laid_out(a: Any) -> tuple[int, int]:
+    """cuBLAS's word for how the matrices of a stack lie (as they are, or transposed), and the step between lines."""
+    item, (_, rows, columns) = a.dtype.itemsize, a.shape
+    if _is_order(a, 2, 1, item):
+        return 0, max(a.strides[1] // item, columns) if rows > 1 else columns
+    return 1, max(a.strides[2] // item, rows) if columns > 1 else rows
