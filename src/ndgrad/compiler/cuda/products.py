@@ -14,8 +14,8 @@ from ndgrad.arrays import library
 _TYPES = {"f": 0, "d": 1, "e": 2, "E": 14}
 _IN_SINGLE, _IN_DOUBLE = 68, 70
 _BY_DEFAULT = -1
-_ONE = {"f": np.ones((), np.float32), "d": np.ones((), np.float64)}
-_ZERO = {"f": np.zeros((), np.float32), "d": np.zeros((), np.float64)}
+_ONE: dict[str, Any] = {"f": np.ones((), np.float32), "d": np.ones((), np.float64)}
+_ZERO: dict[str, Any] = {"f": np.zeros((), np.float32), "d": np.zeros((), np.float64)}
 
 
 def multiply(a: Any, b: Any, out: Any) -> None:
