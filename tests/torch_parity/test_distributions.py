@@ -73,7 +73,8 @@ def account(m: Any, make: Any, params: Any, values: Any, dtype: Any, without: An
         if f"gradients of {name}" not in without:
             found[f"gradients of {name}"] = None if isinstance(value, str) else gradients(value, leaves)
     for shape in ((), (3,)) if "empty samples" in without else ((), (3,), (2, 0)):
-        found[f"sample {shape}"] = tuple(d.sample(shape).shape), d.sample(shape).requires_grad, str(d.sample(shape).dtype).rpartition(".")[2]
+        found[f"sample {shape}"] = tuple(d.sample(shape).shape), d.sample(shape).requires_grad,
+        str(d.sample(shape).dtype).rpartition(".")[2]
         found[f"rsample {shape}"] = tried(lambda shape=shape: tuple(d.rsample(shape).shape)), tried(lambda: d.rsample(()).requires_grad)
     wide = d.expand((2, *d.batch_shape))
     found["expanded"] = type(wide).__name__, tuple(wide.batch_shape), tuple(wide.event_shape), tuple(wide.sample().shape)
@@ -451,10 +452,13 @@ TRANSFORMS = {
     "positive_definite": (lambda D: D.PositiveDefiniteTransform(), [[0.1, 0.4], [1.0, -0.5]]),
     "reshape": (lambda D: D.ReshapeTransform((2, 2), (4,)), [[[0.1, 0.4], [1.0, -0.5]]]),
     "independent": (lambda D: D.IndependentTransform(D.ExpTransform(), 1), [[0.1, 0.4], [1.0, -0.5]]),
-    "composition": (lambda D: D.ComposeTransform([D.AffineTransform(0.1, 0.5), D.SigmoidTransform(), D.AffineTransform(1.0, 2.0)]), NUMBERS[:4]),
-    "composition_to_vectors": (lambda D: D.ComposeTransform([D.AffineTransform(0.1, 0.5), D.StickBreakingTransform()]), [[0.1, 0.4], [3.0, -2.0]]),
+    "composition": (lambda D: D.ComposeTransform([D.AffineTransform(0.1, 0.5), D.SigmoidTransform(), D.AffineTransform(1.0, 2.0)]),
+    NUMBERS[:4]),
+    "composition_to_vectors": (lambda D: D.ComposeTransform([D.AffineTransform(0.1, 0.5), D.StickBreakingTransform()]),
+    [[0.1, 0.4], [3.0, -2.0]]),
     "identity": (lambda D: D.identity_transform, NUMBERS),
-    "cat": (lambda D: D.CatTransform([D.ExpTransform(), D.identity_transform], dim=-1, lengths=[1, 2]), [[0.1, 0.4, 2.0], [1.0, -0.5, 0.0]]),
+    "cat": (lambda D: D.CatTransform([D.ExpTransform(), D.identity_transform], dim=-1, lengths=[1, 2]),
+    [[0.1, 0.4, 2.0], [1.0, -0.5, 0.0]]),
     "stack": (lambda D: D.StackTransform([D.ExpTransform(), D.AffineTransform(0.0, 2.0)], dim=-1), [[0.1, 0.4], [1.0, -0.5]]),
     "cumulative": (lambda D: D.CumulativeDistributionTransform(D.Normal(0.0, 1.0)), [-1.0, 0.3]),
 }  # fmt: skip
@@ -556,13 +560,16 @@ def families(m: Any) -> dict[str, list[Any]]:
         "Gamma": pair(D.Gamma, shape, scale), "Geometric": pair(D.Geometric, p), "Gumbel": pair(D.Gumbel, loc, scale),
         "HalfNormal": pair(D.HalfNormal, scale), "Laplace": pair(D.Laplace, loc, scale), "Normal": pair(D.Normal, loc, scale),
         "OneHotCategorical": pair(D.OneHotCategorical, c), "Pareto": pair(D.Pareto, scale, (SHAPE, [1.4, 2.7, 2.3])),
-        "Poisson": pair(D.Poisson, scale), "Uniform": pair(D.Uniform, ([0.1, 0.2, 0.3], [-0.1, 0.1, -3.0]), ([0.5, 0.9, 2.0], [1.2, 0.8, 4.0])),
+        "Poisson": pair(D.Poisson, scale), "Uniform": pair(D.Uniform, ([0.1, 0.2, 0.3], [-0.1, 0.1, -3.0]), ([0.5, 0.9, 2.0], [1.2, 0.8,
+        4.0])),
         "LogNormal": pair(D.LogNormal, loc, scale), "Chi2": pair(D.Chi2, shape),
-        "MultivariateNormal": pair(lambda a, b: D.MultivariateNormal(a, scale_tril=b.tril()), ([0.1, 0.3], [0.5, -1.0]), (FACTOR, np.eye(2))),
+        "MultivariateNormal": pair(lambda a, b: D.MultivariateNormal(a, scale_tril=b.tril()), ([0.1, 0.3], [0.5, -1.0]),
+        (FACTOR, np.eye(2))),
         "LowRankMultivariateNormal": pair(
             D.LowRankMultivariateNormal, ([0.1, 0.3], [0.5, -1.0]), ([[1.0], [0.5]], [[-0.3], [0.2]]), ([0.5, 1.0], [2.0, 0.3])),
         "Independent": [(D.Independent(d, 1), leaves) for d, leaves in pair(D.Normal, loc, scale)],
-        "Weibull": pair(D.Weibull, scale, shape), "VonMises": pair(D.VonMises, loc, scale), "Kumaraswamy": pair(D.Kumaraswamy, shape, scale),
+        "Weibull": pair(D.Weibull, scale, shape), "VonMises": pair(D.VonMises, loc, scale),
+        "Kumaraswamy": pair(D.Kumaraswamy, shape, scale),
     }  # fmt: skip
 
 
@@ -742,7 +749,8 @@ def numbers_become_tensors_of_the_default_dtype(m):
         for d in (
             D.Normal(0, 1).loc, D.Normal(0.0, 1.0).sample(), with_tensor.scale, with_tensor.sample(), D.Bernoulli(0.5).sample(),
             D.Categorical(m.ones(3)).sample(), D.Poisson(2.0).sample(), D.Gamma(2, 1).sample(), D.Beta(1, 1).rsample(),
-            D.Binomial(3, m.tensor(0.5)).sample(), D.OneHotCategorical(m.ones(3)).sample(), D.VonMises(m.tensor(0.0), m.tensor(1.0)).sample(),
+            D.Binomial(3, m.tensor(0.5)).sample(), D.OneHotCategorical(m.ones(3)).sample(),
+            D.VonMises(m.tensor(0.0), m.tensor(1.0)).sample(),
             D.Normal(0.0, 1.0).log_prob(m.tensor(0)), D.Poisson(2.0).log_prob(m.tensor(1)),
             D.Geometric(0.5).sample(), D.Multinomial(3, m.ones(2)).sample(), D.LKJCholesky(2).sample(), D.Uniform(0, 1).sample(),
         )
@@ -759,7 +767,8 @@ def texts_of_distributions(m):
         D.MultivariateNormal(t([0.0, 1.0]), scale_tril=m.eye(2)), D.LKJCholesky(3), D.Wishart(t(3.0), m.eye(2)), D.VonMises(t(0.0), t(1.0)),
         D.RelaxedBernoulli(t(1.0), 0.5), D.StudentT(1.0), D.InverseGamma(1.0, 2.0), D.Weibull(1.0, 2.0), D.Uniform(0.0, 1.0),
         D.TransformedDistribution(D.Normal(0.0, 1.0), []), D.Independent(D.Normal(t([0.0, 1.0]), 1.0), 1),
-        D.MixtureSameFamily(D.Categorical(t([0.5, 0.5])), D.Normal(t([0.0, 1.0]), 1.0)), D.ContinuousBernoulli(0.25), D.FisherSnedecor(1.0, 2.0),
+        D.MixtureSameFamily(D.Categorical(t([0.5, 0.5])), D.Normal(t([0.0, 1.0]), 1.0)), D.ContinuousBernoulli(0.25),
+        D.FisherSnedecor(1.0, 2.0),
     ]  # fmt: skip
     after = D.Categorical(t([0.5, 0.5]))
     _ = after.logits
@@ -779,7 +788,8 @@ def densities_without_validation_outside_of_supports(m):
         D.Poisson(t(0.0), **off).log_prob(t(0.0, 1.0)), D.Geometric(t(1.0), **off).log_prob(t(0.0, 1.0)),
         D.Binomial(3, t(0.0), **off).log_prob(t(0.0, 1.0)), D.Binomial(3, t(1.0), **off).log_prob(t(3.0, 1.0)),
         D.NegativeBinomial(t(0.0), t(0.5), **off).log_prob(t(0.0)), D.Dirichlet(t(1.0, 2.0), **off).log_prob(t(0.0, 1.0)),
-        D.Normal(t(0.0), t(1.0)).cdf(t(-40.0, 40.0)), D.Normal(t(0.0), t(1.0)).icdf(t(0.0, 0.5, 1.0)), D.Laplace(t(0.0), t(1.0)).icdf(t(0.0, 0.5, 1.0)),
+        D.Normal(t(0.0), t(1.0)).cdf(t(-40.0, 40.0)), D.Normal(t(0.0), t(1.0)).icdf(t(0.0, 0.5, 1.0)),
+        D.Laplace(t(0.0), t(1.0)).icdf(t(0.0, 0.5, 1.0)),
         D.Cauchy(t(0.0), t(1.0)).log_prob(t(1e200)), D.StudentT(t(1e6)).log_prob(t(1.0)),
     ]  # fmt: skip
 
@@ -790,13 +800,15 @@ def shapes_of_samples_and_values(m):
     d = D.Normal(m.zeros(3, 1), m.ones(2))
     mvn = D.MultivariateNormal(m.zeros(4, 2), m.eye(2))
     return [
-        tuple(d.sample().shape), tuple(d.sample((5,)).shape), tuple(d.sample(m.Size([5, 4])).shape), tuple(d.log_prob(m.zeros(7, 1, 1)).shape),
+        tuple(d.sample().shape), tuple(d.sample((5,)).shape), tuple(d.sample(m.Size([5, 4])).shape),
+        tuple(d.log_prob(m.zeros(7, 1, 1)).shape),
         tuple(mvn.sample((5,)).shape), tuple(mvn.log_prob(m.zeros(2)).shape), tuple(mvn.log_prob(m.zeros(6, 4, 2)).shape),
         tuple(mvn.expand((3, 4)).sample((2,)).shape), tuple(d._extended_shape((2,))), d.batch_shape.numel(),
         tuple(D.Bernoulli(m.ones(2, 3) / 2).enumerate_support().shape), tuple(D.Categorical(m.ones(2, 3)).enumerate_support().shape),
         tuple(D.OneHotCategorical(m.ones(2, 3)).enumerate_support().shape), tuple(D.Categorical(m.ones(2, 3)).sample((4, 5)).shape),
         tuple(D.Multinomial(5, m.ones(2, 3)).sample((4,)).shape), tuple(D.LKJCholesky(3, m.ones(2)).sample((4,)).shape),
-        tuple(D.Wishart(m.tensor([3.0, 4.0]), m.eye(2)).rsample((5,)).shape), tuple(D.LogisticNormal(m.zeros(2, 3), 1.0).sample((4,)).shape),
+        tuple(D.Wishart(m.tensor([3.0, 4.0]), m.eye(2)).rsample((5,)).shape),
+        tuple(D.LogisticNormal(m.zeros(2, 3), 1.0).sample((4,)).shape),
         tuple(D.LogisticNormal(0.0, 1.0).sample().shape),
         tuple(D.MixtureSameFamily(D.Categorical(m.ones(4, 2)), D.Normal(m.zeros(4, 2), 1.0)).sample((3,)).shape),
     ]  # fmt: skip
@@ -822,7 +834,7 @@ def a_distribution_of_ones_own(m):
     D = m.distributions
 
     class Triangular(D.Distribution):
-        arg_constraints = {"high": D.constraints.positive}
+        arg_constraints = {"high": D.constraints.positive}  # noqa: RUF012  # as users write
         has_rsample = True
 
         def __init__(self, high, validate_args=None):
@@ -879,7 +891,8 @@ def a_cache_returns_the_very_sample(m):
     y = d.rsample((4,))
     t = D.ComposeTransform([D.AffineTransform(0.0, 2.0), D.TanhTransform()], cache_size=1)
     x = tensor(m, [0.1, 30.0])
-    return [bool(d.log_prob(y).isfinite().all()), t.inv(t(x)) is x, text(t), t.parts[0]._cache_size, text(D.ExpTransform(1).inv.with_cache(0))]
+    return [bool(d.log_prob(y).isfinite().all()), t.inv(t(x)) is x, text(t), t.parts[0]._cache_size,
+    text(D.ExpTransform(1).inv.with_cache(0))]
 
 
 @program

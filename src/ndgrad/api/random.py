@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from ndgrad.ops.table import Op
 
 __all__ = [
-    "_dirichlet_grad", "_sample_dirichlet", "_standard_gamma", "_standard_gamma_grad", "bernoulli", "binomial", "get_rng_state", "initial_seed", "manual_seed",
-    "multinomial", "normal", "poisson", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like",
+    "_dirichlet_grad", "_sample_dirichlet", "_standard_gamma", "_standard_gamma_grad", "bernoulli", "binomial",
+    "get_rng_state", "initial_seed", "manual_seed", "multinomial", "normal", "poisson", "rand", "rand_like", "randint",
+    "randint_like", "randn", "randn_like",
     "randperm", "seed", "set_rng_state",
 ]  # fmt: skip
 ABOUT_THE_LIBRARY = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import ndgrad
 from ndgrad.distributions import constraints
@@ -25,7 +25,7 @@ class Dirichlet(ExponentialFamily):
     tensor([0.2500, 0.7500])
     """
 
-    arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
+    arg_constraints: ClassVar[dict[str, Any]] = {"concentration": constraints.independent(constraints.positive, 1)}
     support = constraints.simplex
     has_rsample = True
     concentration: Tensor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import ndgrad
 from ndgrad.distributions import constraints
@@ -28,7 +28,10 @@ class Kumaraswamy(TransformedDistribution):
     tensor(0.5000)
     """
 
-    arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Any]] = {
+        "concentration1": constraints.positive,
+        "concentration0": constraints.positive,
+    }
     support = constraints.unit_interval
     has_rsample = True
     concentration1: Tensor

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import ndgrad
 from ndgrad.distributions import constraints
@@ -27,7 +27,7 @@ class Weibull(TransformedDistribution):
     tensor(2.)
     """
 
-    arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Any]] = {"scale": constraints.positive, "concentration": constraints.positive}
     support = constraints.positive
     scale: Tensor
     concentration: Tensor
