@@ -68,10 +68,11 @@ class Kumaraswamy(TransformedDistribution):
 
     @property
     def mode(self) -> Tensor:
-        """((a - 1) / (a b - 1))^(1/a), if neither shape is below 1."""
+        """((a - 1) / (a b - 1))^(1/a), if neither shape is below 1 and one is above."""
         a, b = self.concentration1, self.concentration0
-        mode = ((a - 1) / (a * b - 1)) ** (1 / a)
-        return ndgrad.where((a < 1) | (b < 1), math.nan, mode)
+        peaked = (a >= 1) & (b >= 1) & (a * b > 1)
+        a, b = ndgrad.where(peaked, a, math.nan), ndgrad.where(peaked, b, math.nan)
+        return ((a - 1) / (a * b - 1)) ** (1 / a)
 
     @property
     def variance(self) -> Tensor:

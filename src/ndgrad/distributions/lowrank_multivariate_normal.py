@@ -40,8 +40,8 @@ class LowRankMultivariateNormal(Distribution):
     """Normal vectors of mean `loc` and covariance `cov_factor @ cov_factor.T + diag(cov_diag)`.
 
     >>> import ndgrad
-    >>> d = ndgrad.distributions.LowRankMultivariateNormal(ndgrad.zeros(2), ndgrad.tensor([[1.0], [0.0]]),
-    ndgrad.ones(2))
+    >>> factor = ndgrad.tensor([[1.0], [0.0]])
+    >>> d = ndgrad.distributions.LowRankMultivariateNormal(ndgrad.zeros(2), factor, ndgrad.ones(2))
     >>> d.covariance_matrix
     tensor([[2., 0.],
             [0., 1.]])

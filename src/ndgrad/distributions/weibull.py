@@ -57,8 +57,9 @@ class Weibull(TransformedDistribution):
 
     @property
     def mode(self) -> Tensor:
-        k = self.concentration
-        return self.scale * ((k - 1) / k) ** k.reciprocal()
+        peaked = self.concentration > 1  # else the density is largest at 0
+        k = ndgrad.where(peaked, self.concentration, 2.0)
+        return ndgrad.where(peaked, self.scale * ((k - 1) / k) ** k.reciprocal(), 0.0)
 
     @property
     def variance(self) -> Tensor:
