@@ -193,7 +193,7 @@ def _beta(a: Array, b: Array, x: Array, orders: tuple[int, int], ratio: bool) ->
     on_left = x * c <= a
     high = a * np.log(x * c / a) + b * (np.log1p(-x) + np.log(c / b)) > -3
     few = c <= _SERIES_END
-    straight, turned = few & (x < 0.7) & (on_left | high), few & (x > 0.3) & (~on_left | high)
+    straight, turned = few & (x < 0.55) & (on_left | high), few & (x > 0.45) & (~on_left | high)
     turned &= ~straight | ~on_left
     out = np.empty_like(x)
     for part, at_0 in ((straight & ~turned, True), (turned, False)):
