@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.func.transforms import grad, vmap
+from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.random import fork_rng
 
 DRAWS = {
@@ -129,7 +129,10 @@ REFUSED = [
     (lambda: ndgrad.empty(2).bernoulli_(1.5), RuntimeError, r"p to be in \[0, 1\]"),
     (lambda: ndgrad.poisson(ndgrad.tensor([-1.0])), RuntimeError, "non-negative"),
     (lambda: ndgrad.binomial(ndgrad.tensor([-1.0]), ndgrad.tensor([0.5])), RuntimeError, "count >= 0"),
-    (lambda: ndgrad.binomial(ndgrad.tensor([1]), ndgrad.tensor([0.5])), ValueError, "same dtype"),
+    (lambda: ndgrad.binomial(ndgrad.tensor([1]), ndgrad.tensor([0.5])), ValueError, "floating-point dtypes"),
+    (lambda: ndgrad.binomial(ndgrad.ones(1), ndgrad.ones(1, dtype=ndgrad.float32)), RuntimeError, "found dtype"),
+    (lambda: ndgrad._standard_gamma(ndgrad.tensor([1])), NotImplementedError, "_standard_gamma"),
+    (lambda: ndgrad._sample_dirichlet(ndgrad.tensor([1, 2])), NotImplementedError, "_sample_dirichlet"),
     (lambda: ndgrad.multinomial(ndgrad.ones(3), 4), RuntimeError, "replacement=True"),
     (lambda: ndgrad.multinomial(ndgrad.zeros(3), 1), RuntimeError, "sum of probabilities <= 0"),
     (lambda: ndgrad.multinomial(ndgrad.tensor([1.0, float("nan")]), 1), RuntimeError, "`nan`"),
@@ -248,18 +251,18 @@ def test_second_derivatives_of_means_of_samples():
     """E[z^3] = a (a+1) (a+2) for gamma samples, E[x_0^2] = a_0 (a_0+1) / (s (s+1)) with s the sum for Dirichlet ones."""
     ndgrad.manual_seed(0)
     a = ndgrad.tensor([0.5, 3.0], requires_grad=True)
-    cubes = (ndgrad._standard_gamma(a.expand(100000, 2)) ** 3).mean(0).sum()
+    cubes = (ndgrad._standard_gamma(a.expand(40000, 2)) ** 3).mean(0).sum()
     (slope,) = ndgrad.autograd.grad(cubes, a, create_graph=True)
     (curvature,) = ndgrad.autograd.grad(slope.sum(), a)
     np.testing.assert_allclose(slope.detach().numpy(), 3 * a.detach().numpy() ** 2 + 6 * a.detach().numpy() + 2, rtol=0.05)
     np.testing.assert_allclose(curvature.numpy(), 6 * a.detach().numpy() + 6, rtol=0.1)
     c = ndgrad.tensor([0.5, 1.0, 4.0], requires_grad=True)
-    square = (ndgrad._sample_dirichlet(c.expand(100000, 3))[:, 0] ** 2).mean()
+    square = (ndgrad._sample_dirichlet(c.expand(4000, 3))[:, 0] ** 2).mean()
     (slope,) = ndgrad.autograd.grad(square, c, create_graph=True)
     rows = ndgrad.stack([ndgrad.autograd.grad(slope[i], c, retain_graph=True)[0] for i in range(3)])
     mean = lambda c: c[0] * (c[0] + 1) / (c.sum() * (c.sum() + 1))
-    np.testing.assert_allclose(slope.detach().numpy(), ndgrad.func.grad(mean)(c.detach()).numpy(), atol=1e-3)
-    np.testing.assert_allclose(rows.numpy(), ndgrad.func.hessian(mean)(c.detach()).numpy(), atol=1e-3)
+    np.testing.assert_allclose(slope.detach().numpy(), ndgrad.func.grad(mean)(c.detach()).numpy(), atol=5e-3)
+    np.testing.assert_allclose(rows.numpy(), ndgrad.func.hessian(mean)(c.detach()).numpy(), atol=5e-3)
 
 
 def test_forward_and_reverse_derivatives_of_dirichlet_samples_agree():

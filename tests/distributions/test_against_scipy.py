@@ -34,7 +34,8 @@ CONTINUOUS = {
     "Beta": (D.Beta, lambda a, b: stats.beta(a, b), (SHAPE, OTHER), UNIT),
     "Pareto": (D.Pareto, lambda s, a: stats.pareto(a, scale=s), (SCALE, SHAPE + 2.1), POSITIVE + 2.5),
     "Weibull": (D.Weibull, lambda s, k: stats.weibull_min(k, scale=s), (SCALE, SHAPE + 0.5), POSITIVE),
-    "GeneralizedPareto": (D.GeneralizedPareto, lambda m, s, c: stats.genpareto(c, m, s), (LOC, SCALE, np.array([0.3, -0.1, 0.0])), REAL[2:] - 1),
+    "GeneralizedPareto": (D.GeneralizedPareto, lambda m, s, c: stats.genpareto(c, m, s), (LOC, SCALE, np.array([0.3, -0.1, 0.0])),
+    REAL[2:] - 1),
     "Uniform": (D.Uniform, lambda a, b: stats.uniform(a, b - a), (LOC - 2, LOC + 3), REAL[1:2]),
     "VonMises": (D.VonMises, lambda m, k: stats.vonmises(k, m), (LOC, SCALE), REAL),
 }  # fmt: skip
@@ -103,7 +104,11 @@ def test_multivariate_normal_in_its_three_forms():
     covariance = np.array([[2.0, 0.3, 0.1], [0.3, 0.7, -0.2], [0.1, -0.2, 1.5]])
     mean, x = np.array([0.5, -1.0, 0.2]), np.array([[0.1, -0.4, 0.3], [1.0, 2.0, 3.0]])
     r = stats.multivariate_normal(mean, covariance)
-    for given in ({"covariance_matrix": covariance}, {"precision_matrix": np.linalg.inv(covariance)}, {"scale_tril": np.linalg.cholesky(covariance)}):
+    for given in (
+        {"covariance_matrix": covariance},
+        {"precision_matrix": np.linalg.inv(covariance)},
+        {"scale_tril": np.linalg.cholesky(covariance)},
+    ):
         d = D.MultivariateNormal(ndgrad.tensor(mean), **{k: ndgrad.tensor(v) for k, v in given.items()})
         np.testing.assert_allclose(d.log_prob(ndgrad.tensor(x)).numpy(), r.logpdf(x), rtol=1e-12)
         np.testing.assert_allclose(d.entropy().numpy(), r.entropy(), rtol=1e-12)
@@ -158,7 +163,8 @@ def test_the_mode_of_kumaraswamy_is_where_the_density_is_largest():
 # ----- divergences ------------------------------------------------------------------------------------------------------------
 
 INSIDE_UNIT = {
-    "Beta": lambda: D.Beta(ndgrad.tensor(2.0), ndgrad.tensor(3.0)), "ContinuousBernoulli": lambda: D.ContinuousBernoulli(ndgrad.tensor(0.3)),
+    "Beta": lambda: D.Beta(ndgrad.tensor(2.0), ndgrad.tensor(3.0)),
+    "ContinuousBernoulli": lambda: D.ContinuousBernoulli(ndgrad.tensor(0.3)),
     "Uniform": lambda: D.Uniform(ndgrad.tensor(0.0), ndgrad.tensor(1.0)),
 }  # fmt: skip
 ON_HALF = {
@@ -183,7 +189,9 @@ def legendre(low, high, panels=100):
 @pytest.mark.parametrize("first", LINE)
 def test_divergences_between_families_are_the_integrals(first):
     p = LINE[first]()
-    low, high = {**dict.fromkeys(INSIDE_UNIT, (0.0, 1.0)), **dict.fromkeys(ON_HALF, (0.0, 60.0)), **dict.fromkeys(ON_LINE, (-40.0, 60.0))}[first]
+    low, high = {**dict.fromkeys(INSIDE_UNIT, (0.0, 1.0)), **dict.fromkeys(ON_HALF, (0.0, 60.0)), **dict.fromkeys(ON_LINE, (-40.0, 60.0))}[
+        first
+    ]
     low = 0.5 if first == "Pareto" else low
     x, weights = (ndgrad.tensor(v) for v in legendre(low, high))
     density = p.log_prob(x)

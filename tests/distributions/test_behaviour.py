@@ -17,7 +17,8 @@ from ndgrad.func import jacrev
 TRANSFORMS = {
     "exp": (D.ExpTransform(), [0.3]), "power": (D.PowerTransform(1.7), [0.8]), "sigmoid": (D.SigmoidTransform(), [0.3]),
     "softplus": (D.SoftplusTransform(), [-0.4]), "tanh": (D.TanhTransform(), [0.9]), "affine": (D.AffineTransform(0.2, -3.0), [0.4]),
-    "stick": (D.StickBreakingTransform(), [0.3, -0.2, 1.0]), "composition": (D.ComposeTransform([D.ExpTransform(), D.PowerTransform(0.5)]), [0.4]),
+    "stick": (D.StickBreakingTransform(), [0.3, -0.2, 1.0]),
+    "composition": (D.ComposeTransform([D.ExpTransform(), D.PowerTransform(0.5)]), [0.4]),
     "cumulative": (D.CumulativeDistributionTransform(D.Normal(0.3, 2.0)), [0.4]),
     "vectors": (D.ComposeTransform([D.AffineTransform(0.1, 2.0), D.StickBreakingTransform()]), [0.3, -0.2]),
     "cat": (D.CatTransform([D.ExpTransform(), D.IndependentTransform(D.TanhTransform(), 0)], -1, [1, 2]), [0.3, -0.2, 0.5]),
@@ -65,7 +66,8 @@ def test_the_entropy_of_an_exponential_family_has_a_gradient():
     "d",
     [
         D.Normal(ndgrad.tensor([0.0, 1.0]), 1.0), D.Gumbel(0.0, 1.0), D.Beta(1.0, 2.0), D.Categorical(ndgrad.tensor([0.2, 0.8])),
-        D.MultivariateNormal(ndgrad.zeros(2), ndgrad.eye(2)), D.TransformedDistribution(D.Normal(0.0, 1.0), [D.TanhTransform(cache_size=1)]),
+        D.MultivariateNormal(ndgrad.zeros(2), ndgrad.eye(2)),
+        D.TransformedDistribution(D.Normal(0.0, 1.0), [D.TanhTransform(cache_size=1)]),
         D.MixtureSameFamily(D.Categorical(ndgrad.ones(2)), D.Normal(ndgrad.tensor([0.0, 1.0]), 1.0)), D.Binomial(3, ndgrad.tensor(0.5)),
     ],
     ids=lambda d: type(d).__name__,
@@ -117,7 +119,12 @@ def test_errors_say_what_to_do():
         (lambda: D.StackTransform([1]), "must be Transforms"),
         (lambda: D.Wishart(0.5, ndgrad.eye(2)), "greater than ndim - 1"),
         (lambda: D.MixtureSameFamily(D.Categorical(ndgrad.ones(2)), D.Normal(0.0, 1.0)), "no batch"),
-        (lambda: D.kl_divergence(D.MultivariateNormal(ndgrad.zeros(2), ndgrad.eye(2)), D.MultivariateNormal(ndgrad.zeros(3), ndgrad.eye(3))), "event shapes"),
+        (
+            lambda: D.kl_divergence(
+                D.MultivariateNormal(ndgrad.zeros(2), ndgrad.eye(2)), D.MultivariateNormal(ndgrad.zeros(3), ndgrad.eye(3))
+            ),
+            "event shapes",
+        ),
     ):
         with pytest.raises((ValueError, TypeError, NotImplementedError, RuntimeError, AssertionError, IndexError), match=words):
             f()

@@ -1,14 +1,15 @@
-"""Samples: of the right distribution, by Kolmogorov and Smirnov's test or by moments; differentiable where they say so; from seeds; under vmap."""
+"""Samples: of the right distribution, by Kolmogorov and Smirnov's test or by moments; differentiable where they say so; from seeds;
+under vmap."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.distributions.test_against_scipy import CONTINUOUS, EVERY, tensors
 
 import ndgrad
 from ndgrad import distributions as D
 from ndgrad.func import grad, jvp, vmap
-from tests.distributions.test_against_scipy import CONTINUOUS, EVERY, tensors
 
 stats = pytest.importorskip("scipy.stats")
 COUNT = 20000
@@ -43,7 +44,8 @@ VECTORS = {
     "Wishart": lambda: D.Wishart(ndgrad.tensor(5.5), ndgrad.tensor([[2.0, 0.3], [0.3, 0.7]])),
     "ContinuousBernoulli": lambda: D.ContinuousBernoulli(ndgrad.tensor([0.1, 0.5, 0.8])),
     "Kumaraswamy": lambda: D.Kumaraswamy(ndgrad.tensor([0.4, 3.0]), ndgrad.tensor([1.5, 0.7])),
-    "mixture": lambda: D.MixtureSameFamily(D.Categorical(ndgrad.tensor([0.2, 0.8])), D.Normal(ndgrad.tensor([-2.0, 1.0]), ndgrad.tensor([0.5, 1.0]))),
+    "mixture": lambda: D.MixtureSameFamily(D.Categorical(ndgrad.tensor([0.2, 0.8])),
+    D.Normal(ndgrad.tensor([-2.0, 1.0]), ndgrad.tensor([0.5, 1.0]))),
     "mixture of vectors": lambda: D.MixtureSameFamily(
         D.Categorical(ndgrad.tensor([0.2, 0.8])), D.Independent(D.Gamma(ndgrad.tensor([[2.0, 1.0], [5.0, 0.7]]), 1.0), 1)),
     "mixture of a batch by one": lambda: D.MixtureSameFamily(
@@ -89,7 +91,20 @@ def test_relaxed_samples_tend_to_classes():
 # ----- derivatives of samples ---------------------------------------------------------------------------------------------------
 
 #: The parameters of which E[x] and E[x^2] have derivatives, each in closed form through `mean` and `variance`.
-SMOOTH = ("Normal", "Laplace", "Gumbel", "LogNormal", "HalfNormal", "Exponential", "Gamma", "Chi2", "Beta", "Uniform", "Weibull", "StudentT")
+SMOOTH = (
+    "Normal",
+    "Laplace",
+    "Gumbel",
+    "LogNormal",
+    "HalfNormal",
+    "Exponential",
+    "Gamma",
+    "Chi2",
+    "Beta",
+    "Uniform",
+    "Weibull",
+    "StudentT",
+)
 
 
 @pytest.mark.parametrize("name", SMOOTH)
@@ -114,13 +129,16 @@ def test_gradients_of_means_of_samples(name):
 
 def test_gradients_of_other_samples_are_there_and_finite():
     for d, leaf in (
-        (lambda p: D.Dirichlet(p), [0.4, 1.0]), (lambda p: D.FisherSnedecor(p, 3.0), [1.0, 2.0]), (lambda p: D.InverseGamma(p, 1.0), [2.0, 3.0]),
+        (lambda p: D.Dirichlet(p), [0.4, 1.0]), (lambda p: D.FisherSnedecor(p, 3.0), [1.0, 2.0]),
+        (lambda p: D.InverseGamma(p, 1.0), [2.0, 3.0]),
         (lambda p: D.Kumaraswamy(p, 2.0), [0.5, 2.0]), (lambda p: D.Pareto(p, 2.0), [0.5, 2.0]), (lambda p: D.Cauchy(p, 1.0), [0.5, 2.0]),
-        (lambda p: D.HalfCauchy(p), [0.5, 2.0]), (lambda p: D.ContinuousBernoulli(p), [0.2, 0.5]), (lambda p: D.LogisticNormal(p, 1.0), [0.2, 0.5]),
+        (lambda p: D.HalfCauchy(p), [0.5, 2.0]), (lambda p: D.ContinuousBernoulli(p), [0.2, 0.5]),
+        (lambda p: D.LogisticNormal(p, 1.0), [0.2, 0.5]),
         (lambda p: D.MultivariateNormal(p, ndgrad.eye(2)), [0.2, 0.5]), (lambda p: D.Wishart(p[0] + 3, ndgrad.eye(2)), [0.2, 0.5]),
         (lambda p: D.RelaxedBernoulli(ndgrad.tensor(0.5), p), [0.2, 0.5]), (lambda p: D.OneHotCategoricalStraightThrough(p), [0.2, 0.5]),
         (lambda p: D.RelaxedOneHotCategorical(ndgrad.tensor(0.5), p), [0.2, 0.8]), (lambda p: D.Independent(D.Gamma(p, p), 1), [0.2, 0.8]),
-        (lambda p: D.GeneralizedPareto(0.0, 1.0, p), [0.2, 0.8]), (lambda p: D.TransformedDistribution(D.Beta(p, 1.0), D.SigmoidTransform()), [0.2, 0.8]),
+        (lambda p: D.GeneralizedPareto(0.0, 1.0, p), [0.2, 0.8]),
+        (lambda p: D.TransformedDistribution(D.Beta(p, 1.0), D.SigmoidTransform()), [0.2, 0.8]),
     ):  # fmt: skip
         p = ndgrad.tensor(leaf, requires_grad=True)
         made = d(p)
@@ -215,7 +233,9 @@ def test_a_compiled_function_draws_and_differentiates_as_eager():
         np.testing.assert_allclose(results[1], results[0], rtol=1e-10)
 
 
-@pytest.mark.parametrize("make", [lambda a: D.Gamma(a, 1.0), lambda a: D.Beta(a, 2.0), lambda a: D.Dirichlet(a), lambda a: D.StudentT(a), lambda a: D.Poisson(a)])
+@pytest.mark.parametrize(
+    "make", [lambda a: D.Gamma(a, 1.0), lambda a: D.Beta(a, 2.0), lambda a: D.Dirichlet(a), lambda a: D.StudentT(a), lambda a: D.Poisson(a)]
+)
 def test_a_compiled_function_with_samples_of_other_kinds(make):
     def f(a):
         d = make(a)
@@ -246,7 +266,14 @@ def test_a_lazy_parameter_is_not_kept_from_inside_a_transform():
 def test_float32_is_kept_and_half_precision_samples_are_finite():
     for dtype in (ndgrad.float32, ndgrad.float16):
         one = ndgrad.ones(3, dtype=dtype)
-        for d in (D.Normal(one, one), D.Gamma(one * 0.1, one), D.Beta(one * 0.1, one), D.Uniform(one * 0, one), D.Exponential(one), D.Dirichlet(one)):
+        for d in (
+            D.Normal(one, one),
+            D.Gamma(one * 0.1, one),
+            D.Beta(one * 0.1, one),
+            D.Uniform(one * 0, one),
+            D.Exponential(one),
+            D.Dirichlet(one),
+        ):
             x = d.sample((7,))
             assert x.dtype is dtype
             assert bool(x.isfinite().all())

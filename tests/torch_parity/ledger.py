@@ -64,6 +64,7 @@ GROUPS = (
     ),
     Group("networks", 50, (Heading("parametrizations, pruning, losses, optimizers", ("networks",), least=50),)),
     Group("kinds of tensor", 60, (Heading("sparse tensors", ("sparse",), least=60),)),
+    Group("probability", 100, (Heading("distributions, transforms of samples, divergences", ("distributions",), least=100),)),
     Group(
         "whole programs",
         60,

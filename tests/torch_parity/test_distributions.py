@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import ndgrad
+from tests.torch_parity.differences import deliberate
 from tests.torch_parity.programs.sameness import same
 from tests.torch_parity.side_by_side import Programs
 
@@ -73,7 +74,8 @@ def account(m: Any, make: Any, params: Any, values: Any, dtype: Any, without: An
         if f"gradients of {name}" not in without:
             found[f"gradients of {name}"] = None if isinstance(value, str) else gradients(value, leaves)
     for shape in ((), (3,)) if "empty samples" in without else ((), (3,), (2, 0)):
-        found[f"sample {shape}"] = tuple(d.sample(shape).shape), d.sample(shape).requires_grad, str(d.sample(shape).dtype).rpartition(".")[2]
+        found[f"sample {shape}"] = tuple(d.sample(shape).shape), d.sample(shape).requires_grad,
+        str(d.sample(shape).dtype).rpartition(".")[2]
         found[f"rsample {shape}"] = tried(lambda shape=shape: tuple(d.rsample(shape).shape)), tried(lambda: d.rsample(()).requires_grad)
     wide = d.expand((2, *d.batch_shape))
     found["expanded"] = type(wide).__name__, tuple(wide.batch_shape), tuple(wide.event_shape), tuple(wide.sample().shape)
@@ -200,7 +202,7 @@ def weibull(D, scale, concentration):
     return D.Weibull(scale, concentration)
 
 
-@distribution([[-1.0, 0.5, 0.0], SCALE, [0.3, 0.7, 1.2]], column(0.6, 3.0), dtype=np.float32)
+@distribution([[-1.0, 0.5, 0.0], SCALE, [0.3, 0.7, 1.2]], column(0.6, 3.0), dtype=np.float32, without=ATTRIBUTES)
 def generalized_pareto_of_heavy_tails(D, loc, scale, concentration):
     return D.GeneralizedPareto(loc, scale, concentration)
 
@@ -451,10 +453,13 @@ TRANSFORMS = {
     "positive_definite": (lambda D: D.PositiveDefiniteTransform(), [[0.1, 0.4], [1.0, -0.5]]),
     "reshape": (lambda D: D.ReshapeTransform((2, 2), (4,)), [[[0.1, 0.4], [1.0, -0.5]]]),
     "independent": (lambda D: D.IndependentTransform(D.ExpTransform(), 1), [[0.1, 0.4], [1.0, -0.5]]),
-    "composition": (lambda D: D.ComposeTransform([D.AffineTransform(0.1, 0.5), D.SigmoidTransform(), D.AffineTransform(1.0, 2.0)]), NUMBERS[:4]),
-    "composition_to_vectors": (lambda D: D.ComposeTransform([D.AffineTransform(0.1, 0.5), D.StickBreakingTransform()]), [[0.1, 0.4], [3.0, -2.0]]),
+    "composition": (lambda D: D.ComposeTransform([D.AffineTransform(0.1, 0.5), D.SigmoidTransform(), D.AffineTransform(1.0, 2.0)]),
+    NUMBERS[:4]),
+    "composition_to_vectors": (lambda D: D.ComposeTransform([D.AffineTransform(0.1, 0.5), D.StickBreakingTransform()]),
+    [[0.1, 0.4], [3.0, -2.0]]),
     "identity": (lambda D: D.identity_transform, NUMBERS),
-    "cat": (lambda D: D.CatTransform([D.ExpTransform(), D.identity_transform], dim=-1, lengths=[1, 2]), [[0.1, 0.4, 2.0], [1.0, -0.5, 0.0]]),
+    "cat": (lambda D: D.CatTransform([D.ExpTransform(), D.identity_transform], dim=-1, lengths=[1, 2]),
+    [[0.1, 0.4, 2.0], [1.0, -0.5, 0.0]]),
     "stack": (lambda D: D.StackTransform([D.ExpTransform(), D.AffineTransform(0.0, 2.0)], dim=-1), [[0.1, 0.4], [1.0, -0.5]]),
     "cumulative": (lambda D: D.CumulativeDistributionTransform(D.Normal(0.0, 1.0)), [-1.0, 0.3]),
 }  # fmt: skip
@@ -556,13 +561,16 @@ def families(m: Any) -> dict[str, list[Any]]:
         "Gamma": pair(D.Gamma, shape, scale), "Geometric": pair(D.Geometric, p), "Gumbel": pair(D.Gumbel, loc, scale),
         "HalfNormal": pair(D.HalfNormal, scale), "Laplace": pair(D.Laplace, loc, scale), "Normal": pair(D.Normal, loc, scale),
         "OneHotCategorical": pair(D.OneHotCategorical, c), "Pareto": pair(D.Pareto, scale, (SHAPE, [1.4, 2.7, 2.3])),
-        "Poisson": pair(D.Poisson, scale), "Uniform": pair(D.Uniform, ([0.1, 0.2, 0.3], [-0.1, 0.1, -3.0]), ([0.5, 0.9, 2.0], [1.2, 0.8, 4.0])),
+        "Poisson": pair(D.Poisson, scale), "Uniform": pair(D.Uniform, ([0.1, 0.2, 0.3], [-0.1, 0.1, -3.0]), ([0.5, 0.9, 2.0], [1.2, 0.8,
+        4.0])),
         "LogNormal": pair(D.LogNormal, loc, scale), "Chi2": pair(D.Chi2, shape),
-        "MultivariateNormal": pair(lambda a, b: D.MultivariateNormal(a, scale_tril=b.tril()), ([0.1, 0.3], [0.5, -1.0]), (FACTOR, np.eye(2))),
+        "MultivariateNormal": pair(lambda a, b: D.MultivariateNormal(a, scale_tril=b.tril()), ([0.1, 0.3], [0.5, -1.0]),
+        (FACTOR, np.eye(2))),
         "LowRankMultivariateNormal": pair(
             D.LowRankMultivariateNormal, ([0.1, 0.3], [0.5, -1.0]), ([[1.0], [0.5]], [[-0.3], [0.2]]), ([0.5, 1.0], [2.0, 0.3])),
         "Independent": [(D.Independent(d, 1), leaves) for d, leaves in pair(D.Normal, loc, scale)],
-        "Weibull": pair(D.Weibull, scale, shape), "VonMises": pair(D.VonMises, loc, scale), "Kumaraswamy": pair(D.Kumaraswamy, shape, scale),
+        "Weibull": pair(D.Weibull, scale, shape), "VonMises": pair(D.VonMises, loc, scale),
+        "Kumaraswamy": pair(D.Kumaraswamy, shape, scale),
     }  # fmt: skip
 
 
@@ -658,7 +666,6 @@ BAD = {
     "Categorical number": lambda D, t: D.Categorical(t(1.0)),
     "Categorical value": lambda D, t: D.Categorical(t([1.0, 1.0])).log_prob(t(2.0)),
     "Chi2": lambda D, t: D.Chi2(-1.0),
-    "ContinuousBernoulli": lambda D, t: D.ContinuousBernoulli(t(1.5)),
     "Dirichlet": lambda D, t: D.Dirichlet(t([1.0, 0.0])),
     "Dirichlet number": lambda D, t: D.Dirichlet(t(1.0)),
     "Exponential value": lambda D, t: D.Exponential(1.0).log_prob(t(-1.0)),
@@ -685,7 +692,6 @@ BAD = {
     "Pareto value": lambda D, t: D.Pareto(1.0, 1.0).log_prob(t(0.5)),
     "Poisson": lambda D, t: D.Poisson(-1.0),
     "Poisson value": lambda D, t: D.Poisson(1.0).log_prob(t(0.5)),
-    "StudentT": lambda D, t: D.StudentT(-1.0),
     "Uniform": lambda D, t: D.Uniform(1.0, 1.0),
     "Uniform value": lambda D, t: D.Uniform(0.0, 1.0).log_prob(t(2.0)),
     "Uniform probability": lambda D, t: D.Uniform(0.0, 1.0).cdf(t(2.0)),
@@ -702,7 +708,6 @@ BAD = {
     "no samples": lambda D, t: D.Bernoulli(0.5).rsample().shape,
     "no probability": lambda D, t: D.Bernoulli(0.5).cdf(t(1.0)),
     "cache": lambda D, t: D.ExpTransform(cache_size=2),
-    "expand": lambda D, t: D.Normal(t([0.0, 1.0]), 1.0).expand((3,)),
     "validation": lambda D, t: D.Distribution.set_default_validate_args(3),
     "biject": lambda D, t: D.biject_to(D.constraints.boolean),
     "register": lambda D, t: D.biject_to.register("x", lambda c: c),
@@ -742,7 +747,8 @@ def numbers_become_tensors_of_the_default_dtype(m):
         for d in (
             D.Normal(0, 1).loc, D.Normal(0.0, 1.0).sample(), with_tensor.scale, with_tensor.sample(), D.Bernoulli(0.5).sample(),
             D.Categorical(m.ones(3)).sample(), D.Poisson(2.0).sample(), D.Gamma(2, 1).sample(), D.Beta(1, 1).rsample(),
-            D.Binomial(3, m.tensor(0.5)).sample(), D.OneHotCategorical(m.ones(3)).sample(), D.VonMises(m.tensor(0.0), m.tensor(1.0)).sample(),
+            D.Binomial(3, m.tensor(0.5)).sample(), D.OneHotCategorical(m.ones(3)).sample(),
+            D.VonMises(m.tensor(0.0), m.tensor(1.0)).sample(),
             D.Normal(0.0, 1.0).log_prob(m.tensor(0)), D.Poisson(2.0).log_prob(m.tensor(1)),
             D.Geometric(0.5).sample(), D.Multinomial(3, m.ones(2)).sample(), D.LKJCholesky(2).sample(), D.Uniform(0, 1).sample(),
         )
@@ -759,7 +765,8 @@ def texts_of_distributions(m):
         D.MultivariateNormal(t([0.0, 1.0]), scale_tril=m.eye(2)), D.LKJCholesky(3), D.Wishart(t(3.0), m.eye(2)), D.VonMises(t(0.0), t(1.0)),
         D.RelaxedBernoulli(t(1.0), 0.5), D.StudentT(1.0), D.InverseGamma(1.0, 2.0), D.Weibull(1.0, 2.0), D.Uniform(0.0, 1.0),
         D.TransformedDistribution(D.Normal(0.0, 1.0), []), D.Independent(D.Normal(t([0.0, 1.0]), 1.0), 1),
-        D.MixtureSameFamily(D.Categorical(t([0.5, 0.5])), D.Normal(t([0.0, 1.0]), 1.0)), D.ContinuousBernoulli(0.25), D.FisherSnedecor(1.0, 2.0),
+        D.MixtureSameFamily(D.Categorical(t([0.5, 0.5])), D.Normal(t([0.0, 1.0]), 1.0)), D.ContinuousBernoulli(0.25),
+        D.FisherSnedecor(1.0, 2.0),
     ]  # fmt: skip
     after = D.Categorical(t([0.5, 0.5]))
     _ = after.logits
@@ -779,7 +786,8 @@ def densities_without_validation_outside_of_supports(m):
         D.Poisson(t(0.0), **off).log_prob(t(0.0, 1.0)), D.Geometric(t(1.0), **off).log_prob(t(0.0, 1.0)),
         D.Binomial(3, t(0.0), **off).log_prob(t(0.0, 1.0)), D.Binomial(3, t(1.0), **off).log_prob(t(3.0, 1.0)),
         D.NegativeBinomial(t(0.0), t(0.5), **off).log_prob(t(0.0)), D.Dirichlet(t(1.0, 2.0), **off).log_prob(t(0.0, 1.0)),
-        D.Normal(t(0.0), t(1.0)).cdf(t(-40.0, 40.0)), D.Normal(t(0.0), t(1.0)).icdf(t(0.0, 0.5, 1.0)), D.Laplace(t(0.0), t(1.0)).icdf(t(0.0, 0.5, 1.0)),
+        D.Normal(t(0.0), t(1.0)).cdf(t(-40.0, 40.0)), D.Normal(t(0.0), t(1.0)).icdf(t(0.0, 0.5, 1.0)),
+        D.Laplace(t(0.0), t(1.0)).icdf(t(0.0, 0.5, 1.0)),
         D.Cauchy(t(0.0), t(1.0)).log_prob(t(1e200)), D.StudentT(t(1e6)).log_prob(t(1.0)),
     ]  # fmt: skip
 
@@ -790,13 +798,15 @@ def shapes_of_samples_and_values(m):
     d = D.Normal(m.zeros(3, 1), m.ones(2))
     mvn = D.MultivariateNormal(m.zeros(4, 2), m.eye(2))
     return [
-        tuple(d.sample().shape), tuple(d.sample((5,)).shape), tuple(d.sample(m.Size([5, 4])).shape), tuple(d.log_prob(m.zeros(7, 1, 1)).shape),
+        tuple(d.sample().shape), tuple(d.sample((5,)).shape), tuple(d.sample(m.Size([5, 4])).shape),
+        tuple(d.log_prob(m.zeros(7, 1, 1)).shape),
         tuple(mvn.sample((5,)).shape), tuple(mvn.log_prob(m.zeros(2)).shape), tuple(mvn.log_prob(m.zeros(6, 4, 2)).shape),
         tuple(mvn.expand((3, 4)).sample((2,)).shape), tuple(d._extended_shape((2,))), d.batch_shape.numel(),
         tuple(D.Bernoulli(m.ones(2, 3) / 2).enumerate_support().shape), tuple(D.Categorical(m.ones(2, 3)).enumerate_support().shape),
         tuple(D.OneHotCategorical(m.ones(2, 3)).enumerate_support().shape), tuple(D.Categorical(m.ones(2, 3)).sample((4, 5)).shape),
         tuple(D.Multinomial(5, m.ones(2, 3)).sample((4,)).shape), tuple(D.LKJCholesky(3, m.ones(2)).sample((4,)).shape),
-        tuple(D.Wishart(m.tensor([3.0, 4.0]), m.eye(2)).rsample((5,)).shape), tuple(D.LogisticNormal(m.zeros(2, 3), 1.0).sample((4,)).shape),
+        tuple(D.Wishart(m.tensor([3.0, 4.0]), m.eye(2)).rsample((5,)).shape),
+        tuple(D.LogisticNormal(m.zeros(2, 3), 1.0).sample((4,)).shape),
         tuple(D.LogisticNormal(0.0, 1.0).sample().shape),
         tuple(D.MixtureSameFamily(D.Categorical(m.ones(4, 2)), D.Normal(m.zeros(4, 2), 1.0)).sample((3,)).shape),
     ]  # fmt: skip
@@ -822,7 +832,7 @@ def a_distribution_of_ones_own(m):
     D = m.distributions
 
     class Triangular(D.Distribution):
-        arg_constraints = {"high": D.constraints.positive}
+        arg_constraints = {"high": D.constraints.positive}  # noqa: RUF012  # as users write
         has_rsample = True
 
         def __init__(self, high, validate_args=None):
@@ -879,7 +889,8 @@ def a_cache_returns_the_very_sample(m):
     y = d.rsample((4,))
     t = D.ComposeTransform([D.AffineTransform(0.0, 2.0), D.TanhTransform()], cache_size=1)
     x = tensor(m, [0.1, 30.0])
-    return [bool(d.log_prob(y).isfinite().all()), t.inv(t(x)) is x, text(t), t.parts[0]._cache_size, text(D.ExpTransform(1).inv.with_cache(0))]
+    return [bool(d.log_prob(y).isfinite().all()), t.inv(t(x)) is x, text(t), t.parts[0]._cache_size,
+    text(D.ExpTransform(1).inv.with_cache(0))]
 
 
 @program
@@ -935,3 +946,40 @@ def test_gradients_of_gamma_and_dirichlet_samples():
     x, total = np.array([0.1, 0.3, 0.45, 0.6, 0.8, 0.99]), a + 1.5
     theirs = torch._dirichlet_grad(torch.tensor(x), torch.tensor(a), torch.tensor(total)).numpy()
     np.testing.assert_allclose(ndgrad._dirichlet_grad(*map(ndgrad.tensor, (x, a, total))).numpy(), theirs, rtol=3e-3)
+
+
+def test_where_ndgrad_differs():
+    deliberate("distributions")
+    T, N = torch.distributions, ndgrad.distributions
+    # second derivatives of samples
+    for m, works in ((torch, False), (ndgrad, True)):
+        a = m.tensor([0.5, 2.0], requires_grad=True)
+        (g,) = m.autograd.grad(m.distributions.Gamma(a, 1.0).rsample().sum(), a, create_graph=True)
+        assert isinstance(tried(lambda: m.autograd.grad(g.sum(), a)), tuple) is works  # noqa: B023
+        # the entropy of a family by its natural parameters
+        scale = m.tensor(2.0, requires_grad=True)
+        entropy = m.distributions.ExponentialFamily.entropy(m.distributions.Normal(0.0, scale))
+        found = tried(lambda: m.autograd.grad(entropy, scale)[0].item())  # noqa: B023
+        assert (found == pytest.approx(0.5)) is works
+    # modes and moments
+    assert bool(T.Kumaraswamy(2.0, 2.0).mode.isnan())
+    assert N.Kumaraswamy(2.0, 2.0).mode.item() == pytest.approx(3**-0.5)
+    assert (T.Weibull(1.0, 0.5).mode.item(), N.Weibull(1.0, 0.5).mode.item()) == (1.0, 0.0)
+    assert (T.Beta(0.4, 0.6).mode.item(), N.Beta(0.4, 0.6).mode.item()) == (1.0, 0.0)
+    assert bool(T.GeneralizedPareto(0.0, 1.0, 1.5).mean.isnan())
+    assert N.GeneralizedPareto(0.0, 1.0, 1.5).mean.item() == np.inf
+    # divergences of distributions whose supports end together
+    assert T.kl_divergence(T.ContinuousBernoulli(0.3), T.Uniform(0.0, 1.0)).item() == np.inf
+    assert N.kl_divergence(N.ContinuousBernoulli(0.3), N.Uniform(0.0, 1.0)).item() == pytest.approx(-N.ContinuousBernoulli(0.3).entropy().item())
+    # checks
+    matrices = np.array([[[1.0, 2.0], [2.0, 1.0]], [[1.0, 0.5], [0.2, 1.0]]])
+    assert T.constraints.positive_definite.check(torch.tensor(matrices)).tolist() == [True, False]
+    assert N.constraints.positive_definite.check(ndgrad.tensor(matrices)).tolist() == [False, False]
+    assert T.ContinuousBernoulli(1.5).probs.item() < 1
+    with pytest.raises(ValueError, match="probs"):
+        N.ContinuousBernoulli(1.5)
+    for m, works in ((torch, False), (ndgrad, True)):
+        D = m.distributions
+        assert isinstance(tried(lambda: D.Categorical(m.ones(2)).sample((0,)).tolist()), list) is works  # noqa: B023
+        mixture = D.MixtureSameFamily(D.Categorical(m.ones(2)), D.Normal(m.zeros(4, 2), 1.0))
+        assert isinstance(tried(lambda: mixture.sample().tolist()), list) is works  # noqa: B023

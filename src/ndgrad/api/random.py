@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from ndgrad.ops.table import Op
 
 __all__ = [
-    "_dirichlet_grad", "_sample_dirichlet", "_standard_gamma", "_standard_gamma_grad", "bernoulli", "binomial", "get_rng_state", "initial_seed", "manual_seed",
-    "multinomial", "normal", "poisson", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like",
+    "_dirichlet_grad", "_sample_dirichlet", "_standard_gamma", "_standard_gamma_grad", "bernoulli", "binomial",
+    "get_rng_state", "initial_seed", "manual_seed", "multinomial", "normal", "poisson", "rand", "rand_like", "randint",
+    "randint_like", "randn", "randn_like",
     "randperm", "seed", "set_rng_state",
 ]  # fmt: skip
 ABOUT_THE_LIBRARY = (
@@ -382,12 +383,16 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
     tensor([0., 5.])
     """
     _check_generator("binomial", generator)
+    for t in (count, prob):
+        if not is_floating(np_dtype(t)):
+            raise ValueError(
+                "binomial only supports floating-point dtypes for count and prob but got: "
+                f"{count.dtype} for count and {prob.dtype} for prob. Convert them with .float()."
+            )
     if np_dtype(count) != np_dtype(prob):
-        raise ValueError(
-            "binomial only supports floating-point count and prob of the same dtype, "
-            f"and got {count.dtype} and {prob.dtype}."
+        raise RuntimeError(
+            f"binomial: found dtype {prob.dtype} of prob but expected that of count, {count.dtype}. Convert one of them."
         )
-    _need_continuous("binomial", np_dtype(count), ValueError, complex=False)
     _check_probabilities("binomial", prob)
     _check_broadcast("binomial", count, prob)
     if _any_negative(count):
@@ -441,6 +446,7 @@ def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor
     >>> bool((ndgrad._standard_gamma(ndgrad.tensor([1.0, 2.0])) > 0).all())
     True
     """
+    _need_continuous("_standard_gamma", np_dtype(input), complex=False)
     return ops.standard_gamma(input, generator=_check_generator("_standard_gamma", generator))
 
 

@@ -1,13 +1,13 @@
 """Probability distributions, under torch's names: samples, densities, entropies, divergences, all differentiable.
 
 One file per distribution, named as torch's, over `distribution.Distribution`. Samples that are differentiable in the
-parameters (`rsample`) are functions of random numbers of a fixed distribution, or, for gamma, Dirichlet and what is made
-of them, ops with a derivative at fixed probability (Note [Implicit reparametrisation] in ndgrad.ops.random).
+parameters (`rsample`) are functions of random numbers of a fixed distribution, or, for gamma, Dirichlet and what is
+made of them, ops with a derivative at fixed probability (Note [Implicit reparametrisation] in ndgrad.ops.random).
 """
 
 from __future__ import annotations
 
-from ndgrad.distributions import constraints, transforms
+from ndgrad.distributions import constraint_registry, constraints, kl, transforms, utils  # noqa: F401  # their names are public
 from ndgrad.distributions.bernoulli import Bernoulli
 from ndgrad.distributions.beta import Beta
 from ndgrad.distributions.binomial import Binomial

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import ndgrad
 from ndgrad.distributions import constraints
@@ -26,7 +26,7 @@ class Categorical(ByProbability):
     tensor([0.2500, 0.7500])
     """
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    arg_constraints: ClassVar[dict[str, Any]] = {"probs": constraints.simplex, "logits": constraints.real_vector}
     has_enumerate_support = True
     _is_binary = False
 
@@ -36,7 +36,7 @@ class Categorical(ByProbability):
         self._given_name, given = either(probs, logits)
         if given.ndim < 1:
             raise ValueError(
-                f"`{self._given_name}` parameter must be at least one-dimensional. Classes lie along the last dimension."
+                f"`{self._given_name}` parameter must be at least one-dimensional. Classes lie along the last of them."
             )
         normal = given / given.sum(-1, keepdim=True) if logits is None else given - given.logsumexp(-1, keepdim=True)
         setattr(self, self._given_name, normal)
@@ -49,7 +49,7 @@ class Categorical(ByProbability):
         return new
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
-    def support(self) -> Constraint:  # type: ignore[override]
+    def support(self) -> Constraint:
         return constraints.integer_interval(0, self._num_events - 1)
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ndgrad.distributions import constraints
 from ndgrad.distributions.gamma import Gamma
@@ -23,7 +23,7 @@ class Chi2(Gamma):
     tensor(3.)
     """
 
-    arg_constraints = {"df": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Any]] = {"df": constraints.positive}
 
     def __init__(self, df: Parameter, validate_args: bool | None = None) -> None:
         super().__init__(0.5 * df, 0.5, validate_args=validate_args)

@@ -112,17 +112,19 @@ for _kind in (constraints.positive_definite, constraints.positive_semidefinite):
 def _register_compound(registry: ConstraintRegistry) -> None:
     """Those made of other constraints: transforms made of the transforms of these."""
 
-    @registry.register(constraints.independent)
-    def _independent(constraint: Any) -> Transform:
-        return transforms.IndependentTransform(registry(constraint.base_constraint), constraint.reinterpreted_batch_ndims)
+    def independent(constraint: Any) -> Transform:
+        inner = registry(constraint.base_constraint)
+        return transforms.IndependentTransform(inner, constraint.reinterpreted_batch_ndims)
 
-    @registry.register(constraints.cat)
-    def _cat(constraint: Any) -> Transform:
+    def cat(constraint: Any) -> Transform:
         return transforms.CatTransform([registry(c) for c in constraint.cseq], constraint.dim, constraint.lengths)
 
-    @registry.register(constraints.stack)
-    def _stack(constraint: Any) -> Transform:
+    def stack(constraint: Any) -> Transform:
         return transforms.StackTransform([registry(c) for c in constraint.cseq], constraint.dim)
+
+    registry.register(constraints.independent, independent)
+    registry.register(constraints.cat, cat)
+    registry.register(constraints.stack, stack)
 
 
 _register_compound(biject_to)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import ndgrad
 from ndgrad.distributions import constraints
@@ -25,7 +26,7 @@ class Dirichlet(ExponentialFamily):
     tensor([0.2500, 0.7500])
     """
 
-    arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
+    arg_constraints: ClassVar[dict[str, Any]] = {"concentration": constraints.independent(constraints.positive, 1)}
     support = constraints.simplex
     has_rsample = True
     concentration: Tensor
@@ -47,9 +48,10 @@ class Dirichlet(ExponentialFamily):
 
     @property
     def mode(self) -> Tensor:
-        """Where all concentrations are below 1, the density is largest at a corner."""
+        """Where all concentrations are below 1, the density is largest at a corner; where the others are 1, nowhere."""
         above = (self.concentration - 1).clamp(min=0.0)
-        mode = above / above.sum(-1, True)
+        total = above.sum(-1, True)
+        mode = above / ndgrad.where(total > 0, total, math.nan)
         corner = F.one_hot(self.concentration.argmax(-1), self.concentration.shape[-1]).to(mode)
         return ndgrad.where((self.concentration < 1).all(-1, keepdim=True), corner, mode)
 

@@ -86,9 +86,11 @@ class Distribution:
         value = getattr(self, name)
         require(
             constraint.check(value),
-            lambda: f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
-            f"{self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n{value}\n"
-            "Give values that satisfy it, or pass validate_args=False to have none checked.",
+            lambda: (
+                f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
+                f"{self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n{value}\n"
+                "Give values that satisfy it, or pass validate_args=False to have none checked."
+            ),
         )
 
     # ----- shapes -----------------------------------------------------------------------------------------------------
@@ -139,7 +141,8 @@ class Distribution:
             )
         return type(self).__new__(type(self)) if _instance is None else _instance
 
-    # ----- what a subclass says -----------------------------------------------------------------------------------------
+    # ----- what a subclass says
+    # -----------------------------------------------------------------------------------------
 
     def _missing(self, name: str) -> NotImplementedError:
         return NotImplementedError(f"{type(self)} does not implement {name}")
@@ -212,7 +215,8 @@ class Distribution:
         """The exponential of the entropy."""
         return ndgrad.exp(self.entropy())
 
-    # ----- checks, text -------------------------------------------------------------------------------------------------
+    # ----- checks, text
+    # -------------------------------------------------------------------------------------------------
 
     def _validate_sample(self, value: Tensor) -> None:
         """Refuse a value whose shape does not fit or that lies outside of the support."""
@@ -245,9 +249,11 @@ class Distribution:
             return
         require(
             support.check(value),
-            lambda: f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the "
-            f"support ({support!r}) of the distribution {self!r}, but found invalid values:\n{value}\n"
-            "Give values of the support, or make the distribution with validate_args=False.",
+            lambda: (
+                f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the "
+                f"support ({support!r}) of the distribution {self!r}, but found invalid values:\n{value}\n"
+                "Give values of the support, or make the distribution with validate_args=False."
+            ),
         )
 
     def __repr__(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import ndgrad
 from ndgrad.distributions import constraints
@@ -27,7 +27,7 @@ class GeneralizedPareto(Distribution):
     tensor(2.)
     """
 
-    arg_constraints = {
+    arg_constraints: ClassVar[dict[str, Any]] = {
         "loc": constraints.real,
         "scale": constraints.positive,
         "concentration": constraints.real,
@@ -47,7 +47,7 @@ class GeneralizedPareto(Distribution):
         return self._expand_parameters(GeneralizedPareto, batch_shape, _instance)
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
-    def support(self) -> constraints.Constraint:  # type: ignore[override]  # known of an instance only
+    def support(self) -> constraints.Constraint:
         bounded = self.concentration < 0
         end = self.loc - self.scale / ndgrad.where(bounded, self.concentration, -1.0)
         return constraints.interval(self.loc, ndgrad.where(bounded, end, math.inf))

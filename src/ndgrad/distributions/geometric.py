@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import ndgrad
 from ndgrad.distributions import constraints
@@ -27,7 +27,7 @@ class Geometric(ByProbability):
     tensor(3.)
     """
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    arg_constraints: ClassVar[dict[str, Any]] = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.nonnegative_integer
 
     def __init__(
@@ -41,8 +41,10 @@ class Geometric(ByProbability):
             # the constraint has 0 inside, with which no trial ever succeeds
             require(
                 value > 0,
-                lambda: f"Expected parameter probs ({type(probs).__name__} of shape {tuple(value.shape)}) of "
-                f"distribution {self!r} to be positive but found invalid values:\n{value[value <= 0]}",
+                lambda: (
+                    f"Expected parameter probs ({type(probs).__name__} of shape {tuple(value.shape)}) of "
+                    f"distribution {self!r} to be positive but found invalid values:\n{value[value <= 0]}"
+                ),
             )
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ndgrad.distributions import constraints
 from ndgrad.distributions.distribution import Distribution
@@ -26,7 +26,7 @@ class Independent(Distribution):
     (ndgrad.Size([]), ndgrad.Size([3]), tensor(-2.7568))
     """
 
-    arg_constraints: dict[str, Any] = {}
+    arg_constraints: ClassVar[dict[str, Any]] = {}
     base_dist: Distribution
 
     def __init__(
@@ -50,7 +50,7 @@ class Independent(Distribution):
         return self._finish_expanded(Independent, new, batch_shape)
 
     @property
-    def has_rsample(self) -> bool:  # type: ignore[override]  # a value of the others
+    def has_rsample(self) -> bool:
         return bool(self.base_dist.has_rsample)
 
     @property
@@ -58,9 +58,11 @@ class Independent(Distribution):
         return self.reinterpreted_batch_ndims == 0 and self.base_dist.has_enumerate_support
 
     @constraints.dependent_property
-    def support(self) -> Constraint:  # type: ignore[override]
+    def support(self) -> Constraint:
         inner: Constraint = self.base_dist.support
-        return constraints.independent(inner, self.reinterpreted_batch_ndims) if self.reinterpreted_batch_ndims else inner
+        return (
+            constraints.independent(inner, self.reinterpreted_batch_ndims) if self.reinterpreted_batch_ndims else inner
+        )
 
     @property
     def mean(self) -> Tensor:

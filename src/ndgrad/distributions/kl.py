@@ -1,7 +1,7 @@
 """Kullback-Leibler divergences, by the classes of both distributions.
 
-Within one family there are formulas. Between two, KL(p, q) = -H(p) - E_p[log q], and log q is made of few functions of x
-(x, x^2, log x, exp(-t x)), so what is needed of p is their means: see `_CROSS` below. Where p has samples outside of
+Within one family there are formulas. Between two, KL(p, q) = -H(p) - E_p[log q], and log q is made of few functions of
+x (x, x^2, log x, exp(-t x)), so what is needed of p is their means: see `_CROSS` below. Where p has samples outside of
 q's support, the divergence is infinite.
 """
 
@@ -61,8 +61,8 @@ _KL_MEMOIZE: dict[tuple[type, type], Formula | None] = {}
 
 
 def register_kl(type_p: type[Distribution], type_q: type[Distribution]) -> Callable[[F_], F_]:
-    """A decorator: the function computes the divergence of a `type_p` from a `type_q`, and of their subclasses for which
-    nothing more specific is registered.
+    """A decorator: the function computes the divergence of a `type_p` from a `type_q`, and of their subclasses for
+    which nothing more specific is registered.
 
     >>> from ndgrad.distributions import Normal, kl_divergence, register_kl
     >>> class Mine(Normal): pass
@@ -134,7 +134,7 @@ def _kl_expfamily_expfamily(p: Any, q: Any) -> Tensor:
     if type(p) is not type(q):
         raise NotImplementedError(
             "The cross KL-divergence between different exponential families cannot be computed using Bregman "
-            f"divergences, and these are {type(p).__name__} and {type(q).__name__}. Register a formula with register_kl."
+            f"divergences, and these are {type(p).__name__} and {type(q).__name__}. Register a formula."
         )
     ours, theirs = p._natural_params, q._natural_params
     result = q._log_normalizer(*theirs) - p._log_normalizer(*ours)
@@ -352,7 +352,8 @@ def _kl_lowrankmultivariatenormal_multivariatenormal(p: LowRankMultivariateNorma
     return _normal_kl(n, 2 * q._half_log_det() - _lowrank_log_det(p), trace, distance)
 
 
-# ----- distributions of distributions -----------------------------------------------------------------------------------
+# ----- distributions of distributions
+# -----------------------------------------------------------------------------------
 
 
 @register_kl(TransformedDistribution, TransformedDistribution)
@@ -376,7 +377,8 @@ def _kl_independent_independent(p: Independent, q: Independent) -> Tensor:
     return _sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
 
 
-# ----- between two families: what is needed of p ------------------------------------------------------------------------
+# ----- between two families: what is needed of p
+# ------------------------------------------------------------------------
 
 
 def _x_log_x(x: Tensor) -> Tensor:
@@ -426,7 +428,8 @@ def _mean_distance(p: Any, loc: Tensor) -> Tensor:
     return p.scale * (peak + z * ndgrad.erf(z * math.sqrt(0.5)))
 
 
-# ----- and E_p[log q] -----------------------------------------------------------------------------------------------------
+# ----- and E_p[log q]
+# -----------------------------------------------------------------------------------------------------
 
 
 def _exponential_mean_log(p: Any, q: Exponential) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import ndgrad
 from ndgrad.distributions import constraints
@@ -28,7 +28,10 @@ class Kumaraswamy(TransformedDistribution):
     tensor(0.5000)
     """
 
-    arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Any]] = {
+        "concentration1": constraints.positive,
+        "concentration0": constraints.positive,
+    }
     support = constraints.unit_interval
     has_rsample = True
     concentration1: Tensor
@@ -65,10 +68,11 @@ class Kumaraswamy(TransformedDistribution):
 
     @property
     def mode(self) -> Tensor:
-        """((a - 1) / (a b - 1))^(1/a), if neither shape is below 1."""
+        """((a - 1) / (a b - 1))^(1/a), if neither shape is below 1 and one is above."""
         a, b = self.concentration1, self.concentration0
-        mode = ((a - 1) / (a * b - 1)) ** (1 / a)
-        return ndgrad.where((a < 1) | (b < 1), math.nan, mode)
+        peaked = (a >= 1) & (b >= 1) & (a * b > 1)
+        a, b = ndgrad.where(peaked, a, math.nan), ndgrad.where(peaked, b, math.nan)
+        return ((a - 1) / (a * b - 1)) ** (1 / a)
 
     @property
     def variance(self) -> Tensor:

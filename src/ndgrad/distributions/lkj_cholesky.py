@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import ndgrad
 from ndgrad.distributions import constraints
@@ -30,7 +30,7 @@ class LKJCholesky(Distribution):
     tensor([1., 1., 1.])
     """
 
-    arg_constraints = {"concentration": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Any]] = {"concentration": constraints.positive}
     support = constraints.corr_cholesky
     concentration: Tensor
 
@@ -47,7 +47,8 @@ class LKJCholesky(Distribution):
         return new
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Row by row (the onion method): the i elements before the diagonal of row i are a vector in the unit ball, of a
+        """Row by row (the onion method): the i elements before the diagonal of row i are a vector in the unit ball, of
+        a
         uniform direction and with a squared length of Beta(i / 2, concentration + (dim - 1 - i) / 2)."""
         with ndgrad.no_grad():
             shape, dim = self._extended_shape(sample_shape), self.dim

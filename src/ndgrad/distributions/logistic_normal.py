@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ndgrad.distributions import constraints
 from ndgrad.distributions.independent import Independent
@@ -26,7 +26,7 @@ class LogisticNormal(TransformedDistribution):
     ndgrad.Size([4])
     """
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Any]] = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.simplex
     has_rsample = True
     base_dist: Independent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import ndgrad
 from ndgrad.distributions import constraints
@@ -40,13 +40,14 @@ class LowRankMultivariateNormal(Distribution):
     """Normal vectors of mean `loc` and covariance `cov_factor @ cov_factor.T + diag(cov_diag)`.
 
     >>> import ndgrad
-    >>> d = ndgrad.distributions.LowRankMultivariateNormal(ndgrad.zeros(2), ndgrad.tensor([[1.0], [0.0]]), ndgrad.ones(2))
+    >>> factor = ndgrad.tensor([[1.0], [0.0]])
+    >>> d = ndgrad.distributions.LowRankMultivariateNormal(ndgrad.zeros(2), factor, ndgrad.ones(2))
     >>> d.covariance_matrix
     tensor([[2., 0.],
             [0., 1.]])
     """
 
-    arg_constraints = {
+    arg_constraints: ClassVar[dict[str, Any]] = {
         "loc": constraints.real_vector,
         "cov_factor": constraints.independent(constraints.real, 2),
         "cov_diag": constraints.independent(constraints.positive, 1),
@@ -57,9 +58,7 @@ class LowRankMultivariateNormal(Distribution):
     cov_factor: Tensor
     cov_diag: Tensor
 
-    def __init__(
-        self, loc: Tensor, cov_factor: Tensor, cov_diag: Tensor, validate_args: bool | None = None
-    ) -> None:
+    def __init__(self, loc: Tensor, cov_factor: Tensor, cov_diag: Tensor, validate_args: bool | None = None) -> None:
         if loc.ndim < 1:
             raise ValueError("loc must be at least one-dimensional. A sample is a vector, along its last dimension.")
         event_shape = loc.shape[-1:]
@@ -82,7 +81,8 @@ class LowRankMultivariateNormal(Distribution):
             batch_shape = ndgrad.broadcast_shapes(loc.shape[:-1], cov_factor.shape[:-2], cov_diag.shape[:-1])
         except RuntimeError as error:
             raise ValueError(
-                f"Incompatible batch shapes: loc {loc.shape}, cov_factor {cov_factor.shape}, cov_diag {cov_diag.shape}. "
+                "Incompatible batch shapes: "
+                f"loc {loc.shape}, cov_factor {cov_factor.shape}, cov_diag {cov_diag.shape}. "
                 "Sizes must agree or be 1."
             ) from error
         self.loc = loc.expand(batch_shape + event_shape)
@@ -111,7 +111,7 @@ class LowRankMultivariateNormal(Distribution):
         return self.loc
 
     @lazy_property
-    def variance(self) -> Tensor:  # type: ignore[override]  # kept when computed
+    def variance(self) -> Tensor:
         """The variance."""
         variance = self._unbroadcasted_cov_factor.pow(2).sum(-1) + self._unbroadcasted_cov_diag
         return variance.expand(self._batch_shape + self._event_shape)
@@ -143,11 +143,7 @@ class LowRankMultivariateNormal(Distribution):
         dtype, device = self.loc.dtype, self.loc.device
         factors = _standard_normal((*shape[:-1], self.cov_factor.shape[-1]), dtype, device)
         own = _standard_normal(shape, dtype, device)
-        return (
-            self.loc
-            + _batch_mv(self._unbroadcasted_cov_factor, factors)
-            + self._unbroadcasted_cov_diag.sqrt() * own
-        )
+        return self.loc + _batch_mv(self._unbroadcasted_cov_factor, factors) + self._unbroadcasted_cov_diag.sqrt() * own
 
     def _log_det(self) -> Tensor:
         return _batch_lowrank_logdet(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import ndgrad
 from ndgrad.distributions import constraints
@@ -26,7 +26,7 @@ class MixtureSameFamily(Distribution):
     (tensor(0.), tensor(2.))
     """
 
-    arg_constraints: dict[str, Any] = {}
+    arg_constraints: ClassVar[dict[str, Any]] = {}
     has_rsample = False
 
     def __init__(
@@ -77,7 +77,7 @@ class MixtureSameFamily(Distribution):
         return self._finish_expanded(MixtureSameFamily, new, batch_shape)
 
     @constraints.dependent_property
-    def support(self) -> constraints.Constraint:  # type: ignore[override]  # known of an instance only
+    def support(self) -> constraints.Constraint:
         return constraints.MixtureSameFamilyConstraint(self._component_distribution.support)
 
     @property
@@ -112,10 +112,10 @@ class MixtureSameFamily(Distribution):
         apart = (self.component_distribution.mean - self._pad(self.mean)).pow(2.0)
         return (probs * (self.component_distribution.variance + apart)).sum(-1 - self._event_ndims)
 
-    def cdf(self, x: Tensor) -> Tensor:  # type: ignore[override]  # torch's name of the argument
+    def cdf(self, x: Tensor) -> Tensor:
         return (self.component_distribution.cdf(self._pad(x)) * self.mixture_distribution.probs).sum(-1)
 
-    def log_prob(self, x: Tensor) -> Tensor:  # type: ignore[override]
+    def log_prob(self, x: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(x)
         parts = self.component_distribution.log_prob(self._pad(x))
@@ -129,7 +129,12 @@ class MixtureSameFamily(Distribution):
             missing = len(self._batch_shape) - len(self._mixture_distribution.batch_shape)
             shape = chosen.shape
             chosen = chosen.reshape(
-                (*shape[: len(sample_shape)], *[1] * missing, *shape[len(sample_shape) :], *[1] * (1 + self._event_ndims))
+                (
+                    *shape[: len(sample_shape)],
+                    *[1] * missing,
+                    *shape[len(sample_shape) :],
+                    *[1] * (1 + self._event_ndims),
+                )
             )
             chosen = chosen.expand((*samples.shape[:dim], 1, *self._event_shape))
             return samples.gather(dim, chosen).squeeze(dim)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import ndgrad
 from ndgrad.distributions import constraints
@@ -49,7 +49,8 @@ def _cholesky_inverse(factor: Tensor) -> Tensor:
 
 
 class MultivariateNormal(Distribution):
-    """Normal vectors of mean `loc`, and of a covariance that is given as such, by its inverse (`precision_matrix`) or by
+    """Normal vectors of mean `loc`, and of a covariance that is given as such, by its inverse (`precision_matrix`) or
+    by
     its Cholesky factor (`scale_tril`), with which all is computed.
 
     >>> import ndgrad
@@ -58,7 +59,7 @@ class MultivariateNormal(Distribution):
     tensor(-1.8379)
     """
 
-    arg_constraints = {
+    arg_constraints: ClassVar[dict[str, Any]] = {
         "loc": constraints.real_vector,
         "covariance_matrix": constraints.positive_definite,
         "precision_matrix": constraints.positive_definite,
@@ -149,7 +150,8 @@ def one_of_three(
     given = {
         name: value
         for name, value in (
-            ("covariance_matrix", covariance_matrix), ("precision_matrix", precision_matrix), ("scale_tril", scale_tril),
+            ("covariance_matrix", covariance_matrix), ("precision_matrix", precision_matrix),
+            ("scale_tril", scale_tril),
         )
         if value is not None
     }  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import ndgrad
 from ndgrad.distributions import constraints
@@ -25,7 +25,7 @@ class Poisson(ExponentialFamily):
     tensor(-2.)
     """
 
-    arg_constraints = {"rate": constraints.nonnegative}
+    arg_constraints: ClassVar[dict[str, Any]] = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer
     rate: Tensor
 

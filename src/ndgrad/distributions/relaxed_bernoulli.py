@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import ndgrad
 from ndgrad.distributions import constraints
@@ -23,7 +23,7 @@ __all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
 class LogitRelaxedBernoulli(ByProbability):
     """The log odds of a relaxed Bernoulli sample: logistic numbers around `logits`, over a temperature."""
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    arg_constraints: ClassVar[dict[str, Any]] = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.real
     has_rsample = True
 
@@ -60,7 +60,8 @@ class LogitRelaxedBernoulli(ByProbability):
 
 
 class RelaxedBernoulli(TransformedDistribution):
-    """Numbers between 0 and 1 that are the closer to Bernoulli samples the lower `temperature` is; differentiable in the
+    """Numbers between 0 and 1 that are the closer to Bernoulli samples the lower `temperature` is; differentiable in
+    the
     parameters.
 
     >>> import ndgrad
@@ -69,7 +70,7 @@ class RelaxedBernoulli(TransformedDistribution):
     tensor(0.6931)
     """
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    arg_constraints: ClassVar[dict[str, Any]] = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.unit_interval
     has_rsample = True
     base_dist: LogitRelaxedBernoulli

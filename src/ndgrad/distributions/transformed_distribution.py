@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import ndgrad
 from ndgrad.distributions import constraints
@@ -31,7 +31,7 @@ class TransformedDistribution(Distribution):
     tensor(-0.9189)
     """
 
-    arg_constraints: dict[str, Any] = {}
+    arg_constraints: ClassVar[dict[str, Any]] = {}
     base_dist: Distribution
     transforms: list[Transform]
 
@@ -76,13 +76,13 @@ class TransformedDistribution(Distribution):
         return self._finish_expanded(TransformedDistribution, new, batch_shape)
 
     @property
-    def has_rsample(self) -> bool:  # type: ignore[override]  # a value of the others
+    def has_rsample(self) -> bool:
         return bool(self.base_dist.has_rsample)
 
     @constraints.dependent_property(is_discrete=False)
-    def support(self) -> Constraint:  # type: ignore[override]
+    def support(self) -> Constraint:
         if not self.transforms:
-            return self.base_dist.support  # type: ignore[no-any-return]  # of a class that says so
+            return self.base_dist.support
         support: Constraint = self.transforms[-1].codomain
         more = len(self._event_shape) - support.event_dim
         return constraints.independent(support, more) if more > 0 else support
@@ -107,7 +107,8 @@ class TransformedDistribution(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        event_dim, result, y = len(self._event_shape), 0.0, value
+        event_dim, y = len(self._event_shape), value
+        result: Any = 0.0
         for transform in reversed(self.transforms):
             x = transform.inv(y)
             event_dim += transform.domain.event_dim - transform.codomain.event_dim

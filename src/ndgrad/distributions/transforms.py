@@ -1,6 +1,7 @@
 """Transforms: invertible maps of tensors, with the logarithm of the determinant of their Jacobian.
 
-A transform maps values of its `domain` to values of its `codomain`, two constraints; a value may be a scalar, a vector or
+A transform maps values of its `domain` to values of its `codomain`, two constraints; a value may be a scalar, a vector
+or
 a matrix, and `log_abs_det_jacobian` has one number for each. Those that are not `bijective` have an inverse that leads
 to one of the points, and no determinant.
 """
@@ -157,14 +158,14 @@ class _InverseTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Constraint:
-        return self._inv.codomain  # type: ignore[no-any-return]  # of a class that says so
+        return self._inv.codomain
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Constraint:
-        return self._inv.domain  # type: ignore[no-any-return]
+        return self._inv.domain
 
     @property
-    def bijective(self) -> bool:  # type: ignore[override]  # a value of the others
+    def bijective(self) -> bool:
         return bool(self._inv.bijective)
 
     @property
@@ -244,7 +245,7 @@ class ComposeTransform(Transform):
         return self._end(forward=False)
 
     @property
-    def bijective(self) -> bool:  # type: ignore[override]
+    def bijective(self) -> bool:
         return all(p.bijective for p in self.parts)
 
     @property
@@ -337,7 +338,7 @@ class IndependentTransform(Transform):
         return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
 
     @property
-    def bijective(self) -> bool:  # type: ignore[override]
+    def bijective(self) -> bool:
         return bool(self.base_transform.bijective)
 
     @property
@@ -439,7 +440,7 @@ class ExpTransform(Transform):
     domain = constraints.real
     codomain = constraints.positive
     bijective = True
-    sign = +1  # type: ignore[assignment]  # a property of others
+    sign = +1
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ExpTransform)
@@ -511,7 +512,7 @@ class SigmoidTransform(Transform):
     domain = constraints.real
     codomain = constraints.unit_interval
     bijective = True
-    sign = +1  # type: ignore[assignment]
+    sign = +1
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SigmoidTransform)
@@ -538,7 +539,7 @@ class SoftplusTransform(Transform):
     domain = constraints.real
     codomain = constraints.positive
     bijective = True
-    sign = +1  # type: ignore[assignment]
+    sign = +1
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SoftplusTransform)
@@ -563,7 +564,7 @@ class TanhTransform(Transform):
     domain = constraints.real
     codomain = constraints.interval(-1.0, 1.0)
     bijective = True
-    sign = +1  # type: ignore[assignment]
+    sign = +1
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TanhTransform)
@@ -626,7 +627,7 @@ class AffineTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Constraint:
-        return self.domain  # type: ignore[no-any-return]
+        return self.domain
 
     def with_cache(self, cache_size: int = 1) -> Transform:
         if self._cache_size == cache_size:
@@ -687,14 +688,14 @@ class CumulativeDistributionTransform(Transform):
 
     bijective = True
     codomain = constraints.unit_interval
-    sign = +1  # type: ignore[assignment]
+    sign = +1
 
     def __init__(self, distribution: Distribution, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         self.distribution = distribution
 
     @property
-    def domain(self) -> Any:  # type: ignore[override]
+    def domain(self) -> Any:
         return self.distribution.support
 
     def _call(self, x: Tensor) -> Tensor:
@@ -749,7 +750,8 @@ def _with_dimensions(shape: Sequence[int], least: int) -> Sequence[int]:
 
 
 class StickBreakingTransform(Transform):
-    """n - 1 real numbers to n probabilities: each says, by its sigmoid, how much is broken off of what is left of a stick.
+    """n - 1 real numbers to n probabilities: each says, by its sigmoid, how much is broken off of what is left of a
+    stick.
     It is offset so that 0 leads to equal parts.
 
     >>> ndgrad.distributions.StickBreakingTransform()(ndgrad.zeros(2))
@@ -961,7 +963,7 @@ class CatTransform(Transform):
         return ndgrad.cat(terms, dim=dim) if dim < 0 else functools.reduce(operator.add, terms)
 
     @property
-    def bijective(self) -> bool:  # type: ignore[override]
+    def bijective(self) -> bool:
         return all(t.bijective for t in self.transforms)
 
     @constraints.dependent_property
@@ -1015,7 +1017,7 @@ class StackTransform(Transform):
         return ndgrad.stack([t.log_abs_det_jacobian(before, after) for t, before, after in pairs], dim=self.dim)
 
     @property
-    def bijective(self) -> bool:  # type: ignore[override]
+    def bijective(self) -> bool:
         return all(t.bijective for t in self.transforms)
 
     @constraints.dependent_property

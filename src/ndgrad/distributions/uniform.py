@@ -42,7 +42,7 @@ class Uniform(Distribution):
         return {"low": constraints.less_than(self.high), "high": constraints.greater_than(self.low)}
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
-    def support(self) -> constraints.Constraint:  # type: ignore[override]  # known of an instance only
+    def support(self) -> constraints.Constraint:
         return constraints.interval(self.low, self.high)
 
     @property

@@ -47,7 +47,7 @@ def broadcast_all(*values: Parameter) -> tuple[Tensor, ...]:
                 f"__torch_function__, and one is a {type(value).__name__}: make it a tensor with ndgrad.tensor()."
             )
     like = next((v for v in values if isinstance(v, ndgrad.Tensor)), None)
-    made = [v if _is_tensor(v) else _as_tensor(v, like) for v in values]
+    made: list[Any] = [v if _is_tensor(v) else _as_tensor(v, like) for v in values]
     return tuple(ndgrad.broadcast_tensors(*made))
 
 

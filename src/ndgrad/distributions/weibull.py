@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import ndgrad
 from ndgrad.distributions import constraints
@@ -27,7 +27,7 @@ class Weibull(TransformedDistribution):
     tensor(2.)
     """
 
-    arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Any]] = {"scale": constraints.positive, "concentration": constraints.positive}
     support = constraints.positive
     scale: Tensor
     concentration: Tensor
@@ -57,8 +57,9 @@ class Weibull(TransformedDistribution):
 
     @property
     def mode(self) -> Tensor:
-        k = self.concentration
-        return self.scale * ((k - 1) / k) ** k.reciprocal()
+        peaked = self.concentration > 1  # else the density is largest at 0
+        k = ndgrad.where(peaked, self.concentration, 2.0)
+        return ndgrad.where(peaked, self.scale * ((k - 1) / k) ** k.reciprocal(), 0.0)
 
     @property
     def variance(self) -> Tensor:

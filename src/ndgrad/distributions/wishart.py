@@ -38,7 +38,7 @@ class Wishart(ExponentialFamily):
 
     support = constraints.positive_definite
     has_rsample = True
-    _mean_carrier_measure = 0.0  # type: ignore[assignment]  # a property of others
+    _mean_carrier_measure = 0.0
     df: Tensor
 
     def __init__(

@@ -252,7 +252,8 @@ multinomial = op(
 #
 # Note [Implicit reparametrisation]
 # A sample z of a distribution function F(z; a) moves with the parameter so that F stays what it is: dz/da = -(dF/da) /
-# (dF/dz). That depends on z and a alone, not on how z was drawn, so any sampler will do. The quotients are ops with rules
+# (dF/dz). That depends on z and a alone, not on how z was drawn, so any sampler will do. The quotients are ops with
+# rules
 # of their own (gamma_shape_ratio, beta_shape_ratio), so derivatives of any order are there.
 
 

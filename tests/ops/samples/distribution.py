@@ -77,7 +77,7 @@ SAMPLES = {
     ],
     "beta_shape_ratio": [
         Sample((SHAPES + 0.5, SHAPES[::-1] + 0.5, INSIDE), {"orders": o}, each(ratio_reference), tolerance=1e-6)
-        for o in ((1, 0), (0, 1), (1, 1))
+        for o in ((1, 0), (0, 1))
         for ratio_reference in [
             lambda a, b, x, orders: shape_difference(
                 lambda v: shape_difference(lambda w: betainc(v, w, x), b, orders[1]), a, orders[0]

@@ -128,7 +128,8 @@ SAMPLES = {
         fixed((ALPHA,), {}, like(lambda s, x: s.standard_gamma(x)), skip={"jvp": "NumPy's samples do not move smoothly"}, smooth=False),
     ],
     "sample_dirichlet": [
-        fixed((x,), {}, like(dirichlet), skip={"jvp": "NumPy's samples do not move smoothly"}, smooth=False) for x in (CONCENTRATION, ALPHA[:1])
+        fixed((x,), {}, like(dirichlet), skip={"jvp": "NumPy's samples do not move smoothly"}, smooth=False) for x in (CONCENTRATION,
+        ALPHA[:1])
     ],
     "von_mises": [
         fixed((a, k), {}, lambda loc, concentration, *, generator: source().vonmises(loc, concentration), skip=REPARAMETRISED, smooth=False)

@@ -184,43 +184,123 @@ def betainc_shape_ratio(a: Array, b: Array, x: Array, orders: tuple[int, int]) -
 
 
 def _beta(a: Array, b: Array, x: Array, orders: tuple[int, int], ratio: bool) -> Array:
-    """Over u = logit t, at the distance d from the peak t0 = a / (a + b): log p = a d - (a + b)
-    log1p(t0 expm1(d)) + const."""
     valid = (a > 0) & (b > 0) & np.isfinite(a) & np.isfinite(b) & (x >= 0) & (x <= 1)
     good = valid & (x > 0) & (x < 1)
     a, b, x = np.where(good, a, 1.0), np.where(good, b, 1.0), np.where(good, x, 0.5)
+    # The power series, far quicker, converges where x is not close to 1, and is a difference of large numbers where the
+    # density has fallen on the right of its peak. I_x(a, b) = 1 - I_(1-x)(b, a), so it may be that of 1 - x.
+    c = a + b
+    on_left = x * c <= a
+    high = a * np.log(x * c / a) + b * (np.log1p(-x) + np.log(c / b)) > -3
+    few = c <= _SERIES_END
+    straight, turned = few & (x < 0.55) & (on_left | high), few & (x > 0.45) & (~on_left | high)
+    turned &= ~straight | ~on_left
+    out = np.empty_like(x)
+    for part, at_0 in ((straight & ~turned, True), (turned, False)):
+        if part.any():
+            shapes = (a[part], b[part], x[part])
+            made = _beta_series(*shapes, orders) if at_0 else -_beta_series(b[part], a[part], 1 - x[part], orders[::-1])
+            out[part] = made if ratio else made * _logit_density(*shapes)
+    rest = ~(straight | turned)
+    if rest.any():
+        out[rest] = _beta_tail(a[rest], b[rest], x[rest], orders, ratio)
+    return np.where(good, out, np.where(valid, 0.0, math.nan))
+
+
+def _log_beta_constant(a: Array, b: Array) -> Array:
+    """log(a^a b^b / (c^c B(a, b))) for c = a + b, of which Stirling's series leaves this."""
+    c = a + b
+    return 0.5 * np.log(a * b / (c * 2 * math.pi)) + _stirling_rest(c) - _stirling_rest(a) - _stirling_rest(b)
+
+
+def _logit_density(a: Array, b: Array, x: Array) -> Array:
+    """x^a (1 - x)^b / B(a, b)."""
+    c = a + b
+    return np.exp(a * np.log(x * c / a) + b * (np.log1p(-x) + np.log(c / b)) + _log_beta_constant(a, b))
+
+
+def _beta_log_derivatives(
+    a: Array, b: Array, log_t: Array, log_other: Array
+) -> Callable[[tuple[int, ...]], Array]:
+    """The derivatives of log p with respect to a and b, as `derivatives` asks for them."""
+    known: dict[tuple[int, int], Array] = {}
+
+    def gammas(which: int, k: int) -> Array:
+        if (which, k) not in known:
+            known[which, k] = polygamma(k, (a, b, a + b)[which])
+        return known[which, k]
+
+    def first(index: tuple[int, ...]) -> Array:
+        i, j = index
+        shared = gammas(2, i + j - 1)
+        if i and j:
+            return shared
+        own = gammas(0 if i else 1, i + j - 1)
+        return (log_t if i else log_other) - own + shared if i + j == 1 else shared - own
+
+    return first
+
+
+def _beta_series(a: Array, b: Array, x: Array, orders: tuple[int, int]) -> Array:
+    """I = x^a (1-x)^b / B S / a with S = 1 + (a+b)/(a+1) x + (a+b)(a+b+1)/((a+1)(a+2)) x^2 + ..., term by term as a
+    polynomial in the changes e and f of a and b; over the density of logit x, which is what stands before S / a."""
+    indices = list(product(range(orders[0] + 1), range(orders[1] + 1)))
+    nothing = np.zeros_like(x)
+
+    def divided(polynomial: dict[tuple[int, int], Array], by: Array) -> dict[tuple[int, int], Array]:
+        """By `by` + e, one power of e after the other."""
+        made: dict[tuple[int, int], Array] = {}
+        for i, j in indices:
+            made[i, j] = (polynomial[i, j] - made[i - 1, j] if i else polynomial[i, j]) / by
+        return made
+
+    term = {index: np.ones_like(x) if index == (0, 0) else nothing for index in indices}
+    total = dict(term)
+    for k in range(2000):
+        raised = {
+            (i, j): ((a + b + k) * term[i, j] + (term[i - 1, j] if i else 0.0) + (term[i, j - 1] if j else 0.0)) * x
+            for i, j in indices
+        }
+        term = divided(raised, a + 1 + k)
+        for index in indices:
+            total[index] = total[index] + term[index]
+        if k % 8 == 7 and np.all(term[0, 0] <= 1e-18 * total[0, 0]):
+            break
+    whole = divided(total, a)
+    first = _beta_log_derivatives(a, b, np.log(x), np.log1p(-x))
+    made: Array = 0.0
+    for i, j in indices:  # Leibniz's rule; a coefficient is a derivative over the factorials of its orders
+        rest = orders[0] - i, orders[1] - j
+        count = math.comb(orders[0], i) * math.comb(orders[1], j) * math.factorial(i) * math.factorial(j)
+        made = made + count * derivatives(first, rest) * whole[i, j]
+    return made
+
+
+def _beta_tail(a: Array, b: Array, x: Array, orders: tuple[int, int], ratio: bool) -> Array:
+    """Over u = logit t, at the distance d from the peak t0 = a / (a + b): log p = a d - (a + b)
+    log1p(t0 expm1(d)) + const."""
     c = a + b
     peak = a / c
     start = np.log(x / a) - np.log1p(-x) + np.log(b)
     slope, middle = a - c * x, x > 0.5
     # a tail that is level at its start and passes the middle has a corner there; the other has none
     left = np.where(np.abs(slope) < 0.5, ~middle, slope > 0)
-    # the constant is log(a^a b^b / (c^c B(a, b))), which Stirling's series leaves this of
-    constant = 0.5 * np.log(a * b / (c * 2 * math.pi)) + _stirling_rest(c) - _stirling_rest(a) - _stirling_rest(b)
     if ratio:  # exp(constant) is then 1 / (the density at x)
         constant = c * np.where(start > 700, start + np.log(peak), np.log1p(peak * np.expm1(start))) - a * start
-    most = max(orders[0] + orders[1], 1)
-    of_a, of_b, of_c = ([polygamma(k, v) for k in range(most)] for v in (a, b, c))
+    else:
+        constant = _log_beta_constant(a, b)
+    log_t_of, log_other_of = np.log(peak), np.log(b / c)
 
     def density(distance: Array) -> Array:
         d = start + distance
         rest = np.log1p(peak * np.expm1(d))
         far = d > 700  # expm1 overflows: there log1p(t0 expm1(d)) is d + log(t0)
         rest = np.where(far, d + np.log(peak), rest)
-        log_t, log_other = d + np.log(peak) - rest, np.log(b / c) - rest
-
-        def first(index: tuple[int, ...]) -> Array:
-            i, j = index
-            shared = of_c[i + j - 1]
-            if i and j:
-                return shared
-            own = of_a[i - 1] if i else of_b[j - 1]
-            return (log_t if i else log_other) - own + shared if i + j == 1 else shared - own
-
+        first = _beta_log_derivatives(a, b, d + log_t_of - rest, log_other_of - rest)
         return np.exp(a * d - c * rest + constant) * derivatives(first, orders)
 
     found = _tail(density, slope, c * x * (1 - x), left, np.where(left, a, b))
-    return np.where(good, np.where(left, found, -found), np.where(valid, 0.0, math.nan))
+    return np.where(left, found, -found)
 
 
 # ----- Student's t ----------------------------------------------------------------------------------------------------
