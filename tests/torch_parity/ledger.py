@@ -58,6 +58,7 @@ GROUPS = (
             Heading("gradient checking", ("gradcheck",)),
         ),
     ),
+    Group("families of ops", 60, (Heading("signals, histograms, copies, masks, factorisations, kernels", ("op_families",), least=60),)),
     Group("whole programs", 40, (Heading("training, science, probability, automatic differentiation", ("programs",)),)),
 )
 
