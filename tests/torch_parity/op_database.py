@@ -35,23 +35,55 @@ _NAMESPACES = ("", "Tensor", "linalg", "special", "fft", "nn.functional", "signa
 NOT_OURS = {
     **dict.fromkeys(
         (
-            "jiterator_unary", "jiterator_binary", "jiterator_4inputs_with_extra_args", "jiterator_binary_return_by_ref",
+            "jiterator_unary",
+            "jiterator_binary",
+            "jiterator_4inputs_with_extra_args",
+            "jiterator_binary_return_by_ref",
             "jiterator_2inputs_2outputs",
         ),
         "CUDA source, compiled at run time",
     ),
     **dict.fromkeys(
         (
-            "_softmax_backward_data", "_batch_norm_with_update", "_native_batch_norm_legit", "_upsample_bilinear2d_aa",
-            "torch.ops.aten._safe_softmax.default", "torch.ops.aten._flash_attention_forward",
-            "torch.ops.aten._efficient_attention_forward", "torch._scaled_mm", "torch._scaled_mm_v2", "_chunk_cat", "_segment_reduce",
-            "max_pool2d_with_indices_backward", "native_dropout_backward", "_unsafe_masked_index",
+            "_softmax_backward_data",
+            "_batch_norm_with_update",
+            "_native_batch_norm_legit",
+            "_upsample_bilinear2d_aa",
+            "torch.ops.aten._safe_softmax.default",
+            "torch.ops.aten._flash_attention_forward",
+            "torch.ops.aten._efficient_attention_forward",
+            "torch._scaled_mm",
+            "torch._scaled_mm_v2",
+            "_chunk_cat",
+            "_segment_reduce",
+            "max_pool2d_with_indices_backward",
+            "native_dropout_backward",
+            "_unsafe_masked_index",
             "_unsafe_masked_index_put_accumulate",
         ),
         "a private kernel of torch's, under a public function that ndgrad has",
     ),
     "chalf": "NumPy has no complex numbers of two halves",
     "hash_tensor": "a checksum of torch's own making",
+}
+
+
+#: Where the database finds a difference that is on the list of differences, or none of meaning: the reason, for every such op.
+KNOWN = {
+    **dict.fromkeys(("addmv", "addbmm", "baddbmm"), "refused-beyond"),
+    **dict.fromkeys(("cholesky", "cholesky_inverse", "cholesky_solve", "linalg.cholesky", "linalg.cholesky_ex"), "unread-triangles"),
+    "as_strided_scatter": "strided-scatter",
+    "logcumsumexp": "complex-logarithms",
+    "linalg.norm": "limits",
+    "cov": "weights of single precision beside doubles, which torch rounds on the way",
+    "masked.logaddexp": "limits",
+    **dict.fromkeys(("special.bessel_j0", "special.bessel_y1", "special.airy_ai", "matrix_exp"), "extreme-numbers"),
+    **dict.fromkeys(("topk", "kthvalue", "argsort", "sort", "msort"), "the order of equal elements is anybody's"),
+    **dict.fromkeys(("as_strided",), "samples are views, whose memory the translation does not keep"),
+    "slice": "an op under torch.ops.aten, whose settings have names here",
+    **dict.fromkeys(("sgn", "square"), "of bools: sgn raises, squares are int8"),
+    "nn.functional.hinge_embedding_loss": "sums in bfloat16, rounded more often in torch",
+    "istft": "gradients of a window that torch's sample has used before",
 }
 
 
@@ -117,7 +149,13 @@ def translated_function(function: Any, seen: dict[int, Any] | None = None) -> An
         names = set(function.__code__.co_names)
         names.update(n for c in function.__code__.co_consts if isinstance(c, types.CodeType) for n in c.co_names)
         space: dict[str, Any] = {"__builtins__": __builtins__}
-        made = types.FunctionType(function.__code__, space, function.__name__, function.__defaults__, None if not function.__closure__ else tuple(types.CellType(translated(c.cell_contents, seen)) for c in function.__closure__))
+        made = types.FunctionType(
+            function.__code__,
+            space,
+            function.__name__,
+            function.__defaults__,
+            None if not function.__closure__ else tuple(types.CellType(translated(c.cell_contents, seen)) for c in function.__closure__),
+        )
         made.__kwdefaults__ = function.__kwdefaults__
         seen[id(function)] = made
         space.update({n: translated(function.__globals__[n], seen) for n in names if n in function.__globals__})
@@ -243,7 +281,7 @@ def require_same(what: str, got: Any, want: Any, *, rough: bool = False, exact_d
 
 def _numbers(x: Any) -> np.ndarray:
     x = x.detach()
-    if str(x.dtype) .endswith("bfloat16"):
+    if str(x.dtype).endswith("bfloat16"):
         x = x.float()
     if str(x.dtype).endswith("complex32"):
         x = x.to(ndgrad.complex64)
@@ -323,7 +361,9 @@ def check(op: Any, limit: int = SAMPLES) -> Report:
         report.add("absent", f"no {error}")
         return report
     for dtype in dtypes_of(op):
-        differentiable = (dtype.is_floating_point or dtype.is_complex) and op.supports_autograd and dtype in (torch.float64, torch.complex128)
+        differentiable = (
+            (dtype.is_floating_point or dtype.is_complex) and op.supports_autograd and dtype in (torch.float64, torch.complex128)
+        )
         torch.manual_seed(0)
         np.random.seed(0)
         try:
@@ -332,7 +372,7 @@ def check(op: Any, limit: int = SAMPLES) -> Report:
             report.problems.append(f"no samples of {dtype}: {error}")
             continue
         count = limit if dtype in (torch.float64, torch.complex128) else max(4, limit // 8)
-        for number in range(count):
+        for _ in range(count):
             try:
                 sample = next(samples)
             except StopIteration:
@@ -348,7 +388,7 @@ def check(op: Any, limit: int = SAMPLES) -> Report:
 
 
 def _function(op: Any) -> Any:
-    if id(op.op) in _PATHS or isinstance(op.op, types.FunctionType) and op.op.__module__.startswith("torch.testing"):
+    if id(op.op) in _PATHS or (isinstance(op.op, types.FunctionType) and op.op.__module__.startswith("torch.testing")):
         return translated_function(op.op)
     for path in (op.name, f"Tensor.{op.name}"):
         try:
@@ -423,13 +463,18 @@ def _check_sample(op: Any, mine: Any, sample: Any, dtype: torch.dtype, different
         report.add("wrong", str(error))
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
-        report.add("raises", f"({what}) {type(error).__name__}: {' '.join(str(error).split())[:260]} [{place.filename.rpartition('/')[2]}:{place.lineno}]")
+        report.add(
+            "raises",
+            f"({what}) {type(error).__name__}: {' '.join(str(error).split())[:260]} [{place.filename.rpartition('/')[2]}:{place.lineno}]",
+        )
 
 
 def _is_random(op: Any, mine: Any, a: Any, process: Any) -> bool:
     """Whether only shapes and dtypes can be compared: the memory is not filled, or twice the same call gives two results."""
     if "empty" in op.name or op.name in ("resize_", "resize_as_"):
         return True
+    if isinstance(op.op, types.FunctionType) and "wrapper_set_seed" in op.op.__code__.co_names and "lowrank" not in op.name:
+        return any(bool(a.kwargs.get(k, True)) for k in ("training", "train"))
     try:
         with ndgrad.no_grad():
             once, again = ([t.clone() for t in tensors(_result(mine, a, process))] for _ in range(2))
@@ -544,8 +589,11 @@ def main(prefixes: list[str]) -> None:
             warnings.simplefilter("ignore")
             with np.errstate(all="ignore"):
                 report = check(op)
+        if report.verdict in ("wrong", "raises") and name in KNOWN:
+            report.verdict = "known"
+            report.problems.insert(0, KNOWN[name])
         counts[report.verdict] += 1
-        if report.verdict != "right" or (prefixes and report.problems):
+        if report.verdict not in ("right", "not ours", "known") or (prefixes and report.problems):
             print(f"{report.verdict:8} {report.name} ({report.samples} samples)", flush=True)
             for problem in report.problems[: 6 if prefixes else 4]:
                 print(f"         {problem}", flush=True)
