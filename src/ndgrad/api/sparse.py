@@ -70,7 +70,7 @@ def _indices_of(name: str, argument: str, value: Any) -> Any:
     return array.astype(np.int32 if array.dtype == np.int32 and "coo" not in name else np.int64)  # a copy
 
 
-def _values_from(values: TensorLike, dtype: Dtype) -> Any:
+def _values_from(values: Any, dtype: Dtype) -> Any:
     from ndgrad.api.data import as_tensor, tensor  # which importing this family does not need before
 
     made: Any = as_tensor(values) if isinstance(values, Variable) else tensor(values)
@@ -92,8 +92,8 @@ def _finished(made: Any, wanted: bool, device: Device) -> Any:
 
 
 def sparse_coo_tensor(
-    indices: TensorLike | Shape | None = None,
-    values: TensorLike | None = None,
+    indices: TensorLike | Sequence[Any] | None = None,
+    values: TensorLike | Sequence[Any] | None = None,
     size: Shape | None = None,
     *,
     dtype: Dtype = None,
@@ -185,9 +185,9 @@ def _check_coo(name: str, places: Any, inner: tuple[int, ...], shape: tuple[int,
 
 
 def sparse_compressed_tensor(
-    compressed_indices: TensorLike,
-    plain_indices: TensorLike,
-    values: TensorLike,
+    compressed_indices: TensorLike | Sequence[Any],
+    plain_indices: TensorLike | Sequence[Any],
+    values: TensorLike | Sequence[Any],
     size: Shape | None = None,
     *,
     dtype: Dtype = None,
@@ -286,7 +286,8 @@ def _check_compressed(name: str, layout: str, starts: Any, inner: Any, outers: i
 
 
 def sparse_csr_tensor(
-    crow_indices: TensorLike, col_indices: TensorLike, values: TensorLike, size: Shape | None = None, *,
+    crow_indices: TensorLike | Sequence[Any], col_indices: TensorLike | Sequence[Any],
+    values: TensorLike | Sequence[Any], size: Shape | None = None, *,
     dtype: Dtype = None, device: Device = None, pin_memory: bool = False, requires_grad: bool = False,
     check_invariants: bool | None = None,
 ) -> Tensor:  # fmt: skip
@@ -301,7 +302,8 @@ def sparse_csr_tensor(
 
 
 def sparse_csc_tensor(
-    ccol_indices: TensorLike, row_indices: TensorLike, values: TensorLike, size: Shape | None = None, *,
+    ccol_indices: TensorLike | Sequence[Any], row_indices: TensorLike | Sequence[Any],
+    values: TensorLike | Sequence[Any], size: Shape | None = None, *,
     dtype: Dtype = None, device: Device = None, pin_memory: bool = False, requires_grad: bool = False,
     check_invariants: bool | None = None,
 ) -> Tensor:  # fmt: skip
@@ -316,7 +318,8 @@ def sparse_csc_tensor(
 
 
 def sparse_bsr_tensor(
-    crow_indices: TensorLike, col_indices: TensorLike, values: TensorLike, size: Shape | None = None, *,
+    crow_indices: TensorLike | Sequence[Any], col_indices: TensorLike | Sequence[Any],
+    values: TensorLike | Sequence[Any], size: Shape | None = None, *,
     dtype: Dtype = None, device: Device = None, pin_memory: bool = False, requires_grad: bool = False,
     check_invariants: bool | None = None,
 ) -> Tensor:  # fmt: skip
@@ -330,7 +333,8 @@ def sparse_bsr_tensor(
 
 
 def sparse_bsc_tensor(
-    ccol_indices: TensorLike, row_indices: TensorLike, values: TensorLike, size: Shape | None = None, *,
+    ccol_indices: TensorLike | Sequence[Any], row_indices: TensorLike | Sequence[Any],
+    values: TensorLike | Sequence[Any], size: Shape | None = None, *,
     dtype: Dtype = None, device: Device = None, pin_memory: bool = False, requires_grad: bool = False,
     check_invariants: bool | None = None,
 ) -> Tensor:  # fmt: skip

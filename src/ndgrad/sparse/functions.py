@@ -365,7 +365,7 @@ def _casts_to(dtype: dtypes.dtype) -> Any:
 
 
 for _name, _dtype in {
-    "bfloat16": dtypes.bfloat16, "bool": dtypes.bool, "byte": dtypes.uint8, "cdouble": dtypes.complex128,
+    "bfloat16": dtypes.bfloat16, "bool": dtypes.bool_, "byte": dtypes.uint8, "cdouble": dtypes.complex128,
     "cfloat": dtypes.complex64, "char": dtypes.int8, "double": dtypes.float64, "float": dtypes.float32,
     "half": dtypes.float16, "int": dtypes.int32, "long": dtypes.int64, "short": dtypes.int16,
 }.items():  # fmt: skip
