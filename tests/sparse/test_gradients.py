@@ -221,6 +221,24 @@ def test_with_overrides_off_sparse_tensors_are_sparse_all_the_same():
     np.testing.assert_allclose(y.to_dense().numpy(), 2.0 * x.to_dense().numpy())
 
 
+def test_a_custom_function_that_returns_a_sparse_input_keeps_its_history():
+    class Same(ndgrad.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 3.0
+
+    v = values().requires_grad_()
+    Same.apply(sparse(v)).to_dense().sum().backward()
+    assert v.grad.tolist() == [3.0] * 4
+    leaf = sparse(values()).detach().coalesce().requires_grad_()
+    Same.apply(leaf).to_dense().sum().backward()
+    assert leaf.grad.values().tolist() == [3.0] * 3
+
+
 def test_a_dense_target_takes_entries_in_place():
     x, d = sparse(values().requires_grad_()), dense().requires_grad_()
     y = d * 1.0

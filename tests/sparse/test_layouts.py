@@ -174,6 +174,41 @@ def test_numpys_face_has_no_sparse_layouts():
             call()
 
 
+def test_indices_are_fixed_and_their_own():
+    index = ndgrad.tensor([0, 1, 2], dtype=ndgrad.int32)
+    x = ndgrad.sparse_csr_tensor(index, ndgrad.tensor([1, 0], dtype=ndgrad.int32), [1.0, 2.0])
+    index.zero_()
+    assert x.crow_indices().tolist() == [0, 1, 2]
+    for places in (x.crow_indices(), x.col_indices(), ndgrad.eye(2).to_sparse().indices(), x.to_sparse()._indices()):
+        with pytest.raises(RuntimeError, match="read-only"):
+            places.zero_()
+
+
+def test_integers_do_not_require_grad():
+    with pytest.raises(RuntimeError, match="floating point"):
+        ndgrad.sparse_coo_tensor([[0]], [1], requires_grad=True)
+
+
+def test_dtypes_are_promoted_as_of_dense_tensors():
+    single, whole = ndgrad.ones(2, dtype=ndgrad.float32).to_sparse(), ndgrad.ones(2, dtype=ndgrad.int64).to_sparse()
+    assert (single + whole).dtype is ndgrad.float32
+    assert (single * whole).dtype is ndgrad.float32
+    assert (ndgrad.ones(2, dtype=ndgrad.int64) + single).dtype is ndgrad.float32
+
+
+def test_texts_inside_transforms_show_the_tensor_of_values():
+    texts = []
+
+    def f(v):
+        x = ndgrad.sparse_coo_tensor([[0, 1]], v)
+        texts.append(repr(x))
+        assert x._values().shape == (2,)
+        return x.sum()
+
+    ndgrad.func.grad(f)(ndgrad.ones(2))
+    assert "values=tensor([1., 1.], requires_grad=True)" in texts[0]
+
+
 def test_an_argument_out_is_refused():
     x = ndgrad.eye(2).to_sparse()
     with pytest.raises(NotImplementedError, match="out="):

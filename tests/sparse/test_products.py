@@ -114,6 +114,7 @@ def test_diagonals_against_scipy():
         (lambda: 1.0 + sparse(A), "dense"),
         (lambda: ndgrad.ones(5) + sparse(A), "same size"),
         (lambda: sparse(A) * ndgrad.ones(2, 5, 5), "cannot be expanded"),
+        (lambda: sparse(A) * ndgrad.ones(4), "cannot be expanded"),
         (lambda: sparse(A) / ndgrad.tensor(A), "scalar"),
         (lambda: ndgrad.cat([sparse(A), ndgrad.tensor(A)]), "layouts"),
         (lambda: ndgrad.cat([sparse(A), sparse(B)]), "sizes"),

@@ -15,8 +15,9 @@ from ndgrad import devices, dtypes
 from ndgrad._tensor import Tensor
 from ndgrad.api.arguments import as_shape
 from ndgrad.api.product import mm
+from ndgrad.api.tensor_checks import set_requires_grad
 from ndgrad.arrays.sparse import BLOCKED, NAMES, Compressed, Coo, Structure, compress
-from ndgrad.autograd.variable import Variable, meta_of, requires_grad, wrap
+from ndgrad.autograd.variable import Variable, requires_grad, wrap
 from ndgrad.autograd.versions import storage_of
 from ndgrad.ops.vocabulary import tensor_ops as ops
 
@@ -66,10 +67,10 @@ def _indices_of(name: str, argument: str, value: Any) -> Any:
     array = np.asarray(value.detach()._array if isinstance(value, Variable) else value)
     if array.dtype.kind not in "iuf" or (array.dtype.kind == "f" and array.size and (array != np.floor(array)).any()):
         raise TypeError(f"{name}(): {argument} must be integers, and are {array.dtype}. Convert them with .long().")
-    return array if array.dtype == np.int32 and "coo" not in name else array.astype(np.int64)
+    return array.astype(np.int32 if array.dtype == np.int32 and "coo" not in name else np.int64)  # a copy
 
 
-def _values_from(values: TensorLike, dtype: Dtype) -> Any:
+def _values_from(values: Any, dtype: Dtype) -> Any:
     from ndgrad.api.data import as_tensor, tensor  # which importing this family does not need before
 
     made: Any = as_tensor(values) if isinstance(values, Variable) else tensor(values)
@@ -86,13 +87,13 @@ def _finished(made: Any, wanted: bool, device: Device) -> Any:
             f"a sparse tensor was asked for on {device}: sparse layouts are kept in the CPU's memory. Use device='cpu'."
         )
     if wanted and made._node is None:
-        meta_of(made).requires_grad = True
+        set_requires_grad(made, True)
     return made
 
 
 def sparse_coo_tensor(
-    indices: TensorLike | Shape | None = None,
-    values: TensorLike | None = None,
+    indices: TensorLike | Sequence[Any] | None = None,
+    values: TensorLike | Sequence[Any] | None = None,
     size: Shape | None = None,
     *,
     dtype: Dtype = None,
@@ -148,8 +149,7 @@ def sparse_coo_tensor(
     if is_coalesced and places.shape[1] > 1 and not (np.diff(structure.keys) > 0).all():
         raise RuntimeError(
             f"{name}(): is_coalesced=True, and the {places.shape[1]} indices are not in order, or a place is named "
-            "twice. "
-            "Leave it out, and call coalesce()."
+            "twice. Leave it out, and call coalesce()."
         )
     return _finished(room.build(numbers, structure), requires_grad, device)
 
@@ -185,9 +185,9 @@ def _check_coo(name: str, places: Any, inner: tuple[int, ...], shape: tuple[int,
 
 
 def sparse_compressed_tensor(
-    compressed_indices: TensorLike,
-    plain_indices: TensorLike,
-    values: TensorLike,
+    compressed_indices: TensorLike | Sequence[Any],
+    plain_indices: TensorLike | Sequence[Any],
+    values: TensorLike | Sequence[Any],
     size: Shape | None = None,
     *,
     dtype: Dtype = None,
@@ -231,8 +231,7 @@ def _compressed_tensor(
     if tuple(numbers.shape[: batch + 1]) != inner.shape or starts.shape[:-1] != inner.shape[:-1]:
         raise RuntimeError(
             f"{name}(): {second} of shape {inner.shape} and values of shape {tuple(numbers.shape)} must agree in batch "
-            "and "
-            f"number of entries, and {first} of shape {starts.shape} in batch."
+            f"and number of entries, and {first} of shape {starts.shape} in batch."
         )
     height, width = (int(n) for n in numbers.shape[batch + 1 : batch + 3]) if block else (1, 1)
     dense = tuple(numbers.shape[batch + 1 + block :])
@@ -262,8 +261,7 @@ def _check_compressed(name: str, layout: str, starts: Any, inner: Any, outers: i
     if starts.shape[-1] != outers + 1:
         raise RuntimeError(
             f"{name}(): `{first}.shape[-1] == {outer_name} + 1` is not satisfied: it is {starts.shape[-1]}, for "
-            f"{outers} "
-            f"{outer_name[1:]}."
+            f"{outers} {outer_name[1:]}."
         )
     if (starts[..., 0] != 0).any():
         raise RuntimeError(f"{name}(): `{first}[..., 0] == 0` is not satisfied.")
@@ -283,13 +281,13 @@ def _check_compressed(name: str, layout: str, starts: Any, inner: Any, outers: i
         if not rising.all():
             raise RuntimeError(
                 f"{name}(): `{second}[..., {first}[..., i - 1]:{first}[..., i]] for all i = 1, ..., {outer_name} are "
-                "sorted "
-                "and distinct along the last dimension values` is not satisfied."
+                "sorted and distinct along the last dimension values` is not satisfied."
             )
 
 
 def sparse_csr_tensor(
-    crow_indices: TensorLike, col_indices: TensorLike, values: TensorLike, size: Shape | None = None, *,
+    crow_indices: TensorLike | Sequence[Any], col_indices: TensorLike | Sequence[Any],
+    values: TensorLike | Sequence[Any], size: Shape | None = None, *,
     dtype: Dtype = None, device: Device = None, pin_memory: bool = False, requires_grad: bool = False,
     check_invariants: bool | None = None,
 ) -> Tensor:  # fmt: skip
@@ -304,7 +302,8 @@ def sparse_csr_tensor(
 
 
 def sparse_csc_tensor(
-    ccol_indices: TensorLike, row_indices: TensorLike, values: TensorLike, size: Shape | None = None, *,
+    ccol_indices: TensorLike | Sequence[Any], row_indices: TensorLike | Sequence[Any],
+    values: TensorLike | Sequence[Any], size: Shape | None = None, *,
     dtype: Dtype = None, device: Device = None, pin_memory: bool = False, requires_grad: bool = False,
     check_invariants: bool | None = None,
 ) -> Tensor:  # fmt: skip
@@ -319,7 +318,8 @@ def sparse_csc_tensor(
 
 
 def sparse_bsr_tensor(
-    crow_indices: TensorLike, col_indices: TensorLike, values: TensorLike, size: Shape | None = None, *,
+    crow_indices: TensorLike | Sequence[Any], col_indices: TensorLike | Sequence[Any],
+    values: TensorLike | Sequence[Any], size: Shape | None = None, *,
     dtype: Dtype = None, device: Device = None, pin_memory: bool = False, requires_grad: bool = False,
     check_invariants: bool | None = None,
 ) -> Tensor:  # fmt: skip
@@ -333,7 +333,8 @@ def sparse_bsr_tensor(
 
 
 def sparse_bsc_tensor(
-    ccol_indices: TensorLike, row_indices: TensorLike, values: TensorLike, size: Shape | None = None, *,
+    ccol_indices: TensorLike | Sequence[Any], row_indices: TensorLike | Sequence[Any],
+    values: TensorLike | Sequence[Any], size: Shape | None = None, *,
     dtype: Dtype = None, device: Device = None, pin_memory: bool = False, requires_grad: bool = False,
     check_invariants: bool | None = None,
 ) -> Tensor:  # fmt: skip
@@ -418,8 +419,7 @@ def _from_dense(x: Any, layout: str, sparse_dim: int | None, block: Any, dense_d
     if batch < 0:
         raise RuntimeError(
             f"to_{layout}(): a tensor of shape {tuple(x.shape)} has too few dimensions for {inner_count} dense ones "
-            "beside "
-            "rows and columns."
+            "beside rows and columns."
         )
     height, width = (1, 1) if block is None else _block(layout, block, x, batch)
     inner = tuple(range(batch + 2, x.ndim))
@@ -482,8 +482,7 @@ def _converted(
     if batch < 0:
         raise RuntimeError(
             f"to_{layout}(): a {structure.layout} tensor of shape {tuple(self.shape)} with {structure.sparse_dim} "
-            "sparse "
-            "dimensions has no rows and columns. Only matrices can be compressed."
+            "sparse dimensions has no rows and columns. Only matrices can be compressed."
         )
     size = (1, 1) if block is None else _block(layout, block, self, batch)
     if structure.layout == layout and (block is None or tuple(structure.block) == size):
@@ -664,7 +663,7 @@ def indices(self: Tensor) -> Tensor:
             "Cannot get indices on an uncoalesced tensor, please call .coalesce() first "
             f"(shape {tuple(self.shape)}, {structure.count} entries)."
         )
-    return wrap(Tensor, structure.coordinates)
+    return _fixed(structure.coordinates)
 
 
 def values(self: Tensor) -> Tensor:
@@ -685,12 +684,14 @@ def values(self: Tensor) -> Tensor:
 
 def _indices(self: Tensor) -> Tensor:
     """The places of the entries of a coo tensor, coalesced or not."""
-    return wrap(Tensor, _need(self, "_indices", _COO, "sparse coordinate tensor layout").coordinates)
+    return _fixed(_need(self, "_indices", _COO, "sparse coordinate tensor layout").coordinates)
 
 
 def _values(self: Tensor) -> Tensor:
     """The values of the entries of a coo tensor, coalesced or not, outside of the graph."""
     _need(self, "_values", _COO, "sparse coordinate tensor layout")
+    if _room().carries(self):
+        return _room().data_of(self).values.detach()
     made: Tensor = wrap(Tensor, _room().data_of(self).values)
     made._storage = storage_of(self)
     return made
@@ -702,6 +703,14 @@ def _nnz(self: Tensor) -> int:
     return int(structure.values_shape[len(getattr(structure, "batch", ()))])
 
 
+def _fixed(places: Any) -> Tensor:
+    """Indices as a tensor that cannot be written: a structure never changes."""
+    view = places.view()
+    view.flags.writeable = False
+    made: Tensor = wrap(Tensor, view)
+    return made
+
+
 def crow_indices(self: Tensor) -> Tensor:
     """Where the rows of a csr or bsr tensor begin.
 
@@ -709,7 +718,7 @@ def crow_indices(self: Tensor) -> Tensor:
     >>> ndgrad.eye(2).to_sparse_csr().crow_indices()
     tensor([0, 1, 2])
     """
-    return wrap(Tensor, _need(self, "crow_indices", _ROWS, "sparse row compressed tensor layout").pointers)
+    return _fixed(_need(self, "crow_indices", _ROWS, "sparse row compressed tensor layout").pointers)
 
 
 def col_indices(self: Tensor) -> Tensor:
@@ -719,7 +728,7 @@ def col_indices(self: Tensor) -> Tensor:
     >>> ndgrad.eye(2).to_sparse_csr().col_indices()
     tensor([0, 1])
     """
-    return wrap(Tensor, _need(self, "col_indices", _ROWS, "sparse row compressed tensor layout").others)
+    return _fixed(_need(self, "col_indices", _ROWS, "sparse row compressed tensor layout").others)
 
 
 def ccol_indices(self: Tensor) -> Tensor:
@@ -729,7 +738,7 @@ def ccol_indices(self: Tensor) -> Tensor:
     >>> ndgrad.eye(2).to_sparse_csc().ccol_indices()
     tensor([0, 1, 2])
     """
-    return wrap(Tensor, _need(self, "ccol_indices", _COLUMNS, "sparse column compressed tensor layout").pointers)
+    return _fixed(_need(self, "ccol_indices", _COLUMNS, "sparse column compressed tensor layout").pointers)
 
 
 def row_indices(self: Tensor) -> Tensor:
@@ -739,7 +748,7 @@ def row_indices(self: Tensor) -> Tensor:
     >>> ndgrad.eye(2).to_sparse_csc().row_indices()
     tensor([0, 1])
     """
-    return wrap(Tensor, _need(self, "row_indices", _COLUMNS, "sparse column compressed tensor layout").others)
+    return _fixed(_need(self, "row_indices", _COLUMNS, "sparse column compressed tensor layout").others)
 
 
 def sparse_dim(self: Tensor) -> int:

@@ -500,7 +500,8 @@ def _attach_one(node: FunctionNode, number: int, o: Any, inputs: tuple[Any, ...]
         finally:
             restore(outside)
             del outside
-        o._meta.view.creation = CUSTOM
+        if o._meta is not None:  # a sparse tensor has no views
+            o._meta.view.creation = CUSTOM
     if not recording or discrete:
         return o
     if o._meta is not None and o._meta.view is not None:

@@ -24,6 +24,7 @@ from ndgrad.ops.vocabulary import tensor_ops as ops
 from ndgrad.sparse.tensor import (
     HANDLERS,
     add,
+    adopt,
     at,
     build,
     carries,
@@ -101,14 +102,19 @@ def mul(input: Any, other: Any, *, out: None = None) -> Any:
     structure, values = entries(input)
     if _is_number(other):
         return build(values * other, structure)
-    if np.broadcast_shapes(tuple(input.shape), tuple(other.shape)) != tuple(input.shape):
+    if not _expands_to(tuple(other.shape), tuple(input.shape)):
         raise RuntimeError(
-            f"mul(): a {layout_of(input)} tensor of shape {tuple(input.shape)} cannot be expanded to the shape of the "
-            f"dense one, {tuple(other.shape)}. Convert it with to_dense() first."
+            f"mul(): a {layout_of(input)} tensor of shape {tuple(input.shape)} and a dense one of shape "
+            f"{tuple(other.shape)}, which cannot be expanded to it. Convert the sparse one with to_dense() first."
         )
     if tuple(other.shape) != tuple(input.shape):
         other = ops.expand(other, shape=tuple(input.shape))
     return build(values * ops.reshape(at(other, structure), shape=tuple(values.shape)), structure)
+
+
+def _expands_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    lead = len(target) - len(shape)
+    return lead >= 0 and all(n in (1, m) for n, m in zip(shape, target[lead:], strict=True))
 
 
 def _same_kind(name: str, x: Any, y: Any) -> None:
@@ -192,7 +198,7 @@ def add_(input: Any, other: Any, *, alpha: Any = 1, out: None = None) -> Any:
     return _sum("add", input, other, alpha)
 
 
-@handles("sub", "subtract", "__rsub__")
+@handles("sub", "subtract")
 def sub(input: Any, other: Any, *, alpha: Any = 1, out: None = None) -> Any:
     return _sum("sub", input, other, -alpha)
 
@@ -220,8 +226,7 @@ def _sum(name: str, x: Any, y: Any, alpha: Any) -> Any:
     if _is_number(number):
         raise RuntimeError(
             f"{name}(): a number and a {layout_of(other)} tensor of shape {tuple(other.shape)}: the result would be "
-            "dense. "
-            "Convert with to_dense() first."
+            "dense. Convert with to_dense() first."
         )
     if is_sparse(x):
         return _beside_dense(name, y if isinstance(alpha, (int, float)) and alpha == 1 else y * alpha, x, 1)
@@ -233,13 +238,12 @@ def _beside_dense(name: str, full: Any, x: Any, alpha: Any) -> Any:
     if tuple(full.shape) != tuple(x.shape):
         raise RuntimeError(
             f"{name}(): expected 'self' and 'other' to have same size, but self has size {list(full.shape)} while "
-            "other "
-            f"has size {list(x.shape)} (dense-sparse addition does not broadcast). Expand the dense tensor first."
+            f"other has size {list(x.shape)} (dense-sparse addition does not broadcast). Expand the dense tensor first."
         )
     structure, values = entries(x)
     if not isinstance(alpha, (int, float)) or alpha != 1:
         values = values * alpha
-    dtype = np.result_type(np_dtype(full), np_dtype(values))
+    dtype = dtypes.promote_types(full.dtype, values.dtype).numpy
     full, values = (ops.cast(t, dtype=dtype) if np_dtype(t) != dtype else t for t in (full, values))
     lines = ops.reshape(full, shape=(math.prod(structure.place_shape), *structure.dense_shape))
     return ops.reshape(ops.index_add(lines, constant(structure.keys), values, dim=0), shape=tuple(full.shape))
@@ -248,7 +252,7 @@ def _beside_dense(name: str, full: Any, x: Any, alpha: Any) -> Any:
 @handles("add_")
 def add_in_place(self: Any, other: Any, *, alpha: Any = 1) -> Any:
     if is_sparse(self):
-        return _adopted("add_", self, add_(self, other, alpha=alpha))
+        return adopt("add_", self, add_(self, other, alpha=alpha))
     if recording(self, other) or carries(other):
         return self.copy_(add_(self, other, alpha=alpha))
     return _scattered("add_", self, other, alpha)
@@ -263,13 +267,7 @@ def sub_in_place(self: Any, other: Any, *, alpha: Any = 1) -> Any:
 def mul_in_place(self: Any, other: Any) -> Any:
     if not is_sparse(self):
         refuse("mul_", (self, other), {})
-    return _adopted("mul_", self, mul(self, other))
-
-
-def _adopted(name: str, target: Any, result: Any) -> Any:
-    from ndgrad.sparse import tensor  # the module: `adopt` looks handlers up
-
-    return tensor.adopt(name, target, result)
+    return adopt("mul_", self, mul(self, other))
 
 
 def _scattered(name: str, full: Any, x: Any, alpha: Any) -> Any:
@@ -313,9 +311,18 @@ def detach(self: Any) -> Any:
     return made
 
 
-@handles_op("detach", "alias")
+@handles_op("detach")
 def _detach_op(x: Any) -> Any:
     return detach(x)
+
+
+@handles_op("alias")
+def _alias_op(x: Any) -> Any:
+    """Another tensor of the same values, in the graph."""
+    if not followed(x):
+        return detach(x)
+    structure, values = entries(x)
+    return build(values, structure)
 
 
 def _cast(x: Any, dtype: Any) -> Any:
@@ -353,12 +360,16 @@ def to(self: Any, *args: Any, **options: Any) -> Any:
     return clone(out) if copy and out is self else out
 
 
-for _name in "bfloat16 bool byte cdouble cfloat char double float half int long short".split():
-    HANDLERS[_name] = (lambda dtype: lambda self: _cast(self, dtype.numpy))(
-        {"byte": dtypes.uint8, "char": dtypes.int8, "cdouble": dtypes.complex128, "cfloat": dtypes.complex64}.get(_name)
-        or dtypes.as_dtype({"double": "float64", "float": "float32", "half": "float16", "int": "int32", "long": "int64",
-                            "short": "int16"}.get(_name, _name))
-    )  # fmt: skip
+def _casts_to(dtype: dtypes.dtype) -> Any:
+    return lambda self: _cast(self, dtype.numpy)
+
+
+for _name, _dtype in {
+    "bfloat16": dtypes.bfloat16, "bool": dtypes.bool_, "byte": dtypes.uint8, "cdouble": dtypes.complex128,
+    "cfloat": dtypes.complex64, "char": dtypes.int8, "double": dtypes.float64, "float": dtypes.float32,
+    "half": dtypes.float16, "int": dtypes.int32, "long": dtypes.int64, "short": dtypes.int16,
+}.items():  # fmt: skip
+    HANDLERS[_name] = _casts_to(_dtype)
 
 
 @handles("type_as")
@@ -378,7 +389,7 @@ def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
             f"copy_(): a {layout_of(src)} tensor cannot be copied into a {layout_of(self)} one. "
             "Use to_dense() or to_sparse() first."
         )
-    return _adopted("copy_", self, clone(src))
+    return adopt("copy_", self, clone(src))
 
 
 @handles("zero_")
@@ -386,7 +397,7 @@ def zero_(self: Any) -> Any:
     structure = self.structure
     none = zeros(structure.shape, structure.layout, np_dtype(self), getattr(structure, "sparse_dim", None))
     if self._node is None and requires_grad(self):
-        return _adopted("zero_", self, none)  # which refuses outside of no_grad
+        return adopt("zero_", self, none)  # which refuses outside of no_grad
     self._array, self._node, self._storage = none._array, None, None
     return self
 
@@ -395,7 +406,7 @@ def zero_(self: Any) -> Any:
 def fill_(self: Any, value: Any) -> Any:
     if not isinstance(self.structure, Compressed):
         refuse("fill_", (self,), {})
-    return _adopted("fill_", self, build(ndgrad.full_like(values_of(self), value), self.structure))
+    return adopt("fill_", self, build(ndgrad.full_like(values_of(self), value), self.structure))
 
 
 @handles("zeros_like", "empty_like")
@@ -598,8 +609,7 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     if not 0 <= start <= size or length < 0 or start + length > size:
         raise RuntimeError(
             f"narrow(): start ({start}) + length ({length}) exceeds dimension size ({size}) of dimension {dim} of a "
-            "tensor "
-            f"of shape {tuple(input.shape)}."
+            f"tensor of shape {tuple(input.shape)}."
         )
     return _between(coo(input), dim, start, start + length)
 
@@ -627,8 +637,7 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     if numbers.size and (numbers.min() < -size or numbers.max() >= size):
         raise IndexError(
             f"index_select(): index out of range: the indices run from {numbers.min()} to {numbers.max()}, and "
-            "dimension "
-            f"{dim} of a tensor of shape {tuple(input.shape)} has {size}."
+            f"dimension {dim} of a tensor of shape {tuple(input.shape)} has {size}."
         )
     numbers = numbers % max(size, 1)
     x = coalesced(x)
@@ -754,8 +763,7 @@ def cat(tensors: Any, dim: int = 0, *, out: None = None) -> Any:
         if x.ndim != first.ndim or any_differs(x, first, dim) or x.structure.sparse_dim != first.structure.sparse_dim:
             raise RuntimeError(
                 f"cat(): all sizes but that of dimension {dim} must agree, and the numbers of sparse dimensions, and "
-                "the "
-                f"shapes are {tuple(first.shape)} and {tuple(x.shape)}."
+                f"the shapes are {tuple(first.shape)} and {tuple(x.shape)}."
             )
     count = first.structure.sparse_dim
     pairs = [entries(x) for x in tensors]

@@ -56,8 +56,7 @@ def _check(name: str, a: Any, b: Any, ranks: tuple[int, int]) -> None:
     if inner != outer:
         raise RuntimeError(
             f"{name}(): the shapes cannot be multiplied ({'x'.join(map(str, a.shape))} and "
-            f"{'x'.join(map(str, b.shape))}): "
-            f"{inner} columns meet {outer} rows."
+            f"{'x'.join(map(str, b.shape))}): {inner} columns meet {outer} rows."
         )
     if np_dtype(a) != np_dtype(b):
         raise RuntimeError(

@@ -47,6 +47,7 @@ from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.subclass import note_tensor_rules
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, requires_grad, wrap
 from ndgrad.autograd.versions import storage_of
+from ndgrad.dtypes import promote_types
 from ndgrad.ops.table import Op
 from ndgrad.ops.vocabulary import tensor_ops as ops
 
@@ -229,8 +230,7 @@ def refuse(name: str, args: Any, options: Any) -> NoReturn:
     kinds = ", ".join(f"{layout_of(a)} {tuple(a.shape)}" for a in _tensors((*args, *options.values())))
     raise NotImplementedError(
         f"{f'{name}()' if name.isidentifier() else name} is not there for sparse layouts, and was called with "
-        f"({kinds}). "
-        "Convert with to_dense() first, or compute on values()."
+        f"({kinds}). Convert with to_dense() first, or compute on values()."
     )
 
 
@@ -370,7 +370,7 @@ class Add(Function):
     def forward(ctx: Any, x: Any, y: Any) -> Any:
         ctx.structures = x.structure, y.structure
         a, b = data_of(x), data_of(y)
-        dtype = np.result_type(a.dtype, b.dtype)
+        dtype = promote_types(x.dtype, y.dtype).numpy
         a, b = (d if d.dtype == dtype else d.astype(dtype) for d in (a, b))
         return over(joined(a, b, merged=True))
 

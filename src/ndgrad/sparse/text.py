@@ -8,7 +8,7 @@ import numpy as np
 
 from ndgrad import dtypes
 from ndgrad.arrays.sparse import NAMES, Compressed
-from ndgrad.autograd.variable import np_dtype
+from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.autograd.view import tangents_of
 from ndgrad.printing import append_suffixes, format_array
 from ndgrad.sparse.tensor import data_of, handles
@@ -30,7 +30,9 @@ def text(self: Any) -> str:
         parts = [(pointers, structure.pointers), (others, structure.others)]
     else:
         parts = [("indices", structure.coordinates)]
-    lines = [_part(name, array) for name, array in [*parts, ("values", data.values)]]
+    lines = [_part(name, array) for name, array in parts]
+    # inside transforms values are a tensor, with a text of its own
+    lines.append(f"values={data.values!r}" if isinstance(data.values, Variable) else _part("values", data.values))
     count = structure.values_shape[len(getattr(structure, "batch", ()))]
     suffixes = [f"size={tuple(structure.shape)}", f"nnz={count}"]
     dtype = np_dtype(self)
