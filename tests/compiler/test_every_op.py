@@ -15,7 +15,6 @@ import pytest
 
 import ndgrad
 from ndgrad.arrays.precision import is_inexact
-from ndgrad.compiler import trace
 from ndgrad.compiler.function import CompiledFunction
 from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM
 from ndgrad.ops.vocabulary import find
@@ -45,7 +44,7 @@ EAGER = {
 @pytest.fixture(autouse=True)
 def lanes_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ops are traced as in long programs, where each has a function written for it."""
-    monkeypatch.setattr(trace, "_FREQUENT", 0)
+    monkeypatch.setattr("ndgrad.compiler.trace._FREQUENT", 0)
 
 
 def as_array(t: Any) -> Any:
