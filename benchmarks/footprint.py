@@ -49,6 +49,7 @@ def first_calls(names: Sequence[str], workloads: Sequence[str]) -> dict[str, dic
     """By workload and library: seconds of the first step in a fresh process, with nothing in caches on disk; and once
     more with what ndgrad has left there."""
     results: dict[str, dict[str, Any]] = {}
+    _with_bytecode()
     for job in workloads:
         with tempfile.TemporaryDirectory() as cache:
             cells = {name: _child(f"first call of {job}, {name}", "first", job, name, cache=cache) for name in names}
@@ -84,7 +85,7 @@ def import_times(names: Sequence[str], repetitions: int) -> dict[str, list[float
     packages = list(dict.fromkeys(["numpy", *(LIBRARIES[name].package for name in names)]))
     times: dict[str, list[float] | None] = {package: [] for package in packages}
     print("import times ...", file=sys.stderr, flush=True)
-    compileall.compile_dir(ROOT / "src", quiet=2)  # as an installer does; the environment may forbid it at import
+    _with_bytecode()
     for _ in range(repetitions + 1):
         for package in packages:
             known = times[package]
@@ -99,6 +100,11 @@ def import_times(names: Sequence[str], repetitions: int) -> dict[str, list[float
                 times[package] = [*known, float(finished.stdout)] if finished.returncode == 0 else None
     # The first round reads cold files and writes bytecode.
     return {package: known and known[1:] for package, known in times.items()}
+
+
+def _with_bytecode() -> None:
+    """Compile our sources to bytecode, as an installer does; the environment may forbid it at import."""
+    compileall.compile_dir(ROOT / "src", quiet=2)
 
 
 def wheel_size() -> dict[str, int]:

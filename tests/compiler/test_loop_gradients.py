@@ -323,3 +323,61 @@ BOTH = """      %3: float64[3] = mul(%0, %1)
 )
 def test_loops_in_which_a_round_has_gradients_that_another_has_not(body: str, after: str, alike: bool) -> None:
     assert reached(body, after) is alike
+
+
+# ----- random loops ---------------------------------------------------------------------------------------------------
+
+ONE: list[Callable[[Any], Any]] = [
+    ndgrad.sin, ndgrad.cos, ndgrad.sigmoid, ndgrad.relu, ndgrad.abs, lambda a: a * 0.5, lambda a: a * a * 0.1,
+    lambda a: ndgrad.sqrt(a * a + 0.1), lambda a: a.sum() * 0.1 + a * 0.5, lambda a: ndgrad.softmax(a, -1),
+    lambda a: ndgrad.cat([a[2:], a[:2]]), lambda a: a.cumsum(0) * 0.2,
+]  # fmt: skip
+TWO: list[Callable[[Any, Any], Any]] = [
+    lambda a, b: a + b * 0.5, lambda a, b: a * b * 0.5, lambda a, b: a - b, lambda a, b: ndgrad.where(a > b, a, b * 0.5),
+    ndgrad.maximum, lambda a, b: a / (b * b + 1.0),
+]  # fmt: skip
+
+
+def random_loop(seed: int) -> tuple[Callable[..., Any], list[Any]]:
+    """A loop over states whose rounds compute with parts of parameters, with rows, and with each other's results; some
+    detach values, write in place, store what rounds make, or read one round's of that."""
+    random = np.random.default_rng(seed)
+    states, parameters, rounds = random.integers(1, 4), random.integers(2, 5), random.integers(60, 90)
+    plan = [tuple(random.integers(0, 100, 4)) for _ in range(random.integers(3, 10))]
+    follows = random.integers(0, len(plan), states)
+    detaches, writes, picks = random.random(3) < 0.15
+    reads, stores, sums = random.random(3) < 0.5
+    arrays = [random.standard_normal(shape) for shape in ((parameters, 4), (rounds + 1, 4), (states, 4))]
+
+    def f(w: Any, rows: Any, start: Any) -> Any:
+        state, total, stored = [start[i] for i in range(states)], ndgrad.zeros(()), []
+        for t in range(rounds):
+            values = [*state, *[w[k] for k in range(parameters)], *([rows[t], rows[t + 1]] if reads else ())]
+            for kind, a, b, c in plan:
+                x, y = values[a % len(values)], values[b % len(values)]
+                made = ONE[c % len(ONE)](x) if kind % 2 else TWO[c % len(TWO)](x, y)
+                values.append(made.detach() if detaches and c % 5 == 0 else made)
+            if writes:
+                values[-1] = values[-1].clone().mul_(0.9)
+            state = [0.5 * s + 0.3 * ndgrad.tanh(values[-1 - k]) for s, k in zip(state, follows, strict=True)]
+            stored.append(state[0] * 1.5)
+            if sums:
+                total = total + (state[-1] * values[-1]).sum() * 0.01
+        loss = (state[0] ** 2).sum() + total
+        if stores:
+            loss = loss + (ndgrad.stack(stored) ** 2).mean()
+        return loss + stored[5].sum() if picks else loss
+
+    return f, arrays
+
+
+@pytest.mark.parametrize("seed", [*range(8), *[pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 200)]])
+def test_random_loops(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NDGRAD_COMPILE_REPLAY", "1")  # the same program, which NumPy runs without being compiled
+    f, arrays = random_loop(seed)
+    with np.errstate(all="ignore"):
+        found, expected = gradients(ndgrad.compile(f, fullgraph=True), arrays), gradients(f, arrays)
+    for a, b in zip(found, expected, strict=True):
+        assert (a is None) == (b is None)
+        if b is not None:
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12 * np.abs(b).max())

@@ -73,22 +73,34 @@ def joint_program(
 ) -> Joint | None:
     """The program of `values` and of the gradients of the inputs `wanted` for those of `roots`, tensors of the trace
     that are among the values; None where the trace is no loop, or its graph is not the program."""
-    traced = tracer.program
-    if not wanted or not tracer.is_plain or len(traced.instructions) < _LONG:
+    if not wanted or not tracer.is_plain or len(tracer.program.instructions) < _LONG:
         return None
     ends = [tracer.value_of(t._array) for t in roots]
     if not set(ends) <= set(values) or not _graph_is_program(tracer, roots, ends, wanted):
         return None
+    numbers = [values.index(v) for v in ends]
     with phase("passes"):
-        forward = with_loops(
-            simplified(Program(traced.inputs, list(values), traced.instructions, traced.constants, traced.name))
-        )
+        forward = _looped(tracer.program, values, numbers, wanted)
+    return None if forward is None else _differentiated(tracer, forward, numbers, wanted)
+
+
+def _looped(
+    traced: Program, values: Sequence[Value], ends: Sequence[int], wanted: Sequence[int]
+) -> Program | None:
+    """The program of `values` with its loops; None if it is not much shorter for them, or if a loop has no gradient in
+    some rounds. `ends` are the outputs that gradients come from."""
+    forward = with_loops(
+        simplified(Program(traced.inputs, list(values), traced.instructions, traced.constants, traced.name))
+    )
     if len(forward.instructions) * LEAST_ROUNDS > len(traced.instructions) or _has_inner_loops(forward):
         return None
     flowing = _flowing(forward, {forward.inputs[i] for i in wanted})
-    if _reached(forward, flowing, {forward.outputs[values.index(v)] for v in ends}) is None:
-        return None
-    again = Tracer(traced.name)
+    return None if _reached(forward, flowing, {forward.outputs[i] for i in ends}) is None else forward
+
+
+def _differentiated(tracer: Tracer, forward: Program, ends: Sequence[int], wanted: Sequence[int]) -> Joint | None:
+    """A program, run on the tensors of a trace and differentiated in a trace of its own; None if that breaks."""
+    again = Tracer(forward.name)
     token = current_tracer.set(again)
     try:
         with observing(again):
@@ -96,9 +108,9 @@ def joint_program(
             for t in sources:
                 again.outside_of(t, payload_of(t))
             made = run_on_tensors(forward, sources, forward.outputs)
-            if [(tuple(t.shape), t._array.dtype) for t in made] != [(v.shape, v.dtype) for v in values]:
+            if [(tuple(t.shape), t._array.dtype) for t in made] != [(v.shape, v.dtype) for v in forward.outputs]:
                 return None  # the same ops between tensors of another face
-            tops = [made[values.index(v)] for v in ends]
+            tops = [made[i] for i in ends]
             given = [again.input(t._array) for t in tops]
             cotangents = [wrap(t.face, payload) for t, payload in zip(tops, given, strict=True)]
             found = grad(tops, [sources[i] for i in wanted], cotangents, allow_unused=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any
@@ -221,7 +222,9 @@ class Tracer:
         """An op on tensors where nothing but this trace is in force: by the code that eager calls run, with `traced` in
         the place of the op's function."""
         lane = (_RECORDED if records else _UNRECORDED).get(op)
-        return (_made_lane(op, records) if lane is None else lane)(*args, **settings)
+        if lane is None:
+            lane = _made_lane(op, records) if _is_frequent(op) else None
+        return record_any(op, args, settings) if lane is None else lane(*args, **settings)
 
     def __call__(
         self,
@@ -382,6 +385,14 @@ class Tracer:
 #: The functions that run ops on traced tensors, by op.
 _RECORDED: dict[Any, Callable[..., Any]] = {}
 _UNRECORDED: dict[Any, Callable[..., Any]] = {}
+#: How often an op without one has been traced. To write one takes as long as some twenty calls do in the general lane.
+_calls: Counter[Any] = Counter()
+_FREQUENT = 20
+
+
+def _is_frequent(op: Any) -> bool:
+    _calls[op] += 1
+    return _calls[op] > _FREQUENT
 
 
 def _made_lane(op: Any, records: bool) -> Callable[..., Any]:
