@@ -89,6 +89,7 @@ class Keyword(NamedTuple):
     qualified: str
     kind: str
     uses: int
+    definition: int  # of what is only declared here; 0 otherwise
 
 
 _FILE = "id, path, folder, language, size, status, lines, code, comment, errors, test, purpose, exports, layer, cycle"
@@ -211,24 +212,29 @@ class Book:
     def keywords_of(self, file: int) -> list[Keyword]:
         """The identifiers of a file with how often other files use them."""
         rows = self.db.execute(
-            "SELECT s.id, s.qualified, s.kind, COALESCE(t.uses, s.uses) FROM symbols s LEFT JOIN symbols t ON "
-            "t.id=s.twin "
+            "SELECT s.id, s.qualified, s.kind, COALESCE(t.uses, s.uses), COALESCE(s.twin, 0) "
+            "FROM symbols s LEFT JOIN symbols t ON t.id=s.twin "
             "WHERE s.id>? AND s.id<? ORDER BY s.id",
             (file << FILE_SHIFT, (file + 1) << FILE_SHIFT),
         )
         return store.records(Keyword, rows)
 
     @cached_property
-    def _used(self) -> dict[int, list[tuple[Keyword, int]]]:
+    def _used(self) -> dict[int, list[Keyword]]:
         """The identifiers of each file that other files use, with the definition where it stands elsewhere."""
-        found: dict[int, list[tuple[Keyword, int]]] = {}
+        found: dict[int, list[Keyword]] = {}
         rows = self.db.execute(
             f"SELECT id, qualified, kind, uses, 0 FROM symbols WHERE uses>0 AND twin IS NULL AND kind NOT IN {SPACES} "
             "UNION ALL SELECT s.id, s.qualified, s.kind, t.uses, t.id FROM symbols s JOIN symbols t ON t.id=s.twin "
             f"WHERE s.twin IS NOT NULL AND t.uses>0 AND s.kind NOT IN {SPACES}"
         )
-        for *row, twin in rows:
-            found.setdefault(row[0] >> FILE_SHIFT, []).append((Keyword(*row), twin))
+        for row in store.records(Keyword, rows):
+            file = row[0] >> FILE_SHIFT
+            known = found.get(file)
+            if known is None:
+                found[file] = [row]
+            else:
+                known.append(row)
         return found
 
     def most_used(self, folder: str) -> list[Keyword]:
@@ -236,35 +242,20 @@ class Book:
         definition is not among them."""
         found = self._most_used.get(folder)
         if found is None:
-            inside = {file.id for file in self.below(folder)}
+            files = self.below(folder)
+            inside = {file.id for file in files}
+            rows = [
+                keyword
+                for file in files
+                for keyword in self._used.get(file.id, ())
+                if keyword[4] >> FILE_SHIFT not in inside
+            ]
             # Overloads are one name: of the names that come first, a few more than are shown suffice.
-            rows = self._used_most(inside) if len(inside) > len(self.files) // 16 else self._used_inside(inside)
+            least = nlargest(MOST_SORTED, [row.uses for row in rows])[-1] if len(rows) > MOST_SORTED else 0
             seen: set[tuple[int, str]] = set()
-            rows.sort(key=self.by_uses)
+            rows = sorted([row for row in rows if row.uses >= least], key=self.by_uses)
             found = self._most_used[folder] = [row for row in rows if _new(row, seen)][:MOST_USED]
         return found
-
-    def _used_inside(self, inside: set[int]) -> list[Keyword]:
-        """The keywords of some files, but for those that are used far less than others."""
-        rows = [
-            keyword for file in inside for keyword, twin in self._used.get(file, ()) if twin >> FILE_SHIFT not in inside
-        ]
-        least = nlargest(MOST_SORTED, [row.uses for row in rows])[-1] if len(rows) > MOST_SORTED else 0
-        return [row for row in rows if row.uses >= least]
-
-    def _used_most(self, inside: set[int]) -> list[Keyword]:
-        """The same for a good part of all files, from the most used keywords of the tree down."""
-        rows: list[Keyword] = []
-        for keyword, twin in self._by_uses:
-            if len(rows) >= MOST_SORTED and keyword.uses < rows[-1].uses:
-                break
-            if keyword.id >> FILE_SHIFT in inside and twin >> FILE_SHIFT not in inside:
-                rows.append(keyword)
-        return rows
-
-    @cached_property
-    def _by_uses(self) -> list[tuple[Keyword, int]]:
-        return sorted([row for rows in self._used.values() for row in rows], key=lambda row: -row[0].uses)
 
     def by_uses(self, row: Keyword) -> tuple[int, str, int, int]:
         """Most used first; ids differ between builds of the same tree, so places decide between equals."""

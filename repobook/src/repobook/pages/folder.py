@@ -151,7 +151,7 @@ def keyword_index(book: Book, folder: str, links: Links) -> str:
     merged: dict[tuple[str, str], list[tuple[str, str, int]]] = {}  # to names of files, their paths, uses
     for file in book.in_folder(folder):
         name = escape(file.path.rpartition("/")[2])
-        for _, qualified, kind, uses in book.keywords_of(file.id):
+        for _, qualified, kind, uses, _ in book.keywords_of(file.id):
             merged.setdefault((qualified, kind), []).append((name, file.path, uses))
     if merged:
         parts.append("## In this folder\n")
