@@ -24,7 +24,7 @@ PLACES = (
     ("foundations", r"_registry|_locks|absent|naming|arrays(\..*)?|devices|dtypes|sizes|pytree|generator|shadowing"),
     ("over", r"ops\.(aten|profiler)|func\.(modules|control_flow|associative|carry|samples)"),  # torch's names; modules, loops
     ("ops", r"ops(\..*)?"),
-    ("autograd", r"autograd|autograd\.(functional|gradcheck(\..*)?|profiler|profiler_util|old_variable)"),  # torch's namespace
+    ("autograd", r"autograd|autograd\.(anomaly_mode|functional|gradcheck(\..*)?|profiler|profiler_util|old_variable)"),  # torch's namespace
     ("core", r"autograd\..*"),
     ("debug", r"debug(\..*)?"),
     ("tensor", r"|_tensor|_methods|storage|printing|return_types|api(\..*)?|sparse(\..*)?|linalg|fft|special|random"),

@@ -12,7 +12,9 @@ __all__ = [
     "no_grad", "set_grad_enabled",
 ]  # fmt: skip
 
-_SUBMODULES = frozenset(("forward_ad", "function", "functional", "grad_mode", "graph", "profiler", "profiler_util"))
+_SUBMODULES = frozenset(
+    ("anomaly_mode", "forward_ad", "function", "functional", "grad_mode", "graph", "profiler", "profiler_util")
+)
 
 _HOMES = {
     "Variable": "ndgrad.autograd.old_variable",
@@ -39,6 +41,7 @@ _HOMES = {
     "gradcheck": "ndgrad.autograd.gradcheck",
     "gradgradcheck": "ndgrad.autograd.gradcheck",
     "Function": "ndgrad.autograd.function",
+    "NestedIOFunction": "ndgrad.autograd.function",
     "enable_grad": "ndgrad.autograd.grad_mode",
     "_enter_inference_mode": "ndgrad.autograd.grad_mode",
     "_exit_inference_mode": "ndgrad.autograd.grad_mode",

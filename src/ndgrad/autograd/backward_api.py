@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from ndgrad.autograd.engine import backward_from, run_alone
 from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.hooks import retain_grad
-from ndgrad.autograd.logged_passes import is_logged, logged
+from ndgrad.autograd.logged_passes import is_logged, logged_backward
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.roots import root_gradients
 from ndgrad.autograd.sparse_gradients import wrap_gradient
@@ -29,9 +28,6 @@ TensorOrEdge: TypeAlias = "Tensor | GradientEdge"
 #: The gradients of scalars that go without saying, for nodes that stand alone: they do not write to them,
 #: and nobody else sees them.
 _ONES = {((), dtype): np.ones((), dtype) for dtype in (np.dtype(np.float32), np.dtype(np.float64))}
-
-
-_nothing = nullcontext()
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -99,8 +95,8 @@ def backward(
     for t in wanted or ():
         if isinstance(t, Variable):
             retain_grad(t)  # nothing for a leaf, whose accumulator does it
-    with logged(roots) if is_logged() else _nothing:
-        backward_from(roots, given, retain_graph=keep, create_graph=create_graph, inputs=wanted)
+    run = logged_backward if is_logged() else backward_from
+    run(roots, given, retain_graph=keep, create_graph=create_graph, inputs=wanted)
 
 
 @overload
@@ -188,10 +184,8 @@ def grad(
     _check_inputs(wanted)
     keep = create_graph if retain_graph is None else retain_graph
     given = root_gradients(roots, grads)
-    with logged(roots) if is_logged() else _nothing:
-        found = backward_from(
-            roots, given, retain_graph=keep, create_graph=create_graph, inputs=wanted, accumulate=False
-        )
+    run = logged_backward if is_logged() else backward_from
+    found = run(roots, given, retain_graph=keep, create_graph=create_graph, inputs=wanted, accumulate=False)
     assert found is not None
     # One array, one tensor: a second one over the same memory would not know of writes to the first. The gradient that
     # was passed in may itself be the answer.

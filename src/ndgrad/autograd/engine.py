@@ -60,7 +60,7 @@ from ndgrad.autograd.node import (
 )
 from ndgrad.autograd.parts import SMALL, add_to_part, may_write
 from ndgrad.autograd.references import calibrated
-from ndgrad.autograd.roots import choose_lane, gradient_edge
+from ndgrad.autograd.roots import choose_lane, gradient_edge, gradient_edges
 from ndgrad.autograd.threads import needs_fresh_stack, on_a_fresh_stack
 from ndgrad.autograd.traversal import count_gradients, nodes_towards, oldest_of
 from ndgrad.autograd.variable import (
@@ -680,7 +680,7 @@ def backward_from(
                 accumulate=accumulate,
                 lane=lane,
             )
-    starts = [gradient_edge(t, position=i) for i, t in enumerate(tensors)]
+    starts = gradient_edges(tensors)
     if lane is None:
         lane = choose_lane(starts, grads, create_graph)
     task = GraphTask(lane, retain_graph, create_graph)
@@ -688,7 +688,7 @@ def backward_from(
     roots = [(e, g._array if arrays else g) for e, g in zip(starts, grads, strict=True)]
     edges = None
     if inputs is not None:
-        edges = [gradient_edge(t, allow_missing=True) for t in inputs]
+        edges = [gradient_edge(t) for t in inputs]
         former = [former_accumulators(t) for t in inputs]
         task.wanted = {edge_node(e) for e in edges if e is not None}.union(*former)
         task.accumulate = accumulate

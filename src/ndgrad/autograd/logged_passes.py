@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from ndgrad.autograd.engine import backward_from
 from ndgrad.autograd.node import edge_node
-from ndgrad.autograd.roots import gradient_edge
+from ndgrad.autograd.roots import gradient_edges
 from ndgrad.autograd.traversal import iterate_nodes
 from ndgrad.autograd.variable import np_dtype, shape_of
 
@@ -42,7 +42,7 @@ def log_nodes(roots: Sequence[Any]) -> Callable[[], None]:
         name = f"<{node.name()} object at {id(node):#x}>"  # a hook must not hold its node
         return lambda grads: logger.debug("Executing: %s with grad_outputs: [%s]", name, ", ".join(map(_brief, grads)))
 
-    nodes = iterate_nodes(dict.fromkeys(edge_node(gradient_edge(t)) for t in roots))
+    nodes = iterate_nodes(dict.fromkeys(map(edge_node, gradient_edges(list(roots)))))
     handles = [node.register_prehook(saying(node)) for node in nodes]
 
     def end() -> None:
@@ -52,12 +52,11 @@ def log_nodes(roots: Sequence[Any]) -> Callable[[], None]:
     return end
 
 
-@contextmanager
-def logged(roots: Sequence[Any]) -> Iterator[None]:
-    """A pass from these roots, whose nodes say when they run."""
-    end = log_nodes(roots)
+def logged_backward(tensors: list[Any], grads: list[Any], **options: Any) -> list[Any] | None:
+    """`backward_from`, whose nodes say when they run."""
+    end = log_nodes(tensors)
     try:
-        yield
+        return backward_from(tensors, grads, **options)
     finally:
         end()
 

@@ -27,16 +27,22 @@ from ndgrad.autograd.view import tangents_of
 from ndgrad.ops.vocabulary import tensor_ops
 
 
-def gradient_edge(t: Any, allow_missing: bool = False, position: int = 0) -> Any:
-    """The edge of a tensor (or a GradientEdge as it is); it is number `position` among its like."""
+def gradient_edge(t: Any) -> Any:
+    """The edge of a tensor (or a GradientEdge as it is), None if it has none."""
     if not isinstance(t, Variable):
         return t.node if t.node.outputs == 1 else Edge(t.node, t.input_nr)
-    found = edge(t)
-    if found is None and not allow_missing:
+    return edge(t)
+
+
+def gradient_edges(roots: list[Any]) -> list[Any]:
+    """The edges of tensors that a pass is to start from."""
+    found = [gradient_edge(t) for t in roots]
+    if None in found:
+        position = found.index(None)
         raise RuntimeError(
             f"element {position} of tensors does not require grad and does not have a grad_fn (shape "
-            f"{tuple(t.shape)}), so backward cannot start there. Call requires_grad_() on the leaves before the "
-            "computation, and check that no no_grad(), detach() or integer dtype cuts it."
+            f"{tuple(roots[position].shape)}), so backward cannot start there. Call requires_grad_() on the leaves "
+            "before the computation, and check that no no_grad(), detach() or integer dtype cuts it."
         )
     return found
 
@@ -126,10 +132,10 @@ def implicit_gradient(t: Any) -> Any:
             "grad can be implicitly created only for real scalar outputs, and this one is "
             f"{dtype}. Take a real function of it (y.abs(), y.real), or pass the gradient: y.backward(gradient)."
         )
-    bottom = t
-    while isinstance(bottom, Variable) and isinstance(bottom._array, Variable):
-        bottom = bottom._array
-    if face is None or bottom is not t:
+    if process.dispatching and isinstance(t, Variable):
+        bottom: Any = t
+        while isinstance(bottom._array, Variable):
+            bottom = bottom._array
         if has_dispatch(bottom.__class__):
             with no_grad():
                 return tensor_ops.zeros_like(t) + 1.0  # the class makes its own gradient
