@@ -317,10 +317,7 @@ def _unchanged(p: Any, row: _Row, count: int, arrays: list[tuple[str, Any, Any]]
         return False
     if held is not state and (held or count):  # a rule without state leaves none
         return False
-    for name, t, a in arrays:
-        if state.get(name) is not t or t._array is not a:
-            return False
-    return True
+    return all(state.get(name) is t and t._array is a for name, t, a in arrays)
 
 
 def _is_dense_like(grad: Any, g: Any, array: Any, dtype: Any) -> bool:

@@ -282,8 +282,8 @@ class Optimizer:
         """The same where the gradient is sparse; the parameter is dense."""
         raise RuntimeError(
             f"{type(self).__name__} does not support sparse gradients, please consider SparseAdam instead (or SGD or "
-            f"Adagrad). The gradient of a parameter of shape {tuple(p.shape)} has layout {grad.layout}; to_dense() makes "
-            "a dense one of it."
+            f"Adagrad). The gradient of a parameter of shape {tuple(p.shape)} has layout {grad.layout}; to_dense() "
+            "makes a dense one of it."
         )
 
     @overload
