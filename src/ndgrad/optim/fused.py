@@ -258,38 +258,27 @@ class _Plan:
 
     def _gradients(self, optimizer: Optimizer, params: list[Any]) -> list[Any] | None:
         """The gradients, if no parameter and no state is another one, or elsewhere, since the last step."""
-        states, dtype, own = optimizer.state, self.dtype, self.own
-        values: Any = None
-        gradients = []
         if len(params) != len(self.known):
             return None
-        for q, known in zip(params, self.known, strict=True):
+        values: Any = None
+        gradients = []
+        for p, known in zip(params, self.known, strict=True):
+            grad = p.grad
             if known is None:
-                if q.grad is not None:
+                if grad is not None:
                     return None
                 continue
-            (p, array, state, _), (count, arrays, numbers) = known
-            held = states.get(p)
-            if q is not p or p._array is not array or len(state) != count:
+            row, (count, arrays, numbers) = known
+            if grad is None or not _unchanged(p, row, count, arrays, optimizer.state.get(p)):
                 return None
-            if held is not state and (held or count):  # a rule without state leaves none
-                return None
-            for name, t, a in arrays:
-                if state.get(name) is not t or t._array is not a:
-                    return None
             if numbers:
-                here = [state[name]._array.item() for name in numbers]
-                if here != values:
-                    if values is not None:
-                        return None
+                here = [row.state[name]._array.item() for name in numbers]
+                if values is None:
                     values = here
-            grad = p.grad
-            if grad is None or grad.__class__ not in FACES:
-                return None
+                elif here != values:
+                    return None
             g = grad._array
-            if g.__class__ is not np.ndarray or g.dtype is not dtype or g.shape != array.shape:
-                return None
-            if id(g) in own or not native.is_dense(g) or grad._storage.__class__ is InferenceStorage:
+            if not _is_dense_like(grad, g, row.array, self.dtype) or id(g) in self.own:
                 return None
             gradients.append(g)
         return gradients
@@ -319,6 +308,23 @@ class _Plan:
             value = t._array
             for row in self.rows:
                 row.state[name] = wrap(t.__class__, np.array(value))
+
+
+def _unchanged(p: Any, row: _Row, count: int, arrays: list[tuple[str, Any, Any]], held: Any) -> bool:
+    """Whether a parameter and its state are the objects that they were, over the same memory."""
+    state = row.state
+    if p is not row.p or p._array is not row.array or len(state) != count:
+        return False
+    if held is not state and (held or count):  # a rule without state leaves none
+        return False
+    return all(state.get(name) is t and t._array is a for name, t, a in arrays)
+
+
+def _is_dense_like(grad: Any, g: Any, array: Any, dtype: Any) -> bool:
+    """Whether a gradient, over the array g, lies in memory as a parameter does."""
+    if g.__class__ is not np.ndarray or g.dtype is not dtype or g.shape != array.shape:
+        return False
+    return grad.__class__ in FACES and native.is_dense(g) and grad._storage.__class__ is not InferenceStorage
 
 
 def _overlap(outputs: int, sets: list[list[Any]]) -> bool:

@@ -7,7 +7,7 @@ from typing import Self
 
 from ndgrad._tensor import Tensor
 from ndgrad.api.creation import ones
-from ndgrad.dtypes import bool as bool_dtype
+from ndgrad.dtypes import bool_
 from ndgrad.overrides import _disabled_torch_function_impl
 
 __all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_left"]
@@ -32,13 +32,13 @@ class CausalBias(Tensor):
     variant: CausalVariant
     seq_len_q: int
     seq_len_kv: int
-    __torch_function__ = _disabled_torch_function_impl
+    __torch_function__ = _disabled_torch_function_impl  # type: ignore[assignment]  # a plain function, as in torch
 
     def __new__(cls, variant: CausalVariant, seq_len_q: int, seq_len_kv: int) -> Self:
         if not isinstance(variant, CausalVariant):
             raise AssertionError(f"variant must be a CausalVariant, and is {type(variant).__name__}.")
         offset = 0 if variant is CausalVariant.UPPER_LEFT else seq_len_kv - seq_len_q
-        made = Tensor._make_subclass(cls, ones(seq_len_q, seq_len_kv, dtype=bool_dtype).tril(offset))
+        made = Tensor._make_subclass(cls, ones(seq_len_q, seq_len_kv, dtype=bool_).tril(offset))
         made.variant, made.seq_len_q, made.seq_len_kv = variant, seq_len_q, seq_len_kv
         return made
 

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from ndgrad._tensor import Tensor
 from ndgrad.api.creation import arange, full
-from ndgrad.dtypes import bool as bool_dtype
-from ndgrad.dtypes import int32
+from ndgrad.dtypes import bool_, int32
 from ndgrad.func.transforms import vmap
 
 __all__ = [
@@ -56,7 +55,7 @@ def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Any:
     >>> bool(create_mask(noop_mask, None, None, 2, 3).all())
     True
     """
-    return batch.new_ones((), dtype=bool_dtype)
+    return batch.new_ones((), dtype=bool_)
 
 
 def _callable(mods: tuple[Any, ...]) -> None:
@@ -76,7 +75,7 @@ def and_masks(*mask_mods: MaskMod) -> MaskMod:
     _callable(mask_mods)
 
     def both(b: Any, h: Any, q: Any, k: Any) -> Any:
-        result = b.new_ones((), dtype=bool_dtype)
+        result = b.new_ones((), dtype=bool_)
         for mod in mask_mods:
             result = result & mod(b, h, q, k)
         return result
@@ -96,7 +95,7 @@ def or_masks(*mask_mods: MaskMod) -> MaskMod:
     _callable(mask_mods)
 
     def either(b: Any, h: Any, q: Any, k: Any) -> Any:
-        result = b.new_zeros((), dtype=bool_dtype)
+        result = b.new_zeros((), dtype=bool_)
         for mod in mask_mods:
             result = result | mod(b, h, q, k)
         return result
