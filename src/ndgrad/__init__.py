@@ -37,7 +37,8 @@ from ndgrad.storage import TypedStorage, UntypedStorage
 __version__ = "0.1.0"
 
 _SUBMODULES = frozenset(
-    "accelerator amp array_api autograd backends compat compiler cpu cuda distributions fft func functorch futures "
+    "accelerator amp array_api autograd backends compat compiler cpu cuda distributed distributions fft func "
+    "functorch futures "
     "implicit jit library linalg masked mps mtia multiprocessing nn numpy ops optim overrides profiler random scipy "
     "signal sparse special testing torch_version types utils version xpu".split()
 )
