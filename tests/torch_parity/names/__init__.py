@@ -4,8 +4,9 @@
     differs.txt        names that are here and differ on purpose: entry of docs/differences.md, names
 
 A name is `same` if it is here and is a thing of the same kind, `differs` if it stands in differs.txt, and `absent` if `ndgrad.absent` has
-the reason. There is no fourth. `python -m tests.torch_parity.names` writes what follows from this: the counts in docs/parity.md and the
-page docs/absent.md, without patterns of the table that nothing fits any more; with `--torch`, the list of names too, from the torch that is installed.
+the reason. There is no fourth. `python -m tests.torch_parity.names` writes what follows from this: the counts in docs/parity.md, the page
+docs/absent.md, and the table without patterns that nothing fits any more; with `--torch`, the list of names too, from the torch that is
+installed.
 """
 
 from __future__ import annotations
