@@ -61,9 +61,9 @@ def test_pages_are_as_the_names_say():
     ("path", "name", "words"),
     [
         ("ndgrad", "hub", "downloaded"),
-        ("ndgrad", "distributed", "mpi4py"),
+        ("ndgrad.distributed", "init_process_group", "mpi4py"),
         ("ndgrad", "quint8", "Quantised"),
-        ("ndgrad.nn", "DataParallel", "communication"),
+        ("ndgrad.nn", "SyncBatchNorm", "communication"),
         ("ndgrad.utils", "cpp_extension", "C\\+\\+"),
         ("ndgrad.jit", "save", "state_dict"),
         ("ndgrad.cuda", "nvtx", "CuPy"),

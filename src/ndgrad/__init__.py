@@ -37,7 +37,8 @@ from ndgrad.storage import TypedStorage, UntypedStorage
 __version__ = "0.1.0"
 
 _SUBMODULES = frozenset(
-    "accelerator amp array_api autograd backends compat compiler cpu cuda distributions fft func functorch futures "
+    "accelerator amp array_api autograd backends compat compiler cpu cuda distributed distributions fft func "
+    "functorch futures "
     "implicit jit library linalg masked mps mtia multiprocessing nn numpy ops optim overrides profiler random scipy "
     "signal sparse special testing torch_version types utils version xpu".split()
 )
@@ -80,6 +81,10 @@ _FROM = {
         "max_pool1d_with_indices "
         "max_pool2d max_pool3d pairwise_distance pixel_shuffle pixel_unshuffle poisson_nll_loss prelu rms_norm "
         "rrelu triplet_margin_loss"
+        "conv_transpose2d conv_transpose3d cosine_embedding_loss cosine_similarity dropout embedding_bag "
+        "feature_alpha_dropout group_norm hinge_embedding_loss instance_norm kl_div layer_norm margin_ranking_loss "
+        "max_pool1d max_pool1d_with_indices max_pool2d max_pool3d pairwise_distance pixel_shuffle pixel_unshuffle "
+        "poisson_nll_loss prelu rms_norm rrelu triplet_margin_loss"
     ),
     # and those that it has there alone, under the names of its kernels
     "nn.functional.native": (
@@ -88,6 +93,8 @@ _FROM = {
         "feature_dropout feature_dropout_ grid_sampler grid_sampler_2d grid_sampler_3d native_batch_norm "
         "native_channel_shuffle "
         "native_dropout native_group_norm native_layer_norm"
+        "feature_alpha_dropout_ feature_dropout feature_dropout_ grid_sampler grid_sampler_2d grid_sampler_3d "
+        "native_batch_norm native_channel_shuffle native_dropout native_group_norm native_layer_norm"
     ),
 }
 _HOMES = {name: module for module, names in _FROM.items() for name in names.split()}

@@ -46,17 +46,14 @@ def test_a_switch_takes_its_own_kind_and_no_other_name():
 
 
 def test_kernels_of_attention_are_one():
-    from ndgrad.nn.attention import SDPBackend, _cur_sdpa_kernel_backends, sdpa_kernel
+    from ndgrad.nn.attention import SDPBackend, sdpa_kernel
 
     q = ndgrad.rand(1, 2, 3, 4)
     want = ndgrad.nn.functional.scaled_dot_product_attention(q, q, q)
     with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]), backends.cuda.sdp_kernel(enable_flash=False):
         assert not backends.cuda.flash_sdp_enabled()
-        assert _cur_sdpa_kernel_backends() == [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]
         assert ndgrad.equal(ndgrad.nn.functional.scaled_dot_product_attention(q, q, q), want)
     assert backends.cuda.flash_sdp_enabled()
-    with pytest.raises(AssertionError, match="SDPBackend"), sdpa_kernel(3):
-        pass
 
 
 def test_what_numpy_was_built_with_is_told():

@@ -222,6 +222,32 @@ def names_of_the_compiler(m):
 
 
 @program
+def a_module_that_asks_for_several_devices(m):
+    net = m.nn.DataParallel(m.nn.Linear(2, 1))
+    x = m.ones(3, 2)
+    return sorted(net.state_dict()), tuple(net(x).shape), m.equal(net(x), net.module(x)), isinstance(net.module, m.nn.Linear)
+
+
+@program
+def parts_of_a_dataset_for_several_processes(m):
+    sampler = module(m, "utils.data").DistributedSampler
+    found = []
+    for size in (0, 1, 5, 6, 7):
+        for drop in (False, True):
+            parts = [sampler(range(size), 3, rank, shuffle=False, drop_last=drop) for rank in range(3)]
+            found.append([(list(part), len(part)) for part in parts])
+    shuffled = [sampler(range(8), 2, rank, seed=3) for rank in (0, 1)]
+    whole = sorted(i for part in shuffled for i in part)
+    shuffled[0].set_epoch(4)
+    return found, whole, attempt(lambda: sampler(range(4), 2, 2)), attempt(lambda: sampler(range(4)))
+
+
+@program
+def several_processes_that_are_not_there(m):
+    return m.distributed.is_initialized(), module(m, "distributed").is_torchelastic_launched()
+
+
+@program
 def names_of_multiprocessing(m):
     mp = module(m, "multiprocessing")
     strategies = "file_system" in mp.get_all_sharing_strategies()

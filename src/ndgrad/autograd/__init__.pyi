@@ -1,12 +1,12 @@
 # Written by scripts/surface.py from the declarations of public functions. Do not edit.
 
 from ndgrad.autograd import (
-    forward_ad as forward_ad, function as function, functional as functional, grad_mode as grad_mode, graph as graph,
-    profiler as profiler, profiler_util as profiler_util,
+    anomaly_mode as anomaly_mode, forward_ad as forward_ad, function as function, functional as functional, grad_mode as
+    grad_mode, graph as graph, profiler as profiler, profiler_util as profiler_util,
 )
 from ndgrad.autograd.backward_api import backward as backward, grad as grad
 from ndgrad.autograd.callbacks import _is_checkpoint_valid as _is_checkpoint_valid
-from ndgrad.autograd.function import Function as Function
+from ndgrad.autograd.function import Function as Function, NestedIOFunction as NestedIOFunction
 from ndgrad.autograd.grad_mode import (
     _enter_inference_mode as _enter_inference_mode, _exit_inference_mode as _exit_inference_mode,
     _force_original_view_tracking as _force_original_view_tracking, _unsafe_preserve_version_counter as

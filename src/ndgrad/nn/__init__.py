@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 from ndgrad.absent import refuse_absent as _refuse_absent
-from ndgrad.nn import attention, common_types, functional, init, modules, parameter, utils
+from ndgrad.nn import attention, common_types, functional, init, modules, parallel, parameter, utils
 from ndgrad.nn.modules import *
+from ndgrad.nn.parallel import DataParallel
 from ndgrad.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
 __all__ = [
-    "attention", "common_types",
+    "attention", "common_types", "DataParallel", "parallel",
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveLogSoftmaxWithLoss", "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "AlphaDropout", "AvgPool1d", "AvgPool2d", "AvgPool3d", "BatchNorm1d",
     "BatchNorm2d", "BatchNorm3d", "BCELoss", "BCEWithLogitsLoss", "Bilinear", "Buffer", "CELU", "ChannelShuffle",

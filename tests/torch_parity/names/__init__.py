@@ -4,8 +4,9 @@
     differs.txt        names that are here and differ on purpose: entry of docs/differences.md, names
 
 A name is `same` if it is here and is a thing of the same kind, `differs` if it stands in differs.txt, and `absent` if `ndgrad.absent` has
-the reason. There is no fourth. `python -m tests.torch_parity.names` writes what follows from this: the counts in docs/parity.md and the
-page docs/absent.md; with `--torch`, the list of names too, from the torch that is installed.
+the reason. There is no fourth. `python -m tests.torch_parity.names` writes what follows from this: the counts in docs/parity.md, the page
+docs/absent.md, and the table without patterns that nothing fits any more; with `--torch`, the list of names too, from the torch that is
+installed.
 """
 
 from __future__ import annotations
@@ -211,6 +212,26 @@ def stale() -> list[str]:
     missing = [name.removeprefix("torch.") for name, state in standing().items() if state == "absent"]
     patterns = [p for row in absent.table() if row.heading != "Being built" for p in row.patterns]
     return [p for p in patterns if not any(map(absent.expression(p).fullmatch, missing))]
+
+
+def prune() -> None:
+    """Take patterns that no missing name fits out of the table, and rows that have none left."""
+    from ndgrad import absent
+
+    gone = set(stale())
+    if not gone:
+        return
+    made: list[str] = []
+    for line in Path(absent.__file__).with_suffix(".txt").read_text(encoding="utf-8").splitlines():
+        if not line.startswith("    "):
+            if made and " | " in made[-1] and not made[-1].startswith("#"):
+                made.pop()  # a row without names
+            made.append(line)
+        elif kept := [pattern for pattern in line.split() if pattern not in gone]:
+            made.append("    " + " ".join(kept))
+    Path(absent.__file__).with_suffix(".txt").write_text("\n".join(made) + "\n", encoding="utf-8")
+    for cache in (absent.table, absent._patterns, standing):
+        cache.cache_clear()
 
 
 def idle() -> list[str]:

@@ -18,6 +18,7 @@ from ndgrad.utils.data.dataset import (
     TensorDataset,
     random_split,
 )
+from ndgrad.utils.data.distributed import DistributedSampler
 from ndgrad.utils.data.loader import DataLoader
 from ndgrad.utils.data.sampler import (
     BatchSampler,
@@ -30,8 +31,8 @@ from ndgrad.utils.data.sampler import (
 from ndgrad.utils.data.worker import WorkerInfo, get_worker_info
 
 __all__ = [
-    "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "IterableDataset", "RandomSampler",
-    "Sampler", "SequentialSampler", "StackDataset", "Subset", "SubsetRandomSampler", "TensorDataset",
+    "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "DistributedSampler", "IterableDataset",
+    "RandomSampler", "Sampler", "SequentialSampler", "StackDataset", "Subset", "SubsetRandomSampler", "TensorDataset",
     "WeightedRandomSampler", "WorkerInfo", "default_collate", "default_convert", "get_worker_info", "random_split",
 ]  # fmt: skip
 

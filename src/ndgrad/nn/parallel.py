@@ -1,0 +1,67 @@
+"""torch's `nn.parallel`: a module on several GPUs of one machine. Here a module runs on one device, so `DataParallel`
+is a module around the module, and what needs several processes is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad.nn.modules.module import Module
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Device
+
+__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
+
+
+class DataParallel(Module):
+    """A module around `module`, which computes what it computes; the names in its state begin with `module.`.
+
+    >>> import ndgrad
+    >>> net = ndgrad.nn.DataParallel(ndgrad.nn.Linear(2, 1))
+    >>> sorted(net.state_dict())
+    ['module.bias', 'module.weight']
+    """
+
+    module: Module
+
+    def __init__(
+        self, module: Module, device_ids: Sequence[Device] | None = None, output_device: Device = None, dim: int = 0
+    ) -> None:
+        super().__init__()
+        self.module, self.dim = module, dim
+        self.device_ids = list(device_ids or ())
+        if len(self.device_ids) > 1:
+            raise RuntimeError(
+                f"DataParallel(device_ids={self.device_ids}): a module runs on one device here. Leave device_ids out."
+            )
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        """What the module gives."""
+        return self.module(*inputs, **kwargs)
+
+
+def data_parallel(
+    module: Module, inputs: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0,
+    module_kwargs: Any = None,
+) -> Any:  # fmt: skip
+    """What a module gives: it runs on one device."""
+    args = inputs if isinstance(inputs, tuple) else (inputs,)
+    return module(*args, **(module_kwargs or {}))
+
+
+class DistributedDataParallel(Module):
+    """Refused when it is made: it is there to be imported by programs that make one only in several processes."""
+
+    def __init__(self, module: Module, *args: Any, **kwargs: Any) -> None:
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise RuntimeError(
+            "DistributedDataParallel needs communication between processes, which is not here "
+            "(ndgrad.distributed.is_available() is False). Train in one process, or exchange gradients with mpi4py."
+        )
+
+
+_refuse_absent(__name__)
