@@ -153,6 +153,13 @@ def test_von_mises_far_from_small_concentrations():
     np.testing.assert_allclose(d.log_prob(ndgrad.tensor(0.35)).numpy(), stats.vonmises(k, 0.3).logpdf(0.35), rtol=1e-10)
 
 
+def test_kumaraswamy_at_the_ends():
+    a, b = ndgrad.tensor([0.5, 1.0, 2.0]), ndgrad.tensor([0.5, 1.0, 3.0])
+    found = D.Kumaraswamy(a, b).log_prob(ndgrad.tensor([[0.0], [0.3], [1.0]])).exp()
+    middle = a * b * 0.3 ** (a - 1) * (1 - 0.3**a) ** (b - 1)
+    np.testing.assert_allclose(found.numpy(), [[np.inf, 1.0, 0.0], middle.numpy(), [np.inf, 1.0, 0.0]], rtol=1e-12)
+
+
 def test_the_mode_of_kumaraswamy_is_where_the_density_is_largest():
     d = D.Kumaraswamy(*tensors((np.array([1.5, 3.7]), np.array([2.0, 1.5]))))
     grid = ndgrad.linspace(0.001, 0.999, 4001).unsqueeze(-1)

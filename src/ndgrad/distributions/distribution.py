@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import ndgrad
 from ndgrad.distributions import constraints
 from ndgrad.distributions.constraints import Constraint
-from ndgrad.distributions.utils import lazy_property
+from ndgrad.distributions.utils import are_all, lazy_property
 from ndgrad.sizes import Size
-from ndgrad.storage import checkable
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -25,9 +24,8 @@ __all__ = ["Distribution"]
 
 
 def require(valid: Tensor, message: Callable[[], str]) -> None:
-    """Raise ValueError unless all are true. The values are read under whatever transforms they are inside of."""
-    values = checkable(valid)
-    if values is not None and not bool(values.all()):
+    """Raise ValueError unless all are true."""
+    if not are_all(valid):
         raise ValueError(message())
 
 

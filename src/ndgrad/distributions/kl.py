@@ -41,7 +41,7 @@ from ndgrad.distributions.pareto import Pareto
 from ndgrad.distributions.poisson import Poisson
 from ndgrad.distributions.transformed_distribution import TransformedDistribution
 from ndgrad.distributions.uniform import Uniform
-from ndgrad.distributions.utils import _sum_rightmost, euler_constant
+from ndgrad.distributions.utils import _sum_rightmost, are_all, euler_constant
 from ndgrad.nn import functional as F
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _term(value: Tensor, never: Tensor, impossible: Tensor) -> Tensor:
 
 @register_kl(Binomial, Binomial)
 def _kl_binomial_binomial(p: Binomial, q: Binomial) -> Tensor:
-    if bool((p.total_count < q.total_count).any()):
+    if not are_all(p.total_count >= q.total_count):
         raise NotImplementedError(
             "KL between Binomials where q.total_count > p.total_count is not implemented: it has no closed form. "
             "Sum over p.enumerate_support()."

@@ -78,6 +78,14 @@ class Kumaraswamy(TransformedDistribution):
     def variance(self) -> Tensor:
         return self._moment(2) - self.mean.pow(2)
 
+    def log_prob(self, value: Tensor) -> Tensor:
+        """log(a b x^(a-1) (1 - x^a)^(b-1)), which the transforms would make NaN at the ends."""
+        if self._validate_args:
+            self._validate_sample(value)
+        a, b = self.concentration1, self.concentration0
+        rest = ndgrad.special.xlog1py(b - 1, -(value**a))
+        return a.log() + b.log() + ndgrad.xlogy(a - 1, value) + rest
+
     def entropy(self) -> Tensor:
         a, b = self.concentration1, self.concentration0
         harmonic = ndgrad.digamma(b + 1) + euler_constant

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import ndgrad
 from ndgrad.distributions import constraints
-from ndgrad.distributions.utils import _sum_rightmost, broadcast_all, tril_matrix_to_vec, vec_to_tril_matrix
+from ndgrad.distributions.utils import _sum_rightmost, are_all, broadcast_all, tril_matrix_to_vec, vec_to_tril_matrix
 from ndgrad.nn import functional as F
 from ndgrad.sizes import Size
 
@@ -478,7 +478,7 @@ class PowerTransform(Transform):
         return self.exponent.sign()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, PowerTransform) and bool((self.exponent == other.exponent).all())
+        return isinstance(other, PowerTransform) and _all_equal(self.exponent, other.exponent)
 
     def _call(self, x: Tensor) -> Tensor:
         return x.pow(self.exponent)
@@ -674,8 +674,10 @@ class AffineTransform(Transform):
 
 
 def _all_equal(a: Parameter, b: Parameter) -> bool:
+    if a is b:
+        return True
     same: Any = a == b
-    return bool(same.all()) if isinstance(same, ndgrad.Tensor) else bool(same)
+    return are_all(same) if isinstance(same, ndgrad.Tensor) else bool(same)
 
 
 class CumulativeDistributionTransform(Transform):

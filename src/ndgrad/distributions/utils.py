@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 import ndgrad
 from ndgrad.autograd.variable import innermost_array, own_level
 from ndgrad.nn import functional as F
+from ndgrad.storage import checkable
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -131,6 +132,13 @@ def _belongs_to_a_transform(value: object) -> bool:
     return isinstance(value, ndgrad.Tensor) and bool(
         own_level(value) or getattr(innermost_array(value), "is_traced", False)
     )
+
+
+def are_all(passed: Tensor) -> bool:
+    """Whether all are true. Values are read under whatever transforms they are inside of; of those without data, all
+    pass."""
+    values = checkable(passed)
+    return values is None or bool(values.all())
 
 
 # ----- shapes ---------------------------------------------------------------------------------------------------------

@@ -13,8 +13,7 @@ from ndgrad.distributions.chi2 import Chi2
 from ndgrad.distributions.distribution import require
 from ndgrad.distributions.exp_family import ExponentialFamily
 from ndgrad.distributions.multivariate_normal import _cholesky_inverse, cholesky_of, one_of_three
-from ndgrad.distributions.utils import _standard_normal, lazy_property
-from ndgrad.storage import checkable
+from ndgrad.distributions.utils import _standard_normal, are_all, lazy_property
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -65,8 +64,7 @@ class Wishart(ExponentialFamily):
         )
         setattr(self, name, matrix.expand((*batch_shape, n, n)))
         super().__init__(batch_shape, (n, n), validate_args=validate_args)
-        least = checkable(df)
-        if least is not None and bool((least < n).any()):
+        if not are_all(df >= n):
             warnings.warn(
                 "Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim.",
                 stacklevel=2,
@@ -144,10 +142,10 @@ class Wishart(ExponentialFamily):
         tries = (3 if self._n <= 3 else 10) if max_try_correction is None else max_try_correction
         for _ in range(tries):
             valid = self.support.check(sample)
-            if bool(checkable(valid).all()):
+            if are_all(valid):
                 return sample
             sample = ndgrad.where(valid[..., None, None], sample, self._bartlett(shape))
-        if not bool(checkable(self.support.check(sample)).all()):
+        if not are_all(self.support.check(sample)):
             warnings.warn("Singular sample detected: df is close to ndim - 1.", stacklevel=2)
         return sample
 
