@@ -59,6 +59,10 @@ def batch_norm(lib: Any) -> Any:
         lambda lib: lambda a: lib.special.gammainc(a, const(lib, [1.0, 2.0])),
         lambda lib: lambda a: lib.special.gammaincc(a, const(lib, [1.0, 2.0])),
         lambda lib: lib.special.bessel_y1,
+        lambda lib: lib.special.airy_ai,
+        lambda lib: lambda x: lib.special.legendre_polynomial_p(x, 4),
+        lambda lib: lambda w: lib.histogram(const(lib, [0.1, 0.6]), 2, weight=w).hist.square(),
+        lambda lib: lambda x: lib.linalg.ldl_factor(lib.stack([x, x.flip(0)])).LD.square(),
         lambda lib: lib.special.modified_bessel_k0,
         lambda lib: lambda x: lib.floor_divide(x, 2.0),
         lambda lib: lambda x: lib.heaviside(x, const(lib, [1.0, 1.0])),
@@ -68,7 +72,7 @@ def batch_norm(lib: Any) -> Any:
         batch_norm,
     ],
     ids=(
-        "j0 gammainc-shape gammaincc-shape y1 k0 floor_divide heaviside heaviside-values class-weight position-weight running-mean".split()
+        "j0 gammainc-shape gammaincc-shape y1 airy legendre histogram ldl k0 floor_divide heaviside heaviside-values class-weight position-weight running-mean".split()
     ),
 )
 def test_ops_that_torch_does_not_differentiate(program: Any) -> None:
@@ -175,3 +179,87 @@ def test_one_node_for_a_composite_op() -> None:
 
     assert run(torch) == ["MmBackward0", "MvBackward0", "ViewBackward0", "TransposeBackward0"]
     assert run(ndgrad) == ["MatmulBackward0", "MatmulBackward0", "LinearBackward0", "PermuteBackward0"]
+
+
+def test_triangles_that_are_not_read_get_no_gradient() -> None:
+    deliberate("unread-triangles")
+
+    def run(lib: Any) -> float:
+        factor = leaf(lib, [[2.0, 0.0], [1.0, 3.0]])
+        return lib.autograd.grad(lib.cholesky_inverse(factor)[0, 0], factor)[0][0, 1].item()
+
+    other = ndgrad.cholesky_inverse(const(ndgrad, [[2.0, 0.5], [1.0, 3.0]]))[0, 0]
+    assert other == ndgrad.cholesky_inverse(const(ndgrad, [[2.0, 0.0], [1.0, 3.0]]))[0, 0]
+    assert run(ndgrad) == 0.0
+    assert run(torch) != 0.0
+
+
+def test_what_a_scatter_overwrites_gets_no_gradient() -> None:
+    deliberate("strided-scatter")
+
+    def run(lib: Any) -> list[Any]:
+        return gradient(lib, lambda x: lib.as_strided_scatter(x, const(lib, [5.0]), (1,), (1,), 1), [1.0, 2.0, 3.0])
+
+    assert run(ndgrad) == [1.0, 0.0, 1.0]
+    assert run(torch) != run(ndgrad)
+
+
+def test_parts_that_may_be_written_are_copies() -> None:
+    deliberate("unsafe-parts")
+
+    def run(lib: Any) -> list[Any]:
+        x = leaf(lib, [1.0, 2.0])
+        y = x * 1.0
+        z = y * y
+        lib.unsafe_split(y, 1)[0].fill_(100.0)
+        z.sum().backward()
+        return x.grad.tolist()
+
+    assert run(ndgrad) == [2.0, 4.0]
+    assert run(torch) != [2.0, 4.0]
+
+
+def test_logarithms_of_complex_sums_are_principal_values() -> None:
+    deliberate("complex-logarithms")
+    values = np.array([1.0 + 3.0j, -2.0 + 5.0j, 0.5 + 9.0j])
+    ours, theirs = ndgrad.logcumsumexp(ndgrad.tensor(values), 0).numpy(), torch.logcumsumexp(torch.tensor(values), 0).numpy()
+    np.testing.assert_allclose(np.exp(ours), np.exp(theirs))
+    np.testing.assert_allclose(ours[1:], np.log(np.cumsum(np.exp(values)))[1:])
+
+
+def test_added_singular_vectors_stay_orthogonal_to_the_others() -> None:
+    deliberate("added-columns")
+
+    def run(lib: Any) -> float:
+        a, t = const(lib, [[1.0, 0.5], [0.0, 2.0], [3.0, 1.0]]), const(lib, [[1.0, 0.0], [2.0, 1.0], [0.0, 1.0]])
+        u, tangent = (r[0] for r in lib.func.jvp(lib.linalg.svd, (a,), (t,)))
+        return float((u.mT @ tangent + tangent.mT @ u).abs().max())
+
+    assert run(ndgrad) < 1e-12
+    assert run(torch) > 0.1
+
+
+def test_eigenpairs_of_dense_matrices_are_exact() -> None:
+    deliberate("outright-eigenpairs")
+    a = np.diag(np.arange(1.0, 10.0)) + 0.1
+    np.testing.assert_allclose(ndgrad.lobpcg(ndgrad.tensor(a), 2)[0].numpy(), np.linalg.eigvalsh(a)[:-3:-1], rtol=1e-14)
+    with pytest.raises(NotImplementedError):
+        ndgrad.lobpcg(ndgrad.tensor(a), 2, tracker=print)
+
+
+@pytest.mark.parametrize("f", [lambda lib, x: x.chalf(), lambda lib, x: lib.addmv(x.long(), x.long().outer(x.long()), x.long(), alpha=1.5)])
+def test_what_numpy_cannot_hold_or_would_cut_is_refused(f: Any) -> None:
+    deliberate("refused-beyond")
+    f(torch, const(torch, [1.0, 2.0]))
+    with pytest.raises((NotImplementedError, RuntimeError), match="two halves|floating point number"):
+        f(ndgrad, const(ndgrad, [1.0, 2.0]))
+
+
+def test_of_several_maxima_for_one_place_the_last_gets_the_gradient() -> None:
+    deliberate("repeated-writes")
+
+    def run(lib: Any) -> list[Any]:
+        return gradient(lib, lambda x: lib.nn.functional.max_unpool1d(x[None, None], lib.tensor([[[1, 1]]]), 2)[0, 0], [1.0, 2.0])
+
+    assert run(ndgrad) == [0.0, 1.0]
+    assert run(torch) == [1.0, 1.0]

@@ -46,9 +46,10 @@ def _ldl_factor(x: Payload, *, hermitian: bool) -> Any:
     """Packed factors, exchanges, and the first zero pivot (counted from 1) or 0. Of all matrices at once, row by row; those that have taken
     two rows sit the next one out."""
     n, stack = x.shape[-1], x.shape[:-2]
-    below = numpy.tril(x, -1).reshape((-1, n, n))
+    count = math.prod(stack)
+    below = numpy.tril(x, -1).reshape((count, n, n))
     a = below + (below.conj() if hermitian else below).swapaxes(1, 2)
-    diagonal = numpy.diagonal(x, axis1=-2, axis2=-1).reshape((-1, n))
+    diagonal = numpy.diagonal(x, axis1=-2, axis2=-1).reshape((count, n))
     a[:, numpy.arange(n), numpy.arange(n)] = diagonal.real if hermitian else diagonal
     size = (lambda v: numpy.abs(v.real) + numpy.abs(v.imag)) if a.dtype.kind == "c" else numpy.abs
     packed, info = numpy.zeros_like(a), numpy.zeros(len(a), numpy.int32)

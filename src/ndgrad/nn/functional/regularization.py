@@ -158,9 +158,9 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
     ndgrad.Size([1, 2, 3])
     """
     _check("feature_alpha_dropout", p)
-    if len(input.shape) < 2:
+    if training and len(input.shape) < 2:
         raise RuntimeError(
             "feature_alpha_dropout: Feature dropout requires at least 2 dimensions in the input, "
             f"which has shape {tuple(input.shape)}."
         )
-    return _alpha(input, p, training, inplace, _channels(input))
+    return _alpha(input, p, training, inplace, _channels(input)) if training else input

@@ -323,10 +323,11 @@ def _read(input: Tensor, per_axis: list[list[tuple[Tensor, Tensor]]], sizes: Siz
         for (at, share), size in zip(taps, sizes, strict=True):
             here = ops.logical_and(at >= 0.0, at <= size - 1.0)
             inside = here if inside is None else ops.logical_and(inside, here)
-            at = ops.where(here, at, 0.0)
-            flat = at if flat is None else flat * float(size) + at
+            # whole numbers from here on: a place in a plane is more than a half, or single precision, can count
+            at = ops.cast(ops.where(here, at, 0.0), dtype=np.dtype(np.int64))
+            flat = at if flat is None else flat * size + at
             weight = share if weight is None else weight * share
-        flats.append(ops.cast(flat, dtype=np.dtype(np.int64)))
+        flats.append(flat)
         weights.append(ops.where(inside, weight, 0.0))
     count = len(flats)
     index = ops.reshape(ops.stack(*flats, dim=1), shape=(n, 1, count * points))
