@@ -6,13 +6,13 @@ program can tell them apart.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
 
 
-def _text(self: tuple[Tensor, ...], fields: tuple[str, ...]) -> str:
+def _text(self: tuple[Any, ...], fields: tuple[str, ...]) -> str:
     """One field to a line."""
     lines = ",\n".join(f"{name}={value!r}" for name, value in zip(fields, self))
     return f"{__name__}.{type(self).__name__}(\n{lines})"

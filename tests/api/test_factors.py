@@ -86,7 +86,9 @@ def test_copies_of_views_follow_their_rules_and_share_nothing():
     assert y.is_contiguous()
     y.detach().fill_(0.0)
     assert (x.detach() != 0).all()
-    assert ndgrad.autograd.gradcheck(lambda x: ndgrad.unfold_copy(ndgrad.slice_copy(x, 1, 1, None, 2), 0, 2, 1) ** 2, (x,), check_forward_ad=True)
+    assert ndgrad.autograd.gradcheck(
+        lambda x: ndgrad.unfold_copy(ndgrad.slice_copy(x, 1, 1, None, 2), 0, 2, 1) ** 2, (x,), check_forward_ad=True
+    )
     with pytest.raises(RuntimeError, match="positive"):
         ndgrad.slice_copy(x, 0, None, None, -1)
 
@@ -120,5 +122,7 @@ def test_uniform_numbers_of_complex_dtypes_lie_between_the_bounds_in_both_parts(
 def test_places_in_images_are_counted_exactly_in_half_precision():
     image, grid = np.arange(20.0 * 30.0).reshape(1, 1, 20, 30), np.array([[[[-1.0, 1.0], [1.0, 1.0]]]])
     for dtype in (ndgrad.bfloat16, ndgrad.float16):
-        got = ndgrad.nn.functional.grid_sample(ndgrad.tensor(image).to(dtype), ndgrad.tensor(grid).to(dtype), mode="nearest", align_corners=True)
+        got = ndgrad.nn.functional.grid_sample(
+            ndgrad.tensor(image).to(dtype), ndgrad.tensor(grid).to(dtype), mode="nearest", align_corners=True
+        )
         np.testing.assert_allclose(got.double().flatten().numpy(), [570.0, 599.0], rtol=5e-3)

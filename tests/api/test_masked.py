@@ -26,7 +26,9 @@ def test_variances_are_those_of_what_is_kept(correction):
     got = ndgrad.masked.var(ndgrad.tensor(X), 1, correction=correction, mask=ndgrad.tensor(MASK)).numpy()
     want = [np.var(row[keep], ddof=correction) if keep.sum() > correction else np.nan for row, keep in zip(X, MASK, strict=True)]
     np.testing.assert_allclose(got, want)
-    np.testing.assert_allclose(ndgrad.masked.std(ndgrad.tensor(X), 1, correction=correction, mask=ndgrad.tensor(MASK)).numpy(), np.sqrt(want))
+    np.testing.assert_allclose(
+        ndgrad.masked.std(ndgrad.tensor(X), 1, correction=correction, mask=ndgrad.tensor(MASK)).numpy(), np.sqrt(want)
+    )
 
 
 SMOOTH = ["sum", "mean", "prod", "var", "std", "logsumexp", "norm", "softmax", "log_softmax", "softmin", "normalize", "cumsum", "cumprod"]
@@ -36,7 +38,11 @@ SMOOTH = ["sum", "mean", "prod", "var", "std", "logsumexp", "norm", "softmax", "
 def test_what_is_masked_out_gets_no_gradient(name):
     x, mask = ndgrad.tensor(X[:2], requires_grad=True), ndgrad.tensor([[True, True, False, True, False]] * 2)
     extra = {"norm": (2.0, 1), "normalize": (2.0, 1)}.get(name, (1,))
-    f = lambda x: ndgrad.where(mask, getattr(ndgrad.masked, name)(x, *extra, mask=mask), 0.0) if name == "log_softmax" else getattr(ndgrad.masked, name)(x, *extra, mask=mask)
+    f = lambda x: (
+        ndgrad.where(mask, getattr(ndgrad.masked, name)(x, *extra, mask=mask), 0.0)
+        if name == "log_softmax"
+        else getattr(ndgrad.masked, name)(x, *extra, mask=mask)
+    )
     assert ndgrad.autograd.gradcheck(f, (x,), check_forward_ad=True)
     (g,) = ndgrad.autograd.grad((f(x) ** 2).sum(), x)
     assert (g[~mask] == 0).all()

@@ -72,7 +72,8 @@ def batch_norm(lib: Any) -> Any:
         batch_norm,
     ],
     ids=(
-        "j0 gammainc-shape gammaincc-shape y1 airy legendre histogram ldl k0 floor_divide heaviside heaviside-values class-weight position-weight running-mean".split()
+        "j0 gammainc-shape gammaincc-shape y1 airy legendre histogram ldl k0 floor_divide heaviside heaviside-values class-weight "
+        "position-weight running-mean".split()
     ),
 )
 def test_ops_that_torch_does_not_differentiate(program: Any) -> None:

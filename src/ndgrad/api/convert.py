@@ -306,7 +306,8 @@ def chalf(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -
     NotImplementedError: chalf(): there is no complex32 ...
     """
     raise NotImplementedError(
-        f"chalf(): there is no complex32 for a tensor of {dtypes.as_dtype(np_dtype(self))!r} and shape {tuple(self.shape)}: NumPy has no complex "
+        f"chalf(): there is no complex32 for a tensor of {dtypes.as_dtype(np_dtype(self))!r} and shape "
+        f"{tuple(self.shape)}: NumPy has no complex "
         "numbers of two halves. Use cfloat(), which takes twice the memory."
     )
 

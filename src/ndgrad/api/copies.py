@@ -1,8 +1,8 @@
 """Views as copies, under torch's names: `permute_copy` is `permute`, in memory of its own; and parts that are no views.
 
-Functional forms of programs are written with these. Each is its view op and then a copy, so derivatives, batching and checks are those of
-the view. `unsafe_split` and its kin are copies too: torch's share the tensor's memory and nobody minds when one is written, so that
-gradients of what was computed from the tensor before are wrong.
+Functional forms of programs are written with these. Each is its view op and then a copy, so derivatives, batching and
+checks are those of the view. `unsafe_split` and its kin are copies too: torch's share the tensor's memory and nobody
+minds when one is written, so that gradients of what was computed from the tensor before are wrong.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from ndgrad._typing import Dims, Shape, Tensor
 
 __all__ = [
-    "alias_copy", "as_strided_copy", "detach_copy", "diagonal_copy", "expand_copy", "narrow_copy", "permute_copy", "select_copy",
-    "slice_copy", "split_copy", "split_with_sizes_copy", "squeeze_copy", "t_copy", "transpose_copy", "unbind_copy", "unfold_copy",
-    "unsqueeze_copy", "view_as_complex_copy", "view_as_real_copy", "view_copy", "unsafe_chunk", "unsafe_split",
-    "unsafe_split_with_sizes",
+    "alias_copy", "as_strided_copy", "detach_copy", "diagonal_copy", "expand_copy", "narrow_copy", "permute_copy",
+    "select_copy", "slice_copy", "split_copy", "split_with_sizes_copy", "squeeze_copy", "t_copy", "transpose_copy",
+    "unbind_copy", "unfold_copy", "unsqueeze_copy", "view_as_complex_copy", "view_as_real_copy", "view_copy",
+    "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes",
 ]  # fmt: skip
 METHODS = ("narrow_copy", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes")
 
@@ -222,7 +222,13 @@ def view_copy(input: Tensor, size: Shape | dtypes.DTypeLike, *, out: Tensor | No
 
 
 def slice_copy(
-    input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1, *, out: Tensor | None = None
+    input: Tensor,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+    *,
+    out: Tensor | None = None,
 ) -> Tensor:
     """A copy of a slice along one dimension.
 
@@ -281,7 +287,8 @@ def unbind_copy(input: Tensor, dim: int = 0, *, out: Sequence[Tensor] | None = N
 
 
 def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """The parts of `split()`, which may be written in place while gradients are recorded; the tensor itself stays as it is.
+    """The parts of `split()`, which may be written in place while gradients are recorded; the tensor itself stays as
+    it is.
 
     >>> import ndgrad
     >>> ndgrad.unsafe_split(ndgrad.arange(3), 2)

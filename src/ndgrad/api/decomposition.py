@@ -187,7 +187,8 @@ def lu_factor_ex(
         info = selection.where(comparison.gt(first, count), 0, first)
     if check_errors and bool(comparison.ne(info, 0).any()):
         raise LinAlgError(
-            f"linalg.lu_factor_ex: U[{int(info.max().item())},{int(info.max().item())}] is zero and using it on lu_solve would result in a "
+            f"linalg.lu_factor_ex: U[{int(info.max().item())},{int(info.max().item())}] is zero and using it on "
+            "lu_solve would result in a "
             f"division by zero (shape {tuple(A.shape)}). Leave check_errors out to have the factors all the same."
         )
     return LUFactorInfo(packed, pivots, info)

@@ -40,8 +40,8 @@ ABOUT_THE_LIBRARY = (
 )  # fmt: skip
 
 METHODS = (
-    "_is_all_true", "_is_any_true", "as_subclass", "dim_order", "has_names", "is_complex", "is_floating_point", "is_nonzero",
-    "is_pinned", "is_same_size", "is_set_to", "is_signed", "pin_memory", "refine_names", "rename",
+    "_is_all_true", "_is_any_true", "as_subclass", "dim_order", "has_names", "is_complex", "is_floating_point",
+    "is_nonzero", "is_pinned", "is_same_size", "is_set_to", "is_signed", "pin_memory", "refine_names", "rename",
     "rename_",
 )  # fmt: skip
 

@@ -1,4 +1,5 @@
-"""Overwriting a whole tensor: copy_, fill_, zero_, fill_diagonal_, apply_; and giving it other memory: resize_, set_, share_memory_."""
+"""Overwriting a whole tensor: copy_, fill_, zero_, fill_diagonal_, apply_; and giving it other memory: resize_, set_,
+share_memory_."""
 
 from __future__ import annotations
 
@@ -104,7 +105,8 @@ def zero_(self: Tensor) -> Tensor:
 
 
 def fill_diagonal_(self: Tensor, fill_value: TensorLike, wrap: bool = False) -> Tensor:
-    """Set the main diagonal to one number; of a matrix that is taller than wide, with `wrap`, again and again with a row between.
+    """Set the main diagonal to one number; of a matrix that is taller than wide, with `wrap`, again and again with a
+    row between.
 
     >>> import ndgrad
     >>> ndgrad.zeros(2, 2).fill_diagonal_(5.0)
@@ -113,9 +115,13 @@ def fill_diagonal_(self: Tensor, fill_value: TensorLike, wrap: bool = False) -> 
     """
     sizes = tuple(self.shape)
     if len(sizes) < 2:
-        raise RuntimeError(f"fill_diagonal_: dimensions must larger than 1, and the shape is {list(sizes)}. Use fill_().")
+        raise RuntimeError(
+            f"fill_diagonal_: dimensions must larger than 1, and the shape is {list(sizes)}. Use fill_()."
+        )
     if len(sizes) > 2 and len(set(sizes)) > 1:
-        raise RuntimeError(f"fill_diagonal_: all dimensions of input must be of equal length, and the shape is {list(sizes)}.")
+        raise RuntimeError(
+            f"fill_diagonal_: all dimensions of input must be of equal length, and the shape is {list(sizes)}."
+        )
     steps = geometry_of(self).strides
     length = min(sizes)
     fill_(split.as_strided(self, (length,), (sum(steps),)) if 0 not in sizes else self, fill_value)
@@ -132,12 +138,15 @@ def _each(name: str, self: Tensor, others: tuple[Tensor, ...], function: Callabl
     for t in (self, *others):
         if stake_of(t) is not None:
             raise RuntimeError(
-                f"Can't call {name}() on Variable that requires grad: a Python function of numbers has no derivative. Use "
+                f"Can't call {name}() on Variable that requires grad: a Python function of numbers has no derivative. "
+                "Use "
                 f"var.detach().{name}(), or compute with tensors."
             )
         _check_plain(t, name)
         if tuple(t.shape) != tuple(self.shape):
-            raise RuntimeError(f"{name}: the shapes must agree, and are {tuple(self.shape)} and {tuple(t.shape)}. Use expand_as().")
+            raise RuntimeError(
+                f"{name}: the shapes must agree, and are {tuple(self.shape)} and {tuple(t.shape)}. Use expand_as()."
+            )
     made = [function(*values) for values in zip(*(memory_of(t).ravel().tolist() for t in (self, *others)), strict=True)]
     return copy_(self, np.array(made, np_dtype(self)).reshape(tuple(self.shape)))
 
@@ -287,7 +296,8 @@ def share_memory_(self: Tensor) -> Tensor:
     _check_plain(self, "share_memory_")
     if not self.is_leaf or stake_of(self) == TANGENT or (self._meta is not None and self._meta.view is not None):
         raise RuntimeError(
-            f"share_memory_: a tensor that was computed, or a view of another (shape {tuple(self.shape)}), cannot move to other memory: "
+            f"share_memory_: a tensor that was computed, or a view of another (shape {tuple(self.shape)}), cannot move "
+            "to other memory: "
             "its graph or its base would stay behind. Share the base, or a detach()ed clone()."
         )
     array = memory_of(self)

@@ -1,7 +1,7 @@
 """Histograms with edges, in one and in several dimensions, under torch's names.
 
-Counts are constant between the edges, so their derivative in the sample is 0; gradients flow from counts to weights, and from edges that
-follow the extremes of the sample to these.
+Counts are constant between the edges, so their derivative in the sample is 0; gradients flow from counts to weights,
+and from edges that follow the extremes of the sample to these.
 """
 
 from __future__ import annotations
@@ -29,16 +29,19 @@ METHODS = ("histogram",)
 
 
 def _edges(name: str, column: Tensor, bins: int | Tensor, ends: tuple[float, float] | None, dimension: int) -> Tensor:
-    """The edges of the bins of one dimension: those given, or even ones between the ends, or between the sample's extremes."""
+    """The edges of the bins of one dimension: those given, or even ones between the ends, or between the sample's
+    extremes."""
     if isinstance(bins, Variable):
         if bins.ndim != 1 or bins.shape[0] < 1:
             raise RuntimeError(
-                f"{name}: bins tensor should have one dimension and at least one edge, and has shape {tuple(bins.shape)}. "
+                f"{name}: bins tensor should have one dimension and at least one edge, and has shape "
+                f"{tuple(bins.shape)}. "
                 "Give the edges in rising order."
             )
         if np_dtype(bins) != np_dtype(column):
             raise RuntimeError(
-                f"{name}: input tensor and bins tensors should have the same dtype, and have {as_dtype(np_dtype(column))!r} and "
+                f"{name}: input tensor and bins tensors should have the same dtype, and have "
+                f"{as_dtype(np_dtype(column))!r} and "
                 f"{as_dtype(np_dtype(bins))!r}. Convert one of them."
             )
         return bins
@@ -51,7 +54,8 @@ def _edges(name: str, column: Tensor, bins: int | Tensor, ends: tuple[float, flo
         low, high = ends
         if low > high:
             raise RuntimeError(
-                f"{name}: min should not exceed max, but got min {low} max {high} for dimension {dimension}. Exchange them."
+                f"{name}: min should not exceed max, but got min {low} max {high} for dimension {dimension}. Exchange "
+                "them."
             )
         values = (low, high)
     elif not column.shape[0]:
@@ -74,7 +78,8 @@ def _edges(name: str, column: Tensor, bins: int | Tensor, ends: tuple[float, flo
 
 
 def _counts(columns: Sequence[Tensor], edges: Sequence[Tensor], weight: Tensor | None, density: bool) -> Tensor:
-    """How many points, or how much of their weight, lie in each box: closed on the left, the last ones on the right too."""
+    """How many points, or how much of their weight, lie in each box: closed on the left, the last ones on the right
+    too."""
     sizes = tuple(e.shape[0] - 1 for e in edges)
     first = columns[0]
     place: Any = 0
@@ -89,7 +94,9 @@ def _counts(columns: Sequence[Tensor], edges: Sequence[Tensor], weight: Tensor |
     dtype = np_dtype(first)
     amount: Any = cast.cast(inside, dtype=dtype)
     if weight is not None:
-        amount = selection.where(inside, shape.reshape(weight, shape=tuple(first.shape)), cast.cast(beside(first, np.zeros(())), dtype=dtype))
+        amount = selection.where(
+            inside, shape.reshape(weight, shape=tuple(first.shape)), cast.cast(beside(first, np.zeros(())), dtype=dtype)
+        )
     counts = shape.reshape(index.index_add_zeros(amount, place, shape=(math.prod(sizes),)), shape=sizes)
     if density:
         counts = counts / reductions.sum_all(counts)
@@ -106,8 +113,10 @@ def _checked(name: str, input: Tensor, points: tuple[int, ...], weight: Tensor |
         )
     if weight is not None and (tuple(weight.shape) != points or np_dtype(weight) != np_dtype(input)):
         raise RuntimeError(
-            f"{name}: if weight tensor is provided it should have one weight for each point, shape {list(points)}, and the dtype of "
-            f"input, {as_dtype(np_dtype(input))!r}, but it has shape {list(weight.shape)} and dtype {as_dtype(np_dtype(weight))!r}."
+            f"{name}: if weight tensor is provided it should have one weight for each point, shape {list(points)}, and "
+            "the dtype of "
+            f"input, {as_dtype(np_dtype(input))!r}, but it has shape {list(weight.shape)} and dtype "
+            f"{as_dtype(np_dtype(weight))!r}."
         )
 
 
@@ -120,7 +129,8 @@ def histogram(
     density: bool = False,
     out: tuple[Tensor, Tensor] | None = None,
 ) -> return_types.histogram:
-    """Counts in bins, or sums of weights, and the edges of the bins; as a density, divided by their sum and by the widths.
+    """Counts in bins, or sums of weights, and the edges of the bins; as a density, divided by their sum and by the
+    widths.
 
     `bins` is a number of even bins, between the ends of `range` or the extremes of the input, or a tensor of edges.
 
@@ -146,7 +156,8 @@ def histogramdd(
     weight: Tensor | None = None,
     density: bool = False,
 ) -> return_types.histogramdd:
-    """Counts in boxes, or sums of weights, and the edges along each dimension. Points are the last dimension of the input.
+    """Counts in boxes, or sums of weights, and the edges along each dimension. Points are the last dimension of the
+    input.
 
     `range` lists the ends of all dimensions, one after another.
 
@@ -157,22 +168,27 @@ def histogramdd(
     """
     if ndim_of(input, "histogramdd") < 2:
         raise RuntimeError(
-            f"histogramdd: input tensor should have at least 2 dimensions, and has shape {tuple(input.shape)}. Its last one is the "
+            f"histogramdd: input tensor should have at least 2 dimensions, and has shape {tuple(input.shape)}. Its "
+            "last one is the "
             "coordinates of a point."
         )
     count = input.shape[-1]
     _checked("histogramdd", input, tuple(input.shape[:-1]), weight)
-    sides = tuple(bins) if isinstance(bins, (list, tuple)) else (bins,) * count
+    sides: tuple[Any, ...] = tuple(bins) if isinstance(bins, (list, tuple)) else (bins,) * count
     if len(sides) != count:
         raise RuntimeError(
-            f"histogramdd: expected {count} sequences of bin edges or numbers of bins, one for each coordinate, but got {len(sides)}."
+            f"histogramdd: expected {count} sequences of bin edges or numbers of bins, one for each coordinate, but "
+            f"got {len(sides)}."
         )
     if range is not None and len(range) != 2 * count:
         raise RuntimeError(
-            f"histogramdd: for a {count}-dimensional histogram, range should have {2 * count} elements, but got {len(range)}."
+            f"histogramdd: for a {count}-dimensional histogram, range should have {2 * count} elements, but got "
+            f"{len(range)}."
         )
     points = shape.reshape(input, shape=(math.prod(input.shape[:-1]), count))
     columns = [index.getitem(points, index=(slice(None), d)) for d in np.arange(count).tolist()]
-    ends = [None if range is None else (float(range[2 * d]), float(range[2 * d + 1])) for d in np.arange(count).tolist()]
+    ends = [
+        None if range is None else (float(range[2 * d]), float(range[2 * d + 1])) for d in np.arange(count).tolist()
+    ]
     edges = [_edges("histogramdd", c, b, e, d) for d, (c, b, e) in enumerate(zip(columns, sides, ends, strict=True))]
     return return_types.histogramdd(_counts(columns, edges, weight, density), tuple(edges))

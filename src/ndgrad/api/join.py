@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from ndgrad.ops.table import Op
 
 __all__ = [
-    "cat", "stack", "hstack", "vstack", "dstack", "column_stack", "block_diag", "meshgrid", "cartesian_prod", "combinations",
+    "cat", "stack", "hstack", "vstack", "dstack", "column_stack", "block_diag", "meshgrid", "cartesian_prod",
+    "combinations",
 ]  # fmt: skip
 ALIASES = {"concat": "cat", "concatenate": "cat", "row_stack": "vstack"}
 
@@ -254,7 +255,9 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     if input.ndim != 1:
         raise RuntimeError(f"combinations: Expect a 1D vector, but got shape {list(input.shape)}. Flatten it first.")
     if r < 0:
-        raise RuntimeError(f"combinations: Expect a non-negative number, but got {r}. Give the number of elements to choose.")
+        raise RuntimeError(
+            f"combinations: Expect a non-negative number, but got {r}. Give the number of elements to choose."
+        )
     if r == 0:
         return index_ops.getitem(input, index=(slice(0, 0),))
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations

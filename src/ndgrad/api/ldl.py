@@ -1,4 +1,5 @@
-"""L D L^T factors of symmetric (Hermitian) matrices that need not be definite, and systems solved by them, as in torch.linalg."""
+"""L D L^T factors of symmetric (Hermitian) matrices that need not be definite, and systems solved by them, as in
+torch.linalg."""
 
 from __future__ import annotations
 
@@ -48,8 +49,8 @@ def ldl_factor_ex(
     check_errors: bool = False,
     out: tuple[Tensor, Tensor, Tensor] | None = None,
 ) -> LDLFactorInfo:
-    """The factors of A = L D L^T (L D L^H with `hermitian`), whose lower triangle is read, packed as LAPACK has them; row exchanges,
-    counted from 1 and negative in blocks of two; and the first zero pivot, or 0.
+    """The factors of A = L D L^T (L D L^H with `hermitian`), whose lower triangle is read, packed as LAPACK has them;
+    row exchanges, counted from 1 and negative in blocks of two; and the first zero pivot, or 0.
 
     >>> import ndgrad
     >>> ndgrad.linalg.ldl_factor_ex(ndgrad.tensor([[0.0, 1.0], [1.0, 0.0]])).pivots
@@ -67,7 +68,8 @@ def _require_pivots(name: str, A: Tensor, info: Tensor) -> None:
     failed = payload(info)
     if not getattr(failed, "is_meta", False) and failed.any():
         raise LinAlgError(
-            f"linalg.{name}: D has a zero pivot, the {int(failed.max())}-th, so that the matrix (shape {tuple(A.shape)}) is singular. "
+            f"linalg.{name}: D has a zero pivot, the {int(failed.max())}-th, so that the matrix (shape "
+            f"{tuple(A.shape)}) is singular. "
             "Use ldl_factor_ex(), which says so in info."
         )
 
@@ -103,7 +105,8 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False,
     require_matrices("ldl_solve", B, "B")
     if LD.shape[-1] != B.shape[-2] or tuple(pivots.shape) != tuple(LD.shape[:-1]):
         raise RuntimeError(
-            f"linalg.ldl_solve: Incompatible shapes: LD {tuple(LD.shape)}, pivots {tuple(pivots.shape)} and B {tuple(B.shape)}. A has "
+            f"linalg.ldl_solve: Incompatible shapes: LD {tuple(LD.shape)}, pivots {tuple(pivots.shape)} and B "
+            f"{tuple(B.shape)}. A has "
             "as many rows as B, and there is one pivot for each."
         )
     batch = broadcast_shapes("ldl_solve", tuple(LD.shape[:-2]), tuple(B.shape[:-2]))

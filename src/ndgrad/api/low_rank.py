@@ -21,9 +21,12 @@ __all__ = ["lobpcg", "pca_lowrank", "svd_lowrank"]
 # ----- by random projections ------------------------------------------------------------------------------------------
 
 
-def svd_lowrank(A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """U, S and V of the q largest singular values of A (of A - M), nearly so: A is first projected on a random subspace, which `niter`
-    steps of iteration turn towards the singular vectors (Halko, Martinsson and Tropp, 2009). Exact if A has no larger rank than q.
+def svd_lowrank(
+    A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """U, S and V of the q largest singular values of A (of A - M), nearly so: A is first projected on a random
+    subspace, which `niter` steps of iteration turn towards the singular vectors (Halko, Martinsson and Tropp, 2009).
+    Exact if A has no larger rank than q.
 
     >>> import ndgrad
     >>> U, S, V = ndgrad.svd_lowrank(ndgrad.tensor([[3.0, 0.0], [4.0, 0.0]]), q=1)
@@ -51,7 +54,10 @@ def svd_lowrank(A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor |
 
 def _check_counts(name: str, q: int, niter: int, most: int | None) -> None:
     if q < 0 or (most is not None and q > most):
-        raise ValueError(f"{name}: q(={q}) must be non-negative integer" + ("" if most is None else f" and not greater than min(m, n)={most}."))
+        raise ValueError(
+            f"{name}: q(={q}) must be non-negative integer"
+            + ("" if most is None else f" and not greater than min(m, n)={most}.")
+        )
     if niter < 0:
         raise ValueError(f"{name}: niter(={niter}) must be non-negative integer.")
 
@@ -91,9 +97,11 @@ def lobpcg(
     ortho_fparams: dict[str, float] | None = None,
     ortho_bparams: dict[str, bool] | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The k largest (or smallest) eigenvalues and eigenvectors of a symmetric matrix: A X = X diag(E), or A X = B X diag(E).
+    """The k largest (or smallest) eigenvalues and eigenvectors of a symmetric matrix: A X = X diag(E), or A X = B X
+    diag(E).
 
-    A dense matrix is decomposed outright, to rounding, so what steers an iteration (X, iK, niter, tol, method) is checked and not needed.
+    A dense matrix is decomposed outright, to rounding, so what steers an iteration (X, iK, niter, tol, method) is
+    checked and not needed.
 
     >>> import ndgrad
     >>> E, X = ndgrad.lobpcg(ndgrad.diag(ndgrad.tensor([1.0, 2.0, 3.0])), k=1)
@@ -107,7 +115,10 @@ def lobpcg(
     if method not in (None, "basic", "ortho"):
         raise ValueError(f"lobpcg: method must be 'basic' or 'ortho', and is {method!r}.")
     if tracker is not None:
-        raise NotImplementedError("lobpcg: there is no iteration for a tracker to follow: dense matrices are decomposed outright. Leave it out.")
+        raise NotImplementedError(
+            "lobpcg: there is no iteration for a tracker to follow: dense matrices are decomposed outright. Leave it "
+            "out."
+        )
     if X is not None and X.shape[-2] != rows:
         raise RuntimeError(f"lobpcg: X must have the {rows} rows of A, and has shape {tuple(X.shape)}.")
     count = k if k is not None else 1 if X is None else X.shape[-1]
@@ -115,7 +126,8 @@ def lobpcg(
         n = X.shape[-1]
     if rows < 3 * (count if n is None else n):
         raise ValueError(
-            f"LOBPCG algorithm is not applicable when the number of A rows (={rows}) is smaller than 3 x the number of requested eigenpairs "
+            f"LOBPCG algorithm is not applicable when the number of A rows (={rows}) is smaller than 3 x the number of "
+            "requested eigenpairs "
             f"(={count if n is None else n}). Use linalg.eigh()."
         )
     if B is None:
@@ -129,4 +141,6 @@ def lobpcg(
         values, vectors = decomposition.eigh(reduced)
         vectors = solve_ops.solve_triangular(adjoint(lower), vectors, upper=True, unitriangular=False)
     chosen = slice(None, -count - 1, -1) if largest is None or largest else slice(0, count)
-    return index.getitem(values, index=(Ellipsis, chosen)), index.getitem(vectors, index=(Ellipsis, slice(None), chosen))
+    return index.getitem(values, index=(Ellipsis, chosen)), index.getitem(
+        vectors, index=(Ellipsis, slice(None), chosen)
+    )

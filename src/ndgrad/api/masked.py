@@ -1,7 +1,8 @@
 """Reductions and normalisations over the elements where a mask is true, as torch.masked has them.
 
-Elements that are masked out are replaced by what does not count (0 in a sum, -inf in a maximum), and the function itself does the rest; so
-they get no gradient. Without a mask it is the function itself. A mask is broadcast to the input.
+Elements that are masked out are replaced by what does not count (0 in a sum, -inf in a maximum), and the function
+itself does the rest; so they get no gradient. Without a mask it is the function itself. A mask is broadcast to the
+input.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from ndgrad._typing import Dims, Dtype, Tensor
 
 __all__ = [
-    "amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax", "logaddexp", "logsumexp", "mean", "median", "norm",
-    "normalize", "prod", "softmax", "softmin", "std", "sum", "var",
+    "amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax", "logaddexp", "logsumexp", "mean", "median",
+    "norm", "normalize", "prod", "softmax", "softmin", "std", "sum", "var",
 ]  # fmt: skip
 
 
@@ -43,7 +44,8 @@ def _read(name: str, input: Tensor, dtype: Dtype, mask: Tensor | None) -> tuple[
         return input, None
     if ndim_of(mask, f"masked.{name}") > ndim:
         raise IndexError(
-            f"masked.{name}: expected a mask that can be broadcast to the input (got mask dimensionality higher than of the input: shapes "
+            f"masked.{name}: expected a mask that can be broadcast to the input (got mask dimensionality higher than "
+            "of the input: shapes "
             f"{tuple(mask.shape)} and {tuple(input.shape)}). Leave out leading dimensions."
         )
     if np_dtype(mask).kind != "b":
@@ -68,7 +70,8 @@ def _highest(input: Tensor) -> Any:
 def _fraction(name: str, input: Tensor) -> None:
     if not is_inexact(np_dtype(input)):
         raise ValueError(
-            f"{name}(): Could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: "
+            f"{name}(): Could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
+            "Got: "
             f"{as_dtype(np_dtype(input))!r}. Pass dtype=."
         )
 
@@ -140,7 +143,8 @@ def amax(
 def amin(
     input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Dtype = None, mask: Tensor | None = None
 ) -> Tensor:
-    """The smallest element over `dim` of those where the mask is true; the largest number there is where there are none.
+    """The smallest element over `dim` of those where the mask is true; the largest number there is where there are
+    none.
 
     >>> import ndgrad
     >>> ndgrad.masked.amin(ndgrad.tensor([2.0, 1.0, 3.0]), 0, mask=ndgrad.tensor([True, False, True]))
@@ -210,7 +214,8 @@ def median(
         kept = innermost_array(reduce.any(mask, as_dim(dim, input.ndim)))
         if not kept.all():
             raise ValueError(
-                f"masked.median: a line of integers ({as_dtype(own)!r}) without one unmasked element has no median, and no NaN to say so. "
+                f"masked.median: a line of integers ({as_dtype(own)!r}) without one unmasked element has no median, "
+                "and no NaN to say so. "
                 "Convert the input to floating point."
             )
         input = cast.cast(input, dtype=np.dtype(np.float64))
@@ -242,13 +247,21 @@ def norm(
     return norms.vector_norm(filled, ord, None if dim == () else dim, keepdim)
 
 
-def _variance(name: str, input: Tensor, dim: Dims, unbiased: bool | None, correction: float | None, keepdim: bool, mask: Any) -> Tensor:
+def _variance(
+    name: str, input: Tensor, dim: Dims, unbiased: bool | None, correction: float | None, keepdim: bool, mask: Any
+) -> Tensor:
     if unbiased is not None and correction is not None:
-        raise ValueError(f"masked.{name}: got both unbiased={unbiased} and correction={correction}, which say the same. Give one.")
+        raise ValueError(
+            f"masked.{name}: got both unbiased={unbiased} and correction={correction}, which say the same. Give one."
+        )
     taken = correction if correction is not None else 1 if unbiased is None or unbiased else 0
     dims = dims_of(dim, input.ndim)
     if mask is None:
-        return statistics.var(input, dims, correction=taken, keepdim=keepdim) if dims else statistics.var(input, correction=taken)
+        return (
+            statistics.var(input, dims, correction=taken, keepdim=keepdim)
+            if dims
+            else statistics.var(input, correction=taken)
+        )
     count = _count(input, mask, dims, True)
     centre = reduce_ops.sum(_filled(input, mask, 0), dim=dims, keepdim=True) / count
     apart = where(mask, input - centre, 0)
@@ -268,7 +281,8 @@ def var(
     dtype: Dtype = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The variance over `dim` of the elements where the mask is true, divided by their number less the correction, 1 unless given.
+    """The variance over `dim` of the elements where the mask is true, divided by their number less the correction, 1
+    unless given.
 
     >>> import ndgrad
     >>> ndgrad.masked.var(ndgrad.tensor([1.0, 9.0, 3.0]), 0, mask=ndgrad.tensor([True, False, True]))
@@ -401,7 +415,9 @@ def logaddexp(
     tensor([0.])
     """
     if tuple(input.shape) != tuple(other.shape):
-        raise ValueError(f"masked.logaddexp: the shapes must agree, and are {tuple(input.shape)} and {tuple(other.shape)}.")
+        raise ValueError(
+            f"masked.logaddexp: the shapes must agree, and are {tuple(input.shape)} and {tuple(other.shape)}."
+        )
     input, input_mask = _read("logaddexp", input, dtype, input_mask)
     other, other_mask = _read("logaddexp", other, dtype, other_mask)
     left, right = _filled(input, input_mask, -math.inf), _filled(other, other_mask, -math.inf)

@@ -121,18 +121,27 @@ def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = Non
 
 
 @overload
-def lu(A: Tensor, pivot: bool = True, get_infos: Literal[False] = False) -> LUFactor: ...
+def lu(
+    A: Tensor, pivot: bool = True, get_infos: Literal[False] = False, *, out: tuple[Tensor, ...] | None = None
+) -> LUFactor: ...
 
 
 @overload
-def lu(A: Tensor, pivot: bool = True, *, get_infos: Literal[True]) -> tuple[Tensor, Tensor, Tensor]: ...
+def lu(
+    A: Tensor, pivot: bool = True, *, get_infos: Literal[True], out: tuple[Tensor, ...] | None = None
+) -> tuple[Tensor, Tensor, Tensor]: ...
 
 
 @overload
-def lu(A: Tensor, pivot: bool, get_infos: Literal[True]) -> tuple[Tensor, Tensor, Tensor]: ...
+def lu(
+    A: Tensor, pivot: bool, get_infos: Literal[True], *, out: tuple[Tensor, ...] | None = None
+) -> tuple[Tensor, Tensor, Tensor]: ...
 
 
-def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> LUFactor | tuple[Tensor, Tensor, Tensor]:
+@takes_out
+def lu(
+    A: Tensor, pivot: bool = True, get_infos: bool = False, *, out: tuple[Tensor, ...] | None = None
+) -> LUFactor | tuple[Tensor, Tensor, Tensor]:
     """Packed factors and row exchanges (and, with `get_infos`, zeros): `linalg.lu_factor`.
 
     >>> import ndgrad

@@ -1,4 +1,5 @@
-"""Where elements stand: the places of nonzero elements, and places counted through a shape as indices, under torch's names."""
+"""Where elements stand: the places of nonzero elements, and places counted through a shape as indices, under torch's
+names."""
 
 from __future__ import annotations
 
@@ -58,8 +59,8 @@ def argwhere(input: Tensor) -> Tensor:
 
 
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tensor | None = None) -> Tensor:
-    """The first `size` rows of `nonzero`; where there are fewer, rows of `fill_value` follow. Its shape is known beforehand, so it
-    can be used under vmap.
+    """The first `size` rows of `nonzero`; where there are fewer, rows of `fill_value` follow. Its shape is known
+    beforehand, so it can be used under vmap.
 
     >>> import ndgrad
     >>> ndgrad.nonzero_static(ndgrad.tensor([0.0, 2.0, 3.0]), size=3)
@@ -70,7 +71,9 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tenso
     ndim = ndim_of(input, "nonzero_static")
     count = as_integer("nonzero_static", "size", size)
     if count < 0:
-        raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer, and is {count}. Give the number of rows.")
+        raise RuntimeError(
+            f"nonzero_static: 'size' must be an non-negative integer, and is {count}. Give the number of rows."
+        )
     shape_ = tuple(input.shape)
     elements = math.prod(shape_)
     true = shape.reshape(comparison.ne(input, 0), shape=(elements,))
@@ -109,12 +112,14 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     ndim_of(indices, "unravel_index")
     if np_dtype(indices).kind not in "iu":
         raise TypeError(
-            f"unravel_index(): expected 'indices' to be integer dtype, but got {as_dtype(np_dtype(indices))!r}. Convert it with .long()."
+            f"unravel_index(): expected 'indices' to be integer dtype, but got {as_dtype(np_dtype(indices))!r}. "
+            "Convert it with .long()."
         )
     given: Any = shape
     if isinstance(given, Variable) or not (isinstance(given, int) or all(hasattr(n, "__index__") for n in given)):
         raise TypeError(
-            f"unravel_index(): expected 'shape' to be int or sequence of ints, but got {type(shape).__name__}. Use tolist()."
+            f"unravel_index(): expected 'shape' to be int or sequence of ints, but got {type(shape).__name__}. Use "
+            "tolist()."
         )
     sizes = (given,) if isinstance(given, int) else tuple(int(n) for n in given)
     if any(n < 0 for n in sizes):

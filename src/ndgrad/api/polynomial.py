@@ -18,25 +18,32 @@ if TYPE_CHECKING:
     from ndgrad._typing import TensorLike
 
 __all__ = [
-    "chebyshev_polynomial_t", "chebyshev_polynomial_u", "chebyshev_polynomial_v", "chebyshev_polynomial_w", "hermite_polynomial_h",
-    "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p", "shifted_chebyshev_polynomial_t",
-    "shifted_chebyshev_polynomial_u", "shifted_chebyshev_polynomial_v", "shifted_chebyshev_polynomial_w",
+    "chebyshev_polynomial_t", "chebyshev_polynomial_u", "chebyshev_polynomial_v", "chebyshev_polynomial_w",
+    "hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p",
+    "shifted_chebyshev_polynomial_t", "shifted_chebyshev_polynomial_u", "shifted_chebyshev_polynomial_v",
+    "shifted_chebyshev_polynomial_w",
 ]  # fmt: skip
 
 
 def _polynomial(name: str, family: str, x: Any, n: Any, out: Tensor | None, *, shifted: bool = False) -> Tensor:
     if not isinstance(x, Variable) and not isinstance(n, Variable):
-        raise TypeError(f"{name}(): one of x and n must be a tensor, and they are {type(x).__name__} and {type(n).__name__}.")
+        raise TypeError(
+            f"{name}(): one of x and n must be a tensor, and they are {type(x).__name__} and {type(n).__name__}."
+        )
     for value in (x, n):
-        if (value.is_complex() if isinstance(value, Variable) else isinstance(value, complex)):
-            raise NotImplementedError(f"{name}() is not implemented for complex numbers. Apply it to a real tensor (.real, .abs()).")
+        if value.is_complex() if isinstance(value, Variable) else isinstance(value, complex):
+            raise NotImplementedError(
+                f"{name}() is not implemented for complex numbers. Apply it to a real tensor (.real, .abs())."
+            )
     if not isinstance(x, Variable):
         x = wrap(n.face, np.asarray(x, get_default_dtype().numpy))
     if not is_inexact(np_dtype(x)) and not (isinstance(n, Variable) and is_inexact(np_dtype(n))):
         x = cast.cast(x, dtype=get_default_dtype().numpy)
     if shifted:
         x = 2 * x - 1
-    return deliver(name, orthogonal_polynomial(x, n, family=family), out, *(v for v in (x, n) if isinstance(v, Variable)))
+    return deliver(
+        name, orthogonal_polynomial(x, n, family=family), out, *(v for v in (x, n) if isinstance(v, Variable))
+    )
 
 
 def chebyshev_polynomial_t(x: TensorLike, n: TensorLike, *, out: Tensor | None = None) -> Tensor:

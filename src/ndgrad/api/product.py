@@ -237,7 +237,8 @@ def _check_added(
         for scale, value in (("beta", beta), ("alpha", alpha)):
             if isinstance(value, (float, complex)):
                 raise RuntimeError(
-                    f"{name}: For integral input tensors, argument {scale} must not be a floating point number, and it is {value}. "
+                    f"{name}: For integral input tensors, argument {scale} must not be a floating point number, and it "
+                    f"is {value}. "
                     "Convert the tensors, or give a whole number."
                 )
     if len(input.shape) > len(product) or any(
@@ -340,7 +341,8 @@ def baddbmm(
     ndgrad.Size([5, 2, 4])
     """
     _check_added(
-        "baddbmm", input, (_rows(batch1), _rows(batch1, 1), _rows(batch2, 2)), beta, alpha, batch1=(batch1, 3), batch2=(batch2, 3)
+        "baddbmm", input, (_rows(batch1), _rows(batch1, 1), _rows(batch2, 2)), beta, alpha,
+        batch1=(batch1, 3), batch2=(batch2, 3),
     )
     return deliver(
         "baddbmm", ops.baddbmm.strict(input, batch1, batch2, beta=beta, alpha=alpha), out, input, batch1, batch2
@@ -355,7 +357,8 @@ def baddbmm_(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, 
     tensor([3., 3.])
     """
     _check_added(
-        "baddbmm_", self, (_rows(batch1), _rows(batch1, 1), _rows(batch2, 2)), beta, alpha, batch1=(batch1, 3), batch2=(batch2, 3)
+        "baddbmm_", self, (_rows(batch1), _rows(batch1, 1), _rows(batch2, 2)), beta, alpha,
+        batch1=(batch1, 3), batch2=(batch2, 3),
     )
     return write(ops.baddbmm, self, (batch1, batch2), {"beta": beta, "alpha": alpha})
 
@@ -369,7 +372,8 @@ def addbmm(
     >>> ndgrad.addbmm(ndgrad.zeros(1, 1), ndgrad.ones(5, 1, 3), ndgrad.ones(5, 3, 1))
     tensor([[15.]])
     """
-    _check_added("addbmm", input, (_rows(batch1, 1), _rows(batch2, 2)), beta, alpha, batch1=(batch1, 3), batch2=(batch2, 3))
+    product = (_rows(batch1, 1), _rows(batch2, 2))
+    _check_added("addbmm", input, product, beta, alpha, batch1=(batch1, 3), batch2=(batch2, 3))
     return deliver(
         "addbmm", ops.addbmm.strict(input, batch1, batch2, beta=beta, alpha=alpha), out, input, batch1, batch2
     )
@@ -382,7 +386,8 @@ def addbmm_(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, a
     >>> ndgrad.ones(1, 1).addbmm_(ndgrad.ones(5, 1, 3), ndgrad.ones(5, 3, 1))
     tensor([[16.]])
     """
-    _check_added("addbmm_", self, (_rows(batch1, 1), _rows(batch2, 2)), beta, alpha, batch1=(batch1, 3), batch2=(batch2, 3))
+    product = (_rows(batch1, 1), _rows(batch2, 2))
+    _check_added("addbmm_", self, product, beta, alpha, batch1=(batch1, 3), batch2=(batch2, 3))
     return write(ops.addbmm, self, (batch1, batch2), {"beta": beta, "alpha": alpha})
 
 

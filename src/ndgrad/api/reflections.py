@@ -1,7 +1,8 @@
 """QR factors as reflections: `geqrf` and products with what it returns, under torch's names.
 
-A reflection is H = I - tau v v^H, where v starts with a one that is not stored. `geqrf` is written with ops, column by column, because the
-derivative of v and tau is that of the steps that make them; `linalg.qr`, which needs none of these, calls LAPACK.
+A reflection is H = I - tau v v^H, where v starts with a one that is not stored. `geqrf` is written with ops, column by
+column, because the derivative of v and tau is that of the steps that make them; `linalg.qr`, which needs none of these,
+calls LAPACK.
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ def _part(x: Tensor, *place: Any) -> Tensor:
 
 
 def _reflection(column: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The number beta, v without its one, and tau, so that H^H maps the column (..., n, 1) to beta times the first unit vector. All are as
-    LAPACK chooses them: beta is real and of the sign opposite to the first element's, and there is no reflection where none is needed."""
+    """The number beta, v without its one, and tau, so that H^H maps the column (..., n, 1) to beta times the first
+    unit vector. All are as LAPACK chooses them: beta is real and of the sign opposite to the first element's, and
+    there is no reflection where
+    none is needed."""
     first, rest = _part(column, slice(0, 1), slice(None)), _part(column, slice(1, None), slice(None))
     is_complex = np_dtype(column).kind == "c"
     real = complex_ops.real(first) if is_complex else first
@@ -63,7 +66,12 @@ def geqrf(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> return_
     batch = tuple(input.shape[:-2])
     count = min(m, n)
     if not count:
-        return deliver("geqrf", return_types.geqrf(input.clone(), beside(input, np.zeros((*batch, 0), np_dtype(input)))), out, input)
+        return deliver(
+            "geqrf",
+            return_types.geqrf(input.clone(), beside(input, np.zeros((*batch, 0), np_dtype(input)))),
+            out,
+            input,
+        )
     dtype, dim = np_dtype(input), input.ndim - 2
     work, rows, columns, taus = input, [], [], []
     for i in range(count):
@@ -72,13 +80,19 @@ def geqrf(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> return_
         whole = join.cat(one, v, dim=dim)
         others = _part(work, slice(None), slice(1, None))
         others = others - conjugate(tau) * product.matmul(whole, product.matmul(adjoint(whole), others))
-        row = join.cat(beta if np_dtype(beta) == dtype else beta.to(input.dtype), _part(others, slice(0, 1), slice(None)), dim=dim + 1)
+        row = join.cat(
+            beta if np_dtype(beta) == dtype else beta.to(input.dtype),
+            _part(others, slice(0, 1), slice(None)),
+            dim=dim + 1,
+        )
         rows.append(padding.constant_pad_nd(row, pads=(*((0, 0),) * (dim + 1), (i, 0)), value=0))
         columns.append(padding.constant_pad_nd(v, pads=(*((0, 0),) * dim, (i + 1, 0), (0, 0)), value=0))
         taus.append(_part(tau, 0))
         work = _part(others, slice(1, None), slice(None))
     above = padding.constant_pad_nd(join.cat(*rows, dim=dim), pads=(*((0, 0),) * dim, (0, m - count), (0, 0)), value=0)
-    below = padding.constant_pad_nd(join.cat(*columns, dim=dim + 1), pads=(*((0, 0),) * (dim + 1), (0, n - count)), value=0)
+    below = padding.constant_pad_nd(
+        join.cat(*columns, dim=dim + 1), pads=(*((0, 0),) * (dim + 1), (0, n - count)), value=0
+    )
     return deliver("geqrf", return_types.geqrf(above + below, join.cat(*taus, dim=dim)), out, input)
 
 
@@ -86,7 +100,8 @@ def geqrf(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> return_
 def ormqr(
     input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    """Q @ other for the Q of `geqrf`, all of its columns; other @ Q where `left` is False, and with Q^H where `transpose` is True.
+    """Q @ other for the Q of `geqrf`, all of its columns; other @ Q where `left` is False, and with Q^H where
+    `transpose` is True.
 
     >>> import ndgrad
     >>> A = ndgrad.tensor([[3.0, 1.0], [4.0, 2.0]])
@@ -101,11 +116,15 @@ def ormqr(
     count = tau.shape[-1] if tau.ndim else 0
     if side != input.shape[-2] or count > input.shape[-1] or tau.ndim != input.ndim - 1:
         raise RuntimeError(
-            f"ormqr: input of shape {tuple(input.shape)} with tau of shape {tuple(tau.shape)} does not fit other of shape "
-            f"{tuple(other.shape)}, left={left}: the sizes of the vectors and of other must agree, and there is at most one tau per column."
+            f"ormqr: input of shape {tuple(input.shape)} with tau of shape {tuple(tau.shape)} does not fit other of "
+            "shape "
+            f"{tuple(other.shape)}, left={left}: the sizes of the vectors and of other must agree, and there is at "
+            "most one tau per column."
         )
     if not len(input.shape) == len(other.shape):
-        raise RuntimeError(f"ormqr: input and other must have the same number of dimensions, not {input.ndim} and {other.ndim}.")
+        raise RuntimeError(
+            f"ormqr: input and other must have the same number of dimensions, not {input.ndim} and {other.ndim}."
+        )
     rows = beside(input, np.arange(side)[:, None])
     made = other
     for i in range(count) if left == transpose else reversed(range(count)):

@@ -1,4 +1,5 @@
-"""Running sums, products and extrema, differences, derivatives on grids and integrals along one dimension, under torch's names."""
+"""Running sums, products and extrema, differences, derivatives on grids and integrals along one dimension, under
+torch's names."""
 
 from __future__ import annotations
 
@@ -190,7 +191,7 @@ def diff(
 # ----- derivatives on a grid ------------------------------------------------------------------------------------------
 
 
-def grid_derivative(t: Tensor, h: float | Tensor, dim: int, edge_order: int) -> Tensor:
+def grid_derivative(t: Any, h: Any, dim: int, edge_order: int) -> Any:  # of either face
     """Central differences inside and one-sided ones at the ends, along `dim`, which has more points than `edge_order`.
 
     `h` is the distance of neighbours: a number (or 0-d tensor), or a tensor of all of them.
@@ -232,10 +233,11 @@ def gradient(
     dim: Dims = None,
     edge_order: int = 1,
 ) -> tuple[Tensor, ...]:
-    """The derivatives of sampled values along each of `dim` (all by default), by central differences; at the ends by one-sided ones.
+    """The derivatives of sampled values along each of `dim` (all by default), by central differences; at the ends by
+    one-sided ones.
 
-    `spacing` is the distance of samples, one for each dim, or the coordinates of the samples as a 1-d tensor for each dim; gradients
-    flow to the values and to the coordinates.
+    `spacing` is the distance of samples, one for each dim, or the coordinates of the samples as a 1-d tensor for each
+    dim; gradients flow to the values and to the coordinates.
 
     >>> import ndgrad
     >>> ndgrad.gradient(ndgrad.tensor([0.0, 1.0, 4.0, 9.0]), edge_order=2)
@@ -260,13 +262,15 @@ def gradient(
     for d, h in zip(dims, given, strict=True):
         if input.shape[d] < edge_order + 1:
             raise RuntimeError(
-                f"gradient expected each dimension size to be at least edge_order+1: dimension {d} has {input.shape[d]} "
+                f"gradient expected each dimension size to be at least edge_order+1: dimension {d} has "
+                f"{input.shape[d]} "
                 f"(shape {tuple(input.shape)}, edge_order {edge_order}). Leave that dimension out of dim."
             )
         if isinstance(h, Variable):
             if h.ndim != 1 or h.shape[0] != input.shape[d]:
                 raise RuntimeError(
-                    f"gradient expected each element of spacing to have one dimension, with the {input.shape[d]} coordinates along "
+                    f"gradient expected each element of spacing to have one dimension, with the {input.shape[d]} "
+                    "coordinates along "
                     f"dimension {d}, and got shape {tuple(h.shape)}. Give the coordinates of the samples."
                 )
             h = stretch(h, 0, 1, None) - stretch(h, 0, None, -1)

@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 __all__ = ["segment_reduce"]
 
 #: What a reduction starts from, and scatter_reduce's name for it.
-_KINDS = {"sum": (0.0, "sum"), "mean": (0.0, "sum"), "prod": (1.0, "prod"), "max": (-math.inf, "amax"), "min": (math.inf, "amin")}
+_KINDS = {
+    "sum": (0.0, "sum"),
+    "mean": (0.0, "sum"),
+    "prod": (1.0, "prod"),
+    "max": (-math.inf, "amax"),
+    "min": (math.inf, "amin"),
+}
 
 
 def segment_reduce(
@@ -33,8 +39,8 @@ def segment_reduce(
     unsafe: bool = False,
     initial: Number | None = None,
 ) -> Tensor:
-    """The sum, mean, max, min or prod of each segment of `data` along `axis`; segments follow one another, and are given by their lengths
-    or by where they begin and end. `unsafe` lets them leave a rest, which is not looked at.
+    """The sum, mean, max, min or prod of each segment of `data` along `axis`; segments follow one another, and are
+    given by their lengths or by where they begin and end. `unsafe` lets them leave a rest, which is not looked at.
 
     >>> import ndgrad
     >>> ndgrad.segment_reduce(ndgrad.tensor([1.0, 2.0, 3.0, 4.0]), "sum", lengths=ndgrad.tensor([1, 3]))
@@ -42,24 +48,30 @@ def segment_reduce(
     """
     kind = {"amax": "max", "amin": "min"}.get(reduce, reduce)
     if kind not in _KINDS:
-        raise RuntimeError(f"segment_reduce(): reduce argument must be either sum, prod, mean, amax or amin, got {reduce}.")
+        raise RuntimeError(
+            f"segment_reduce(): reduce argument must be either sum, prod, mean, amax or amin, got {reduce}."
+        )
     if indices is not None:
         raise RuntimeError("segment_reduce(): indices based reduction is not supported yet. Give lengths or offsets.")
     if lengths is None:
         if offsets is None:
             raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined. Give one of them.")
-        lengths = index.getitem(offsets, index=(Ellipsis, slice(1, None))) - index.getitem(offsets, index=(Ellipsis, slice(None, -1)))
+        lengths = index.getitem(offsets, index=(Ellipsis, slice(1, None))) - index.getitem(
+            offsets, index=(Ellipsis, slice(None, -1))
+        )
     dim = as_dim(axis, data.ndim)
     if dim != lengths.ndim - 1 or tuple(lengths.shape[:-1]) != tuple(data.shape[:dim]):
         raise RuntimeError(
-            f"segment_reduce(): Expected axis to be the last dimension of lengths but got {axis}: lengths have shape {tuple(lengths.shape)} "
+            f"segment_reduce(): Expected axis to be the last dimension of lengths but got {axis}: lengths have shape "
+            f"{tuple(lengths.shape)} "
             f"and data {tuple(data.shape)}. Leading dimensions are a batch."
         )
     n, count = data.shape[dim], lengths.shape[-1]
     known = innermost_array(lengths)
     if not unsafe and not getattr(known, "is_meta", False) and ((known < 0).any() or (known.sum(-1) != n).any()):
         raise RuntimeError(
-            f"segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1), {n}, when !unsafe, and to be "
+            f"segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1), {n}, "
+            "when !unsafe, and to be "
             "non-negative. Pass unsafe=True to leave a rest."
         )
     ends = scan.cumsum(lengths, dim=dim)

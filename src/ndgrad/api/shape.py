@@ -330,12 +330,15 @@ def sum_to_size(self: Tensor, *size: Shape) -> Tensor:
     tensor([[2., 2., 2.]])
     """
     if not size:
-        raise TypeError('sum_to_size() missing 1 required positional arguments: "size". Give sizes, or () for the sum of all.')
+        raise TypeError(
+            'sum_to_size() missing 1 required positional arguments: "size". Give sizes, or () for the sum of all.'
+        )
     have, want = tuple(self.shape), as_shape(size)
     extra = len(have) - len(want)
     if extra < 0 or not all(w in (1, h) for h, w in zip(have[extra:], want)):
         raise RuntimeError(
-            f"sum_to_size: size {list(want)} is not expandable to size {list(have)}, the tensor's. Sizes must agree or be 1."
+            f"sum_to_size: size {list(want)} is not expandable to size {list(have)}, the tensor's. Sizes must agree or "
+            "be 1."
         )
     dims = (*range(extra), *(d + extra for d, w in enumerate(want) if w == 1 and have[d + extra] != 1))
     return ops.reshape(reduce_ops.sum(self, dim=dims), shape=want) if dims or not have else self

@@ -422,7 +422,8 @@ def embedding(
 
 
 def as_strided_scatter(
-    input: Tensor, src: Tensor, size: Shape, stride: Shape, storage_offset: int | None = None, *, out: Tensor | None = None
+    input: Tensor, src: Tensor, size: Shape, stride: Shape, storage_offset: int | None = None, *, out: Tensor | None =
+    None
 ) -> Tensor:
     """A copy of `input` with `src` in the place of the view that `as_strided()` would give.
 
@@ -434,14 +435,16 @@ def as_strided_scatter(
     sizes = as_shape((size,))
     if tuple(src.shape) != sizes:
         raise RuntimeError(
-            f"as_strided_scatter: expected src to have a size equal to the slice of self, {list(sizes)}, and it has {list(src.shape)}."
+            f"as_strided_scatter: expected src to have a size equal to the slice of self, {list(sizes)}, and it has "
+            f"{list(src.shape)}."
         )
     same_dtype("as_strided_scatter", input, src)
     own = input.storage_offset()
     made = clone(input)
     if made.stride() != input.stride():
         raise RuntimeError(
-            f"as_strided_scatter: the strides {input.stride()} of an input of shape {tuple(input.shape)} leave gaps or overlap, and a copy "
+            f"as_strided_scatter: the strides {input.stride()} of an input of shape {tuple(input.shape)} leave gaps or "
+            "overlap, and a copy "
             "has others. Use contiguous() first, and strides for that."
         )
     copy_(as_strided(made, sizes, stride, None if storage_offset is None else storage_offset - own), src)

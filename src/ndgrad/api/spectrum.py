@@ -1,8 +1,8 @@
 """The short-time Fourier transform and its inverse, under torch's names.
 
-Frames are a view of windows of the signal (`unfold`), each is multiplied by the window and transformed; the inverse adds frames where they
-lie (`unfold_backward`) and divides by the squares of the window added up likewise. All of it is made of ops, so derivatives of any order,
-in the signal and in the window, and batching follow.
+Frames are a view of windows of the signal (`unfold`), each is multiplied by the window and transformed; the inverse
+adds frames where they lie (`unfold_backward`) and divides by the squares of the window added up likewise. All of it is
+made of ops, so derivatives of any order, in the signal and in the window, and batching follow.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ __all__ = ["istft", "stft"]
 METHODS = ("istft", "stft")
 
 
-def _sizes(name: str, n_fft: int, hop_length: int | None, win_length: int | None, window: Tensor | None) -> tuple[int, int, int]:
+def _sizes(
+    name: str, n_fft: int, hop_length: int | None, win_length: int | None, window: Tensor | None
+) -> tuple[int, int, int]:
     """The number of points of a transform, the distance of frames, and the length of the window, checked."""
     n = as_integer(name, "n_fft", n_fft)
     hop = n // 4 if hop_length is None else as_integer(name, "hop_length", hop_length)
@@ -42,7 +44,8 @@ def _sizes(name: str, n_fft: int, hop_length: int | None, win_length: int | None
         raise RuntimeError(f"{name}: expected 0 < win_length <= n_fft, but got win_length={length} and n_fft={n}.")
     if window is not None and tuple(window.shape) != (length,):
         raise RuntimeError(
-            f"{name}: expected a 1D window tensor of size equal to win_length={length}, but got window with size {list(window.shape)}."
+            f"{name}: expected a 1D window tensor of size equal to win_length={length}, but got window with size "
+            f"{list(window.shape)}."
         )
     return n, hop, length
 
@@ -65,11 +68,14 @@ def _extended(input: Tensor, size: int, mode: str) -> Tensor:
     if mode == "constant":
         return padding.constant_pad_nd(input, pads=(*((0, 0),) * dim, (size, size)), value=0)
     if mode not in ("reflect", "replicate", "circular"):
-        raise NotImplementedError(f"stft: Unrecognised padding mode {mode}. Choose constant, reflect, replicate or circular.")
+        raise NotImplementedError(
+            f"stft: Unrecognised padding mode {mode}. Choose constant, reflect, replicate or circular."
+        )
     length = input.shape[dim]
     if size >= length + (mode != "reflect") or not length:
         raise RuntimeError(
-            f"stft: Padding size should be less than the corresponding input dimension, but got: padding ({size}, {size}) of a signal of "
+            f"stft: Padding size should be less than the corresponding input dimension, but got: padding ({size}, "
+            f"{size}) of a signal of "
             f"{length} points (shape {tuple(input.shape)}). Choose a smaller n_fft, or center=False."
         )
     return resample(input, dim=dim, taps=border_taps(length, size, size, mode))
@@ -90,8 +96,9 @@ def stft(
 ) -> Tensor:
     """The Fourier transforms of overlapping frames of a signal (the last dimension): frequencies by frames.
 
-    Frames are `hop_length` apart (n_fft / 4 by default) and are multiplied by the window. With `center`, the signal is padded so that
-    frame t is centred at t * hop_length. Of a real signal half of the frequencies are given, unless `onesided` is False.
+    Frames are `hop_length` apart (n_fft / 4 by default) and are multiplied by the window. With `center`, the signal is
+    padded so that frame t is centred at t * hop_length. Of a real signal half of the frequencies are given, unless
+    `onesided` is False.
 
     >>> import ndgrad
     >>> ndgrad.stft(ndgrad.ones(8), 4, hop_length=2, return_complex=True).real
@@ -103,13 +110,19 @@ def stft(
     n, hop, length = _sizes("stft", n_fft, hop_length, win_length, window)
     dtype = np_dtype(input)
     if not (is_floating(dtype) or dtype.kind == "c"):
-        raise RuntimeError(f"stft: expected a tensor of floating point or complex values, and it is {as_dtype(dtype)!r}. Convert it.")
+        raise RuntimeError(
+            f"stft: expected a tensor of floating point or complex values, and it is {as_dtype(dtype)!r}. Convert it."
+        )
     if ndim not in (1, 2):
-        raise RuntimeError(f"stft: expected a 1D or 2D tensor, a signal or a batch of them, and got shape {tuple(input.shape)}.")
+        raise RuntimeError(
+            f"stft: expected a 1D or 2D tensor, a signal or a batch of them, and got shape {tuple(input.shape)}."
+        )
     is_complex = dtype.kind == "c" or (window is not None and np_dtype(window).kind == "c")
     if return_complex is None:
         if not is_complex:
-            raise RuntimeError("stft requires the return_complex parameter be given for real inputs. Pass return_complex=True.")
+            raise RuntimeError(
+                "stft requires the return_complex parameter be given for real inputs. Pass return_complex=True."
+            )
         return_complex = True
     if onesided and is_complex:
         raise RuntimeError("stft: Cannot have onesided output if window or input is complex. Pass onesided=False.")
@@ -123,7 +136,8 @@ def stft(
         input = padding.constant_pad_nd(input, pads=(*((0, 0),) * (ndim - 1), (left, left)), value=0)
     if input.shape[-1] < n:
         raise RuntimeError(
-            f"stft: expected 0 < n_fft <= {input.shape[-1]}, the points of the signal, but got n_fft={n}. Pad the signal, or take center=True."
+            f"stft: expected 0 < n_fft <= {input.shape[-1]}, the points of the signal, but got n_fft={n}. Pad the "
+            "signal, or take center=True."
         )
     frames = windows.unfold(input, dim=ndim - 1, width=n, step=hop)
     if window is not None or length < n:
@@ -146,7 +160,8 @@ def istft(
     length: int | None = None,
     return_complex: bool = False,
 ) -> Tensor:
-    """The signal whose `stft` is nearest to the input: the inverse, where the window's squares add up to more than nothing everywhere.
+    """The signal whose `stft` is nearest to the input: the inverse, where the window's squares add up to more than
+    nothing everywhere.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
@@ -156,12 +171,16 @@ def istft(
     ndim = ndim_of(input, "istft")
     if np_dtype(input).kind != "c":
         raise RuntimeError(
-            "istft requires a complex-valued input tensor matching the output from stft with return_complex=True, and it is "
+            "istft requires a complex-valued input tensor matching the output from stft with return_complex=True, and "
+            "it is "
             f"{as_dtype(np_dtype(input))!r}. Use view_as_complex()."
         )
     n, hop, win = _sizes("istft", n_fft, hop_length, win_length, window)
     if ndim not in (2, 3):
-        raise RuntimeError(f"istft: expected a tensor with 2 or 3 dimensions, frequencies by frames, and got shape {tuple(input.shape)}.")
+        raise RuntimeError(
+            "istft: expected a tensor with 2 or 3 dimensions, frequencies by frames, and got shape "
+            f"{tuple(input.shape)}."
+        )
     bins, count = input.shape[-2], input.shape[-1]
     if not bins * count:
         raise RuntimeError(f"istft: input tensor cannot be empty, and its shape is {tuple(input.shape)}.")
@@ -170,7 +189,8 @@ def istft(
     wanted = n // 2 + 1 if half else n
     if bins != wanted:
         raise RuntimeError(
-            f"istft: expected the frequency dimension (3rd to the last) of the input tensor to match n_fft={n}: {wanted} when "
+            f"istft: expected the frequency dimension (3rd to the last) of the input tensor to match n_fft={n}: "
+            f"{wanted} when "
             f"onesided={half}, but got {bins}."
         )
     if return_complex and half:
@@ -178,7 +198,9 @@ def istft(
     if window_is_complex and not return_complex:
         raise RuntimeError("istft: a complex window gives a complex signal. Pass return_complex=True.")
     if hop > win:
-        raise RuntimeError(f"istft: expected hop_length <= win_length, but got {hop} and {win}: points between frames are in none.")
+        raise RuntimeError(
+            f"istft: expected hop_length <= win_length, but got {hop} and {win}: points between frames are in none."
+        )
     norm = "ortho" if normalized else None
     spectrum = shape.transpose(input, dim0=ndim - 2, dim1=ndim - 1)
     # of a real signal half of the bins say all; the others are not looked at
@@ -200,7 +222,8 @@ def istft(
     if least < 1e-11:
         raise RuntimeError(
             f"istft: window overlap add min: {least}. The squares of the window (n_fft={n}, hop_length={hop}, "
-            f"win_length={win}) must add up to more than 0 at every point. Choose a smaller hop_length or another window."
+            f"win_length={win}) must add up to more than 0 at every point. Choose a smaller hop_length or another "
+            "window."
         )
     made = signal / envelope
     if stop > stop_known:

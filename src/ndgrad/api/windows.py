@@ -1,4 +1,5 @@
-"""Window functions: those of torch.signal.windows, symmetric unless told, and the older ones beside them, periodic unless told.
+"""Window functions: those of torch.signal.windows, symmetric unless told, and the older ones beside them, periodic
+unless told.
 
 Windows are made of numbers alone, so they are computed with NumPy in double precision and rounded once.
 """
@@ -75,7 +76,9 @@ def _signal_window(
         raise ValueError(f"{name} requires non-negative window length, got M={length}. Give the number of points.")
     wanted = options.get("dtype")
     if wanted is not None and dtypes.as_numpy_dtype(wanted).name not in ("float32", "float64"):
-        raise ValueError(f"{name} expects float32 or float64 dtypes, got: {dtypes.as_dtype(wanted)!r}. Convert the window.")
+        raise ValueError(
+            f"{name} expects float32 or float64 dtypes, got: {dtypes.as_dtype(wanted)!r}. Convert the window."
+        )
     return _made(name, length, sym, options, formula)
 
 
@@ -119,9 +122,13 @@ def exponential(
     tensor([0.3679, 1.0000, 0.3679])
     """
     if tau <= 0:
-        raise ValueError(f"exponential: Tau must be positive, got: {tau} instead. It is the distance over which the window falls.")
+        raise ValueError(
+            f"exponential: Tau must be positive, got: {tau} instead. It is the distance over which the window falls."
+        )
     if sym and center is not None:
-        raise ValueError(f"exponential: Center must be None for symmetric windows, and is {center}. Pass sym=False with it.")
+        raise ValueError(
+            f"exponential: Center must be None for symmetric windows, and is {center}. Pass sym=False with it."
+        )
 
     def formula(k: NDArray[Any], last: float) -> NDArray[Any]:
         return np.exp(-np.abs(k - (last / 2 if center is None else center)) / tau)
@@ -212,14 +219,20 @@ def nuttall(M: int, *, sym: bool = True, **options: Unpack[FactoryOptions]) -> T
 
 
 def _window(
-    name: str, length: int, periodic: bool, options: FactoryOptions, formula: Callable[[NDArray[Any], float], NDArray[Any]]
+    name: str,
+    length: int,
+    periodic: bool,
+    options: FactoryOptions,
+    formula: Callable[[NDArray[Any], float], NDArray[Any]],
 ) -> Tensor:
     count = as_integer(name, "window_length", length)
     if count < 0:
         raise RuntimeError(f"{name} requires non-negative window_length, got window_length={count}.")
     wanted = options.get("dtype")
     if wanted is not None and not is_floating(dtypes.as_numpy_dtype(wanted)):
-        raise RuntimeError(f"{name} expects floating point dtypes, got: {dtypes.as_dtype(wanted)!r}. Convert the window afterwards.")
+        raise RuntimeError(
+            f"{name} expects floating point dtypes, got: {dtypes.as_dtype(wanted)!r}. Convert the window afterwards."
+        )
     return _made(name, count, not periodic, options, formula)
 
 
@@ -244,7 +257,11 @@ def blackman_window(window_length: int, periodic: bool = True, **options: Unpack
 
 
 def hamming_window(
-    window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, **options: Unpack[FactoryOptions]
+    window_length: int,
+    periodic: bool = True,
+    alpha: float = 0.54,
+    beta: float = 0.46,
+    **options: Unpack[FactoryOptions],
 ) -> Tensor:
     """alpha - beta cos(x).
 

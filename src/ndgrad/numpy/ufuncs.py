@@ -130,7 +130,8 @@ def _elsewhere(name: str) -> Callable[..., Any]:
 
 _COMPOSED: dict[str, Callable[..., Any]] = {
     "conjugate": _conjugate, "heaviside": _heaviside, "positive": cast_ops.clone, "fabs": complex_ops.abs,
-    "float_power": arithmetic.pow, "divmod": _divmod, "modf": _modf, "frexp": _frexp, "gcd": bitwise.gcd, "lcm": bitwise.lcm,
+    "float_power": arithmetic.pow, "divmod": _divmod, "modf": _modf, "frexp": _frexp,
+    "gcd": bitwise.gcd, "lcm": bitwise.lcm,
     "matmul": product.matmul, "matvec": _matvec, "vecmat": _vecmat, "vecdot": _vecdot,
     **{name: _elsewhere(name) for name in ("spacing", "bitwise_count") if hasattr(np, name)},
 }  # fmt: skip

@@ -1,4 +1,5 @@
-"""Integers and booleans, by their bits and by their divisors. Arrays of other kinds are refused by the array library."""
+"""Integers and booleans, by their bits and by their divisors. Arrays of other kinds are refused by the array
+library."""
 
 from __future__ import annotations
 

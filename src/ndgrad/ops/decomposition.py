@@ -280,7 +280,8 @@ def _columns(x: Payload, start: int, stop: int, ops: Vocabulary) -> Payload:
 
 
 def _with_rest(u: Payload, du: Payload, rest: Payload, ops: Vocabulary) -> Payload:
-    """Tangents of all columns of a unitary matrix. The added columns are any basis of what the others leave; of the bases that move smoothly,
+    """Tangents of all columns of a unitary matrix. The added columns are any basis of what the others leave; of the
+    bases that move smoothly,
     this is the one that does not turn within itself: W^H dW = 0 and U^H dW = -dU^H W, so dW = -U dU^H W."""
     added = -ops.matmul(u, ops.matmul(adjoint(du, ops), rest))
     return ops.cat(du, added, dim=len(du.shape) - 1)

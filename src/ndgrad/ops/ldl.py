@@ -1,9 +1,10 @@
-"""Indefinite symmetric (Hermitian) matrices as L D L^T (L D L^H), packed and pivoted as LAPACK does it, by Bunch and Kaufman's pivots.
+"""Indefinite symmetric (Hermitian) matrices as L D L^T (L D L^H), packed and pivoted as LAPACK does it, by Bunch and
+Kaufman's pivots.
 
-D has blocks of one and of two rows. The packed form holds D on the diagonal, the element below it in blocks of two, and L, whose blocks on
-the diagonal are identities, below that. Row exchanges are counted from 1, and negative for both rows of a block of two, where they concern
-its second row. LAPACK does not apply an exchange to the columns of L before it, so L is unpacked with a permutation of its own for each
-column (`ldl_rows`).
+D has blocks of one and of two rows. The packed form holds D on the diagonal, the element below it in blocks of two,
+and L, whose blocks on the diagonal are identities, below that. Row exchanges are counted from 1, and negative for both
+rows of a block of two, where they concern its second row. LAPACK does not apply an exchange to the columns of L before
+it, so L is unpacked with a permutation of its own for each column (`ldl_rows`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
     from ndgrad._typing import Payload, Vocabulary
 
-#: Of a diagonal element beside the largest one below it, from when on it is a pivot: this bounds the growth of elements best.
+#: Of a diagonal element beside the largest one below it, from when on it is a pivot: this bounds the growth of
+#: elements best.
 _ALPHA = (1 + 17**0.5) / 8
 
 
@@ -43,7 +45,8 @@ def _eliminate(a: NDArray[Any], k: int, step: int, hermitian: bool) -> NDArray[A
 
 
 def _ldl_factor(x: Payload, *, hermitian: bool) -> Any:
-    """Packed factors, exchanges, and the first zero pivot (counted from 1) or 0. Of all matrices at once, row by row; those that have taken
+    """Packed factors, exchanges, and the first zero pivot (counted from 1) or 0. Of all matrices at once, row by row;
+    those that have taken
     two rows sit the next one out."""
     n, stack = x.shape[-1], x.shape[:-2]
     count = math.prod(stack)
@@ -102,7 +105,8 @@ def _blocks(pivots: Payload) -> Any:
 
 
 def _rows(pivots: Payload, *, back: bool) -> Any:
-    """For each column of L the rows that its packed rows belong to (or, with `back`, the other way round); in one column
+    """For each column of L the rows that its packed rows belong to (or, with `back`, the other way round); in one
+    column
     more, those of the matrix itself."""
     n, stack = pivots.shape[-1], pivots.shape[:-1]
     flat = pivots.reshape((math.prod(stack), n))
@@ -110,7 +114,8 @@ def _rows(pivots: Payload, *, back: bool) -> Any:
     every, columns = numpy.arange(len(flat)), numpy.arange(n + 1)
     order = numpy.tile(numpy.arange(n)[:, None], (len(flat), 1, n + 1))
     for k in range(n):
-        # the exchange of a block of two is that of its second row; columns before the block, and the matrix itself, follow
+        # the exchange of a block of two is that of its second row; columns before the block, and the matrix itself,
+        # follow
         kind = kinds[:, k]
         other = numpy.where(kind == 1, k, abs(flat[:, k].astype(numpy.int64)) - 1)
         moved = (columns < (k - (kind == 2))[:, None]) | (columns == n)
@@ -169,12 +174,14 @@ def unpacked(packed: Payload, pivots: Payload, hermitian: bool, ops: Vocabulary)
 
 
 # Note [LDL]
-# Let P A P^T = L D L^T, with the exchanges P of all steps, L unit lower in blocks and D block diagonal. With S = L^-1 P dA P^T L^-T,
+# Let P A P^T = L D L^T, with the exchanges P of all steps, L unit lower in blocks and D block diagonal. With S = L^-1
+# P dA P^T L^-T,
 #     S = Phi D + dD + D Phi^T,     Phi = L^-1 dL strictly lower in blocks,
-# so dD is S in the blocks, Phi = strict(S) D^-1, and dL = L Phi; the packed form holds dL, its rows exchanged back, and dD. Only the lower
-# triangle of A is read, so dA is the symmetric matrix of that triangle. Transposed, with g the gradient of the packed form:
-#     gPhi = strict(L^H gL),     gS = strict(gPhi D^-H) + (gD in the lower triangle),     gA' = P^T L^-H gS conj(L)^-1 P,
-# and gA = tril(gA') + tril(gA'^T, -1). For Hermitian matrices T is H, conj(L) is L, and the diagonal of gA is real.
+# so dD is S in the blocks, Phi = strict(S) D^-1, and dL = L Phi; the packed form holds dL, its rows exchanged back,
+# and dD. Only the lower triangle of A is read, so dA is the symmetric matrix of that triangle. Transposed, with g the
+# gradient of the packed form:
+#     gPhi = strict(L^H gL),     gS = strict(gPhi D^-H) + (gD in the lower triangle),     gA' = P^T L^-H gS conj(L)^-1
+# P, and gA = tril(gA') + tril(gA'^T, -1). For Hermitian matrices T is H, conj(L) is L, and the diagonal of gA is real.
 
 
 def _under(lower: Payload, x: Payload, ops: Vocabulary) -> Payload:

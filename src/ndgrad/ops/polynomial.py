@@ -1,11 +1,12 @@
 """Orthogonal polynomials of whole degrees, with all their derivatives, by their recurrences.
 
-Every family is p_0 = 1, p_1 = a1 x + b1 and p_(k+1) = (a x + b) p_k - c p_(k-1), with coefficients that depend on k. Differentiated m times, the
-recurrence is one again,
+Every family is p_0 = 1, p_1 = a1 x + b1 and p_(k+1) = (a x + b) p_k - c p_(k-1), with coefficients that depend on k.
+Differentiated m times, the recurrence is one again,
 
     p_(k+1)^(m) = (a x + b) p_k^(m) + m a p_k^(m-1) - c p_(k-1)^(m),
 
-so the number of derivatives is a setting, and the rule is the op with one more. Polynomials of real degrees are in `hypergeometric`.
+so the number of derivatives is a setting, and the rule is the op with one more. Polynomials of real degrees are in
+`hypergeometric`.
 """
 
 from __future__ import annotations
@@ -52,9 +53,13 @@ def _polynomial(np: Library, x: Payload, degree: Payload, *, family: str, deriva
     for k in range(1, int(n.max()) if n.size else 0):
         a, b, c = coefficients(k)
         factor = a * x + b
-        last, before = [
-            factor * p - c * q + (m * a * last[m - 1] if m else 0.0) for m, (p, q) in enumerate(zip(last, before, strict=True))
-        ], last
+        last, before = (
+            [
+                factor * p - c * q + (m * a * last[m - 1] if m else 0.0)
+                for m, (p, q) in enumerate(zip(last, before, strict=True))
+            ],
+            last,
+        )
         out = np.where(n == k + 1, last[-1], out)
     return out
 

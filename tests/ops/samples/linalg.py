@@ -255,8 +255,8 @@ SAMPLES = {
     "ldl_factor": [
         Sample((x,), {"hermitian": h}, ldl_reference)
         for h, x in (
-            (False, real(4, 4)), (False, real(2, 3, 3)), (False, hollow(5)), (False, complex_(4, 4)), (True, complex_(4, 4)), (True, real(3, 3)),
-            (True, hollow(5, complex_)), (False, real(1, 1)),
+            (False, real(4, 4)), (False, real(2, 3, 3)), (False, hollow(5)), (False, complex_(4, 4)), (True, complex_(4, 4)), (True,
+            real(3, 3)), (True, hollow(5, complex_)), (False, real(1, 1)),
         )
     ] if lapack else [],
     "ldl_blocks": [

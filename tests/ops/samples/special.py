@@ -148,7 +148,8 @@ def polynomial(x, n, family="chebyshev_t", derivatives=0):
     degree = int(n)
     if degree < 0:
         return 0.0
-    classes = {"chebyshev_t": "Chebyshev", "hermite_h": "Hermite", "hermite_he": "HermiteE", "laguerre_l": "Laguerre", "legendre_p": "Legendre"}
+    classes = {"chebyshev_t": "Chebyshev", "hermite_h": "Hermite", "hermite_he": "HermiteE"}
+    classes |= {"laguerre_l": "Laguerre", "legendre_p": "Legendre"}
     if family in classes:
         return float(getattr(np.polynomial, classes[family]).basis(degree).deriv(derivatives)(x))
     angle = np.arccos(x + 0j)

@@ -200,7 +200,8 @@ def linear_cross_entropy(
 ) -> Tensor:
     """cross_entropy(linear(input, linear_weight, linear_bias), target).
 
-    A weight of more dimensions, (classes, ..., inputs), gives scores (batch, classes, ...), each with a target of its own.
+    A weight of more dimensions, (classes, ..., inputs), gives scores (batch, classes, ...), each with a target of its
+    own.
 
     `options` holds torch's hints for accelerators, and changes nothing here.
 

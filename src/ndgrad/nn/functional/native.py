@@ -1,7 +1,8 @@
-"""Functions of networks that torch keeps at its top level under the names of its kernels: `native_layer_norm`, `grid_sampler`, `convolution`.
+"""Functions of networks that torch keeps at its top level under the names of its kernels: `native_layer_norm`,
+`grid_sampler`, `convolution`.
 
-They take their arguments by position and in another order than those of nn.functional, which do the work. Statistics that come with a
-result (means, inverse deviations) are values without a graph where torch's are.
+They take their arguments by position and in another order than those of nn.functional, which do the work. Statistics
+that come with a result (means, inverse deviations) are values without a graph where torch's are.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ndgrad.api.public import public
+from ndgrad.api.reduce import deliver
 from ndgrad.autograd.grad_mode import no_grad
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.variable import beside, np_dtype
@@ -25,9 +27,10 @@ if TYPE_CHECKING:
     from ndgrad._typing import Number, Shape, Tensor
 
 __all__ = [
-    "affine_grid_generator", "alpha_dropout_", "constant_pad_nd", "convolution", "dropout_", "embedding_renorm_", "feature_alpha_dropout_",
-    "feature_dropout", "feature_dropout_", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "native_batch_norm",
-    "native_channel_shuffle", "native_dropout", "native_group_norm", "native_layer_norm",
+    "affine_grid_generator", "alpha_dropout_", "constant_pad_nd", "convolution", "dropout_", "embedding_renorm_",
+    "feature_alpha_dropout_", "feature_dropout", "feature_dropout_", "grid_sampler", "grid_sampler_2d",
+    "grid_sampler_3d", "native_batch_norm", "native_channel_shuffle", "native_dropout", "native_group_norm",
+    "native_layer_norm",
 ]  # fmt: skip
 
 
@@ -76,7 +79,8 @@ def native_group_norm(
     """
     if math.prod(input.shape) != N * C * HxW:
         raise RuntimeError(
-            f"native_group_norm: N={N}, C={C} and HxW={HxW} do not make up the {math.prod(input.shape)} elements of an input of shape "
+            f"native_group_norm: N={N}, C={C} and HxW={HxW} do not make up the {math.prod(input.shape)} elements of an "
+            "input of shape "
             f"{tuple(input.shape)}."
         )
     made = norm.group_norm(input, group, weight, bias, eps)
@@ -92,8 +96,11 @@ def native_batch_norm(
     training: bool,
     momentum: float,
     eps: float,
+    *,
+    out: tuple[Tensor, Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`nn.functional.batch_norm`, with the batch's means and inverse standard deviations, which are empty when not training.
+    """`nn.functional.batch_norm`, with the batch's means and inverse standard deviations, which are empty when not
+    training.
 
     >>> import ndgrad
     >>> ndgrad.native_batch_norm(ndgrad.tensor([[1.0], [3.0]]), None, None, None, None, True, 0.1, 0.0)[1]
@@ -102,8 +109,10 @@ def native_batch_norm(
     made = norm.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
     if not training:
         none = beside(input, np.empty(0, np_dtype(input)))
-        return made, none, none.clone()
-    return made, *_statistics(ops.detach(input), (0, *range(2, input.ndim)), eps, False)
+        result = made, none, none.clone()
+    else:
+        result = (made, *_statistics(ops.detach(input), (0, *range(2, input.ndim)), eps, False))
+    return deliver("native_batch_norm", result, out, input, weight, bias)
 
 
 # ----- dropout --------------------------------------------------------------------------------------------------------
@@ -167,8 +176,13 @@ def _features(name: str, input: Tensor, p: float, train: bool, in_place: bool) -
     if not train or p == 0:
         return input
     if input.ndim < 2:
-        raise RuntimeError(f"{name}: Feature dropout requires at least 2 dimensions in the input, which has shape {tuple(input.shape)}.")
-    kept = regularization.dropout(beside(input, np.ones((*tuple(input.shape[:2]), *(1,) * (input.ndim - 2)), np_dtype(input))), p, True)
+        raise RuntimeError(
+            f"{name}: Feature dropout requires at least 2 dimensions in the input, which has shape "
+            f"{tuple(input.shape)}."
+        )
+    kept = regularization.dropout(
+        beside(input, np.ones((*tuple(input.shape[:2]), *(1,) * (input.ndim - 2)), np_dtype(input))), p, True
+    )
     made = input * kept
     return write(copy, input, (made,), {}) if in_place else made
 
@@ -199,7 +213,8 @@ def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
 def grid_sampler(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """`nn.functional.grid_sample`, its modes by number: 0 bilinear, 1 nearest, 2 bicubic; 0 zeros, 1 border, 2 reflection.
+    """`nn.functional.grid_sample`, its modes by number: 0 bilinear, 1 nearest, 2 bicubic; 0 zeros, 1 border, 2
+    reflection.
 
     >>> import ndgrad
     >>> image, place = ndgrad.tensor([[[[1.0, 3.0]]]]), ndgrad.tensor([[[[0.5, 0.0]]]])
@@ -208,7 +223,10 @@ def grid_sampler(
     """
     modes, paddings = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
     if not (0 <= interpolation_mode < 3 and 0 <= padding_mode < 3):
-        raise RuntimeError(f"grid_sampler: modes are 0, 1 or 2, and got interpolation_mode={interpolation_mode}, padding_mode={padding_mode}.")
+        raise RuntimeError(
+            f"grid_sampler: modes are 0, 1 or 2, and got interpolation_mode={interpolation_mode}, "
+            f"padding_mode={padding_mode}."
+        )
     return vision.grid_sample(input, grid, modes[interpolation_mode], paddings[padding_mode], align_corners)
 
 
@@ -260,7 +278,8 @@ def convolution(
     output_padding: Sequence[int],
     groups: int,
 ) -> Tensor:
-    """`nn.functional.conv1d`, `conv2d` or `conv3d`, by the number of the weight's dimensions, or with `transposed` their transposes.
+    """`nn.functional.conv1d`, `conv2d` or `conv3d`, by the number of the weight's dimensions, or with `transposed`
+    their transposes.
 
     >>> import ndgrad
     >>> x, w = ndgrad.ones(1, 1, 3), ndgrad.ones(1, 1, 2)
@@ -269,10 +288,14 @@ def convolution(
     """
     axes = weight.ndim - 2
     if axes not in (1, 2, 3):
-        raise RuntimeError(f"convolution: a weight of 3, 4 or 5 dimensions is expected, and it has shape {tuple(weight.shape)}.")
+        raise RuntimeError(
+            f"convolution: a weight of 3, 4 or 5 dimensions is expected, and it has shape {tuple(weight.shape)}."
+        )
     settings = [tuple(s) for s in (stride, padding, dilation)]
     if transposed:
-        transpose = (convolutions.conv_transpose1d, convolutions.conv_transpose2d, convolutions.conv_transpose3d)[axes - 1]
+        transpose = (convolutions.conv_transpose1d, convolutions.conv_transpose2d, convolutions.conv_transpose3d)[
+            axes - 1
+        ]
         return transpose(input, weight, bias, settings[0], settings[1], tuple(output_padding), groups, settings[2])
     plain = (convolutions.conv1d, convolutions.conv2d, convolutions.conv3d)[axes - 1]
     return plain(input, weight, bias, settings[0], settings[1], settings[2], groups)
