@@ -74,6 +74,8 @@ KNOWN = {
     **dict.fromkeys(("cholesky", "cholesky_inverse", "cholesky_solve", "linalg.cholesky", "linalg.cholesky_ex"), "unread-triangles"),
     "as_strided_scatter": "strided-scatter",
     "logcumsumexp": "complex-logarithms",
+    **dict.fromkeys(("nn.functional.max_unpool1d", "nn.functional.max_unpool2d", "nn.functional.max_unpool3d"), "repeated-writes"),
+    "__rpow__": "refused-beyond",
     "linalg.norm": "limits",
     "cov": "weights of single precision beside doubles, which torch rounds on the way",
     "masked.logaddexp": "limits",

@@ -130,6 +130,8 @@ def batch_norm(
     (tensor([-1.,  1.]), tensor([0.2000]))
     """
     shape = tuple(input.shape)
+    if shape == (0,):  # nothing to normalise, and no channels to look at
+        return input * 1.0
     if len(shape) < 2:
         raise RuntimeError(f"batch_norm: expected an input (N, C, ...), and got shape {shape}. Add a batch dimension.")
     channels, count = shape[1], math.prod(shape) // max(shape[1], 1)
