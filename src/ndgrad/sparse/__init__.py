@@ -17,7 +17,7 @@ from ndgrad.api.public import publish_namespace
 from ndgrad.api.sparse import check_sparse_tensor_invariants
 from ndgrad.arrays.sparse import Coo
 from ndgrad.ops.vocabulary import tensor_ops as _ops
-from ndgrad.sparse import functions, products, text  # noqa: F401  # they fill the table of handlers
+from ndgrad.sparse import functions, parts, products, text  # noqa: F401  # they fill the table of handlers
 from ndgrad.sparse.gradient_checks import as_sparse_gradcheck
 from ndgrad.sparse.tensor import HANDLERS, build, constant, is_sparse
 from ndgrad.sparse.tensor import SparseTensor as SparseTensor
@@ -83,7 +83,7 @@ def sum(input: Tensor, dim: Dims = None, dtype: Dtype = None) -> Tensor:
     """
     if not is_sparse(input):
         return ndgrad.sum(input, dtype=dtype) if dim is None else ndgrad.sum(input, dim, dtype=dtype)
-    return functions.sum(input, dim, dtype=dtype)
+    return parts.sum(input, dim, dtype=dtype)
 
 
 def softmax(input: Tensor, dim: int, *, dtype: Dtype = None) -> Tensor:

@@ -19,7 +19,8 @@ from ndgrad.arrays.sparse_pattern import Pattern
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.ops.sparse import sparse_product, sparse_sample, sparse_solve
 from ndgrad.ops.vocabulary import tensor_ops as ops
-from ndgrad.sparse.functions import mul, permuted
+from ndgrad.sparse.functions import mul
+from ndgrad.sparse.parts import permuted
 from ndgrad.sparse.tensor import (
     build,
     coalesced,

@@ -1,0 +1,399 @@
+"""Reductions of sparse tensors, the order of their dimensions, parts and joins.
+
+What moves entries runs on coordinates, which are NumPy arrays: the values follow by ordinary indexing, and with them
+the derivatives.
+"""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any, NoReturn
+
+import numpy as np
+
+import ndgrad
+from ndgrad import dtypes
+from ndgrad._tensor import Tensor
+from ndgrad.api.arguments import as_dim
+from ndgrad.arrays.sparse import TRANSPOSED, Compressed, Coo
+from ndgrad.autograd.variable import Variable, np_dtype, wrap
+from ndgrad.ops.vocabulary import tensor_ops as ops
+from ndgrad.sparse.functions import taken
+from ndgrad.sparse.tensor import (
+    build,
+    coalesced,
+    compressed,
+    constant,
+    coo,
+    entries,
+    flat,
+    followed,
+    handles,
+    handles_op,
+    is_sparse,
+    layout_of,
+    refuse,
+    values_of,
+)
+
+# ----- reductions -----------------------------------------------------------------------------------------------------
+
+
+@handles("sum")
+def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: None = None) -> Any:
+    if dim is None or (isinstance(dim, (tuple, list)) and not dim):
+        total = ndgrad.sum(entries(input)[1], dtype=dtype)
+        return ops.reshape(total, shape=(1,) * input.ndim) if keepdim else total
+    dims = sorted({as_dim(d, input.ndim) for d in ((dim,) if isinstance(dim, int) else dim)})
+    return sum_dims(input, dims, keepdim, dtype)
+
+
+def sum_dims(x: Any, dims: Any, keepdim: bool, dtype: Any) -> Any:
+    """The sum over some dimensions: sparse as long as a sparse dimension is left."""
+    template = x.structure
+    x = coo(x)
+    structure, values = entries(x)
+    count = structure.sparse_dim
+    if dtype is not None:
+        values = values.to(dtype)
+    inner = [d - count + 1 for d in dims if d >= count]
+    if inner:
+        values = ndgrad.sum(values, dim=tuple(inner), keepdim=keepdim)
+    left = [d for d in range(count) if d not in dims]
+    shape = tuple(1 if d in dims else n for d, n in enumerate(structure.shape) if keepdim or d not in dims)
+    if not left:
+        total = ndgrad.sum(values, dim=0)
+        return ops.reshape(total, shape=shape) if keepdim else total
+    if keepdim:
+        indices = structure.coordinates.copy()
+        indices[[d for d in dims if d < count]] = 0
+    else:
+        indices = structure.coordinates[left]
+    made = Coo(indices, shape)
+    target, entry = made.coalescing
+    start = wrap(Tensor, np.zeros(target.flat_shape, np_dtype(values)))
+    out = build(ops.index_add(start, constant(entry), values, dim=0), target)
+    if isinstance(template, Compressed) and out.ndim == len(template.shape) and template.block == (1, 1):
+        return compressed(out, template.layout, (1, 1), len(template.batch))
+    return out
+
+
+@handles_op("sum")
+def _sum_op(x: Any, *, dim: Any = (), keepdim: bool = False, dtype: Any = None) -> Any:
+    return sum(x, dim, keepdim, dtype=None if dtype is None else dtypes.as_dtype(dtype))
+
+
+@handles("norm", "native_norm", "linalg_vector_norm", "linalg_norm", "vector_norm")
+def norm(input: Any, p: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None, **options: Any) -> Any:
+    p = options.get("ord", p)
+    p = 2 if p is None or p == "fro" else p
+    if dim is not None and tuple(range(input.ndim)) != tuple(sorted((dim,) if isinstance(dim, int) else dim)):
+        refuse("norm", (input,), {})
+    return ndgrad.linalg.vector_norm(flat(values_of(coalesced(input)), coalesced(input).structure), p, dtype=dtype)
+
+
+@handles("any")
+def any(input: Any, *args: Any, **options: Any) -> Any:
+    if args or options:
+        refuse("any", (input,), {})
+    return ndgrad.any(values_of(coalesced(input.detach())))
+
+
+# ----- the order of dimensions ----------------------------------------------------------------------------------------
+
+
+def permuted(x: Any, dims: tuple[int, ...]) -> Any:
+    """The dimensions in another order."""
+    structure = x.structure
+    if dims == tuple(range(x.ndim)):
+        return x
+    if isinstance(structure, Compressed):
+        lead = len(structure.batch)
+        if dims != (*range(lead), lead + 1, lead, *range(lead + 2, x.ndim)):
+            refuse("permute", (x,), {})
+        values = values_of(x)
+        if structure.block != (1, 1) or len(structure.values_shape) > lead + 1 + structure.dense_dim:
+            values = ops.permute(values, dims=(*range(lead + 1), lead + 2, lead + 1, *range(lead + 3, values.ndim)))
+        shape = tuple(structure.shape[d] for d in dims)
+        layout = TRANSPOSED[structure.layout]
+        made = Compressed(layout, structure.pointers, structure.others, shape, tuple(values.shape))
+        return build(values, made)
+    count = structure.sparse_dim
+    outer, inner = dims[:count], dims[count:]
+    if set(outer) != set(range(count)):
+        raise RuntimeError(
+            f"permute(): sparse and dense dimensions cannot change places: the order {dims} was asked of a tensor with "
+            f"{count} sparse and {structure.dense_dim} dense dimensions. Convert with to_sparse(sparse_dim) first."
+        )
+    kept, values = entries(x)
+    if inner != tuple(range(count, x.ndim)):
+        values = ops.permute(values, dims=(0, *(d - count + 1 for d in inner)))
+    return build(values, Coo(kept.coordinates[list(outer)], tuple(structure.shape[d] for d in dims), kept.count < 2))
+
+
+@handles("t")
+def t(input: Any) -> Any:
+    if input.ndim > 2 or getattr(input.structure, "dense_dim", 0):
+        raise RuntimeError(
+            f"t() expects a tensor with <= 2 sparse and 0 dense dimensions, and got shape {tuple(input.shape)} with "
+            f"{input.structure.sparse_dim} sparse and {input.structure.dense_dim} dense ones."
+        )
+    return permuted(input, tuple(range(input.ndim))[::-1])
+
+
+@handles("transpose", "swapaxes", "swapdims")
+def transpose(input: Any, dim0: int, dim1: int) -> Any:
+    a, b = as_dim(dim0, input.ndim), as_dim(dim1, input.ndim)
+    dims = list(range(input.ndim))
+    dims[a], dims[b] = dims[b], dims[a]
+    return permuted(input, tuple(dims))
+
+
+@handles("permute")
+def permute(input: Any, *dims: Any) -> Any:
+    given = dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims
+    return permuted(input, tuple(as_dim(d, input.ndim) for d in given))
+
+
+@handles_op("permute")
+def _permute_op(x: Any, *, dims: tuple[int, ...]) -> Any:
+    return permuted(x, dims)
+
+
+# ----- parts ----------------------------------------------------------------------------------------------------------
+
+
+def selected(x: Any, keep: Any, coordinates: Any, shape: tuple[int, ...], in_order: bool) -> Any:
+    """The entries of these numbers, at other coordinates."""
+    structure, values = entries(x)
+    part = values if keep.size == structure.count and in_order else taken(values, keep)
+    return build(part, Coo(coordinates, shape, structure.coalesced and in_order))
+
+
+@handles("select")
+def select(input: Any, dim: int, index: int) -> Any:
+    x, dim = coo(input), as_dim(dim, input.ndim)
+    size = x.shape[dim]
+    if not -size <= index < size:
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {dim}."
+        )
+    index %= size
+    if followed(x):
+        x = coalesced(x)
+    structure = x.structure
+    shape = tuple(n for d, n in enumerate(structure.shape) if d != dim)
+    if dim >= structure.sparse_dim:
+        values = ops.select(entries(x)[1], dim=dim - structure.sparse_dim + 1, index=index)
+        return build(values, Coo(structure.coordinates, shape, structure.coalesced))
+    keep = np.flatnonzero(structure.coordinates[dim] == index)
+    rest = np.delete(structure.coordinates[:, keep], dim, axis=0)
+    if not rest.shape[0]:  # no sparse dimension is left
+        return ndgrad.sum(taken(entries(x)[1], keep), dim=0)
+    return selected(x, keep, rest, shape, True)
+
+
+@handles("narrow", "narrow_copy")
+def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
+    dim = as_dim(dim, input.ndim)
+    start, size = int(start), input.shape[dim]
+    start = start + size if start < 0 else start
+    if not 0 <= start <= size or length < 0 or start + length > size:
+        raise RuntimeError(
+            f"narrow(): start ({start}) + length ({length}) exceeds dimension size ({size}) of dimension {dim} of a "
+            f"tensor of shape {tuple(input.shape)}."
+        )
+    return _between(coo(input), dim, start, start + length)
+
+
+def _between(x: Any, dim: int, start: int, stop: int) -> Any:
+    if followed(x):
+        x = coalesced(x)
+    structure = x.structure
+    shape = tuple(stop - start if d == dim else n for d, n in enumerate(structure.shape))
+    if dim >= structure.sparse_dim:
+        values = ndgrad.narrow(entries(x)[1], dim - structure.sparse_dim + 1, start, stop - start)
+        return build(values, Coo(structure.coordinates, shape, structure.coalesced))
+    along = structure.coordinates[dim]
+    keep = np.flatnonzero((along >= start) & (along < stop))
+    moved = structure.coordinates[:, keep].copy()
+    moved[dim] -= start
+    return selected(x, keep, moved, shape, True)
+
+
+@handles("index_select")
+def index_select(input: Any, dim: int, index: Any) -> Any:
+    x, dim = coo(input), as_dim(dim, input.ndim)
+    numbers = np.asarray(index.detach()._array).reshape(-1)
+    size = x.shape[dim]
+    if numbers.size and (numbers.min() < -size or numbers.max() >= size):
+        raise IndexError(
+            f"index_select(): index out of range: the indices run from {numbers.min()} to {numbers.max()}, and "
+            f"dimension {dim} of a tensor of shape {tuple(input.shape)} has {size}."
+        )
+    numbers = numbers % max(size, 1)
+    x = coalesced(x)
+    structure = x.structure
+    shape = tuple(numbers.size if d == dim else n for d, n in enumerate(structure.shape))
+    if dim >= structure.sparse_dim:
+        values = ops.index_select(values_of(x), constant(numbers), dim=dim - structure.sparse_dim + 1)
+        return build(values, Coo(structure.coordinates, shape, True))
+    # for each of the numbers, the entries that have it
+    order = np.argsort(structure.coordinates[dim], kind="stable")
+    along = structure.coordinates[dim][order]
+    first, last = np.searchsorted(along, numbers, "left"), np.searchsorted(along, numbers, "right")
+    lengths = last - first
+    target = np.repeat(np.arange(numbers.size), lengths)
+    within = np.arange(target.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    keep = order[np.repeat(first, lengths) + within]
+    moved = structure.coordinates[:, keep].copy()
+    moved[dim] = target
+    return coalesced(selected(x, keep, moved, shape, False))
+
+
+@handles("__getitem__")
+def getitem(self: Any, index: Any) -> Any:
+    parts = index if isinstance(index, tuple) else (index,)
+    if not is_sparse(self):
+        refuse("indexing with a sparse tensor", (self, *parts), {})
+    x, dim = coo(self) if not _is_whole(parts) else self, 0
+    if Ellipsis in [p for p in parts if not isinstance(p, Variable)]:
+        at_ = [p is Ellipsis for p in parts].index(True)
+        given = len([p for p in parts if p is not None]) - 1
+        parts = (*parts[:at_], *(slice(None),) * (self.ndim - given), *parts[at_ + 1 :])
+    if len([p for p in parts if p is not None]) > self.ndim:
+        raise IndexError(f"too many indices for a tensor of shape {tuple(self.shape)}: {len(parts)} were given.")
+    for part in parts:
+        if isinstance(part, (int, np.integer)) and not isinstance(part, bool):
+            x = select(x, dim, int(part)) if is_sparse(x) else x.select(dim, int(part))
+            continue
+        if part is None:
+            x = unsqueeze(x, dim)
+        elif isinstance(part, slice):
+            start, stop, step = part.indices(x.shape[dim])
+            if step != 1:
+                refuse("indexing with a step", (self,), {})
+            if (start, stop) != (0, x.shape[dim]):
+                x = _between(x, dim, start, max(stop, start))
+        elif isinstance(part, Variable) and not is_sparse(part) and part.ndim == 1 and np_dtype(part).kind in "iu":
+            if len(parts) > 1:
+                refuse("indexing with tensors beside other indices", (self,), {})
+            x = index_select(x, dim, part)
+        else:
+            refuse(f"indexing with {type(part).__name__}", (self,), {})
+        dim += 1
+    return x
+
+
+def _is_whole(parts: Any) -> bool:
+    return all(isinstance(p, slice) and p == slice(None) for p in parts)
+
+
+@handles("__setitem__")
+def setitem(self: Any, index: Any, value: Any) -> NoReturn:
+    if is_sparse(self):
+        raise TypeError(
+            "Cannot assign to a sparse tensor: its places are fixed when it is made. "
+            "Write to its values(), or make another with sparse_coo_tensor()."
+        )
+    raise TypeError(
+        f"a {layout_of(value)} tensor of shape {tuple(value.shape)} cannot be assigned to a part of a dense one. "
+        "Assign value.to_dense()."
+    )
+
+
+@handles("unbind")
+def unbind(input: Any, dim: int = 0) -> Any:
+    return tuple(select(input, dim, i) for i in range(input.shape[as_dim(dim, input.ndim)]))
+
+
+@handles("__iter__")
+def iterate(self: Any) -> Any:
+    return iter(unbind(self))
+
+
+@handles("unsqueeze")
+def unsqueeze(input: Any, dim: int) -> Any:
+    dim = as_dim(dim, input.ndim + 1)
+    x = coo(input)
+    structure, values = entries(x)
+    shape = (*structure.shape[:dim], 1, *structure.shape[dim:])
+    if dim > structure.sparse_dim:
+        values = ops.unsqueeze(values, dim=dim - structure.sparse_dim + 1)
+        return build(values, Coo(structure.coordinates, shape, structure.coalesced))
+    return build(values, Coo(np.insert(structure.coordinates, dim, 0, axis=0), shape, structure.coalesced))
+
+
+@handles("squeeze")
+def squeeze(input: Any, dim: Any = None) -> Any:
+    x = coo(input)
+    dims = range(x.ndim) if dim is None else [as_dim(d, x.ndim) for d in ((dim,) if isinstance(dim, int) else dim)]
+    structure, values = entries(x)
+    gone = [d for d in dims if structure.shape[d] == 1]
+    inner = [d - structure.sparse_dim + 1 for d in gone if d >= structure.sparse_dim]
+    if inner:
+        values = ndgrad.squeeze(values, tuple(inner))
+    outer = [d for d in gone if d < structure.sparse_dim]
+    shape = tuple(n for d, n in enumerate(structure.shape) if d not in gone)
+    return build(values, Coo(np.delete(structure.coordinates, outer, axis=0), shape, structure.coalesced))
+
+
+# ----- joins ----------------------------------------------------------------------------------------------------------
+
+
+@handles("cat", "concat", "concatenate")
+def cat(tensors: Any, dim: int = 0, *, out: None = None) -> Any:
+    kinds = {layout_of(x) for x in tensors}
+    if kinds != {"sparse_coo"}:
+        raise RuntimeError(
+            f"cat(): sparse tensors are joined with sparse_coo ones alone, and the layouts are {sorted(kinds)}. "
+            "Convert them with to_sparse() first."
+        )
+    dim = as_dim(dim, tensors[0].ndim)
+    first = tensors[0]
+    for x in tensors[1:]:
+        if x.ndim != first.ndim or any_differs(x, first, dim) or x.structure.sparse_dim != first.structure.sparse_dim:
+            raise RuntimeError(
+                f"cat(): all sizes but that of dimension {dim} must agree, and the numbers of sparse dimensions, and "
+                f"the shapes are {tuple(first.shape)} and {tuple(x.shape)}."
+            )
+    count = first.structure.sparse_dim
+    pairs = [entries(x) for x in tensors]
+    shape = tuple(builtins.sum(x.shape[d] for x in tensors) if d == dim else n for d, n in enumerate(first.shape))
+    if dim < count:
+        moved, start = [], 0
+        for structure, _ in pairs:
+            indices = structure.coordinates.copy()
+            indices[dim] += start
+            start += structure.shape[dim]
+            moved.append(indices)
+        in_order = dim == 0 and all(s.coalesced for s, _ in pairs)
+        return build(ndgrad.cat([v for _, v in pairs]), Coo(np.concatenate(moved, axis=1), shape, in_order))
+    wide, start = [], 0
+    for structure, values in pairs:  # each entry with zeros beside it
+        after = shape[dim] - start - structure.shape[dim]
+        zero = [
+            wrap(
+                Tensor,
+                np.zeros((*values.shape[: dim - count + 1], n, *values.shape[dim - count + 2 :]), np_dtype(values)),
+            )
+            for n in (start, after)
+        ]
+        wide.append(ndgrad.cat([zero[0], values, zero[1]], dim - count + 1))
+        start += structure.shape[dim]
+    return build(ndgrad.cat(wide), Coo(np.concatenate([s.coordinates for s, _ in pairs], axis=1), shape))
+
+
+def any_differs(x: Any, y: Any, dim: int) -> bool:
+    return [n for d, n in enumerate(x.shape) if d != dim] != [n for d, n in enumerate(y.shape) if d != dim]
+
+
+@handles("stack")
+def stack(tensors: Any, dim: int = 0, *, out: None = None) -> Any:
+    for x in tensors:
+        if tuple(x.shape) != tuple(tensors[0].shape):
+            raise RuntimeError(
+                f"stack(): each tensor must have the same shape, and these have {tuple(tensors[0].shape)} and "
+                f"{tuple(x.shape)}."
+            )
+    return cat([unsqueeze(x, dim) if is_sparse(x) else x for x in tensors], dim)
