@@ -542,7 +542,7 @@ def test_vmap_in_chunks_equals_vmap_at_once(chunk_size):
 
 
 def test_vmap_refuses_a_chunk_size_that_is_not_positive():
-    with pytest.raises(ValueError, match="positive"):
+    with pytest.raises(ValueError, match="greater than 0"):
         ndgrad.func.vmap(lambda x: x, chunk_size=0)
 
 
