@@ -205,7 +205,6 @@ from ndgrad.nn.functional import (
     max_pool1d_with_indices, max_pool2d as max_pool2d, max_pool3d as max_pool3d, pairwise_distance as pairwise_distance,
     pixel_shuffle as pixel_shuffle, pixel_unshuffle as pixel_unshuffle, poisson_nll_loss as poisson_nll_loss, prelu as
     prelu, rms_norm as rms_norm, rrelu as rrelu, triplet_margin_loss as triplet_margin_loss,
-    triplet_margin_lossconv_transpose2d as triplet_margin_lossconv_transpose2d,
 )
 from ndgrad.nn.functional.native import (
     affine_grid_generator as affine_grid_generator, alpha_dropout_ as alpha_dropout_, constant_pad_nd as
@@ -214,7 +213,6 @@ from ndgrad.nn.functional.native import (
     feature_dropout_, grid_sampler as grid_sampler, grid_sampler_2d as grid_sampler_2d, grid_sampler_3d as
     grid_sampler_3d, native_batch_norm as native_batch_norm, native_channel_shuffle as native_channel_shuffle,
     native_dropout as native_dropout, native_group_norm as native_group_norm, native_layer_norm as native_layer_norm,
-    native_layer_normfeature_alpha_dropout_ as native_layer_normfeature_alpha_dropout_,
 )
 from ndgrad.overrides import (
     DisableTorchFunction as DisableTorchFunction, DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,

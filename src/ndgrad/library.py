@@ -119,6 +119,7 @@ def elementwise(
                 "Name the rule after one."
             )
         _check_rule(name, arg, rule, known | {"t", "g"})
+    rules: dict[str, Any] = partials
     made = _table.elementwise(
         own,
         forward,
@@ -129,7 +130,7 @@ def elementwise(
         backward_name=None,
         inplace=inplace,
         halves=None,
-        **partials,
+        **rules,
     )
     _check_names(name, made)
     return _publish(name, made, make_eager(made, public=True), method, samples)
