@@ -280,8 +280,8 @@ def later() -> str:
             names = textwrap.wrap(" ".join(sorted(families.load(family)[place])), WIDTH - 12)
             if not names:
                 continue
-            if len(names) == 1:
-                lines.append(f'    "{family}": "{names[0]}",')
+            if len(names) == 1 and len(line := f'    "{family}": "{names[0]}",') <= WIDTH:
+                lines.append(line)
             else:
                 rows = [f'        "{row} "' for row in names[:-1]] + [f'        "{names[-1]}"']
                 lines += [f'    "{family}": (', *rows, "    ),"]

@@ -20,7 +20,9 @@ _FUNCTIONS = {
         "cholesky cholesky_inverse cholesky_solve det inverse logdet lu lu_solve lu_unpack matrix_exp matrix_power "
         "orgqr pinverse qr slogdet svd triangular_solve vander"
     ),
-    "gather": "gather masked_fill masked_scatter masked_select put scatter scatter_add scatter_reduce take take_along_dim",
+    "gather": (
+        "gather masked_fill masked_scatter masked_select put scatter scatter_add scatter_reduce take take_along_dim"
+    ),
     "slices": (
         "as_strided_scatter diagonal_scatter embedding index_add index_copy index_fill index_put index_put_ "
         "index_reduce index_select select_scatter slice_scatter"
