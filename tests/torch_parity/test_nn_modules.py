@@ -511,10 +511,8 @@ def test_layers_know_their_activation():
 
 def test_every_module_of_torch_is_here():
     kinds = {n for n in dir(torch.nn) if isinstance(getattr(torch.nn, n), type)}
-    # Sampled windows, a kernel of its own, several processes, and an older form of LocalResponseNorm.
-    missing = {"FractionalMaxPool2d", "FractionalMaxPool3d", "CTCLoss", "DataParallel", "SyncBatchNorm", "CrossMapLRN2d"}
-    missing |= {"AdaptiveLogSoftmaxWithLoss", "LinearCrossEntropyOptions"}
-    assert kinds - set(dir(ndgrad.nn)) == missing
+    missing = {"DataParallel", "SyncBatchNorm"}  # several devices and processes
+    assert kinds - set(dir(ndgrad.nn)) <= missing
 
 
 def test_every_module_is_compared():
@@ -522,7 +520,8 @@ def test_every_module_is_compared():
     containers = {"Module", "Container", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict", "RNNBase", "RNNCellBase"}
     lazy = {n for n in dir(ndgrad.nn) if n.startswith("Lazy")}
     modules = {n for n in dir(ndgrad.nn) if isinstance(getattr(ndgrad.nn, n), type) and issubclass(getattr(ndgrad.nn, n), ndgrad.nn.Module)}
-    assert modules - named - containers - lazy == set()
+    networks = {"AdaptiveLogSoftmaxWithLoss", "CTCLoss", "CrossMapLRN2d", "FractionalMaxPool2d", "FractionalMaxPool3d"}
+    assert modules - named - containers - lazy == networks | {"DataParallel"}  # compared in files of their own
 
 
 def public_surface(cls):
