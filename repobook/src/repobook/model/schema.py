@@ -46,7 +46,7 @@ CREATE INDEX IF NOT EXISTS symbols_uses ON symbols(uses, kind, qualified, twin) 
 CREATE INDEX IF NOT EXISTS refs_name ON refs(name);
 CREATE INDEX IF NOT EXISTS refs_file ON refs(file);
 CREATE INDEX IF NOT EXISTS imports_file ON imports(file);
-CREATE INDEX IF NOT EXISTS imports_target ON imports(target);
+CREATE INDEX IF NOT EXISTS imports_target ON imports(target, file);
 CREATE INDEX IF NOT EXISTS findings_file ON findings(file);
 CREATE INDEX IF NOT EXISTS remarks_file ON remarks(file);
 CREATE INDEX IF NOT EXISTS remarks_title ON remarks(title COLLATE NOCASE) WHERE kind IN ('note', 'note-reference');

@@ -197,7 +197,7 @@ class Book:
     def _import_pairs(self) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
         outward: dict[int, list[int]] = {}
         inward: dict[int, list[int]] = {}
-        for source, target in self.db.execute("SELECT DISTINCT file, target FROM imports WHERE target IS NOT NULL"):
+        for target, source in self.db.execute("SELECT DISTINCT target, file FROM imports WHERE target IS NOT NULL"):
             if source != target:
                 outward.setdefault(source, []).append(target)
                 inward.setdefault(target, []).append(source)
