@@ -21,7 +21,6 @@ import importlib.machinery
 import importlib.util
 import runpy
 import sys
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType, TracebackType
@@ -29,6 +28,7 @@ from typing import Any
 
 import ndgrad
 from ndgrad import naming, version
+from ndgrad._locks import make_lock
 from ndgrad.absent import explained
 from ndgrad.torch_version import TorchVersion
 
@@ -36,7 +36,7 @@ __all__ = ["install_as_torch", "uninstall_as_torch"]
 
 #: What `torch.__version__` says.
 VERSION = TorchVersion(f"{version.torch}+ndgrad.{version.__version__}")
-_lock = threading.RLock()
+_lock = make_lock()
 
 
 class _Torch(ModuleType):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import concurrent.futures
-import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, cast
+
+from ndgrad._locks import make_lock
 
 __all__ = ["Future", "collect_all", "wait_all"]
 
@@ -81,7 +82,7 @@ class Future(Generic[T]):
 def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
     """A future that is done when all of them are, with them as its value."""
     made: Future[list[Future[Any]]] = Future()
-    left, lock = len(futures), threading.Lock()
+    left, lock = len(futures), make_lock()
 
     def one_is_done(_: Any) -> None:
         nonlocal left
