@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad.api.creation import eye, zeros_like
+from ndgrad.api.creation import eye
 from ndgrad.api.data import as_tensor
 from ndgrad.api.join import cat
 from ndgrad.autograd.grad_mode import no_grad
@@ -37,101 +36,102 @@ def _tensor_of(module: Module, name: str) -> Tensor:
     return weight
 
 
-# ----- orthogonal matrices
-# -----------------------------------------------------------------------------------------------
+# ----- orthogonal matrices --------------------------------------------------------------------------------------------
 
 
-class _OrthMaps(Enum):
-    matrix_exp = "matrix_exp"
-    cayley = "cayley"
-    householder = "householder"
+def _exponential(square: Tensor) -> Tensor:
+    """exp(S) of the skew S = L - L^H, L being the lower triangle."""
+    from ndgrad.linalg import matrix_exp  # linear algebra is loaded where it is used
+
+    lower = square.tril()
+    return matrix_exp(lower - lower.mH)
+
+
+def _cayley(square: Tensor) -> Tensor:
+    """(I - S/2)^-1 (I + S/2), which is I + (I - S/2)^-1 S."""
+    from ndgrad.linalg import solve  # linear algebra is loaded where it is used
+
+    lower = square.tril()
+    skew = lower - lower.mH
+    one = eye(skew.shape[-1], dtype=skew.dtype, device=skew.device)
+    return one + solve(one - skew / 2, skew)
+
+
+def _reflected(tall: Tensor) -> Tensor:
+    """The first columns of a product of reflections, one for each column below the diagonal; the diagonal has signs."""
+    from ndgrad.linalg import householder_product  # linear algebra is loaded where it is used
+
+    vectors = tall.tril(-1)  # householder_product takes a one above each of them
+    reflected = householder_product(vectors, 2 / (1 + vectors.square().sum(-2)))
+    return reflected * tall.diagonal(dim1=-2, dim2=-1).trunc().unsqueeze(-2)
+
+
+#: By name: a map from square matrices to orthogonal ones, or (householder) from tall matrices to their columns.
+_MAPS = {"matrix_exp": _exponential, "cayley": _cayley, "householder": _reflected}
 
 
 class _Orthogonal(Module):
-    """From any matrix X to one with orthonormal columns, or rows if it is wide.
+    """From any matrix to one with orthonormal columns, or rows if it is wide, by one of `_MAPS`.
 
-    Of the skew-symmetric A = L - L^H, L being the lower triangle of X (made square by zeros), exp(A) and the Cayley
-    transform (I - A/2)^-1 (I + A/2) are orthogonal. Or the columns of X below the diagonal are Householder vectors, and
-    its diagonal holds signs. With trivialization the result is multiplied by a `base`, so that any orthogonal matrix
-    can be assigned: it becomes the base, and X the matrix whose image is the identity.
+    With trivialization the result is multiplied by a `base`, so that any orthogonal matrix can be assigned: it becomes
+    the base, and the original a matrix whose image is the identity.
     """
 
     base: Tensor | None
 
-    def __init__(self, weight: Tensor, orthogonal_map: _OrthMaps, *, use_trivialization: bool = True) -> None:
+    def __init__(self, weight: Tensor, orthogonal_map: str, *, use_trivialization: bool = True) -> None:
         super().__init__()
-        if weight.is_complex() and orthogonal_map is _OrthMaps.householder:
+        if orthogonal_map == "householder" and weight.is_complex():
             raise ValueError("The householder parametrization does not support complex tensors.")
         self.shape = weight.shape
         self.orthogonal_map = orthogonal_map
+        self.is_wide = weight.shape[-2] < weight.shape[-1]
         if use_trivialization:
             self.register_buffer("base", None)
 
-    def forward(self, X: Tensor) -> Tensor:
-        wide = X.shape[-2] < X.shape[-1]
-        if wide:
-            X = X.mT
-        n, k = X.shape[-2:]
-        if self.orthogonal_map is _OrthMaps.householder:
-            from ndgrad.linalg import householder_product  # linear algebra is loaded where it is used
-
-            A = X.tril(-1)
-            Q = householder_product(A, 2.0 / (1.0 + (A * A).sum(-2)))
-            Q = Q * X.diagonal(dim1=-2, dim2=-1).int().unsqueeze(-2).to(Q.dtype)
+    def forward(self, original: Tensor) -> Tensor:
+        tall = original.mT if self.is_wide else original
+        rows, columns = tall.shape[-2:]
+        if self.orthogonal_map == "householder" or rows == columns:
+            made = _MAPS[self.orthogonal_map](tall)
         else:
-            A = X.tril()
-            if n != k:
-                A = cat([A, A.new_zeros(*A.shape[:-2], n, n - k)], -1)
-            A = A - A.mH
-            Q = self._of_skew(A)
-            if n != k:
-                Q = Q[..., :k]
+            beside = tall.new_zeros(*tall.shape[:-1], rows - columns)
+            made = _MAPS[self.orthogonal_map](cat([tall, beside], -1))[..., :columns]
         base = getattr(self, "base", None)
-        if base is not None:
-            Q = base @ Q
-        return Q.mT if wide else Q
+        made = made if base is None else base @ made
+        return made.mT if self.is_wide else made
 
-    def _of_skew(self, A: Tensor) -> Tensor:
-        from ndgrad.linalg import matrix_exp, solve  # linear algebra is loaded where it is used
-
-        if self.orthogonal_map is _OrthMaps.matrix_exp:
-            return matrix_exp(A)
-        one = eye(A.shape[-1], dtype=A.dtype, device=A.device)
-        return solve(one - A * 0.5, one + A * 0.5)
-
-    def right_inverse(self, Q: Tensor) -> Tensor:
-        if Q.shape != self.shape:
+    def right_inverse(self, value: Tensor) -> Tensor:
+        if value.shape != self.shape:
             raise ValueError(
                 f"Expected a matrix or batch of matrices of shape {tuple(self.shape)}. "
-                f"Got a tensor of shape {tuple(Q.shape)}."
+                f"Got a tensor of shape {tuple(value.shape)}."
             )
-        wide = Q.shape[-2] < Q.shape[-1]
-        tall = Q.mT if wide else Q
-        n, k = tall.shape[-2:]
-        if not hasattr(self, "base"):
-            if self.orthogonal_map is not _OrthMaps.householder:
-                raise NotImplementedError(
-                    "It is not possible to assign to the matrix exponential or the Cayley parametrizations when "
-                    "use_trivialization=False."
-                )
-            X = _reflectors(tall)
-            return X.mT if wide else X
-        from ndgrad.linalg import qr  # linear algebra is loaded where it is used
+        tall = value.mT if self.is_wide else value
+        if hasattr(self, "base"):
+            self.base = _completed(tall)
+            # -1 on the diagonal and 0 below: S is zero, and reflections along the axes are undone by their signs
+            diagonal = eye(*value.shape[-2:], dtype=value.dtype, device=value.device)
+            return -diagonal.expand(value.shape).clone()
+        if self.orthogonal_map != "householder":
+            raise NotImplementedError(
+                "It is not possible to assign to the matrix exponential or the Cayley parametrizations when "
+                "use_trivialization=False."
+            )
+        found = _reflectors(tall)
+        return found.mT if self.is_wide else found
 
-        if n == k and not _is_orthogonal(tall):
-            factor, upper = qr(tall)
-            tall = factor * upper.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)
-        elif n != k:
-            # A base has all n columns; householder takes the first k of what the product gives as they are.
-            filling = tall.new_empty(*tall.shape[:-2], n, n - k).normal_()
-            factor, upper = qr(cat([tall, filling], -1))
-            tall = factor * upper.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)
-        self.base = tall
-        # The lower triangle of -1 is skew-symmetric after subtraction of its transpose, that is zero, and
-        # as Householder vectors with signs it is a product of reflections that are undone: I either way.
-        negative = zeros_like(Q)
-        negative.diagonal(dim1=-2, dim2=-1).fill_(-1.0)
-        return negative
+
+def _completed(tall: Tensor) -> Tensor:
+    """A square orthogonal matrix that begins with the columns of another, made orthonormal if they are not."""
+    from ndgrad.linalg import qr  # linear algebra is loaded where it is used
+
+    rows, columns = tall.shape[-2:]
+    if rows == columns and _is_orthogonal(tall):
+        return tall
+    beside = tall.new_empty(*tall.shape[:-1], rows - columns).normal_()
+    factor, upper = qr(cat([tall, beside], -1))
+    return factor * upper.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)
 
 
 def _reflectors(Q: Tensor) -> Tensor:
@@ -173,16 +173,15 @@ def orthogonal(
     if orthogonal_map is None:
         square = weight.shape[-2] == weight.shape[-1]
         orthogonal_map = "matrix_exp" if square or weight.is_complex() else "householder"
-    if orthogonal_map not in _OrthMaps.__members__:
+    if orthogonal_map not in _MAPS:
         raise ValueError(
             f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}'
         )
-    made = _Orthogonal(weight, _OrthMaps[orthogonal_map], use_trivialization=use_trivialization)
+    made = _Orthogonal(weight, orthogonal_map, use_trivialization=use_trivialization)
     return parametrize.register_parametrization(module, name, made, unsafe=True)
 
 
-# ----- norms apart from directions
-# ---------------------------------------------------------------------------------------
+# ----- norms apart from directions ------------------------------------------------------------------------------------
 
 
 class _WeightNorm(Module):
@@ -221,8 +220,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     return module
 
 
-# ----- largest singular values
-# -------------------------------------------------------------------------------------------
+# ----- largest singular values ----------------------------------------------------------------------------------------
 
 
 class _SpectralNorm(Module):

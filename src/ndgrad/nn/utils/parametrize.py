@@ -198,8 +198,7 @@ def _enter(owner: Module, name: str, value: Tensor) -> None:
         owner.register_buffer(name, value)
 
 
-# ----- the class of a module with parametrizations
-# -----------------------------------------------------------------------
+# ----- the class of a module with parametrizations --------------------------------------------------------------------
 
 
 def _refuse_pickling(self: Module) -> Any:
@@ -243,8 +242,7 @@ def _add_property(module: Module, name: str) -> None:
     setattr(type(module), name, property(get, put))
 
 
-# ----- what users call
-# ---------------------------------------------------------------------------------------------------
+# ----- what users call ------------------------------------------------------------------------------------------------
 
 
 def register_parametrization(
