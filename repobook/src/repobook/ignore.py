@@ -1,7 +1,6 @@
 """`.gitignore` patterns, for trees whose files git cannot list for us."""
 
 import re
-from functools import cache
 
 _ANYWHERE = "(?:.*/)?"
 _WILD = re.compile(r"[*?\[\\]")
@@ -11,12 +10,7 @@ def _anchored(pattern: str) -> bool:
     return "/" in pattern.removeprefix("**/").rstrip("/")
 
 
-@cache
-def _compiled(expression: str) -> re.Pattern[str]:
-    return re.compile(expression, re.S)
-
-
-def expression_of(pattern: str) -> str:
+def compile_pattern(pattern: str) -> re.Pattern[str]:
     """One gitignore pattern as a regular expression over paths relative to its folder (folders end with `/`)."""
     anchored = _anchored(pattern)
     folder_only = pattern.endswith("/")
@@ -49,11 +43,7 @@ def expression_of(pattern: str) -> str:
             at += 1
     head = "" if anchored else _ANYWHERE
     tail = "/.*" if folder_only else "(?:/.*)?"
-    return head + "".join(pieces) + tail + r"\Z"
-
-
-def compile_pattern(pattern: str) -> re.Pattern[str]:
-    return _compiled(expression_of(pattern))
+    return re.compile(head + "".join(pieces) + tail + r"\Z", re.S)
 
 
 class Ignore:
@@ -64,48 +54,43 @@ class Ignore:
 
     def __init__(self, text: str, base: str = "") -> None:
         self.base = base
-        self.rules: list[tuple[str, bool]] = []
+        self.rules: list[tuple[re.Pattern[str], bool]] = []
         # Nearly every path is mentioned by no rule. Most rules are a name, a path or an ending: those are looked up,
-        # and compiled when a path has one of them; the others are one pattern. Each leads to its rules, by number.
-        self._literal: dict[str, list[int]] = {}
-        self._endings: dict[str, list[int]] = {}
-        self._wild: list[int] = []
+        # and the others are one pattern.
+        literal: set[str] = set()
+        endings: set[str] = set()
+        patterns: list[str] = []
         for raw in text.splitlines():
             line = raw if raw.endswith("\\ ") else raw.rstrip()
             if not line or line.startswith("#"):
                 continue
             negated = line.startswith("!")
             text_of_rule = line[1:] if negated else line.removeprefix("\\")
-            rule = expression_of(text_of_rule)
+            try:
+                rule = compile_pattern(text_of_rule)
+            except re.error:
+                continue
+            self.rules.append((rule, negated))
             bare = text_of_rule.removeprefix("**/").strip("/")
             if not _WILD.search(bare):
-                known = self._literal.setdefault(bare, [])
+                literal.add(bare)
             elif bare.startswith("*") and not _WILD.search(bare[1:]) and "/" not in bare:
-                known = self._endings.setdefault(bare[1:], [])
+                endings.add(bare[1:])
             else:
-                try:
-                    _compiled(rule)
-                except re.error:
-                    continue
-                known = self._wild
-            known.append(len(self.rules))
-            self.rules.append((rule, negated))
-        self._any_ending = tuple(self._endings)
-        self._any_wild = re.compile("|".join(self.rules[at][0] for at in self._wild) or "(?!)", re.S)
+                patterns.append(rule.pattern)
+        self._literal, self._endings = frozenset(literal), tuple(endings)
+        self._patterns = re.compile("|".join(patterns) or "(?!)", re.S)
 
     def decide(self, path: str, folder: bool) -> bool | None:
         """True: ignored; False: kept by a negated pattern; None: not mentioned."""
         relative = path[len(self.base) :] if self.base else path
         name = relative.rpartition("/")[2]
-        known = [*self._literal.get(name, ()), *self._literal.get(relative, ())]
-        if name.endswith(self._any_ending):
-            known += [at for ending, found in self._endings.items() if name.endswith(ending) for at in found]
+        known = name in self._literal or relative in self._literal or name.endswith(self._endings)
         if folder:
             relative += "/"
-        if self._any_wild.match(relative):
-            known += self._wild
-        for at in sorted(known, reverse=True):
-            rule, negated = self.rules[at]
-            if _compiled(rule).match(relative):
+        if not known and not self._patterns.match(relative):
+            return None
+        for pattern, negated in reversed(self.rules):
+            if pattern.match(relative):
                 return not negated
         return None
