@@ -391,7 +391,7 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
             )
     if np_dtype(count) != np_dtype(prob):
         raise RuntimeError(
-            f"binomial: found dtype {prob.dtype} of prob but expected that of count, {count.dtype}. Convert one of them."
+            f"binomial: found dtype {prob.dtype} of prob but expected that of count, {count.dtype}. Convert one."
         )
     _check_probabilities("binomial", prob)
     _check_broadcast("binomial", count, prob)

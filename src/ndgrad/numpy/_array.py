@@ -543,8 +543,8 @@ def _with_face(t: Any, face: type[Any]) -> Any:
         return t
     if is_sparse_data(t._array):
         raise TypeError(
-            f"NumPy's face has no sparse layouts, and a tensor of shape {tuple(t.shape)} has {t.layout}. Convert it with "
-            "to_dense() first, or use ndgrad.scipy.sparse."
+            f"NumPy's face has no sparse layouts, and a tensor of shape {tuple(t.shape)} has {t.layout}. Convert it "
+            "with to_dense() first, or use ndgrad.scipy.sparse."
         )
     other = shape_ops.alias(t)
     other.__class__ = face
