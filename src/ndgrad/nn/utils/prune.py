@@ -115,17 +115,13 @@ class PruningContainer(BasePruningMethod):
     """Several prunings of one tensor, one after the other, each of what those before it have left."""
 
     def __init__(self, *args: Any) -> None:
+        """From methods, or from one list of them; without any, it has no tensor yet."""
+        given = args[0] if len(args) == 1 and not isinstance(args[0], BasePruningMethod) else args
+        methods = tuple(given)
+        self._tensor_name = methods[0]._tensor_name if methods else ""
         self._pruning_methods: tuple[BasePruningMethod, ...] = ()
-        if len(args) == 1 and isinstance(args[0], BasePruningMethod):
-            self._tensor_name = args[0]._tensor_name
-            self.add_pruning_method(args[0])
-        elif not isinstance(args, Iterable) or not args:
-            self._tensor_name = ""
-        else:
-            methods = args[0] if len(args) == 1 and isinstance(args[0], Iterable) else args
-            for method in methods:
-                self._tensor_name = getattr(self, "_tensor_name", method._tensor_name)
-                self.add_pruning_method(method)
+        for method in methods:
+            self.add_pruning_method(method)
 
     def add_pruning_method(self, method: Any) -> None:
         """Add a pruning of the same tensor."""
