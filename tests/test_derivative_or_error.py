@@ -48,6 +48,7 @@ CONSTANT_BY_NATURE = {
     **dict.fromkeys(("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"), "answers jump; here they fill out="),
     **dict.fromkeys(("intersect1d", "setdiff1d"), "elements of the first argument, among which the second decides"),
     "dist": "of order 0 it counts differences",
+    "detach_copy": "the way out of the graph, by name",
 }
 
 #: Functions that take no floating argument, change a mode, or read a file.
@@ -55,6 +56,9 @@ NOT_CALLED = frozenset(
     """
     autocast compile fork lift load manual_seed save savetxt savez savez_compressed seed set_autocast_enabled set_default_device
     set_default_dtype set_default_tensor_type set_flush_denormal set_grad_enabled set_num_interop_threads set_num_threads set_printoptions
+    clear_autocast_cache set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_dtype
+    set_autocast_gpu_dtype set_deterministic_debug_mode set_float32_matmul_precision set_warn_always
+    use_deterministic_algorithms install_as_torch uninstall_as_torch
     set_retained_memory set_rng_state setbufsize seterr seterrcall printoptions errstate test show_config show_runtime info
     """.split()
 )
@@ -62,7 +66,13 @@ NOT_CALLED = frozenset(
 #: Functions that none of the arguments fit: they want many things at once, or write in place, and are tried where they are at home.
 AT_HOME_ELSEWHERE = frozenset(
     """
-    functional.affine_grid functional.bilinear functional.channel_shuffle functional.conv_tbc
+    functional.affine_grid functional.bilinear functional.channel_shuffle functional.conv_tbc functional.ctc_loss
+    functional.fractional_max_pool2d functional.fractional_max_pool2d_with_indices functional.fractional_max_pool3d
+    functional.fractional_max_pool3d_with_indices torch.affine_grid_generator torch.as_strided_scatter torch.cond torch.conv_tbc
+    torch.convolution torch.embedding_renorm_ torch.grid_sampler torch.grid_sampler_2d torch.grid_sampler_3d torch.hsmm torch.hspmm
+    torch.istft torch.native_batch_norm torch.native_channel_shuffle torch.native_group_norm torch.native_layer_norm
+    torch.segment_reduce torch.smm torch.sparse_bsc_tensor torch.sparse_bsr_tensor torch.sparse_compressed_tensor
+    torch.sparse_coo_tensor torch.sparse_csc_tensor torch.sparse_csr_tensor torch.sspaddmm torch.stft torch.values_copy torch.while_loop
     functional.conv_transpose1d functional.conv_transpose3d functional.cosine_embedding_loss functional.fold
     functional.group_norm functional.lp_pool1d functional.lp_pool2d functional.lp_pool3d functional.max_unpool1d
     functional.max_unpool2d functional.max_unpool3d functional.multi_head_attention_forward
@@ -87,6 +97,12 @@ NOTHING_FLOATING = frozenset(
     numpy.packbits numpy.promote_types numpy.ravel_multi_index numpy.result_type numpy.right_shift numpy.shape
     numpy.shares_memory numpy.size numpy.tri numpy.typename numpy.unpackbits numpy.unravel_index torch.allclose
     torch.bitwise_and torch.bitwise_left_shift torch.bitwise_not torch.bitwise_or torch.bitwise_right_shift
+    torch.are_deterministic_algorithms_enabled torch.ccol_indices_copy torch.col_indices_copy torch.compiled_with_cxx11_abi
+    torch.crow_indices_copy torch.gcd torch.gcd_ torch.get_autocast_cpu_dtype torch.get_autocast_dtype torch.get_autocast_gpu_dtype
+    torch.get_deterministic_debug_mode torch.get_device_module torch.get_float32_matmul_precision torch.indices_copy
+    torch.is_autocast_cache_enabled torch.is_autocast_cpu_enabled torch.is_autocast_enabled
+    torch.is_deterministic_algorithms_warn_only_enabled torch.is_vulkan_available torch.is_warn_always_enabled torch.lcm torch.lcm_
+    torch.nonzero_static torch.row_indices_copy torch.to_dlpack torch.unravel_index
     torch.bitwise_xor torch.broadcast_shapes torch.can_cast torch.empty torch.empty_permuted torch.empty_strided
     torch.equal torch.explain torch.eye torch.from_numpy torch.frombuffer torch.get_default_device
     torch.get_default_dtype torch.get_device torch.get_num_interop_threads torch.get_num_threads

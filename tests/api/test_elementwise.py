@@ -49,7 +49,7 @@ def test_values_and_gradients_keep_a_narrow_dtype(name, dtype):
     op = OPS[name]
     args = arguments(op, dtype)
     out = op(*args)
-    assert out.dtype == dtype
+    assert out.dtype == (np.int32 if name == "binary_exponent" else dtype)
     if op.differentiable:
         out.backward(ndgrad.tensor(np.ones(out.shape, dtype)))
         for a in args:

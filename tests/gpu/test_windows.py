@@ -7,7 +7,7 @@ import pytest
 
 import ndgrad
 import ndgrad.nn.functional as F
-from tests.gpu.test_rows import DTYPES, compare, drawn
+from tests.gpu.comparison import DTYPES, compare, drawn
 
 cupy = pytest.importorskip("cupy")
 

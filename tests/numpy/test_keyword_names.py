@@ -43,7 +43,7 @@ VALUES: dict[tuple[str, str], Any] = {
 #: The keyword arguments of `apply_along_axis` belong to the function that it applies.
 PASSES_KEYWORDS_ON = {"apply_along_axis"}
 #: Methods whose settings have no other name in NumPy.
-TORCH_ONLY = {"stride", "swapaxes_"}
+TORCH_ONLY = {"stride", "swapaxes_", "narrow_copy", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes"}
 
 
 def default(name: str, setting: str) -> Any:

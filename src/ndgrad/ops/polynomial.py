@@ -11,14 +11,19 @@ so the number of derivatives is a setting, and the rule is the op with one more.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ndgrad.arrays.precision import is_inexact
+from ndgrad.arrays.scalar_operands import beside_arrays
 from ndgrad.ops.table import elementwise
 
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
+
+#: The largest degree that is computed.
+_HIGHEST = 10_000_000
 
 _Coefficients = Callable[[int], tuple[float, float, float]]
 
@@ -41,16 +46,25 @@ FAMILIES: dict[str, tuple[tuple[float, float], _Coefficients]] = {
 
 
 def _polynomial(np: Library, x: Payload, degree: Payload, *, family: str, derivatives: int) -> Payload:
-    """The derivative of that order of the polynomial of that degree, cut to a whole number; 0 for a negative one."""
+    """The derivative of that order of the polynomial of that degree, cut to a whole number; 0 for a negative one, and
+    NaN beyond 2^53, where floats are not one apart any more."""
+    x, degree = beside_arrays(np, x, degree)
     if not is_inexact(np.result_type(x, degree)):
         x = np.asarray(x, np.float64)
-    x, n = np.broadcast_arrays(x, np.where(degree == degree, np.trunc(degree), -1))
+    endless = degree > 2.0**53
+    x, n = np.broadcast_arrays(x, np.where((degree == degree) & ~endless, np.trunc(degree), -1))
     (a1, b1), coefficients = FAMILIES[family]
     one, zero = np.ones_like(x), np.zeros_like(x)
     before = [one, *(zero,) * derivatives]
     last = [a1 * x + b1, a1 * one, *(zero,) * derivatives][: derivatives + 1]
     out = np.where(n == 0, before[-1], np.where(n == 1, last[-1], zero))
-    for k in range(1, int(n.max()) if n.size else 0):
+    top = float(n.max()) if n.size else 0.0
+    if top > _HIGHEST:
+        raise ValueError(
+            f"{family}: a polynomial of degree {top:g} was asked for, which takes as many steps. "
+            f"Ask for degrees up to {_HIGHEST}."
+        )
+    for k in range(1, int(top)):
         a, b, c = coefficients(k)
         factor = a * x + b
         last, before = (
@@ -61,7 +75,7 @@ def _polynomial(np: Library, x: Payload, degree: Payload, *, family: str, deriva
             last,
         )
         out = np.where(n == k + 1, last[-1], out)
-    return out
+    return np.where(endless, np.full_like(out, math.nan), out)
 
 
 def _slope(t: Payload, x: Payload, degree: Payload, family: str, derivatives: int, ops: Vocabulary) -> Any:

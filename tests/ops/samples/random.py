@@ -46,7 +46,7 @@ def parts(name, x, scale):
 
 def uniform(s, x, *, low, high):
     if x.dtype.kind == "c":
-        return low + (high - low) * parts("random", x, 1.0)
+        return low * (1 + 1j) + (high - low) * parts("random", x, 1.0)
     if x.dtype == np.float16:
         return low + (high - low) * (s.integers(0, 2048, x.shape) / 2048)
     return low + (high - low) * s.random(x.shape, x.dtype)

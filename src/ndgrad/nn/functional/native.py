@@ -17,6 +17,7 @@ from ndgrad.api.public import public
 from ndgrad.api.reduce import deliver
 from ndgrad.autograd.grad_mode import no_grad
 from ndgrad.autograd.inplace import write
+from ndgrad.autograd.stake import as_number
 from ndgrad.autograd.variable import beside, np_dtype
 from ndgrad.nn.functional import convolution as convolutions
 from ndgrad.nn.functional import norm, padding, regularization, vision
@@ -309,6 +310,8 @@ def embedding_renorm_(self: Tensor, indices: Tensor, max_norm: float, norm_type:
     tensor([[3.0000, 4.0000],
             [0.6000, 0.8000]])
     """
+    name = "embedding_renorm_"
+    max_norm, norm_type = as_number(name, "max_norm", max_norm), as_number(name, "norm_type", norm_type)
     with no_grad():
         rows = indices.unique()
         part = self.index_select(0, rows)
