@@ -125,6 +125,7 @@ def scalar(f):
     return lambda x: (f(x) * f(x)).sum()
 
 
+@pytest.mark.slow
 @given(names)
 def test_hessians_in_every_composition(chosen):
     s = scalar(function(chosen))

@@ -103,6 +103,7 @@ def decay(k, **options):
     return implicit.solve_ivp(lambda t, y: -k * y, (0.0, 2.0), tensor([1.0]), **{**FINE, **options}).y[0, -1]
 
 
+@pytest.mark.slow
 def test_every_combination_of_modes_to_third_order():
     k, e = tensor(0.5), np.exp(-1.0)
     close(func.grad(decay)(k), -2 * e)
@@ -209,6 +210,7 @@ def test_complex_states():
     close(func.jvp(lambda w: solve(w).imag, (w,), (tensor(1.0),))[1], np.cos(2.0))
 
 
+@pytest.mark.slow
 def test_stiff_problem_gets_exact_jacobians():
     def field(t, y, k):  # Robertson's reactions
         a = k[0] * y[0]
@@ -299,6 +301,7 @@ def test_graph_does_not_grow_with_steps():
     assert kept is not None
 
 
+@pytest.mark.slow
 def test_backward_through_checkpoints_keeps_few_states(monkeypatch):
     """Interpolants are what a trajectory costs: how many are alive at once, and that the gradient is the same."""
     from ndgrad.implicit import integration

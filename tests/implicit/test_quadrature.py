@@ -33,6 +33,7 @@ def exact(a, b, k):
 P = tensor([0.5, 1.5, 2.0])
 
 
+@pytest.mark.slow
 def test_all_derivatives_equal_those_of_the_closed_form():
     have, want = (lambda p, f=f: f(p[0], p[1], p[2]) for f in (area, exact))
     close(have(P), want(P).item())
