@@ -143,12 +143,15 @@ from ndgrad.api.slices import (
     index_put, index_put_ as index_put_,
 )
 from ndgrad.api.sparse import (
+    sparse_bsc_tensor as sparse_bsc_tensor, sparse_bsr_tensor as sparse_bsr_tensor, sparse_compressed_tensor as
+    sparse_compressed_tensor, sparse_coo_tensor as sparse_coo_tensor, sparse_csc_tensor as sparse_csc_tensor,
+    sparse_csr_tensor as sparse_csr_tensor,
+)
+from ndgrad.api.sparse_parts import (
     ccol_indices_copy as ccol_indices_copy, col_indices_copy as col_indices_copy, crow_indices_copy as
     crow_indices_copy, hspmm as _hsmm, hspmm as hspmm, indices_copy as indices_copy, resize_as_sparse_ as
-    resize_as_sparse_, row_indices_copy as row_indices_copy, smm as smm, sparse_bsc_tensor as sparse_bsc_tensor,
-    sparse_bsr_tensor as sparse_bsr_tensor, sparse_compressed_tensor as sparse_compressed_tensor, sparse_coo_tensor as
-    sparse_coo_tensor, sparse_csc_tensor as sparse_csc_tensor, sparse_csr_tensor as sparse_csr_tensor, spmm as _dsmm,
-    spmm as spmm, sspaddmm as sspaddmm, values_copy as values_copy,
+    resize_as_sparse_, row_indices_copy as row_indices_copy, smm as smm, spmm as _dsmm, spmm as spmm, sspaddmm as
+    sspaddmm, values_copy as values_copy,
 )
 from ndgrad.api.special import mvlgamma as mvlgamma, polygamma as polygamma
 from ndgrad.api.spectrum import istft as istft, stft as stft

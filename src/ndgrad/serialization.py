@@ -130,7 +130,7 @@ class _Pickler(_PythonPickler):  # type: ignore[misc]  # not in the stubs
         if is_lazy(t):
             return t.__reduce_ex__(2)
         if is_sparse_data(t._array):
-            from ndgrad.api.sparse import parts_of  # loaded where there are sparse tensors
+            from ndgrad.api.sparse_parts import parts_of  # loaded where there are sparse tensors
 
             return _SPARSE, (t.layout, parts_of(t.detach()))
         kind, attributes = (
@@ -443,7 +443,7 @@ def _layout_named(name: object) -> devices.layout:
 
 
 def _rebuild_sparse(layout: Any, parts: Any) -> Tensor:
-    from ndgrad.api.sparse import from_parts  # loaded where there are sparse tensors
+    from ndgrad.api.sparse_parts import from_parts  # loaded where there are sparse tensors
 
     return from_parts(layout, parts)
 

@@ -20,7 +20,8 @@ AT_ONCE = (
 WHEN_FIRST_USED = (
     "random", "rearrange", "triangle", "norm", "scan", "statistics", "dlpack", "einsum", "matrix", "gather", "slices",
     "order", "gamma", "special", "copies", "nonzero", "histogram", "integer",
-    "windows", "spectrum", "reflections", "low_rank", "sparse", "segments",
+    "windows", "spectrum", "reflections", "low_rank", "sparse", "sparse_parts",
+    "segments",
 )  # fmt: skip
 
 

@@ -44,9 +44,12 @@ _FUNCTIONS = {
     "reflections": "geqrf ormqr",
     "low_rank": "lobpcg pca_lowrank svd_lowrank",
     "sparse": (
+        "sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor "
+        "sparse_csr_tensor"
+    ),
+    "sparse_parts": (
         "ccol_indices_copy col_indices_copy crow_indices_copy dsmm hsmm hspmm indices_copy resize_as_sparse_ "
-        "row_indices_copy smm sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor "
-        "sparse_csc_tensor sparse_csr_tensor spmm sspaddmm values_copy"
+        "row_indices_copy smm spmm sspaddmm values_copy"
     ),
     "segments": "segment_reduce",
 }
@@ -80,11 +83,11 @@ METHODS = {
     "integer": "frexp gcd gcd_ lcm lcm_",
     "spectrum": "istft stft",
     "reflections": "geqrf ormqr",
-    "sparse": (
+    "sparse": "sparse_mask to_dense to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr",
+    "sparse_parts": (
         "_coalesced_ _indices _nnz _values ccol_indices coalesce col_indices crow_indices dense_dim indices "
-        "is_coalesced resize_as_sparse_ row_indices smm sparse_dim sparse_mask sparse_resize_ "
-        "sparse_resize_and_clear_ sspaddmm to_dense to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc "
-        "to_sparse_csr values"
+        "is_coalesced resize_as_sparse_ row_indices smm sparse_dim sparse_resize_ sparse_resize_and_clear_ sspaddmm "
+        "values"
     ),
 }
 

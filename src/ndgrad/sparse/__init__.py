@@ -13,6 +13,7 @@ import numpy as np
 
 import ndgrad
 from ndgrad.api import sparse as _constructors
+from ndgrad.api import sparse_parts as _parts
 from ndgrad.api.public import publish_namespace
 from ndgrad.api.sparse import check_sparse_tensor_invariants
 from ndgrad.arrays.sparse import Coo
@@ -154,7 +155,7 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: tuple[int, int], layout: 
 
 
 # What these functions do with sparse tensors is what they are: their doors need not ask anybody else.
-_own = {name: getattr(_constructors, name) for name in (*_constructors.__all__, *_constructors.METHODS)}
+_own = {name: getattr(of, name) for of in (_constructors, _parts) for name in (*of.__all__, *of.METHODS)}
 _own |= {f"sparse_{name}": globals()[name] for name in __all__ if not isinstance(globals()[name], type)}
 for _name, _function in _own.items():
     HANDLERS.setdefault(_name, _function)
