@@ -53,6 +53,11 @@ def has_kernels(dtype: Any) -> bool:
     return dtype in _DTYPES
 
 
+def step_kernels(x: Any) -> Any:
+    """The kernels that run a formula over the memory of many arrays like `x`; None if there are none."""
+    return device_kernels.kernels() if is_on_device(x) else kernels()
+
+
 def is_large(x: Any) -> bool:
     """Whether an array has elements enough for kernels: on a device any has."""
     return x.__class__ is not numpy.ndarray or x.size >= SMALLEST
@@ -74,7 +79,7 @@ def kernels_for(x: Any, *others: Any) -> Any:
 def is_dense(x: Any) -> bool:
     """Whether an array lies in memory as kernels take it: without gaps, in order, and aligned."""
     flags = x.flags
-    return bool(flags.c_contiguous and flags.aligned)
+    return bool(flags.c_contiguous and (x.__class__ is not numpy.ndarray or flags.aligned))
 
 
 def dense(x: Any, dtype: Any = None) -> Any:

@@ -66,7 +66,7 @@ def on_device(rule: Callable[..., Any], names: tuple[str, ...]) -> Callable[...,
 
     def written(values: tuple[Any, ...]) -> tuple[Callable[..., Any], list[float]] | None:
         found = _formula(rule, values, words, np.ndarray)
-        run = None if found is None else own.planned(np, found[0])
+        run = None if found is None else own.planned(found[0])
         return None if found is None or run is None else (run, found[1])
 
     def run(*values: Any) -> Any:

@@ -4,7 +4,8 @@ An optimizer is a rule for one parameter (`Optimizer._update`), which is written
 run once per step on symbols (ndgrad.arrays.formulas) in the place of a parameter, its gradient and its state. The
 formula that this leaves is run over the memory of all parameters: by a native kernel in one call, or by NumPy's ufuncs
 (ndgrad.optim.array_program) where there are none. The operations are those of the rule in its order, each rounded as
-NumPy rounds it, so that parameters are the same to the last bit whichever way is taken.
+NumPy rounds it, so that parameters are the same to the last bit whichever way is taken. On a GPU one kernel updates all
+parameters; there halves are rounded once in a step, and other last digits may differ too.
 
 What a step finds out about parameters and states that are alike is kept as a `_Plan`, and the next step asks only
 whether they are still the same objects over the same memory.
@@ -20,8 +21,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ndgrad.arrays import native
+from ndgrad.arrays import device_kernels, native
+from ndgrad.arrays.addresses import pointer
 from ndgrad.arrays.formulas import Formula, NoFormula, Signature, Symbol
+from ndgrad.arrays.library import is_on_device, library_of
+from ndgrad.arrays.placement import device_of
 from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.modes import modes, process
 from ndgrad.autograd.variable import Variable, wrap
@@ -56,10 +60,7 @@ def update_alike(
     their gradients and states."""
     if not _wanted(optimizer, group):
         return found
-    work = _EACH * len(found)
-    for p, _, _ in found:
-        work += p._array.size
-    if work < native.SMALLEST:
+    if not _is_worth_it(found):
         return found
     left: list[tuple[Tensor, Tensor, State]] = []
     buckets: _Bucket = {}
@@ -79,6 +80,16 @@ def update_alike(
     return left
 
 
+def _is_worth_it(found: list[tuple[Tensor, Tensor, State]]) -> bool:
+    """Whether there is work enough for kernels: on a device there always is."""
+    work = _EACH * len(found)
+    for p, _, _ in found:
+        work += p._array.size
+        if work >= native.SMALLEST or is_on_device(p._array):
+            return True
+    return False
+
+
 def _wanted(optimizer: Optimizer, group: Group) -> bool:
     if optimizer._numbers_in_state is None or type(optimizer)._update.__module__.partition(".")[0] != "ndgrad":
         return False
@@ -94,7 +105,7 @@ def _kind(optimizer: Optimizer, p: Any, grad: Any, state: State) -> tuple[Any, .
     array = p._array
     if not _plain(p, array, True) or not _plain(grad, array, False):
         return None
-    key: list[Any] = [array.dtype]
+    key: list[Any] = [array.dtype, device_of(array)]
     numbers: Any = optimizer._numbers_in_state
     for name, value in state.items():
         key.append(name)
@@ -112,14 +123,13 @@ def _plain(t: Any, like: Any, written: bool) -> bool:
     if t.__class__ not in FACES:
         return False
     array = t._array
-    if (
-        array.__class__ is not np.ndarray
-        or array.dtype != like.dtype
-        or array.shape != like.shape
-        or not native.has_kernels(array.dtype)
-    ):
+    if array.__class__ is not like.__class__ or array.dtype != like.dtype or array.shape != like.shape:
         return False
     if t._storage.__class__ is InferenceStorage:
+        return False
+    if is_on_device(array):
+        return device_kernels.kernels() is not None and array.size > 0 and native.is_dense(array)
+    if array.__class__ is not np.ndarray or not native.has_kernels(array.dtype):
         return False
     return bool(array.flags.carray) if written else native.is_dense(array)
 
@@ -162,7 +172,7 @@ def _update(optimizer: Optimizer, group: Group, alike: list[tuple[Any, Any, Any]
             tensors = {"": p, **{name: state[name] for name in rule.names}}
             for name in rule.changed:
                 if name not in tensors:
-                    tensors[name] = wrap(FACES[p.__class__], np.empty(p._array.shape, p._array.dtype))
+                    tensors[name] = wrap(FACES[p.__class__], library_of(p._array).empty(p._array.shape, p._array.dtype))
                     made.append((state, name, tensors[name]))
             written = [tensors[name] for name in rule.changed]
             inputs = [p._array, g._array, *(state[name]._array for name in rule.names)]
@@ -206,7 +216,7 @@ class _Plan:
         #: of each parameter the arrays that are written and those that are read; the gradient is not kept
         self.sets = sets
         self.dtype = rows[0].array.dtype
-        self.kernels = native.kernels()
+        self.kernels = native.step_kernels(rows[0].array)
         self.signature: Signature | None = None
         self.prepare(rule)
         if self.kernels is not None:
@@ -237,6 +247,8 @@ class _Plan:
         if rule.signature == self.signature:
             return
         if self.kernels is None or not self.kernels.has_formula(rule.signature, self.dtype):
+            if is_on_device(self.rows[0].array):
+                raise NoFormula(f"{rule.signature} on a device")
             self.kernels = None
             self.program = program(rule.signature, rule.targets, self.dtype)
         self.signature = rule.signature
@@ -322,7 +334,7 @@ def _unchanged(p: Any, row: _Row, count: int, arrays: list[tuple[str, Any, Any]]
 
 def _is_dense_like(grad: Any, g: Any, array: Any, dtype: Any) -> bool:
     """Whether a gradient, over the array g, lies in memory as a parameter does."""
-    if g.__class__ is not np.ndarray or g.dtype is not dtype or g.shape != array.shape:
+    if g.__class__ is not array.__class__ or g.dtype is not dtype or g.shape != array.shape:
         return False
     return grad.__class__ in FACES and native.is_dense(g) and grad._storage.__class__ is not InferenceStorage
 
@@ -336,8 +348,7 @@ def _overlap(outputs: int, sets: list[list[Any]]) -> bool:
         return True
     if all(a.base is None for a in written):
         return False
-    places = sorted([(a.__array_interface__["data"][0], a.nbytes, True) for a in written]
-                    + [(g.__array_interface__["data"][0], g.nbytes, False) for g in read])  # fmt: skip
+    places = sorted([(pointer(a), a.nbytes, True) for a in written] + [(pointer(g), g.nbytes, False) for g in read])
     end, ends_written = 0, False
     for start, size, writes in places:
         if start < end and (writes or ends_written):

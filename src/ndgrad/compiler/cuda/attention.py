@@ -10,8 +10,6 @@ import sys
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from ndgrad.arrays import library
 from ndgrad.compiler.cuda import launch
 from ndgrad.compiler.cuda.products import multiply, takes
@@ -33,7 +31,7 @@ def attention_for(q: Any, k: Any, v: Any) -> Any:
 
 def attention(q: Any, k: Any, v: Any, is_causal: bool, scale: float) -> Any:
     """softmax(q k' scale) v, with later keys hidden from earlier queries if causal."""
-    out = _new((*q.shape[:-1], v.shape[-1]), q.dtype)
+    out = launch.new((*q.shape[:-1], v.shape[-1]), q.dtype)
     q, k, v = _stack(q), _stack(k), _stack(v)
     results = out.reshape(len(q), q.shape[1], v.shape[2])
     for part in _parts(q, k):
@@ -45,7 +43,7 @@ def attention_gradients(
     g: Any, q: Any, k: Any, v: Any, is_causal: bool, scale: float, needs: tuple[bool, ...]
 ) -> tuple[Any, ...]:
     """The gradients in q, k and v."""
-    made = [_new(a.shape, a.dtype) if needed else None for a, needed in zip((q, k, v), needs[:3], strict=True)]
+    made = [launch.new(a.shape, a.dtype) if needed else None for a, needed in zip((q, k, v), needs[:3], strict=True)]
     g, q, k, v = _stack(g), _stack(q), _stack(k), _stack(v)
     gq, gk, gv = (None if a is None else a.reshape(b.shape) for a, b in zip(made, (q, k, v), strict=True))
     for part in _parts(q, k):
@@ -54,7 +52,7 @@ def attention_gradients(
             multiply(p.swapaxes(1, 2), g[part], gv[part])
         if gq is None and gk is None:
             continue
-        h = _new(p.shape, _single(q.dtype))
+        h = launch.new(p.shape, launch.summed_in(q.dtype))
         multiply(g[part], v[part].swapaxes(1, 2), h)
         run_rows("attention_slope", p, p.shape[2], p, h, p, scale)  # what p was is not needed any more
         if gq is not None:
@@ -67,7 +65,7 @@ def attention_gradients(
 def _weights(q: Any, k: Any, is_causal: bool, scale: float) -> Any:
     """softmax(q k' scale) of some heads."""
     shape = (len(q), q.shape[1], k.shape[1])
-    scores, p = _new(shape, _single(q.dtype)), _new(shape, q.dtype)
+    scores, p = launch.new(shape, launch.summed_in(q.dtype)), launch.new(shape, q.dtype)
     multiply(q, k.swapaxes(1, 2), scores)
     run_rows("attention_weights", p, shape[2], p, scores, scale, float(shape[1] if is_causal else 0))
     return p
@@ -83,10 +81,3 @@ def _parts(q: Any, k: Any) -> list[slice]:
     step = max(1, _ROOM // (4 * q.shape[1] * k.shape[1]))
     return [slice(i, min(i + step, len(q))) for i in range(0, len(q), step)]
 
-
-def _single(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    return np.dtype("d" if dtype.char == "d" else "f")
-
-
-def _new(shape: tuple[int, ...], dtype: Any) -> Any:
-    return launch.new_array(library.device_library, shape, dtype, prod(shape))

@@ -17,11 +17,15 @@ from ndgrad.arrays.formulas import Formula, Signature
 from ndgrad.compiler.cuda import launch
 from ndgrad.compiler.cuda.attention import attention_for
 from ndgrad.compiler.cuda.elementwise import BYTES, THREADS, Kind, can_be_written, result_dtypes, source
+from ndgrad.compiler.cuda.in_place import formula_in_place, formula_memory, has_formula
 from ndgrad.compiler.cuda.rows import rows_for
 from ndgrad.compiler.cuda.values import COMPUTED
 from ndgrad.compiler.cuda.windows import windows_for
 
-__all__ = ["Elementwise", "attention_for", "device_kernels", "planned", "rows_for", "windows_for"]
+__all__ = [
+    "Elementwise", "attention_for", "device_kernels", "formula_in_place", "formula_memory", "has_formula", "planned",
+    "rows_for", "windows_for",
+]  # fmt: skip
 
 #: Elements from which on indices no longer fit into 32 bits.
 _LARGEST = 1 << 31
@@ -85,7 +89,7 @@ class Elementwise:
             return None, [], [], []
         symbols = [0.0 if i in numbers else formula.input() for i in range(len(operands))]
         signature = formula.signature([formula.apply(op, *symbols, **settings)])
-        plan = Plan(self.library, signature) if can_be_written(signature, "f") else None
+        plan = Plan(signature) if can_be_written(signature, "f") else None
         return plan, arrays, numbers, floats
 
 
@@ -95,8 +99,7 @@ class Elementwise:
 class Plan:
     """A formula with the kernels that were made of it, by the dtypes and layouts of its operands."""
 
-    def __init__(self, library: Any, signature: Signature) -> None:
-        self.library = library
+    def __init__(self, signature: Signature) -> None:
         self.signature = signature
         self._kernels: dict[Any, tuple[launch.Kernel, list[np.dtype[Any]]]] = {}
 
@@ -127,8 +130,7 @@ class Plan:
             width = BYTES // _numpy_dtype(dtype).itemsize if key[-1] else 1
             found = self._made(tuple(key), dtype, key[1:-1], 0, width)
         kernel, outputs = found
-        new, library = launch.new_array, self.library
-        out = [new(library, shape, dtype, count) for dtype in outputs]
+        out = [launch.new(shape, dtype) for dtype in outputs]
         kernel(-(-count // kernel.grain), THREADS, count, *[o.data.ptr for o in out], *pointers, *numbers)
         return out[0] if len(out) == 1 else out
 
@@ -150,7 +152,7 @@ class Plan:
         if found is None:
             found = self._made(key, dtype, chars, len(sizes), 1)
         kernel, outputs = found
-        out = [launch.new_array(self.library, shape, dtype, count) for dtype in outputs]
+        out = [launch.new(shape, dtype) for dtype in outputs]
         words = (*[o.data.ptr for o in out], *pointers, *numbers, *sizes, *[s for row in strides for s in row])
         kernel(-(-count // kernel.grain), THREADS, count, *words)
         return out[0] if len(out) == 1 else out
@@ -162,16 +164,16 @@ class Plan:
         kind = Kind(signature, dtype, tuple(inputs), dims, width)
         outputs = result_dtypes(signature, dtype)
         words = f"{1 + len(outputs) + len(inputs)}q{signature.numbers}d{dims}I{len(inputs) * dims}i0q"  # and a gap
-        kernel = launch.Kernel(self.library, source(kind), words, THREADS * width)
+        kernel = launch.Kernel(source(kind), words, THREADS * width)
         if len(self._kernels) >= _MOST:
             self._kernels.clear()
         found = self._kernels[key] = kernel, [_numpy_dtype(char) for char in outputs]
         return found
 
 
-def planned(library: Any, signature: Signature) -> Callable[[Sequence[Any], Sequence[float]], Any] | None:
+def planned(signature: Signature) -> Callable[[Sequence[Any], Sequence[float]], Any] | None:
     """What runs a formula; None if it cannot be written."""
-    return Plan(library, signature).run if can_be_written(signature, "f") else None
+    return Plan(signature).run if can_be_written(signature, "f") else None
 
 
 def _common(chars: Sequence[str]) -> str | None:

@@ -81,7 +81,7 @@ def _in_order(kind: Kind, inputs: Sequence[str], outputs: Sequence[str]) -> list
     arrays = range(len(kind.inputs))
     step = [f"const auto e{i} = wide(r{i}.at[k]);" for i in arrays]
     rest = [f"const auto e{i} = wide(a.x{i}[i]);" for i in arrays]
-    lines, names = _formula_lines(kind)
+    lines, names = formula_lines(kind.signature, kind.dtype, kind.inputs)
     lines = [f"    {line}" for line in lines]
     types = [f"Pack<{inputs[i]}, {width}>" for i in arrays]
     packs = [f"const {type} r{i} = *(const {type}*)(a.x{i} + i);" for i, type in enumerate(types)]
@@ -111,7 +111,7 @@ def _in_order(kind: Kind, inputs: Sequence[str], outputs: Sequence[str]) -> list
 def _by_index(kind: Kind, outputs: Sequence[str]) -> list[str]:
     """The place of an element in each operand, from its index; results lie in order."""
     arrays = range(len(kind.inputs))
-    lines, names = _formula_lines(kind)
+    lines, names = formula_lines(kind.signature, kind.dtype, kind.inputs)
     walk = ["unsigned int rest = (unsigned int)i, at;", *[f"long long t{i} = 0;" for i in arrays]]
     for d in reversed(range(kind.dims)):
         walk += [f"at = rest % a.sizes[{d}]; rest /= a.sizes[{d}];"] if d else ["at = rest;"]
@@ -126,11 +126,11 @@ def _by_index(kind: Kind, outputs: Sequence[str]) -> list[str]:
     ]
 
 
-def _formula_lines(kind: Kind) -> tuple[list[str], list[str]]:
-    """The lines that compute one element, and the names of the results."""
-    w = CudaWriter(COMPUTED[kind.dtype])
-    values: list[Any] = [(Mask if dtype == "?" else Real)(w, f"e{i}") for i, dtype in enumerate(kind.inputs)]
-    outputs = _written(w, kind.signature, values, [f"p{i}" for i in range(kind.signature.numbers)])
+def formula_lines(signature: Signature, dtype: str, inputs: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The lines that compute one element of operands e0, e1, ... and numbers p0, p1, ..., and the names of the results."""
+    w = CudaWriter(COMPUTED[dtype])
+    values: list[Any] = [(Mask if char == "?" else Real)(w, f"e{i}") for i, char in enumerate(inputs)]
+    outputs = _written(w, signature, values, [f"p{i}" for i in range(signature.numbers)])
     return w.lines, [str(out) for out in outputs]
 
 

@@ -9,10 +9,16 @@ from __future__ import annotations
 
 import functools
 import struct
+from math import prod
 from typing import Any
+
+import numpy as np
+
+from ndgrad.arrays import library
 
 #: Where the contents of a bytes object lie behind its address.
 _CONTENTS = bytes.__basicsize__ - 1
+SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 _pointer = struct.Struct("q").pack
 
 
@@ -21,16 +27,17 @@ class Kernel:
 
     __slots__ = ("_launch", "_module", "_stream", "address", "grain", "pack")
 
-    def __init__(self, library: Any, code: str, layout: str, grain: int = 1, name: str = "kernel") -> None:
+    def __init__(self, code: str, layout: str, grain: int = 1, name: str = "kernel") -> None:
         """`layout`: the words of its argument, for struct; `grain`: the elements of a block."""
         from cupy_backends.cuda.api import driver  # only where CuPy is
 
-        self._module = library.RawModule(code=code, options=("-std=c++17",))
+        found = library.device_library
+        self._module = found.RawModule(code=code, options=("-std=c++17",))
         self.address: int = self._module.get_function(name).kernel.ptr
         self.pack = struct.Struct(layout).pack
         self.grain = grain
         self._launch = driver.launchKernel
-        self._stream = library.cuda.get_current_stream
+        self._stream = found.cuda.get_current_stream
 
     def __call__(self, blocks: int, threads: int, *words: Any, shared: int = 0) -> None:
         """Start it, on the current stream."""
@@ -51,6 +58,12 @@ def problem() -> str | None:
     return None if hasattr(driver, "launchKernel") else "CuPy's driver has no launchKernel"
 
 
-def new_array(library: Any, shape: tuple[int, ...], dtype: Any, count: int) -> Any:
-    """A new array of `count` elements, not filled: at half the price of asking CuPy for one by its shape."""
-    return library.ndarray(shape, dtype, library.cuda.alloc(count * dtype.itemsize))
+def new(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """A new array, not filled: at half the price of asking CuPy for one by its shape."""
+    found = library.device_library
+    return found.ndarray(shape, dtype, found.cuda.alloc(prod(shape) * dtype.itemsize))
+
+
+def summed_in(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype that elements are added up in: halves in single precision."""
+    return DOUBLE if dtype.char == "d" else SINGLE

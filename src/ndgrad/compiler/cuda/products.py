@@ -19,8 +19,8 @@ _ZERO: dict[str, Any] = {"f": np.zeros((), np.float32), "d": np.zeros((), np.flo
 
 
 def multiply(a: Any, b: Any, out: Any) -> None:
-    """out[i] = a[i] @ b[i]: stacks (N, m, k), (N, k, n) and (N, m, n), the last without gaps. Of each matrix of the
-    others the rows or the columns lie side by side."""
+    """out[i] = a[i] @ b[i]: stacks (N, m, k), (N, k, n) and (N, m, n). The matrices of the last lie without gaps, of
+    each of the others the rows or the columns lie side by side."""
     from cupy_backends.cuda.libs import cublas  # only where CuPy is
 
     (count, m, k), n = a.shape, b.shape[2]
@@ -34,7 +34,7 @@ def multiply(a: Any, b: Any, out: Any) -> None:
         library.device_library.cuda.device.get_cublas_handle(), b_order, a_order, n, m, k, _ONE[computed].ctypes.data,
         b.data.ptr, _TYPES[b.dtype.char], b_step, b.strides[0] // item,
         a.data.ptr, _TYPES[a.dtype.char], a_step, a.strides[0] // item,
-        _ZERO[computed].ctypes.data, out.data.ptr, _TYPES[out.dtype.char], n, m * n, count,
+        _ZERO[computed].ctypes.data, out.data.ptr, _TYPES[out.dtype.char], n, out.strides[0] // out.dtype.itemsize, count,
         _IN_DOUBLE if computed == "d" else _IN_SINGLE, _BY_DEFAULT,
     )  # fmt: skip
 

@@ -13,9 +13,6 @@ import functools
 import sys
 from typing import Any
 
-import numpy as np
-
-from ndgrad.arrays import library
 from ndgrad.compiler.cuda import launch
 from ndgrad.compiler.cuda.values import COMPUTED, PRELUDE, STORED
 
@@ -254,13 +251,13 @@ extern "C" __global__ void kernel(const Arguments a) {{
 }}
 """
     pointers = fields.count("*")
-    return launch.Kernel(library.device_library, code, f"{2 + pointers}q{fields.count('double')}d")
+    return launch.Kernel(code, f"{2 + pointers}q{fields.count('double')}d")
 
 
 @functools.lru_cache(maxsize=16)
 def _columns(char: str, device: int) -> launch.Kernel:
     code = f"{PRELUDE}typedef {COMPUTED[char]} T; typedef {STORED[char]} S;{_COLUMNS}"
-    return launch.Kernel(library.device_library, code, "9q")
+    return launch.Kernel(code, "9q")
 
 
 def _run(name: str, x: Any, length: int, *words: Any) -> None:
@@ -275,7 +272,7 @@ def run_rows(name: str, x: Any, length: int, *words: Any) -> None:
 
 
 def _like(x: Any) -> Any:
-    return launch.new_array(library.device_library, x.shape, x.dtype, x.size)
+    return launch.new(x.shape, x.dtype)
 
 
 def _at(x: Any) -> int:
@@ -304,7 +301,7 @@ def exponentials(x: Any, masked: bool) -> Any:
     """x becomes e^(x - top) along the last dimension, in place; the sums of that. `masked`: of nothing but
     -inf, zeros, and the sum 1."""
     shape = (*x.shape[:-1], 1)
-    total = launch.new_array(library.device_library, shape, x.dtype, x.size // x.shape[-1])
+    total = launch.new(shape, x.dtype)
     _run("exponentials", x, x.shape[-1], _at(x), _at(total), float(masked))
     return total
 
@@ -325,7 +322,7 @@ def log_softmax_gradient(g: Any, out: Any) -> Any:
 
 def cross_entropy(x: Any, target: Any) -> Any:
     """logsumexp(x) - x[target] of each row."""
-    out = launch.new_array(library.device_library, (len(x),), x.dtype, len(x))
+    out = launch.new((len(x),), x.dtype)
     _run("cross_entropy", x, x.shape[1], _at(out), _at(x), _at(target))
     return out
 
@@ -369,8 +366,8 @@ def rms_norm_gradient(g: Any, x: Any, w: Any, eps: float) -> tuple[Any, Any]:
 
 def _norm_gradient(name: str, g: Any, x: Any, w: Any, eps: float) -> tuple[Any, Any, Any]:
     rows = x.size // w.size
-    single = np.dtype("d" if x.dtype.char == "d" else "f")
-    means, scales = (launch.new_array(library.device_library, (rows,), single, rows) for _ in range(2))
+    single = launch.summed_in(x.dtype)
+    means, scales = (launch.new((rows,), single) for _ in range(2))
     out = _like(x)
     _run(name, x, w.size, _at(out), _at(g), _at(x), _at(w), _at(means), _at(scales), eps)
     return out, means, scales
@@ -381,8 +378,8 @@ def _column_sums(g: Any, x: Any, means: Any, scales: Any, length: int) -> tuple[
     rows = g.size // length
     piece = max(_PIECE, -(-rows // 512))
     pieces = -(-rows // piece)
-    single = np.dtype("d" if g.dtype.char == "d" else "f")
-    new = functools.partial(launch.new_array, library.device_library, (pieces, length), single, pieces * length)
+    single = launch.summed_in(g.dtype)
+    new = functools.partial(launch.new, (pieces, length), single)
     weights, shifts = None if x is None else new(), new()
     blocks = -(-pieces * length // 256)
     words = (rows, length, piece, _at(g), _at(x), _at(means), _at(scales), _at(weights), _at(shifts))

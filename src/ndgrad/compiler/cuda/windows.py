@@ -19,6 +19,7 @@ import numpy as np
 from ndgrad.arrays import library
 from ndgrad.arrays.correlation import Axis
 from ndgrad.compiler.cuda import launch
+from ndgrad.compiler.cuda.products import multiply
 from ndgrad.compiler.cuda.values import COMPUTED, PRELUDE, STORED
 
 #: Bytes of the columns that are made at a time, and threads of a block.
@@ -124,7 +125,7 @@ extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const Arguments 
 {lines}
 }}
 """
-    return launch.Kernel(library.device_library, code, f"{1 + pointers.count('*')}q18i0q")
+    return launch.Kernel(code, f"{1 + pointers.count('*')}q18i0q")
 
 
 def _run(name: str, like: Any, count: int, axes: Sequence[Axis], *arrays: Any) -> None:
@@ -152,7 +153,7 @@ def windows_for(x: Any, *others: Any) -> Any:
 def conv(x: Any, w: Any, axes: Sequence[Axis], groups: int) -> Any:
     """Cross-correlate x (N, C, *S) with w (M, C / groups, *K), giving (N, M, *O)."""
     n, m, outs = len(x), len(w), prod(a.out for a in axes)
-    out = _new((n, m, *(a.out for a in axes)), x.dtype)
+    out = launch.new((n, m, *(a.out for a in axes)), x.dtype)
     weights = w.reshape(groups, m // groups, -1)
     for part, columns in _in_parts(x, axes, groups):
         _multiply(weights, columns, out[part].reshape(-1, groups, m // groups, outs))
@@ -162,11 +163,11 @@ def conv(x: Any, w: Any, axes: Sequence[Axis], groups: int) -> Any:
 def conv_input_grad(g: Any, w: Any, x_shape: Sequence[int], axes: Sequence[Axis], groups: int) -> Any:
     """The adjoint of `conv` in x: g (N, M, *O) and w (M, C / groups, *K) give (N, C, *S)."""
     n, m, outs = len(g), len(w), prod(a.out for a in axes)
-    out, three = _new(tuple(x_shape), g.dtype), _three(axes)
-    weights = library.device_library.ascontiguousarray(w.reshape(groups, m // groups, -1).swapaxes(1, 2))
+    out, three = launch.new(tuple(x_shape), g.dtype), _three(axes)
+    weights = w.reshape(groups, m // groups, -1).swapaxes(1, 2)
     for part in _parts(n, x_shape[1], axes, g.dtype.itemsize):
         grads = g[part].reshape(-1, groups, m // groups, outs)
-        columns = _new((len(grads), groups, weights.shape[1], outs), g.dtype)
+        columns = launch.new((len(grads), groups, weights.shape[1], outs), g.dtype)
         _multiply(weights, grads, columns)
         _run("gathered", g, prod(out[part].shape), three, out[part], columns)
     return out
@@ -175,13 +176,13 @@ def conv_input_grad(g: Any, w: Any, x_shape: Sequence[int], axes: Sequence[Axis]
 def conv_weight_grad(g: Any, x: Any, w_shape: Sequence[int], axes: Sequence[Axis], groups: int) -> Any:
     """The adjoint of `conv` in w: g (N, M, *O) and x (N, C, *S) give (M, C / groups, *K)."""
     m, outs = w_shape[0], prod(a.out for a in axes)
-    computed = np.dtype("d" if g.dtype.char == "d" else "f")
+    computed = launch.summed_in(g.dtype)
     total = library.device_library.zeros((groups, m // groups, prod(w_shape[1:])), computed)
     for part, columns in _in_parts(x, axes, groups):
         grads = g[part].reshape(-1, groups, m // groups, outs)
-        made = _new((len(grads), *total.shape), g.dtype)
+        made = launch.new((len(grads), *total.shape), computed)
         _multiply(grads, columns.swapaxes(-1, -2), made)
-        total += made.sum(axis=0, dtype=computed)
+        total += made.sum(axis=0)
     return total.reshape(tuple(w_shape)).astype(g.dtype, copy=False)
 
 
@@ -190,7 +191,7 @@ def _in_parts(x: Any, axes: Sequence[Axis], groups: int) -> Any:
     outs, taps, three = prod(a.out for a in axes), prod(a.taps for a in axes), _three(axes)
     for part in _parts(len(x), x.shape[1], axes, x.dtype.itemsize):
         inputs = x[part]
-        columns = _new((len(inputs), groups, x.shape[1] // groups * taps, outs), x.dtype)
+        columns = launch.new((len(inputs), groups, x.shape[1] // groups * taps, outs), x.dtype)
         _run("columns", x, len(inputs) * x.shape[1] * outs, three, columns, inputs)
         yield part, columns
 
@@ -202,16 +203,15 @@ def _parts(samples: int, channels: int, axes: Sequence[Axis], itemsize: int) -> 
 
 
 def _multiply(a: Any, b: Any, out: Any) -> None:
-    """The products of stacks of matrices, the first of which may be one for all samples."""
-    np_, single = library.device_library, np.dtype(np.float32)
-    if a.dtype.char == "E":  # CuPy has no stacks of bfloat16
-        out[...] = np_.matmul(a.astype(single), b.astype(single))
+    """The products of matrices (samples, groups, rows, columns), of which the first may be the same for all samples."""
+    samples, groups = out.shape[:2]
+    a = library.device_library.broadcast_to(a, (samples, *a.shape[-3:]))
+    if samples < groups:
+        for i in range(samples):
+            multiply(a[i], b[i], out[i])
     else:
-        np_.matmul(a, b, out=out)
-
-
-def _new(shape: tuple[int, ...], dtype: Any) -> Any:
-    return launch.new_array(library.device_library, shape, dtype, prod(shape))
+        for i in range(groups):
+            multiply(a[:, i], b[:, i], out[:, i])
 
 
 # ----- pooling --------------------------------------------------------------------------------------------------------
@@ -220,14 +220,14 @@ def _new(shape: tuple[int, ...], dtype: Any) -> Any:
 def max_pool(x: Any, axes: Sequence[Axis]) -> tuple[Any, Any]:
     """The maxima of x (N, C, *S) over windows, and their places in the planes."""
     shape = (*x.shape[:2], *(a.out for a in axes))
-    out, places = _new(shape, x.dtype), _new(shape, np.dtype(np.int64))
+    out, places = launch.new(shape, x.dtype), launch.new(shape, np.dtype(np.int64))
     _run("max_pool", x, prod(shape), _three(axes), out, places, x)
     return out, places
 
 
 def max_pool_grad(g: Any, places: Any, axes: Sequence[Axis]) -> Any:
     """Add each g (N, C, *O) at its place, giving (N, C, *S)."""
-    computed = np.dtype("d" if g.dtype.char == "d" else "f")
+    computed = launch.summed_in(g.dtype)
     out = library.device_library.zeros((*g.shape[:2], *(a.size for a in axes)), computed)
     _run("max_pool_grad", g, g.size, _three(axes), out, g, places)
     return out.astype(g.dtype, copy=False)
@@ -235,14 +235,14 @@ def max_pool_grad(g: Any, places: Any, axes: Sequence[Axis]) -> Any:
 
 def avg_pool(x: Any, axes: Sequence[Axis], counts: Any) -> Any:
     """The means of x (N, C, *S) over windows, with the divisors of `pooling_counts`."""
-    out = _new((*x.shape[:2], *(a.out for a in axes)), x.dtype)
+    out = launch.new((*x.shape[:2], *(a.out for a in axes)), x.dtype)
     _run("avg_pool", x, out.size, _three(axes), out, x, counts)
     return out
 
 
 def avg_pool_grad(g: Any, axes: Sequence[Axis], counts: Any) -> Any:
     """The adjoint of `avg_pool`: g (N, C, *O) gives (N, C, *S)."""
-    out = _new((*g.shape[:2], *(a.size for a in axes)), g.dtype)
+    out = launch.new((*g.shape[:2], *(a.size for a in axes)), g.dtype)
     _run("avg_pool_grad", g, out.size, _three(axes), out, g, counts)
     return out
 
