@@ -21,9 +21,15 @@ CONVOLUTIONS = {
 }
 
 
+@pytest.fixture(params=[True, False], ids=["cudnn", "own"])
+def by_cudnn(request):
+    with ndgrad.backends.cudnn.flags(enabled=request.param, allow_tf32=False):
+        yield request.param
+
+
 @DTYPES
 @pytest.mark.parametrize("name", CONVOLUTIONS)
-def test_convolution(name, dtype):
+def test_convolution(name, dtype, by_cudnn):
     function, x, w, how = CONVOLUTIONS[name]
     bias = w[0] if name != "transposed" else w[1]
     compare(lambda x, w, b: function(x, w, b, **how), [drawn(*x), drawn(*w), drawn(bias)], dtype)
@@ -32,7 +38,21 @@ def test_convolution(name, dtype):
 def test_many_samples_go_through_in_parts(monkeypatch):
     windows = pytest.importorskip("ndgrad.compiler.cuda.windows")
     monkeypatch.setattr(windows, "_ROOM", 1 << 14)
-    compare(lambda x, w: F.conv2d(x, w, padding=1), [drawn(9, 3, 12, 12), drawn(4, 3, 3, 3)], ndgrad.float32)
+    with ndgrad.backends.cudnn.flags(enabled=False):
+        compare(lambda x, w: F.conv2d(x, w, padding=1), [drawn(9, 3, 12, 12), drawn(4, 3, 3, 3)], ndgrad.float32)
+
+
+def test_tensor_cores_round_only_if_they_may():
+    if not ndgrad.backends.cudnn.is_available():
+        pytest.skip("cuDNN's front end is not installed")
+    x, w = ndgrad.tensor(drawn(8, 64, 32, 32)), ndgrad.tensor(drawn(64, 64, 3, 3))
+    exact = F.conv2d(x, w)
+    errors = []
+    for allowed in (True, False):
+        with ndgrad.backends.cudnn.flags(enabled=True, allow_tf32=allowed):
+            made = F.conv2d(x.to("cuda", ndgrad.float32), w.to("cuda", ndgrad.float32))
+        errors.append(float((made.cpu().double() - exact).abs().max() / exact.abs().max()))
+    assert errors[1] < 1e-6 < errors[0] < 1e-2
 
 
 @DTYPES

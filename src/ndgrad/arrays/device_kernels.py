@@ -31,13 +31,19 @@ def kernels() -> Any:
     return _found
 
 
-def device_forward(op: Any, np: Any) -> Callable[..., Any]:
-    """The forward function of an op for arrays of a device's library."""
-    forward: Callable[..., Any] = op.forward_for(np)
-    found = kernels() if op.elementwise and op.outputs == 1 and not op.variadic else None
-    if found is None and not op.rounds_numbers:
+def add_into(to: Any, given: Any) -> None:
+    """to += given."""
+    found = kernels()
+    if found is None or not found.copy_into(to, given, adds=True):
+        to += given
+
+
+def device_forward(op: Any, np: Any, forward: Callable[..., Any]) -> Callable[..., Any]:
+    """The forward function of an op for arrays of a device's library, of which CuPy's part is given."""
+    found = kernels()
+    own, rounds = None if found is None else found.forward_of(np, op), op.rounds_numbers
+    if own is None and not rounds:
         return forward
-    own, rounds = None if found is None else found.Elementwise(np, op.name), op.rounds_numbers
 
     def run(*arrays: Any, **settings: Any) -> Any:
         if own is not None:

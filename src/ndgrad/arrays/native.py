@@ -117,6 +117,12 @@ def window_kernels(x: Any, *others: Any) -> Any:
     return None if on_device is None else on_device.windows_for(x, *others)
 
 
+def add_along(x: Any, b: Any, dim: int) -> bool:
+    """Add a vector to an array on a device along one of its dimensions, in place; False if nothing was done."""
+    on_device = device_kernels.kernels()
+    return on_device is not None and bool(on_device.add_along(x, b, dim))
+
+
 def attention_kernels(q: Any, k: Any, v: Any, mask: Any) -> Any:
     """Attention on a device, if it takes these arrays; None for those elsewhere, and with a mask."""
     on_device = device_kernels.kernels() if mask is None and is_on_device(q) else None

@@ -38,8 +38,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ndgrad.arrays.device_kernels import add_into
 from ndgrad.arrays.leading_sums import sum_leading, sum_over
-from ndgrad.arrays.library import library_of
+from ndgrad.arrays.library import is_on_device, library_of
 from ndgrad.arrays.precision import is_half
 from ndgrad.autograd.accumulate import accumulate_array, counts, former_accumulators, in_present_shape
 from ndgrad.autograd.dispatch import open_elsewhere
@@ -58,7 +59,7 @@ from ndgrad.autograd.node import (
     extra_of,
     output_count,
 )
-from ndgrad.autograd.parts import SMALL, add_to_part, may_write
+from ndgrad.autograd.parts import SMALL, add_to_part, may_write, sum_of
 from ndgrad.autograd.references import calibrated
 from ndgrad.autograd.roots import choose_lane, gradient_edge, gradient_edges
 from ndgrad.autograd.threads import needs_fresh_stack, on_a_fresh_stack
@@ -563,6 +564,12 @@ def add(task: GraphTask, node: Node, g: Any) -> None:
     before = task.grads[node]
     if before is None:
         task.grads[node] = g
+    elif before.__class__ is not np.ndarray and is_on_device(before):
+        if node in task.owned:
+            add_into(before, g)
+        else:
+            task.grads[node] = sum_of(before, g)
+            task.owned.add(node)
     elif task.lane == "arrays" and node in task.owned and before.size >= SMALL:
         before += g
     else:

@@ -26,7 +26,6 @@ import numpy
 
 from ndgrad._registry import register
 from ndgrad.arrays import library
-from ndgrad.arrays.device_kernels import device_forward
 from ndgrad.arrays.precision import HALF, INEXACT, has_half, in_single
 from ndgrad.autograd.kept import kept_in_level, without_base
 from ndgrad.autograd.modes import process
@@ -142,7 +141,7 @@ def make_eager(
         scope = {**_scope(op, level), "slow": slow, "write_out": into or write_out}
         devices = library.device_library
         if on_device:
-            scope |= {"ndarray": devices.ndarray, "forward": device_forward(op, devices)}
+            scope |= {"ndarray": devices.ndarray, "forward": op.forward_for(devices)}
         elif devices is not None:
             twin: dict[str, Any] = {"reflected": reflected, "unrecorded": unrecorded, "slow": slow}
             scope["on_device"] = deferred(op.name, partial(make_eager, op, plain=True, on_device=True, **twin))

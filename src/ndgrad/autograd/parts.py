@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 
 from ndgrad import _registry as registry
+from ndgrad.arrays.device_kernels import add_into
+from ndgrad.arrays.library import library_of
 from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.modes import process, thread
@@ -65,7 +67,10 @@ def _add_arrays(whole: Any, views: list[Any], node: Any, g: Any, ops: Any) -> bo
     view_op = node.op.copies_part or (node.op if node.op.partial_view else None)
     if view_op is not None:
         part = view_op.forward_for(ops.np)(part, **node.settings())
-        part += g
+        if part.__class__ is np.ndarray:
+            part += g
+        else:
+            add_into(part, g)
         return True
     write, others, settings = node.adjoint_write(g, ops)
     write.write_kernel(ops.np, part, *others, **settings)
@@ -85,6 +90,11 @@ def _add_tensors(whole: Any, views: list[Any], node: Any, g: Any, payloads: bool
     op, others, settings = node.adjoint_write(g, None, payloads)
     write(op, part, others, settings)
     return True
+
+
+def sum_of(a: Any, b: Any) -> Any:
+    """a + b of arrays on a device."""
+    return add.forward_for(library_of(a))(a, b)
 
 
 def may_write(whole: Any, g: Any) -> bool:

@@ -1,39 +1,50 @@
-"""cuDNN, which is not used: `benchmark`, `deterministic` and the like can be set and change nothing."""
+"""cuDNN, which computes convolution and attention on a GPU if its front end is installed (`ndgrad[cuda]`).
+
+`enabled=False` leaves them to kernels of ndgrad. With `allow_tf32`, as in torch, convolution of single precision rounds
+its operands to ten bits for the tensor cores; without, it does not. `benchmark` and `deterministic` can be set and
+change nothing: plans are chosen by cuDNN's own rules, and `use_deterministic_algorithms` asks for repeatable ones.
+"""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+from ndgrad import cuda
 from ndgrad.backends.switching import module_of_switches
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
 
 _switches = module_of_switches(
-    __name__, enabled=True, benchmark=False, benchmark_limit=10, deterministic=False, allow_tf32=False,
+    __name__, enabled=True, benchmark=False, benchmark_limit=10, deterministic=False, allow_tf32=True,
     fp32_precision="none",
 )  # fmt: skip
 
 
 def is_available() -> bool:
-    """False.
+    """Whether cuDNN and a GPU are there.
 
     >>> import ndgrad
-    >>> ndgrad.backends.cudnn.is_available()
+    >>> ndgrad.backends.cudnn.is_available() and not ndgrad.cuda.is_available()
     False
     """
-    return False
+    return version() is not None
 
 
 def version() -> int | None:
-    """None: there is no cuDNN."""
-    return None
+    """The version of cuDNN, such as 91900; None if it is not there."""
+    if not cuda.is_available():
+        return None
+    from ndgrad.compiler.cuda.cudnn import front_end  # only where there is a GPU
+
+    found = front_end()
+    return None if found is None else int(found.backend_version())
 
 
 def is_acceptable(tensor: Tensor) -> bool:
-    """Whether cuDNN would compute with a tensor: never."""
-    return False
+    """Whether cuDNN would compute with a tensor: of floats, on a GPU."""
+    return tensor.is_cuda and tensor.is_floating_point() and is_available()
 
 
 def set_flags(

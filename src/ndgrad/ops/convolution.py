@@ -78,7 +78,7 @@ def _convolution(
         for tap, inputs in _taps(x.shape, w.shape, stride, padding, dilation):
             out = out + np.einsum("ngc...,gmc->ngm...", _grouped(xp[(..., *inputs)], 1, groups), w_grouped[(..., *tap)])
         out = out.reshape(x.shape[0], w.shape[0], *out.shape[3:])
-    if b is None:
+    if b is None or (kernels is not None and native.add_along(out, b, 1)):
         return out
     b = b.reshape(-1, *(1,) * (x.ndim - 2))
     if np.result_type(out, b) == out.dtype:

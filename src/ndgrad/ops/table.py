@@ -72,6 +72,8 @@ from typing import Any, ClassVar, Generic, TypedDict, TypeVar, Unpack
 import numpy
 
 from ndgrad import _registry as registry
+from ndgrad.arrays import library as arrays
+from ndgrad.arrays.device_kernels import device_forward
 
 
 class _Word:
@@ -392,6 +394,8 @@ class Op:
             bound = self.bare_forward_for(library)
             if not self.halves and (library.__name__ == "numpy" or not self.halves_on_device):
                 bound = registry.widening(self, bound)
+            if library is arrays.device_library:
+                bound = device_forward(self, library, bound)
             self._forwards[library] = bound
         return bound
 

@@ -1,4 +1,5 @@
-"""Attention on a device: products by cuBLAS around one kernel for the weights and one for their derivative.
+"""Attention on a device: by cuDNN, where that has a plan for it. Otherwise products by cuBLAS around one kernel for the
+weights and one for their derivative.
 
 Scores are kept in single precision (those of doubles in double), weights in the dtype of the operands. Heads are taken so
 many at a time that both have bounded room, and in reverse mode the weights are computed again.
@@ -10,8 +11,8 @@ import sys
 from math import prod
 from typing import Any
 
-from ndgrad.arrays import library
-from ndgrad.compiler.cuda import launch
+from ndgrad.compiler.cuda import cudnn, launch
+from ndgrad.compiler.cuda.copies import in_order
 from ndgrad.compiler.cuda.products import multiply, takes
 from ndgrad.compiler.cuda.rows import run_rows
 from ndgrad.compiler.cuda.values import COMPUTED
@@ -31,6 +32,10 @@ def attention_for(q: Any, k: Any, v: Any) -> Any:
 
 def attention(q: Any, k: Any, v: Any, is_causal: bool, scale: float) -> Any:
     """softmax(q k' scale) v, with later keys hidden from earlier queries if causal."""
+    if cudnn.takes_attention(q, v):
+        made = cudnn.attention(q, k, v, is_causal, scale)
+        if made is not None:
+            return made
     out = launch.new((*q.shape[:-1], v.shape[-1]), q.dtype)
     q, k, v = _stack(q), _stack(k), _stack(v)
     results = out.reshape(len(q), q.shape[1], v.shape[2])
@@ -43,6 +48,10 @@ def attention_gradients(
     g: Any, q: Any, k: Any, v: Any, is_causal: bool, scale: float, needs: tuple[bool, ...]
 ) -> tuple[Any, ...]:
     """The gradients in q, k and v."""
+    if cudnn.takes_attention(q, v):
+        found = cudnn.attention_gradients(g, q, k, v, is_causal, scale)
+        if found is not None:
+            return (*found, None)
     made = [launch.new(a.shape, a.dtype) if needed else None for a, needed in zip((q, k, v), needs[:3], strict=True)]
     g, q, k, v = _stack(g), _stack(q), _stack(k), _stack(v)
     gq, gk, gv = (None if a is None else a.reshape(b.shape) for a, b in zip(made, (q, k, v), strict=True))
@@ -74,7 +83,7 @@ def _weights(q: Any, k: Any, is_causal: bool, scale: float) -> Any:
 def _stack(a: Any) -> Any:
     """All leading dimensions as one, in an order that cuBLAS takes."""
     a = a.reshape(prod(a.shape[:-2]), *a.shape[-2:])
-    return a if takes(a) else library.device_library.ascontiguousarray(a)
+    return a if takes(a) else in_order(a)
 
 
 def _parts(q: Any, k: Any) -> list[slice]:

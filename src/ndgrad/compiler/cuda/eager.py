@@ -14,23 +14,31 @@ from typing import Any
 import numpy as np
 
 from ndgrad.arrays.formulas import Formula, Signature
-from ndgrad.compiler.cuda import launch
+from ndgrad.compiler.cuda import copies, launch, products
 from ndgrad.compiler.cuda.attention import attention_for
-from ndgrad.compiler.cuda.elementwise import BYTES, THREADS, Kind, can_be_written, result_dtypes, source
+from ndgrad.compiler.cuda.columns import add_along
+from ndgrad.compiler.cuda.copies import copy_into
+from ndgrad.compiler.cuda.elementwise import (
+    BYTES,
+    LARGEST,
+    MOST_DIMS,
+    THREADS,
+    Kind,
+    can_be_written,
+    result_dtypes,
+    source,
+    walked,
+)  # fmt: skip
 from ndgrad.compiler.cuda.in_place import formula_in_place, formula_memory, has_formula
 from ndgrad.compiler.cuda.rows import rows_for
 from ndgrad.compiler.cuda.values import COMPUTED
 from ndgrad.compiler.cuda.windows import windows_for
 
 __all__ = [
-    "Elementwise", "attention_for", "device_kernels", "formula_in_place", "formula_memory", "has_formula", "planned",
-    "rows_for", "windows_for",
+    "add_along", "attention_for", "copy_into", "device_kernels", "formula_in_place", "formula_memory", "forward_of",
+    "has_formula", "planned", "rows_for", "windows_for",
 ]  # fmt: skip
 
-#: Elements from which on indices no longer fit into 32 bits.
-_LARGEST = 1 << 31
-#: Dimensions, once those that can be walked as one are one, that a kernel takes.
-_MOST_DIMS = 6
 #: Kinds of operands of one op, and of arrays of one formula, that are remembered.
 _MOST = 256
 
@@ -44,6 +52,20 @@ def device_kernels() -> Any:
 
 #: Ops that powers to a constant are.
 _POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal", -0.5: "rsqrt", 1: "clone"}
+
+
+#: Other ops, as functions of operands and settings.
+_OWN: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {
+    "cast": copies.cast, "clone": copies.clone, "unsafe_view": copies.unsafe_view, "linear": products.linear,
+    "matmul": products.matmul,
+}  # fmt: skip
+
+
+def forward_of(library: Any, op: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], Any] | None:
+    """What computes an op from its operands and settings, or answers None; None if there is nothing."""
+    if op.elementwise and op.outputs == 1 and not op.variadic:
+        return Elementwise(library, op.name)
+    return _OWN.get(op.name)
 
 
 class Elementwise:
@@ -145,7 +167,7 @@ class Plan:
             return None  # CuPy says what is wrong
         count = math.prod(shape)
         sizes, strides = walked(shape, arrays)
-        if not count or count >= _LARGEST or len(sizes) > _MOST_DIMS:
+        if not count or count >= LARGEST or len(sizes) > MOST_DIMS:
             return None
         key = (arrays[0].data.device_id, len(sizes), *chars)
         found = self._kernels.get(key)
@@ -188,26 +210,3 @@ def _numpy_dtype(char: str) -> np.dtype[Any]:
 
         return np.dtype(ml_dtypes.bfloat16)
     return np.dtype(char)
-
-
-def walked(shape: tuple[int, ...], arrays: Sequence[Any]) -> tuple[list[int], list[list[int]]]:
-    """Sizes, and the strides of each array in elements, with as few dimensions as can be."""
-    rows = []
-    for a in arrays:
-        item = a.dtype.itemsize
-        own = [0 if n == 1 else s // item for n, s in zip(a.shape, a.strides)]
-        rows.append([0] * (len(shape) - a.ndim) + own)
-    sizes: list[int] = []
-    kept: list[list[int]] = [[] for _ in arrays]
-    for d, n in enumerate(shape):
-        if n == 1:
-            continue
-        if sizes and all(k[-1] == row[d] * n for k, row in zip(kept, rows)):
-            sizes[-1] *= n
-            for k, row in zip(kept, rows):
-                k[-1] = row[d]
-            continue
-        sizes.append(n)
-        for k, row in zip(kept, rows):
-            k.append(row[d])
-    return (sizes, kept) if sizes else ([1], [[0] for _ in arrays])

@@ -20,6 +20,10 @@ from ndgrad.compiler.kernels.maths.values import Mask, Real
 THREADS = 256
 #: Bytes that a thread reads at a time.
 BYTES = 16
+#: Elements from which on indices no longer fit into 32 bits.
+LARGEST = 1 << 31
+#: Dimensions, once those that can be walked as one are one, that a kernel takes.
+MOST_DIMS = 6
 
 
 class Kind(NamedTuple):
@@ -145,3 +149,26 @@ def _written(w: CudaWriter, signature: Signature, inputs: Sequence[Any], numbers
         settings = {name: w.real(numbers[number]) for name, number in node.numbers}
         values.append(write(w, node.op, *operands, **dict(node.settings), **settings))
     return [values[number] for number in signature.outputs]
+
+
+def walked(shape: tuple[int, ...], arrays: Sequence[Any]) -> tuple[list[int], list[list[int]]]:
+    """Sizes, and the strides of each array in elements, with as few dimensions as can be."""
+    rows = []
+    for a in arrays:
+        item = a.dtype.itemsize
+        own = [0 if n == 1 else s // item for n, s in zip(a.shape, a.strides)]
+        rows.append([0] * (len(shape) - a.ndim) + own)
+    sizes: list[int] = []
+    kept: list[list[int]] = [[] for _ in arrays]
+    for d, n in enumerate(shape):
+        if n == 1:
+            continue
+        if sizes and all(k[-1] == row[d] * n for k, row in zip(kept, rows)):
+            sizes[-1] *= n
+            for k, row in zip(kept, rows):
+                k[-1] = row[d]
+            continue
+        sizes.append(n)
+        for k, row in zip(kept, rows):
+            k.append(row[d])
+    return (sizes, kept) if sizes else ([1], [[0] for _ in arrays])

@@ -14,11 +14,13 @@ import sys
 from typing import Any
 
 from ndgrad.compiler.cuda import launch
+from ndgrad.compiler.cuda.columns import column_sum, column_sums
 from ndgrad.compiler.cuda.values import COMPUTED, PRELUDE, STORED
 
-#: Threads of a block at most, and rows of a piece of a sum over rows at least.
+__all__ = ["column_sum"]
+
+#: Threads of a block at most.
 _MOST_THREADS = 512
-_PIECE = 32
 
 _JOINED = """
 template <typename F> __device__ inline T joined(T x, F join) {
@@ -209,23 +211,6 @@ _SOURCES = {
 
 #: Sums over the rows of a piece, for the gradients of weights and shifts: a thread takes a column. What is given for the
 #: numbers of rows is null where only g itself is summed.
-_COLUMNS = """
-struct Arguments { long long rows; long long length; long long piece;
-                   const S* g; const S* x; const T* means; const T* scales; T* weights; T* shifts; };
-extern "C" __global__ void __launch_bounds__(256) kernel(const Arguments a) {
-    const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x, column = i % a.length, number = i / a.length;
-    const long long first = number * a.piece, last = first + a.piece < a.rows ? first + a.piece : a.rows;
-    if (first >= a.rows) return;
-    T w = 0, b = 0;
-    for (long long row = first; row < last; ++row) {
-        const T g = wide(a.g[row * a.length + column]);
-        if (a.weights) w += g * (wide(a.x[row * a.length + column]) - a.means[row]) * a.scales[row];
-        b += g;
-    }
-    if (a.weights) a.weights[i] = w;
-    if (a.shifts) a.shifts[i] = b;
-}
-"""
 
 
 def rows_for(x: Any, *others: Any) -> Any:
@@ -252,12 +237,6 @@ extern "C" __global__ void kernel(const Arguments a) {{
 """
     pointers = fields.count("*")
     return launch.Kernel(code, f"{2 + pointers}q{fields.count('double')}d")
-
-
-@functools.lru_cache(maxsize=16)
-def _columns(char: str, device: int) -> launch.Kernel:
-    code = f"{PRELUDE}typedef {COMPUTED[char]} T; typedef {STORED[char]} S;{_COLUMNS}"
-    return launch.Kernel(code, "9q")
 
 
 def _run(name: str, x: Any, length: int, *words: Any) -> None:
@@ -354,14 +333,14 @@ def rms_norm(x: Any, w: Any, length: int, eps: float) -> Any:
 def layer_norm_gradient(g: Any, x: Any, w: Any, eps: float) -> tuple[Any, Any, Any]:
     """The gradients in x, w and b, where w has the last sizes of x."""
     out, means, scales = _norm_gradient("layer_norm_gradient", g, x, w, eps)
-    grad_w, grad_b = _column_sums(g, x, means, scales, w.size)
+    grad_w, grad_b = column_sums(g, x, means, scales, w.size)
     return out, grad_w.reshape(w.shape), grad_b.reshape(w.shape)
 
 
 def rms_norm_gradient(g: Any, x: Any, w: Any, eps: float) -> tuple[Any, Any]:
     """The gradients in x and w."""
     out, means, scales = _norm_gradient("rms_norm_gradient", g, x, w, eps)
-    return out, _column_sums(g, x, means, scales, w.size)[0].reshape(w.shape)
+    return out, column_sums(g, x, means, scales, w.size)[0].reshape(w.shape)
 
 
 def _norm_gradient(name: str, g: Any, x: Any, w: Any, eps: float) -> tuple[Any, Any, Any]:
@@ -371,24 +350,3 @@ def _norm_gradient(name: str, g: Any, x: Any, w: Any, eps: float) -> tuple[Any, 
     out = _like(x)
     _run(name, x, w.size, _at(out), _at(g), _at(x), _at(w), _at(means), _at(scales), eps)
     return out, means, scales
-
-
-def _column_sums(g: Any, x: Any, means: Any, scales: Any, length: int) -> tuple[Any, Any]:
-    """The sums over rows of g times x, centred and scaled (None without x), and of g."""
-    rows = g.size // length
-    piece = max(_PIECE, -(-rows // 512))
-    pieces = -(-rows // piece)
-    single = launch.summed_in(g.dtype)
-    new = functools.partial(launch.new, (pieces, length), single)
-    weights, shifts = None if x is None else new(), new()
-    blocks = -(-pieces * length // 256)
-    words = (rows, length, piece, _at(g), _at(x), _at(means), _at(scales), _at(weights), _at(shifts))
-    _columns(g.dtype.char, g.data.device_id)(blocks, 256, *words)
-    sums = [None if a is None else a if pieces == 1 else a.sum(axis=0) for a in (weights, shifts)]
-    found = [a if a is None else a.reshape(length).astype(g.dtype, copy=False) for a in sums]
-    return found[0], found[1]
-
-
-def column_sum(g: Any) -> Any:
-    """The sum over all dimensions but the last."""
-    return _column_sums(g, None, None, None, g.shape[-1])[1]

@@ -1,6 +1,6 @@
 """Convolution and pooling on a device, under the names and with the meaning of those in ndgrad.compiler.kernels.arrays.
 
-A convolution is a product of matrices: the inputs that each output reads are laid out as columns by a kernel, and
+Convolution is cuDNN's, where that has a plan for it. Otherwise it is a product of matrices: the inputs that each output reads are laid out as columns by a kernel, and
 cuBLAS multiplies. Its adjoint in the input adds columns up again: each input gathers what it gave, so no two threads
 write to one place, and a result is the same in every run. Samples are taken so many at a time that columns have
 bounded room. Spatial dimensions are three in all kernels; those that are missing have the size one.
@@ -18,7 +18,7 @@ import numpy as np
 
 from ndgrad.arrays import library
 from ndgrad.arrays.correlation import Axis
-from ndgrad.compiler.cuda import launch
+from ndgrad.compiler.cuda import cudnn, launch
 from ndgrad.compiler.cuda.products import multiply
 from ndgrad.compiler.cuda.values import COMPUTED, PRELUDE, STORED
 
@@ -154,6 +154,10 @@ def conv(x: Any, w: Any, axes: Sequence[Axis], groups: int) -> Any:
     """Cross-correlate x (N, C, *S) with w (M, C / groups, *K), giving (N, M, *O)."""
     n, m, outs = len(x), len(w), prod(a.out for a in axes)
     out = launch.new((n, m, *(a.out for a in axes)), x.dtype)
+    plan = cudnn.convolution("forward", x, x.shape, w.shape, out.shape, axes)
+    if plan is not None:
+        plan(x, w, out)
+        return out
     weights = w.reshape(groups, m // groups, -1)
     for part, columns in _in_parts(x, axes, groups):
         _multiply(weights, columns, out[part].reshape(-1, groups, m // groups, outs))
@@ -164,6 +168,10 @@ def conv_input_grad(g: Any, w: Any, x_shape: Sequence[int], axes: Sequence[Axis]
     """The adjoint of `conv` in x: g (N, M, *O) and w (M, C / groups, *K) give (N, C, *S)."""
     n, m, outs = len(g), len(w), prod(a.out for a in axes)
     out, three = launch.new(tuple(x_shape), g.dtype), _three(axes)
+    plan = cudnn.convolution("input", g, x_shape, w.shape, g.shape, axes)
+    if plan is not None:
+        plan(out, w, g)
+        return out
     weights = w.reshape(groups, m // groups, -1).swapaxes(1, 2)
     for part in _parts(n, x_shape[1], axes, g.dtype.itemsize):
         grads = g[part].reshape(-1, groups, m // groups, outs)
@@ -175,6 +183,11 @@ def conv_input_grad(g: Any, w: Any, x_shape: Sequence[int], axes: Sequence[Axis]
 
 def conv_weight_grad(g: Any, x: Any, w_shape: Sequence[int], axes: Sequence[Axis], groups: int) -> Any:
     """The adjoint of `conv` in w: g (N, M, *O) and x (N, C, *S) give (M, C / groups, *K)."""
+    plan = cudnn.convolution("weight", g, x.shape, w_shape, g.shape, axes)
+    if plan is not None:
+        out = launch.new(tuple(w_shape), g.dtype)
+        plan(x, out, g)
+        return out
     m, outs = w_shape[0], prod(a.out for a in axes)
     computed = launch.summed_in(g.dtype)
     total = library.device_library.zeros((groups, m // groups, prod(w_shape[1:])), computed)

@@ -1,0 +1,129 @@
+"""Sums over rows on a device, which the gradients of biases and of normalisation's weights are, and what is added to each
+row in place.
+
+Rows are added up by pieces, and the pieces by a second kernel. How many there are depends on the sizes alone, so a
+result is the same in every run. Halves are added up in single precision.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from ndgrad.compiler.cuda import launch
+from ndgrad.compiler.cuda.elementwise import BYTES, LARGEST, THREADS
+from ndgrad.compiler.cuda.values import COMPUTED, PRELUDE, STORED
+
+#: Rows of a piece at least, and pieces at most.
+_PIECE, _MOST_PIECES = 32, 512
+#: Columns of a block that adds pieces up, and the threads of each.
+_WIDE, _DEEP = 32, 16
+
+_PIECES = """
+struct Arguments { long long rows; long long length; long long piece;
+                   const S* g; const S* x; const T* means; const T* scales; T* weights; T* shifts; };
+extern "C" __global__ void __launch_bounds__(256) kernel(const Arguments a) {
+    const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x, column = i % a.length, number = i / a.length;
+    const long long first = number * a.piece, last = first + a.piece < a.rows ? first + a.piece : a.rows;
+    if (first >= a.rows) return;
+    T w = 0, b = 0;
+    #pragma unroll 4
+    for (long long row = first; row < last; ++row) {
+        const T g = wide(a.g[row * a.length + column]);
+        if (a.weights) w += g * (wide(a.x[row * a.length + column]) - a.means[row]) * a.scales[row];
+        b += g;
+    }
+    if (a.weights) a.weights[i] = w;
+    a.shifts[i] = b;
+}
+"""
+
+_JOINED = f"""
+struct Arguments {{ long long pieces; long long length; const T* parts[2]; S* out[2]; }};
+extern "C" __global__ void __launch_bounds__({_WIDE * _DEEP}) kernel(const Arguments a) {{
+    __shared__ T kept[{_DEEP}][{_WIDE}];
+    const int x = threadIdx.x % {_WIDE}, y = threadIdx.x / {_WIDE};
+    const long long column = (long long)blockIdx.x * {_WIDE} + x;
+    for (int k = 0; k < 2; ++k) {{
+        if (!a.out[k]) continue;
+        T total = 0;
+        if (column < a.length)
+            for (long long p = y; p < a.pieces; p += {_DEEP}) total += a.parts[k][p * a.length + column];
+        __syncthreads();
+        kept[y][x] = total;
+        __syncthreads();
+        if (y == 0 && column < a.length) {{
+            for (int j = 1; j < {_DEEP}; ++j) total += kept[j][x];
+            put(a.out[k][column], total);
+        }}
+    }}
+}}
+"""
+
+_ADDED = """
+struct Arguments { long long n; S* x; const S* b; unsigned int length; unsigned int inner; };
+extern "C" __global__ void __launch_bounds__(256) kernel(const Arguments a) {
+    const long long i = ((long long)blockIdx.x * 256 + threadIdx.x) * WIDTH;
+    if (i >= a.n) return;
+    typedef Pack<S, WIDTH> Some;
+    Some x = *(const Some*)(a.x + i);
+    const unsigned int at = (unsigned int)i / a.inner %% a.length;
+    %s
+    *(Some*)(a.x + i) = x;
+}
+"""
+#: A pack of the vector for a pack of elements, where it lies along the last dimension; one element for all of them.
+_SIDE_BY_SIDE = """const Some b = *(const Some*)(a.b + at);
+    for (int k = 0; k < WIDTH; ++k) put(x.at[k], wide(x.at[k]) + wide(b.at[k]));"""
+_ONE = """const T b = wide(a.b[at]);
+    for (int k = 0; k < WIDTH; ++k) put(x.at[k], wide(x.at[k]) + b);"""
+
+_SOURCES = {
+    "pieces": (_PIECES, "9q"), "joined": (_JOINED, "6q"), "added": (_ADDED % _SIDE_BY_SIDE, "3q2I"),
+    "added_one": (_ADDED % _ONE, "3q2I"),
+}  # fmt: skip
+
+
+@functools.lru_cache(maxsize=32)
+def _kernel(name: str, char: str, device: int, width: int = 1) -> launch.Kernel:
+    body, layout = _SOURCES[name]
+    types = f"typedef {COMPUTED[char]} T; typedef {STORED[char]} S; enum {{ WIDTH = {width} }};"
+    return launch.Kernel(PRELUDE + types + body, layout)
+
+
+def column_sums(g: Any, x: Any, means: Any, scales: Any, length: int) -> tuple[Any, Any]:
+    """The sums over rows of g times x, centred and scaled (None without x), and of g."""
+    rows, char, device = g.size // length, g.dtype.char, g.data.device_id
+    piece = max(_PIECE, -(-rows // _MOST_PIECES))
+    pieces = -(-rows // piece)
+    single = launch.summed_in(g.dtype)
+    parts = [None if x is None else launch.new((pieces, length), single), launch.new((pieces, length), single)]
+    out = [None if part is None else launch.new((length,), g.dtype) for part in parts]
+    given = [0 if a is None else a.data.ptr for a in (g, x, means, scales, *parts)]
+    _kernel("pieces", char, device)(-(-pieces * length // THREADS), THREADS, rows, length, piece, *given)
+    places = [0 if a is None else a.data.ptr for a in (*parts, *out)]
+    _kernel("joined", char, device)(-(-length // _WIDE), _WIDE * _DEEP, pieces, length, *places)
+    return out[0], out[1]
+
+
+def column_sum(g: Any) -> Any:
+    """The sum over all dimensions but the last."""
+    return column_sums(g, None, None, None, g.shape[-1])[1]
+
+
+def add_along(x: Any, b: Any, dim: int) -> bool:
+    """Add the elements of a vector to x along one of its dimensions, in place; False if it cannot be done here."""
+    if x.dtype.char not in COMPUTED or b.dtype != x.dtype or not x._c_contiguous or not b._c_contiguous:
+        return False
+    if not 0 < x.size < LARGEST:
+        return False
+    inner = x.strides[dim] // x.dtype.itemsize
+    count, length, width = x.size, b.size, BYTES // x.dtype.itemsize
+    aligned = not (x.data.ptr | b.data.ptr) % BYTES
+    if inner == 1 and aligned and length % width == 0:
+        kernel = _kernel("added", x.dtype.char, x.data.device_id, width)
+    else:
+        width = width if aligned and inner % width == 0 else 1
+        kernel = _kernel("added_one", x.dtype.char, x.data.device_id, width)
+    kernel(-(-count // (256 * width)), 256, count, x.data.ptr, b.data.ptr, length, inner)
+    return True

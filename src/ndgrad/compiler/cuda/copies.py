@@ -1,0 +1,128 @@
+"""Copies on a device, from any layout to any other: conversions between floating dtypes, arrays brought into order, and
+gradients added to parts of arrays. CuPy's copies take one element at a time; these take 16 bytes where both sides lie so.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from ndgrad.compiler.cuda import launch
+from ndgrad.compiler.cuda.elementwise import BYTES, LARGEST, MOST_DIMS, THREADS, walked
+from ndgrad.compiler.cuda.values import COMPUTED, PRELUDE, STORED
+
+#: Types that are moved as they are, by their sizes in bytes.
+_OPAQUE = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long"}
+
+
+@functools.lru_cache(maxsize=256)
+def _kernel(to: str, given: str, dims: int, width: int, adds: bool, device: int) -> launch.Kernel:
+    return launch.Kernel(source(to, given, dims, width, adds), f"3q{dims}I{2 * dims}i0q", THREADS)
+
+
+def source(to: str, given: str, dims: int, width: int, adds: bool) -> str:
+    """The text of a kernel from one dtype to another, over so many dimensions, so many elements at a time."""
+    types = [STORED.get(char) or _OPAQUE[np.dtype(char).itemsize] for char in (to, given)]
+    if to in COMPUTED and given in COMPUTED:
+        value = "wide(t.at[k]) + wide(x.at[k])" if adds else "wide(x.at[k])"
+        step = f"put(t.at[k], {value});"
+    else:
+        step = "t.at[k] = x.at[k];"
+    walk = []
+    for d in reversed(range(dims)):
+        walk.append(f"at = rest % a.sizes[{d}]; rest /= a.sizes[{d}];" if d else "at = rest;")
+        walk += [f"{name} += (long long)at * a.strides[{i}][{d}];" for i, name in enumerate(("there", "here"))]
+    lines = "\n    ".join(walk)
+    return f"""{PRELUDE}typedef Pack<{types[0]}, {width}> To; typedef Pack<{types[1]}, {width}> From;
+struct Arguments {{ long long n; To* to; const From* from; unsigned int sizes[{dims}]; int strides[2][{dims}]; }};
+extern "C" __global__ void __launch_bounds__({THREADS}) kernel(const Arguments a) {{
+    const long long i = (long long)blockIdx.x * {THREADS} + threadIdx.x;
+    if (i >= a.n) return;
+    unsigned int rest = (unsigned int)i, at;
+    long long there = 0, here = 0;
+    {lines}
+    const From x = a.from[here];
+    To t{" = a.to[there]" if adds else ""};
+    #pragma unroll
+    for (int k = 0; k < {width}; ++k) {step}
+    a.to[there] = t;
+}}
+"""
+
+
+def copy_into(to: Any, given: Any, adds: bool = False) -> bool:
+    """Write an array's elements over another one's, or add them; False if it cannot be done here. `given` broadcasts."""
+    chars = to.dtype.char, given.dtype.char
+    floats = chars[0] in COMPUTED and chars[1] in COMPUTED
+    if floats and "d" in chars and ("e" in chars or "E" in chars):
+        return False  # by way of single precision it would be rounded twice
+    if not floats and (adds or to.dtype != given.dtype or to.dtype.itemsize not in _OPAQUE):
+        return False
+    if not 0 < to.size < LARGEST or given.ndim > to.ndim:
+        return False
+    sizes, strides = walked(to.shape, (to, given))
+    if len(sizes) > MOST_DIMS:
+        return False
+    places = to.data.ptr, given.data.ptr
+    width = _width(sizes, strides, places, (to.dtype.itemsize, given.dtype.itemsize))
+    if width > 1:
+        sizes = [*sizes[:-1], sizes[-1] // width]
+        strides = [[*[s // width for s in row[:-1]], 1] for row in strides]
+    if max(abs(s) for row in strides for s in row) >= LARGEST:
+        return False
+    kernel = _kernel(*chars, len(sizes), width, adds, to.data.device_id)
+    count = to.size // width
+    kernel(-(-count // THREADS), THREADS, count, *places, *sizes, *strides[0], *strides[1])
+    return True
+
+
+def _width(sizes: list[int], strides: list[list[int]], places: tuple[int, int], items: tuple[int, int]) -> int:
+    """How many elements can be taken at a time: 16 bytes of the wider dtype, fewer, or one."""
+    if any(row[-1] != 1 for row in strides):
+        return 1
+    width = BYTES // max(items)
+    while width > 1:
+        together = all(n % width == 0 for n in (sizes[-1], *[s for row in strides for s in row[:-1]]))
+        if together and all(place % (width * item) == 0 for place, item in zip(places, items, strict=True)):
+            return width
+        width //= 2
+    return 1
+
+
+# ----- ops ------------------------------------------------------------------------------------------------------------
+
+
+def cast(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """An array in another dtype, in the same order in memory; None if it is for CuPy."""
+    x, dtype = operands[0], np.dtype(settings["dtype"])
+    if not x._c_contiguous:
+        return None
+    out = launch.new(x.shape, dtype)
+    return out if copy_into(out, x) else None
+
+
+def clone(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """A copy in the same order in memory; None if it is for CuPy."""
+    x = operands[0]
+    if not x._c_contiguous and 0 not in x.strides:
+        return None
+    out = launch.new(x.shape, x.dtype)
+    return out if copy_into(out, x) else None
+
+
+def unsafe_view(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """A copy in order, of another shape; None if it is for CuPy."""
+    x, shape = operands[0], settings["shape"]
+    out = launch.new(x.shape, x.dtype)
+    return out.reshape(shape) if copy_into(out, x) else None
+
+
+def in_order(x: Any) -> Any:
+    """An array without gaps: itself, or a copy."""
+    if x._c_contiguous:
+        return x
+    out = launch.new(x.shape, x.dtype)
+    return out if copy_into(out, x) else x.copy(order="C")
+
