@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ndgrad.arrays import faults
+
 __all__ = [
     "append_suffixes",
     "format_array",
@@ -186,6 +188,8 @@ def format_array(array: Any, *, indent: int = 0) -> str:
     x = [[1., 0.],
          [0., 1.]]
     """
+    if faults.pending and not isinstance(array, np.ndarray):
+        faults.settle()
     options = _current()
     size = math.prod(array.shape)
     if size == 0:

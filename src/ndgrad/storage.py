@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
+from ndgrad.arrays import faults
 from ndgrad.arrays.addresses import flat_bytes, owner_of, pointer
+from ndgrad.arrays.library import is_on_device
 from ndgrad.arrays.placement import device_of
 from ndgrad.autograd.variable import Variable, innermost_array
 from ndgrad.autograd.versions import LazyStorage, Storage, exporter_of, is_inference, storage_of
@@ -40,6 +42,8 @@ def memory_of(t: Variable) -> Payload:
         t = t._array
     if isinstance(t._array, np.generic):
         storage_of(t)
+    if faults.pending and is_on_device(t._array):
+        faults.settle()
     return t._array
 
 

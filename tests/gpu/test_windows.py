@@ -52,7 +52,7 @@ def test_tensor_cores_round_only_if_they_may():
         with ndgrad.backends.cudnn.flags(enabled=True, allow_tf32=allowed):
             made = F.conv2d(x.to("cuda", ndgrad.float32), w.to("cuda", ndgrad.float32))
         errors.append(float((made.cpu().double() - exact).abs().max() / exact.abs().max()))
-    assert errors[1] < 1e-6 < errors[0] < 1e-2
+    assert errors[1] < 3e-6 < 3e-5 < errors[0] < 1e-2
 
 
 @DTYPES

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ndgrad import _registry as registry
+from ndgrad.arrays.library import is_on_device
 from ndgrad.arrays.precision import FLOAT32, half_of, rounded
 
 _unknown = object()
@@ -29,6 +30,25 @@ def kernels() -> Any:
             )
         _found = registry.device_kernels() if wish == "1" else None
     return _found
+
+
+def check_later(index: Any, low: int, high: int, error: Callable[[int], Exception]) -> bool:
+    """Have a device look for an index outside of [low, high); False if it cannot, and the host must."""
+    found = kernels() if is_on_device(index) else None
+    return found is not None and bool(found.check(index, low, high, error))
+
+
+def rows_later(table: Any, index: Any, error: Callable[[int], Exception]) -> Any:
+    """The rows of a table on a device, whose indices it checks itself; None if it cannot."""
+    found = kernels() if is_on_device(table) and is_on_device(index) else None
+    return None if found is None else found.rows(table, index, error)
+
+
+def targets_later(index: Any, classes: int, ignored: int, error: Callable[[int], Exception]) -> Any:
+    """Class numbers on a device, which checks them itself, without those that are ignored, and which count; None if it
+    cannot."""
+    found = kernels() if is_on_device(index) else None
+    return None if found is None else found.targets(index, classes, ignored, error)
 
 
 def add_into(to: Any, given: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy
 
-from ndgrad.arrays import meta
+from ndgrad.arrays import faults, meta, recording
 from ndgrad.arrays.library import second_library
 from ndgrad.devices import device
 
@@ -59,6 +59,10 @@ def moved(array: Any, where: device) -> Any:
     if where.type == "meta":
         return library.empty(array.shape, array.dtype)
     if where.type == "cpu":
+        if faults.pending:
+            faults.settle()
         return array.get()
+    if here.type == "cpu":
+        recording.refuse("a move of a tensor to the GPU", "move it before, and write new values into it by copy_().")
     with library.cuda.Device(where.index):
         return library.asarray(array)

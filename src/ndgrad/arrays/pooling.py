@@ -227,7 +227,7 @@ def max_pool_grad(g: Array, indices: NDArray[np.int64], x_shape: Sequence[int], 
         return library_of(g).zeros(tuple(x_shape), g.dtype)
     planes, size = prod(x_shape[:2]), prod(x_shape[2:])
     library = library_of(g)
-    if is_on_device(g) and not distinct and native.window_kernels(g) is not None:
+    if is_on_device(g) and native.window_kernels(g) is not None:
         axes = [Axis(n, 1, 1, 1, 0, out) for n, out in zip(x_shape[2:], g.shape[2:], strict=True)]
         return native.window_kernels(g).max_pool_grad(native.dense(g), native.dense(indices), axes)
     kernels = native.kernels_for(g) if indices.__class__ is np.ndarray and indices.flags.c_contiguous else None

@@ -20,11 +20,13 @@ from __future__ import annotations
 import functools
 import importlib
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from ndgrad.arrays import repeatable
+from ndgrad.arrays.device_kernels import check_later
 from ndgrad.arrays.host_fallback import on_host
 from ndgrad.arrays.meta import MetaArray, zeros_beside
 from ndgrad.arrays.precision import is_floating
@@ -60,23 +62,42 @@ def check_range(
     np: Library, name: str, index: Payload, size: int, dim: int, error: type[Exception] = IndexError
 ) -> None:
     """Raise if an index lies outside [0, size): what torch asks of all functions that take an
-    index along a dimension."""
+    index along a dimension. On a GPU that is found later (ndgrad.arrays.faults)."""
+    made = no_such_index(name, size, dim, error)
+    if np is not numpy and check_later(index, 0, size, made):
+        return
     found = out_of_bounds(np, index, size, wrap=False)
     if found is not None:
-        raise error(
+        raise made(found)
+
+
+def no_such_index(
+    name: str, size: int, dim: int, error: type[Exception] = IndexError
+) -> Callable[[int], Exception]:
+    """The error for an index that lies outside [0, size)."""
+
+    def made(found: int) -> Exception:
+        return error(
             f"{name}(): index {found} is out of bounds for dimension {dim} with size {size}. Indices run from 0 "
             f"to {size - 1} here; where negative ones should count from the end, use x[...] or take_along_dim()."
         )
 
+    return made
+
 
 def wrapped(np: Library, index: Payload, size: int, dim: int = 0) -> Payload:
     """The index as non-negative machine integers, negative ones counted from the end."""
-    found = out_of_bounds(np, index, size, wrap=True)
-    if found is not None:
-        raise IndexError(
+
+    def made(found: int) -> Exception:
+        return IndexError(
             f"index {found} is out of bounds for dimension {dim} with size {size}. "
             f"Indices run from {-size} to {size - 1}."
         )
+
+    if np is numpy or not check_later(index, -size, size, made):
+        found = out_of_bounds(np, index, size, wrap=True)
+        if found is not None:
+            raise made(found)
     index = index.astype(np.intp, copy=False)
     if isinstance(index, MetaArray):
         return index

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from ndgrad.absent import refuse_absent as _refuse_absent
 from ndgrad.api.tensor_types import CLASSES
 from ndgrad.arrays.gpus import cupy_with_devices, current, device_number, devices_or_none
-from ndgrad.cuda import amp, memory, random, streams
+from ndgrad.cuda import amp, graphs, memory, random, streams
+from ndgrad.cuda.graphs import CUDAGraph, graph, graph_pool_handle, is_current_stream_capturing
 from ndgrad.cuda.memory import (
     caching_allocator_enable,
     empty_cache,
@@ -64,9 +65,9 @@ __all__ = [
     "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "CudaError", "DeferredCudaCallError", "DoubleTensor",
     "Event", "ExternalStream", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor", "OutOfMemoryError",
     "ShortTensor", "Stream", "StreamContext", "amp", "caching_allocator_enable", "can_device_access_peer",
-    "current_device", "current_stream", "default_generators", "default_stream", "device", "device_count", "device_of",
+    "CUDAGraph", "current_device", "current_stream", "default_generators", "default_stream", "device", "device_count", "device_of",
     "empty_cache", "get_arch_list", "get_device_capability", "get_device_name", "get_device_properties",
-    "get_gencode_flags", "get_rng_state", "get_rng_state_all", "has_half", "has_magma", "host_memory_stats", "init",
+    "get_gencode_flags", "get_rng_state", "get_rng_state_all", "graph", "graph_pool_handle", "graphs", "has_half", "has_magma", "host_memory_stats", "init",
     "initial_seed", "ipc_collect", "is_available", "is_bf16_supported", "is_current_stream_capturing",
     "is_initialized", "is_tf32_supported", "manual_seed", "manual_seed_all", "max_memory_allocated",
     "max_memory_cached", "max_memory_reserved", "mem_get_info", "memory", "memory_allocated", "memory_cached",
@@ -136,11 +137,6 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 def is_tf32_supported() -> bool:
     """Whether products of float32 may be rounded to TF32: never, here."""
-    return False
-
-
-def is_current_stream_capturing() -> bool:
-    """Whether a graph of the GPU's work is being recorded: there are none here."""
     return False
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from ndgrad.arrays.faults import settle
 from ndgrad.arrays.gpus import cupy_with_devices, device_number
 from ndgrad.devices import device as as_device
 
@@ -41,6 +42,7 @@ class Stream:
     def synchronize(self) -> None:
         """Wait until all work in it is done."""
         self.stream.synchronize()
+        settle()
 
     def query(self) -> bool:
         """Whether all work in it is done."""
@@ -162,3 +164,4 @@ def set_stream(stream: Stream | None) -> None:
 def synchronize(device: Device = None) -> None:
     """Wait until a GPU has done all its work; an error where there is none."""
     cupy_with_devices("cuda.synchronize()").cuda.Device(device_number("cuda.synchronize()", device)).synchronize()
+    settle()

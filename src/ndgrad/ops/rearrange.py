@@ -24,6 +24,7 @@ flip = op(
     vjp={"x": lambda g, dims, ops: ops.flip(g, dims=dims)},
     jvp="linear",
     batch="dims",
+    halves=True,
 )  # fmt: skip
 
 rot90 = op(
@@ -33,6 +34,7 @@ rot90 = op(
     vjp={"x": lambda g, k, dims, ops: ops.rot90(g, k=-k, dims=dims)},
     jvp="linear",
     batch="dims",
+    halves=True,
 )  # fmt: skip
 
 
@@ -50,6 +52,7 @@ roll = op(
     vjp={"x": lambda g, shifts, dims, ops: ops.roll(g, shifts=tuple(-s for s in shifts), dims=dims)},
     jvp="linear",
     batch=_roll_batch,
+    halves=True,
 )  # fmt: skip
 
 # ----- another number -------------------------------------------------------------------------------------------------
@@ -70,6 +73,7 @@ repeat = op(
     vjp={"x": _repeat_vjp},
     jvp="linear",
     batch=lambda x, repeats, ops: ops.repeat(pad_rank(x, len(repeats) + 1, ops), repeats=(1, *repeats)),
+    halves=True,
 )  # fmt: skip
 
 # Every slice along `dim` as often as `repeats` says, one number per slice.
@@ -81,6 +85,7 @@ repeat_interleave = op(
     jvp="linear",
     batch="dims",
     backward_name="IndexSelectBackward0",
+    halves=True,
 )  # fmt: skip
 
 

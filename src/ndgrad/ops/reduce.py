@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from ndgrad.arrays.library import is_on_device
 from ndgrad.arrays.precision import HALF, finfo, is_inexact, rounded
 from ndgrad.arrays.short_rows import is_lines, line_sum
 from ndgrad.ops.shape import inverse_permutation
@@ -35,7 +36,7 @@ def keep(g: Payload, x_shape: tuple[int, ...], dim: tuple[int, ...], keepdim: bo
 
 def spread(g: Payload, x_shape: tuple[int, ...], dim: tuple[int, ...], keepdim: bool, ops: Vocabulary) -> Payload:
     """A reduction's gradient put back along the reduced dimensions."""
-    if ops.raw and math.prod(x_shape) <= _SMALL:
+    if ops.raw and not is_on_device(g) and math.prod(x_shape) <= _SMALL:
         full = ops.np.empty(x_shape, g.dtype)
         full[...] = g if len(dim) == len(x_shape) else keep(g, x_shape, dim, keepdim, ops)
         return full
@@ -43,7 +44,7 @@ def spread(g: Payload, x_shape: tuple[int, ...], dim: tuple[int, ...], keepdim: 
 
 
 def spread_all(g: Payload, x_shape: tuple[int, ...], ops: Vocabulary) -> Payload:
-    if ops.raw and math.prod(x_shape) <= _SMALL:
+    if ops.raw and not is_on_device(g) and math.prod(x_shape) <= _SMALL:
         full = ops.np.empty(x_shape, g.dtype)
         full.fill(g)
         return full

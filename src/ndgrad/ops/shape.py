@@ -54,6 +54,7 @@ unsafe_view = op(
     vjp={"x": lambda g, x_shape, ops: ops.reshape(g, shape=x_shape)},
     jvp="linear",
     batch=lambda x, shape, ops: ops.unsafe_view(x, shape=(x.shape[0], *shape)),
+    halves=True,
 )  # fmt: skip
 
 

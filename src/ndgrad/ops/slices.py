@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from ndgrad.arrays.device_kernels import rows_later
 from ndgrad.arrays.meta import zeros_beside
-from ndgrad.arrays.scatter import add_slices, check_range, settled, wrapped, zeros_and_add
+from ndgrad.arrays.scatter import add_slices, check_range, no_such_index, settled, wrapped, zeros_and_add
 from ndgrad.ops.index import counting, staying
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, op
 
@@ -265,6 +266,10 @@ slice_scatter = op(
 def _embedding(
     np: Library, x: Payload, index: Payload, *, padding_idx: int | None, scale_grad_by_freq: bool
 ) -> Payload:
+    if np is not numpy:
+        found = rows_later(x, index, no_such_index("embedding", x.shape[0], 0))
+        if found is not None:
+            return found
     check_range(np, "embedding", index, x.shape[0], 0)
     return x.take(index, axis=0)
 
@@ -331,6 +336,7 @@ embedding = op(
     jvp={"x": lambda t, index, ops: ops.embedding(t, index)},
     batch=_embedding_batch,
     saved_names={"index": "indices"},
+    halves=True,
 )  # fmt: skip
 
 

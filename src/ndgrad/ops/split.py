@@ -49,6 +49,7 @@ select_backward = op(
     jvp="linear",
     batch=lambda x, shape, dim, index, ops: ops.select_backward(x, shape=(x.shape[0], *shape), dim=dim + 1,
         index=index),
+    halves=True,
 )  # fmt: skip
 
 # ----- a range of indices ---------------------------------------------------------------------------------------------
@@ -78,6 +79,7 @@ slice_backward = op(
     batch=lambda x, shape, dim, start, stop, step, ops: ops.slice_backward(
         x, shape=(x.shape[0], *shape), dim=dim + 1, start=start, stop=stop, step=step
     ),
+    halves=True,
 )  # fmt: skip
 
 # ----- all parts ------------------------------------------------------------------------------------------------------

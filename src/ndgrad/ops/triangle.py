@@ -17,6 +17,7 @@ tril = op(
     vjp={"x": lambda g, diagonal, ops: ops.tril(g, diagonal=diagonal)},
     jvp="linear",
     batch="leading",
+    halves=True,
 )  # fmt: skip
 
 triu = op(
@@ -26,6 +27,7 @@ triu = op(
     vjp={"x": lambda g, diagonal, ops: ops.triu(g, diagonal=diagonal)},
     jvp="linear",
     batch="leading",
+    halves=True,
 )  # fmt: skip
 
 # ----- diagonals ------------------------------------------------------------------------------------------------------
@@ -72,6 +74,7 @@ diagonal_backward = op(
     batch=lambda x, shape, offset, dim0, dim1, ops: ops.diagonal_backward(
         x, shape=(x.shape[0], *shape), offset=offset, dim0=dim0 + 1, dim1=dim1 + 1
     ),
+    halves=True,
 )  # fmt: skip
 
 
@@ -91,4 +94,5 @@ diag_embed = op(
     jvp="linear",
     batch="dims",
     saved_names={"dim0": "dim1", "dim1": "dim2"},
+    halves=True,
 )  # fmt: skip

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ndgrad.arrays import device_kernels, native
+from ndgrad.arrays import device_kernels, native, recording
 from ndgrad.arrays.addresses import pointer
 from ndgrad.arrays.formulas import Formula, NoFormula, Signature, Symbol
 from ndgrad.arrays.library import is_on_device, library_of
@@ -181,7 +181,7 @@ def _update(optimizer: Optimizer, group: Group, alike: list[tuple[Any, Any, Any]
         if _overlap(len(rule.changed), sets):
             return None
         plan = _Plan(optimizer, rule, rows, sets)
-        plan.run(optimizer, rule, [g._array for _, g, _ in alike])
+        plan.run(optimizer, group, rule, [g._array for _, g, _ in alike])
     except NoFormula:
         return None
     for state, name, t in made:
@@ -265,7 +265,7 @@ class _Plan:
             self.prepare(rule)
         except NoFormula:
             return False
-        self.run(optimizer, rule, gradients)
+        self.run(optimizer, group, rule, gradients)
         return True
 
     def _gradients(self, optimizer: Optimizer, params: list[Any]) -> list[Any] | None:
@@ -295,8 +295,11 @@ class _Plan:
             gradients.append(g)
         return gradients
 
-    def run(self, optimizer: Optimizer, rule: _Written, gradients: list[Any]) -> None:
+    def run(self, optimizer: Optimizer, group: Group, rule: _Written, gradients: list[Any]) -> None:
         """Run a rule on the memory of all parameters, and leave versions and numbers as it says."""
+        if recording.active is not None:
+            self._record(optimizer, group, rule, gradients)
+            return
         storages = [t._storage or storage_of(t) for t, _ in self.written]
         for storage, (_, array) in zip(storages, self.written, strict=True):
             if storage.keeps:
@@ -313,6 +316,34 @@ class _Plan:
             finally:
                 for arrays in self.sets:
                     arrays[self.place] = None
+        self._leave(optimizer, rule, storages)
+
+    def _record(self, optimizer: Optimizer, group: Group, rule: _Written, gradients: list[Any]) -> None:
+        """Record a step. What depends on its number, or on settings that may change, is computed before each replay."""
+        signature, recorded = self.signature, recording.active
+        assert recorded is not None
+        numbers = self.kernels.later_numbers(len(rule.formula.numbers))
+        self.kernels.formula_in_place(
+            signature, numbers, self.dtype, self.table, self.chunks, self.place, gradients
+        )
+        storages = [t._storage or storage_of(t) for t, _ in self.written]
+
+        def prepare() -> None:
+            now = _Written(optimizer, group, self.rows[0].state)
+            if now.signature != signature:
+                raise RuntimeError(
+                    f"{type(optimizer).__name__} was recorded in a CUDA graph, and its rule is another one now. Record "
+                    "the step anew."
+                )
+            numbers.host[:] = now.formula.numbers
+            numbers.send()
+            self._leave(optimizer, now, storages)
+
+        recorded.before_replay.append(prepare)
+        recorded.kept += [self, gradients]
+
+    def _leave(self, optimizer: Optimizer, rule: _Written, storages: list[Any]) -> None:
+        """Versions and numbers after a step."""
         writer = f"{type(optimizer).__name__}.step"
         for storage in storages:
             storage.bump(writer)

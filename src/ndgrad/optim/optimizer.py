@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast, overl
 
 from ndgrad.api.creation import zeros_like
 from ndgrad.api.data import tensor
+from ndgrad.arrays import recording
 from ndgrad.arrays.memory import retain_for_training
 from ndgrad.autograd.grad_mode import enable_grad, no_grad
 from ndgrad.autograd.hooks import RemovableHandle
@@ -314,6 +315,11 @@ class Optimizer:
         ordinary = bool(group.get("differentiable"))
         if not ordinary and update_together(self, group):
             return
+        recording.refuse(
+            f"{type(self).__name__}.step()",
+            "parameters, gradients and states must be as in a step before it. Run the step a few times first, "
+            "outside of the block.",
+        )
         found = []
         for p in group["params"]:
             grad = p.grad

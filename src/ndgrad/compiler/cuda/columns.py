@@ -8,6 +8,7 @@ result is the same in every run. Halves are added up in single precision.
 from __future__ import annotations
 
 import functools
+from math import prod
 from typing import Any
 
 from ndgrad.compiler.cuda import launch
@@ -18,6 +19,22 @@ from ndgrad.compiler.cuda.values import COMPUTED, PRELUDE, STORED
 _PIECE, _MOST_PIECES = 32, 512
 #: Columns of a block that adds pieces up, and the threads of each.
 _WIDE, _DEEP = 32, 16
+
+#: What joins the threads of a block: `all_sum` and `all_max`.
+ALL_SUMS = """
+template <typename F> __device__ inline T joined(T x, F join) {
+    __shared__ T kept[32];
+    __syncthreads();
+    for (int d = 16; d; d >>= 1) x = join(x, __shfl_xor_sync(0xffffffff, x, d));
+    if (threadIdx.x % 32 == 0) kept[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = kept[0];
+    for (int i = 1; i < blockDim.x / 32; ++i) x = join(x, kept[i]);
+    return x;
+}
+__device__ inline T all_sum(T x) { return joined(x, [](T a, T b) { return a + b; }); }
+__device__ inline T all_max(T x) { return joined(x, [](T a, T b) { return a != a || a > b ? a : b; }); }
+"""
 
 _PIECES = """
 struct Arguments { long long rows; long long length; long long piece;
@@ -60,6 +77,21 @@ extern "C" __global__ void __launch_bounds__({_WIDE * _DEEP}) kernel(const Argum
 }}
 """
 
+_CHANNELS = ALL_SUMS + """
+struct Arguments { long long samples; long long channels; long long inner; long long piece; const S* g; T* parts; };
+extern "C" __global__ void __launch_bounds__(256) kernel(const Arguments a) {
+    const long long channel = blockIdx.x % a.channels, first = blockIdx.x / a.channels * a.piece;
+    const long long last = first + a.piece < a.samples ? first + a.piece : a.samples;
+    T total = 0;
+    for (long long n = first; n < last; ++n) {
+        const S* g = a.g + (n * a.channels + channel) * a.inner;
+        for (long long i = threadIdx.x; i < a.inner; i += 256) total += wide(g[i]);
+    }
+    total = all_sum(total);
+    if (threadIdx.x == 0) a.parts[blockIdx.x] = total;
+}
+"""
+
 _ADDED = """
 struct Arguments { long long n; S* x; const S* b; unsigned int length; unsigned int inner; };
 extern "C" __global__ void __launch_bounds__(256) kernel(const Arguments a) {
@@ -79,7 +111,7 @@ _ONE = """const T b = wide(a.b[at]);
     for (int k = 0; k < WIDTH; ++k) put(x.at[k], wide(x.at[k]) + b);"""
 
 _SOURCES = {
-    "pieces": (_PIECES, "9q"), "joined": (_JOINED, "6q"), "added": (_ADDED % _SIDE_BY_SIDE, "3q2I"),
+    "pieces": (_PIECES, "9q"), "joined": (_JOINED, "6q"), "channels": (_CHANNELS, "6q"), "added": (_ADDED % _SIDE_BY_SIDE, "3q2I"),
     "added_one": (_ADDED % _ONE, "3q2I"),
 }  # fmt: skip
 
@@ -111,6 +143,20 @@ def column_sum(g: Any) -> Any:
     return column_sums(g, None, None, None, g.shape[-1])[1]
 
 
+def channel_sum(g: Any) -> Any:
+    """The sum of g (N, C, inner) over its first and last dimension."""
+    samples, channels, inner = g.shape
+    piece = -(-samples // max(1, min(samples, _MOST_PIECES // channels)))
+    pieces = -(-samples // piece)
+    char, device = g.dtype.char, g.data.device_id
+    parts, out = launch.new((pieces, channels), launch.summed_in(g.dtype)), launch.new((channels,), g.dtype)
+    words = samples, channels, inner, piece, g.data.ptr, parts.data.ptr
+    _kernel("channels", char, device)(pieces * channels, THREADS, *words)
+    places = 0, parts.data.ptr, 0, out.data.ptr
+    _kernel("joined", char, device)(-(-channels // _WIDE), _WIDE * _DEEP, pieces, channels, *places)
+    return out
+
+
 def add_along(x: Any, b: Any, dim: int) -> bool:
     """Add the elements of a vector to x along one of its dimensions, in place; False if it cannot be done here."""
     if x.dtype.char not in COMPUTED or b.dtype != x.dtype or not x._c_contiguous or not b._c_contiguous:
@@ -127,3 +173,21 @@ def add_along(x: Any, b: Any, dim: int) -> bool:
         kernel = _kernel("added_one", x.dtype.char, x.data.device_id, width)
     kernel(-(-count // (256 * width)), 256, count, x.data.ptr, b.data.ptr, length, inner)
     return True
+
+
+# ----- an op ----------------------------------------------------------------------------------------------------------
+
+
+def sum_over(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """The sum over all dimensions but one; None if it is over others, and for CuPy."""
+    x, dims = operands[0], settings["dim"]
+    if x.dtype.char not in COMPUTED or settings.get("dtype") is not None or not x._c_contiguous or not x.size:
+        return None
+    if len(dims) != x.ndim - 1 or x.ndim < 2:
+        return None
+    kept = x.ndim * (x.ndim - 1) // 2 - sum(dims)
+    if kept == x.ndim - 1:
+        out = column_sum(x)
+    else:
+        out = channel_sum(x.reshape(prod(x.shape[:kept]), x.shape[kept], -1))
+    return out.reshape([n if d == kept else 1 for d, n in enumerate(x.shape)]) if settings.get("keepdim") else out

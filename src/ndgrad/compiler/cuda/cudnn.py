@@ -61,7 +61,7 @@ class _Here(threading.local):
 _here = _Here()
 
 
-def _handle(device: int) -> Any:
+def handle(device: int) -> Any:
     """A handle of this thread on the current stream."""
     stream = library.device_library.cuda.get_current_stream().ptr
     found = _here.handles.get(device)
@@ -82,7 +82,7 @@ class Plan:
         self._type = getattr(cudnn.data_type, _NAMES[dtype])
         single = cudnn.data_type.DOUBLE if dtype == "d" else cudnn.data_type.FLOAT
         self.graph = cudnn.pygraph(
-            handle=_handle(device), io_data_type=self._type, intermediate_data_type=single, compute_data_type=single
+            handle=handle(device), io_data_type=self._type, intermediate_data_type=single, compute_data_type=single
         )
 
     def input(self, uid: int, shape: Sequence[int], strides: Sequence[int], single: bool = False) -> Any:
@@ -117,11 +117,11 @@ class Plan:
         """Run it on arrays by their numbers."""
         addresses = {uid: a.data.ptr for uid, a in enumerate(arrays, 1) if a is not None}
         room = launch.new((self.room,), _BYTE).data.ptr if self.room else 0
-        handle = _handle(self.device)
+        here = handle(self.device)
         if self._run is None:
-            self.graph.execute(addresses, room, handle=handle)
+            self.graph.execute(addresses, room, handle=here)
         else:
-            self._run(addresses, room, handle.backend_handle, None, None, None)
+            self._run(addresses, room, here.backend_handle, None, None, None)
 
 
 def _planned(make: Callable[..., Plan]) -> Callable[..., Plan | None]:

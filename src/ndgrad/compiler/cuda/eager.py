@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays import library
 from ndgrad.arrays.formulas import Formula, Signature
-from ndgrad.compiler.cuda import copies, launch, products
+from ndgrad.compiler.cuda import columns, copies, cublas, cudnn, launch, products
 from ndgrad.compiler.cuda.attention import attention_for
 from ndgrad.compiler.cuda.columns import add_along
 from ndgrad.compiler.cuda.copies import copy_into
@@ -29,14 +30,16 @@ from ndgrad.compiler.cuda.elementwise import (
     source,
     walked,
 )  # fmt: skip
-from ndgrad.compiler.cuda.in_place import formula_in_place, formula_memory, has_formula
+from ndgrad.compiler.cuda.faults import check, rows, targets
+from ndgrad.compiler.cuda.in_place import formula_in_place, formula_memory, has_formula, later_numbers
 from ndgrad.compiler.cuda.rows import rows_for
 from ndgrad.compiler.cuda.values import COMPUTED
 from ndgrad.compiler.cuda.windows import windows_for
 
 __all__ = [
-    "add_along", "attention_for", "copy_into", "device_kernels", "formula_in_place", "formula_memory", "forward_of",
-    "has_formula", "planned", "rows_for", "windows_for",
+    "add_along", "attention_for", "check", "copy_into", "device_kernels", "formula_in_place", "formula_memory", "forward_of",
+    "has_formula", "later_numbers", "planned", "prepare_stream", "rows", "rows_for", "targets",
+    "windows_for",
 ]  # fmt: skip
 
 #: Kinds of operands of one op, and of arrays of one formula, that are remembered.
@@ -48,6 +51,14 @@ def device_kernels() -> Any:
     return None if launch.problem() is not None else sys.modules[__name__]
 
 
+def prepare_stream() -> None:
+    """Have what the libraries need on the current stream, which cannot be made while it is recorded."""
+    device = library.device_library.cuda.runtime.getDevice()
+    cublas.handle(device)
+    if cudnn.front_end() is not None:
+        cudnn.handle(device)
+
+
 # ----- an op ----------------------------------------------------------------------------------------------------------
 
 #: Ops that powers to a constant are.
@@ -57,7 +68,7 @@ _POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal", -0.5: "rsqrt", 1: "clone"
 #: Other ops, as functions of operands and settings.
 _OWN: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {
     "cast": copies.cast, "clone": copies.clone, "unsafe_view": copies.unsafe_view, "linear": products.linear,
-    "matmul": products.matmul,
+    "matmul": products.matmul, "sum": columns.sum_over,
 }  # fmt: skip
 
 

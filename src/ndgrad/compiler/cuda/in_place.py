@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgrad.arrays import library
+from ndgrad.arrays import library, recording
 from ndgrad.arrays.formulas import Signature
 from ndgrad.compiler.cuda import launch
 from ndgrad.compiler.cuda.elementwise import BYTES, THREADS, can_be_written, formula_lines
+from ndgrad.compiler.cuda.faults import notes
 from ndgrad.compiler.cuda.values import COMPUTED, PRELUDE, STORED
 
 #: Elements of a piece.
@@ -28,10 +29,13 @@ _TO_DEVICE = 1
 class Table:
     """Numbers in the host's memory, and a copy of them on the device."""
 
-    def __init__(self, numbers: NDArray[np.int64]) -> None:
+    def __init__(self, numbers: NDArray[Any]) -> None:
         self.host = np.ascontiguousarray(numbers)
         self.device = launch.new(numbers.shape, numbers.dtype)
-        self.send()
+        if recording.active is None:
+            self.send()
+        else:
+            recording.active.before_replay.append(self.send)
 
     def send(self) -> None:
         """Have the device's copy hold what the host's does, for the kernels that are started from now on."""
@@ -55,21 +59,39 @@ def formula_memory(sets: Sequence[Sequence[Any]]) -> tuple[Table, Table]:
 
 def formula_in_place(
     signature: Signature,
-    numbers: Sequence[float],
+    numbers: Sequence[float] | Table,
     dtype: np.dtype[Any],
     table: Table,
     pieces: Table,
     place: int = 0,
     others: Sequence[Any] = (),
 ) -> None:
-    """Run a formula on the sets of arrays of a table, with other arrays at one place of each set if there are any."""
+    """Run a formula on the sets of arrays of a table, with other arrays at one place of each set if there are any. Numbers
+    may be on the device."""
     if others:
-        addresses = [a.data.ptr for a in others]
-        if addresses != table.host[:, place].tolist():
-            table.host[:, place] = addresses
-            table.send()
-    kernel = _kernel(signature, dtype.char, table.device.data.device_id)
-    kernel(len(pieces.host), THREADS, table.device.data.ptr, pieces.device.data.ptr, *numbers)
+        table = _with_others(table, place, [a.data.ptr for a in others])
+    device = table.device.data.device_id
+    places = table.device.data.ptr, pieces.device.data.ptr, notes(device).flag.data.ptr
+    kernel = _kernel(signature, dtype.char, device, isinstance(numbers, Table))
+    given = [numbers.device.data.ptr] if isinstance(numbers, Table) else numbers
+    kernel(len(pieces.host), THREADS, *places, *given)
+
+
+def _with_others(table: Table, place: int, addresses: list[int]) -> Table:
+    """A table with these addresses at one place. What is recorded gets one of its own, which later steps do not change."""
+    if recording.active is not None:
+        numbers = table.host.copy()
+        numbers[:, place] = addresses
+        return Table(numbers)
+    if addresses != table.host[:, place].tolist():
+        table.host[:, place] = addresses
+        table.send()
+    return table
+
+
+def later_numbers(count: int) -> Table:
+    """Numbers for `formula_in_place` that are known when the work that is being recorded is run."""
+    return Table(np.zeros(count))
 
 
 @functools.lru_cache(maxsize=64)
@@ -80,12 +102,12 @@ def _pieces(sizes: tuple[int, ...], device: int) -> Table:
 
 
 @functools.lru_cache(maxsize=256)
-def _kernel(signature: Signature, char: str, device: int) -> launch.Kernel:
-    return launch.Kernel(source(signature, char), f"2q{signature.numbers}d")
+def _kernel(signature: Signature, char: str, device: int, from_memory: bool) -> launch.Kernel:
+    return launch.Kernel(source(signature, char, from_memory), "4q" if from_memory else f"3q{signature.numbers}d")
 
 
-def source(signature: Signature, char: str) -> str:
-    """The text of a kernel. Results may lie where operands do: a thread has read its elements when it writes them."""
+def source(signature: Signature, char: str, from_memory: bool = False) -> str:
+    """The text of a kernel, whose numbers are in its argument or in the device's memory. Results may lie where operands do: a thread has read its elements when it writes them."""
     inputs = sum(not node.op for node in signature.nodes)
     outputs, width = len(signature.outputs), BYTES * 8 // {"d": 64, "f": 32}.get(char, 16)
     lines, names = formula_lines(signature, char, (char,) * inputs)
@@ -97,10 +119,13 @@ def source(signature: Signature, char: str) -> str:
     writing = "\n".join(f"            *(Some*)(o{i} + i) = w{i};" for i in results)
     one = "\n".join(f"                const T e{i} = wide(x{i}[i]);" for i in arrays)
     writing_one = "\n".join(f"                put(o{i}[i], {name});" for i, name in enumerate(names))
-    numbers = "".join(f" double p{i};" for i in range(signature.numbers))
+    named = [f"p{i}" for i in range(signature.numbers)]
+    numbers = " const double* p;" if from_memory else "".join(f" double {name};" for name in named)
+    reads = [f"a.p[{i}]" if from_memory else f"a.{name}" for i, name in enumerate(named)]
     return f"""{PRELUDE}typedef {COMPUTED[char]} T; typedef {STORED[char]} S; typedef Pack<S, {width}> Some;
-struct Arguments {{ const long long* table; const long long* pieces;{numbers} }};
+struct Arguments {{ const long long* table; const long long* pieces; const long long* fault;{numbers} }};
 extern "C" __global__ void __launch_bounds__({THREADS}) kernel(const Arguments a) {{
+    if (*a.fault) return;  // its gradients may come from an index out of bounds
     const long long* piece = a.pieces + 3ll * blockIdx.x;
     const long long* table = a.table + piece[0] * {outputs + inputs};
     const long long begin = piece[1];
@@ -109,7 +134,7 @@ extern "C" __global__ void __launch_bounds__({THREADS}) kernel(const Arguments a
     for (int k = 0; k < {outputs + inputs}; ++k) gaps |= table[k] + begin * sizeof(S);
     {" ".join(f"S* const o{i} = (S*)table[{i}] + begin;" for i in results)}
     {" ".join(f"const S* const x{i} = (const S*)table[{outputs + i}] + begin;" for i in arrays)}
-    {" ".join(f"const T p{i} = a.p{i};" for i in range(signature.numbers))}
+    {" ".join(f"const T {name} = {read};" for name, read in zip(named, reads, strict=True))}
     const int whole = gaps % {BYTES} ? 0 : count / {width} * {width};
     for (int i = threadIdx.x * {width}; i < whole; i += {THREADS * width}) {{
 {reading}

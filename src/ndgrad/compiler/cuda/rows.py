@@ -14,7 +14,7 @@ import sys
 from typing import Any
 
 from ndgrad.compiler.cuda import launch
-from ndgrad.compiler.cuda.columns import column_sum, column_sums
+from ndgrad.compiler.cuda.columns import ALL_SUMS, column_sum, column_sums
 from ndgrad.compiler.cuda.values import COMPUTED, PRELUDE, STORED
 
 __all__ = ["column_sum"]
@@ -22,22 +22,7 @@ __all__ = ["column_sum"]
 #: Threads of a block at most.
 _MOST_THREADS = 512
 
-_JOINED = """
-template <typename F> __device__ inline T joined(T x, F join) {
-    __shared__ T kept[32];
-    __syncthreads();
-    for (int d = 16; d; d >>= 1) x = join(x, __shfl_xor_sync(0xffffffff, x, d));
-    if (threadIdx.x % 32 == 0) kept[threadIdx.x / 32] = x;
-    __syncthreads();
-    x = kept[0];
-    for (int i = 1; i < blockDim.x / 32; ++i) x = join(x, kept[i]);
-    return x;
-}
-__device__ inline T all_sum(T x) { return joined(x, [](T a, T b) { return a + b; }); }
-__device__ inline T all_max(T x) { return joined(x, [](T a, T b) { return a != a || a > b ? a : b; }); }
-#define EACH(i) for (long long i = threadIdx.x; i < a.length; i += blockDim.x)
-"""
-
+_EACH = "#define EACH(i) for (long long i = threadIdx.x; i < a.length; i += blockDim.x)"
 #: Of each kernel: the fields of its argument besides the number of rows and their length, and its lines; `row` is the
 #: number of the row, `at` its first element.
 _SOURCES = {
@@ -227,7 +212,7 @@ def rows_for(x: Any, *others: Any) -> Any:
 def _kernel(name: str, char: str, device: int) -> launch.Kernel:
     fields, lines = _SOURCES[name]
     types = f"typedef {COMPUTED[char]} T; typedef {STORED[char]} S;"
-    code = f"""{PRELUDE}{types}{_JOINED}
+    code = f"""{PRELUDE}{types}{ALL_SUMS}{_EACH}
 struct Arguments {{ long long rows; long long length; {fields} }};
 extern "C" __global__ void kernel(const Arguments a) {{
     const T infinity = __int_as_float(0x7f800000);
@@ -334,13 +319,18 @@ def layer_norm_gradient(g: Any, x: Any, w: Any, eps: float) -> tuple[Any, Any, A
     """The gradients in x, w and b, where w has the last sizes of x."""
     out, means, scales = _norm_gradient("layer_norm_gradient", g, x, w, eps)
     grad_w, grad_b = column_sums(g, x, means, scales, w.size)
-    return out, grad_w.reshape(w.shape), grad_b.reshape(w.shape)
+    return out, _shaped(grad_w, w.shape), _shaped(grad_b, w.shape)
 
 
 def rms_norm_gradient(g: Any, x: Any, w: Any, eps: float) -> tuple[Any, Any]:
     """The gradients in x and w."""
     out, means, scales = _norm_gradient("rms_norm_gradient", g, x, w, eps)
-    return out, column_sums(g, x, means, scales, w.size)[0].reshape(w.shape)
+    return out, _shaped(column_sums(g, x, means, scales, w.size)[0], w.shape)
+
+
+def _shaped(a: Any, shape: tuple[int, ...]) -> Any:
+    """Itself if it can be, which the engine may keep as a gradient without a copy."""
+    return a if a.shape == shape else a.reshape(shape)
 
 
 def _norm_gradient(name: str, g: Any, x: Any, w: Any, eps: float) -> tuple[Any, Any, Any]:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ndgrad.arrays.device_kernels import targets_later
 from ndgrad.arrays.precision import is_inexact
+from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.stake import as_number
-from ndgrad.autograd.variable import np_dtype, shape_of
+from ndgrad.autograd.variable import np_dtype, shape_of, wrap
 from ndgrad.nn.functional.affine import linear
 from ndgrad.nn.functional.reduction import read_reduction, reduced
 from ndgrad.ops import loss as loss_ops
@@ -56,7 +59,19 @@ class _Targets:
             )
         #: which samples count; None for all
         self.counted: Tensor | None = None
-        if _some_are_ignored(name, checkable(target), self.classes, ignore_index):
+        numbers = checkable(target)
+
+        def wrong(found: int) -> Exception:
+            return IndexError(
+                f"{name}: Target {found} is out of bounds for {self.classes} classes. Targets run from 0 to "
+                f"{self.classes - 1}; ignore_index is {ignore_index}."
+            )
+
+        plain = target.__class__ in FACES and numbers is target._array
+        later = targets_later(numbers, self.classes, ignore_index, wrong) if plain else None
+        if later is not None:  # to ask whether some are ignored would be to wait
+            target, self.counted = (wrap(FACES[target.__class__], array) for array in later)
+        elif _some_are_ignored(numbers, self.classes, ignore_index, wrong):
             self.counted = target != ignore_index
             target = ops.where(self.counted, target, 0)
         self.target = target
@@ -85,7 +100,9 @@ class _Targets:
         return ops.sum_all(per_sample) / ops.sum_all(share)
 
 
-def _some_are_ignored(name: str, numbers: Payload | None, classes: int, ignore_index: int) -> bool:
+def _some_are_ignored(
+    numbers: Payload | None, classes: int, ignore_index: int, error: Callable[[int], Exception]
+) -> bool:
     """Whether some targets are `ignore_index`, after a check that all others are classes."""
     if numbers is None or not numbers.size:
         return False
@@ -97,10 +114,7 @@ def _some_are_ignored(name: str, numbers: Payload | None, classes: int, ignore_i
     if not inside:
         wrong = ((numbers < 0) | (numbers >= classes)) & ~ignored
         if wrong.any():
-            raise IndexError(
-                f"{name}: Target {int(numbers[wrong].reshape(-1)[0])} is out of bounds for {classes} classes. "
-                f"Targets run from 0 to {classes - 1}; ignore_index is {ignore_index}."
-            )
+            raise error(int(numbers[wrong].reshape(-1)[0]))
     return bool(ignored.any())
 
 
