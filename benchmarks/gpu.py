@@ -199,8 +199,42 @@ def convnet(torch: Any) -> Step:
     return backward_step(lambda: nn.functional.cross_entropy(model(x), y), list(model.parameters()))
 
 
+def recorded(torch: Any, step: Step) -> Step:
+    """A step as a CUDA graph."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        loss = step()
+
+    def replay(parts: Any = step) -> Any:  # which a graph does not keep alive
+        graph.replay()
+        return loss
+
+    return replay
+
+
+@row("mlp-64-graph", "MLP 784-256-256-10, batch 64, as a CUDA graph")
+def mlp_recorded(torch: Any) -> Step:
+    return recorded(torch, _mlp(torch, 64))
+
+
+@row("convnet-graph", "convnet 3-32-64, as a CUDA graph", tolerance=1e-2)
+def convnet_recorded(torch: Any) -> Step:
+    return recorded(torch, convnet(torch))
+
+
+@row("gpt-bf16-graph", "12 layers, d 768, bfloat16, AdamW, as a CUDA graph", tolerance=0.05)
+def language_recorded(torch: Any) -> Step:
+    return recorded(torch, language(torch, capturable=True))
+
+
 @row("gpt-bf16", "12 layers, d 768, 12 heads, seq 512, batch 16, bfloat16, AdamW", tolerance=0.05)
-def language(torch: Any) -> Step:
+def language(torch: Any, capturable: bool = False) -> Step:
     nn, functional = torch.nn, torch.nn.functional
     width, length, batch, words = 768, 512, 16, 8192
 
@@ -217,7 +251,7 @@ def language(torch: Any) -> Step:
 
     model = filled(torch, Language(), torch.bfloat16)
     ids = on_device(torch, np.random.default_rng(3).integers(0, words, (batch, length)))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, capturable=capturable)
 
     def step() -> Any:
         optimizer.zero_grad()

@@ -84,7 +84,7 @@ def test_convolution_and_attention_are_recorded():
 
 
 def test_what_cannot_be_recorded_says_so_and_leaves_all_as_it_was():
-    model, optimizer, x, y, step = parts()
+    model, _, x, _, step = parts()
     step()
     for wrong in (lambda: x.sum().item(), lambda: ndgrad.randn(3, device="cuda"), lambda: ndgrad.tensor([1.0]).to("cuda"),
                   lambda: print(x)):  # fmt: skip
@@ -99,7 +99,7 @@ def test_what_cannot_be_recorded_says_so_and_leaves_all_as_it_was():
 
 
 def test_an_index_out_of_bounds_in_a_replay_is_told():
-    model, _, x, y, step = parts()
+    model, _, _, y, step = parts()
     step()
     g = ndgrad.cuda.CUDAGraph()
     with ndgrad.cuda.graph(g):

@@ -62,19 +62,19 @@ if TYPE_CHECKING:
     from ndgrad._typing import Device, Tensor
 
 __all__ = [
-    "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "CudaError", "DeferredCudaCallError", "DoubleTensor",
-    "Event", "ExternalStream", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor", "OutOfMemoryError",
-    "ShortTensor", "Stream", "StreamContext", "amp", "caching_allocator_enable", "can_device_access_peer",
-    "CUDAGraph", "current_device", "current_stream", "default_generators", "default_stream", "device", "device_count", "device_of",
-    "empty_cache", "get_arch_list", "get_device_capability", "get_device_name", "get_device_properties",
-    "get_gencode_flags", "get_rng_state", "get_rng_state_all", "graph", "graph_pool_handle", "graphs", "has_half", "has_magma", "host_memory_stats", "init",
-    "initial_seed", "ipc_collect", "is_available", "is_bf16_supported", "is_current_stream_capturing",
-    "is_initialized", "is_tf32_supported", "manual_seed", "manual_seed_all", "max_memory_allocated",
-    "max_memory_cached", "max_memory_reserved", "mem_get_info", "memory", "memory_allocated", "memory_cached",
-    "memory_reserved", "memory_stats", "memory_stats_as_nested_dict", "memory_summary", "random",
+    "amp", "BFloat16Tensor", "BoolTensor", "ByteTensor", "caching_allocator_enable", "can_device_access_peer",
+    "CharTensor", "CudaError", "CUDAGraph", "current_device", "current_stream", "default_generators", "default_stream",
+    "DeferredCudaCallError", "device", "device_count", "device_of", "DoubleTensor", "empty_cache", "Event",
+    "ExternalStream", "FloatTensor", "get_arch_list", "get_device_capability", "get_device_name",
+    "get_device_properties", "get_gencode_flags", "get_rng_state", "get_rng_state_all", "graph", "graph_pool_handle",
+    "graphs", "HalfTensor", "has_half", "has_magma", "host_memory_stats", "init", "initial_seed", "IntTensor",
+    "ipc_collect", "is_available", "is_bf16_supported", "is_current_stream_capturing", "is_initialized",
+    "is_tf32_supported", "LongTensor", "manual_seed", "manual_seed_all", "max_memory_allocated", "max_memory_cached",
+    "max_memory_reserved", "mem_get_info", "memory", "memory_allocated", "memory_cached", "memory_reserved",
+    "memory_stats", "memory_stats_as_nested_dict", "memory_summary", "OutOfMemoryError", "random",
     "reset_accumulated_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached",
     "reset_peak_memory_stats", "seed", "seed_all", "set_device", "set_per_process_memory_fraction", "set_rng_state",
-    "set_rng_state_all", "set_stream", "stream", "streams", "synchronize",
+    "set_rng_state_all", "set_stream", "ShortTensor", "Stream", "stream", "StreamContext", "streams", "synchronize",
 ]  # fmt: skip
 
 #: One generator draws for all devices, so no GPU has its own.

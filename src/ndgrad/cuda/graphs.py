@@ -6,9 +6,9 @@
     x.copy_(new); g.replay()       # the same kernels on the same memory
 
 As in torch: run the step a few times as it is before recording it, so that kernels are compiled and optimizers have
-their states; give new inputs by writing into the tensors that were recorded; results are in the tensors that the recorded
-step has returned. Memory of the recorded step belongs to the graph. Unlike in torch, optimizers need no `capturable`: what
-depends on the step number, or on a learning rate that was changed, is computed before each replay.
+their states; give new inputs by writing into the tensors that were recorded; results are in the tensors that the
+recorded step has returned. Memory of the recorded step belongs to the graph. Unlike in torch, optimizers need no
+`capturable`: what depends on the step number, or on a learning rate that was changed, is computed before each replay.
 
 What asks for values (`item()`, data-dependent branches), brings data from the host or draws random numbers cannot be
 recorded, and raises.
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from types import TracebackType
 from typing import Any
 
 from ndgrad.arrays import device_kernels, faults, recording
@@ -101,7 +102,9 @@ class CUDAGraph:
     def replay(self) -> None:
         """Run what was recorded, in the current queue."""
         if self._graph is None or self._recording is None:
-            raise RuntimeError("replay() of a CUDAGraph that holds no recording. Record with `with ndgrad.cuda.graph(g):`.")
+            raise RuntimeError(
+                "replay() of a CUDAGraph that holds no recording. Record one with `with ndgrad.cuda.graph(g):`."
+            )
         for prepare in self._recording.before_replay:
             prepare()
         self._graph.launch(self._cupy.cuda.get_current_stream())
@@ -147,8 +150,8 @@ class graph:
                 self.cuda_graph._give_up()
                 if "captur" in str(error).lower() and not isinstance(error, RuntimeError):
                     raise RuntimeError(
-                        f"the GPU's driver refused a call while a graph was recorded: {error}. What waits for the GPU or "
-                        "asks for values cannot be recorded; run it before or after."
+                        f"the GPU's driver refused a call while a graph was recorded: {error}. What waits for the GPU "
+                        "or asks for values cannot be recorded; run it before or after."
                     ) from error
                 raise
             try:
@@ -160,6 +163,8 @@ class graph:
     def __enter__(self) -> None:
         self._block.__enter__()
 
-    def __exit__(self, *failure: object) -> None:
-        self._block.__exit__(*failure)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._block.__exit__(kind, error, traceback)
 

@@ -20,11 +20,11 @@ _ROOM = 32 << 20
 #: Handles of a thread at most.
 _MOST = 16
 _int, _long, _pointer = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p
-_GEMM = [
+_GEMM: list[Any] = [
     _pointer, _int, _int, _int, _int, _int, _pointer, _pointer, _int, _int, _pointer, _int, _int, _pointer, _pointer, _int,
     _int, _int, _int,
 ]  # fmt: skip
-_STACKS = [
+_STACKS: list[Any] = [
     _pointer, _int, _int, _int, _int, _int, _pointer, _pointer, _int, _int, _long, _pointer, _int, _int, _long, _pointer,
     _pointer, _int, _int, _long, _int, _int, _int,
 ]  # fmt: skip

@@ -30,7 +30,7 @@ from ndgrad.compiler.cuda.elementwise import (
     source,
     walked,
 )  # fmt: skip
-from ndgrad.compiler.cuda.faults import check, rows, targets
+from ndgrad.compiler.cuda.faults import check, notes, rows, targets
 from ndgrad.compiler.cuda.in_place import formula_in_place, formula_memory, has_formula, later_numbers
 from ndgrad.compiler.cuda.rows import rows_for
 from ndgrad.compiler.cuda.values import COMPUTED
@@ -55,6 +55,7 @@ def prepare_stream() -> None:
     """Have what the libraries need on the current stream, which cannot be made while it is recorded."""
     device = library.device_library.cuda.runtime.getDevice()
     cublas.handle(device)
+    notes(device)
     if cudnn.front_end() is not None:
         cudnn.handle(device)
 

@@ -31,11 +31,15 @@ class Table:
 
     def __init__(self, numbers: NDArray[Any]) -> None:
         self.host = np.ascontiguousarray(numbers)
-        self.device = launch.new(numbers.shape, numbers.dtype)
         if recording.active is None:
+            self.device = launch.new(numbers.shape, numbers.dtype)
             self.send()
-        else:
-            recording.active.before_replay.append(self.send)
+            return
+        # Not the graph's own memory, into which kernels that come earlier in it may write: it is sent before they run.
+        found = library.device_library
+        with found.cuda.using_allocator(found.get_default_memory_pool().malloc):
+            self.device = launch.new(numbers.shape, numbers.dtype)
+        recording.active.before_replay.append(self.send)
 
     def send(self) -> None:
         """Have the device's copy hold what the host's does, for the kernels that are started from now on."""
