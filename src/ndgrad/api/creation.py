@@ -485,14 +485,15 @@ def arange(
     count = max(0, -(-(last - first) // by) if whole else math.ceil((last - first) / by))
     if count == 0 and first != last:
         count = 1  # the quotient of a tiny interval and a larger step is no more than 0
-    return given.tensor("arange", _steps(first, by, count, dtype))
+    library = library_for(given.device) if given.device.type == "cuda" else np
+    return given.tensor("arange", _steps(first, by, count, dtype, library))
 
 
-def _steps(start: float, step: float, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+def _steps(start: float, step: float, count: int, dtype: np.dtype[Any], library: Any = np) -> Any:
     """start + i * step, rounded once."""
     if dtype.kind in "iub":
-        return (int(start) + np.arange(count) * int(step)).astype(dtype)
-    return (start + np.arange(count, dtype=np.float64) * step).astype(dtype)
+        return (int(start) + library.arange(count) * int(step)).astype(dtype)
+    return (start + library.arange(count, dtype=np.float64) * step).astype(dtype)
 
 
 def range(

@@ -59,12 +59,19 @@ def out_of_bounds(np: Library, index: Payload, size: int, *, wrap: bool) -> int 
 
 
 def check_range(
-    np: Library, name: str, index: Payload, size: int, dim: int, error: type[Exception] = IndexError
+    np: Library,
+    name: str,
+    index: Payload,
+    size: int,
+    dim: int,
+    error: type[Exception] = IndexError,
+    later: bool = False,
 ) -> None:
     """Raise if an index lies outside [0, size): what torch asks of all functions that take an
-    index along a dimension. On a GPU that is found later (ndgrad.arrays.faults)."""
+    index along a dimension. What reads, or writes into memory of its own, may let a GPU find it `later`
+    (ndgrad.arrays.faults)."""
     made = no_such_index(name, size, dim, error)
-    if np is not numpy and check_later(index, 0, size, made):
+    if later and check_later(index, 0, size, made):
         return
     found = out_of_bounds(np, index, size, wrap=False)
     if found is not None:
@@ -85,8 +92,8 @@ def no_such_index(
     return made
 
 
-def wrapped(np: Library, index: Payload, size: int, dim: int = 0) -> Payload:
-    """The index as non-negative machine integers, negative ones counted from the end."""
+def wrapped(np: Library, index: Payload, size: int, dim: int = 0, later: bool = False) -> Payload:
+    """The index as non-negative machine integers, negative ones counted from the end; `later` as in `check_range`."""
 
     def made(found: int) -> Exception:
         return IndexError(
@@ -94,14 +101,16 @@ def wrapped(np: Library, index: Payload, size: int, dim: int = 0) -> Payload:
             f"Indices run from {-size} to {size - 1}."
         )
 
-    if np is numpy or not check_later(index, -size, size, made):
+    if not later or not check_later(index, -size, size, made):
         found = out_of_bounds(np, index, size, wrap=True)
         if found is not None:
             raise made(found)
     index = index.astype(np.intp, copy=False)
     if isinstance(index, MetaArray):
         return index
-    return np.where(index < 0, index + size, index) if index.size and index.min() < 0 else index
+    if np is numpy and not (index.size and index.min() < 0):  # a GPU would have to be waited for
+        return index
+    return np.where(index < 0, index + size, index)
 
 
 def keys_of_arrays(np: Library, indices: tuple[Any, ...], shape: tuple[int, ...]) -> Payload:

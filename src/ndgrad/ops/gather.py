@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 def _gather(np: Library, x: Payload, index: Payload, *, dim: int) -> Payload:
     if not isinstance(x, MetaArray):
         x = np.asarray(x)
-    check_range(np, "gather", index, x.shape[dim], dim, RuntimeError)
+    check_range(np, "gather", index, x.shape[dim], dim, RuntimeError, later=True)
     single = one_index_per_slice(index, x.shape, dim)
     if single is not None:
         return x.take(single, axis=dim)
@@ -313,7 +313,7 @@ def _take_batch(x: Payload, index: Payload, batched: tuple[bool, ...], ops: Voca
 
 take = op(
     "take", "x index",
-    lambda np, x, index: np.take(np.asarray(x), index if np is numpy else wrapped(np, index, x.size)),
+    lambda np, x, index: np.take(np.asarray(x), index if np is numpy else wrapped(np, index, x.size, later=True)),
     vjp={
         "x": lambda g, x_shape, index, ops: ops.reshape(
             ops.index_add_zeros(g, index, shape=(math.prod(x_shape),)), shape=x_shape

@@ -113,14 +113,16 @@ def _align_indices(indices: tuple[Payload, ...], batched: tuple[bool, ...], ops:
     return out
 
 
-def _in_bounds(np: Library, x: Payload, indices: tuple[Any, ...]) -> tuple[Any, ...]:
+def _in_bounds(np: Library, x: Payload, indices: tuple[Any, ...], later: bool) -> tuple[Any, ...]:
     """The index arrays if they are in bounds, which other libraries than NumPy do not ask."""
-    return indices if np is numpy else tuple(wrapped(np, np.asarray(i), x.shape[d], d) for d, i in enumerate(indices))
+    if np is numpy:
+        return indices
+    return tuple(wrapped(np, np.asarray(i), x.shape[d], d, later) for d, i in enumerate(indices))
 
 
 index = op(
     "index", "x indices",
-    lambda np, x, *indices: np.asarray(x)[_in_bounds(np, x, indices)],
+    lambda np, x, *indices: np.asarray(x)[_in_bounds(np, x, indices, True)],
     vjp={"x": lambda g, x_shape, indices, ops: ops.index_add_zeros(g, *indices, shape=x_shape)},
     jvp={"x": lambda t, indices, ops: ops.index(t, *indices)},
     batch=_index_batch,
@@ -133,7 +135,7 @@ index = op(
 # One index array into the first dimension, the commonest case of `index`, and quicker for not being variadic.
 rows = op(
     "rows", "x index",
-    lambda np, x, index: x.take(index if np is numpy else wrapped(np, index, x.shape[0]), axis=0),
+    lambda np, x, index: x.take(index if np is numpy else wrapped(np, index, x.shape[0], later=True), axis=0),
     vjp={"x": lambda g, x_shape, index, ops: ops.index_add_zeros(g, index, shape=x_shape)},
     jvp={"x": lambda t, index, ops: ops.rows(t, index)},
     batch=lambda x, index, batched, ops, size: _index_batch(x, (index,), batched, ops, size),
@@ -192,7 +194,7 @@ def _index_put(np: Library, x: Payload, y: Payload, *indices: Any, accumulate: b
 
 
 def _index_put_kernel(np: Library, target: Payload, y: Payload, *indices: Any, accumulate: bool) -> Payload:
-    indices = _in_bounds(np, target, indices)
+    indices = _in_bounds(np, target, indices, False)
     if accumulate:
         return add_arrays(np, target, indices, y)
     if max(np.ndim(i) for i in indices) > 1:

@@ -37,7 +37,7 @@ def _from_front(x: Payload, dim: int, ops: Vocabulary) -> Payload:
 
 
 def _index_select(np: Library, x: Payload, index: Payload, *, dim: int) -> Payload:
-    check_range(np, "index_select", index, x.shape[dim], dim)
+    check_range(np, "index_select", index, x.shape[dim], dim, later=True)
     return x.take(index, axis=dim)
 
 
@@ -270,7 +270,7 @@ def _embedding(
         found = rows_later(x, index, no_such_index("embedding", x.shape[0], 0))
         if found is not None:
             return found
-    check_range(np, "embedding", index, x.shape[0], 0)
+    check_range(np, "embedding", index, x.shape[0], 0, later=True)
     return x.take(index, axis=0)
 
 
