@@ -7,7 +7,6 @@ are not compressed can be mapped into memory.
 from __future__ import annotations
 
 import io
-import mmap as _mmap
 import os
 import struct
 import zipfile
@@ -18,16 +17,18 @@ import numpy as np
 
 from ndgrad import dtypes
 from ndgrad._tensor import Tensor
-from ndgrad.arrays.addresses import pointer
 from ndgrad.arrays.placement import moved
 from ndgrad.autograd.sparse_gradients import is_sparse_data
 from ndgrad.autograd.variable import Variable, wrap
 from ndgrad.devices import device as _device
+from ndgrad.mapped_files import map_of, part_of
 from ndgrad.serialization.archive import write_record
 from ndgrad.storage import memory_of
 from ndgrad.whole_files import replacing
 
 if TYPE_CHECKING:
+    from mmap import mmap
+
     from numpy.typing import NDArray
 
     from ndgrad._typing import Device
@@ -109,7 +110,7 @@ def load_file(
             raise ValueError(
                 f"ndgrad.npz.load_file: {called} is no npz file, or was cut off: {error}. Copy it or save it again."
             ) from error
-        mapped = _mmap.mmap(file.fileno(), 0, access=_mmap.ACCESS_COPY) if mmap else None
+        mapped = map_of(file, "private") if mmap else None
         found = {}
         for name in names:
             try:
@@ -125,7 +126,7 @@ def load_file(
         return found
 
 
-def _array(archive: zipfile.ZipFile, name: str, mapped: _mmap.mmap | None) -> NDArray[Any]:
+def _array(archive: zipfile.ZipFile, name: str, mapped: mmap | None) -> NDArray[Any]:
     info = archive.getinfo(name)
     with archive.open(info) as record:
         shape, fortran, dtype = _header(record)
@@ -139,8 +140,8 @@ def _array(archive: zipfile.ZipFile, name: str, mapped: _mmap.mmap | None) -> ND
         if mapped is not None and info.compress_type == zipfile.ZIP_STORED and count:
             name_length, extra_length = struct.unpack_from("<HH", mapped, info.header_offset + 26)
             begin = info.header_offset + 30 + name_length + extra_length + skipped
-            raw = np.frombuffer(mapped, np.uint8, count * dtype.itemsize, begin)
-            if pointer(raw) % dtype.alignment:  # NumPy's own files are not aligned
+            raw = part_of(mapped, begin, count * dtype.itemsize)
+            if not raw.view(dtype).flags.aligned:  # as in many of NumPy's own files
                 raw = raw.copy()
         else:
             raw = np.frombuffer(bytearray(record.read()), np.uint8)

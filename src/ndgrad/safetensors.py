@@ -7,9 +7,9 @@ it is believed. The package safetensors is not needed.
 
 from __future__ import annotations
 
+import io
 import json
 import math
-import mmap as _mmap
 import os
 from collections.abc import Iterator, Mapping
 from typing import IO, TYPE_CHECKING, Any
@@ -18,15 +18,17 @@ import numpy as np
 
 from ndgrad import dtypes
 from ndgrad._tensor import Tensor
-from ndgrad.arrays.addresses import pointer
 from ndgrad.arrays.placement import device_of, moved
 from ndgrad.autograd.sparse_gradients import is_sparse_data
 from ndgrad.autograd.variable import Variable, wrap
 from ndgrad.devices import device as _device
+from ndgrad.mapped_files import map_of, part_of
 from ndgrad.storage import memory_of
 from ndgrad.whole_files import replacing
 
 if TYPE_CHECKING:
+    from mmap import mmap
+
     from numpy.typing import NDArray
 
     from ndgrad._typing import Device
@@ -221,7 +223,7 @@ class safe_open:  # noqa: N801  # the name in safetensors
         self._called = os.fspath(filename)
         with open(filename, "rb") as file:
             self._header, self._metadata, self._begin = _header_of(file, str(self._called))
-            self._map: _mmap.mmap | None = _mmap.mmap(file.fileno(), 0, access=_mmap.ACCESS_COPY)
+            self._map: mmap | None = map_of(file, "refused")
 
     def keys(self) -> list[str]:
         """The names of the tensors, sorted."""
@@ -301,7 +303,12 @@ def load_file(
     {'w': tensor([1., 1.])}
     """
     with safe_open(filename, "pt", device) as file:
-        return {name: file._made(file._mapped(name)) if mmap else file.get_tensor(name) for name in file.offset_keys()}
+        if mmap:  # in memory that may be written
+            with open(filename, "rb") as opened:
+                file._map = map_of(opened, "private")
+        arrays = {name: file._mapped(name) for name in file.offset_keys()}
+        # Files of others need not be aligned.
+        return {name: file._made(a if mmap and a.flags.aligned else a.copy()) for name, a in arrays.items()}
 
 
 def load(data: bytes) -> dict[str, Tensor]:
@@ -310,12 +317,9 @@ def load(data: bytes) -> dict[str, Tensor]:
     >>> ndgrad.safetensors.load(ndgrad.safetensors.save({"w": ndgrad.ones(2)}))
     {'w': tensor([1., 1.])}
     """
-    import io  # for this line alone
-
     header, _, begin = _header_of(io.BytesIO(data), "the data")
-    own = bytearray(data)
     names = sorted(header, key=lambda name: header[name]["data_offsets"][0])
-    return {name: wrap(Tensor, _window(own, begin, header[name]).copy()) for name in names}
+    return {name: wrap(Tensor, _window(data, begin, header[name]).copy()) for name in names}
 
 
 def load_model(
@@ -410,13 +414,13 @@ def _check_entry(name: str, entry: Any, called: str) -> None:
     )
 
 
-def _window(memory: Any, begin: int, entry: dict[str, Any]) -> NDArray[Any]:
+def _window(memory: mmap | bytes, begin: int, entry: dict[str, Any]) -> NDArray[Any]:
     dtype = dtypes.as_numpy_dtype(_NAMES[entry["dtype"]])
     first, after = entry["data_offsets"]
-    if first == after:
-        return np.empty(entry["shape"], dtype)
-    raw: NDArray[Any] = np.frombuffer(memory, np.uint8, after - first, begin + first)
-    if pointer(raw) % dtype.alignment:  # files of others need not be aligned
-        raw = raw.copy()
+    raw: NDArray[Any]
+    if isinstance(memory, bytes):
+        raw = np.frombuffer(memory, np.uint8, after - first, begin + first)
+    else:
+        raw = part_of(memory, begin + first, after - first)
     array = raw.view(dtype).reshape(entry["shape"])
     return array if _LITTLE else array.byteswap()

@@ -7,7 +7,6 @@ limits leave room for those who do it afterwards.
 
 from __future__ import annotations
 
-import mmap
 import os
 import pickle
 import struct
@@ -16,6 +15,7 @@ from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
+from ndgrad.mapped_files import map_of, part_of
 from ndgrad.serialization.options import MAP_SHARED, get_default_mmap_options, skipping
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ class Archive:
             self.zip = zipfile.ZipFile(file)
             self.names = frozenset(self.zip.namelist())
             size = file.seek(0, os.SEEK_END)
-            self.map = _map_of(file) if mapped else None
+            shared = get_default_mmap_options() == MAP_SHARED
+            self.map = map_of(file, "shared" if shared else "private") if mapped else None
         except Exception as error:
             raise self.damaged("its directory", error) from error
         pickled = next((n for n in self.zip.namelist() if n == "data.pkl" or n.endswith("/data.pkl")), None)
@@ -82,14 +83,11 @@ class Archive:
         info = self._info(record)
         if info.compress_type != zipfile.ZIP_STORED:
             raise RuntimeError(f"ndgrad.load: {record} is compressed, and cannot be mapped. Pass mmap=False.")
-        if info.file_size == 0:
-            return np.empty(0, np.uint8)
         assert self.map is not None
         try:
             name_length, extra_length = struct.unpack_from("<HH", self.map, info.header_offset + 26)
             begin = info.header_offset + 30 + name_length + extra_length
-            # One map for all records: each would hold a file open.
-            return np.frombuffer(self.map, np.uint8, info.file_size, begin)
+            return part_of(self.map, begin, info.file_size)
         except (ValueError, OverflowError, struct.error) as error:
             raise self.damaged(f"its record {record!r}", error) from error
 
@@ -119,13 +117,6 @@ class Archive:
 
 def _is_npz(names: frozenset[str]) -> bool:
     return bool(names) and all(name.endswith(".npy") for name in names)
-
-
-def _map_of(file: IO[bytes]) -> mmap.mmap:
-    if get_default_mmap_options() != MAP_SHARED:
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-    with open(file.name, "r+b") as writable:
-        return mmap.mmap(writable.fileno(), 0, access=mmap.ACCESS_WRITE)
 
 
 def write_record(
