@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib as _importlib
 from typing import Any as _Any  # underscored: not part of the namespace
 
+from ndgrad import _arrivals
 from ndgrad import devices as _devices
 from ndgrad import dtypes as _dtypes
 from ndgrad._tensor import Tensor
@@ -137,3 +138,6 @@ __all__ += [*(name for name in _LATER if not name.startswith("_")), *_HOMES, *_C
 
 def __dir__() -> list[str]:
     return sorted({*__all__, *_SUBMODULES, "__version__"})
+
+
+_arrivals.watch()  # last, since what it may load needs the whole of this namespace
