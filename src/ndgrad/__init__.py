@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib as _importlib
 from typing import Any as _Any  # underscored: not part of the namespace
 
+from ndgrad import _arrivals
 from ndgrad import devices as _devices
 from ndgrad import dtypes as _dtypes
 from ndgrad._tensor import Tensor
@@ -38,8 +39,8 @@ __version__ = "0.1.0"
 
 _SUBMODULES = frozenset(
     "accelerator amp array_api autograd backends compat compiler cpu cuda distributed distributions fft func functorch "
-    "futures implicit jit library linalg masked mps mtia multiprocessing nn numpy ops optim overrides profiler random "
-    "scipy signal sparse special testing torch_version types utils version xpu".split()
+    "futures implicit jit library linalg masked mps mtia multiprocessing nn npz numpy onnx ops optim overrides profiler random "
+    "safetensors scipy serialization signal sparse special testing torch_version types utils version xpu".split()
 )
 #: Private ones that torch programs import.
 _PRIVATE_SUBMODULES = frozenset(("_C", "__config__", "_dynamo", "_vmap_internals"))
@@ -137,3 +138,6 @@ __all__ += [*(name for name in _LATER if not name.startswith("_")), *_HOMES, *_C
 
 def __dir__() -> list[str]:
     return sorted({*__all__, *_SUBMODULES, "__version__"})
+
+
+_arrivals.watch()  # last, since what it may load needs the whole of this namespace

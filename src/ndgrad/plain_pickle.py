@@ -19,6 +19,7 @@ import struct
 import sys
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from ndgrad._tensor import Tensor
@@ -33,11 +34,18 @@ _PythonUnpickler: Any = vars(pickle)["_Unpickler"]
 
 class PlainUnpickler(_PythonUnpickler):  # type: ignore[misc]  # not in the stubs
     """Reads a pickle whose names are those of a table: from "module.name" to a value, or to the
-    `Callee` that REDUCE may call."""
+    `Callee` that REDUCE may call. Beside these, `vouched` has names of classes and functions that the user knows to be
+    harmless, which are called and filled as Python's own unpickler does."""
 
-    def __init__(self, file: Any, known: Callable[[str, str], Any], fetch: Callable[[Any], Any]) -> None:
+    def __init__(
+        self,
+        file: Any,
+        known: Callable[[str, str], Any],
+        fetch: Callable[[Any], Any],
+        vouched: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         super().__init__(file)
-        self._known, self._fetch = known, fetch
+        self._known, self._fetch, self._vouched = known, fetch, vouched
         self._key = _Keys().checked
         self._containers = containers(self._key)
 
@@ -54,11 +62,15 @@ class PlainUnpickler(_PythonUnpickler):  # type: ignore[misc]  # not in the stub
             raise damaged(f"{type(error).__name__}: {error}") from error
 
     def find_class(self, module: str, name: str) -> Any:
-        found = self._containers.get(f"{module}.{name}") or self._known(module, name)
+        full = f"{module}.{name}"
+        if full in self._vouched:
+            return self._vouched[full]
+        found = self._containers.get(full) or self._known(module, name)
         if found is None:
             raise pickle.UnpicklingError(
-                f"Weights only load failed: the file wants {module}.{name}, which could run code of the file's author. "
-                "If you trust where the file comes from, pass weights_only=False."
+                f"Weights only load failed: the file wants {full}, which could run code of the file's author. If you know "
+                "it to be harmless, allow it: ndgrad.serialization.safe_globals([...]). If you trust where the file comes "
+                "from, pass weights_only=False."
             )
         return found
 
@@ -71,7 +83,17 @@ class PlainUnpickler(_PythonUnpickler):  # type: ignore[misc]  # not in the stub
         args, function = self.stack.pop(), self.stack[-1]
         self.stack[-1] = self._called(function, args)
 
+    def _new_object(self) -> None:
+        args, kind = self.stack.pop(), self.stack[-1]
+        made_by = kind.__new__ if self._is_vouched(kind) and isinstance(kind, type) else None
+        self.stack[-1] = self._called(kind, args) if made_by is None else made_by(kind, *args)
+
+    def _is_vouched(self, value: Any) -> bool:
+        return any(value is known for known in self._vouched.values())
+
     def _called(self, function: Any, args: Any) -> Any:
+        if type(function) is not Callee and self._is_vouched(function):
+            return function(*args)
         if type(function) is not Callee:
             raise damaged(
                 f"it calls {_described(function)}, which is not among the functions that tensors "
@@ -82,6 +104,9 @@ class PlainUnpickler(_PythonUnpickler):  # type: ignore[misc]  # not in the stub
         return function.call(*args)
 
     def _build(self) -> None:
+        if self._is_vouched(type(self.stack[-2])):
+            _PythonUnpickler.load_build(self)
+            return
         state = self.stack.pop()
         set_attributes(self.stack[-1], state)
 
@@ -142,7 +167,7 @@ class PlainUnpickler(_PythonUnpickler):  # type: ignore[misc]  # not in the stub
     dispatch.update({
         opcode[0]: handler
         for opcode, handler in {
-            pickle.REDUCE: _reduce, pickle.NEWOBJ: _reduce, pickle.BUILD: _build,
+            pickle.REDUCE: _reduce, pickle.NEWOBJ: _new_object, pickle.BUILD: _build,
             pickle.APPEND: _append, pickle.APPENDS: _appends, pickle.SETITEM: _set_item, pickle.SETITEMS: _set_items,
             pickle.DICT: _dict, pickle.ADDITEMS: _add_items, pickle.FROZENSET: _frozen_set,
             pickle.BYTEARRAY8: _byte_array,
@@ -293,7 +318,8 @@ def containers(key: Callable[[Any], Any]) -> Mapping[str, Callee]:
         "_codecs.encode": encoded,
         "torch.Size": size,
     }
+    # Pickles of protocol 2 have the names that Python 2 had.
     table |= {
         name.replace("builtins", "__builtin__"): made for name, made in table.items() if name.startswith("builtins.")
-    }
+    } | {"__builtin__.xrange": table["builtins.range"]}
     return {name: Callee(name, made) for name, made in table.items()}

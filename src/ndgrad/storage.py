@@ -8,6 +8,8 @@ may exist that cannot be found; what needs more memory gets new memory.
 from __future__ import annotations
 
 import math
+import mmap
+import os
 import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -183,6 +185,43 @@ class UntypedStorage:
         """New memory of `source` bytes, or the memory of an array."""
         self._owner = owner_of(source) if isinstance(source, np.ndarray) else np.empty(source, np.uint8)
         self._bytes = flat_bytes(self._owner)
+
+    @classmethod
+    def from_file(cls, filename: str | os.PathLike[str], shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+        """The first bytes of a file, mapped into memory. With `shared`, changes go to the file, which is made and
+        lengthened if need be; without, they stay in memory.
+
+        >>> import os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "x")
+        >>> ndgrad.UntypedStorage.from_file(path, shared=True, nbytes=4).fill_(7)
+        [ndgrad.UntypedStorage of 4 bytes at ...]
+        >>> ndgrad.UntypedStorage.from_file(path, nbytes=2).tolist()
+        [7, 7]
+        """
+        if nbytes < 0:
+            raise ValueError(f"UntypedStorage.from_file: nbytes must not be negative, and is {nbytes}.")
+        with open(filename, ("r+b" if os.path.exists(filename) else "w+b") if shared else "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            if nbytes > size and not shared:
+                raise RuntimeError(
+                    f"unable to mmap {nbytes} bytes from file <{os.fspath(filename)}>: it has {size}. Ask for fewer, or pass "
+                    "shared=True to lengthen it."
+                )
+            if nbytes > size:
+                file.truncate(nbytes)
+            if nbytes == 0:
+                return cls(0)
+            mapped = mmap.mmap(file.fileno(), nbytes, access=mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY)
+        return cls(np.frombuffer(mapped, np.uint8))
+
+    def untyped(self) -> UntypedStorage:
+        """Itself, as that of a storage of elements is its bytes.
+
+        >>> storage = ndgrad.ones(2).untyped_storage()
+        >>> storage.untyped() is storage
+        True
+        """
+        return self
 
     def data_ptr(self) -> int:
         """The address of the first byte.

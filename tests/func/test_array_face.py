@@ -152,3 +152,53 @@ def test_a_custom_function_sees_arrays(name: str) -> None:
     Product.seen.clear()
     TRANSFORMS[name](lambda x: Product.apply(x, x * 2).sum())
     assert Product.seen == {Array}
+
+
+# ----- plain arrays and numbers in the place of Arrays ---------------------------------------------------------------------
+
+
+def test_gradients_of_plain_arrays_and_numbers_are_plain():
+    x = numpy.array([1.0, 2.0])
+    f = lambda v: numpy.sum(v**3)
+    for made, want in (
+        (func.grad(f)(x), 3 * x**2),
+        (func.grad_and_value(f)(x)[0], 3 * x**2),
+        (func.jacrev(lambda v: v * v)(x), numpy.diag(2 * x)),
+        (func.jacfwd(lambda v: v * v)(x), numpy.diag(2 * x)),
+        (func.hessian(f)(x), numpy.diag(6 * x)),
+        (func.hvp(f, (x,), (x,)), 6 * x * x),
+    ):
+        assert type(made) is numpy.ndarray
+        numpy.testing.assert_allclose(made, want, rtol=1e-14)
+    gradient, value = func.grad_and_value(lambda v: v**3)(2.0)
+    assert (gradient, value) == (12.0, 8.0)
+    assert isinstance(gradient, float)
+    assert isinstance(value, float)
+    assert func.grad(lambda p: p["a"] * p["b"].sum())({"a": 2.0, "b": x})["b"].tolist() == [2.0, 2.0]
+    assert func.grad(lambda a, b: (a * b).sum(), argnums=(0, 1))(x, x)[1].tolist() == [1.0, 2.0]
+    assert func.grad(func.grad(lambda v: v**3))(2.0) == 12.0
+
+
+def test_a_derivative_of_something_else_is_kept():
+    t = np.array(3.0).requires_grad_()
+    found = func.grad(lambda v: t * numpy.sum(v**2))(numpy.ones(2))
+    found.sum().backward()
+    assert t.grad.item() == 4.0
+    with pytest.raises(RuntimeError, match="floating"):
+        func.grad(lambda v: v.sum())(numpy.arange(3))
+    with pytest.raises(ValueError, match="expected tensors"):
+        func.grad(lambda v: v[0] + v[1])([np.array(1.0), 2.0])
+
+
+def test_optimizers_of_scipy_take_gradients_as_they_are():
+    optimize = pytest.importorskip("scipy.optimize")
+    f = lambda v: (1 - v[0]) ** 2 + 100 * (v[1] - v[0] ** 2) ** 2
+    start = numpy.array([-1.2, 1.0])
+    for options in ({"method": "BFGS"}, {"method": "trust-exact", "hess": func.hessian(f)}):
+        found = optimize.minimize(f, start, jac=func.grad(f), **options)
+        numpy.testing.assert_allclose(found.x, [1.0, 1.0], atol=1e-5)
+    residuals = lambda v: numpy.stack([1 - v[0], 10 * (v[1] - v[0] ** 2)])
+    found = optimize.least_squares(lambda v: numpy.array(residuals(v)), start, jac=func.jacrev(residuals))
+    numpy.testing.assert_allclose(found.x, [1.0, 1.0], atol=1e-8)
+    found = optimize.root_scalar(lambda v: v**3 - 2, x0=1.0, fprime=func.grad(lambda v: v**3 - 2), method="newton")
+    numpy.testing.assert_allclose(found.root, 2 ** (1 / 3), rtol=1e-12)

@@ -294,3 +294,17 @@ def test_bounds_of_a_scalar_minimum_that_carry_a_derivative_are_refused():
     p = nnp.array(2.0).requires_grad_()
     with pytest.raises(ValueError, match="a bound is a tensor"):
         optimize.minimize_scalar(lambda x: -x, bounds=(0.0, p), method="bounded")
+
+
+def test_fsolve_is_differentiable_and_gives_scipys_root():
+    a = nnp.array(2.0).requires_grad_()
+    x = optimize.fsolve(lambda z, a: z**2 - a, 1.0, args=(a,))
+    assert x.shape == (1,)
+    x[0].backward()
+    assert float(a.grad) == pytest.approx(0.5 / 2**0.5)
+    system = lambda v: [v[0] * v[1] - 2.0, v[0] - v[1] - 1.0]
+    found, info, flag, message = optimize.fsolve(lambda v: nnp.stack(system(v)), [1.0, 1.0], full_output=True)
+    np.testing.assert_allclose(np.asarray(found), scipys.fsolve(system, [1.0, 1.0]), rtol=1e-8)
+    assert (flag, set(info) >= {"fvec", "nfev"}) == (1, True)
+    with pytest.warns(RuntimeWarning):
+        optimize.fsolve(lambda z: z**2 + 1.0, 1.0)

@@ -185,3 +185,13 @@ def test_derivatives_on_branch_cuts():
     ours = ndgrad.func.jvp(ndgrad.acos, (z,), (ndgrad.ones_like(z),))[1].item()
     assert abs(ours - slope) < 1e-8
     assert abs(theirs + slope) < 1e-8
+
+
+def test_plain_arguments_of_transforms():
+    deliberate("plain-arguments")
+    for value in (2.0, np.ones(2)):
+        with pytest.raises(ValueError, match="must be Tensor"):
+            torch.func.grad(lambda x: (x * x).sum())(value)
+        found = ndgrad.func.grad(lambda x: (x * x).sum())(value)
+        np.testing.assert_array_equal(found, 2 * np.asarray(value))
+        assert isinstance(found, (float, np.ndarray))

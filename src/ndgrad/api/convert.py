@@ -17,6 +17,7 @@ from ndgrad.autograd.stake import stake_of
 from ndgrad.autograd.subclass import is_wrapper, scalar_of
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.autograd.versions import storage_of
+from ndgrad.debug.scipy_calls import advice
 from ndgrad.ops import cast as ops
 from ndgrad.ops.arithmetic import neg
 from ndgrad.storage import announce, batch_dims, is_lazy, locked, memory_of
@@ -98,7 +99,7 @@ def numpy(self: Tensor, *, force: builtins.bool = False) -> NDArray[Any]:
     if not force and (lost := stake_of(self)) is not None:
         raise RuntimeError(
             f"Can't call numpy() on Tensor that {lost} (shape {tuple(self.shape)}): the derivative would be lost. Use "
-            "tensor.detach().numpy() instead, or ndgrad.numpy, whose functions record."
+            f"tensor.detach().numpy() instead, or ndgrad.numpy, whose functions record.{advice()}"
         )
     if is_wrapper(self):
         raise RuntimeError(

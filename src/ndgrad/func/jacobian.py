@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from ndgrad.arrays.library import library_of
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.variable import Variable, innermost_array, np_dtype, shape_of, wrap
+from ndgrad.func.plain_arguments import as_arrays, as_plain, takes_plain
 from ndgrad.func.transforms import (
     Argnums,
     _check_differentiable,
@@ -117,7 +118,7 @@ def jacrev(
         result = tree_unflatten(jacobians, out_spec)
         return (result, out[2]) if has_aux else result
 
-    return wrapper
+    return takes_plain(argnums, wrapper)
 
 
 @overload
@@ -209,7 +210,7 @@ def jacfwd(
         result = tree_unflatten(jacobians, found["spec"])
         return (result, _unbatched(found["aux"])) if has_aux else result
 
-    return wrapper
+    return takes_plain(argnums, wrapper)
 
 
 @overload
@@ -255,7 +256,9 @@ def hvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any,
     (tensor([4., 0.]), tensor([2., 0.]))
     """
     argnums = 0 if not isinstance(primals, tuple) or len(primals) == 1 else tuple(range(len(primals)))
-    return jvp(grad(func, argnums), primals, tangents)[1]
+    is_plain, (primals, tangents) = as_arrays(primals, tangents)
+    product = jvp(grad(func, argnums), primals, tangents)[1]
+    return as_plain(product) if is_plain else product
 
 
 def linearize(func: Callable[[*Ts], R], *primals: *Ts) -> tuple[R, Callable[[*Ts], R]]:

@@ -26,6 +26,7 @@ from ndgrad.autograd.levels import GradLevel, Level, level_number, make_leaf, se
 from ndgrad.autograd.modes import section
 from ndgrad.autograd.roots import implicit_gradient, is_constant
 from ndgrad.autograd.variable import Variable, np_dtype, requires_grad, wrap
+from ndgrad.func.plain_arguments import takes_plain
 from ndgrad.generator import default_generator
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.pytree import (
@@ -212,7 +213,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
         value = run.unwrapped(value)
         return (result, (value, run.unwrapped(aux))) if has_aux else (result, value)
 
-    return wrapper
+    return takes_plain(argnums, wrapper)
 
 
 def _gradient(
@@ -249,7 +250,8 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
     """A function that returns the gradient of a scalar function; with `has_aux`, (gradient, aux).
 
     `argnums` names the positional argument to differentiate, or several; each may be any nested structure of tensors,
-    and the gradient has the same.
+    and the gradient has the same. Of NumPy's arrays and numbers, gradients are NumPy's too, so that
+    `scipy.optimize.minimize(f, x0, jac=ndgrad.func.grad(f))` works; `f` sees Arrays.
 
     >>> import ndgrad
     >>> ndgrad.func.grad(lambda x: (x**2).sum())(ndgrad.tensor([1.0, 2.0]))
@@ -261,7 +263,7 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
         run, result, _, aux = _gradient(func, argnums, has_aux, args, kwargs)
         return (result, run.unwrapped(aux)) if has_aux else result
 
-    return wrapper
+    return takes_plain(argnums, wrapper)
 
 
 @overload

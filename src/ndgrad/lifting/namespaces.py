@@ -8,11 +8,13 @@ identity, so it does not matter under which name a program imported them.
 from __future__ import annotations
 
 import copy
+import dataclasses
 import functools
 import importlib
 import io
 import math
 import pickle
+import statistics
 import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -24,7 +26,8 @@ import ndgrad.numpy as dnp
 from ndgrad.api.tensor_copies import KEEPS_HISTORY
 from ndgrad.autograd.stake import first_at_stake, stake_of
 from ndgrad.autograd.variable import Variable
-from ndgrad.lifting.numbers import NDArray, functions_of
+from ndgrad.lifting.numbers import SCALARS, NDArray, functions_of
+from ndgrad.lifting.statistics import STATISTICS
 from ndgrad.numpy.coercion import as_array, as_arrays
 from ndgrad.numpy.dispatch import MODULES as NUMPY_MODULES
 from ndgrad.pytree import tree_map
@@ -98,6 +101,10 @@ def refuse_export(name: str, *values: object) -> None:
 #: Names of NumPy's that lifted code sees otherwise than users of ndgrad.numpy.
 _NUMPY = {
     "isscalar": isscalar, "ndarray": NDArray, "ndenumerate": ndenumerate,
+    **{
+        name: SCALARS[getattr(np, name)]
+        for name in "float64 double float32 single complex128 cdouble complex64 csingle".split()
+    },
     **{name: _to_file(name) for name in ("save", "savetxt", "savez", "savez_compressed")},
 }  # fmt: skip
 
@@ -184,12 +191,12 @@ def _scipy_objects(submodule: str) -> dict[int, Any]:
 
 @functools.cache
 def _our_scipy(submodule: str) -> ModuleType | None:
-    if "." in submodule or submodule.startswith("_"):
+    if submodule.startswith(("_", "sparse.")) or "._" in submodule:
         return None
     try:
         return importlib.import_module(f"ndgrad.scipy.{submodule}")
     except ModuleNotFoundError as error:
-        if error.name == f"ndgrad.scipy.{submodule}":
+        if f"ndgrad.scipy.{submodule}.".startswith(f"{error.name}."):
             return None
         raise
 
@@ -197,7 +204,7 @@ def _our_scipy(submodule: str) -> ModuleType | None:
 def scipy_object(value: object) -> Any:
     """Our object for one of SciPy's; UNKNOWN where there is none."""
     for name in list(sys.modules):
-        if name.startswith("scipy.") and name.count(".") == 1 and not name.startswith("scipy._"):
+        if name.startswith("scipy.") and "._" not in name and _our_scipy(name.removeprefix("scipy.")) is not None:
             found = _scipy_objects(name.removeprefix("scipy.")).get(id(value), UNKNOWN)
             if found is not UNKNOWN:
                 return found
@@ -310,7 +317,49 @@ def _copied_once(x: Any) -> Any:
     return _copied(x) if isinstance(x, Variable) else copy.copy(x)
 
 
-COPIES: dict[int, Any] = {id(copy.deepcopy): lambda x, memo=None: _copied(x), id(copy.copy): _copied_once}
+def _fields(obj: Any, make: Callable[[Any], Any]) -> Any:
+    """What dataclasses.asdict and astuple make of a value, in which copies of Arrays keep their history."""
+    if dataclasses.is_dataclass(obj) and not isinstance(obj, type):
+        return make([(f.name, _fields(getattr(obj, f.name), make)) for f in dataclasses.fields(obj)])
+    if isinstance(obj, tuple) and hasattr(obj, "_fields"):
+        return type(obj)(*[_fields(v, make) for v in obj])
+    if isinstance(obj, (list, tuple)):
+        return type(obj)(_fields(v, make) for v in obj)
+    if isinstance(obj, dict):
+        return type(obj)((_fields(k, make), _fields(v, make)) for k, v in obj.items())
+    return _copied(obj)
+
+
+def _record(theirs: Callable[..., Any], obj: Any, make: Callable[[Any], Any]) -> Any:
+    if not dataclasses.is_dataclass(obj) or isinstance(obj, type):
+        return theirs(obj)  # for its error
+    return _fields(obj, make)
+
+
+def asdict(obj: Any, *, dict_factory: Callable[[Any], Any] = dict) -> Any:
+    """dataclasses.asdict."""
+    return _record(dataclasses.asdict, obj, dict_factory)
+
+
+def astuple(obj: Any, *, tuple_factory: Callable[[Any], Any] = tuple) -> Any:
+    """dataclasses.astuple."""
+    return _record(dataclasses.astuple, obj, lambda pairs: tuple_factory([v for _, v in pairs]))
+
+
+COPIES: dict[int, Any] = {
+    id(copy.deepcopy): lambda x, memo=None: _copied(x), id(copy.copy): _copied_once,
+    id(dataclasses.asdict): asdict, id(dataclasses.astuple): astuple,
+    **{id(getattr(statistics, name)): function for name, function in STATISTICS.items()},
+}  # fmt: skip
+
+
+def dataclasses_module() -> ModuleType:
+    own = {"asdict": asdict, "astuple": astuple}
+    return Namespace(dataclasses, lambda name: own[name] if name in own else getattr(dataclasses, name))
+
+
+def statistics_module() -> ModuleType:
+    return Namespace(statistics, lambda name: STATISTICS[name] if name in STATISTICS else getattr(statistics, name))
 
 
 def copy_module() -> ModuleType:

@@ -179,7 +179,51 @@ class Int(int, metaclass=_Int):
     dtype = np.dtype(np.int_)
 
 
-for _class in (Float, Complex, Int):
+class _Scalar(_Number):
+    """The same for NumPy's scalar classes, which make an array of an array."""
+
+    def keep(cls, *args: Any, **named: Any) -> Any:
+        return as_array(args[0]).astype(np.dtype(cls.plain), copy=False)
+
+
+class _Float64(_Scalar):
+    plain = np.float64
+
+
+class _Float32(_Scalar):
+    plain = np.float32
+
+
+class _Complex128(_Scalar):
+    plain = np.complex128
+
+
+class _Complex64(_Scalar):
+    plain = np.complex64
+
+
+class Float64(np.float64, metaclass=_Float64):
+    """`numpy.float64` in lifted code."""
+
+
+class Float32(np.float32, metaclass=_Float32):
+    """`numpy.float32` in lifted code."""
+
+
+class Complex128(np.complex128, metaclass=_Complex128):
+    """`numpy.complex128` in lifted code."""
+
+
+class Complex64(np.complex64, metaclass=_Complex64):
+    """`numpy.complex64` in lifted code."""
+
+
+#: NumPy's scalar classes, and those that stand for them.
+SCALARS: dict[type, type] = {
+    np.float64: Float64, np.float32: Float32, np.complex128: Complex128, np.complex64: Complex64,
+}  # fmt: skip
+
+for _class in (Float, Complex, Int, *SCALARS.values()):
     _class.__name__ = _class.__qualname__ = _class.plain.__name__
 
 
@@ -229,7 +273,7 @@ def with_texts(code: CodeType) -> CodeType:
 # ----- type and isinstance --------------------------------------------------------------------------------------------
 
 
-_PLAIN_CLASSES: dict[type, type] = {float: Float, complex: Complex, int: Int, Text: str}
+_PLAIN_CLASSES: dict[type, type] = {float: Float, complex: Complex, int: Int, Text: str, **SCALARS}
 
 
 def type_of(x: Any) -> type:
@@ -237,7 +281,7 @@ def type_of(x: Any) -> type:
     if x.__class__ is PythonNumber:
         return Complex if np_dtype(x).kind == "c" else Float
     if isinstance(x, Variable):
-        return NDArray if x.ndim else np_dtype(x).type
+        return NDArray if x.ndim else SCALARS.get(np_dtype(x).type, np_dtype(x).type)
     kind = type(x)
     if kind in (type, _Type, _NDArray) or isinstance(x, _Number):
         return Type
@@ -425,7 +469,7 @@ def _function(module: ModuleType, name: str, how: str | Callable[..., Any] | Non
     complex_result = module is cmath
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        args = tuple(list(a) if _is_iterator(a) else a for a in args)
+        args = tuple(list(a) if _is_iterator(a) or _is_row(name, a) else a for a in args)
         if not at_stake(args):
             return theirs(*args, **kwargs)
         theirs(*_plain(args), **kwargs)  # for its errors: "math domain error" where NumPy would give NaN
@@ -448,6 +492,14 @@ def _function(module: ModuleType, name: str, how: str | Callable[..., Any] | Non
     chosen.__name__ = chosen.__qualname__ = name
     chosen.__doc__ = theirs.__doc__
     return chosen
+
+
+#: Functions of math that take several numbers in one argument.
+_OF_SEQUENCES = frozenset("dist fsum prod sumprod".split())
+
+
+def _is_row(name: str, x: Any) -> bool:
+    return name in _OF_SEQUENCES and _is_tensor(x) and x.ndim > 0
 
 
 def _is_iterator(x: object) -> bool:

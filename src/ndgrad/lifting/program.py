@@ -52,6 +52,11 @@ PLAIN = frozenset(
      *(np.dtype(c).type for c in "?bhilqBHILQefdgFDG"))
 )  # fmt: skip
 _CONTAINERS = (list, tuple, dict, set, frozenset)
+#: Modules of Python's that lifted code sees otherwise, math apart.
+_MODULES = {
+    "copy": namespaces.copy_module, "dataclasses": namespaces.dataclasses_module, "pickle": namespaces.pickle_module,
+    "statistics": namespaces.statistics_module,
+}  # fmt: skip
 _OF_CLASSES = frozenset(
     "__dict__ __weakref__ __module__ __doc__ __qualname__ __name__ __slots__ __init_subclass__ __abstractmethods__ "
     "_abc_impl __lifted_from__".split()
@@ -437,10 +442,8 @@ class Program:
             made = namespaces.scipy_module(m, self.value)
         elif name in ("math", "cmath"):
             made = namespaces.math_module(m)
-        elif name == "copy":
-            made = namespaces.copy_module()
-        elif name == "pickle":
-            made = namespaces.pickle_module()
+        elif name in _MODULES:
+            made = _MODULES[name]()
         else:
             return m
         self._made[id(m)] = (m, made)

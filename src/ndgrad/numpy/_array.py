@@ -36,6 +36,7 @@ from ndgrad.autograd.sparse_gradients import is_sparse_data
 from ndgrad.autograd.stake import at_stake, stake_of
 from ndgrad.autograd.subclass import add_face
 from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.debug.scipy_calls import advice
 from ndgrad.numpy._methods import ArrayMethods
 from ndgrad.ops import cast as cast_ops
 from ndgrad.ops import complex as complex_ops
@@ -506,7 +507,7 @@ def refuse_memory(t: Array) -> None:
             f"a call needs the bare memory of an Array that {stake_of(t)} (shape {tuple(t.shape)}), "
             "and a computation on it would drop the derivative. This is what numpy.array([t, ...]), numpy.asarray(t), "
             "numpy.vectorize and others do that cannot see tensors: use ndgrad.numpy (array, stack, vectorize, ...) "
-            "there. For the values alone: t.detach().numpy()."
+            f"there. For the values alone: t.detach().numpy().{advice()}"
         )
 
 

@@ -18,7 +18,7 @@ from ndgrad.autograd.lent import Lent
 from ndgrad.autograd.plain_arrays import checked
 from ndgrad.autograd.stake import at_stake
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype
-from ndgrad.numpy._array import reshaped, to_array
+from ndgrad.numpy._array import as_no_numbers, reshaped, to_array
 from ndgrad.numpy.coercion import (
     as_array,
     as_arrays,
@@ -95,11 +95,29 @@ def array(
         if copy is False and not is_view_of(made, object):
             raise _unable(object, dtype)
     elif isinstance(object, (list, tuple)) and holds_tensors(object):
+        if dtype is not None and np.dtype(dtype).kind == "O":
+            return _objects(object)
         made = with_dtype(as_array(object), dtype)
     else:
         made = _from_plain(object, dtype, copy, order)
     while made.ndim < ndmin:
         made = made[None]
+    return made
+
+
+def _objects(items: Any) -> Any:
+    """Nested sequences as an array of objects, in which Arrays keep their history: their elements where all parts have one
+    shape, and else the parts themselves."""
+    parts = [
+        _objects(item) if isinstance(item, (list, tuple)) else as_no_numbers(to_array(item), np.dtype("O"))
+        if isinstance(item, Variable) and item.ndim else item
+        for item in items
+    ]  # fmt: skip
+    shapes = {np.shape(part) if isinstance(part, np.ndarray) else () for part in parts}
+    same = len(shapes) == 1
+    made = np.empty((len(parts), *(next(iter(shapes)) if same else ())), "O")
+    for i, (part, item) in enumerate(zip(parts, items, strict=True)):
+        made[i] = part if same else item
     return made
 
 

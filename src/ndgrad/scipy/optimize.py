@@ -8,6 +8,7 @@ since its derivative would mean nothing. Otherwise results are SciPy's, failures
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -331,6 +332,28 @@ def root(
     return _withholding(result, "jac", "fjac", "r", "qtf", "cov_x") if _carries(x) else result
 
 
+def fsolve(
+    func: Callable[..., Any], x0: ArrayLike, args: Any = (), fprime: Any = None, full_output: bool = False,
+    col_deriv: bool = False, xtol: float = 1.49012e-08, maxfev: int = 0, band: Any = None, epsfcn: Any = None,
+    factor: float = 100, diag: Any = None,
+) -> Any:  # fmt: skip
+    """`scipy.optimize.fsolve` with exact Jacobians; the root is differentiable (see implicit.root).
+
+    >>> from ndgrad.scipy import optimize
+    >>> optimize.fsolve(lambda x: x**2 - 4.0, 1.0).round(6)
+    array([2.])
+    """
+    options = {"xtol": xtol, "maxfev": maxfev, "factor": factor, "diag": diag}
+    start = np.atleast_1d(as_array(x0)).ravel()
+    found = root(lambda x, *given: np.atleast_1d(func(x, *given)), start, args, "hybr", options=options)
+    if full_output:
+        info = {"nfev": found.get("nfev"), "fvec": found.fun}
+        return found.x, info, 1 if found.success else 5, found.message
+    if not found.success:
+        warnings.warn(found.message, RuntimeWarning, stacklevel=2)
+    return found.x
+
+
 def _scalar_root(
     name: str, f: Callable[..., Any], x0: ArrayLike | None, args: Any, search: Callable[..., Any], full_output: bool,
     disp: bool,
@@ -501,5 +524,5 @@ def __getattr__(name: str) -> Any:
 __dir__ = public_of(__name__)
 __all__ = [
     "ConvergenceError", "ConvergenceWarning", "SingularError", "bisect", "brenth", "brentq", "curve_fit", "fixed_point",
-    "least_squares", "minimize", "minimize_scalar", "newton", "ridder", "root", "root_scalar",
+    "fsolve", "least_squares", "minimize", "minimize_scalar", "newton", "ridder", "root", "root_scalar",
 ]  # fmt: skip

@@ -51,7 +51,9 @@ def test_outside_of_derivatives_everything_is_numpys_own() -> None:
     assert type(np.array([1.0, 2.0])) is onp.ndarray
     assert type(np.zeros(2)) is onp.ndarray
     assert np.sin is onp.sin
-    assert np.linalg is onp.linalg
+    assert np.linalg.LinAlgError is onp.linalg.LinAlgError
+    assert type(np.mean([1.0, 2.0])) is onp.float64
+    assert np.r_[1.0, 2.0].tolist() == [1.0, 2.0]
     assert np.pi == onp.pi
     assert np.vectorize(lambda x: x + 1)(onp.ones(2)).tolist() == [2.0, 2.0]
 
@@ -96,7 +98,8 @@ def test_imports_of_submodules() -> None:
     from ndgrad.compat.autograd.numpy.numpy_boxes import ArrayBox
 
     assert npr is onp.random
-    assert npla is onp.linalg
+    assert npla is np.linalg
+    assert npla.norm([3.0, 4.0]) == 5.0
     assert ArrayBox is Array
     pytest.importorskip("scipy")
     import ndgrad.compat.autograd.scipy.stats.norm as norm
@@ -120,7 +123,7 @@ def test_functions_of_scipy_with_closures_are_differentiable() -> None:
 
 
 def test_names() -> None:
-    assert grad(np.tanh).__name__ == "grad_of_tanh"
+    assert grad(np.tanh).__name__ == "grad_of_tanh_wrt_argnum_0"
     assert autograd.egrad is elementwise_grad
     assert {"grad", "list", "numpy"} <= set(dir(autograd))
     with pytest.raises(AttributeError, match="no attribute 'gradient'"):
@@ -267,3 +270,54 @@ def test_value_and_grad_suits_scipy() -> None:
     found = optimize.minimize(value_and_grad(lambda x: np.sum((x - onp.arange(3.0)) ** 4 + x**2)), onp.zeros(3), jac=True)
     assert found.success
     assert onp.abs(found.jac).max() < 1e-4
+
+
+def test_lists_of_values_inside_are_arrays() -> None:
+    x = onp.array([0.3, 0.7])
+    for f, want in (
+        (lambda x: np.mean([x[0], x[1] ** 2]), [0.5, 0.7]),
+        (lambda x: np.sum([[x[0]], [x[1]]]), [1.0, 1.0]),
+        (lambda x: np.linalg.norm([x[0], x[1]]), x / onp.linalg.norm(x)),
+        (lambda x: np.sum(np.append([x[0], 1.0], x) ** 2), [1.2, 1.4]),
+        (lambda x: np.var([x[0], x[1]]), onp.array([-1, 1]) * (x[1] - x[0]) / 2),
+        (lambda x: np.sum(np.r_[x, 0.0, x] ** 2), 4 * x),
+        (lambda x: np.sum(np.c_[x, x * 2] ** 2), 10 * x),
+        (lambda x: np.sum(np.make_diagonal(x, axis1=-1, axis2=-2) ** 2), 2 * x),
+        (lambda x: np.where(True, x=x, y=2.0)[0], [1.0, 0.0]),
+    ):
+        onp.testing.assert_allclose(grad(f)(x), want, rtol=1e-12)
+    assert np.where(condition=True, x=1, y=2) == 1
+    assert np.where([True, False], [1, 2], y=[3, 4]).tolist() == [1, 4]
+    assert np.make_diagonal(x, axis1=-1, axis2=-2).tolist() == [[0.3, 0.0], [0.0, 0.7]]
+
+
+@pytest.mark.parametrize("triangle", ["L", "U"])
+def test_eigenvalues_are_functions_of_the_triangle_that_is_read(triangle: str) -> None:
+    a = onp.random.default_rng(0).normal(size=(3, 3))
+    read = onp.tril(onp.ones((3, 3))) if triangle == "L" else onp.triu(onp.ones((3, 3)))
+    gradient = grad(lambda m: np.sum(np.linalg.eigh(m, triangle)[0] ** 3) + np.linalg.eigvalsh(m, UPLO=triangle)[0])(a)
+    assert (gradient[read == 0] == 0).all()
+    autograd.test_util.check_grads(lambda m: np.linalg.eigh(m, triangle)[0])(a)
+
+
+def test_a_wrong_rule_is_found_to_second_order() -> None:
+    @autograd.extend.primitive
+    def double(x: Any) -> Any:
+        return x * 2.0
+
+    @autograd.extend.primitive
+    def same(x: Any) -> Any:
+        return x
+
+    autograd.extend.defvjp(double, lambda ans, x: lambda g: same(g) * 2)
+    autograd.extend.defvjp(same, lambda ans, x: lambda g: g * 1.001)
+    with pytest.raises(AssertionError, match=r"\(VJP\) check of vjp_double failed"):
+        autograd.test_util.check_grads(double, modes=["rev"])(1.0)
+
+
+def test_tensor_jacobian_products_of_fewer_dimensions() -> None:
+    rng = onp.random.default_rng(0)
+    a, v = rng.normal(size=(2, 3)), rng.normal(size=2)
+    f = lambda a: np.roll(np.sin(a), 1)
+    want = onp.tensordot(v, autograd.jacobian(f)(a), 1)
+    onp.testing.assert_allclose(autograd.tensor_jacobian_product(f)(a, v), want, rtol=1e-12)

@@ -55,12 +55,13 @@ def _unary(fun: Function, argnum: Argnum, args: tuple[Any, ...], kwargs: dict[st
     return of_several, tuple(args[n] for n in numbers)
 
 
-def _named(fun: Function, prefix: str) -> Callable[[Function], Function]:
+def _named(fun: Function, prefix: str, argnum: Argnum = 0) -> Callable[[Function], Function]:
     """Give a derivative the name and the text of its function."""
+    of = getattr(fun, "__name__", "function")
 
     def name(made: Function) -> Function:
-        made.__name__ = made.__qualname__ = f"{prefix}_of_{getattr(fun, '__name__', 'function')}"
-        made.__doc__ = f"    {prefix} of function {getattr(fun, '__name__', 'function')}.\n\n{fun.__doc__ or ''}"
+        made.__name__ = made.__qualname__ = f"{prefix}_of_{of}_wrt_argnum_{argnum}"
+        made.__doc__ = f"    {prefix} of function {of} with respect to argument number {argnum}.\n\n{fun.__doc__ or ''}"
         return made
 
     return name
@@ -152,7 +153,7 @@ def grad(fun: Function, argnum: Argnum = 0) -> Function:
     """
     both = value_and_grad(fun, argnum)
 
-    @_named(fun, "grad")
+    @_named(fun, "grad", argnum)
     def gradfun(*args: Any, **kwargs: Any) -> Any:
         return both(*args, **kwargs)[1]
 
@@ -167,7 +168,7 @@ def value_and_grad(fun: Function, argnum: Argnum = 0) -> Function:
     [8.0, 12.0]
     """
 
-    @_named(fun, "value_and_grad")
+    @_named(fun, "value_and_grad", argnum)
     def both(*args: Any, **kwargs: Any) -> Any:
         pull = _Pullback(*_unary(fun, argnum, args, kwargs))
         _check_scalar(pull.value)
@@ -185,7 +186,7 @@ def grad_and_aux(fun: Function, argnum: Argnum = 0) -> Function:
     (6.0, 'seen')
     """
 
-    @_named(fun, "grad_and_aux")
+    @_named(fun, "grad_and_aux", argnum)
     def both(*args: Any, **kwargs: Any) -> Any:
         pull = _Pullback(*_unary(fun, argnum, args, kwargs), has_aux=True)
         _check_scalar(pull.value)
@@ -203,7 +204,7 @@ def elementwise_grad(fun: Function, argnum: Argnum = 0) -> Function:
     array([2., 4.])
     """
 
-    @_named(fun, "elementwise_grad")
+    @_named(fun, "elementwise_grad", argnum)
     def gradfun(*args: Any, **kwargs: Any) -> Any:
         pull = _Pullback(*_unary(fun, argnum, args, kwargs))
         if not isinstance(pull.value, Variable) or np_dtype(pull.value).kind == "c":
@@ -227,7 +228,7 @@ def holomorphic_grad(fun: Function, argnum: Argnum = 0) -> Function:
             warnings.warn("Input to holomorphic_grad is not complex", stacklevel=2)
         return grad(lambda v: np.real(of_one(v)))(x)
 
-    return _named(fun, "holomorphic_grad")(maker)
+    return _named(fun, "holomorphic_grad", argnum)(maker)
 
 
 def grad_named(fun: Function, argname: str) -> Function:
@@ -278,7 +279,7 @@ def jacobian(fun: Function, argnum: Argnum = 0) -> Function:
            [0., 4.]])
     """
 
-    @_named(fun, "jacobian")
+    @_named(fun, "jacobian", argnum)
     def jacfun(*args: Any, **kwargs: Any) -> Any:
         pull = _Pullback(*_unary(fun, argnum, args, kwargs))
         value = pull.value
@@ -344,7 +345,13 @@ def tensor_jacobian_product(fun: Function, argnum: Argnum = 0) -> Function:
 
     def product(*args: Any, **kwargs: Any) -> Any:
         args, tensor = _last(args)
-        return make_vjp(fun, argnum)(*args, **kwargs)[0](tensor)
+        rank = np.ndim(tensor)
+
+        def contracted(*given: Any, **options: Any) -> Any:
+            """The function times the tensor, over the dimensions that the tensor has."""
+            return np.tensordot(tensor, fun(*given, **options), rank)
+
+        return jacobian(contracted, argnum)(*args, **kwargs)
 
     return product
 
@@ -410,7 +417,7 @@ def deriv(fun: Function, argnum: Argnum = 0) -> Function:
     1.0
     """
 
-    @_named(fun, "deriv")
+    @_named(fun, "deriv", argnum)
     def derivative(*args: Any, **kwargs: Any) -> Any:
         _, x = _unary(fun, argnum, args, kwargs)
         along = tree_map(lambda t: as_array(np.ones(t.shape, np_dtype(t))), boxed(x))

@@ -45,7 +45,7 @@ def check_vjp(f: Callable[..., Any], x: Any) -> None:
     found = into.inner_prod(along, into.covector(gradient))
     if not scalar_close(expected, found):
         raise AssertionError(
-            f"Derivative (VJP) check of {f} failed with arg {x}: by differences {expected}, by reverse mode {found}"
+            f"Derivative (VJP) check of {_name(f)} failed with arg {x}: by differences {expected}, by reverse mode {found}"
         )
 
 
@@ -56,8 +56,12 @@ def check_jvp(f: Callable[..., Any], x: Any) -> None:
     for a, b in zip(tree_flatten(expected)[0], tree_flatten(found)[0], strict=True):
         if not np.allclose(a, b, rtol=1e-5, atol=1e-5 * max(1.0, float(np.max(np.abs(a), initial=0.0)))):
             raise AssertionError(
-                f"Derivative (JVP) check of {f} failed with arg {x}: by differences {a}, by forward mode {b}"
+                f"Derivative (JVP) check of {_name(f)} failed with arg {x}: by differences {a}, by forward mode {b}"
             )
+
+
+def _name(f: Callable[..., Any]) -> str:
+    return getattr(f, "__name__", repr(f))
 
 
 def check_equivalent(x: Any, y: Any) -> None:
@@ -76,6 +80,7 @@ def check_grads(
 
     def check(*args: Any, **kwargs: Any) -> None:
         of_one, x = _unary(f, tuple(range(len(args))) if argnum is None else argnum, args, kwargs)
+        of_one.__name__ = _name(f)
         _check(of_one, x, modes, order)
 
     return check
@@ -86,12 +91,23 @@ def _check(f: Callable[..., Any], x: Any, modes: Sequence[str], order: int) -> N
         check_jvp(f, x)
         if order > 1:
             along = vspace(x).randn()
-            _check(lambda t: make_jvp(f)(t)(along)[1], x, modes, order - 1)
+
+            def jvp(given: tuple[Any, Any]) -> Any:
+                return make_jvp(f)(given[0])(given[1])[1]
+
+            jvp.__name__ = f"jvp_{_name(f)}"
+            _check(jvp, (x, along), modes, order - 1)
     if "rev" in modes:
         check_vjp(f, x)
         if order > 1:
             weights = vspace(plain(f(x))).randn()
-            _check(lambda t: make_vjp(f)(t)[0](weights), x, modes, order - 1)
+
+            def vjp(given: tuple[Any, Any]) -> Any:
+                """Of the argument and of what is pulled back: a rule may be wrong in either."""
+                return make_vjp(f)(given[0])[0](given[1])
+
+            vjp.__name__ = f"vjp_{_name(f)}"
+            _check(vjp, (x, weights), modes, order - 1)
 
 
 def combo_check(

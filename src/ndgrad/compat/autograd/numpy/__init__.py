@@ -1,7 +1,8 @@
 """NumPy itself, where it must be with functions that take Arrays.
 
 Nearly all of NumPy hands a call with Arrays over by itself (see ndgrad.numpy.dispatch), so its functions stand here as
-they are. The few that cannot see an Array among their arguments (`array([x, y])`, `vectorize`, ...) look first.
+they are. The few that cannot see an Array among their arguments (`array([x, y])`, `mean([x, y])`, `vectorize`, ...) look
+first.
 """
 
 from __future__ import annotations
@@ -11,10 +12,15 @@ import sys as _sys
 from typing import Any as _Any
 
 import numpy as _numpy
-from numpy import fft, linalg, random
+from numpy import fft, random
 
+from ndgrad.compat.autograd.numpy import linalg
 from ndgrad.compat.autograd.numpy import numpy_boxes as numpy_boxes
 from ndgrad.compat.autograd.numpy.functional import vectorize
+from ndgrad.compat.autograd.numpy.lists import OF_ARRAYS as _OF_ARRAYS
+from ndgrad.compat.autograd.numpy.lists import Concatenator as _Concatenator
+from ndgrad.compat.autograd.numpy.lists import looking_into_lists as _looking_into_lists
+from ndgrad.compat.autograd.numpy.lists import make_diagonal, where
 from ndgrad.numpy import creation as _creation
 from ndgrad.numpy.coercion import holds_tensors as _holds_tensors
 
@@ -34,7 +40,10 @@ def _looking(name: str) -> _Any:
 
 for _name in _LOOKING:
     globals()[_name] = _looking(_name)
-for _name, _module in {"fft": fft, "linalg": linalg, "random": random}.items():
+for _name in _OF_ARRAYS:
+    globals()[_name] = _looking_into_lists(getattr(_numpy, _name))
+c_, r_ = _Concatenator("c_"), _Concatenator("r_")
+for _name, _module in {"fft": fft, "random": random}.items():
     _sys.modules[f"{__name__}.{_name}"] = _module  # for `import ndgrad.compat.autograd.numpy.random as npr`
 
 
@@ -48,4 +57,4 @@ def __dir__() -> list[str]:
     return dir(_numpy)
 
 
-__all__ = [*_numpy.__all__]
+__all__ = [*_numpy.__all__, "make_diagonal"]

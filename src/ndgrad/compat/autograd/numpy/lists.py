@@ -1,0 +1,94 @@
+"""NumPy's functions that take a list for an array, where the list may hold Arrays: `mean([x, y])`.
+
+NumPy hands over calls with an Array among their arguments, and does not look into lists where it expects an array.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ndgrad.autograd.variable import Variable
+from ndgrad.numpy import creation, grids
+from ndgrad.numpy.coercion import holds_tensors
+from ndgrad.ops.triangle import diag_embed
+
+#: Functions of one array (or two), in NumPy and in its linalg.
+OF_ARRAYS = (
+    "all amax amin any append argmax argmin argsort average clip cross cumprod cumsum diff dot inner kron max mean median min "
+    "outer prod ptp ravel repeat reshape roll round sort std sum take tensordot tile trace transpose var"
+).split()
+OF_MATRICES = "cholesky cond det eig eigh eigvals eigvalsh inv matrix_power matrix_rank norm pinv qr slogdet solve svd".split()
+
+
+def looking_into_lists(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, for which a list that holds Arrays is an Array."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if any(isinstance(a, (list, tuple)) and holds_tensors(a) for a in (*args, *kwargs.values())):
+            args = tuple(_joined(a) for a in args)
+            kwargs = {k: _joined(a) for k, a in kwargs.items()}
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _joined(value: Any) -> Any:
+    return creation.array(value) if isinstance(value, (list, tuple)) and holds_tensors(value) else value
+
+
+class Concatenator:
+    """`r_` and `c_`: NumPy's, or ours where there are Arrays among what is joined."""
+
+    def __init__(self, name: str) -> None:
+        self._theirs, self._ours = getattr(np, name), getattr(grids, name)
+
+    def __getitem__(self, key: Any) -> Any:
+        parts = key if isinstance(key, tuple) else (key,)
+        return (self._ours if holds_tensors(parts) else self._theirs)[key]
+
+
+def where(*args: Any, **kwargs: Any) -> Any:
+    """`numpy.where`, by name too; one condition that is a bool chooses between its arguments as they are.
+
+    >>> from ndgrad.compat.autograd.numpy import where
+    >>> where(True, x=1, y=2)
+    1
+    """
+    given = dict(zip(("condition", "x", "y"), args), **kwargs)
+    arrays = any(isinstance(value, (np.ndarray, np.generic, Variable)) for value in given.values())
+    if isinstance(given["condition"], bool) and len(given) == 3 and not arrays:
+        return given["x"] if given["condition"] else given["y"]
+    return np.where(*(given[name] for name in ("condition", "x", "y") if name in given))
+
+
+def make_diagonal(D: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """Matrices with the last axis of `D` as their diagonal: the other way round of `numpy.diagonal`.
+
+    >>> from ndgrad.compat.autograd.numpy import make_diagonal
+    >>> make_diagonal([1.0, 2.0], axis1=-1, axis2=-2)
+    array([[1., 0.],
+           [0., 2.]])
+    """
+    made = diag_embed(creation.asarray(D), offset=offset, dim0=axis1 % (np.ndim(D) + 1), dim1=axis2 % (np.ndim(D) + 1))
+    return made if holds_tensors((D,)) else np.asarray(made)
+
+
+def of_one_triangle(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`eigh` or `eigvalsh`, as functions of the triangle that they read: the other one has no gradient."""
+
+    @functools.wraps(function)
+    def call(a: Any, UPLO: str = "L") -> Any:
+        a = _joined(a)
+        if not holds_tensors((a,)):
+            return function(a, UPLO)
+        if UPLO not in ("L", "U"):
+            raise ValueError(f"UPLO must be 'L' or 'U', and was {UPLO!r}.")
+        part, rest = (np.tril(a), np.tril(a, -1)) if UPLO == "L" else (np.triu(a), np.triu(a, 1))
+        return function(part + np.conjugate(np.swapaxes(rest, -1, -2)), UPLO)
+
+    return call

@@ -1,0 +1,10 @@
+"""Models for other runtimes: functions and modules as ONNX files."""
+
+from ndgrad.onnx import errors
+from ndgrad.onnx.export import ONNXProgram, export, is_in_onnx_export
+from ndgrad.onnx.graph import OnnxExporterError
+from ndgrad.shadowing import prefer_functions
+
+__all__ = ["ONNXProgram", "OnnxExporterError", "errors", "export", "is_in_onnx_export"]
+
+prefer_functions(__name__, "export")

@@ -1,0 +1,422 @@
+"""`ndgrad.onnx.export`: a function or module as an ONNX model.
+
+The function is traced as the compiler traces it, and each op of the trace is written by its writer (`elementwise`, `arrays`,
+`networks`). An op without a writer is an error that names it and the line it comes from; nothing is left out.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgrad._tensor import Tensor
+from ndgrad.api.data import from_numpy
+from ndgrad.autograd.variable import Variable
+from ndgrad.compiler.graph_break import GraphBreak
+from ndgrad.compiler.program import Instruction, Value
+from ndgrad.onnx import arrays, elementwise, networks  # their writers  # noqa: F401
+from ndgrad.onnx.graph import Graph, OnnxExporterError
+from ndgrad.onnx.sizes import Disagreement, Merging, OpenSize, Varying
+from ndgrad.onnx.tracing import Traced, traced
+from ndgrad.onnx.writers import WRITERS
+from ndgrad.pytree import tree_flatten, tree_unflatten
+from ndgrad.storage import memory_of
+from ndgrad.whole_files import replacing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import onnx
+
+__all__ = ["ONNXProgram", "export", "is_in_onnx_export"]
+
+#: The versions of ONNX's set of ops that the writers know.
+_OPSETS = range(18, 22)
+#: Versions of the file format, by the first set of ops that needs a newer one: readers want no newer file than they must.
+_FILE_FORMAT = 8
+
+_exporting: ContextVar[bool] = ContextVar("exporting", default=False)
+
+
+def is_in_onnx_export() -> bool:
+    """Whether a function is being traced for an export just now.
+
+    >>> ndgrad.onnx.is_in_onnx_export()
+    False
+    """
+    return _exporting.get()
+
+
+class ONNXProgram:
+    """An exported model: save it, or run it with onnxruntime."""
+
+    def __init__(self, model_proto: onnx.ModelProto) -> None:
+        self.model_proto = model_proto
+
+    def save(self, destination: str | os.PathLike[str] | IO[bytes], **options: Any) -> None:
+        """Write the model to a file; under a path, all of it or nothing."""
+        data = self.model_proto.SerializeToString()
+        if isinstance(destination, (str, os.PathLike)):
+            with replacing(destination) as file:
+                file.write(data)
+        else:
+            destination.write(data)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+        """Run the model with onnxruntime, which must be installed, on tensors in the order of the inputs."""
+        import onnxruntime  # a package of its own, for this call alone
+
+        session = onnxruntime.InferenceSession(self.model_proto.SerializeToString(), providers=["CPUExecutionProvider"])
+        leaves = [leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, Variable)]
+        given = {i.name: np.asarray(memory_of(t)) for i, t in zip(session.get_inputs(), leaves, strict=True)}
+        return tuple(from_numpy(np.array(made)) for made in session.run(None, given))
+
+    def __repr__(self) -> str:
+        graph = self.model_proto.graph
+        names = ", ".join(i.name for i in graph.input)
+        return f"ONNXProgram({graph.name}({names}): {len(graph.node)} nodes, {len(graph.initializer)} initializers)"
+
+
+def export(
+    model: Callable[..., Any],
+    args: tuple[Any, ...] | Tensor = (),
+    f: str | os.PathLike[str] | IO[bytes] | None = None,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    opset_version: int | None = None,
+    dynamic_axes: Mapping[str, Mapping[int, str] | Sequence[int]] | None = None,
+    dynamic_shapes: Any = None,
+    export_params: bool = True,
+    verify: bool = False,
+    **options: Any,
+) -> ONNXProgram:
+    """Write a function or module as an ONNX model, traced with the arguments that are given.
+
+    A module in training mode is put into eval mode for it. Sizes are those of the arguments, but for those that
+    `dynamic_axes` names ({"input": {0: "batch"}}) or `dynamic_shapes` (one dict from dimension to name for each tensor).
+    What cannot be written raises `OnnxExporterError`; nothing is written then. Needs the package onnx
+    (`pip install ndgrad[onnx]`), and onnxruntime for `verify`. Torch's other options choose how it exports, and are ignored.
+
+    >>> model = ndgrad.nn.Sequential(ndgrad.nn.Linear(3, 2), ndgrad.nn.ReLU())
+    >>> ndgrad.onnx.export(model, (ndgrad.ones(1, 3),), input_names=["x"], dynamic_axes={"x": {0: "batch"}})
+    ONNXProgram(Sequential(x): 4 nodes, 2 initializers)
+    """
+    library = _library()
+    opset = 18 if opset_version is None else opset_version
+    if opset not in _OPSETS:
+        raise OnnxExporterError(
+            f"ndgrad.onnx.export: opset_version is {opset}, and models are written in {_OPSETS[0]} to {_OPSETS[-1]}. Leave it out."
+        )
+    given = args if isinstance(args, tuple) else (args,)
+    named = dict(kwargs or {})
+    if given and isinstance(given[-1], dict) and kwargs is None:  # as torch takes keywords, too
+        named, given = given[-1], given[:-1]
+    leaves, spec = tree_flatten((given, named))
+    tensors = [leaf for leaf in leaves if isinstance(leaf, Variable)]
+    names = _names(input_names, len(tensors), "input")
+    sizes = _open_sizes(tensors, names, dynamic_axes, dynamic_shapes)
+    name = type(model).__name__ if hasattr(model, "named_parameters") else getattr(model, "__name__", "function")
+    try:
+        with _evaluating(model):
+            merged = _merged(model, leaves, spec, sizes, name)
+        graph = _written(library, merged, names, sizes, _parameter_names(model), export_params)
+    except GraphBreak as broken:
+        raise OnnxExporterError(
+            f"ndgrad.onnx.export: {name} cannot be traced: {broken.reason}. Export the part of it that is a computation on its "
+            "arguments alone."
+        ) from broken
+    except Disagreement as error:
+        raise OnnxExporterError(
+            f"ndgrad.onnx.export: {name} does not leave the sizes {[s.name for s in sizes]} open: {error}. Export it with fixed "
+            "sizes, or leave fewer of them open."
+        ) from error
+    program = ONNXProgram(_model(library, graph, merged, names, output_names, sizes, opset, name))
+    if verify:
+        _verify(program, model, given, named)
+    if f is not None:
+        program.save(f)
+    return program
+
+
+def _library() -> Any:
+    try:
+        import onnx  # an extra
+        import onnx.checker
+        import onnx.helper
+        import onnx.numpy_helper
+    except ImportError as error:
+        raise OnnxExporterError(
+            "ndgrad.onnx.export needs the package onnx, which could not be imported. Install it: pip install ndgrad[onnx]."
+        ) from error
+    return onnx
+
+
+def _names(given: Sequence[str] | None, count: int, stem: str) -> list[str]:
+    names = [*(given or ())]
+    if len(names) > count or len(set(names)) < len(names):
+        raise OnnxExporterError(
+            f"ndgrad.onnx.export: {stem}_names are {names!r}, and there are {count} tensors to name. Give each a name of its own."
+        )
+    return [*names, *(f"{stem}_{i}" for i in range(len(names), count))]
+
+
+def _parameter_names(model: Any) -> dict[int, str]:
+    if not hasattr(model, "named_parameters"):
+        return {}
+    return {id(t): name for name, t in (*model.named_parameters(), *model.named_buffers())}
+
+
+@contextmanager
+def _evaluating(model: Any) -> Iterator[None]:
+    """A block in which a module is in eval mode and `is_in_onnx_export()` is true."""
+    modes = {m: m.training for m in model.modules()} if hasattr(model, "modules") else {}
+    token = _exporting.set(True)
+    try:
+        for module in modes:
+            module.training = False
+        yield
+    finally:
+        for module, training in modes.items():
+            module.training = training
+        _exporting.reset(token)
+
+
+# ----- open sizes -----------------------------------------------------------------------------------------------------
+
+
+def _open_sizes(tensors: Sequence[Any], names: Sequence[str], axes: Any, shapes: Any) -> list[OpenSize]:
+    found: dict[str, OpenSize] = {}
+    for place, axis, name in _named_axes(len(tensors), names, axes, shapes):
+        shape = tensors[place].shape
+        if not -len(shape) <= axis < len(shape):
+            raise OnnxExporterError(
+                f"ndgrad.onnx.export: {names[place]!r} has the shape {tuple(shape)}, and no dimension {axis} to leave open."
+            )
+        axis %= len(shape)
+        size = found.setdefault(name, OpenSize(name, place, axis, int(shape[axis]), []))
+        size.places.append((place, axis))
+        if size.traced != shape[axis]:
+            raise OnnxExporterError(
+                f"ndgrad.onnx.export: the open size {name!r} is {size.traced} in one place and {shape[axis]} in dimension {axis} of "
+                f"{names[place]!r}. Give sizes that can differ different names."
+            )
+    return list(found.values())
+
+
+def _named_axes(count: int, names: Sequence[str], axes: Any, shapes: Any) -> list[tuple[int, int, str]]:
+    if axes and shapes:
+        raise OnnxExporterError("ndgrad.onnx.export: give dynamic_axes or dynamic_shapes, not both.")
+    found = []
+    for key, dims in (axes or {}).items():
+        if key in names:  # axes of outputs follow from those of inputs
+            pairs = dims.items() if isinstance(dims, Mapping) else ((d, f"{key}_dim_{d}") for d in dims)
+            found += [(names.index(key), int(d), str(n)) for d, n in pairs]
+    if shapes:
+        given = [*shapes.values()] if isinstance(shapes, Mapping) else [*shapes]
+        if len(given) != count:
+            raise OnnxExporterError(
+                f"ndgrad.onnx.export: dynamic_shapes has {len(given)} entries, and there are {count} tensors among the arguments."
+            )
+        for place, dims in enumerate(given):
+            pairs = dims.items() if isinstance(dims, Mapping) else enumerate(dims or ())
+            for d, n in pairs:
+                if n is not None:
+                    label = n if isinstance(n, str) else getattr(n, "__name__", "")
+                    found.append((place, int(d), label if label.isidentifier() else f"{names[place]}_dim_{d}"))
+    return found
+
+
+class _Merged:
+    """The program of all traces: that of the first, with numbers that follow open sizes."""
+
+    def __init__(self, first: Traced) -> None:
+        self.traced = first
+        self.instructions: list[Instruction] = []
+        self.shapes: dict[Value, tuple[int, ...]] = {}
+        #: constants, and the shape of those that are one number over a shape that varies
+        self.constants: dict[Value, tuple[Any, tuple[int, ...]]] = {}
+
+
+def _merged(model: Any, leaves: list[Any], spec: Any, sizes: Sequence[OpenSize], name: str) -> _Merged:
+    merging = Merging(sizes)
+    traces = []
+    for change in merging.changes or [[]]:
+        trial = {s.name: s.traced + more for s, more in zip(sizes, change, strict=True) if more}
+        args, kwargs = tree_unflatten(_resized(leaves, sizes, trial), spec)
+        traces.append(traced(model, args, kwargs, name))
+    first = traces[0].program
+    made = _Merged(traces[0])
+    programs = [t.program for t in traces]
+    if any([i.op for i in p.instructions] != [i.op for i in first.instructions] for p in programs):
+        raise Disagreement("other ops run for other sizes")
+    if any(len(p.inputs) != len(first.inputs) or len(p.constants) != len(first.constants) for p in programs):
+        raise Disagreement("other tensors take part for other sizes")
+    for values in zip(*(p.inputs for p in programs), strict=True):
+        made.shapes[values[0]] = merging.shape([v.shape for v in values])
+    for values in zip(*(p.constants for p in programs), strict=True):
+        shape = made.shapes[values[0]] = merging.shape([v.shape for v in values])
+        made.constants[values[0]] = _constant([p.constants[v] for p, v in zip(programs, values)], shape)
+    for each in zip(*(p.instructions for p in programs), strict=True):
+        settings = {k: merging.setting([i.settings[k] for i in each]) for k in each[0].settings}
+        plain = zip(*(i.arguments for i in each), strict=True)
+        arguments = tuple(a[0] if isinstance(a[0], Value) else merging.setting(a) for a in plain)
+        made.instructions.append(Instruction(each[0].op, arguments, settings, each[0].results, each[0].where))
+        for results in zip(*(i.results for i in each), strict=True):
+            made.shapes[results[0]] = merging.shape([v.shape for v in results])
+    return made
+
+
+def _resized(leaves: list[Any], sizes: Sequence[OpenSize], trial: dict[str, int]) -> list[Any]:
+    """The arguments with other sizes, their values repeated: a trace looks at none."""
+    found, place = [], -1
+    by_name = {s.name: s for s in sizes}
+    for leaf in leaves:
+        if isinstance(leaf, Variable):
+            place += 1
+            for name, n in trial.items():
+                for axis in [a for p, a in by_name[name].places if p == place]:
+                    leaf = leaf.index_select(axis, from_numpy(np.arange(n) % max(leaf.shape[axis], 1)))
+        found.append(leaf)
+    return found
+
+
+def _constant(arrays_: Sequence[Any], shape: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
+    first = arrays_[0]
+    if not any(isinstance(n, Varying) for n in shape):
+        if not all(np.array_equal(first, a, equal_nan=first.dtype.kind in "fc") for a in arrays_):
+            raise Disagreement(f"a constant of shape {first.shape} has other values for other sizes")
+        return first, ()
+    values = {a.ravel()[0].item() if a.size else None for a in arrays_}
+    if len(values) != 1 or any(a.size and (a != a.ravel()[0]).any() for a in arrays_):
+        raise Disagreement(f"a constant of shape {first.shape} has a size that is open, and different values")
+    return first.ravel()[:1].reshape(()), shape
+
+
+# ----- writing --------------------------------------------------------------------------------------------------------
+
+
+def _written(
+    library: Any,
+    merged: _Merged,
+    names: Sequence[str],
+    sizes: Sequence[OpenSize],
+    parameters: dict[int, str],
+    export_params: bool,
+) -> Graph:
+    g = Graph(library, sizes)
+    program, count = merged.traced.program, merged.traced.arguments
+    g.input_names = list(names)
+    g.shapes = merged.shapes
+    if not export_params:
+        raise OnnxExporterError("ndgrad.onnx.export: export_params=False is not written: a model holds its parameters.")
+    for value, name in zip(program.inputs[:count], names, strict=True):
+        g.names[value] = name
+    for value, t in zip(program.inputs[count:], merged.traced.held, strict=True):
+        name = parameters.get(id(t)) or g.fresh("held")
+        g.names[value] = name
+        g.initializers.append(g.tensor(name, np.asarray(memory_of(t))))
+    for value, (array, shape) in merged.constants.items():
+        g.names[value] = g.node("Expand", g.constant(array), g.numbers(shape)) if shape else g.constant(array)
+    needed = _needed(merged)
+    for instruction in merged.instructions:
+        if id(instruction) in needed:
+            _write(g, instruction)
+    return g
+
+
+def _needed(merged: _Merged) -> set[int]:
+    """The instructions on which an output depends, by identity."""
+    wanted, found = set(merged.traced.program.outputs), set()
+    for instruction in reversed(merged.instructions):
+        if any(r in wanted for r in instruction.results):
+            found.add(id(instruction))
+            wanted.update(instruction.values())
+    return found
+
+
+def _write(g: Graph, i: Instruction) -> None:
+    writer = WRITERS.get(i.op.name)
+    place = f" ({i.where})" if i.where else ""
+    if writer is None:
+        raise OnnxExporterError(
+            f"ndgrad.onnx.export: the op {i.op.name}{place} is not written in ONNX here. Use ops of the usual networks, or export "
+            "the parts before and after it."
+        )
+    try:
+        made = writer(g, i)
+    except KeyError as missing:
+        if not isinstance(missing.args[0], Value):
+            raise
+        raise OnnxExporterError(
+            f"ndgrad.onnx.export: {i.op.name}{place} uses the places that a pooling found, which ONNX counts in another way. Use "
+            "its values alone."
+        ) from None
+    for result, name in zip(i.results, (made,) if isinstance(made, str) else made, strict=True):
+        if name:
+            g.names[result] = name
+
+
+def _model(
+    library: Any,
+    g: Graph,
+    merged: _Merged,
+    names: Sequence[str],
+    output_names: Sequence[str] | None,
+    sizes: Sequence[OpenSize],
+    opset: int,
+    name: str,
+) -> onnx.ModelProto:
+    helper, program = library.helper, merged.traced.program
+    outputs = _names(output_names, len(program.outputs), "output")
+    for value, output in zip(program.outputs, outputs, strict=True):
+        if value not in g.names:
+            raise OnnxExporterError(
+                f"ndgrad.onnx.export: {output} are the places that a pooling found, which ONNX counts in another way. Return "
+                "its values alone."
+            )
+        g.nodes.append(helper.make_node("Identity", [g.names[value]], [output]))
+
+    def described(value: Value, label: str) -> Any:
+        shape = [_described(n, sizes) for n in merged.shapes[value]]
+        return helper.make_tensor_value_info(label, g.kind(value.dtype), shape)
+
+    graph = helper.make_graph(
+        g.nodes,
+        name,
+        [described(v, n) for v, n in zip(program.inputs, names)],
+        [described(v, n) for v, n in zip(program.outputs, outputs, strict=True)],
+        g.initializers,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], producer_name="ndgrad")
+    model.ir_version = _FILE_FORMAT if opset < 19 else 9 if opset < 21 else 10
+    library.checker.check_model(model, full_check=True)
+    return model  # type: ignore[no-any-return]
+
+
+def _described(n: int, sizes: Sequence[OpenSize]) -> int | str | None:
+    """A size, the name of an open one, or None for one that is made of open ones."""
+    if not isinstance(n, Varying):
+        return n
+    one = [s.name for s, f in zip(sizes, n.factors) if f]
+    return one[0] if len(one) == 1 and n.constant == 0 and sum(n.factors) == 1 else None
+
+
+def _verify(program: ONNXProgram, model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    from ndgrad.autograd.grad_mode import no_grad  # for this check alone
+
+    with _evaluating(model), no_grad():
+        want = [leaf for leaf in tree_flatten(model(*args, **kwargs))[0] if isinstance(leaf, Variable)]
+    for i, (got, t) in enumerate(zip(program(*args, **kwargs), want, strict=True)):
+        a, b = np.asarray(memory_of(got)), np.asarray(memory_of(t))
+        if a.shape != b.shape or not np.allclose(a, b, rtol=1e-3, atol=1e-5, equal_nan=True):
+            worst = np.abs(a - b).max() if a.shape == b.shape else f"shapes {a.shape} and {b.shape}"
+            raise OnnxExporterError(
+                f"ndgrad.onnx.export: verify=True found that output {i} of the model differs: {worst}. Report this as a bug."
+            )

@@ -1,0 +1,62 @@
+"""A function as a program of ops: what the compiler's tracer sees in one call, with nothing left out and nothing joined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ndgrad.autograd.grad_mode import no_grad
+from ndgrad.autograd.op_observers import observing
+from ndgrad.autograd.variable import Variable
+from ndgrad.compiler.environment import Environment
+from ndgrad.compiler.graph_break import GraphBreak
+from ndgrad.compiler.outside import payload_of
+from ndgrad.compiler.program import Program
+from ndgrad.compiler.specialise import tracing
+from ndgrad.compiler.trace import Tracer
+from ndgrad.pytree import tree_flatten, tree_unflatten
+
+
+@dataclass
+class Traced:
+    """A program, and where its inputs come from: first the tensors among the arguments, then these tensors."""
+
+    program: Program
+    arguments: int
+    held: list[Any]
+
+
+def traced(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], name: str) -> Traced:
+    """The ops that a call consists of. Tensors that are no arguments (parameters, buffers) are inputs too."""
+    flat, spec = tree_flatten((tuple(args), kwargs))
+    arguments = [leaf for leaf in flat if isinstance(leaf, Variable)]
+    others = [(f"argument {i}", leaf) for i, leaf in enumerate(flat) if not isinstance(leaf, Variable)]
+    environment = Environment([("the function", function), *others])
+    tracer = Tracer(name, lambda t: None, environment.generator_state)
+    with tracing(tracer, environment), no_grad():
+        with observing(tracer):
+            for t in arguments:
+                tracer.outside_of(t, payload_of(t))
+            if len(tracer.inputs) != len(arguments):
+                raise GraphBreak("a tensor stands twice among the arguments")
+            given, options = tree_unflatten(flat, spec)
+            leaves, _ = tree_flatten(function(*given, **options))
+        wrong = next((leaf for leaf in leaves if not isinstance(leaf, Variable)), None)
+        if wrong is not None:
+            raise GraphBreak(f"it returns a {type(wrong).__name__}, which is no tensor")
+        if tracer.conditions:
+            raise GraphBreak("which ops run depends on the values of tensors")
+        if tracer.drawn_tensors:
+            raise GraphBreak("it draws random numbers; put modules into eval mode")
+        with observing(tracer):
+            arrays = [payload_of(leaf) for leaf in leaves]
+            # What is returned as it was given is an input of the program, like any tensor from outside.
+            found = [
+                a if getattr(a, "is_traced", False) else tracer.outside_of(t, a)._array
+                for t, a in zip(leaves, arrays, strict=True)
+            ]
+            outputs = [tracer.value_of(payload) for payload in found]
+    tracer.program.outputs = outputs
+    tracer.program.check()
+    return Traced(tracer.program, len(arguments), [o.source for o in tracer.inputs[len(arguments) :]])

@@ -1,0 +1,24 @@
+"""Which function writes which op of the table as ONNX nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from ndgrad.compiler.program import Instruction
+from ndgrad.onnx.graph import Graph
+
+#: Given an instruction, writes its nodes; the name of its result, or a name per result ("" for one that is not made).
+Writer: TypeAlias = Callable[[Graph, Instruction], "str | Sequence[str]"]
+
+WRITERS: dict[str, Writer] = {}
+
+
+def writes(*names: str) -> Callable[[Writer], Writer]:
+    """Register the writer of ops."""
+
+    def register(writer: Writer) -> Writer:
+        WRITERS.update(dict.fromkeys(names, writer))
+        return writer
+
+    return register

@@ -1,0 +1,426 @@
+"""Files of tensors that hold nothing but tensors: the safetensors format, under the names of `safetensors.torch`.
+
+A file is the length of a header, the header (JSON: name, dtype, shape and place of each tensor), and bytes. So nothing in
+it can be run, and a tensor can be read, or mapped into memory, without the others. What a header says is checked before
+it is believed. The package safetensors is not needed.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgrad import dtypes
+from ndgrad._tensor import Tensor
+from ndgrad.arrays.placement import device_of, moved
+from ndgrad.autograd.sparse_gradients import is_sparse_data
+from ndgrad.autograd.variable import Variable, wrap
+from ndgrad.devices import device as _device
+from ndgrad.mapped_files import map_of, part_of
+from ndgrad.storage import memory_of
+from ndgrad.whole_files import replacing
+
+if TYPE_CHECKING:
+    from mmap import mmap
+
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import Device
+    from ndgrad.nn import Module
+
+__all__ = ["SafetensorError", "load", "load_file", "load_model", "safe_open", "save", "save_file", "save_model"]
+
+_NAMES = {
+    "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32",
+    "I16": "int16", "I8": "int8", "U64": "uint64", "U32": "uint32", "U16": "uint16", "U8": "uint8", "BOOL": "bool",
+    "C64": "complex64",
+}  # fmt: skip
+_NAME_OF = {ours: theirs for theirs, ours in _NAMES.items()}
+_LONGEST_HEADER = 100_000_000
+
+
+class SafetensorError(Exception):
+    """A file is damaged, or is no safetensors file; or tensors cannot be held by one."""
+
+
+# ----- writing --------------------------------------------------------------------------------------------------------
+
+
+def save_file(
+    tensors: Mapping[str, Tensor], filename: str | os.PathLike[str], metadata: Mapping[str, str] | None = None
+) -> None:
+    """Write tensors to a file, by name. Under the path, there is the old file or the new one, and never a part of it.
+
+    Tensors that share memory are refused, since the file would hold it twice: `save_model` keeps one of them.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "weights.safetensors")
+    >>> ndgrad.safetensors.save_file({"w": ndgrad.ones(2)}, path, {"made by": "me"})
+    >>> ndgrad.safetensors.load_file(path)
+    {'w': tensor([1., 1.])}
+    """
+    parts = _parts(tensors, metadata, "save_file")
+    with replacing(filename) as file:
+        file.writelines(parts)
+
+
+def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
+    """What `save_file` would write.
+
+    >>> ndgrad.safetensors.load(ndgrad.safetensors.save({"w": ndgrad.ones(2)}))
+    {'w': tensor([1., 1.])}
+    """
+    return b"".join(_parts(tensors, metadata, "save"))
+
+
+def save_model(
+    model: Module,
+    filename: str | os.PathLike[str],
+    metadata: Mapping[str, str] | None = None,
+    force_contiguous: bool = True,
+) -> None:
+    """Write a module's parameters and buffers. Of tensors that are one (tied weights), one is written; the file says which
+    names it stands for.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
+    >>> ndgrad.safetensors.save_model(ndgrad.nn.Linear(2, 1), path)
+    >>> ndgrad.safetensors.load_model(ndgrad.nn.Linear(2, 1), path)
+    (set(), [])
+    """
+    state = dict(model.state_dict())
+    notes = dict(metadata or {})
+    kept: dict[tuple[Any, ...], str] = {}
+    for name in sorted(state):
+        identity = _identity(state[name])
+        if identity in kept:
+            notes.setdefault(name, kept[identity])
+            del state[name]
+        else:
+            kept[identity] = name
+    save_file(state, filename, notes or None)
+
+
+def _parts(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None, called: str) -> list[Any]:
+    """The bytes of a file, in parts. Nothing is written unless all of it can be."""
+    where = f"ndgrad.safetensors.{called}"
+    _check_names(tensors, metadata, where)
+    arrays = {name: _values(name, t, where) for name, t in tensors.items()}
+    _check_memory(tensors, where)
+    # Larger elements first, so that each lies at a multiple of its size.
+    order = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))
+    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    begin = 0
+    for name in order:
+        array = arrays[name]
+        header[name] = {
+            "dtype": _NAME_OF[dtypes.as_dtype(array.dtype).name],
+            "shape": list(array.shape),
+            "data_offsets": [begin, begin + array.nbytes],
+        }
+        begin += array.nbytes
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    return [len(text).to_bytes(8, "little"), text, *(memoryview(_bytes_of(arrays[name])) for name in order)]
+
+
+def _check_names(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None, where: str) -> None:
+    wrong = next((n for n, t in tensors.items() if type(n) is not str or not isinstance(t, Tensor)), None)
+    if wrong is not None:
+        raise ValueError(
+            f"{where}: expected a dict from names to tensors, and {wrong!r} is a {type(tensors[wrong]).__name__}. Make it a "
+            "tensor, or put what is none into `metadata`, as text."
+        )
+    if "__metadata__" in tensors:
+        raise ValueError(f"{where}: a tensor cannot be called '__metadata__' in this format. Give it another name.")
+    if not all(type(text) is str for pair in (metadata or {}).items() for text in pair):
+        raise ValueError(f"{where}: metadata is a dict from text to text, and was {metadata!r:.200}.")
+
+
+def _values(name: str, t: Tensor, where: str) -> NDArray[Any]:
+    if isinstance(t._array, Variable):
+        raise RuntimeError(f"{where}: {name!r} is inside a function transform, and has no values. Return it first.")
+    if is_sparse_data(t._array) or t.is_meta:
+        kind = "sparse" if not t.is_meta else "on the meta device"
+        raise ValueError(
+            f"{where}: {name!r} of shape {tuple(t.shape)} is {kind}, and the format has dense tensors only. Use "
+            f"{'to_dense(), or its indices and values' if not t.is_meta else 'a tensor with values'}."
+        )
+    array = memory_of(t)
+    if dtypes.as_dtype(array.dtype).name not in _NAME_OF:
+        raise ValueError(
+            f"{where}: {name!r} is of {t.dtype}, for which the format has no name. Save its real and imaginary parts, or use "
+            "ndgrad.save."
+        )
+    return np.asarray(array if str(device_of(array)) == "cpu" else moved(array, _device("cpu")))
+
+
+def _bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:
+    flat = np.ascontiguousarray(array).reshape(-1)
+    if array.dtype.byteorder == ">" or (array.dtype.byteorder == "=" and not _LITTLE):
+        flat = flat.byteswap()
+    return flat.view(np.uint8)
+
+
+_LITTLE = np.dtype("<i8") == np.dtype("i8")
+
+
+def _identity(t: Tensor) -> tuple[Any, ...]:
+    """The same for two tensors that are the same window on the same memory; only its own for one without elements."""
+    return (t.data_ptr() if t.numel() else id(t), tuple(t.shape), t.stride(), t.dtype, str(t.device))
+
+
+def _check_memory(tensors: Mapping[str, Tensor], where: str) -> None:
+    spans = []
+    for name, t in tensors.items():
+        array = memory_of(t)
+        if array.size and isinstance(array, np.ndarray):
+            low, high = np.lib.array_utils.byte_bounds(array)
+            spans.append((low, high, name))
+    spans.sort()
+    end, holder = 0, ""
+    for low, high, name in spans:
+        if low < end:
+            raise RuntimeError(
+                f"{where}: some tensors share memory, {holder!r} and {name!r}: the file would hold it twice, and the tensors "
+                "would be apart when they are loaded. Use ndgrad.safetensors.save_model for a module with tied weights, "
+                "ndgrad.save, which keeps such tensors together, or clone() one of them."
+            )
+        if high > end:
+            end, holder = high, name
+
+
+# ----- reading --------------------------------------------------------------------------------------------------------
+
+
+class safe_open:  # noqa: N801  # the name in safetensors
+    """A file whose tensors are read one by one: opening it reads the header only, whatever the size.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "weights.safetensors")
+    >>> ndgrad.safetensors.save_file({"w": ndgrad.arange(6.0).reshape(2, 3), "b": ndgrad.ones(3)}, path)
+    >>> with ndgrad.safetensors.safe_open(path) as file:
+    ...     list(file.keys()), file.get_slice("w").get_shape()
+    ...     file.get_slice("w")[:, 1]
+    (['b', 'w'], [2, 3])
+    tensor([1., 4.])
+    """
+
+    def __init__(
+        self, filename: str | os.PathLike[str], framework: str = "pt", device: Device = "cpu"
+    ) -> None:
+        if framework not in ("pt", "torch", "np", "numpy"):
+            raise ValueError(
+                f"safe_open: framework is {framework!r}, and can be 'pt' (tensors) or 'np' (NumPy's arrays) here."
+            )
+        self._plain, self._where = framework in ("np", "numpy"), device
+        self._called = os.fspath(filename)
+        with open(filename, "rb") as file:
+            self._header, self._metadata, self._begin = _header_of(file, str(self._called))
+            self._map: mmap | None = map_of(file, "refused")
+
+    def keys(self) -> list[str]:
+        """The names of the tensors, sorted."""
+        return sorted(self._header)
+
+    def offset_keys(self) -> list[str]:
+        """The names in the order in which their bytes lie in the file."""
+        return sorted(self._header, key=lambda name: (self._header[name]["data_offsets"][0], name))
+
+    def metadata(self) -> dict[str, str] | None:
+        """What was given to `save_file` as metadata."""
+        return self._metadata
+
+    def get_tensor(self, name: str) -> Any:
+        """A tensor, copied from the file."""
+        return self._made(self._mapped(name).copy())
+
+    def get_slice(self, name: str) -> SafeSlice:
+        """A tensor that is still in the file: index it to read a part."""
+        return SafeSlice(self, name)
+
+    def _mapped(self, name: str) -> NDArray[Any]:
+        if self._map is None:
+            raise SafetensorError(f"{self._called} is closed. Read tensors inside the `with` block.")
+        if name not in self._header:
+            raise SafetensorError(f"File does not contain tensor {name}: {self._called} holds {self.keys()!r:.500}.")
+        return _window(self._map, self._begin, self._header[name])
+
+    def _made(self, array: NDArray[Any]) -> Any:
+        if self._plain:
+            return array
+        made = wrap(Tensor, array)
+        return made if str(self._where) == "cpu" else made.to(self._where)
+
+    def __enter__(self) -> safe_open:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._map = None  # arrays over it may be alive: it is closed with the last
+
+    def __len__(self) -> int:
+        return len(self._header)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+
+class SafeSlice:
+    """A tensor in a file, of which parts can be read."""
+
+    def __init__(self, file: safe_open, name: str) -> None:
+        self._file, self._name = file, name
+        file._mapped(name)
+
+    def get_shape(self) -> list[int]:
+        """Its shape."""
+        return list(self._file._header[self._name]["shape"])
+
+    def get_dtype(self) -> str:
+        """The name of its dtype in the file."""
+        return str(self._file._header[self._name]["dtype"])
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._file._made(np.array(self._file._mapped(self._name)[index]))
+
+
+def load_file(
+    filename: str | os.PathLike[str], device: Device = "cpu", *, mmap: bool = False
+) -> dict[str, Tensor]:
+    """The tensors of a file, by name. With `mmap`, they stay in the file until they are used: a file of any size is opened
+    at once, and writing into them does not change it.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "weights.safetensors")
+    >>> ndgrad.safetensors.save_file({"w": ndgrad.ones(2)}, path)
+    >>> ndgrad.safetensors.load_file(path, mmap=True)
+    {'w': tensor([1., 1.])}
+    """
+    with safe_open(filename, "pt", device) as file:
+        if mmap:  # in memory that may be written
+            with open(filename, "rb") as opened:
+                file._map = map_of(opened, "private")
+        arrays = {name: file._mapped(name) for name in file.offset_keys()}
+        # Files of others need not be aligned.
+        return {name: file._made(a if mmap and a.flags.aligned else a.copy()) for name, a in arrays.items()}
+
+
+def load(data: bytes) -> dict[str, Tensor]:
+    """The tensors in the bytes of a file.
+
+    >>> ndgrad.safetensors.load(ndgrad.safetensors.save({"w": ndgrad.ones(2)}))
+    {'w': tensor([1., 1.])}
+    """
+    header, _, begin = _header_of(io.BytesIO(data), "the data")
+    names = sorted(header, key=lambda name: header[name]["data_offsets"][0])
+    return {name: wrap(Tensor, _window(data, begin, header[name]).copy()) for name in names}
+
+
+def load_model(
+    model: Module, filename: str | os.PathLike[str], strict: bool = True, device: Device = "cpu"
+) -> tuple[set[str], list[str]]:
+    """Fill a module from a file that `save_model` has written; returns the names that were missing in the file, and those
+    that it has and the module has not. With `strict`, there may be none.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
+    >>> ndgrad.safetensors.save_model(ndgrad.nn.Linear(2, 1), path)
+    >>> ndgrad.safetensors.load_model(ndgrad.nn.Linear(2, 2), path, strict=False)
+    Traceback (most recent call last):
+    ...
+    RuntimeError: Error(s) in loading state_dict for Linear: ...
+    """
+    state = load_file(filename, device)
+    own = model.state_dict()
+    held: dict[tuple[Any, ...], set[str]] = {}
+    for name, t in own.items():
+        held.setdefault(_identity(t), set()).add(name)
+    # A name whose tensor has another name too, under which the file holds it, is filled with that one.
+    missing = {name for name in own if not held[_identity(own[name])] & state.keys()}
+    unexpected = [name for name in state if name not in own]
+    if strict and (missing or unexpected):
+        raise RuntimeError(
+            f"Error(s) in loading state_dict for {type(model).__name__} from {os.fspath(filename)}: missing keys "
+            f"{sorted(missing)}, unexpected keys {unexpected}. The module is as it was; pass strict=False to fill what fits."
+        )
+    model.load_state_dict(state, strict=False)
+    return missing, unexpected
+
+
+def _header_of(file: IO[bytes], called: str) -> tuple[dict[str, dict[str, Any]], dict[str, str] | None, int]:
+    """The header of a file, its metadata, and where the bytes begin; each word of it checked."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    length = int.from_bytes(file.read(8), "little")
+    if size < 8 or length > min(size - 8, _LONGEST_HEADER):
+        raise SafetensorError(
+            f"{called} of {size:,} bytes is no safetensors file, or was cut off: its header should have {length:,} bytes. "
+            "Copy it or save it again."
+        )
+    try:
+        header = json.loads(file.read(length), object_pairs_hook=_without_repeats)
+    except (ValueError, RecursionError) as error:
+        raise SafetensorError(f"{called} has a header that cannot be read: {error}. The file is damaged.") from error
+    if type(header) is not dict:
+        raise SafetensorError(f"{called} has a {type(header).__name__} for a header. The file is damaged.")
+    metadata = header.pop("__metadata__", None)
+    if metadata is not None and not (type(metadata) is dict and all(type(v) is str for v in metadata.values())):
+        raise SafetensorError(f"{called} has metadata that are not text. The file is damaged.")
+    for name, entry in header.items():
+        _check_entry(name, entry, called)
+    end = 0
+    for name in sorted(header, key=lambda name: header[name]["data_offsets"]):
+        begin, after = header[name]["data_offsets"]
+        if begin != end:
+            raise SafetensorError(
+                f"{called}: the bytes of {name!r:.100} begin at {begin}, and those before end at {end}. The file is damaged."
+            )
+        end = after
+    if end != size - 8 - length:
+        raise SafetensorError(
+            f"{called} has {size - 8 - length:,} bytes of tensors, and its header speaks of {end:,}. The file is damaged, "
+            "or was cut off: copy it or save it again."
+        )
+    return header, metadata, 8 + length
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name stands in it twice")
+    return found
+
+
+def _check_entry(name: str, entry: Any, called: str) -> None:
+    if type(entry) is dict and entry.keys() == {"dtype", "shape", "data_offsets"}:
+        dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+        lists = type(shape) is list and type(offsets) is list and len(offsets) == 2 and type(dtype) is str
+        if lists and all(type(n) is int and 0 <= n < 1 << 63 for n in (*shape, *offsets)):
+            if dtype not in _NAMES:
+                raise SafetensorError(
+                    f"{called} holds {name!r:.100} of dtype {dtype!r:.20}, which there is not here. Convert it with the library "
+                    "that wrote it."
+                )
+            if math.prod(shape) * dtypes.as_numpy_dtype(_NAMES[dtype]).itemsize == offsets[1] - offsets[0]:
+                return
+    raise SafetensorError(
+        f"{called}: what its header says of {name!r:.100} ({entry!r:.200}) fits no tensor. The file is damaged."
+    )
+
+
+def _window(memory: mmap | bytes, begin: int, entry: dict[str, Any]) -> NDArray[Any]:
+    dtype = dtypes.as_numpy_dtype(_NAMES[entry["dtype"]])
+    first, after = entry["data_offsets"]
+    raw: NDArray[Any]
+    if isinstance(memory, bytes):
+        raw = np.frombuffer(memory, np.uint8, after - first, begin + first)
+    else:
+        raw = part_of(memory, begin + first, after - first)
+    array = raw.view(dtype).reshape(entry["shape"])
+    return array if _LITTLE else array.byteswap()

@@ -1,0 +1,11 @@
+"""`scipy.spatial`: its distances have derivatives."""
+
+from __future__ import annotations
+
+from ndgrad.scipy._without_rules import beyond, public_of
+from ndgrad.scipy.spatial import distance
+
+__all__ = ["distance"]
+
+__getattr__ = beyond("spatial", {})
+__dir__ = public_of(__name__)

@@ -1,0 +1,88 @@
+"""`ndgrad.save` and `ndgrad.load`, and what they are told: torch's namespace of this name.
+
+The format is torch's: a zip archive with a pickle, in which tensors name their memory, and one record of raw bytes per
+memory. So each library reads what the other has written, tensors that share memory go on sharing it, and, since the
+pickle need name only a handful of functions, a file can be loaded without running code from it: that is the default.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from tempfile import mkdtemp
+from typing import IO, Any, TypeAlias
+
+from ndgrad.serialization.locations import (
+    MapLocation,
+    default_restore_location,
+    location_tag,
+    register_package,
+    validate_cuda_device,
+    validate_hpu_device,
+)
+from ndgrad.serialization.options import (
+    MAP_PRIVATE,
+    MAP_SHARED,
+    LoadEndianness,
+    get_crc32_options,
+    get_default_load_endianness,
+    get_default_mmap_options,
+    set_crc32_options,
+    set_default_load_endianness,
+    set_default_mmap_options,
+    skip_data,
+)
+from ndgrad.serialization.reading import load
+from ndgrad.serialization.rebuilding import _rebuild_as as _rebuild_as  # the name that files have for it
+from ndgrad.serialization.rebuilding import _rebuild_parameter as _rebuild_parameter
+from ndgrad.serialization.vouched import (
+    add_safe_globals,
+    clear_safe_globals,
+    get_safe_globals,
+    get_unsafe_globals_in_checkpoint,
+    safe_globals,
+)
+from ndgrad.serialization.writing import save
+from ndgrad.storage import TypedStorage, UntypedStorage
+
+__all__ = [
+    "DEFAULT_PROTOCOL", "LoadEndianness", "MAP_PRIVATE", "MAP_SHARED", "SourceChangeWarning", "add_safe_globals",
+    "check_module_version_greater_or_equal", "clear_safe_globals", "default_restore_location", "get_crc32_options",
+    "get_default_load_endianness", "get_default_mmap_options", "get_safe_globals", "get_unsafe_globals_in_checkpoint",
+    "load", "location_tag", "mkdtemp", "register_package", "safe_globals", "save", "set_crc32_options",
+    "set_default_load_endianness", "set_default_mmap_options", "skip_data", "validate_cuda_device",
+    "validate_hpu_device",
+]  # fmt: skip
+
+DEFAULT_PROTOCOL = 2
+FileLike: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
+MAP_LOCATION = MapLocation
+STORAGE: TypeAlias = "UntypedStorage | TypedStorage"
+UnpicklingError = pickle.UnpicklingError
+
+
+class SourceChangeWarning(Warning):
+    """What torch warned of when a module's code was not that of its file; nothing here gives it."""
+
+
+def check_module_version_greater_or_equal(
+    module: Any, req_version_tuple: tuple[Any, ...], error_if_malformed: bool = True
+) -> bool:
+    """Whether a module's `__version__` is at least this one.
+
+    >>> import numpy
+    >>> ndgrad.serialization.check_module_version_greater_or_equal(numpy, (1, 0))
+    True
+    """
+    parts = module.__version__.split(".")
+    try:
+        found = tuple(type(want)(part) for want, part in zip(req_version_tuple, parts))
+    except (TypeError, ValueError) as error:
+        message = f"the version {module.__version__!r} of {module.__name__} is not made like {req_version_tuple}."
+        if error_if_malformed:
+            raise RuntimeError(f"{message} Give parts of the kinds that it has.") from error
+        import warnings  # for this line alone
+
+        warnings.warn(f"{message} It counts as new enough.", stacklevel=2)
+        return True
+    return found >= req_version_tuple

@@ -1,0 +1,118 @@
+"""Files as torch wrote them before version 1.6: five pickles in a row, then the memory of tensors.
+
+The pickles are a magic number, the version of the format, what machine wrote it, the object, and the keys of its
+memory; then, in the order of the keys, how many elements a memory has, as eight bytes, and their bytes. The object comes
+before the memory that it names, so its tensors are made over memory that is filled afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from typing import IO, TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from ndgrad import dtypes
+from ndgrad.plain_pickle import PlainUnpickler
+from ndgrad.serialization.memories import Memories, swapped
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_MAGIC = 0x1950A86A20F9469CFC6C
+_VERSION = 1001
+_SIZES = {"short": 2, "int": 4, "long": 4}
+#: How every such file begins: the magic number as a pickle of protocol 2.
+BEGINNING = pickle.dumps(_MAGIC, 2)
+
+
+def chunks(pickled: bytes, records: list[tuple[int, Any]], protocol: int) -> Iterator[bytes | memoryview]:
+    """A file of this kind, part by part."""
+    system = {"protocol_version": _VERSION, "little_endian": sys.byteorder == "little", "type_sizes": _SIZES}
+    for value in (_MAGIC, _VERSION, system):
+        yield pickle.dumps(value, protocol)
+    yield pickled
+    yield pickle.dumps([str(key) for key in range(len(records))], protocol)
+    for count, raw in records:
+        yield struct.pack("<q", count)
+        yield memoryview(raw)
+
+
+class LegacyFile:
+    """The memory of such a file, made when a tensor first names it, and filled at the end."""
+
+    def __init__(self, file: IO[bytes], called: str) -> None:
+        self.file, self.called = file, called
+        start = file.tell()
+        self.left = file.seek(0, os.SEEK_END) - start  # memory that does not fit into the file is not in it
+        file.seek(start)
+        self.made: dict[str, tuple[NDArray[np.uint8], str | None]] = {}
+        magic, version, system = (self._plain() for _ in range(3))
+        if magic != _MAGIC or version != _VERSION or type(system) is not dict:
+            raise self._damaged(f"its format is of version {version!r:.50}")
+        self.byteorder = "little" if system.get("little_endian", True) else "big"
+
+    def memory(self, key: str, name: str | None, count: object) -> NDArray[np.uint8]:
+        if type(count) is not int or count < 0:
+            raise self._damaged(f"its memory {key!r:.50} has {count!r:.50} elements")
+        size = count * (1 if name is None else dtypes.as_numpy_dtype(name).itemsize)
+        self.left -= size
+        if self.left < 0:
+            raise self._damaged(f"its memory {key!r:.50} of {size:,} bytes is larger than the file")
+        raw = np.zeros(size, np.uint8)
+        self.made[key] = raw, name
+        return raw
+
+    def fill(self, memories: Memories) -> None:
+        """Read the bytes of all memory, which tensors point at by now."""
+        keys = self._plain()
+        if type(keys) is not list or not all(type(key) is str for key in keys):
+            raise self._damaged("it has no list of its memory")
+        for key in keys:
+            if key not in self.made:
+                raise self._damaged(f"nothing in it names its memory {key!r:.50}")
+            raw, name = self.made[key]
+            count = struct.unpack("<q", self._exactly(8))[0]
+            if count * (1 if name is None else dtypes.as_numpy_dtype(name).itemsize) != raw.size:
+                raise self._damaged(f"its memory {key!r:.50} has {count} elements, and was named with another number")
+            raw[:] = np.frombuffer(self._exactly(raw.size), np.uint8)
+            if memories.swapped and name is not None:
+                raw[:] = swapped(raw, name)
+        missing = self.made.keys() - set(keys)
+        if missing:
+            raise self._damaged(f"it lacks the memory {min(missing)!r:.50}")
+
+    def _exactly(self, size: int) -> bytes:
+        data = self.file.read(size)
+        if len(data) < size:
+            raise self._damaged("it ends too early")
+        return data
+
+    def _plain(self) -> Any:
+        return PlainUnpickler(self.file, _no_name, _no_memory).load()
+
+    def _damaged(self, what: str) -> pickle.UnpicklingError:
+        return pickle.UnpicklingError(f"ndgrad.load: {self.called} cannot be read: {what}. The file is damaged.")
+
+
+def _no_name(module: str, name: str) -> None:
+    return None
+
+
+def _no_memory(identity: object) -> NoReturn:
+    raise pickle.UnpicklingError("ndgrad.load: memory is named where there is none. The file is damaged.")
+
+
+def checked_location(memories: Memories, load: Callable[[], Any]) -> Any:
+    """What `load` gives, if none of its tensors had to be copied before its memory was read."""
+    made = load()
+    if memories.resolved or any(d is not None and str(d) != "meta" for d in memories.device_of.values()):
+        raise RuntimeError(
+            "ndgrad.load: in a file of the format that torch wrote before version 1.6, tensors can be placed on the CPU "
+            "alone. Pass map_location='cpu', and move what was loaded."
+        )
+    return made

@@ -1,0 +1,134 @@
+"""Where memory from a file goes: `map_location`, and devices that other packages bring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ndgrad import devices
+from ndgrad.plain_pickle import UsersError
+from ndgrad.storage import TypedStorage, UntypedStorage
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Device
+
+__all__ = [
+    "default_restore_location", "location_tag", "register_package", "validate_cuda_device", "validate_hpu_device",
+]  # fmt: skip
+
+#: Where loaded tensors go: a device, a dict from device to device, or a function of storage and device.
+MapLocation: TypeAlias = "Device | dict[str, Device] | Callable[[UntypedStorage, str], object]"
+
+# Priority, tagger and deserializer of each package; ours are the last.
+_packages: list[tuple[int, Callable[[Any], str | None], Callable[[Any, str], Any]]] = []
+
+
+def register_package(
+    priority: int, tagger: Callable[[Any], str | None], deserializer: Callable[[Any, str], Any]
+) -> None:
+    """Teach `save` and `load` another kind of memory: `tagger(storage)` says under which name a storage is saved, or
+    None, and `deserializer(storage, name)` gives the storage that is to be used, or None. Smaller priorities come first.
+
+    >>> ndgrad.serialization.register_package(50, lambda storage: None, lambda storage, name: None)
+    """
+    _packages.append((priority, tagger, deserializer))
+    _packages.sort(key=lambda package: package[0])
+
+
+def location_tag(storage: UntypedStorage | TypedStorage) -> str:
+    """The name of the place that a storage is saved from.
+
+    >>> ndgrad.serialization.location_tag(ndgrad.ones(2).untyped_storage())
+    'cpu'
+    """
+    for _, tagger, _ in _packages:
+        found = tagger(storage)
+        if found:
+            return found
+    return str(storage.device)
+
+
+def default_restore_location(storage: UntypedStorage, location: str) -> Any:
+    """A storage from a file, where `map_location` says nothing of the place it was saved from.
+
+    >>> storage = ndgrad.ones(2).untyped_storage()
+    >>> ndgrad.serialization.default_restore_location(storage, "cpu") is storage
+    True
+    """
+    return _restored(storage, location)[0]
+
+
+def _restored(storage: UntypedStorage, location: str) -> tuple[UntypedStorage, Device]:
+    """The storage to use, and the device that tensors over it are to go to; None if they stay on the CPU."""
+    for _, _, deserializer in _packages:
+        found = deserializer(storage, location)
+        if found is not None:
+            return found, None
+    if location == "cpu":
+        return storage, None
+    if location == "meta":
+        return storage, location
+    if location.partition(":")[0] == "cuda":
+        validate_cuda_device(location)
+        return storage, location
+    raise RuntimeError(
+        f"don't know how to restore data location of {type(storage).__name__} (tagged with {location[:100]}). Pass "
+        "map_location='cpu', or teach the place to ndgrad.serialization.register_package."
+    )
+
+
+def validate_cuda_device(location: str) -> int:
+    """The number of a GPU that a name means; an error if there is no such GPU.
+
+    >>> ndgrad.serialization.validate_cuda_device("cuda:0")
+    Traceback (most recent call last):
+    ...
+    RuntimeError: Attempting to deserialize object on a CUDA device but ndgrad.cuda.is_available() is False. ...
+    """
+    from ndgrad import cuda  # devices lie beside files
+
+    if not cuda.is_available():
+        raise RuntimeError(
+            "Attempting to deserialize object on a CUDA device but ndgrad.cuda.is_available() is False. If there is no "
+            "GPU here, pass map_location='cpu'."
+        )
+    index = devices.device(location).index or 0
+    if index >= cuda.device_count():
+        raise RuntimeError(
+            f"Attempting to deserialize object on CUDA device {index} but ndgrad.cuda.device_count() is "
+            f"{cuda.device_count()}. Pass map_location with a device that is there."
+        )
+    return index
+
+
+def validate_hpu_device(location: str) -> int:
+    """Always an error: there are no such devices here.
+
+    >>> ndgrad.serialization.validate_hpu_device("hpu:0")
+    Traceback (most recent call last):
+    ...
+    RuntimeError: The HPU device module is not registered. Pass map_location='cpu'.
+    """
+    raise RuntimeError("The HPU device module is not registered. Pass map_location='cpu'.")
+
+
+def placed(map_location: MapLocation, storage: UntypedStorage, where: str) -> tuple[UntypedStorage, Device]:
+    """A storage that was saved from `where`, as the user wants it. What is wrong with that is no fault of the file."""
+    try:
+        if callable(map_location) and not isinstance(map_location, devices.device):
+            answer = map_location(storage, where)
+            if answer is None:
+                return _restored(storage, where)
+            if isinstance(answer, TypedStorage):
+                answer = answer.untyped()
+            if not isinstance(answer, UntypedStorage):
+                raise TypeError(
+                    f"map_location returned a {type(answer).__name__} for the storage of {storage.nbytes()} bytes that "
+                    f"was saved from {where!r}. Return a storage, or None for the place it was saved from."
+                )
+            return answer, None
+        if isinstance(map_location, dict):
+            return _restored(storage, str(map_location.get(where, where)))
+        return _restored(storage, where if map_location is None else str(map_location))
+    except Exception as error:
+        raise UsersError(error) from error

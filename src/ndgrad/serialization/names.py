@@ -1,0 +1,44 @@
+"""What stands in the pickle of a file of tensors: names of torch's, for which torch need not be there."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+#: The class under which memory of a dtype is named. Newer dtypes have none, and their memory is bytes.
+STORAGE_OF = {
+    "float64": "DoubleStorage", "float32": "FloatStorage", "float16": "HalfStorage", "bfloat16": "BFloat16Storage",
+    "int64": "LongStorage", "int32": "IntStorage", "int16": "ShortStorage", "int8": "CharStorage",
+    "uint8": "ByteStorage",
+    "bool": "BoolStorage", "complex128": "ComplexDoubleStorage", "complex64": "ComplexFloatStorage",
+}  # fmt: skip
+DTYPE_OF = {storage: name for name, storage in STORAGE_OF.items()}
+
+#: The flag of a tensor on NumPy's face. Torch passes over flags that it does not know, and reads a tensor.
+IS_ARRAY = "ndgrad.Array"
+
+
+class Name:
+    """A name in another library, to be written into the pickle as it stands."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self.module, self.name = module, name
+
+    def __call__(self, *args: object) -> NoReturn:
+        raise TypeError(f"{self.module}.{self.name} is a name for a file, not a function")
+
+
+TENSOR = Name("torch._utils", "_rebuild_tensor_v2")
+TENSOR_OF_DTYPE = Name("torch._utils", "_rebuild_tensor_v3")
+META_TENSOR = Name("torch._utils", "_rebuild_meta_tensor_no_storage")
+PARAMETER = Name("torch._utils", "_rebuild_parameter")
+PARAMETER_WITH_STATE = Name("torch._utils", "_rebuild_parameter_with_state")
+FROM_TYPE, TENSOR_TYPE = Name("torch._tensor", "_rebuild_from_type_v2"), Name("torch", "Tensor")
+SPARSE, LAYOUT = Name("torch._utils", "_rebuild_sparse_tensor"), Name("torch.serialization", "_get_layout")
+SIZE, DEVICE = Name("torch", "Size"), Name("torch", "device")
+UNTYPED = Name("torch.storage", "UntypedStorage")
+_TOP_LEVEL: dict[str, Name] = {}
+
+
+def torch_name(name: str) -> Name:
+    """A name of torch's top level; the same object for the same name, so that a pickle holds it once."""
+    return _TOP_LEVEL.setdefault(name, Name("torch", name))

@@ -1,0 +1,143 @@
+"""What `ndgrad.save` and `ndgrad.load` are told beforehand, under torch's names."""
+
+from __future__ import annotations
+
+import mmap
+import sys
+from contextvars import ContextVar
+from enum import Enum
+from typing import Any
+
+__all__ = [
+    "LoadEndianness", "get_crc32_options", "get_default_load_endianness", "get_default_mmap_options",
+    "set_crc32_options", "set_default_load_endianness", "set_default_mmap_options", "skip_data",
+]  # fmt: skip
+
+#: Changes of mapped memory stay with the process, or go to the file. Windows has neither name; the numbers are POSIX's.
+MAP_PRIVATE: int = getattr(mmap, "MAP_PRIVATE", 2)
+MAP_SHARED: int = getattr(mmap, "MAP_SHARED", 1)
+
+
+class LoadEndianness(Enum):
+    """The order of bytes in a file that does not say it.
+
+    >>> from ndgrad.serialization import LoadEndianness
+    >>> [order.name for order in LoadEndianness]
+    ['NATIVE', 'LITTLE', 'BIG']
+    """
+
+    NATIVE = 1
+    LITTLE = 2
+    BIG = 3
+
+    def name_of_order(self) -> str:
+        """As Python names it."""
+        return sys.byteorder if self is LoadEndianness.NATIVE else self.name.lower()
+
+
+_crc32 = True
+_endianness: LoadEndianness | None = None
+_mmap_flags = MAP_PRIVATE
+#: Whether the bytes of tensors are passed over.
+skipping: ContextVar[bool] = ContextVar("skipping", default=False)
+
+
+def get_crc32_options() -> bool:
+    """What was given to `set_crc32_options`.
+
+    >>> ndgrad.serialization.get_crc32_options()
+    True
+    """
+    return _crc32
+
+
+def set_crc32_options(compute_crc32: bool) -> None:
+    """Accepted as torch's is. Here each record of a file has its checksum, which other readers of archives want.
+
+    >>> ndgrad.serialization.set_crc32_options(True)
+    """
+    global _crc32
+    _crc32 = compute_crc32
+
+
+def get_default_load_endianness() -> LoadEndianness | None:
+    """What was given to `set_default_load_endianness`.
+
+    >>> ndgrad.serialization.get_default_load_endianness()
+    """
+    return _endianness
+
+
+def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
+    """The order of bytes of files that do not say it. Without one they count as little-endian, as torch wrote them.
+
+    >>> ndgrad.serialization.set_default_load_endianness(None)
+    """
+    global _endianness
+    if not isinstance(endianness, LoadEndianness) and endianness is not None:
+        raise TypeError(
+            "Invalid argument type in function set_default_load_endianness: expected a LoadEndianness or None, and got "
+            f"{type(endianness).__name__}. Pass one of ndgrad.serialization.LoadEndianness."
+        )
+    _endianness = endianness
+
+
+def get_default_mmap_options() -> int:
+    """What becomes of changes to mapped tensors: `mmap.MAP_PRIVATE` or `mmap.MAP_SHARED`.
+
+    >>> import mmap
+    >>> ndgrad.serialization.get_default_mmap_options() == mmap.MAP_PRIVATE
+    True
+    """
+    return _mmap_flags
+
+
+class set_default_mmap_options:  # noqa: N801  # torch's name
+    """Whether changes to tensors that `load(..., mmap=True)` gives stay in memory (MAP_PRIVATE, the default) or go to the
+    file (MAP_SHARED). In a `with` statement, until the block ends.
+
+    >>> import mmap
+    >>> with ndgrad.serialization.set_default_mmap_options(mmap.MAP_SHARED):
+    ...     ndgrad.serialization.get_default_mmap_options() == mmap.MAP_SHARED
+    True
+    """
+
+    def __init__(self, flags: int) -> None:
+        global _mmap_flags
+        if flags not in (MAP_PRIVATE, MAP_SHARED):
+            raise ValueError(
+                "Invalid argument in function set_default_mmap_options, expected mmap.MAP_PRIVATE or mmap.MAP_SHARED, "
+                f"but got {flags}. Pass one of the two."
+            )
+        self.prev, _mmap_flags = _mmap_flags, flags
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        global _mmap_flags
+        _mmap_flags = self.prev
+
+
+class skip_data:  # noqa: N801  # torch's name
+    """In its block, `save` leaves out the bytes of tensors, whose place in the file is filled with zeros, and `load` reads
+    none, and gives zeros.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> with ndgrad.serialization.skip_data():
+    ...     ndgrad.save(ndgrad.ones(2), file)
+    >>> _ = file.seek(0)
+    >>> ndgrad.load(file)
+    tensor([0., 0.])
+    """
+
+    def __init__(self, materialize_fake_tensors: bool = False) -> None:
+        self.materialize_fake_tensors = materialize_fake_tensors
+        self._tokens: list[Any] = []
+
+    def __enter__(self) -> None:
+        self._tokens.append(skipping.set(True))
+
+    def __exit__(self, *error: object) -> None:
+        skipping.reset(self._tokens.pop())
