@@ -153,8 +153,11 @@ def operator(op: Op, shown: Callable[[], Any], name: str, *, reflected: bool = F
     run = agreeing(dispatch_operator) if op.one_dtype else dispatch_operator
 
     def asking(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-        if may_be_asked(args) and (other := answer(shown(), args, {})) is not UNASKED:
-            return other
+        if may_be_asked(args):
+            # the method's own order: of `2 - x`, which is x.__rsub__(2), the op gets (2, x)
+            other = answer(shown(), args[::-1] if reflected else args, {})
+            if other is not UNASKED:
+                return other
         return run(op, args, settings)
 
     function: Any = deferred(name, lambda: make_eager(op, operator=True, reflected=reflected, slow=asking))
