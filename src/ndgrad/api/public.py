@@ -162,7 +162,7 @@ def operator(op: Op, shown: Callable[[], Any], name: str, *, reflected: bool = F
 
     function: Any = deferred(name, lambda: make_eager(op, operator=True, reflected=reflected, slow=asking))
     function.__module__, function.__qualname__ = "ndgrad", f"Tensor.{name}"
-    function.asks = True
+    function.op, function.asks = op, True
     return function
 
 
@@ -222,7 +222,10 @@ def publish(module: ModuleType, home: str = "ndgrad") -> tuple[dict[str, Any], d
 
 
 #: Functions of these namespaces say so in their names, as torch's do.
-_PREFIXES = {"ndgrad.linalg": "linalg_", "ndgrad.fft": "fft_", "ndgrad.special": "special_", "ndgrad.sparse": "sparse_"}
+_PREFIXES = {
+    "ndgrad.linalg": "linalg_", "ndgrad.fft": "fft_", "ndgrad.special": "special_", "ndgrad.sparse": "sparse_",
+    "ndgrad.nested": "nested_",
+}  # fmt: skip
 
 
 def _door(thing: Any, home: str, name: str) -> Any:
