@@ -499,49 +499,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     return adopt("dropout_", input, made) if inplace else made
 
 
-# ----- reductions whose bodies read sizes -----------------------------------------------------------------------------
-
-
-def _reduction(name: str) -> Any:
-    """A public reduction f(input, dim, ..., keepdim=...) run as a whole: on all elements, or along dimensions."""
-    function = getattr(Tensor, name)
-
-    def handler(input: Any, dim: Any = None, *args: Any, keepdim: bool = False, **options: Any) -> Any:
-        if isinstance(dim, bool) or (name in ("norm",) and dim is not None):
-            args, dim = (dim, *args), options.pop("dim", None)  # std(x, unbiased), norm(x, p)
-        if dim is None:
-            return function(packed(input)[1], *args, **options)
-        dims = as_dim(dim, input.ndim) if isinstance(dim, int) else tuple(as_dim(d, input.ndim) for d in dim)
-
-        def call(x: Any, dims: Any) -> Any:
-            if name == "norm":
-                return function(x, *args, dim=dims, keepdim=keepdim, **options)
-            return function(x, dims, *args, keepdim=keepdim, **options)
-
-        return along(name, call, (input,), dims, reduces=True, keepdim=keepdim)
-
-    return handler
-
-
-for _name in ("argmax", "argmin", "var", "std", "median", "nanmedian", "mode", "nanmean", "norm", "quantile"):
-    HANDLERS[_name] = _reduction(_name)
-
-
-def _along_one(name: str) -> Any:
-    """A public function along one dimension that keeps all sizes: sorting and running forms."""
-    function = getattr(Tensor, name)
-
-    def handler(input: Any, dim: int = -1, *args: Any, **options: Any) -> Any:
-        at = as_dim(dim, input.ndim)
-        return along(
-            name, lambda x, dims: function(x, *args, dim=dims, **options), (input,), at, reduces=False
-        )
-
-    return handler
-
-
-for _name in ("cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "sort", "argsort"):
-    HANDLERS[_name] = _along_one(_name)
+# ----- sorting, and comparing as a whole --------------------------------------------------------------------------------
 
 
 @handles("topk")
@@ -561,6 +519,8 @@ def equal(input: Any, other: Any) -> bool:
 
 @handles("allclose")
 def allclose(input: Any, other: Any, *args: Any, **options: Any) -> bool:
+    if not isinstance(other, Variable):
+        raise TypeError(f"allclose(): argument 'other' must be Tensor, not {type(other).__name__}.")
     if not (is_nested(input) and is_nested(other)) or tuple(input.shape) != tuple(other.shape):
         mismatch("allclose", input, other)
     return bool(ndgrad.allclose(packed(input)[1], packed(other)[1], *args, **options))
@@ -681,6 +641,15 @@ def to_padded_tensor(self: Any, padding: float, output_size: Any = None) -> Any:
     places[size.components[inside], size.positions[inside]] = np.flatnonzero(inside)
     found = ops.index_select(ops.cat(rows, filler, dim=0), constant(places.reshape(-1)), dim=0)
     return moved(ops.reshape(found, shape=(layout.batch, width, *tail)), 1, dim)
+
+
+def _refused(name: str) -> Any:
+    """What has no meaning, or another one than its body would come to."""
+    return lambda *args, **options: refuse(name, args, options)
+
+
+for _name in "new nuclear_norm from_dlpack __dlpack__ dense_dim sparse_dim set_ resize_ resize_as_ as_strided".split():
+    HANDLERS[_name] = _refused(_name)
 
 
 # ----- Python's protocols ---------------------------------------------------------------------------------------------

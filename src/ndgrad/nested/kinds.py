@@ -7,17 +7,21 @@
         the ragged one, or with dense ones      for each length once, on the components of that length (`by_groups`)
         the batch and the ragged one            on the packed values, and the result is dense
         the batch alone                         refused: components have different sizes
+    a public reduction  (`dim` and `keepdim` in its declaration): likewise, as a whole, since its body may read sizes
     in place          as the function itself, and the result takes the place of the value (`add_`)
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
 
 from ndgrad._tensor import Tensor
+from ndgrad.api.arguments import as_dim
 from ndgrad.arrays.jagged import Layout
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.nested.tensor import (
@@ -123,6 +127,49 @@ def _to_one_number(func: Any, args: tuple[Any, ...], options: dict[str, Any]) ->
     if not isinstance(func, Op) or not func.name.endswith("_all"):
         return NotImplemented
     return func(*(packed(a)[1] if is_nested(a) else a for a in args), **options)
+
+
+#: Public functions along one dimension that keep all sizes.
+_KEEPS_SIZES = frozenset("cumsum cumprod logcumsumexp cummax cummin sort argsort".split())
+
+
+@functools.lru_cache(maxsize=None)
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(inspect.unwrap(function))
+
+
+def _declared_kind(func: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """A public reduction, as its declaration says: f(input, ..., dim, ..., keepdim). It is run as a whole, since its body
+    may read sizes; so are running forms and sorting."""
+    if isinstance(func, Op):
+        return NotImplemented
+    reduces = False
+    if func.__name__ not in _KEEPS_SIZES:
+        known = _signature(func).parameters
+        reduces = next(iter(known), None) in ("input", "self") and "dim" in known and "keepdim" in known and "q" not in known
+        if not reduces:
+            return NotImplemented
+    given = _signature(func).bind(*args, **options)
+    given.apply_defaults()
+    (_, x), *rest = given.arguments.items()
+    settings = {name: value for name, value in rest if name != "out"}
+    dim = settings.pop("dim")
+    if isinstance(dim, Variable):  # max(x, y)
+        return NotImplemented
+    if isinstance(dim, bool):  # std(x, False): unbiased
+        settings["unbiased"], dim = dim, None
+    if any(isinstance(v, Variable) for v in settings.values()) or not is_nested(x) or settings.get("p") == "nuc":
+        refuse(func.__name__, args, options)
+    if reduces and (dim is None or dim == ()):
+        keepdim = settings.pop("keepdim")
+        found = func(packed(x)[1], **settings)
+        return found if not keepdim else ops.reshape(found, shape=(1,) * x.ndim)
+    dims = as_dim(dim, x.ndim) if isinstance(dim, int) else tuple(as_dim(d, x.ndim) for d in dim)
+
+    def call(dense: Any, dims: Any) -> Any:
+        return func(dense, dim=dims, **settings)
+
+    return along(func.__name__, call, (x,), dims, reduces=reduces, keepdim=settings.get("keepdim"))
 
 
 #: Ops of the kind "dims" whose results have their dimensions elsewhere.
@@ -280,4 +327,4 @@ def _in_place(func: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     return adopt(name, args[0], result)
 
 
-KINDS += [_elementwise_kind, _to_one_number, _along_kind, _in_place]
+KINDS += [_elementwise_kind, _to_one_number, _declared_kind, _along_kind, _in_place]
