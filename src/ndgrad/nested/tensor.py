@@ -464,11 +464,12 @@ def taken(values: Any, rows: Any, dim: int) -> Any:
     return ops.index_select(values, constant(rows), dim=dim)
 
 
-def dense_group(values: Any, at: int, rows: Any, n: int) -> Any:
-    """The components with these rows, all of length n, as one dense tensor with the batch in front."""
-    part = taken(values, rows, at)
+def group_of_operand(operand: tuple[Layout, Any], rows: Any, n: int, count: int) -> Any:
+    """The `count` components with these rows, all of length n, as one dense tensor with the batch in front."""
+    layout, values = operand
+    at = layout.dim - 1
+    part = taken(values, rows, at) if n else ops.index_select(values, constant(rows), dim=at)
     shape = tuple(part.shape)
-    count = rows.size // n if n else 0
     part = ops.reshape(part, shape=(*shape[:at], count, n, *shape[at + 1 :]))
     return moved(part, at, 0)
 
@@ -504,11 +505,7 @@ def by_groups(
         for operand, found in zip(operands, nested, strict=True):
             if found is not None:
                 number = sizes.index(found[0].size)
-                n = lengths[number]
-                if n:
-                    args.append(dense_group(found[1], found[0].dim - 1, rows[number], n))
-                else:
-                    args.append(_empty_group(found[1], found[0].dim - 1, which.size))
+                args.append(group_of_operand(found, rows[number], lengths[number], which.size))
             elif isinstance(operand, Batched):
                 args.append(taken(operand.tensor, which, 0))
             else:
@@ -541,13 +538,6 @@ class Batched:
 
     def __init__(self, tensor: Any) -> None:
         self.tensor = tensor
-
-
-def _empty_group(values: Any, at: int, count: int) -> Any:
-    """Components without rows."""
-    shape = tuple(values.shape)
-    none = ops.index_select(values, constant(np.zeros(0, np.int64)), dim=at)
-    return ops.reshape(none, shape=(count, *shape[:at], 0, *shape[at + 1 :]))
 
 
 register(NestedTensor=NestedTensor)
