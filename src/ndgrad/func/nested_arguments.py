@@ -70,6 +70,27 @@ def put_together(tree: Any) -> Any:
     )
 
 
+def of_values(function: Callable[..., Any], inputs: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """A function of dense tensors that is the same as one of nested ones, with dense results; and its inputs."""
+    kind = registry.NestedTensor
+    apart = [taken_apart(t) for t in inputs]
+
+    def run(*args: Any) -> Any:
+        given = [_Values(a, t.layout) if isinstance(t, _Values) else a for a, t in zip(args, apart, strict=True)]
+        found = function(*put_together(given))
+        every = found if isinstance(found, (tuple, list)) else (found,)
+        dense = tuple(t.values() if isinstance(t, kind) else t for t in every)
+        return dense if isinstance(found, (tuple, list)) else dense[0]
+
+    run.by_values = True  # type: ignore[attr-defined]  # functions take attributes
+    run.__qualname__ = getattr(function, "__qualname__", repr(function))
+    leaves = [
+        t.values.detach().clone().requires_grad_(x.requires_grad) if isinstance(t, _Values) else t
+        for t, x in zip(apart, inputs, strict=True)
+    ]
+    return run, tuple(leaves)
+
+
 def by_values(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function with nested arguments and results taken apart."""
 
