@@ -187,8 +187,13 @@ def narrow(tensor: Tensor, dim: int, start: int | Tensor, length: int | Tensor, 
             f"{tuple(tensor.shape)}. Each start + length is at most {rows}."
         )
     begins = np.arange(batch) * rows + starts
-    offsets = np.append(begins, begins[-1] + lengths[-1] if batch else 0)
+    ends = begins + lengths
     values = _ops.reshape(tensor, shape=(batch * rows, *tensor.shape[2:]))
+    if batch and np.array_equal(begins[1:], ends[:-1]):  # one after another, without holes
+        values = _ops.slice(values, dim=0, start=int(begins[0]), stop=int(ends[-1]), step=1)
+        packed: Tensor = build(values, Layout(ragged_size(lengths)))
+        return packed
+    offsets = np.append(begins, ends[-1:])
     made: Tensor = build(values, make_layout("narrow()", tuple(values.shape), offsets, lengths, 1))
     return made
 
