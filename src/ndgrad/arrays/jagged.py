@@ -67,21 +67,19 @@ class RaggedSize:
     # as torch has it, a ragged size is at least 2 wherever code asks for special cases, and else not to be compared
 
     def __ge__(self, other: object) -> bool:
-        return self._at_least(other, ">=")
+        return self == other or self._at_least(other, ">=")
 
     def __gt__(self, other: object) -> bool:
-        return self._at_least(other + 1 if type(other) is int else other, ">")
+        return self != other and self._at_least(other + 1 if type(other) is int else other, ">")
 
     def __lt__(self, other: object) -> bool:
-        return not self._at_least(other, "<")
+        return self != other and not self._at_least(other, "<")
 
     def __le__(self, other: object) -> bool:
-        return not self._at_least(other + 1 if type(other) is int else other, "<=")
+        return self == other or not self._at_least(other + 1 if type(other) is int else other, "<=")
 
     def _at_least(self, other: object, sign: str) -> bool:
         if type(other) is int and other <= 2:
-            return True
-        if isinstance(other, RaggedSize) and self == other and sign in (">=", "<"):
             return True
         raise ValueError(
             f"{self!r} {sign} {other!r}: relation is indeterminate, since the components have different sizes "

@@ -339,6 +339,23 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Any:
     return _cut("tensor_split", ndgrad.tensor_split, input, indices_or_sections, dim)
 
 
+def _joined(name: str, function: Callable[..., Any], tensors: Any, dim: int, adds: int) -> Any:
+    first = next(t for t in tensors if is_nested(t))
+    at = as_dim(dim, first.ndim + adds)
+    call = lambda *parts, dims: function(parts, dims)  # noqa: E731  # as `along` calls it
+    return along(name, call, tuple(tensors), at, reduces=False, adds=bool(adds))
+
+
+@handles("cat", "concat", "concatenate")
+def cat(tensors: Any, dim: int = 0) -> Any:
+    return _joined("cat", ndgrad.cat, tensors, dim, 0)
+
+
+@handles("stack")
+def stack(tensors: Any, dim: int = 0) -> Any:
+    return _joined("stack", ndgrad.stack, tensors, dim, 1)
+
+
 @handles("__getitem__")
 def getitem(self: Any, index: Any) -> Any:
     """`nt[i]` is a component, `nt[a:b]` and `nt[numbers]` are some of them; what comes after the ragged dimension is an
