@@ -9,6 +9,7 @@ import pytest
 
 import ndgrad
 from ndgrad.api import families
+from ndgrad.api.public import is_public
 from ndgrad.nn import functional as F
 from ndgrad.ops.table import table
 from tests.nested.components import agree, arrays, check, nested
@@ -153,8 +154,8 @@ def _public() -> dict[str, object]:
     found |= {f"F.{n}": getattr(F, n) for n in dir(F) if not n.startswith("_") and callable(getattr(F, n)) and not isinstance(getattr(F, n), type)}
     for module in (ndgrad.linalg, ndgrad.special, ndgrad.fft):
         found |= {f"{module.__name__}.{n}": getattr(module, n) for n in module.__all__ if callable(getattr(module, n)) and not isinstance(getattr(module, n), type)}
-    random = ("rand", "empty", "dropout", "poisson", "normal", "multinomial", "bernoulli", "new", "resize", "log_normal")
-    return {n: f for n, f in sorted(found.items()) if not n.endswith("_") and not any(word in n for word in random)}
+    random = ("rand", "empty", "dropout", "poisson", "normal", "multinomial", "bernoulli", "new", "resize", "set_", "seed")
+    return {n: f for n, f in sorted(found.items()) if is_public(f) and not n.endswith("_") and not any(word in n for word in random)}
 
 
 def _calls(m):

@@ -78,24 +78,24 @@ def aligned(name: str, tensors: list[Any]) -> tuple[Layout, list[Any]]:
 def _beside(name: str, x: Any, dense: Any) -> Any:
     """A dense tensor as it stands beside the packed values of a nested one: without the batch, with a row for each of
     their rows, or with one for all."""
-    layout, shape, ndim = layout_of(x), tuple(dense.shape), x.ndim
+    given, layout, shape, ndim = dense, layout_of(x), tuple(dense.shape), x.ndim
     if not shape:
         return dense
     if len(shape) > ndim:
-        mismatch(name, x, dense)
+        mismatch(name, x, given)
     if len(shape) < ndim:
         dense = ops.reshape(dense, shape=(1,) * (ndim - len(shape)) + shape)
         shape = tuple(dense.shape)
     dim, size = layout.dim, layout.size
     if shape[0] not in (1, layout.batch):
-        mismatch(name, x, dense)
+        mismatch(name, x, given)
     if shape[dim] == 1:
         if shape[0] == 1:
             return ops.reshape(dense, shape=shape[1:])
         rows = ops.reshape(dense, shape=(*shape[:dim], *shape[dim + 1 :]))
         return moved(ops.index_select(rows, constant(size.components), dim=0), 0, dim - 1)
     if shape[dim] != size.longest or shape[0] != layout.batch:
-        mismatch(name, x, dense)
+        mismatch(name, x, given)
     # a padded tensor: the elements that are no padding
     flat = ops.reshape(moved(dense, dim, 1), shape=(-1, *shape[1:dim], *shape[dim + 1 :]))
     rows = ops.index_select(flat, constant(size.components * shape[dim] + size.positions), dim=0)
