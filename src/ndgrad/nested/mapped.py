@@ -13,7 +13,7 @@ import numpy as np
 
 from ndgrad.arrays.jagged import Layout, RaggedSize, ragged_size
 from ndgrad.autograd.variable import Variable
-from ndgrad.nested.tensor import build, described, groups_of, in_order, is_nested, group_of_operand, packed, taken
+from ndgrad.nested.tensor import build, described, groups_of, in_order, is_nested, group_of_rows, rows_first, taken
 from ndgrad.ops.vocabulary import tensor_ops as ops
 from ndgrad.pytree import tree_flatten, tree_unflatten
 
@@ -26,7 +26,7 @@ def map_components(
         raise NotImplementedError(
             f"vmap: out_dims is {out_dims!r}, and over nested tensors the batch goes in front, as in them: out_dims=0."
         )
-    operands: list[Any] = [packed(t) if is_nested(t) and d is not None else None for t, d in zip(flat, dims, strict=True)]
+    operands: list[Any] = [rows_first(t) if is_nested(t) and d is not None else None for t, d in zip(flat, dims, strict=True)]
     sizes: list[RaggedSize] = []
     for t, d, operand in zip(flat, dims, operands, strict=True):
         if operand is None:
@@ -41,7 +41,7 @@ def map_components(
         for t, d, operand in zip(flat, dims, operands, strict=True):
             if operand is not None:
                 at = sizes.index(operand[0].size)
-                piece.append(group_of_operand(operand, rows[at], lengths[at], which.size))
+                piece.append(group_of_rows(operand, rows[at], lengths[at], which.size))
             else:
                 piece.append(t if d is None else taken(t, which, d))
         numbers.append(which)
@@ -56,7 +56,7 @@ def _together(parts: list[Any], numbers: list[Any]) -> Any:
     if not all(isinstance(p, Variable) for p in parts) or any(map(is_nested, parts)):
         raise ValueError("vmap: a function over nested tensors must only return dense tensors.")
     if len(parts[0].shape) == 1:
-        return in_order(parts, numbers, 0)
+        return in_order(parts, numbers)
     if len({tuple(p.shape[2:]) for p in parts}) > 1 or len({len(p.shape) for p in parts}) > 1:
         shapes = ", ".join(str(tuple(p.shape[1:])) for p in parts)
         raise RuntimeError(
@@ -72,4 +72,4 @@ def _together(parts: list[Any], numbers: list[Any]) -> Any:
         shape = tuple(part.shape)
         flat.append(ops.reshape(part, shape=(shape[0] * shape[1], *shape[2:])))
         rows.append((size.offsets[which][:, None] + np.arange(shape[1])).reshape(-1))
-    return build(in_order(flat, rows, 0), Layout(size))
+    return build(in_order(flat, rows), Layout(size))

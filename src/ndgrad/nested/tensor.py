@@ -458,29 +458,38 @@ def groups_of(sizes: list[RaggedSize]) -> Iterator[tuple[Any, list[Any], tuple[i
 
 
 def taken(values: Any, rows: Any, dim: int) -> Any:
-    """Some rows of values; all of them in order are the values themselves."""
-    if rows.size == values.shape[dim] and np.array_equal(rows, np.arange(rows.size)):
+    """Some rows of values; those that follow one another are a view, and all of them in order the values themselves."""
+    count = rows.size
+    if not count or rows[-1] - rows[0] + 1 != count or (rows[1:] <= rows[:-1]).any():
+        return ops.index_select(values, constant(rows), dim=dim)
+    if count == values.shape[dim]:
         return values
-    return ops.index_select(values, constant(rows), dim=dim)
+    start = int(rows[0])
+    return ops.slice(values, dim=dim, start=start, stop=start + count, step=1)
 
 
-def group_of_operand(operand: tuple[Layout, Any], rows: Any, n: int, count: int) -> Any:
+def rows_first(x: Any) -> tuple[Layout, Any]:
+    """The layout of a nested tensor without holes, and its values with the ragged dimension in front: so they lie in
+    memory, mostly, and NumPy's take copies the whole of an array that lies otherwise."""
+    layout, values = packed(x)
+    return layout, moved(values, layout.dim - 1, 0)
+
+
+def group_of_rows(operand: tuple[Layout, Any], rows: Any, n: int, count: int) -> Any:
     """The `count` components with these rows, all of length n, as one dense tensor with the batch in front."""
     layout, values = operand
-    at = layout.dim - 1
-    part = taken(values, rows, at) if n else ops.index_select(values, constant(rows), dim=at)
-    shape = tuple(part.shape)
-    part = ops.reshape(part, shape=(*shape[:at], count, n, *shape[at + 1 :]))
-    return moved(part, at, 0)
+    part = taken(values, rows, 0)
+    part = ops.reshape(part, shape=(count, n, *part.shape[1:]))
+    return moved(part, 1, layout.dim)
 
 
-def in_order(parts: list[Any], numbers: list[Any], dim: int) -> Any:
+def in_order(parts: list[Any], numbers: list[Any]) -> Any:
     """Parts of a tensor, each of rows with these numbers, put together in the order of the numbers."""
-    whole = parts[0] if len(parts) == 1 else ops.cat(*parts, dim=dim)
+    whole = parts[0] if len(parts) == 1 else ops.cat(*parts, dim=0)
     order = np.concatenate(numbers)
     inverse = np.empty(order.size, np.int64)
     inverse[order] = np.arange(order.size)
-    return taken(whole, inverse, dim)
+    return taken(whole, inverse, 0)
 
 
 def by_groups(
@@ -491,7 +500,7 @@ def by_groups(
     Operands are nested tensors; dense ones of the same batch, of which each run gets its part; or anything else, given
     to all runs. The result is nested, with the ragged `size` (that of the first nested operand) as dimension
     `result_dim`; or dense, if that is None. A function may have several results."""
-    nested: list[tuple[Layout, Any] | None] = [packed(o) if is_nested(o) else None for o in operands]
+    nested: list[tuple[Layout, Any] | None] = [rows_first(o) if is_nested(o) else None for o in operands]
     sizes: list[RaggedSize] = []
     for found in nested:
         if found is not None and found[0].size not in sizes:
@@ -505,7 +514,7 @@ def by_groups(
         for operand, found in zip(operands, nested, strict=True):
             if found is not None:
                 number = sizes.index(found[0].size)
-                args.append(group_of_operand(found, rows[number], lengths[number], which.size))
+                args.append(group_of_rows(found, rows[number], lengths[number], which.size))
             elif isinstance(operand, Batched):
                 args.append(taken(operand.tensor, which, 0))
             else:
@@ -518,15 +527,13 @@ def by_groups(
     results = []
     for parts in zip(*pieces, strict=True):
         if result_dim is None:
-            results.append(in_order(list(parts), numbers, 0))
+            results.append(in_order(list(parts), numbers))
             continue
-        at = result_dim - 1
         flat = []
         for part in parts:
-            shape = tuple(part.shape)
-            inner = (*shape[1:result_dim], shape[0] * shape[result_dim], *shape[result_dim + 1 :])
-            flat.append(ops.reshape(moved(part, 0, at), shape=inner))
-        results.append(build(in_order(flat, numbers, at), Layout(size, result_dim)))
+            first = moved(part, result_dim, 1)
+            flat.append(ops.reshape(first, shape=(first.shape[0] * first.shape[1], *first.shape[2:])))
+        results.append(build(moved(in_order(flat, numbers), 0, result_dim - 1), Layout(size, result_dim)))
     kind = type(out)
     if isinstance(out, tuple):
         return kind(*results) if hasattr(out, "_fields") else tuple(results)
