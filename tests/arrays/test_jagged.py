@@ -43,8 +43,8 @@ def test_comparisons_are_torchs():
     assert not j < 2
     assert not j <= 1
     assert j != 2
-    assert j >= j  # noqa: PLR0124
-    assert not j > j  # noqa: PLR0124
+    assert j >= j
+    assert not j > j
     for compare in (lambda: j > 2, lambda: j < 5, lambda: j >= ragged_size([1, 1])):
         with pytest.raises(ValueError, match=r"indeterminate.*\(2, 4\)"):
             compare()
@@ -79,5 +79,5 @@ def test_numpy_does_not_take_the_payload_for_an_array():
     with pytest.raises(TypeError):
         np.sin(data)
     with pytest.raises(AttributeError, match="'strides'"):
-        data.strides  # noqa: B018
+        data.strides
     assert (data.ndim, data.size, data.nbytes) == (3, 6, 48)

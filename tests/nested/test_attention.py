@@ -35,7 +35,10 @@ def test_dense_keys_and_values_for_all():
     parts, k = arrays(8, lengths=LENGTHS, low=-1.0), np.random.default_rng(0).normal(size=(4, 6, 8))
     x, y = nested(parts, True), ndgrad.tensor(k, requires_grad=True)
     found = F.scaled_dot_product_attention(heads(x), heads(y), heads(y))
-    alone = [F.scaled_dot_product_attention(heads(ndgrad.tensor(p[None])), heads(y[i : i + 1]), heads(y[i : i + 1]))[0] for i, p in enumerate(parts)]
+    alone = [
+        F.scaled_dot_product_attention(heads(ndgrad.tensor(p[None])), heads(y[i : i + 1]), heads(y[i : i + 1]))[0]
+        for i, p in enumerate(parts)
+    ]
     for a, b in zip(found.unbind(), alone, strict=True):
         np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-10)
     (g,) = ndgrad.autograd.grad(found.sin().sum(), y)
@@ -85,10 +88,12 @@ MODULES = {
     "encoder layer": lambda: ndgrad.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True, dtype=ndgrad.float64),
     "norm first": lambda: ndgrad.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True, norm_first=True, dtype=ndgrad.float64),
     "encoder": lambda: ndgrad.nn.TransformerEncoder(
-        ndgrad.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True, dtype=ndgrad.float64), 2, ndgrad.nn.LayerNorm(8, dtype=ndgrad.float64)
+        ndgrad.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True, dtype=ndgrad.float64),
+        2,
+        ndgrad.nn.LayerNorm(8, dtype=ndgrad.float64),
     ),
     "decoder layer": lambda: ndgrad.nn.TransformerDecoderLayer(8, 2, 16, dropout=0.0, batch_first=True, dtype=ndgrad.float64),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", MODULES)

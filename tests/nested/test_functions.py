@@ -13,13 +13,24 @@ from ndgrad.nn import functional as F
 from tests.nested.components import agree, arrays, check, nested
 
 SHAPES = {
-    "transpose": lambda x: x.transpose(1, 2), "mT": lambda x: x.mT, "permute": lambda x: x.permute(0, 3, 1, 2), "unsqueeze 1": lambda x: x.unsqueeze(1),
-    "unsqueeze 2": lambda x: x.unsqueeze(2), "unsqueeze last": lambda x: x.unsqueeze(-1), "squeeze": lambda x: x.unsqueeze(1).squeeze(1),
-    "unflatten": lambda x: x.unflatten(-1, (2, -1)), "flatten": lambda x: x.flatten(2, 3), "swapaxes": lambda x: x.swapaxes(2, 3),
-    "movedim": lambda x: x.movedim(2, 1), "transposed twice": lambda x: x.transpose(1, 3).transpose(1, 2), "expand": lambda x: x.unsqueeze(-1).expand(-1, -1, -1, -1, 2),
-    "view": lambda x: x.view(x.shape[0], x.shape[1], 12), "reshape": lambda x: x.reshape(x.shape[0], x.shape[1], 2, 3, 2), "contiguous": lambda x: x.transpose(1, 2).contiguous(),
+    "transpose": lambda x: x.transpose(1, 2),
+    "mT": lambda x: x.mT,
+    "permute": lambda x: x.permute(0, 3, 1, 2),
+    "unsqueeze 1": lambda x: x.unsqueeze(1),
+    "unsqueeze 2": lambda x: x.unsqueeze(2),
+    "unsqueeze last": lambda x: x.unsqueeze(-1),
+    "squeeze": lambda x: x.unsqueeze(1).squeeze(1),
+    "unflatten": lambda x: x.unflatten(-1, (2, -1)),
+    "flatten": lambda x: x.flatten(2, 3),
+    "swapaxes": lambda x: x.swapaxes(2, 3),
+    "movedim": lambda x: x.movedim(2, 1),
+    "transposed twice": lambda x: x.transpose(1, 3).transpose(1, 2),
+    "expand": lambda x: x.unsqueeze(-1).expand(-1, -1, -1, -1, 2),
+    "view": lambda x: x.view(x.shape[0], x.shape[1], 12),
+    "reshape": lambda x: x.reshape(x.shape[0], x.shape[1], 2, 3, 2),
+    "contiguous": lambda x: x.transpose(1, 2).contiguous(),
     "view before": lambda x: x.transpose(1, 2).unsqueeze(1).view(x.shape[0], 3, 1, x.shape[1], 4),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -28,11 +39,21 @@ def test_a_change_of_shape(name):
 
 
 PARTS = {
-    "select": lambda x: x.select(2, 1), "last": lambda x: x[..., -1], "slice": lambda x: x[:, :, 1:], "steps": lambda x: x[..., ::2], "none": lambda x: x[..., None],
-    "none in front of the ragged": lambda x: x[:, None], "int and slice": lambda x: x[:, :, 1, 1:3], "narrow": lambda x: x.narrow(3, 1, 2), "index_select": lambda x: x.index_select(2, ndgrad.tensor([2, 0])),
-    "chunk": lambda x: x.chunk(2, -1)[1], "split": lambda x: x.split([1, 3], -1)[1], "before the ragged": lambda x: x.transpose(1, 2)[:, 1], "slice before it": lambda x: x.transpose(1, 2)[:, 1:, :, 0],
+    "select": lambda x: x.select(2, 1),
+    "last": lambda x: x[..., -1],
+    "slice": lambda x: x[:, :, 1:],
+    "steps": lambda x: x[..., ::2],
+    "none": lambda x: x[..., None],
+    "none in front of the ragged": lambda x: x[:, None],
+    "int and slice": lambda x: x[:, :, 1, 1:3],
+    "narrow": lambda x: x.narrow(3, 1, 2),
+    "index_select": lambda x: x.index_select(2, ndgrad.tensor([2, 0])),
+    "chunk": lambda x: x.chunk(2, -1)[1],
+    "split": lambda x: x.split([1, 3], -1)[1],
+    "before the ragged": lambda x: x.transpose(1, 2)[:, 1],
+    "slice before it": lambda x: x.transpose(1, 2)[:, 1:, :, 0],
     "tensor_split": lambda x: x.tensor_split(2, 3)[0],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", PARTS)
@@ -72,9 +93,12 @@ def test_unbind_shares_memory_and_history():
 
 
 JOINS = {
-    "cat": lambda x, y: ndgrad.cat([x, y], -1), "stack": lambda x, y: ndgrad.stack([x, y], 2), "stack last": lambda x, y: ndgrad.stack([x, y], -1),
-    "stack before": lambda x, y: ndgrad.stack([x, y], 1), "gather": lambda x, y: x.gather(2, (y * 3).long().clamp(0, 2)),
-}  # fmt: skip
+    "cat": lambda x, y: ndgrad.cat([x, y], -1),
+    "stack": lambda x, y: ndgrad.stack([x, y], 2),
+    "stack last": lambda x, y: ndgrad.stack([x, y], -1),
+    "stack before": lambda x, y: ndgrad.stack([x, y], 1),
+    "gather": lambda x, y: x.gather(2, (y * 3).long().clamp(0, 2)),
+}
 
 
 @pytest.mark.parametrize("name", ["cat", "stack", "stack last", "stack before"])
@@ -85,14 +109,23 @@ def test_a_join(name):
 def test_gather_along_a_dense_dimension():
     parts = arrays(3)
     numbers = [np.random.default_rng(n).integers(0, 3, size=(len(p), 2)) for n, p in enumerate(parts)]
-    agree(nested(parts).gather(2, nested(numbers)), [ndgrad.tensor(p[None]).gather(2, ndgrad.tensor(k[None])) for p, k in zip(parts, numbers, strict=True)])
+    agree(
+        nested(parts).gather(2, nested(numbers)),
+        [ndgrad.tensor(p[None]).gather(2, ndgrad.tensor(k[None])) for p, k in zip(parts, numbers, strict=True)],
+    )
 
 
 PRODUCTS = {
-    "by a matrix": (lambda x, w: x @ w, [(3, 2)]), "heads by a matrix": (lambda x, w: x.unsqueeze(2) @ w, [(3, 2)]), "linear": (lambda x, w, b: F.linear(x, w, b), [(2, 3), (2,)]),
-    "ragged in front of heads": (lambda x, w: x.unsqueeze(1) @ w, [(3, 2)]), "transposed": (lambda x, w: (w @ x.transpose(1, 2)), [(2, 3)]), "summed over": (lambda x, w: (x * w).transpose(1, 2) @ x, [(3,)]),
-    "layer norm": (lambda x, w, b: F.layer_norm(x, (3,), w, b), [(3,), (3,)]), "rms norm": (lambda x, w: F.rms_norm(x, (3,), w), [(3,)]), "batch of one": (lambda x, w: ndgrad.matmul(x, w), [(1, 3, 2)]),
-}  # fmt: skip
+    "by a matrix": (lambda x, w: x @ w, [(3, 2)]),
+    "heads by a matrix": (lambda x, w: x.unsqueeze(2) @ w, [(3, 2)]),
+    "linear": (lambda x, w, b: F.linear(x, w, b), [(2, 3), (2,)]),
+    "ragged in front of heads": (lambda x, w: x.unsqueeze(1) @ w, [(3, 2)]),
+    "transposed": (lambda x, w: w @ x.transpose(1, 2), [(2, 3)]),
+    "summed over": (lambda x, w: (x * w).transpose(1, 2) @ x, [(3,)]),
+    "layer norm": (lambda x, w, b: F.layer_norm(x, (3,), w, b), [(3,), (3,)]),
+    "rms norm": (lambda x, w: F.rms_norm(x, (3,), w), [(3,)]),
+    "batch of one": (lambda x, w: ndgrad.matmul(x, w), [(1, 3, 2)]),
+}
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
@@ -108,7 +141,9 @@ def test_a_product_with_a_matrix_for_each_component():
     agree(ndgrad.bmm(x, v), [ndgrad.tensor((p @ m)[None]) for p, m in zip(parts, w, strict=True)])
     ndgrad.bmm(x, v).sum().backward()
     np.testing.assert_allclose(v.grad.numpy(), [np.tile(p.sum(0)[:, None], 2) for p in parts])
-    np.testing.assert_allclose(x.grad.values().numpy(), np.concatenate([np.tile(m.sum(1), (len(p), 1)) for p, m in zip(parts, w, strict=True)]))
+    np.testing.assert_allclose(
+        x.grad.values().numpy(), np.concatenate([np.tile(m.sum(1), (len(p), 1)) for p, m in zip(parts, w, strict=True)])
+    )
 
 
 def test_embedding_and_one_hot():
@@ -250,7 +285,10 @@ def test_texts():
     x = nested([[1.0, 2.0], [3.0]])
     name = repr(x.size(1))
     assert repr(x) == f"NestedTensor(size=(2, {name}), offsets=tensor([0, 2, 3]), contiguous=True)"
-    assert repr(x.clone().requires_grad_()) == f"NestedTensor(size=(2, {name}), offsets=tensor([0, 2, 3]), requires_grad=True, contiguous=True)"
+    assert (
+        repr(x.clone().requires_grad_())
+        == f"NestedTensor(size=(2, {name}), offsets=tensor([0, 2, 3]), requires_grad=True, contiguous=True)"
+    )
     assert "grad_fn=<" in repr(x.clone().requires_grad_() * 2)
     assert f"{x}" == str(x)
     assert str(x.shape) == f"ndgrad.Size([2, {name}])"

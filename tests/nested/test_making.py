@@ -102,7 +102,7 @@ V = ndgrad.arange(6.0)
         (lambda n: n.masked_select(V, V), RuntimeError, "BoolTensor"),
         (lambda n: V.to_padded_tensor(0.0), NotImplementedError, "dense tensor"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_made_says_why(make, error, words):
     with pytest.raises(error, match=words):
         make(ndgrad.nested)

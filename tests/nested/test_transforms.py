@@ -61,9 +61,14 @@ def test_jvp_needs_tangents_of_the_same_structure():
 # ----- vmap: a function of one component --------------------------------------------------------------------------------------------
 
 COMPONENTS = {
-    "elementwise": lambda c: c.sin() * c.shape[0], "to numbers": lambda c: (c @ c.T).trace(), "to rows": lambda c: c @ c.T.sum(1), "to vectors": lambda c: c.mean(0),
-    "other lengths": lambda c: ndgrad.cat([c, c]), "cumsum": lambda c: c.cumsum(0), "determinant": lambda c: ndgrad.linalg.det(c.T @ c + ndgrad.eye(3, dtype=c.dtype)),
-}  # fmt: skip
+    "elementwise": lambda c: c.sin() * c.shape[0],
+    "to numbers": lambda c: (c @ c.T).trace(),
+    "to rows": lambda c: c @ c.T.sum(1),
+    "to vectors": lambda c: c.mean(0),
+    "other lengths": lambda c: ndgrad.cat([c, c]),
+    "cumsum": lambda c: c.cumsum(0),
+    "determinant": lambda c: ndgrad.linalg.det(c.T @ c + ndgrad.eye(3, dtype=c.dtype)),
+}
 
 
 @pytest.mark.parametrize("name", COMPONENTS)
@@ -93,7 +98,9 @@ def test_backward_through_vmap_over_components(name):
 def test_vmap_with_dense_arguments_and_several_structures():
     a, b = nested(arrays(3)), nested(arrays(3, lengths=(1, 4, 2, 2)))
     scale = ndgrad.arange(4.0, dtype=ndgrad.float64)
-    found, number = vmap(lambda x, y, s, w: (x * s + w, (x @ y.T).sum()), in_dims=(0, 0, 0, None))(a, b, scale, ndgrad.ones(3, dtype=ndgrad.float64))
+    found, number = vmap(lambda x, y, s, w: (x * s + w, (x @ y.T).sum()), in_dims=(0, 0, 0, None))(
+        a, b, scale, ndgrad.ones(3, dtype=ndgrad.float64)
+    )
     agree(found, [ndgrad.tensor((x * s + 1)[None]) for x, s in zip(arrays(3), range(4), strict=True)])
     expected = [(x @ y.T).sum() for x, y in zip(arrays(3), arrays(3, lengths=(1, 4, 2, 2)), strict=True)]
     np.testing.assert_allclose(number.numpy(), expected)

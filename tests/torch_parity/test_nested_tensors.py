@@ -1,7 +1,8 @@
 """Nested tensors: the same programs on torch and on ndgrad, by shapes, offsets, values, gradients, texts and errors.
 
 Names of ragged sizes (j1, j2, ...) count up in both libraries, so programs compare them as "j". Where torch has no derivative (sums over
-dimensions, softmax over dense ones, selections), programs compare values alone, and tests/nested compares derivatives with those of components.
+dimensions, softmax over dense ones, selections), programs compare values alone, and tests/nested compares derivatives with those
+of components.
 """
 
 from __future__ import annotations
@@ -200,7 +201,7 @@ def gradients_of_elementwise_functions(m):
 def arithmetic_of_one_structure(m):
     x = rows(m, False)
     y = x * 2
-    found = [x + y, x - y, x * y, x / y, y**2, 2 - x, 1 / y, 2**x, x % 2, -x, x > y, x == x, x <= 0, m.minimum(x, y), m.lerp(x, y, 0.5)]  # noqa: PLR0124
+    found = [x + y, x - y, x * y, x / y, y**2, 2 - x, 1 / y, 2**x, x % 2, -x, x > y, x == x, x <= 0, m.minimum(x, y), m.lerp(x, y, 0.5)]
     return shown([*found, m.where(x > 0, x, y), m.where(x > 0, x, 0.0), x.masked_fill(x > 0, 1.0), x.clamp(-0.5, 0.5), abs(x)])
 
 
@@ -272,7 +273,18 @@ def means_and_extremes(m):
 @program
 def reductions_without_gradients(m):
     x = rows(m, False)
-    found = [x.prod(1), x.prod(2), x.prod(), (x > 0).any(1), (x > 0).all(2), (x > 9).any(), x.argmax(1), x.argmax(2), x.argmax(), x.argmin(1)]
+    found = [
+        x.prod(1),
+        x.prod(2),
+        x.prod(),
+        (x > 0).any(1),
+        (x > 0).all(2),
+        (x > 9).any(),
+        x.argmax(1),
+        x.argmax(2),
+        x.argmax(),
+        x.argmin(1),
+    ]
     return shown([*found, *x.max(1), *x.max(2), *x.min(1), x.max(), x.min()])
 
 
@@ -302,7 +314,14 @@ def transposed(m):
 @program
 def viewed(m):
     x = rows(m)
-    found = [x.view(3, -1, 2, 3), x.view(3, x.size(1), 3, 2), x.unflatten(-1, (2, 3)), x.reshape(3, -1, 6), heads(m).flatten(2, 3), heads(m).flatten(-2)]
+    found = [
+        x.view(3, -1, 2, 3),
+        x.view(3, x.size(1), 3, 2),
+        x.unflatten(-1, (2, 3)),
+        x.reshape(3, -1, 6),
+        heads(m).flatten(2, 3),
+        heads(m).flatten(-2),
+    ]
     wrong = [lambda: x.view(3, -1), lambda: x.flatten(0, 1), lambda: x.flatten(1, 2), lambda: x.unflatten(1, (2, 2))]
     return shown([*found, *map(attempt, wrong)])
 
@@ -310,7 +329,14 @@ def viewed(m):
 @program
 def dimensions_added_and_removed(m):
     x = rows(m)
-    found = [x.unsqueeze(1), x.unsqueeze(2), x.unsqueeze(-1), x.unsqueeze(-1).squeeze(-1), x.unsqueeze(-1).expand(3, x.size(1), 6, 2), x.expand_as(x)]
+    found = [
+        x.unsqueeze(1),
+        x.unsqueeze(2),
+        x.unsqueeze(-1),
+        x.unsqueeze(-1).squeeze(-1),
+        x.unsqueeze(-1).expand(3, x.size(1), 6, 2),
+        x.expand_as(x),
+    ]
     return shown([*found, attempt(lambda: x.unsqueeze(0))])
 
 
@@ -346,7 +372,11 @@ def gradients_of_chunks(m):
 @program
 def products(m):
     w = m.tensor(WEIGHT)
-    found = [with_gradient(m, lambda x: x @ w.T), with_gradient(m, lambda x: m.matmul(x, w.T)), with_gradient(m, lambda x: m.bmm(x, m.ones(3, 6, 2)))]
+    found = [
+        with_gradient(m, lambda x: x @ w.T),
+        with_gradient(m, lambda x: m.matmul(x, w.T)),
+        with_gradient(m, lambda x: m.bmm(x, m.ones(3, 6, 2))),
+    ]
     return [*found, with_gradient(m, lambda x: x.transpose(1, 2) @ x), attempt(lambda: rows(m) @ rows(m).transpose(1, 2))]
 
 
@@ -550,15 +580,23 @@ def mapped_over_components(m):
 def what_cannot_be_made(m):
     n, a = m.nested, m.ones(2, 3)
     wrong = [
-        lambda: n.nested_tensor([], layout=m.jagged), lambda: n.nested_tensor([1.0, 2.0], layout=m.jagged),
-        lambda: n.nested_tensor([a, m.ones(3, 4)], layout=m.jagged), lambda: n.nested_tensor([a, m.ones(3)], layout=m.jagged),
-        lambda: n.nested_tensor([a, a.double()], layout=m.jagged), lambda: n.nested_tensor([a], layout=m.sparse_coo),
-        lambda: n.as_nested_tensor("text", layout=m.jagged), lambda: n.as_nested_tensor([[1.0], [2.0]], layout=m.jagged),
-        lambda: n.as_nested_tensor(m.ones(3), layout=m.jagged), lambda: n.nested_tensor_from_jagged(a),
-        lambda: n.nested_tensor_from_jagged(a, [0, 1, 2]), lambda: n.narrow(m.ones(2, 3, 4), 2, 0, 1, layout=m.jagged),
-        lambda: n.masked_select(a, a), lambda: m.ones(2).to_padded_tensor(0.0), lambda: rows(m).to_padded_tensor(),
+        lambda: n.nested_tensor([], layout=m.jagged),
+        lambda: n.nested_tensor([1.0, 2.0], layout=m.jagged),
+        lambda: n.nested_tensor([a, m.ones(3, 4)], layout=m.jagged),
+        lambda: n.nested_tensor([a, m.ones(3)], layout=m.jagged),
+        lambda: n.nested_tensor([a, a.double()], layout=m.jagged),
+        lambda: n.nested_tensor([a], layout=m.sparse_coo),
+        lambda: n.as_nested_tensor("text", layout=m.jagged),
+        lambda: n.as_nested_tensor([[1.0], [2.0]], layout=m.jagged),
+        lambda: n.as_nested_tensor(m.ones(3), layout=m.jagged),
+        lambda: n.nested_tensor_from_jagged(a),
+        lambda: n.nested_tensor_from_jagged(a, [0, 1, 2]),
+        lambda: n.narrow(m.ones(2, 3, 4), 2, 0, 1, layout=m.jagged),
+        lambda: n.masked_select(a, a),
+        lambda: m.ones(2).to_padded_tensor(0.0),
+        lambda: rows(m).to_padded_tensor(),
         lambda: n.nested_tensor([m.tensor([1])], layout=m.jagged, requires_grad=True),
-    ]  # fmt: skip
+    ]
     return [attempt(f) for f in wrong]
 
 
@@ -617,13 +655,20 @@ def test_rows_that_belong_to_no_component_do_not_count():
 def test_what_has_one_meaning_for_components_is_computed():
     deliberate("nested-beyond")
     functions = [
-        lambda m, x: x.cumsum(1), lambda m, x: x.sort(-1).values, lambda m, x: x.var(1), lambda m, x: x.norm(dim=1), lambda m, x: x[1:],
-        lambda m, x: x.sum((1, 2)), lambda m, x: x.log_softmax(1), lambda m, x: m.addcmul(x, x, x), lambda m, x: m.func.grad(lambda y: (y * y).sum())(x),
+        lambda m, x: x.cumsum(1),
+        lambda m, x: x.sort(-1).values,
+        lambda m, x: x.var(1),
+        lambda m, x: x.norm(dim=1),
+        lambda m, x: x[1:],
+        lambda m, x: x.sum((1, 2)),
+        lambda m, x: x.log_softmax(1),
+        lambda m, x: m.addcmul(x, x, x),
+        lambda m, x: m.func.grad(lambda y: (y * y).sum())(x),
         lambda m, x: m.nn.MultiheadAttention(6, 2, batch_first=True)(x, x, x, need_weights=False)[0],
         lambda m, x: m.nn.functional.scaled_dot_product_attention(*[x.unsqueeze(-1).transpose(1, 2)] * 3, is_causal=True),
-    ]  # fmt: skip
+    ]
     for f in functions:
-        with pytest.raises(Exception):  # noqa: B017, PT011  # of several kinds
+        with pytest.raises(Exception):  # noqa: B017  # of several kinds
             f(torch, rows(torch, False))
         f(ndgrad, rows(ndgrad, False))
     gradients = []

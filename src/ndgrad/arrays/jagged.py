@@ -1,8 +1,8 @@
 """What a nested tensor holds: values of all components in one array, and where each component lies in it (a layout,
 which never changes).
 
-A nested tensor of shape (B, *, j, *) has B components, which differ in one size alone, the ragged one. Its values are an
-array without the dimension B, in which the components lie one after another along the ragged dimension:
+A nested tensor of shape (B, *, j, *) has B components, which differ in one size alone, the ragged one. Its values are
+an array without the dimension B, in which the components lie one after another along the ragged dimension:
 
     components (2, 4) and (3, 4)     shape (2, j1, 4)     values (5, 4)     offsets [0, 2, 5]
 
@@ -169,8 +169,7 @@ class Layout:
 
     def same_rows(self, other: Layout) -> bool:
         return self is other or (
-            self.size == other.size
-            and ((self.packed and other.packed) or np.array_equal(self.offsets, other.offsets))
+            self.size == other.size and ((self.packed and other.packed) or np.array_equal(self.offsets, other.offsets))
         )
 
 

@@ -26,8 +26,8 @@ def refuse_sparse(t: Any, what: str) -> None:
     """Raise if a sparse tensor is to become a tensor of a level, whose payloads are arrays."""
     if isinstance(t, Variable) and getattr(t._array, "is_jagged", False) is True:
         raise RuntimeError(
-            f"{what}: a nested tensor (shape {tuple(t.shape)}) cannot be differentiated or batched here as a whole. Pass "
-            "its values, and build the nested tensor inside: "
+            f"{what}: a nested tensor (shape {tuple(t.shape)}) cannot be differentiated or batched here as a whole. "
+            "Pass its values, and build the nested tensor inside: "
             "lambda v: f(ndgrad.nested.nested_tensor_from_jagged(v, offsets))."
         )
     if isinstance(t, Variable) and is_sparse_data(t._array):

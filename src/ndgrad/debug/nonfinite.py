@@ -12,7 +12,8 @@ from ndgrad.autograd.variable import Variable
 
 
 def raw_values(value: Any) -> Any:
-    """The NumPy array under a gradient or a result of any lane, of a sparse or nested one the values; None if there is none."""
+    """The NumPy array under a gradient or a result of any lane, of a sparse or nested one the values; None if there
+    is none."""
     while isinstance(value, Variable) or is_structured(value):
         value = value._array if isinstance(value, Variable) else value.values
     if value is None or not hasattr(value, "dtype") or not is_inexact(value.dtype):

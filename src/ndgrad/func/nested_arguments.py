@@ -1,7 +1,7 @@
 """Nested tensors among the arguments and results of function transforms: they go through by their values.
 
-What a transform differentiates is a tensor of a level; of a nested tensor its values are, and a nested tensor over them is
-what the function gets. Nothing is done in programs that have not loaded ndgrad.nested.
+What a transform differentiates is a tensor of a level; of a nested tensor its values are, and a nested tensor over them
+is what the function gets. Nothing is done in programs that have not loaded ndgrad.nested.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ def put_together(tree: Any) -> Any:
     from ndgrad.nested.tensor import build  # loaded: `may_be_nested` has asked
 
     return tree_map(
-        lambda t: build(t.values, t.layout) if isinstance(t, _Values) else t, tree, is_leaf=lambda t: isinstance(t, _Values)
+        lambda t: build(t.values, t.layout) if isinstance(t, _Values) else t,
+        tree,
+        is_leaf=lambda t: isinstance(t, _Values),
     )
 
 

@@ -1,6 +1,7 @@
 """`torch.nested`: tensors of components that differ in one size.
 
-A nested tensor of shape (B, j1, D) holds B sequences of different lengths without padding; `docs/nested.md` has the whole.
+A nested tensor of shape (B, j1, D) holds B sequences of different lengths without padding; `docs/nested.md` has the
+whole.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ndgrad import devices
 from ndgrad.api.public import publish_namespace
 from ndgrad.arrays.jagged import Layout, ragged_size
 from ndgrad.autograd.variable import np_dtype
-from ndgrad.nested import attention, functions, kinds  # noqa: F401  # they fill the tables of handlers
+from ndgrad.nested import attention, functions, kinds, shapes  # noqa: F401  # they fill the tables of handlers
 from ndgrad.nested.tensor import HANDLERS, build, constant, is_nested, make_layout
 from ndgrad.nested.tensor import NestedTensor as NestedTensor
 from ndgrad.ops.vocabulary import tensor_ops as _ops
@@ -41,26 +42,26 @@ def _joined(name: str, parts: list[Any]) -> Any:
     """A nested tensor of these components, which keeps their history."""
     if not parts:
         raise RuntimeError(f"{name}(): Cannot construct a nested tensor from an empty tensor list.")
-    shapes = [tuple(p.shape) for p in parts]
+    sizes = [tuple(p.shape) for p in parts]
     if any(is_nested(p) for p in parts):
         raise RuntimeError(f"{name}(): a component is nested itself. Only one dimension can be ragged.")
-    for what, found in (("dim", {len(s) for s in shapes}), ("dtype", {np_dtype(p) for p in parts})):
+    for what, found in (("dim", {len(s) for s in sizes}), ("dtype", {np_dtype(p) for p in parts})):
         if len(found) > 1:
             names = ", ".join(sorted(str(f) for f in found))
             raise RuntimeError(
-                f"{name}(): When constructing a nested tensor, all tensors in list must have the same {what}, and there "
-                f"are {names}. Convert them first."
+                f"{name}(): When constructing a nested tensor, all tensors in list must have the same {what}, and "
+                f"there are {names}. Convert them first."
             )
-    if not shapes[0]:
+    if not sizes[0]:
         raise RuntimeError(f"{name}(): Cannot construct a nested tensor from a list of zero-dim tensors. Use stack().")
-    if len({s[1:] for s in shapes}) > 1:
+    if len({s[1:] for s in sizes}) > 1:
         raise RuntimeError(
             f"{name}(): Cannot represent given tensor list as a nested tensor with the jagged layout: shapes "
-            f"{', '.join(map(str, shapes[:8]))}. Note that the jagged layout only allows for a single ragged dimension, "
+            f"{', '.join(map(str, sizes[:8]))}. Note that the jagged layout only allows for a single ragged dimension, "
             "the first of the components."
         )
     values = parts[0].clone() if len(parts) == 1 else _ops.cat(*parts, dim=0)
-    return build(values, Layout(ragged_size([s[0] for s in shapes])))
+    return build(values, Layout(ragged_size([s[0] for s in sizes])))
 
 
 def nested_tensor(
@@ -162,7 +163,7 @@ def nested_tensor_from_jagged(
 
 
 def narrow(tensor: Tensor, dim: int, start: int | Tensor, length: int | Tensor, layout: LayoutName = None) -> Tensor:
-    """A part of each row of a dense tensor, of its own length: rows `start[i]` to `start[i] + length[i]` of `tensor[i]`.
+    """A part of each row of a dense tensor, of its own length: `length[i]` rows of `tensor[i]` from `start[i]` on.
 
     The result is over the memory of the tensor, with holes.
 

@@ -24,7 +24,7 @@ def scaled_dot_product_attention(
 ) -> Any:
     """Attention of each component: `query` (B, *, j, E), or with the ragged dimension among those of the batch."""
     function = ndgrad.nn.functional.scaled_dot_product_attention
-    options = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
+    options: dict[str, Any] = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
     tensors = (query, key, value)
     if attn_mask is not None:
         raise RuntimeError(
@@ -45,14 +45,12 @@ def scaled_dot_product_attention(
     operands = [t if is_nested(t) else Batched(t) for t in tensors]
     dim = layout_of(query).dim if is_nested(query) else None
     size = layout_of(query).size if is_nested(query) else None
-    return by_groups(
-        "scaled_dot_product_attention", lambda q, k, v: function(q, k, v, **options), operands, dim, size
-    )
+    return by_groups("scaled_dot_product_attention", lambda q, k, v: function(q, k, v, **options), operands, dim, size)
 
 
 def _mismatch(query: Any, key: Any, value: Any) -> None:
     raise RuntimeError(
-        f"scaled_dot_product_attention(): query {described(query)}, key {described(key)} and value {described(value)} do "
-        "not fit together. Each is (B, heads, sequence, size) with the sequence ragged, and keys and values have the "
-        "same lengths."
+        f"scaled_dot_product_attention(): query {described(query)}, key {described(key)} and value {described(value)} "
+        "do not fit together. Each is (B, heads, sequence, size) with the sequence ragged, and keys and values have "
+        "the same lengths."
     )

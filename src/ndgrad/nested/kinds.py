@@ -1,14 +1,14 @@
 """What decides how a nested tensor is computed with: the kind of an op, as the op table states it.
 
-    elementwise       on the values, with dense operands brought to their rows (`aligned`)
-    to one number     on the packed values (`sum_all` and its like)
-    along dimensions  (`batch="dims"` in the table): the settings say which
-        neither the batch nor the ragged one    on the values, one dimension further left
-        the ragged one, or with dense ones      for each length once, on the components of that length (`by_groups`)
-        the batch and the ragged one            on the packed values, and the result is dense
-        the batch alone                         refused: components have different sizes
-    a public reduction  (`dim` and `keepdim` in its declaration): likewise, as a whole, since its body may read sizes
-    in place          as the function itself, and the result takes the place of the value (`add_`)
+elementwise       on the values, with dense operands brought to their rows (`aligned`)
+to one number     on the packed values (`sum_all` and its like)
+along dimensions  (`batch="dims"` in the table): the settings say which
+    neither the batch nor the ragged one    on the values, one dimension further left
+    the ragged one, or with dense ones      for each length once, on the components of that length (`by_groups`)
+    the batch and the ragged one            on the packed values, and the result is dense
+    the batch alone                         refused: components have different sizes
+a public reduction  (`dim` and `keepdim` in its declaration): likewise, as a whole, since its body may read sizes
+in place          as the function itself, and the result takes the place of the value (`add_`)
 """
 
 from __future__ import annotations
@@ -133,20 +133,22 @@ def _to_one_number(func: Any, args: tuple[Any, ...], options: dict[str, Any]) ->
 _KEEPS_SIZES = frozenset("cumsum cumprod logcumsumexp cummax cummin sort argsort".split())
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(inspect.unwrap(function))
 
 
 def _declared_kind(func: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """A public reduction, as its declaration says: f(input, ..., dim, ..., keepdim). It is run as a whole, since its body
-    may read sizes; so are running forms and sorting."""
+    """A public reduction, as its declaration says: f(input, ..., dim, ..., keepdim). It is run as a whole, since its
+    body may read sizes; so are running forms and sorting."""
     if isinstance(func, Op):
         return NotImplemented
     reduces = False
     if func.__name__ not in _KEEPS_SIZES:
         known = _signature(func).parameters
-        reduces = next(iter(known), None) in ("input", "self") and "dim" in known and "keepdim" in known and "q" not in known
+        reduces = (
+            next(iter(known), None) in ("input", "self") and "dim" in known and "keepdim" in known and "q" not in known
+        )
         if not reduces:
             return NotImplemented
     given = _signature(func).bind(*args, **options)
@@ -207,7 +209,11 @@ def along(
     for t in tensors:
         if not is_nested(t):
             refuse(name, tensors, {})
-        if layout_of(t).size != layout_of(first).size or layout_of(t).dim != layout_of(first).dim or t.ndim != first.ndim:
+        if (
+            layout_of(t).size != layout_of(first).size
+            or layout_of(t).dim != layout_of(first).dim
+            or t.ndim != first.ndim
+        ):
             mismatch(name, first, t)
     layout = layout_of(first)
     chosen = (dims,) if isinstance(dims, int) else tuple(dims)
@@ -215,9 +221,9 @@ def along(
     if 0 in chosen and not (ragged and reduces):
         if reduces:
             raise RuntimeError(
-                f"{name}(): reducing along the batch dimension but not the ragged dimension is not supported for nested "
-                f"tensors ({described(first)}, dim={dims}). Reduce over the ragged dimension {layout.dim} first, or "
-                "use to_padded_tensor(0.0)."
+                f"{name}(): reducing along the batch dimension but not the ragged dimension is not supported for "
+                f"nested tensors ({described(first)}, dim={dims}). Reduce over the ragged dimension {layout.dim} first, "
+                "or use to_padded_tensor(0.0)."
             )
         raise RuntimeError(
             f"{name}(): not supported for NestedTensor on dim=0, the batch ({described(first)}). Use unbind(), or "

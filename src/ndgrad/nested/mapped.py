@@ -1,7 +1,7 @@
 """vmap over nested tensors: a function of one component, for all of them.
 
-Components of one length are a batch, and run at once by the ops' batching rules; so a function runs as often as there are
-lengths. Its results are put together as components again, numbers as a dense tensor.
+Components of one length are a batch, and run at once by the ops' batching rules; so a function runs as often as there
+are lengths. Its results are put together as components again, numbers as a dense tensor.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import numpy as np
 
 from ndgrad.arrays.jagged import Layout, RaggedSize, ragged_size
 from ndgrad.autograd.variable import Variable
-from ndgrad.nested.tensor import build, described, groups_of, in_order, is_nested, group_of_rows, rows_first, taken
+from ndgrad.nested.tensor import build, described, group_of_rows, groups_of, in_order, is_nested, rows_first, taken
 from ndgrad.ops.vocabulary import tensor_ops as ops
 from ndgrad.pytree import tree_flatten, tree_unflatten
 
 
-def map_components(
-    run: Callable[[list[Any], int], Any], flat: list[Any], dims: list[int | None], out_dims: Any
-) -> Any:
+def map_components(run: Callable[[list[Any], int], Any], flat: list[Any], dims: list[int | None], out_dims: Any) -> Any:
     """The results of `run(arguments, count)`, which computes for a batch of `count` samples, for all components."""
     if out_dims != 0:
         raise NotImplementedError(
             f"vmap: out_dims is {out_dims!r}, and over nested tensors the batch goes in front, as in them: out_dims=0."
         )
-    operands: list[Any] = [rows_first(t) if is_nested(t) and d is not None else None for t, d in zip(flat, dims, strict=True)]
+    operands: list[Any] = [
+        rows_first(t) if is_nested(t) and d is not None else None for t, d in zip(flat, dims, strict=True)
+    ]
     sizes: list[RaggedSize] = []
     for t, d, operand in zip(flat, dims, operands, strict=True):
         if operand is None:
@@ -47,7 +47,9 @@ def map_components(
         numbers.append(which)
         results.append(tree_flatten(run(piece, which.size)))
     if not results:
-        raise RuntimeError("vmap: a nested tensor without components was given, and a function without samples has no result.")
+        raise RuntimeError(
+            "vmap: a nested tensor without components was given, and a function without samples has no result."
+        )
     leaves = zip(*(found for found, _ in results), strict=True)
     return tree_unflatten([_together(list(parts), numbers) for parts in leaves], results[0][1])
 
@@ -60,8 +62,8 @@ def _together(parts: list[Any], numbers: list[Any]) -> Any:
     if len({tuple(p.shape[2:]) for p in parts}) > 1 or len({len(p.shape) for p in parts}) > 1:
         shapes = ", ".join(str(tuple(p.shape[1:])) for p in parts)
         raise RuntimeError(
-            f"vmap: the results for components of different lengths have shapes {shapes}, which differ in more than the "
-            "first size. A nested tensor has one ragged dimension, the first of its components."
+            f"vmap: the results for components of different lengths have shapes {shapes}, which differ in more than "
+            "the first size. A nested tensor has one ragged dimension, the first of its components."
         )
     lengths = np.empty(sum(w.size for w in numbers), np.int64)
     for part, which in zip(parts, numbers, strict=True):

@@ -1,7 +1,7 @@
 """`NestedTensor`: the class of tensors in the jagged layout, and the two functions by which values enter and leave it.
 
-A nested tensor is a tensor whose payload is a `JaggedData`: values of all components in one array, and a constant layout.
-Its class answers every public function and every op itself (`__ndgrad_function__`), in this order:
+A nested tensor is a tensor whose payload is a `JaggedData`: values of all components in one array, and a constant
+layout. Its class answers every public function and every op itself (`__ndgrad_function__`), in this order:
 
     a handler       of the function's or op's name, from the tables that the other files of this room fill
     its kind        what the op table says of an op decides how values are computed with (`kinds.py`)
@@ -135,12 +135,12 @@ class NestedTensor(Tensor):
         """The last two dimensions swapped."""
         return HANDLERS["transpose"](self, -2, -1)
 
-    @property
+    @property  # type: ignore[misc]  # a part of a nested tensor is not written
     def real(self) -> Any:
         """The real part; of a real tensor, the tensor itself."""
         return on_values(lambda v: v.real, self) if np_dtype(self).kind == "c" else self
 
-    @property
+    @property  # type: ignore[misc]  # likewise
     def imag(self) -> Any:
         """The imaginary part of a complex tensor."""
         return on_values(lambda v: v.imag, self)
@@ -245,8 +245,8 @@ def refuse(name: str, args: Any, options: Any, cause: BaseException | None = Non
     """Say that a function has no meaning (yet) for nested tensors."""
     kinds = ", ".join(described(a) for a in _tensors((*args, *options.values())))
     raise NotImplementedError(
-        f"{f'{name}()' if name.isidentifier() else name} is not there for nested tensors, and was called with ({kinds})."
-        " Compute on values(), on the components (unbind()), or on to_padded_tensor(0.0)."
+        f"{f'{name}()' if name.isidentifier() else name} is not there for nested tensors, and was called with "
+        f"({kinds}). Compute on values(), on the components (unbind()), or on to_padded_tensor(0.0)."
     ) from cause
 
 
@@ -451,9 +451,7 @@ def groups_of(sizes: list[RaggedSize]) -> Iterator[tuple[Any, list[Any], tuple[i
     lengths = np.stack([s.lengths for s in sizes], axis=1)
     for row in np.unique(lengths, axis=0):
         which = np.flatnonzero((lengths == row).all(axis=1))
-        rows = [
-            (s.offsets[which][:, None] + np.arange(int(n))).reshape(-1) for s, n in zip(sizes, row, strict=True)
-        ]
+        rows = [(s.offsets[which][:, None] + np.arange(int(n))).reshape(-1) for s, n in zip(sizes, row, strict=True)]
         yield which, rows, tuple(int(n) for n in row)
 
 

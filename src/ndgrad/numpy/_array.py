@@ -543,8 +543,8 @@ def _with_face(t: Any, face: type[Any]) -> Any:
         return t
     if is_structured(t._array):
         raise TypeError(
-            f"NumPy's face has strided tensors only, and one of shape {tuple(t.shape)} has the layout {t.layout}. Convert "
-            "it with to_dense() or to_padded_tensor(0.0) first, or use ndgrad.scipy.sparse."
+            f"NumPy's face has strided tensors only, and one of shape {tuple(t.shape)} has the layout {t.layout}. "
+            "Convert it with to_dense() or to_padded_tensor(0.0) first, or use ndgrad.scipy.sparse."
         )
     other = shape_ops.alias(t)
     other.__class__ = face

@@ -148,7 +148,7 @@ class MultiheadAttention(Module):
         attn_mask: Tensor | None,
         is_causal: bool,
     ) -> Tensor:
-        """Attention of nested tensors (batch, sequence, embedding): each sequence attends to itself, without padding."""
+        """Attention of nested tensors (batch, sequence, embedding): each sequence attends to itself."""
         asked = {
             "batch_first=False": not self.batch_first,
             "need_weights=True": need_weights,
@@ -161,8 +161,8 @@ class MultiheadAttention(Module):
             what = ", ".join(name for name, given in asked.items() if given) or "dense keys or values"
             raise AssertionError(
                 f"MultiheadAttention does not support NestedTensor (query {tuple(query.shape)}) with {what}: sequences "
-                "have no padding, and their weights have no common size. Make it with batch_first=True and call it with "
-                "nested query, key and value, need_weights=False, and is_causal=True for a causal mask; or use "
+                "have no padding, and their weights have no common size. Make it with batch_first=True and call it "
+                "with nested query, key and value, need_weights=False, and is_causal=True for a causal mask; or use "
                 "to_padded_tensor(0.0)."
             )
         if self._qkv_same_embed_dim:
@@ -170,12 +170,12 @@ class MultiheadAttention(Module):
         else:
             weights = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
         biases = (None, None, None) if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
-        heads = (
+        q, k, v = (
             F.linear(t, w, b).unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
             for t, w, b in zip((query, key, value), weights, biases, strict=True)
         )
         dropout = self.dropout if self.training else 0.0
-        out = F.scaled_dot_product_attention(*heads, dropout_p=dropout, is_causal=is_causal)
+        out = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=is_causal)
         return self.out_proj(out.transpose(1, 2).flatten(-2))
 
     def _check(self, query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, mask: Tensor | None) -> None:

@@ -217,8 +217,8 @@ class TransformerEncoder(Module):
         return src if self.norm is None else self.norm(src)
 
     def _without_padding(self, src: Tensor, mask: Tensor | None, padding: Tensor) -> Tensor | None:
-        """The sequences as a nested tensor, where torch computes with one: for inference, with padding at the ends. Places
-        that are padding are then zero in the result. Else None."""
+        """The sequences as a nested tensor, where torch computes with one: for inference, with padding at the ends.
+        Places that are padding are then zero in the result. Else None."""
         first = self.layers[0] if len(self.layers) else None
         if (
             not self.enable_nested_tensor
