@@ -47,13 +47,7 @@ def matmul(input: Any, other: Any, *, out: None = None) -> Any:
     left, right = _from_the_right(input), _from_the_right(other)
     batch = input.shape[0] if is_nested(input) else other.shape[0]
     if left is not None and right is not None:
-        if layout_of(input).size != layout_of(other).size or input.ndim != other.ndim:
-            _no_product(input, other)
-        if left == right and left > 2:  # the ragged dimension is one of the batch
-            return build(packed(input)[1] @ packed(other)[1], packed(input)[0])
-        if left == 1 and right == 2:  # it is summed over
-            return by_groups("matmul", ndgrad.matmul, [input, other], None)
-        _no_product(input, other)
+        return _product_of_nested(input, other, left, right)
     nested, dense = (input, other) if left is not None else (other, input)
     place = left if left is not None else right
     if dense.ndim > nested.ndim or dense.ndim < 2 or place == (1 if left is not None else 2):
@@ -68,6 +62,16 @@ def matmul(input: Any, other: Any, *, out: None = None) -> Any:
         _no_product(input, other)
     operands = [nested, each] if left is not None else [each, nested]
     return by_groups("matmul", ndgrad.matmul, operands, layout_of(nested).dim)
+
+
+def _product_of_nested(x: Any, y: Any, left: int, right: int) -> Any:
+    if layout_of(x).size != layout_of(y).size or x.ndim != y.ndim:
+        _no_product(x, y)
+    if left == right and left > 2:  # the ragged dimension is one of the batch
+        return build(packed(x)[1] @ packed(y)[1], packed(x)[0])
+    if left == 1 and right == 2:  # it is summed over
+        return by_groups("matmul", ndgrad.matmul, [x, y], None)
+    _no_product(x, y)
 
 
 HANDLERS["__rmatmul__"] = lambda self, other: matmul(other, self)

@@ -24,6 +24,7 @@ from ndgrad._tensor import Tensor
 from ndgrad.api.arguments import as_dim
 from ndgrad.arrays.jagged import Layout
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
+from ndgrad.autograd.versions import storage_of
 from ndgrad.nested.tensor import (
     HANDLERS,
     KINDS,
@@ -206,29 +207,12 @@ def along(
 ) -> Any:
     """A function along dimensions: `call(*dense, dims=...)` of nested tensors of one structure."""
     first = tensors[0]
-    for t in tensors:
-        if not is_nested(t):
-            refuse(name, tensors, {})
-        if (
-            layout_of(t).size != layout_of(first).size
-            or layout_of(t).dim != layout_of(first).dim
-            or t.ndim != first.ndim
-        ):
-            mismatch(name, first, t)
+    _check_one_structure(name, tensors)
     layout = layout_of(first)
     chosen = (dims,) if isinstance(dims, int) else tuple(dims)
     ragged = layout.dim in chosen and not adds
     if 0 in chosen and not (ragged and reduces):
-        if reduces:
-            raise RuntimeError(
-                f"{name}(): reducing along the batch dimension but not the ragged dimension is not supported for "
-                f"nested tensors ({described(first)}, dim={dims}). Reduce over the ragged dimension {layout.dim} first, "
-                "or use to_padded_tensor(0.0)."
-            )
-        raise RuntimeError(
-            f"{name}(): not supported for NestedTensor on dim=0, the batch ({described(first)}). Use unbind(), or "
-            "to_padded_tensor(0.0)."
-        )
+        _refuse_batch(name, first, dims, reduces)
     if ragged and 0 not in chosen:
         return _along_ragged(name, call, tensors, dims, reduces=reduces)
     values = [packed(t) for t in tensors]
@@ -250,6 +234,29 @@ def along(
     if not isinstance(out, tuple):
         return made[0]
     return type(out)(*made) if hasattr(out, "_fields") else tuple(made)
+
+
+def _check_one_structure(name: str, tensors: tuple[Any, ...]) -> None:
+    first = tensors[0]
+    for t in tensors:
+        if not is_nested(t) or not is_nested(first):
+            refuse(name, tensors, {})
+        own, other = layout_of(t), layout_of(first)
+        if own.size != other.size or own.dim != other.dim or t.ndim != first.ndim:
+            mismatch(name, first, t)
+
+
+def _refuse_batch(name: str, x: Any, dims: int | tuple[int, ...], reduces: bool) -> NoReturn:
+    if not reduces:
+        raise RuntimeError(
+            f"{name}(): not supported for NestedTensor on dim=0, the batch ({described(x)}). Use unbind(), or "
+            "to_padded_tensor(0.0)."
+        )
+    raise RuntimeError(
+        f"{name}(): reducing along the batch dimension but not the ragged dimension is not supported for nested "
+        f"tensors ({described(x)}, dim={dims}). Reduce over the ragged dimension {layout_of(x).dim} first, or use "
+        "to_padded_tensor(0.0)."
+    )
 
 
 def _along_ragged(
@@ -303,8 +310,6 @@ for _name in ("cast", "clone", "clone_ordered", "zeros_like", "alias", "fill", "
 
 def detached(x: Any) -> Any:
     """The same values outside of the graph."""
-    from ndgrad.autograd.versions import storage_of
-
     data = data_of(x)
     if isinstance(data.values, Variable):
         return build(data.values.detach(), data.layout)

@@ -361,50 +361,63 @@ def stack(tensors: Any, dim: int = 0) -> Any:
 
 @handles("__getitem__")
 def getitem(self: Any, index: Any) -> Any:
-    """`nt[i]` is a component, `nt[a:b]` and `nt[numbers]` are some of them; what comes after the ragged dimension is an
-    index of the values."""
+    """`nt[i]` is a component, `nt[a:b]` and `nt[numbers]` are some of them; what comes after the batch is an index of
+    the values, which leaves the ragged dimension whole."""
     if not is_nested(self):
         refuse("a nested tensor as an index", (self, index), {})
     parts = list(index) if isinstance(index, tuple) else [index]
-    taken = sum(p is not None and p is not Ellipsis for p in parts)
-    if Ellipsis in [p if p is Ellipsis else None for p in parts]:
-        at = next(i for i, p in enumerate(parts) if p is Ellipsis)
-        parts[at : at + 1] = [slice(None)] * (self.ndim - taken)
-    first = parts[0]
-    layout = layout_of(self)
-    if isinstance(first, (int, np.integer)) and not isinstance(first, bool):
+    dots = [i for i, p in enumerate(parts) if p is Ellipsis]
+    if dots:
+        named = sum(p is not None and p is not Ellipsis for p in parts)
+        parts[dots[0] : dots[0] + 1] = [slice(None)] * (self.ndim - named)
+    first, rest = parts[0], tuple(parts[1:])
+    if _is_number(first):
         inner = component(self, int(first))
-        return inner[tuple(parts[1:])] if parts[1:] else inner
-    if first is None:
-        refuse_dim("unsqueeze", self, 0)
-    if isinstance(first, slice) and first == slice(None):
-        x = self
-    elif isinstance(first, slice):
-        x = some(self, np.arange(layout.batch)[first])
-    elif isinstance(first, (list, np.ndarray, Tensor)) and not is_nested(first):
-        x = some(self, np.asarray(first.detach()._array if isinstance(first, Tensor) else first))
-    else:
-        refuse("indexing", (self, first), {})
-    rest, place, seen = parts[1:], 0, 1
-    for position, part in enumerate(rest):
-        if part is None:
-            place += seen <= layout.dim
-            continue
-        if seen == layout.dim:
-            if not (isinstance(part, slice) and part == slice(None)):
-                refuse_dim("slice" if isinstance(part, slice) else "select", self, layout.dim)
-            place += 1
-            rest[position] = slice(None)
-        elif isinstance(part, (int, np.integer, slice)):
-            place += isinstance(part, slice) and seen < layout.dim
-        else:
-            refuse("indexing by a tensor beside the batch", (self,), {})
-        seen += 1
-    if seen <= layout.dim:
-        place = layout.dim + sum(p is None for p in rest) - sum(isinstance(p, (int, np.integer)) for p in rest)
+        return inner[rest] if rest else inner
+    x = _some_of(self, first)
     if not rest:
         return build(values_of(x), layout_of(x)) if x is self else x
-    return build(values_of(x)[tuple(rest)], layout_of(x).at(place))
+    place = _ragged_place(self, rest)
+    return build(values_of(x)[rest], layout_of(x).at(place))
+
+
+def _is_number(part: Any) -> bool:
+    return isinstance(part, (int, np.integer)) and not isinstance(part, bool)
+
+
+def _is_whole(part: Any) -> bool:
+    return isinstance(part, slice) and part == slice(None)
+
+
+def _some_of(x: Any, part: Any) -> Any:
+    """The components that an index of the batch names."""
+    if part is None:
+        refuse_dim("unsqueeze", x, 0)
+    if _is_whole(part):
+        return x
+    if isinstance(part, slice):
+        return some(x, np.arange(layout_of(x).batch)[part])
+    if isinstance(part, (list, np.ndarray, Tensor)) and not is_nested(part):
+        return some(x, np.asarray(part.detach()._array if isinstance(part, Tensor) else part))
+    refuse("indexing", (x, part), {})
+
+
+def _ragged_place(x: Any, rest: tuple[Any, ...]) -> int:
+    """Which dimension is the ragged one after an index of those behind the batch: new ones may come before it, and
+    numbers take some away."""
+    dim = layout_of(x).dim
+    place, seen = dim, 1
+    for part in rest:
+        if part is None:
+            place += seen <= dim
+            continue
+        if seen == dim and not _is_whole(part):
+            refuse_dim("slice" if isinstance(part, slice) else "select", x, dim)
+        if not _is_number(part) and not isinstance(part, slice):
+            refuse("indexing by a tensor beside the batch", (x,), {})
+        place -= _is_number(part) and seen < dim
+        seen += 1
+    return place
 
 
 @handles("__setitem__")
