@@ -61,10 +61,11 @@ guard_saved: Callable[..., Any]
 guarded: Callable[..., Any]
 watch_for_anomalies: Callable[..., Any]
 
-# ----- by the faces: the class of a plain result and of a sparse one, a new leaf, and what NumPy's face makes of
-# lists -----
+# ----- by the faces: the class of a plain result, of a sparse one and a nested one, a new leaf, and what NumPy's
+# face makes of lists -----
 Tensor: type[Any]
 SparseTensor: type[Any]
+NestedTensor: type[Any]
 sparse_ufunc: Callable[..., Any]
 as_array: Callable[..., Any]
 fresh: Callable[..., Any]

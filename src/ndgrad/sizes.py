@@ -35,6 +35,9 @@ class Size(tuple[int, ...]):
             try:
                 checked.append(operator.index(length))  # an exact int, even for a bool
             except TypeError:
+                if getattr(length, "is_ragged", False):  # the symbol of a nested tensor's ragged size
+                    checked.append(length)  # type: ignore[arg-type]  # it stands where an int does
+                    continue
                 raise TypeError(
                     f"Size() got {type(length).__name__} {length!r} as item {position} of {lengths!r}. "
                     "Lengths are integers: convert it with int() if it is a whole number."

@@ -64,7 +64,11 @@ GROUPS = (
     ),
     Group("families of ops", 60, (Heading("signals, histograms, copies, masks, factorisations, kernels", ("op_families",), least=60),)),
     Group("networks", 50, (Heading("parametrizations, pruning, losses, optimizers", ("networks",), least=50),)),
-    Group("kinds of tensor", 60, (Heading("sparse tensors", ("sparse",), least=60),)),
+    Group(
+        "kinds of tensor",
+        90,
+        (Heading("sparse tensors", ("sparse",), least=60), Heading("nested tensors", ("nested_tensors",), least=30)),
+    ),
     Group("probability", 100, (Heading("distributions, transforms of samples, divergences", ("distributions",), least=100),)),
     Group(
         "whole programs",

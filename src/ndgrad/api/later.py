@@ -89,6 +89,7 @@ METHODS = {
         "is_coalesced resize_as_sparse_ row_indices smm sparse_dim sparse_resize_ sparse_resize_and_clear_ sspaddmm "
         "values"
     ),
+    "nested": "to_padded_tensor",
 }
 
 #: Function -> its family.

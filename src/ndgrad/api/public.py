@@ -153,13 +153,16 @@ def operator(op: Op, shown: Callable[[], Any], name: str, *, reflected: bool = F
     run = agreeing(dispatch_operator) if op.one_dtype else dispatch_operator
 
     def asking(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-        if may_be_asked(args) and (other := answer(shown(), args, {})) is not UNASKED:
-            return other
+        if may_be_asked(args):
+            # the method's own order: of `2 - x`, which is x.__rsub__(2), the op gets (2, x)
+            other = answer(shown(), args[::-1] if reflected else args, {})
+            if other is not UNASKED:
+                return other
         return run(op, args, settings)
 
     function: Any = deferred(name, lambda: make_eager(op, operator=True, reflected=reflected, slow=asking))
     function.__module__, function.__qualname__ = "ndgrad", f"Tensor.{name}"
-    function.asks = True
+    function.op, function.asks = op, True
     return function
 
 
@@ -219,7 +222,10 @@ def publish(module: ModuleType, home: str = "ndgrad") -> tuple[dict[str, Any], d
 
 
 #: Functions of these namespaces say so in their names, as torch's do.
-_PREFIXES = {"ndgrad.linalg": "linalg_", "ndgrad.fft": "fft_", "ndgrad.special": "special_", "ndgrad.sparse": "sparse_"}
+_PREFIXES = {
+    "ndgrad.linalg": "linalg_", "ndgrad.fft": "fft_", "ndgrad.special": "special_", "ndgrad.sparse": "sparse_",
+    "ndgrad.nested": "nested_",
+}  # fmt: skip
 
 
 def _door(thing: Any, home: str, name: str) -> Any:

@@ -180,6 +180,7 @@ class SparseData(NDArrayOperatorsMixin):
 
     __slots__ = ("__weakref__", "structure", "values")
 
+    is_structured = True
     is_sparse = True
     is_meta = False
     base = None
@@ -210,6 +211,11 @@ class SparseData(NDArrayOperatorsMixin):
     @property
     def itemsize(self) -> int:
         return int(self.values.itemsize)
+
+    @property
+    def tensor_class(self) -> type[Any]:
+        """The class of tensors over it: by ndgrad.sparse, where such payloads are made."""
+        return registry.SparseTensor
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):

@@ -25,7 +25,7 @@ from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.layout import copy_in_order, order_of
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.references import LOCAL
-from ndgrad.autograd.sparse_gradients import is_sparse_data, wrap_gradient
+from ndgrad.autograd.sparse_gradients import is_structured, wrap_gradient
 from ndgrad.autograd.subclass import has_dispatch
 from ndgrad.autograd.variable import Variable, lock_of, meta_of, wrap
 from ndgrad.autograd.versions import storage_of
@@ -184,7 +184,7 @@ def can_add_in_place(grad: Any) -> bool:
     if grad._array.__class__ is np.ndarray:
         array = grad._array
         return array.flags.writeable and (0 not in array.strides or is_dense(array))
-    return not isinstance(grad._array, Variable) and not is_sparse_data(grad._array)
+    return not isinstance(grad._array, Variable) and not is_structured(grad._array)
 
 
 def is_dense(array: Any) -> bool:
@@ -211,7 +211,7 @@ def lies_like(array: Any, leaf: Any) -> bool:
 
 def copy_like(array: Any, leaf: Any) -> Any:
     """A copy of a gradient that lies in memory as the `.grad` of `leaf` should."""
-    if array.ndim < 2 or is_sparse_data(array) or leaf.flags.c_contiguous or not is_dense(leaf):
+    if array.ndim < 2 or is_structured(array) or leaf.flags.c_contiguous or not is_dense(leaf):
         return array.copy("C") if array.ndim else array.copy()
     out = library_of(array).empty_like(leaf, dtype=array.dtype)
     out[...] = array

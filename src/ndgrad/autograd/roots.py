@@ -13,7 +13,7 @@ from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.grad_mode import no_grad
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.node import Edge, edge_node
-from ndgrad.autograd.sparse_gradients import is_sparse_data
+from ndgrad.autograd.sparse_gradients import is_structured
 from ndgrad.autograd.subclass import has_dispatch, needs_tensors
 from ndgrad.autograd.variable import (
     Variable,
@@ -71,7 +71,7 @@ def _is_plain(g: Any) -> bool:
     """A gradient whose array alone says all: neither batched nor dual, nor without data, nor sparse, nor a subclass
     with a mind of its own."""
     if g._array.__class__ is not np.ndarray and (
-        isinstance(g._array, Variable) or getattr(g._array, "is_meta", False) or is_sparse_data(g._array)
+        isinstance(g._array, Variable) or getattr(g._array, "is_meta", False) or is_structured(g._array)
     ):
         return False
     meta = g._meta

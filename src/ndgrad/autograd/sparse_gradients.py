@@ -1,6 +1,6 @@
-"""Sparse payloads in the core: what is asked of them, and the class of tensors over them.
+"""Payloads that are no arrays, sparse and jagged ones: what the core asks of them, and the class of tensors over them.
 
-A payload is told by its attribute `is_sparse`, so nothing of ndgrad.sparse is loaded for the question.
+A payload is told by its attributes, so nothing of ndgrad.sparse or ndgrad.nested is loaded for the question.
 """
 
 from __future__ import annotations
@@ -17,8 +17,19 @@ def is_sparse_data(array: Any) -> bool:
     return array.__class__ is not np.ndarray and getattr(array, "is_sparse", False) is True
 
 
+def is_structured(array: Any) -> bool:
+    """Whether a payload is a sparse or a nested tensor's: values, and a structure that says what they are."""
+    return array.__class__ is not np.ndarray and getattr(array, "is_structured", False) is True
+
+
 def refuse_sparse(t: Any, what: str) -> None:
     """Raise if a sparse tensor is to become a tensor of a level, whose payloads are arrays."""
+    if isinstance(t, Variable) and getattr(t._array, "is_jagged", False) is True:
+        raise RuntimeError(
+            f"{what}: a nested tensor (shape {tuple(t.shape)}) cannot be differentiated or batched here as a whole. "
+            "Pass its values, and build the nested tensor inside: "
+            "lambda v: f(ndgrad.nested.nested_tensor_from_jagged(v, offsets))."
+        )
     if isinstance(t, Variable) and is_sparse_data(t._array):
         raise RuntimeError(
             f"{what}: a sparse tensor (shape {tuple(t.shape)}) cannot be differentiated or batched by function "
@@ -29,7 +40,8 @@ def refuse_sparse(t: Any, what: str) -> None:
 
 
 def wrap_gradient(face: type[Any], array: Any) -> Any:
-    """As `wrap`, of a raw gradient, which may be sparse: that of a lookup, or what a user's function returned."""
-    if is_sparse_data(array):
-        from ndgrad._registry import SparseTensor as face  # by ndgrad.sparse, where such a payload was made
+    """As `wrap`, of a raw gradient, which may be sparse: that of a lookup, or what a user's function returned; or that
+    of a nested tensor."""
+    if is_structured(array):
+        face = array.tensor_class
     return wrap(face, array)

@@ -27,7 +27,7 @@ from ndgrad.arrays.meta import WrapperArray
 from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.modes import Block, Modes, modes, process, restore, scope, thread
 from ndgrad.autograd.node import Node, edge_node
-from ndgrad.autograd.sparse_gradients import is_sparse_data
+from ndgrad.autograd.sparse_gradients import is_structured
 from ndgrad.autograd.traversal import iterate_nodes
 from ndgrad.autograd.variable import Variable, meta_of, new
 from ndgrad.autograd.versions import storage_of
@@ -222,8 +222,8 @@ class DisableFunctionSubclass(Block):
 def subclass_op(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """Run an op some of whose arguments belong to a subclass."""
     types = tuple(dict.fromkeys(type(a) for a in args if isinstance(a, Variable) and type(a) not in FACES))
-    # a layout is no override: with overrides off, a sparse tensor's class computes all the same
-    if not thread.functions_disabled or any(isinstance(a, Variable) and is_sparse_data(a._array) for a in args):
+    # a layout is no override: with overrides off, the class of a sparse or nested tensor computes all the same
+    if not thread.functions_disabled or any(isinstance(a, Variable) and is_structured(a._array) for a in args):
         result = ask_classes(op, types, args, settings)
         if result is not NotImplemented:
             return result

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from ndgrad.arrays.precision import is_inexact
-from ndgrad.autograd.sparse_gradients import is_sparse_data
+from ndgrad.autograd.sparse_gradients import is_structured
 from ndgrad.autograd.variable import Variable
 
 
 def raw_values(value: Any) -> Any:
-    """The NumPy array under a gradient or a result of any lane, of a sparse one the values; None if there is none."""
-    while isinstance(value, Variable) or is_sparse_data(value):
+    """The NumPy array under a gradient or a result of any lane, of a sparse or nested one the values; None if there
+    is none."""
+    while isinstance(value, Variable) or is_structured(value):
         value = value._array if isinstance(value, Variable) else value.values
     if value is None or not hasattr(value, "dtype") or not is_inexact(value.dtype):
         return None

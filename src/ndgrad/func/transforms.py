@@ -26,6 +26,7 @@ from ndgrad.autograd.levels import GradLevel, Level, level_number, make_leaf, se
 from ndgrad.autograd.modes import section
 from ndgrad.autograd.roots import implicit_gradient, is_constant
 from ndgrad.autograd.variable import Variable, np_dtype, requires_grad, wrap
+from ndgrad.func.nested_arguments import by_values, may_be_nested, put_together, taken_apart
 from ndgrad.func.plain_arguments import takes_plain
 from ndgrad.generator import default_generator
 from ndgrad.ops.vocabulary import tensor_ops
@@ -209,6 +210,9 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
+        if may_be_nested(func):
+            inside = grad_and_value(by_values(func), argnums, has_aux)
+            return put_together(inside(*taken_apart(args), **kwargs))
         run, result, value, aux = _gradient(func, argnums, has_aux, args, kwargs)
         value = run.unwrapped(value)
         return (result, (value, run.unwrapped(aux))) if has_aux else (result, value)
@@ -260,6 +264,8 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
+        if may_be_nested(func):
+            return put_together(grad(by_values(func), argnums, has_aux)(*taken_apart(args), **kwargs))
         run, result, _, aux = _gradient(func, argnums, has_aux, args, kwargs)
         return (result, run.unwrapped(aux)) if has_aux else result
 
@@ -292,6 +298,13 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any: 
     (tensor([3., 0.]), tensor([1., 0.]))
     """
     compiled = getattr(func, "__recorded__", None)
+    if compiled is None and may_be_nested(func):
+        out, pull, *rest = vjp(by_values(func), *taken_apart(primals), has_aux=has_aux)
+
+        def pull_nested(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+            return put_together(pull(taken_apart(cotangents), retain_graph, create_graph))
+
+        return (put_together(out), pull_nested, *map(put_together, rest))
     run: Any = None if compiled is None else compiled(primals)
     if run is None:
         run = _Recorded("vjp", primals, lambda leaves: func(*leaves))
@@ -433,6 +446,9 @@ def jvp(
     if compiled is not None:
         run = compiled(lambda f: functools.partial(_jvp_of, f, strict, has_aux), ("jvp", strict, has_aux))
         return run(primals, tangents)
+    if may_be_nested(func):
+        found = jvp(by_values(func), taken_apart(primals), taken_apart(tangents), strict=strict, has_aux=has_aux)
+        return tuple(map(put_together, found))
     flat, flat_tangents, spec = _primals_and_tangents("jvp", primals, tangents)
     with forward_ad.transform_level() as level:
         duals = [forward_ad.make_dual(p, t, level=level) for p, t in zip(flat, flat_tangents, strict=True)]
@@ -554,6 +570,13 @@ def _mapped(func: F, in_dims: Any, out_dims: Any, randomness: str, chunk_size: C
         flat, spec = tree_flatten(args)
         dims = _in_dims(func, in_dims, args, flat)
         size = _batch_size(flat, dims)
+        if may_be_nested(func) and any(d is not None and t.is_nested for t, d in zip(flat, dims, strict=True)):
+            from ndgrad.nested.mapped import map_components  # loaded where there are nested tensors
+
+            def run(piece: list[Any], count: int) -> Any:
+                return _run_batched(func, piece, spec, dims, out_dims, count, randomness, kwargs)
+
+            return map_components(run, flat, dims, out_dims)
         step = chunk_size(size)
         if step >= size:
             return _run_batched(func, flat, spec, dims, out_dims, size, randomness, kwargs)

@@ -32,7 +32,7 @@ from ndgrad.api.tensor_checks import NOT_AN_ARRAY, asked_by_sparse, handed_out, 
 from ndgrad.arrays.precision import is_number
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.layout import is_view_of
-from ndgrad.autograd.sparse_gradients import is_sparse_data
+from ndgrad.autograd.sparse_gradients import is_structured
 from ndgrad.autograd.stake import at_stake, stake_of
 from ndgrad.autograd.subclass import add_face
 from ndgrad.autograd.variable import Variable, np_dtype
@@ -542,10 +542,10 @@ def to_tensor(t: Variable) -> Tensor:
 def _with_face(t: Any, face: type[Any]) -> Any:
     if t.__class__ is face:
         return t
-    if is_sparse_data(t._array):
+    if is_structured(t._array):
         raise TypeError(
-            f"NumPy's face has no sparse layouts, and a tensor of shape {tuple(t.shape)} has {t.layout}. Convert it "
-            "with to_dense() first, or use ndgrad.scipy.sparse."
+            f"NumPy's face has strided tensors only, and one of shape {tuple(t.shape)} has the layout {t.layout}. "
+            "Convert it with to_dense() or to_padded_tensor(0.0) first, or use ndgrad.scipy.sparse."
         )
     other = shape_ops.alias(t)
     other.__class__ = face

@@ -56,7 +56,7 @@ class Adagrad(Optimizer):
         super().__init__(params, checked("Adagrad", settings))
         for group in self.param_groups:
             for p in group["params"]:
-                self.state[p].update(self._start(p, group))
+                self.state[p].update(self._start(p.detach().values() if p.is_nested else p, group))
 
     def _start(self, p: Tensor, group: Group) -> State:
         return {**fresh(p), "sum": _filled(p, group["initial_accumulator_value"])}

@@ -326,7 +326,7 @@ class Optimizer:
             if grad is not None:
                 state = self.state.get(p)
                 if not state:
-                    state = self._start(p, group)
+                    state = self._start(p.detach().values() if p.is_nested else p, group)
                 found.append((p, grad, state))
         if not ordinary:
             found = update_alike(self, group, found)
@@ -337,6 +337,8 @@ class Optimizer:
                 target, grad = p.detach(), grad.detach()
             if group.get("maximize"):
                 grad = -grad
+            if getattr(grad._array, "is_jagged", False):
+                target, grad = target.values(), grad.values()  # over the same memory
             if is_sparse_data(grad._array):
                 self._update_sparse(target, grad, state, group)
             elif self._complex_as_real and p.is_complex():

@@ -18,6 +18,7 @@ from ndgrad.autograd.gradcheck.derivative_checks import Check, GradcheckError, n
 from ndgrad.autograd.gradcheck.numerical import Array, numerical_jacobian, values_of
 from ndgrad.autograd.sparse_gradients import is_sparse_data
 from ndgrad.autograd.variable import Variable, innermost_array, np_dtype, requires_grad, wrap
+from ndgrad.func.nested_arguments import may_be_nested, of_values
 from ndgrad.ops.vocabulary import tensor_ops
 
 if TYPE_CHECKING:
@@ -169,7 +170,9 @@ def gradgradcheck(
 def on_dense_tensors(
     func: Callable[..., Any], inputs: tuple[Any, ...], masked: bool
 ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """A function of dense tensors that is the same as one of sparse ones, if there are any."""
+    """A function of dense tensors that is the same as one of sparse or nested ones, if there are any."""
+    if may_be_nested(func):
+        func, inputs = of_values(func, inputs)
     if not any(isinstance(t, Variable) and is_sparse_data(t._array) for t in inputs):
         return func, inputs
     from ndgrad.sparse.gradient_checks import on_dense  # loaded where there are sparse tensors

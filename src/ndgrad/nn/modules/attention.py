@@ -105,6 +105,8 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
+        if query.is_nested:
+            return self._of_sequences(query, key, value, key_padding_mask, need_weights, attn_mask, is_causal), None
         self._check(query, key, value, key_padding_mask, attn_mask)
         batched = query.dim() == 3
         if self.batch_first and batched:
@@ -135,6 +137,46 @@ class MultiheadAttention(Module):
             is_causal=is_causal,
         )
         return (out.transpose(0, 1) if self.batch_first and batched else out), weights
+
+    def _of_sequences(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None,
+        need_weights: bool,
+        attn_mask: Tensor | None,
+        is_causal: bool,
+    ) -> Tensor:
+        """Attention of nested tensors (batch, sequence, embedding): each sequence attends to itself."""
+        asked = {
+            "batch_first=False": not self.batch_first,
+            "need_weights=True": need_weights,
+            "key_padding_mask": key_padding_mask is not None,
+            "attn_mask": attn_mask is not None,
+            "add_bias_kv": self.bias_k is not None,
+            "add_zero_attn": self.add_zero_attn,
+        }
+        if any(asked.values()) or not (key.is_nested and value.is_nested):
+            what = ", ".join(name for name, given in asked.items() if given) or "dense keys or values"
+            raise AssertionError(
+                f"MultiheadAttention does not support NestedTensor (query {tuple(query.shape)}) with {what}: sequences "
+                "have no padding, and their weights have no common size. Make it with batch_first=True and call it "
+                "with nested query, key and value, need_weights=False, and is_causal=True for a causal mask; or use "
+                "to_padded_tensor(0.0)."
+            )
+        if self._qkv_same_embed_dim:
+            weights = self.in_proj_weight.chunk(3)
+        else:
+            weights = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+        biases = (None, None, None) if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
+        q, k, v = (
+            F.linear(t, w, b).unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
+            for t, w, b in zip((query, key, value), weights, biases, strict=True)
+        )
+        dropout = self.dropout if self.training else 0.0
+        out = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=is_causal)
+        return self.out_proj(out.transpose(1, 2).flatten(-2))
 
     def _check(self, query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, mask: Tensor | None) -> None:
         dims = query.dim()

@@ -10,7 +10,12 @@ import copy
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from ndgrad.api.creation import full
+from ndgrad.api.data import as_tensor
+from ndgrad.autograd.grad_mode import is_grad_enabled
+from ndgrad.devices import jagged
 from ndgrad.nn import functional as F
 from ndgrad.nn import init
 from ndgrad.nn.modules.activation import GELU, ReLU
@@ -190,7 +195,7 @@ class TransformerEncoder(Module):
         self.layers = _copies(encoder_layer, num_layers)
         self.num_layers = num_layers
         self.norm = norm
-        self.enable_nested_tensor = enable_nested_tensor  # a hint for torch's kernels, kept
+        self.enable_nested_tensor = enable_nested_tensor
         self.mask_check = mask_check
 
     def forward(
@@ -200,10 +205,50 @@ class TransformerEncoder(Module):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool | None = None,
     ) -> Tensor:
-        causal = bool(is_causal) and mask is not None
+        causal = bool(is_causal) and (mask is not None or src.is_nested)
+        width = src.shape[1] if src.dim() == 3 else 0
+        packed = None if src_key_padding_mask is None else self._without_padding(src, mask, src_key_padding_mask)
+        if packed is not None:
+            src, src_key_padding_mask = packed, None
         for layer in self.layers:
             src = layer(src, src_mask=mask, is_causal=causal, src_key_padding_mask=src_key_padding_mask)
+        if packed is not None:
+            src = src.to_padded_tensor(0.0, (src.shape[0], width, src.shape[2]))
         return src if self.norm is None else self.norm(src)
+
+    def _without_padding(self, src: Tensor, mask: Tensor | None, padding: Tensor) -> Tensor | None:
+        """The sequences as a nested tensor, where torch computes with one: for inference, with padding at the ends.
+        Places that are padding are then zero in the result. Else None."""
+        first = self.layers[0] if len(self.layers) else None
+        if (
+            not self.enable_nested_tensor
+            or mask is not None
+            or src.is_nested
+            or src.dim() != 3
+            or not isinstance(first, TransformerEncoderLayer)
+            or first.training
+            or first.norm_first
+            or first.activation_relu_or_gelu == 0
+            or first.self_attn.in_proj_bias is None
+            or not first.self_attn.batch_first
+            or first.self_attn.num_heads % 2
+            or tuple(padding.shape) != tuple(src.shape[:2])
+            or (is_grad_enabled() and (src.requires_grad or any(p.requires_grad for p in self.parameters())))
+        ):
+            return None
+        hidden = padding._array
+        if not isinstance(hidden, np.ndarray) or not isinstance(src._array, np.ndarray):
+            return None  # batched, traced, or on a device
+        if hidden.dtype != np.bool_:
+            if not (np.isneginf(hidden) | (hidden == 0)).all():
+                return None  # a mask that changes scores and excludes none
+            hidden = np.isneginf(hidden)
+        lengths = (~hidden).sum(axis=1)
+        if not np.array_equal(hidden, np.arange(hidden.shape[1]) >= lengths[:, None]):
+            return None
+        from ndgrad.nested import narrow  # loaded where there are nested tensors
+
+        return narrow(src, 1, 0, as_tensor(lengths), layout=jagged).contiguous()
 
 
 class TransformerDecoder(Module):

@@ -1,0 +1,396 @@
+"""What public functions do with nested tensors where their kind does not say it: products, layers, copies, and Python's
+protocols."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+import ndgrad
+from ndgrad import devices
+from ndgrad._tensor import Tensor
+from ndgrad.api.arguments import as_dim
+from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
+from ndgrad.nested.kinds import along, detached, elementwise, mismatch
+from ndgrad.nested.shapes import is_contiguous, refuse_dim
+from ndgrad.nested.tensor import (
+    HANDLERS,
+    Batched,
+    adopt,
+    build,
+    by_groups,
+    carries,
+    constant,
+    data_of,
+    described,
+    handles,
+    handles_op,
+    is_nested,
+    layout_of,
+    moved,
+    on_values,
+    over,
+    packed,
+    refuse,
+    values_of,
+)
+from ndgrad.ops.vocabulary import tensor_ops as ops
+
+# ----- products -------------------------------------------------------------------------------------------------------
+
+
+@handles("matmul", "__matmul__", "bmm")
+def matmul(input: Any, other: Any, *, out: None = None) -> Any:
+    if not isinstance(other, Variable) or not isinstance(input, Variable):
+        raise TypeError(f"matmul(): an operand is {type(other).__name__}. Wrap arrays with ndgrad.as_tensor(...).")
+    left, right = _from_the_right(input), _from_the_right(other)
+    batch = input.shape[0] if is_nested(input) else other.shape[0]
+    if left is not None and right is not None:
+        return _product_of_nested(input, other, left, right)
+    nested, dense = (input, other) if left is not None else (other, input)
+    place = left if left is not None else right
+    if dense.ndim > nested.ndim or dense.ndim < 2 or place == (1 if left is not None else 2):
+        _no_product(input, other)
+    if dense.ndim == 2 and left is not None:
+        layout, values = packed(nested)
+        return build(values @ dense, layout)
+    each: Any = dense
+    if dense.ndim == nested.ndim and dense.shape[0] == batch and batch != 1:
+        each = Batched(dense)
+    elif dense.ndim == nested.ndim and dense.shape[0] != 1:
+        _no_product(input, other)
+    operands = [nested, each] if left is not None else [each, nested]
+    return by_groups("matmul", ndgrad.matmul, operands, layout_of(nested).dim)
+
+
+def _product_of_nested(x: Any, y: Any, left: int, right: int) -> Any:
+    if layout_of(x).size != layout_of(y).size or x.ndim != y.ndim:
+        _no_product(x, y)
+    if left == right and left > 2:  # the ragged dimension is one of the batch
+        return build(packed(x)[1] @ packed(y)[1], packed(x)[0])
+    if left == 1 and right == 2:  # it is summed over
+        return by_groups("matmul", ndgrad.matmul, [x, y], None)
+    _no_product(x, y)
+
+
+HANDLERS["__rmatmul__"] = lambda self, other: matmul(other, self)
+
+
+@handles_op("matmul")
+def _matmul_op(x: Any, y: Any) -> Any:
+    return matmul(x, y)
+
+
+def _from_the_right(t: Any) -> int | None:
+    """Which dimension is ragged, counted from the last one, which is 1."""
+    return t.ndim - layout_of(t).dim if is_nested(t) else None
+
+
+def _no_product(x: Any, y: Any) -> NoReturn:
+    raise RuntimeError(
+        f"matmul(): not supported between inputs of shapes {tuple(x.shape)} and {tuple(y.shape)}: {described(x)} "
+        f"beside {described(y)}. A product may have one ragged dimension, or sum over one that both have; else use "
+        "to_padded_tensor(0.0), or scaled_dot_product_attention()."
+    )
+
+
+def dense_last(name: str, x: Any, count: int) -> None:
+    """Raise unless the last `count` dimensions are dense."""
+    if layout_of(x).dim >= x.ndim - count:
+        raise RuntimeError(
+            f"{name}(): the last {count} dimension{'s' if count > 1 else ''} of a nested tensor must be dense, and "
+            f"this is {described(x)}. transpose() it first."
+        )
+
+
+@handles("linear")
+def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+    if not is_nested(input):
+        refuse("linear", (input, weight), {})
+    dense_last("linear", input, 1)
+    layout, values = packed(input)
+    return build(ndgrad.nn.functional.linear(values, weight, bias), layout)
+
+
+@handles("layer_norm")
+def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+    dense_last("layer_norm", input, len(tuple(normalized_shape)))
+    layout, values = packed(input)
+    return build(ndgrad.nn.functional.layer_norm(values, normalized_shape, weight, bias, eps), layout)
+
+
+@handles("rms_norm")
+def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
+    dense_last("rms_norm", input, len(tuple(normalized_shape)))
+    layout, values = packed(input)
+    return build(ndgrad.nn.functional.rms_norm(values, normalized_shape, weight, eps), layout)
+
+
+@handles("embedding")
+def embedding(input: Any, weight: Any, *args: Any, **options: Any) -> Any:
+    if not is_nested(input):
+        refuse("embedding", (input, weight), {})
+    layout, values = packed(input)
+    return build(ndgrad.nn.functional.embedding(values, weight, *args, **options), layout)
+
+
+@handles("one_hot")
+def one_hot(input: Any, num_classes: int = -1) -> Any:
+    layout, values = packed(input)
+    return build(ndgrad.nn.functional.one_hot(values, num_classes), layout)
+
+
+@handles("dropout", "alpha_dropout", "feature_alpha_dropout")
+def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    made = on_values(lambda v: ndgrad.nn.functional.dropout(v, p, training), input)
+    return adopt("dropout_", input, made) if inplace else made
+
+
+# ----- sorting, and comparing as a whole ------------------------------------------------------------------------------
+
+
+@handles("topk")
+def topk(input: Any, k: int, dim: int = -1, *args: Any, **options: Any) -> Any:
+    at = as_dim(dim, input.ndim)
+    if at in (0, layout_of(input).dim):
+        refuse_dim("topk", input, at)
+    return along("topk", lambda x, dims: ndgrad.topk(x, k, dims, *args, **options), (input,), at, reduces=False)
+
+
+@handles("equal")
+def equal(input: Any, other: Any) -> bool:
+    if not (is_nested(input) and is_nested(other)) or tuple(input.shape) != tuple(other.shape):
+        return False
+    return bool(ndgrad.equal(packed(input)[1], packed(other)[1]))
+
+
+@handles("allclose")
+def allclose(input: Any, other: Any, *args: Any, **options: Any) -> bool:
+    if not isinstance(other, Variable):
+        raise TypeError(f"allclose(): argument 'other' must be Tensor, not {type(other).__name__}.")
+    if not (is_nested(input) and is_nested(other)) or tuple(input.shape) != tuple(other.shape):
+        mismatch("allclose", input, other)
+    return bool(ndgrad.allclose(packed(input)[1], packed(other)[1], *args, **options))
+
+
+# ----- dtypes, copies, tensors like it --------------------------------------------------------------------------------
+
+
+@handles("clone")
+def clone(input: Any, *, memory_format: Any = None) -> Any:
+    if memory_format is devices.contiguous_format:
+        layout, values = packed(input)
+        return build(ops.clone(values), layout)
+    return on_values(ops.clone, input)
+
+
+HANDLERS["detach"] = detached
+
+
+@handles("to")
+def to(self: Any, *args: Any, **options: Any) -> Any:
+    if not is_nested(self):  # dense.to(nested)
+        return self.to(dtype=(args[0] if args else options["other"]).dtype)
+    if args and is_nested(args[0]):
+        args = (args[0].dtype, *args[1:])
+    values = values_of(self)
+    made = values.to(*args, **options)
+    return self if made is values else build(made, layout_of(self))
+
+
+def _cast(name: str) -> Any:
+    method = getattr(Tensor, name)
+
+    def handler(self: Any, *args: Any) -> Any:
+        values = values_of(self)
+        made = method(values, *args)
+        return self if made is values else build(made, layout_of(self))
+
+    return handler
+
+
+for _name in "bfloat16 bool byte cdouble cfloat char double float half int long short cpu pin_memory".split():
+    if hasattr(Tensor, _name):
+        HANDLERS[_name] = _cast(_name)
+
+
+@handles("type_as")
+def type_as(self: Any, other: Any) -> Any:
+    return to(self, other.dtype)
+
+
+def _like(name: str) -> Any:
+    function = getattr(ndgrad, name)
+
+    def handler(input: Any, *args: Any, **options: Any) -> Any:
+        if options.pop("layout", None) not in (None, devices.jagged):
+            refuse(f"{name} in another layout", (input,), {})
+        leaf = options.pop("requires_grad", False)
+        made = build(function(values_of(detached(input)), *args, **options), layout_of(input))
+        return made.requires_grad_() if leaf else made
+
+    return handler
+
+
+for _name in "zeros_like ones_like full_like empty_like rand_like randn_like randint_like".split():
+    HANDLERS[_name] = _like(_name)
+
+
+@handles("copy_")
+def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
+    if not is_nested(self) or not is_nested(src):
+        raise RuntimeError(
+            f"copy_(): {described(src)} cannot be copied into {described(self)}. Both must be nested: use "
+            "as_nested_tensor() or to_padded_tensor() first."
+        )
+    return adopt("copy_", self, clone(src))
+
+
+def _written(name: str) -> Any:
+    """A method that fills the values anew."""
+    method = getattr(Tensor, name)
+
+    def handler(self: Any, *args: Any, **options: Any) -> Any:
+        fresh = method(ndgrad.zeros_like(values_of(detached(self))), *args, **options)
+        return adopt(name, self, build(fresh, layout_of(self)))
+
+    return handler
+
+
+for _name in "zero_ fill_ normal_ uniform_ bernoulli_ exponential_ random_".split():
+    HANDLERS[_name] = _written(_name)
+
+
+@handles("masked_fill")
+def masked_fill(input: Any, mask: Any, value: Any) -> Any:
+    return elementwise("masked_fill", ndgrad.masked_fill, (input, mask, value), {})
+
+
+@handles("to_padded_tensor")
+def to_padded_tensor(self: Any, padding: float, output_size: Any = None) -> Any:
+    """The components side by side in a dense tensor, with `padding` where they are shorter."""
+    layout, values = packed(self)
+    size, dim = layout.size, layout.dim
+    width = size.longest
+    if output_size is not None:
+        wanted = tuple(int(n) for n in output_size)
+        shape = tuple(self.shape)
+        if len(wanted) != self.ndim or any(d != dim and wanted[d] != shape[d] for d in range(self.ndim)):
+            raise RuntimeError(
+                f"to_padded_tensor(): {described(self)} cannot be padded to {wanted}: only the ragged dimension {dim} "
+                "is."
+            )
+        width = wanted[dim]
+    rows = moved(values, dim - 1, 0)
+    tail = tuple(rows.shape[1:])
+    filler = wrap(Tensor, np.full((1, *tail), padding, np_dtype(self)))
+    places = np.full((layout.batch, width), size.total, np.int64)
+    inside = size.positions < width
+    places[size.components[inside], size.positions[inside]] = np.flatnonzero(inside)
+    found = ops.index_select(ops.cat(rows, filler, dim=0), constant(places.reshape(-1)), dim=0)
+    return moved(ops.reshape(found, shape=(layout.batch, width, *tail)), 1, dim)
+
+
+def _refused(name: str) -> Any:
+    """What has no meaning, or another one than its body would come to."""
+    return lambda *args, **options: refuse(name, args, options)
+
+
+for _name in "new nuclear_norm from_dlpack __dlpack__ dense_dim sparse_dim set_ resize_ resize_as_ as_strided".split():
+    HANDLERS[_name] = _refused(_name)
+
+
+# ----- Python's protocols ---------------------------------------------------------------------------------------------
+
+
+@handles("values")
+def values(self: Any) -> Any:
+    return values_of(self)
+
+
+@handles("numpy", "__array__", "tolist")
+def numpy(self: Any, *args: Any, **options: Any) -> NoReturn:
+    raise RuntimeError(
+        f".numpy() and .tolist() are not supported for nested tensors ({described(self)}). Use values(), "
+        "[c.numpy() for c in nt.unbind()], or to_padded_tensor(0.0)."
+    )
+
+
+@handles("item")
+def item(self: Any) -> Any:
+    if self.numel() != 1:
+        raise RuntimeError(
+            f"a Tensor with {self.numel()} elements cannot be converted to Scalar ({described(self)}). Reduce it first."
+        )
+    return packed(self)[1].item()
+
+
+@handles("__bool__", "is_nonzero")
+def truth(self: Any) -> bool:
+    if self.numel() != 1:
+        raise RuntimeError(
+            f"Boolean value of Tensor with more than one value is ambiguous ({described(self)}). Use any() or all()."
+        )
+    return bool(item(self))
+
+
+HANDLERS["__float__"] = lambda self: float(item(self))
+HANDLERS["__int__"] = lambda self: int(item(self))
+HANDLERS["__complex__"] = lambda self: complex(item(self))
+
+
+@handles("numel", "nelement")
+def numel(self: Any) -> int:
+    return data_of(self).size
+
+
+@handles("data_ptr", "storage", "untyped_storage", "storage_offset")
+def without_memory(self: Any, *args: Any, **options: Any) -> NoReturn:
+    raise RuntimeError(f"{described(self)} has no memory of its own shape. Ask its values().")
+
+
+def _passed_on(name: str) -> Any:
+    """A method that says the same of every layout."""
+    function = getattr(Tensor, name)
+    return getattr(function, "__wrapped__", function)
+
+
+for _name in (
+    "__len__ backward dim element_size get_device is_complex is_floating_point is_inference is_signed ndimension "
+    "register_hook register_post_accumulate_grad_hook requires_grad_ retain_grad detach_"
+).split():
+    if hasattr(Tensor, _name):
+        HANDLERS[_name] = _passed_on(_name)
+HANDLERS["is_tensor"] = lambda obj: True
+HANDLERS["as_tensor"] = lambda data, dtype=None, device=None: to(data, dtype=dtype, device=device)
+
+
+@handles("__deepcopy__")
+def deepcopy(self: Any, memo: dict[int, Any]) -> Any:
+    if id(self) in memo:
+        return memo[id(self)]
+    if self._node is not None or carries(self):
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment: "
+            f"this one ({described(self)}) was computed by {self._node}. Use clone(), or detach() it first."
+        )
+    memo[id(self)] = made = over(data_of(self).copy())
+    if self._meta is not None:
+        meta_of(made).requires_grad = self._meta.requires_grad
+        if self._meta.grad is not None:
+            meta_of(made).grad = self._meta.grad.clone()
+    return made
+
+
+@handles("__repr__")
+def text(self: Any) -> str:
+    """As torch prints it: the size, the offsets, and what else is to be said."""
+    layout = layout_of(self)
+    offsets = repr(constant(layout.offsets))
+    suffix = ""
+    if self._node is not None:
+        suffix = f", grad_fn=<{self._node.name()}>"
+    elif self.requires_grad:
+        suffix = ", requires_grad=True"
+    return f"NestedTensor(size={tuple(self.shape)}, offsets={offsets}{suffix}, contiguous={is_contiguous(self)})"

@@ -1,0 +1,425 @@
+"""Shapes, parts and joins of nested tensors: what moves dimensions, takes components and puts tensors side by side.
+
+Where torch refuses what has a plain meaning for components (`nt[1:]`), it is done here; what would need a second ragged
+dimension is refused by both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy as np
+
+import ndgrad
+from ndgrad import dtypes
+from ndgrad._tensor import Tensor
+from ndgrad.api.arguments import as_dim
+from ndgrad.arrays.jagged import Layout, RaggedSize, ragged_size
+from ndgrad.nested.kinds import along
+from ndgrad.nested.tensor import (
+    build,
+    carries,
+    constant,
+    data_of,
+    described,
+    handles,
+    handles_op,
+    is_nested,
+    layout_of,
+    on_values,
+    packed,
+    refuse,
+    values_of,
+)
+from ndgrad.ops.vocabulary import tensor_ops as ops
+
+# ----- shapes ---------------------------------------------------------------------------------------------------------
+
+
+def refuse_dim(name: str, x: Any, dim: int) -> NoReturn:
+    where = "dim=0" if dim == 0 else "ragged dim"
+    raise RuntimeError(
+        f"{name}(): not supported for NestedTensor on {where} ({described(x)}). Use unbind(), or to_padded_tensor(0.0)."
+    )
+
+
+@handles("transpose", "swapaxes", "swapdims")
+def transpose(input: Any, dim0: int, dim1: int) -> Any:
+    a, b = as_dim(dim0, input.ndim), as_dim(dim1, input.ndim)
+    dims = list(range(input.ndim))
+    dims[a], dims[b] = dims[b], dims[a]
+    return _permuted("Transpose", input, dims)
+
+
+@handles("permute")
+def permute(input: Any, *dims: Any, **keyword: Any) -> Any:
+    given = keyword.get("dims", dims)
+    if len(given) == 1 and not isinstance(given[0], int):
+        given = given[0]
+    return _permuted("Permute", input, [as_dim(d, input.ndim) for d in given])
+
+
+def _permuted(name: str, x: Any, dims: list[int]) -> Any:
+    if sorted(dims) != list(range(x.ndim)):
+        raise RuntimeError(f"{name.lower()}(): {tuple(dims)} are not the dimensions of {described(x)}, each once.")
+    if dims[0] != 0:
+        raise ValueError(
+            f"{name} is not supported on the batch dimension for jagged NT ({described(x)}, dims {tuple(dims)}). Use "
+            "unbind(), or to_padded_tensor(0.0)."
+        )
+    if dims == list(range(x.ndim)):
+        return build(values_of(x), layout_of(x))
+    layout = layout_of(x)
+    values = ops.permute(values_of(x), dims=tuple(d - 1 for d in dims[1:]))
+    return build(values, layout.at(dims.index(layout.dim)))
+
+
+@handles_op("permute")
+def _permute_op(x: Any, *, dims: Any) -> Any:
+    return _permuted("Permute", x, list(dims))
+
+
+@handles_op("transpose")
+def _transpose_op(x: Any, *, dim0: int, dim1: int) -> Any:
+    return transpose(x, dim0, dim1)
+
+
+def _sizes(given: tuple[Any, ...]) -> tuple[Any, ...]:
+    if len(given) == 1 and isinstance(given[0], (tuple, list)):
+        given = tuple(given[0])
+    return given
+
+
+@handles("view", "reshape")
+def view(input: Any, *shape: Any, **keyword: Any) -> Any:
+    """The sizes before the ragged one and those after it, each among themselves, in another way. The ragged one is
+    named by its symbol or by -1."""
+    sizes = _sizes(shape or tuple(keyword.values()))
+    if len(sizes) == 1 and isinstance(sizes[0], dtypes.dtype):
+        return on_values(lambda v: v.view(sizes[0]), input)
+    layout, inner = layout_of(input), tuple(values_of(input).shape)
+    at = layout.dim - 1
+    before, after = math.prod(inner[:at]), math.prod(inner[at + 1 :])
+    for place in range(1, len(sizes)):
+        lead, rest = sizes[1:place], sizes[place + 1 :]
+        if not (sizes[place] == -1 or sizes[place] == layout.size):
+            continue
+        if any(isinstance(s, RaggedSize) for s in (*lead, *rest)) or sizes[0] not in (layout.batch, -1):
+            continue
+        if not _fits(lead, before) or not _fits(rest, after):
+            continue
+        values = ops.reshape(values_of(input), shape=(*_filled(lead, before), inner[at], *_filled(rest, after)))
+        return build(values, layout.at(place))
+    raise RuntimeError(
+        f"view(): cannot view shape {tuple(input.shape)} as {list(sizes)} ({described(input)}). The batch and the "
+        "ragged size stay (as -1, or as size(dim)), and the sizes before and after it are divided among themselves."
+    )
+
+
+def _fits(sizes: tuple[Any, ...], count: int) -> bool:
+    known = math.prod(s for s in sizes if s != -1)
+    unknown = sum(s == -1 for s in sizes)
+    return known == count if not unknown else unknown == 1 and known > 0 and count % known == 0
+
+
+def _filled(sizes: tuple[Any, ...], count: int) -> tuple[int, ...]:
+    known = math.prod(s for s in sizes if s != -1)
+    return tuple(count // max(known, 1) if s == -1 else s for s in sizes)
+
+
+@handles("view_as", "reshape_as")
+def view_as(self: Any, other: Any) -> Any:
+    return view(self, tuple(other.shape))
+
+
+@handles("flatten")
+def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+    first, last = as_dim(start_dim, input.ndim), as_dim(end_dim, input.ndim)
+    if first == 0:
+        refuse_dim("flatten", input, 0)
+    if first <= layout_of(input).dim <= last and first != last:
+        refuse_dim("flatten", input, layout_of(input).dim)
+    shape = tuple(input.shape)
+    return view(input, (*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]))
+
+
+@handles("unflatten")
+def unflatten(input: Any, dim: int, sizes: Any) -> Any:
+    at, shape = as_dim(dim, input.ndim), tuple(input.shape)
+    if at == 0 or at == layout_of(input).dim:
+        raise RuntimeError(
+            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {at} ({shape[at]!r}) in the "
+            f"input tensor ({described(input)}). Divide a dense dimension."
+        )
+    return view(input, (*shape[:at], *_filled(tuple(sizes), shape[at]), *shape[at + 1 :]))
+
+
+@handles("expand", "broadcast_to")
+def expand(self: Any, *size: Any, **keyword: Any) -> Any:
+    sizes = _sizes(size or tuple(keyword.values()))
+    layout, shape = layout_of(self), tuple(self.shape)
+    if (
+        not is_nested(self)
+        or len(sizes) != self.ndim
+        or any(s not in (-1, n) and (n != 1 or isinstance(s, RaggedSize)) for s, n in zip(sizes, shape, strict=True))
+    ):
+        raise RuntimeError(
+            f"expand(): {described(self)} cannot be expanded to {list(sizes)}. The batch and the ragged size stay, and "
+            "only dense sizes of 1 are repeated."
+        )
+    values = values_of(self)
+    target = [n if s == -1 or isinstance(s, RaggedSize) else s for s, n in zip(sizes[1:], values.shape, strict=True)]
+    return build(ops.expand(values, shape=tuple(target)), layout)
+
+
+@handles("expand_as")
+def expand_as(self: Any, other: Any) -> Any:
+    if not is_nested(self):
+        return ndgrad.add(self, ndgrad.zeros_like(other, dtype=self.dtype))
+    return expand(self, tuple(other.shape))
+
+
+@handles("squeeze")
+def squeeze(input: Any, dim: Any = None) -> Any:
+    chosen = range(1, input.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
+    wanted = sorted(as_dim(d, input.ndim) for d in chosen)
+    shape, layout = tuple(input.shape), layout_of(input)
+    gone = [d for d in wanted if d not in (0, layout.dim) and shape[d] == 1]
+    if 0 in wanted:
+        refuse_dim("squeeze", input, 0)
+    kept = tuple(n for d, n in enumerate(values_of(input).shape) if d + 1 not in gone)
+    return build(ops.reshape(values_of(input), shape=kept), layout.at(layout.dim - sum(d < layout.dim for d in gone)))
+
+
+@handles("contiguous")
+def contiguous(self: Any, memory_format: Any = None) -> Any:
+    if is_contiguous(self):
+        return self
+    layout, values = packed(self)
+    return build(values.contiguous(), layout)
+
+
+@handles("is_contiguous")
+def is_contiguous(self: Any, memory_format: Any = None) -> bool:
+    layout, values = layout_of(self), data_of(self).values
+    return (
+        layout.packed
+        and layout.dim == 1
+        and bool(values.is_contiguous() if carries(self) else values.flags.c_contiguous)
+    )
+
+
+@handles("stride")
+def stride(self: Any, dim: int | None = None) -> Any:
+    inner = values_of(self).stride()
+    whole = layout_of(self).size * max(
+        (n * s for n, s in zip(values_of(self).shape[1:], inner[1:], strict=True)), default=1
+    )
+    found = (whole, *inner)
+    return found if dim is None else found[as_dim(dim, self.ndim)]
+
+
+@handles("size")
+def size(self: Any, dim: int | None = None) -> Any:
+    return self.shape if dim is None else tuple.__getitem__(self.shape, as_dim(dim, self.ndim))
+
+
+@handles("is_same_size")
+def is_same_size(input: Any, other: Any) -> bool:
+    return tuple(input.shape) == tuple(other.shape)
+
+
+# ----- parts ----------------------------------------------------------------------------------------------------------
+
+
+def component(x: Any, number: int) -> Any:
+    """One component, a view of the values."""
+    layout = layout_of(x)
+    count = layout.batch
+    if not -count <= number < count:
+        raise IndexError(f"index {number} is out of range for dimension 0 with size {count} ({described(x)})")
+    start = int(layout.offsets[number % count])
+    length = int(layout.size.lengths[number % count])
+    return ops.slice(values_of(x), dim=layout.dim - 1, start=start, stop=start + length, step=1)
+
+
+@handles("unbind")
+def unbind(input: Any, dim: int = 0) -> Any:
+    if as_dim(dim, input.ndim) != 0:
+        raise RuntimeError(
+            f"unbind(): only supported for NestedTensor on dim=0 ({described(input)}, dim={dim}). Unbind the values(), "
+            "or use select()."
+        )
+    layout, values = layout_of(input), values_of(input)
+    starts, lengths = layout.offsets[:-1].tolist(), layout.size.lengths.tolist()
+    at = layout.dim - 1
+    if layout.packed and lengths:
+        return tuple(ops.split_with_sizes(values, sizes=tuple(lengths), dim=at))
+    return tuple(
+        ops.slice(values, dim=at, start=start, stop=start + n, step=1) for start, n in zip(starts, lengths, strict=True)
+    )
+
+
+def some(x: Any, numbers: Any) -> Any:
+    """The components with these numbers, as a nested tensor."""
+    layout = layout_of(x)
+    starts, lengths = layout.offsets[:-1].astype(np.int64)[numbers], layout.size.lengths[numbers]
+    size = ragged_size(lengths)
+    rows = np.repeat(starts, lengths) + size.positions
+    return build(ops.index_select(values_of(x), constant(rows), dim=layout.dim - 1), Layout(size, layout.dim))
+
+
+@handles("select")
+def select(input: Any, dim: int, index: int) -> Any:
+    at = as_dim(dim, input.ndim)
+    if at == 0:
+        return component(input, int(index))
+    if at == layout_of(input).dim:
+        refuse_dim("select", input, at)
+    return along(
+        "select", lambda x, dims: ndgrad.select(x, dims, index), (input,), at, reduces=False
+    )  # the values', one dimension further left
+
+
+@handles("index_select")
+def index_select(input: Any, dim: int, index: Any) -> Any:
+    at = as_dim(dim, input.ndim)
+    if at == 0:
+        return some(input, np.asarray(index.detach()._array))
+    if at == layout_of(input).dim:
+        refuse_dim("index_select", input, at)
+    return on_values_at(lambda v, d: ndgrad.index_select(v, d, index), input, at)
+
+
+def on_values_at(function: Callable[[Any, int], Any], x: Any, dim: int) -> Any:
+    """A function of the values along a dense dimension of a nested tensor, which keeps the number of dimensions."""
+    return build(function(values_of(x), dim - 1), layout_of(x))
+
+
+@handles("narrow")
+def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
+    at = as_dim(dim, input.ndim)
+    if at == 0:
+        return some(input, np.arange(input.shape[0])[int(start) : int(start) + length])
+    if at == layout_of(input).dim:
+        refuse_dim("narrow", input, at)
+    return on_values_at(lambda v, d: ndgrad.narrow(v, d, start, length), input, at)
+
+
+def _cut(name: str, function: Callable[..., Any], x: Any, given: Any, dim: int) -> Any:
+    at = as_dim(dim, x.ndim)
+    if at == 0:
+        parts = function(constant(np.arange(x.shape[0])), given, 0)
+        return tuple(some(x, p._array) for p in parts)
+    if at == layout_of(x).dim:
+        refuse_dim(name, x, at)
+    return tuple(build(v, layout_of(x)) for v in function(values_of(x), given, at - 1))
+
+
+@handles("chunk")
+def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
+    return _cut("chunk", ndgrad.chunk, input, chunks, dim)
+
+
+@handles("split")
+def split(tensor: Any, split_size_or_sections: Any = None, dim: int = 0, **keyword: Any) -> Any:
+    given = next(iter(keyword.values())) if split_size_or_sections is None else split_size_or_sections
+    return _cut("split", ndgrad.split, tensor, given, dim)
+
+
+@handles("split_with_sizes")
+def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> Any:
+    return _cut("split_with_sizes", ndgrad.split_with_sizes, input, split_sizes, dim)
+
+
+@handles("tensor_split")
+def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Any:
+    return _cut("tensor_split", ndgrad.tensor_split, input, indices_or_sections, dim)
+
+
+def _joined(name: str, function: Callable[..., Any], tensors: Any, dim: int, adds: int) -> Any:
+    first = next(t for t in tensors if is_nested(t))
+    at = as_dim(dim, first.ndim + adds)
+
+    def call(*parts: Any, dims: int) -> Any:
+        return function(parts, dims)
+
+    return along(name, call, tuple(tensors), at, reduces=False, adds=bool(adds))
+
+
+@handles("cat", "concat", "concatenate")
+def cat(tensors: Any, dim: int = 0) -> Any:
+    return _joined("cat", ndgrad.cat, tensors, dim, 0)
+
+
+@handles("stack")
+def stack(tensors: Any, dim: int = 0) -> Any:
+    return _joined("stack", ndgrad.stack, tensors, dim, 1)
+
+
+@handles("__getitem__")
+def getitem(self: Any, index: Any) -> Any:
+    """`nt[i]` is a component, `nt[a:b]` and `nt[numbers]` are some of them; what comes after the batch is an index of
+    the values, which leaves the ragged dimension whole."""
+    if not is_nested(self):
+        refuse("a nested tensor as an index", (self, index), {})
+    parts = list(index) if isinstance(index, tuple) else [index]
+    dots = [i for i, p in enumerate(parts) if p is Ellipsis]
+    if dots:
+        named = sum(p is not None and p is not Ellipsis for p in parts)
+        parts[dots[0] : dots[0] + 1] = [slice(None)] * (self.ndim - named)
+    first, rest = parts[0], tuple(parts[1:])
+    if _is_number(first):
+        inner = component(self, int(first))
+        return inner[rest] if rest else inner
+    x = _some_of(self, first)
+    if not rest:
+        return build(values_of(x), layout_of(x)) if x is self else x
+    place = _ragged_place(self, rest)
+    return build(values_of(x)[rest], layout_of(x).at(place))
+
+
+def _is_number(part: Any) -> bool:
+    return isinstance(part, (int, np.integer)) and not isinstance(part, bool)
+
+
+def _is_whole(part: Any) -> bool:
+    return isinstance(part, slice) and part == slice(None)
+
+
+def _some_of(x: Any, part: Any) -> Any:
+    """The components that an index of the batch names."""
+    if part is None:
+        refuse_dim("unsqueeze", x, 0)
+    if _is_whole(part):
+        return x
+    if isinstance(part, slice):
+        return some(x, np.arange(layout_of(x).batch)[part])
+    if isinstance(part, (list, np.ndarray, Tensor)) and not is_nested(part):
+        return some(x, np.asarray(part.detach()._array if isinstance(part, Tensor) else part))
+    refuse("indexing", (x, part), {})
+
+
+def _ragged_place(x: Any, rest: tuple[Any, ...]) -> int:
+    """Which dimension is the ragged one after an index of those behind the batch: new ones may come before it, and
+    numbers take some away."""
+    dim = layout_of(x).dim
+    place, seen = dim, 1
+    for part in rest:
+        if part is None:
+            place += seen <= dim
+            continue
+        if seen == dim and not _is_whole(part):
+            refuse_dim("slice" if isinstance(part, slice) else "select", x, dim)
+        if not _is_number(part) and not isinstance(part, slice):
+            refuse("indexing by a tensor beside the batch", (x,), {})
+        place -= _is_number(part) and seen < dim
+        seen += 1
+    return place
+
+
+@handles("__setitem__")
+def setitem(self: Any, index: Any, value: Any) -> NoReturn:
+    refuse("writing by index", (self,), {})
