@@ -91,6 +91,7 @@ from ndgrad.api.matrix import (
     as lu, lu_solve as lu_solve, pinverse as pinverse, qr as qr, svd as svd, triangular_solve as triangular_solve,
     vander as vander,
 )
+from ndgrad.api.names import align_tensors as align_tensors
 from ndgrad.api.nonzero import (
     argwhere as argwhere, nonzero as nonzero, nonzero_static as nonzero_static, unravel_index as unravel_index,
 )

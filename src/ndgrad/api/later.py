@@ -52,6 +52,7 @@ _FUNCTIONS = {
         "row_indices_copy smm spmm sspaddmm values_copy"
     ),
     "segments": "segment_reduce",
+    "names": "align_tensors",
 }
 
 #: Family -> its methods of tensors.
@@ -89,6 +90,7 @@ METHODS = {
         "is_coalesced resize_as_sparse_ row_indices smm sparse_dim sparse_resize_ sparse_resize_and_clear_ sspaddmm "
         "values"
     ),
+    "names": "align_as align_to has_names refine_names rename rename_",
 }
 
 #: Function -> its family.

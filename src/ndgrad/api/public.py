@@ -148,12 +148,14 @@ def operator(op: Op, shown: Callable[[], Any], name: str, *, reflected: bool = F
     """The method of a Python operator: an op's generated function, which answers NotImplemented
     to what it does not know.
 
-    `shown` gives the function that overrides are asked about: the method that the operator stands for.
+    `shown` gives the function that overrides are asked about: the method that the operator stands for. That of a
+    reflected operator has the tensor first, as it was called.
     """
     run = agreeing(dispatch_operator) if op.one_dtype else dispatch_operator
 
     def asking(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-        if may_be_asked(args) and (other := answer(shown(), args, {})) is not UNASKED:
+        as_called = args[::-1] if reflected else args
+        if may_be_asked(args) and (other := answer(shown(), as_called, {})) is not UNASKED:
             return other
         return run(op, args, settings)
 
