@@ -114,8 +114,8 @@ def _check_alignment(own: tuple[str | None, ...], wanted: tuple[Any, ...]) -> No
     dots = sum(map(_is_dots, wanted))
     if None in wanted or dots > 1:
         raise RuntimeError(
-            f"align_to: dims of the output {wanted} must all be named, with one ellipsis at most. Name them, or write an "
-            "ellipsis for those that keep their order."
+            f"align_to: dims of the output {wanted} must all be named, with one ellipsis at most. Name them, or write "
+            "an ellipsis for those that keep their order."
         )
     if dots:
         for name in wanted:
