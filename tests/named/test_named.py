@@ -215,6 +215,20 @@ def test_a_write_through_a_view_by_name_changes_the_tensor_and_its_gradient():
     np.testing.assert_array_equal(leaf.grad.numpy(), [[0, 3, 6], [0, 0, 0]])
 
 
+def test_a_value_that_is_put_at_an_index_has_the_names_of_the_part():
+    x = ones("N", "C")
+    x[0] = ones("C", sizes=(3,))
+    x[:, 1] = ones("N") * 10
+    np.testing.assert_array_equal(x.numpy(), [[0, 0, 2], [3, 10, 5]])
+    x[x > 4] = -1.0
+    np.testing.assert_array_equal(x.numpy(), [[0, 0, 2], [3, -1, -1]])
+    with pytest.raises(RuntimeError, match=r"broadcast dims \['C'\] and dims \['Z'\]"):
+        x[1] = ones("Z", sizes=(3,))
+    with pytest.raises(RuntimeError, match="indexing with tensors"):
+        x[[0, 1]] = ones("N", "C")
+    np.testing.assert_array_equal(x.numpy(), [[0, 0, 2], [3, -1, -1]])
+
+
 def test_out_takes_names_or_must_have_them():
     x = ones("N", "C")
     out = ndgrad.empty(2, 3)
@@ -342,6 +356,22 @@ def test_transforms_see_values_without_names():
     x = ones("N", "C")
     assert ndgrad.func.grad(lambda t: (t * t).sum())(x).names == (None, None)
     assert ndgrad.func.vmap(lambda t: t * 2)(x).names == (None, None)
+
+
+def test_names_are_given_inside_transforms_and_compiled_functions():
+    x = ndgrad.arange(6.0).reshape(2, 3)
+
+    def f(t):
+        return (t.rename("N", "C") ** 2).sum("C")
+
+    expected = 2 * np.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(ndgrad.func.grad(lambda t: f(t).sum("N"))(x).numpy(), expected)
+    np.testing.assert_array_equal(ndgrad.func.vmap(lambda t: t.rename("C").sum("C"))(x).numpy(), [3, 12])
+    np.testing.assert_array_equal(ndgrad.func.jvp(f, (x,), (ndgrad.ones(2, 3),))[1].numpy(), expected.sum(1))
+    compiled = ndgrad.compile(f)
+    for _ in range(2):
+        assert compiled(x).names == ("N",)
+        np.testing.assert_array_equal(compiled(x).numpy(), f(x).numpy())
 
 
 def test_custom_functions_take_named_tensors():

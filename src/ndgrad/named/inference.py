@@ -274,6 +274,14 @@ def indexes(call: Call) -> Naming:
     return lambda out: (*found, *left)
 
 
+def puts(call: Call) -> Naming:
+    """`x[...] = y`: the names of the part and of the value must agree."""
+    value = call.arguments["value"]
+    if isinstance(value, Variable) and value.has_names() and call.tensors[0].has_names():
+        unify(indexes(call)(None), value.names)
+    return unnamed(call)
+
+
 #: Python's operators, all elementwise but one.
 _BINARY = "add sub mul truediv div floordiv mod pow and or xor lshift rshift".split()
 _OPERATORS = [f"__{kind}{name}__" for kind in ("", "r", "i") for name in _BINARY]
@@ -298,6 +306,7 @@ RULES: dict[str, Callable[[Call], Naming]] = {
     "diagonal": takes_diagonal,
     "masked_select": selects,
     "__getitem__": indexes,
+    "__setitem__": puts,
     **dict.fromkeys(
         (
             # copies and casts
