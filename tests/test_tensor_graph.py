@@ -281,7 +281,7 @@ def test_names_are_kept():
     t.names = ("a", "b")
     assert t.names == ("a", "b")
     for wrong in (("a",), ("a", "a")):
-        with pytest.raises(RuntimeError, match="do not name the 2 dimensions"):
+        with pytest.raises(RuntimeError, match="the 2 dimensions once"):
             t.names = wrong
     with pytest.raises(RuntimeError, match="cannot coerce"):
         t.refine_names("b", "b")

@@ -962,7 +962,7 @@ class Tensor(PythonProtocols, TensorMethods):
 
     @property
     def names(self) -> tuple[str | None, ...]:
-        """Names of the dimensions, kept and not interpreted.
+        """Names of the dimensions, each a string or None (docs/named.md).
 
         >>> import ndgrad
         >>> x = ndgrad.zeros(2, 3)
@@ -975,18 +975,9 @@ class Tensor(PythonProtocols, TensorMethods):
 
     @names.setter
     def names(self, value: Sequence[str | None] | None) -> None:
-        if value is None:
-            meta_of(self).names = None
-            return
-        names = tuple(value)
-        given = [n for n in names if n is not None]
-        if len(names) != self.ndim or len(set(given)) != len(given):
-            raise RuntimeError(
-                f"names {names} do not name the {self.ndim} dimensions once each. Give one name, "
-                "or None, per dimension."
-            )
-        process.named = True
-        meta_of(self).names = names
+        from ndgrad.named.tensor import set_names  # loaded with the first name
+
+        set_names(self, value)
 
     @property
     def volatile(self) -> bool:

@@ -95,7 +95,7 @@ class FactoryOptions(TypedDict, total=False):
     layout: Layout
     device: Device
     requires_grad: bool
-    pin_memory: bool  # accepted for torch's sake, as names are
+    pin_memory: bool  # accepted for torch's sake
     names: Sequence[str | None] | None
 
 

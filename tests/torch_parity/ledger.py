@@ -49,6 +49,7 @@ GROUPS = (
             Heading("dispatch modes, overrides, trees", ("dispatch_and_overrides", "trees")),
             Heading("conjugates", ("conjugates",)),
             Heading("what errors and warnings say", ("messages", "doors")),
+            Heading("behaviours across these", ("behaviours",)),
         ),
     ),
     Group(

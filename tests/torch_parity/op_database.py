@@ -85,7 +85,7 @@ KNOWN = {
     **dict.fromkeys(("topk", "kthvalue", "argsort", "sort", "msort"), "the order of equal elements is anybody's"),
     **dict.fromkeys(("as_strided",), "samples are views, whose memory the translation does not keep"),
     "slice": "an op under torch.ops.aten, whose settings have names here",
-    **dict.fromkeys(("sgn", "square"), "not mended yet: of bools, sgn raises and squares are int8"),
+    "square": "numpy-domains",
     "nn.functional.hinge_embedding_loss": "sums in bfloat16, rounded more often in torch",
     "istft": "not explained yet: torch gives two samples' windows no gradient; differences and a like call say there is one",
 }

@@ -92,6 +92,25 @@ def test_domains_that_are_numpys():
     with pytest.raises(RuntimeError):
         torch.linalg.det(torch.tensor([[1, 2], [3, 4]]))
     assert abs(ndgrad.linalg.det(ndgrad.tensor([[1, 2], [3, 4]])).item() + 2) < 1e-12
+    assert torch.square(torch.tensor([True])).dtype is torch.int64
+    assert ndgrad.square(ndgrad.tensor([True])).dtype is ndgrad.int8
+
+
+def test_spaces_between_a_batched_number_and_a_python_number():
+    deliberate("vmap-spaces")
+    for name in ("linspace", "logspace"):
+        dtypes, values = [], []
+        for m in (torch, ndgrad):
+            before = m.get_default_dtype()
+            m.set_default_dtype(m.float32)
+            try:
+                batched = m.func.vmap(lambda s, m=m, name=name: getattr(m, name)(s, 1.0, 3))(m.tensor([0.0, 0.5]))
+            finally:
+                m.set_default_dtype(before)
+            dtypes.append(str(batched.dtype).split(".")[1])
+            values.append(batched.tolist())
+        assert dtypes == ["float64", "float32"]
+        np.testing.assert_allclose(values[0], values[1], rtol=1e-6)
 
 
 def test_conjugates_are_copies_that_may_not_be_written():

@@ -161,6 +161,14 @@ def test_vectors_of_equal_eigenvalues() -> None:
     assert np.isfinite(run(ndgrad)).all()
 
 
+def test_a_hook_on_tensors_that_require_no_grad() -> None:
+    deliberate("absent-device")
+    with pytest.raises(AssertionError):
+        torch.autograd.graph.register_multi_grad_hook([torch.ones(1)], print)
+    with pytest.raises(RuntimeError, match="requires_grad_"):
+        ndgrad.autograd.graph.register_multi_grad_hook([ndgrad.ones(1)], print)
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_device_that_is_not_there() -> None:
     deliberate("absent-device")

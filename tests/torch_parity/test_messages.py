@@ -975,6 +975,41 @@ def increment_inference(m):
     m.autograd.graph.increment_version(x)
 
 
+@program
+def product_of_matrices_that_do_not_fit(m):
+    ones(m, 2, 3) @ ones(m, 4, 3)
+
+
+@program
+def linear_map_that_does_not_fit(m):
+    m.nn.functional.linear(ones(m, 2, 5, 3), ones(m, 2, 4))
+
+
+@program
+def cat_of_other_sizes(m):
+    m.cat([ones(m, 2, 2), ones(m, 3, 3)])
+
+
+@program
+def view_of_another_number_of_elements(m):
+    ones(m, 2, 3).view(4)
+
+
+@program
+def view_of_a_transpose(m):
+    ones(m, 2, 3).t().view(6)
+
+
+@program
+def number_of_a_batched_tensor(m):
+    m.func.vmap(lambda s: m.full((2,), s))(ones(m, 2))
+
+
+@program
+def bound_of_a_range_that_is_batched(m):
+    m.func.vmap(lambda s: m.arange(s, s + 2))(ones(m, 2))
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_same_behaviour(name):
     theirs, ours = (behaviour(PROGRAMS[name], m) for m in (torch, ndgrad))

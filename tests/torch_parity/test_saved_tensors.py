@@ -641,6 +641,14 @@ def test_mutation_is_still_allowed_for_after_the_block() -> None:
     assert run(ndgrad) == [2.0, 4.0, 6.0]
 
 
+def test_what_a_write_sets_aside_belongs_to_the_graph_and_not_to_the_block() -> None:
+    deliberate("mutation-outside")
+    with torch.autograd.graph.allow_mutation_on_saved_tensors() as block:
+        assert len(block.cloned) == len(block.original) == 0
+    with ndgrad.autograd.graph.allow_mutation_on_saved_tensors() as block:
+        assert not hasattr(block, "cloned")
+
+
 def test_attributes_of_a_saved_view_go_with_the_view() -> None:
     """torch keeps the view and its base, and with them, if the base is written, a cycle that only the collector finds."""
     deliberate("saved-views")

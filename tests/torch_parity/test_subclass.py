@@ -30,6 +30,52 @@ def kinds(*values):
     return [type(v).__name__ for v in values]
 
 
+REFLECTED = {
+    "sub": lambda x: 2 - x, "pow": lambda x: 2**x, "truediv": lambda x: 2 / x,
+    "add": lambda x: 2 + x, "mul": lambda x: 2 * x,
+}  # fmt: skip
+
+
+@program
+def reflected_operators_of_a_class_that_sees_functions(m):
+    seen = []
+
+    def function(cls, func, types, args=(), kwargs=None):
+        if func.__name__.startswith("__r"):
+            seen.append([isinstance(a, cls) for a in args])
+        return super(made, cls).__torch_function__(func, types, args, kwargs or {})
+
+    made = subclass(m, __torch_function__=classmethod(function))
+    values = []
+    for f in REFLECTED.values():
+        base = leaf(m, 3)
+        y = f(base.as_subclass(made)).as_subclass(m.Tensor)
+        y.sum().backward()
+        values.append((y.detach(), base.grad))
+    return values, seen
+
+
+@program
+def reflected_operators_under_a_function_mode(m):
+    overrides = importlib.import_module(f"{m.__name__}.overrides")
+
+    class Mode(overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    values = []
+    for f in REFLECTED.values():
+        x = leaf(m, 3)
+        with Mode():
+            y = f(x)
+        y.sum().backward()
+        values.append((y.detach(), x.grad))
+    with Mode():
+        k = m.tensor([1, 2, 3])
+        values += [1 << k, 64 >> k, 6 & k, 6 | k, 6 ^ k, 7 // k, 7 % k]
+    return values
+
+
 # ----- as they are -------------------------------------------------------------------------------------------------------
 
 

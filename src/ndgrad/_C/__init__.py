@@ -8,15 +8,64 @@ from ndgrad.absent import refuse_absent as _refuse_absent
 from ndgrad.autograd.callbacks import current_execution_order as _current_graph_task_execution_order
 from ndgrad.autograd.callbacks import current_graph_task_id as _current_graph_task_id
 from ndgrad.autograd.callbacks import current_node as _current_autograd_node
+from ndgrad.autograd.grad_mode import inference_mode as _InferenceMode
 from ndgrad.autograd.grad_mode import is_grad_enabled
 from ndgrad.autograd.grad_mode import set_grad_enabled as _set
-from ndgrad.overrides import DisableTorchFunction, DisableTorchFunctionSubclass, _disabled_torch_function_impl
+from ndgrad.autograd.modes import modes as _modes
+from ndgrad.autograd.variable import BareTensor as TensorBase
+from ndgrad.devices import device
+from ndgrad.devices import get_default_device as _default_device
+from ndgrad.dtypes import dtype
+from ndgrad.generator import Generator
+from ndgrad.overrides import (
+    DisableTorchFunction,
+    DisableTorchFunctionSubclass,
+    _disabled_torch_function_impl,
+)
+from ndgrad.overrides import has_torch_function as _has_torch_function
+from ndgrad.overrides import has_torch_function_unary as _has_torch_function_unary
+from ndgrad.overrides import has_torch_function_variadic as _has_torch_function_variadic
+from ndgrad.sizes import Size
 
 __all__ = [
-    "DisableTorchFunction", "DisableTorchFunctionSubclass", "_autograd", "_current_autograd_node",
-    "_current_graph_task_execution_order", "_current_graph_task_id", "_disabled_torch_function_impl", "_functions",
-    "_functorch", "_set_grad_enabled", "is_grad_enabled",
+    "DisableTorchFunction", "DisableTorchFunctionSubclass", "Generator", "Size", "TensorBase", "_InferenceMode",
+    "_autograd",
+    "_current_autograd_node", "_current_graph_task_execution_order", "_current_graph_task_id",
+    "_disabled_torch_function_impl", "_functions", "_functorch",
+    "_has_torch_function", "_has_torch_function_unary", "_has_torch_function_variadic", "_set_grad_enabled", "device",
+    "dtype", "is_grad_enabled",
 ]  # fmt: skip
+
+_TensorBase = TensorBase
+
+
+def _is_torch_function_enabled() -> bool:
+    """Whether classes that override functions are asked."""
+    return not _modes().functions_disabled
+
+
+def _is_torch_function_mode_enabled() -> bool:
+    """Whether a function mode is in force."""
+    return bool(_modes().function_modes)
+
+
+def _len_torch_function_stack() -> int:
+    """How many function modes are in force."""
+    return len(_modes().function_modes)
+
+
+def _are_functorch_transforms_active() -> bool:
+    """Whether a function transform is open."""
+    return bool(_modes().levels)
+
+
+def _get_default_device() -> str:
+    """The device that factories use."""
+    return str(_default_device())
+
+
+def _get_tracing_state() -> None:
+    """None: torch's tracer is not there."""
 
 
 def _set_grad_enabled(mode: bool) -> None:

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from ndgrad.absent import refuse_absent as _refuse_absent
 from ndgrad.autograd.modes import thread
+from ndgrad.autograd.saved_access import SavedTensor
 from ndgrad.autograd.saved_hooks import saved_tensors_hooks
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
+
+
+__all__ = ["DeviceType", "SavedTensor"]
 
 
 class DeviceType(enum.IntEnum):

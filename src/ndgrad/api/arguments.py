@@ -174,6 +174,6 @@ def infer_shape(shape: tuple[int, ...], numel: int, old: tuple[int, ...]) -> tup
     elif known == numel:
         return shape
     raise RuntimeError(
-        f"shape {list(shape)} is invalid for input of size {numel} (shape {tuple(old)}). "
+        f"shape '{list(shape)}' is invalid for input of size {numel} (shape {tuple(old)}). "
         "The number of elements must agree."
     )

@@ -71,7 +71,7 @@ def directly() -> bool:
 class Options:
     """The keyword arguments that all factories share (ndgrad._typing.FactoryOptions), read and checked."""
 
-    __slots__ = ("device", "dtype", "face", "layout", "out", "requires_grad")
+    __slots__ = ("device", "dtype", "face", "layout", "names", "out", "requires_grad")
 
     def __init__(self, name: str, given: FactoryOptions | dict[str, Any], like: Tensor | None = None) -> None:
         self.face = Tensor if like is None else like.face
@@ -91,7 +91,7 @@ class Options:
                 "with to_sparse()."
             )
         given.pop("pin_memory", None)
-        given.pop("names", None)
+        self.names = given.pop("names", None)
         if given:
             raise TypeError(
                 f"{name}() got an unexpected keyword argument {min(given)!r}. It takes dtype, device, layout, "
@@ -111,7 +111,13 @@ class Options:
 
             array = observed_factory(name, array)
         made = fresh(array, self.requires_grad, self.face)
-        return made if self.out is None else copy_into(name, self.out, made)
+        return self.named(made) if self.out is None else copy_into(name, self.out, made)
+
+    def named(self, made: Tensor) -> Tensor:
+        """A new tensor, with names of its dimensions if some were given."""
+        if self.names is not None:
+            made.names = self.names
+        return made
 
     def filled(
         self, name: str, shape: tuple[int, ...], value: Number | None, default: np.dtype[Any] | None = None

@@ -78,6 +78,7 @@ def tensor(
     device: Device = None,
     requires_grad: bool = False,
     pin_memory: bool = False,
+    names: Sequence[str | None] | None = None,
 ) -> Tensor:
     """A new tensor that holds a copy of `data`: a number, nested sequences, an array or another tensor.
 
@@ -90,12 +91,17 @@ def tensor(
             "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
             "sourceTensor.detach().clone().requires_grad_(True), rather than ndgrad.tensor(sourceTensor)."
         )
-        return _from_tensor(data, dtype, device, copy=True).requires_grad_(requires_grad)
-    array = to_array(data, dtype, copy=True)
-    if process.busy and thread.watchers:
-        made = partial(fresh, moved(array, place(device)), requires_grad)
-        return noted(watched(FACTORY, "tensor", None, (), made), data)
-    return noted(fresh(moved(array, place(device)), requires_grad), data)
+        made = _from_tensor(data, dtype, device, copy=True).requires_grad_(requires_grad)
+    else:
+        array = to_array(data, dtype, copy=True)
+        if process.busy and thread.watchers:
+            make = partial(fresh, moved(array, place(device)), requires_grad)
+            made = noted(watched(FACTORY, "tensor", None, (), make), data)
+        else:
+            made = noted(fresh(moved(array, place(device)), requires_grad), data)
+    if names is not None:
+        made.names = names
+    return made
 
 
 def as_tensor(data: Any, dtype: Dtype = None, device: Device = None) -> Tensor:

@@ -3,11 +3,11 @@ the library's settings."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 from ndgrad import dtypes
 from ndgrad.arrays import threads
-from ndgrad.autograd.variable import Variable, meta_of, new, np_dtype
+from ndgrad.autograd.variable import Variable, new, np_dtype
 from ndgrad.dtypes import (
     can_cast,
     dtype,
@@ -40,9 +40,8 @@ ABOUT_THE_LIBRARY = (
 )  # fmt: skip
 
 METHODS = (
-    "_is_all_true", "_is_any_true", "as_subclass", "dim_order", "has_names", "is_complex", "is_floating_point",
-    "is_nonzero", "is_pinned", "is_same_size", "is_set_to", "is_signed", "pin_memory", "refine_names", "rename",
-    "rename_",
+    "_is_all_true", "_is_any_true", "as_subclass", "dim_order", "is_complex", "is_floating_point",
+    "is_nonzero", "is_pinned", "is_same_size", "is_set_to", "is_signed", "pin_memory",
 )  # fmt: skip
 
 
@@ -318,72 +317,3 @@ def set_num_interop_threads(count: int) -> None:
     """
     if count < 1:
         raise RuntimeError(f"set_num_interop_threads expects a positive integer, and got {count}.")
-
-
-# ----- names of dimensions --------------------------------------------------------------------------------------------
-
-
-def _renamed(t: Tensor, names: tuple[Any, ...], mapping: dict[str, str]) -> tuple[str | None, ...] | None:
-    if names == (None,):
-        return None
-    if mapping:
-        missing = mapping.keys() - set(t.names)
-        if names or missing:
-            raise RuntimeError(
-                f"rename: {sorted(missing) or names} is not a name of the tensor's dimensions {t.names}."
-            )
-        return tuple(mapping.get(n, n) if n is not None else None for n in t.names)
-    if "..." in names or Ellipsis in names:
-        at = names.index("..." if "..." in names else Ellipsis)
-        rest = t.ndim - (len(names) - 1)
-        names = (*names[:at], *t.names[at : at + rest], *names[at + 1 :])
-    return names
-
-
-def rename(self: Tensor, *names: str | None, **mapping: str) -> Tensor:
-    """A view whose dimensions have other names: all of them in order, or old=new.
-
-    >>> import ndgrad
-    >>> ndgrad.ones(2, 3).rename("row", "column").rename(row="sample").names
-    ('sample', 'column')
-    """
-    view = shape_ops.alias(self)
-    view.names = _renamed(self, names, mapping)
-    return view
-
-
-def rename_(self: Tensor, *names: str | None, **mapping: str) -> Tensor:
-    """Name the dimensions in place.
-
-    >>> import ndgrad
-    >>> ndgrad.ones(2, 3).rename_("row", None).names
-    ('row', None)
-    """
-    self.names = _renamed(self, names, mapping)
-    return self
-
-
-def refine_names(self: Tensor, *names: str | None) -> Tensor:
-    """A view in which dimensions without a name get one; a name that exists must be the same.
-
-    >>> import ndgrad
-    >>> ndgrad.ones(2, 3).rename("row", None).refine_names("row", "column").names
-    ('row', 'column')
-    """
-    wanted = _renamed(self, names, {}) or ()
-    for old, name in zip(self.names, wanted):
-        if old is not None and old != name:
-            raise RuntimeError(
-                f"refine_names: cannot coerce the name {old!r} to {name!r}. Use rename(), which replaces names."
-            )
-    return rename(self, *wanted)
-
-
-def has_names(self: Tensor) -> bool:
-    """Whether any dimension has a name.
-
-    >>> import ndgrad
-    >>> ndgrad.ones(2, 3).has_names()
-    False
-    """
-    return meta_of(self).names is not None and any(n is not None for n in self.names)

@@ -36,16 +36,16 @@ if TYPE_CHECKING:
     from ndgrad.ops.table import Op
 
 __all__ = [
-    "add", "sub", "rsub", "div", "positive", "float_power", "logit", "sinc", "sign", "nan_to_num",
+    "add", "sub", "rsub", "div", "positive", "float_power", "logit", "sinc", "sgn", "sign", "nan_to_num",
     "clamp", "where", "threshold", "hardshrink", "selu", "celu",
     "complex", "polar", "real", "imag", "conj", "conj_physical",
     "abs_", "clamp_", "celu_", "conj_physical_", "logit_", "nan_to_num_", "selu_", "sinc_", "threshold_",
 ]  # fmt: skip
 
 METHODS = (
-    "add", "sub", "div", "positive", "float_power", "logit", "sinc", "sign", "nan_to_num", "clamp", "hardshrink",
+    "add", "sub", "div", "positive", "float_power", "logit", "sgn", "sinc", "sign", "nan_to_num", "clamp", "hardshrink",
     "conj", "conj_physical",
-    "abs_", "add_", "sub_", "div_", "float_power_", "logit_", "sinc_", "sign_", "nan_to_num_", "clamp_",
+    "abs_", "add_", "sub_", "div_", "float_power_", "logit_", "sgn_", "sinc_", "sign_", "nan_to_num_", "clamp_",
     "conj_physical_",
 )  # fmt: skip
 
@@ -278,6 +278,28 @@ def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     if np_dtype(input).kind == "b":  # which NumPy's sign does not take
         return _run(cast.clone, (input,), out)
     return _run(rounding.sign, (input,), out)
+
+
+def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The sign: -1, 0 or 1; of complex numbers the number of magnitude 1 in the same direction.
+
+    >>> import ndgrad
+    >>> ndgrad.sgn(ndgrad.tensor([-3.0, 0.0, 5.0]))
+    tensor([-1.,  0.,  1.])
+    """
+    is_bool = _dtype("sgn", input).kind == "b"  # which NumPy's sign does not take
+    return _run(cast.clone if is_bool else complex_ops.sgn, (input,), out)
+
+
+def sgn_(self: Tensor) -> Tensor:
+    """In place: see `sgn`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([-3.0, 2.0]).sgn_()
+    tensor([-1.,  1.])
+    """
+    is_bool = np_dtype(self).kind == "b"
+    return write(cast.clone if is_bool else complex_ops.sgn, self, (), {})
 
 
 def sign_(self: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ WHEN_FIRST_USED = (
     "random", "rearrange", "triangle", "norm", "scan", "statistics", "dlpack", "einsum", "matrix", "gather", "slices",
     "order", "gamma", "special", "copies", "nonzero", "histogram", "integer",
     "windows", "spectrum", "reflections", "low_rank", "sparse", "sparse_parts",
-    "segments", "nested",
+    "segments", "nested", "names",
 )  # fmt: skip
 
 

@@ -90,10 +90,12 @@ def _check_end_to_end(position: int, shape: tuple[int, ...], first: tuple[int, .
             f"cat: Tensors must have same number of dimensions: got {len(first)} and {len(shape)} (shapes {first} and "
             f"{shape}). Use unsqueeze() or reshape() first."
         )
-    if any(m != n and d != dim for d, (m, n) in enumerate(zip(first, shape, strict=True))):
+    other = next((d for d, (m, n) in enumerate(zip(first, shape, strict=True)) if m != n and d != dim), None)
+    if other is not None:
         raise RuntimeError(
-            f"cat: Sizes of tensors must match except in dimension {dim}. Expected {list(first)} but got {list(shape)} "
-            f"for tensor number {position} in the list."
+            f"Sizes of tensors must match except in dimension {dim}. Expected size {first[other]} but got size "
+            f"{shape[other]} for tensor number {position} in the list: cat of {list(first)} and {list(shape)}. Bring "
+            "them to one size first."
         )
 
 

@@ -52,6 +52,7 @@ _FUNCTIONS = {
         "row_indices_copy smm spmm sspaddmm values_copy"
     ),
     "segments": "segment_reduce",
+    "names": "align_tensors",
 }
 
 #: Family -> its methods of tensors.
@@ -90,6 +91,7 @@ METHODS = {
         "values"
     ),
     "nested": "to_padded_tensor",
+    "names": "align_as align_to has_names refine_names rename rename_",
 }
 
 #: Function -> its family.

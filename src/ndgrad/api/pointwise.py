@@ -30,7 +30,7 @@ __all__ = [
     "mul", "neg", "reciprocal", "floor_divide", "remainder", "fmod", "pow", "square", "sqrt", "rsqrt", "cbrt",
     "ldexp", "addcmul", "addcdiv", "lerp", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "logaddexp",
     "logaddexp2", "xlogy", "erf", "erfc", "erfinv", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "hypot",
-    "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "deg2rad", "rad2deg", "abs", "sgn", "angle", "floor", "ceil",
+    "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "deg2rad", "rad2deg", "abs", "angle", "floor", "ceil",
     "trunc", "round", "frac", "copysign", "heaviside", "nextafter", "maximum", "minimum", "fmax", "fmin",
     "clamp_min", "clamp_max", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "bitwise_left_shift",
     "bitwise_right_shift", "sigmoid", "relu", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or",
@@ -489,16 +489,6 @@ def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     >>> import ndgrad
     >>> ndgrad.abs(ndgrad.tensor([-1.0, 2.0]))
     tensor([1., 2.])
-    """
-
-
-@pointwise(complex_ops.sgn)
-def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The sign: -1, 0 or 1; of complex numbers the number of magnitude 1 in the same direction.
-
-    >>> import ndgrad
-    >>> ndgrad.sgn(ndgrad.tensor([-3.0, 0.0, 5.0]))
-    tensor([-1.,  0.,  1.])
     """
 
 

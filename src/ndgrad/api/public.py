@@ -148,7 +148,8 @@ def operator(op: Op, shown: Callable[[], Any], name: str, *, reflected: bool = F
     """The method of a Python operator: an op's generated function, which answers NotImplemented
     to what it does not know.
 
-    `shown` gives the function that overrides are asked about: the method that the operator stands for.
+    `shown` gives the function that overrides are asked about: the method that the operator stands for. That of a
+    reflected operator has the tensor first, as it was called.
     """
     run = agreeing(dispatch_operator) if op.one_dtype else dispatch_operator
 

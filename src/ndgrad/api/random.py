@@ -64,7 +64,7 @@ def _draw(name: str, op: Op, template: Tensor, given: Options, settings: dict[st
     made = op(template, **settings)
     if given.out is not None:
         return copy_into(name, given.out, made)
-    return as_leaf(made) if given.requires_grad else made
+    return given.named(as_leaf(made) if given.requires_grad else made)
 
 
 def _check_generator(name: str, generator: Generator | None) -> Generator | None:

@@ -129,9 +129,9 @@ def view(self: Tensor, *size: Any, **keyword: Any) -> Tensor:
     wanted = infer_shape(_sizes("view", size), math.prod(old), old)
     if not _fits_as_view(self, wanted):
         raise RuntimeError(
-            f"view size {list(wanted)} is not compatible with input tensor's size {list(self.shape)} and stride "
-            f"{list(geometry_of(self).strides)}: a dimension spans memory that does not hang together. Use reshape(), "
-            "which copies then, or contiguous().view()."
+            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+            f"contiguous subspaces): view({list(wanted)}) of {list(self.shape)}, whose strides are "
+            f"{list(geometry_of(self).strides)}. Use reshape(), which copies then, or contiguous().view()."
         )
     return ops.reshape.eager(self, shape=wanted)
 

@@ -17,7 +17,8 @@ from ndgrad.api.arguments import as_dim, both_worlds
 from ndgrad.api.extremum import require_elements, require_order
 from ndgrad.api.reduce import along, deliver, dims_of, ndim_of
 from ndgrad.arrays.precision import is_floating, is_inexact, real_dtype, result_dtype
-from ndgrad.autograd.variable import Variable, beside, np_dtype
+from ndgrad.autograd.stake import BATCHED, stake_of
+from ndgrad.autograd.variable import Variable, beside, innermost_array, np_dtype
 from ndgrad.dtypes import as_dtype, get_default_dtype
 from ndgrad.ops import arithmetic, cast, extremum, product, rounding, selection, shape
 from ndgrad.ops import reduce as reductions
@@ -395,6 +396,13 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0, *, out
     return deliver("histc", ops.histogram(flat, bins=bins, low=low, high=high), out, input)
 
 
+def _least(t: Tensor) -> int:
+    """The smallest element, of all samples inside vmap."""
+    if stake_of(t) is BATCHED:
+        return int(innermost_array(t).min())
+    return int(extremum.min_all(t).item())
+
+
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """How often each integer occurs in a vector (or the sum of its weights), from 0 to the largest.
 
@@ -407,7 +415,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         raise NotImplementedError(
             f"bincount(): not implemented for {as_dtype(np_dtype(input))!r}. Convert the input to integers first."
         )
-    if ndim != 1 or (np_dtype(input).kind == "i" and input.shape[0] and int(extremum.min_all(input).item()) < 0):
+    if ndim != 1 or (np_dtype(input).kind == "i" and input.shape[0] and _least(input) < 0):
         raise RuntimeError(
             f"bincount only supports 1-d non-negative integral inputs, and got shape {tuple(input.shape)}. "
             "Flatten it, or shift its values."

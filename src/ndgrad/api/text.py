@@ -34,11 +34,12 @@ def tensor_text(t: Tensor) -> str:
         array = array[...]
     dtype = dtypes.as_dtype(np_dtype(t))
     name, extra = "tensor", []
-    if t.__class__ is not t.face:
+    has_names = t._meta is not None and t._meta.names is not None
+    if t.__class__ is not t.face and not has_names:
         name = t.__class__.__name__
     if t._meta is not None:
         extra += [f"tangent={tangent!r}" for _, tangent in sorted((tangents_of(t) or {}).items())]
-        if t._meta.names is not None:
+        if has_names:
             extra.append(f"names={t._meta.names}")
     return format_tensor(
         array,

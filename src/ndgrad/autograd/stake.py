@@ -19,6 +19,8 @@ from ndgrad.autograd.view import tangents_of
 #: What `stake_of` says in reverse mode, and in forward mode.
 REQUIRES_GRAD = "requires grad"
 TANGENT = "carries a tangent of forward mode"
+#: What it says of a tensor that is one value per sample.
+BATCHED = "is batched by vmap"
 
 
 def stake_of(t: Any) -> str | None:
@@ -30,7 +32,7 @@ def stake_of(t: Any) -> str | None:
         meta = t._meta
         if meta is not None:
             if meta.batch_level:
-                return "is batched by vmap"
+                return BATCHED
             if process.open and thread.forward_grad_enabled and tangents_of(t):
                 return TANGENT
         t = t._array
@@ -83,6 +85,12 @@ def as_number(function: str, argument: str, value: Any) -> Any:
         return value
     lost, array = stake_of(value), innermost_array(value)
     if lost is not None or array.size != 1:
+        if lost is BATCHED:
+            raise RuntimeError(
+                "vmap: It looks like you're calling .item() on a Tensor: argument "
+                f"{argument!r} of {function}() must be one number, and differs from one sample to the next (shape "
+                f"{tuple(value.shape)}). Compute with the tensor instead, or call {function}() outside of vmap."
+            )
         what = f"a tensor of shape {tuple(value.shape)}" + ("" if lost is None else f" that {lost}")
         raise TypeError(
             f"{function}(): argument {argument!r} must be a number, and is {what}: "

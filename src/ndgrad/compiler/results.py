@@ -71,6 +71,8 @@ class Results:
         places = {id(memory): i for i, memory in enumerate(memories)}
         sharing: dict[int, list[Any]] = {}
         for t in returned:
+            if isinstance(t, Variable) and t._meta is not None and t._meta.names is not None:
+                raise GraphBreak("a tensor is returned whose dimensions have names")
             if isinstance(t, Variable) and isinstance(t._array, TracedArray):
                 sharing.setdefault(id(t._array.memory), []).append(t)
         numbers: dict[int, int] = {}

@@ -47,6 +47,11 @@ def _matrix_product(x: Any, y: Any) -> Any:
     return x.dot(y) if x.__class__ is numpy.ndarray else x @ y
 
 
+def _by(shape: Any) -> str:
+    """A shape as torch's messages about products have it: 2x3."""
+    return "x".join(map(str, shape))
+
+
 def _mismatch(x: Any, y: Any) -> ShapeError:
     shapes = f"{tuple(x.shape)} and {tuple(y.shape)}"
     if x.ndim == 0 or y.ndim == 0:
@@ -55,9 +60,9 @@ def _mismatch(x: Any, y: Any) -> ShapeError:
             "Use * to scale by a number."
         )
     return ShapeError(
-        f"matmul: shapes {shapes} cannot be multiplied: the last dimension of the first must equal the last "
-        "but one of the second (the only one, of a vector), and the leading dimensions must broadcast. "
-        "Check which one is to be transposed."
+        f"mat1 and mat2 shapes cannot be multiplied ({_by(x.shape)} and {_by(y.shape)}): in matmul of shapes {shapes}, "
+        "the last dimension of the first must equal the last but one of the second (the only one, of a vector), and "
+        "the leading dimensions must broadcast. Check which one is to be transposed."
     )
 
 

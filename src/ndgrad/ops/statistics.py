@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from ndgrad import _registry as registry
 from ndgrad.arrays.precision import finfo, is_inexact
 from ndgrad.ops.extremum import largest, pick_tangent, place_back, share_all, share_all_t
 from ndgrad.ops.reduce import count, keep
 from ndgrad.ops.scan import running
-from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, op
+from ndgrad.ops.table import NOT_DIFFERENTIABLE, op
 
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
@@ -363,12 +364,30 @@ histogram = op(
     batch="leading",
 )  # fmt: skip
 
+def _bincount_samples(x: Any, weights: Any, minlength: int, ops: Vocabulary) -> Any:
+    """Each sample counts in a stretch of its own. Stretches must have one length, as results that are stacked."""
+    values = registry.innermost_array(x) if hasattr(x, "_array") else x  # of the samples of outer vmaps, too
+    largest = values.max(-1) if values.size else numpy.full(1, -1)
+    shortest, length = (max(int(n) + 1, minlength) for n in (largest.min(), largest.max()))
+    if shortest != length:
+        raise RuntimeError(
+            "bincount: stack expects each tensor to be equal size, but under vmap the counts of samples have lengths "
+            f"from {shortest} to {length}. Pass minlength={length}."
+        )
+    rows = x.shape[0]
+    x = ops.cast(x, dtype=numpy.dtype(numpy.int64))
+    row = ops.cumsum(ops.zeros_like(x) + 1, dim=0) - 1
+    places = ops.reshape(x + row * length, shape=(rows * x.shape[1],))
+    flat = None if weights is None else ops.reshape(weights, shape=(rows * x.shape[1],))
+    return ops.reshape(ops.bincount(places, flat, minlength=rows * length), shape=(rows, length))
+
+
 bincount = op(
     "bincount", "x weights",
     lambda np, x, weights, *, minlength: np.bincount(x, weights, minlength),
     settings={"minlength": 0},
     vjp={"weights": lambda g, x, ops: ops.take(g, x)},
     jvp={"weights": lambda t, x, minlength, ops: ops.bincount(x, t, minlength=minlength)},
-    batch=DATA_DEPENDENT,
+    batch=_bincount_samples,
     optional="weights",
 )  # fmt: skip

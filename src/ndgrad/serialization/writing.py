@@ -89,7 +89,7 @@ class _Pickler(_PythonPickler):  # type: ignore[misc]  # not in the stubs
     def _reduced(self, t: Tensor) -> tuple[Any, ...]:
         from ndgrad.nn.parameter import Parameter, is_lazy  # modules lie above files of tensors
 
-        if is_lazy(t):
+        if is_lazy(t) or (t._meta is not None and t._meta.names is not None):  # of these, the class says what is wrong
             return t.__reduce_ex__(2)
         if is_sparse_data(t._array):
             from ndgrad.api.sparse_parts import parts_of  # loaded where there are sparse tensors

@@ -136,11 +136,17 @@ def _gamma_series(a: Array, x: Array, order: int, ratio: bool) -> Array:
     term = [np.ones_like(x), *(np.zeros_like(x) for _ in range(order))]
     total = [t.copy() for t in term]
     most = float(np.max(x))
+    inverse, quotient, before = np.empty_like(x), np.empty_like(x), np.empty_like(x)
     for k in range(1, int(most + 9 * math.sqrt(most)) + 25):
-        before: Any = 0.0
+        np.reciprocal(np.add(a, k, out=inverse), out=inverse)
+        np.multiply(x, inverse, out=quotient)
         for j in range(order + 1):  # division by (a + k + e), one power of e after the other
-            before = term[j] = (term[j] * x - before) / (a + k)
-            total[j] += before
+            term[j] *= quotient
+            if j:
+                term[j] -= np.multiply(term[j - 1], inverse, out=before)
+            total[j] += term[j]
+        if k % 8 == 0 and all(np.all(np.abs(t) <= 1e-18 * np.abs(s)) for t, s in zip(term, total)):
+            break
     exponent = {0: a * np.log(x) - x - special("gammaln")(a + 1)}
     for k in range(1, order + 1):
         exponent[k] = (np.log(x) if k == 1 else 0.0) - polygamma(k - 1, a + 1)

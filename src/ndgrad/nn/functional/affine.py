@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from ndgrad.api.reduce import deliver
@@ -32,9 +33,10 @@ def linear(
             f"linear(): input and weight must be tensors, and are {kinds}. Wrap them with ndgrad.as_tensor(...)."
         ) from None
     if len(w_shape) not in (1, 2) or not shape or shape[-1] != w_shape[-1]:
+        sizes = f"{math.prod(shape[:-1])}x{shape[-1] if shape else 1} and {'x'.join(map(str, w_shape[::-1]))}"
         raise RuntimeError(
-            f"linear: an input of shape {shape} and a weight of shape {w_shape} cannot be multiplied. "
-            "The last sizes of both must agree; the weight is (outputs, inputs)."
+            f"mat1 and mat2 shapes cannot be multiplied ({sizes}): linear of an input of shape {shape} and a weight of "
+            f"shape {w_shape}. The last sizes of both must agree; the weight is (outputs, inputs)."
         )
     if out is not None:
         return deliver("linear", linear(input, weight, bias), out, input, weight, bias)
