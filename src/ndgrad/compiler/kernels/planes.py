@@ -66,8 +66,8 @@ def planes_function(prefix: str, tile: TileShape) -> Function:
         with f.loop(planes) as z, f.loop(t["out_y"]) as y, f.loop(t["out_x"], step=str(tile.columns)) as j:
             b = f.add(f.mul(f.mul(z, t["in_step_z"]), plane), f.mul(f.mul(y, t["in_step_y"]), row))
             c = f.add(f.mul(z, out_plane), f.mul(y, out_row))
-            places = [f.ahead(f.ahead(group, b), f.mul(j, size)), f.ahead(f.ahead(out, c), f.mul(j, size))]
-            _rows_of_tiles(f, prefix, tile, t, steps, f.sub(t["out_x"], j), w, *places, out_channel)
+            there, here = (f.ahead(f.ahead(base, step), f.mul(j, size)) for base, step in ((group, b), (out, c)))
+            _rows_of_tiles(f, prefix, tile, t, steps, f.sub(t["out_x"], j), w, there, here, out_channel)
     f.returns()
     return f
 
