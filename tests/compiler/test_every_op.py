@@ -16,6 +16,7 @@ import pytest
 import ndgrad
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.compiler.function import CompiledFunction
+from ndgrad.compiler.trace import _AS_LEFT, _KEPT, _ORDERLY, _kept_order
 from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM
 from ndgrad.ops.vocabulary import find
 from tests.op_programs import SAMPLES, program_of
@@ -126,3 +127,50 @@ def test_compiled_op_equals_eager(name: str) -> None:
 @pytest.mark.parametrize("dtype", ["double", "single"])
 def test_compiled_op_equals_eager_on_all_samples_to_second_order(name: str, dtype: str) -> None:
     check(name, dtype, enumerate(SAMPLES[name]), second=True)
+
+
+# ----- what a trace takes for granted of the order in memory ------------------------------------------------------------
+
+
+def in_order(argument: Any, order: Any) -> Any:
+    return np.array(argument, order=order) if isinstance(argument, np.ndarray) else argument
+
+
+def results_of(op: Any, sample: Any, order: Any) -> tuple[list[Any], list[Any]]:
+    """An op on arguments in one order in memory, and these."""
+    args: Any = sample.args
+    if sample.prepare is not None:
+        made = sample.prepare(*[ndgrad.tensor(a) if isinstance(a, np.ndarray) else a for a in args])
+        args = [np.asarray(t._array) if isinstance(t, ndgrad.Tensor) else t for t in (made if isinstance(made, tuple) else (made,))]
+    args = [in_order(a, order) for a in args]
+    found = op.forward_for(np)(*args, **{**op.settings, **sample.settings})
+    return list(found) if isinstance(found, tuple) else [found], args
+
+
+@pytest.mark.parametrize("name", sorted(_ORDERLY | _AS_LEFT))
+def test_results_lie_in_order_where_a_trace_says_so(name: str) -> None:
+    tried = 0
+    for sample in SAMPLES[name]:
+        if sample.settings.get("reverse"):  # a view that goes backwards
+            continue
+        for array in results_of(find(name), sample, "C")[0]:
+            assert np.asarray(array).flags.c_contiguous, f"{name} of {[np.shape(a) for a in sample.args]}, {sample.settings}"
+            tried += 1
+    assert tried
+
+
+#: What `copy` gives is never seen: it is written into memory that is there.
+KEEPING = sorted(n for n in SAMPLES if (find(n).elementwise and n not in ("copy", *_AS_LEFT)) or n in _KEPT)
+
+
+@pytest.mark.parametrize("name", KEEPING)
+def test_results_keep_the_order_of_arguments_where_a_trace_says_so(name: str) -> None:
+    op = find(name)
+    for sample in SAMPLES[name]:
+        for order in "CF":
+            results, args = results_of(op, sample, order)
+            given = tuple((a.shape, a.strides) for a in args if isinstance(a, np.ndarray))
+            for array in map(np.asarray, results):
+                if array.ndim > 1 and array.size and 1 not in array.shape:
+                    expected = tuple(s * array.itemsize for s in _kept_order(array.shape, given))
+                    assert array.strides == expected, f"{name} of {[np.shape(a) for a in args]} in order {order}"

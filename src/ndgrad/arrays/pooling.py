@@ -315,15 +315,22 @@ def _max(x: Array, windows: list[Windows]) -> tuple[Array, NDArray[np.int64]]:
 
 
 def _native(x: Array, windows: list[Windows]) -> Any:
-    """The native kernels, if they are to be used: for large arrays with evenly spaced windows in long rows."""
+    """The native kernels, if they are to be used: for large arrays with evenly spaced windows, in long rows or in
+    rows without padding."""
     if is_on_device(x):
         return native.window_kernels(x) if all(w.stride for w in windows) else None
-    if x.size < native.SMALLEST or not 1 <= len(windows) <= 3 or windows[-1].out < _LONG_ROW:
+    if x.size < native.SMALLEST or not 1 <= len(windows) <= 3 or not all(w.stride for w in windows):
         return None
-    if not all(w.stride for w in windows):
+    last = windows[-1]
+    if last.out < _SHORT_ROW or (last.out < _LONG_ROW and not _inside(last)):
         return None
     kernels = native.kernels_for(x)
     return None if kernels is None else kernels.pooling(x.dtype)
+
+
+def _inside(w: Windows) -> bool:
+    """Whether all windows along an axis lie inside the array."""
+    return bool(w.starts[0] >= 0 and w.starts[-1] + (len(w.reads) - 1) * w.dilation < w.size)
 
 
 def _axis(w: Windows) -> Axis:
@@ -356,8 +363,9 @@ def _max_of_few_windows(x: Array, windows: list[Windows]) -> tuple[Array, NDArra
     return values.reshape(*x.shape[:2], *spatial), places.reshape(*x.shape[:2], *spatial)
 
 
-#: Windows in a row from which on native kernels, which go row by row, are quicker than passes over whole arrays.
-_LONG_ROW = 24
+#: Windows in a row from which on native kernels, which go row by row, are quicker than passes over whole arrays: where
+#: all of them lie inside, and where the first and the last, which are done one by one, do not.
+_SHORT_ROW, _LONG_ROW = 4, 24
 #: So many windows are done one at a time.
 _FEW = 64
 

@@ -35,7 +35,7 @@ _MOVES = _GATHERS | frozenset(
     "zeros_like constant_pad_nd".split()
 )
 #: Ops that add each element of what they are given somewhere.
-_ADDS = frozenset("add_slices index_add_zeros gather_backward max_unpool avg_pool_backward pieces".split())
+_ADDS = frozenset("add_slices put_slices index_add_zeros gather_backward max_unpool avg_pool_backward pieces".split())
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@
     loop        a program that is run again and again
     branch      one of two programs
     repeat      a program that is run for as long as it gives True; `unwind` goes back through its rounds
-    take_slices, add_slices    slices that an index names, read or added to
+    take_slices, add_slices, put_slices    slices that an index names, read, added to or written over
 
 They are in no table; `op_named` finds them beside those that are.
 """
@@ -118,6 +118,24 @@ def _add_slices(x: Any, index: Any, *, dim: int, length: int) -> Any:
 #: Its transpose: zeros, with `length` along the dimension, to whose slices those of x are added.
 add_slices = CompilerOp("add_slices", _add_slices)
 
+
+def _put_slices(x: Any, y: Any, index: Any, *, dim: int, adds: bool) -> Any:
+    if isinstance(x, MetaArray):
+        return MetaArray(x.shape, x.dtype)
+    out = np.array(x)
+    places = np.clip(index, 0, x.shape[dim] - 1).reshape(-1)
+    lines = np.moveaxis(out, dim, 0)
+    new = np.moveaxis(y.reshape(*x.shape[:dim], places.size, *x.shape[dim + 1 :]), dim, 0)
+    if adds:
+        np.add.at(lines, places, new)
+    else:
+        lines[places] = new
+    return out
+
+
+#: x, to whose slices along a dimension those of y are added, or which they replace, in the order of the index.
+put_slices = CompilerOp("put_slices", _put_slices)
+
 # ----- loop -----------------------------------------------------------------------------------------------------------
 
 
@@ -206,7 +224,8 @@ def _unwind(*arrays: Any, body: Runs, pull: Runs, carried: int, pulled: int) -> 
 #: `pulled` values, and those that stay, and gives the next of the `pulled` values, of which the last are the results.
 unwind = CompilerOp("unwind", _unwind, VARIABLE, ("body", "pull"))
 
-OPS = {op.name: op for op in (pieces, overlaid, assembled, take_slices, add_slices, loop, branch, repeat, unwind)}
+_SLICES = (take_slices, add_slices, put_slices)
+OPS = {op.name: op for op in (pieces, overlaid, assembled, *_SLICES, loop, branch, repeat, unwind)}
 
 
 @functools.cache

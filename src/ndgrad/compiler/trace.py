@@ -264,7 +264,7 @@ class Tracer:
             return TracedArray(results[0], Memory(self, results[0]))
         else:
             out = tuple([self.array(value) for value in results])
-            if any(made.ndim > 1 for made in out) and not _is_orderly(op, arrays):
+            if any(made.ndim > 1 for made in out) and not _is_orderly(op, arrays, settings):
                 _arrange(op, arrays, settings, out)
         return out[0] if op.outputs == 1 else out
 
@@ -416,17 +416,24 @@ def _made_lane(op: Any, records: bool) -> Callable[..., Any]:
 
 #: Beside elementwise ops, those whose results lie in C order if their arguments do.
 _ORDERLY = frozenset([
-    "cast", "clone", "contiguous", "sum", "sum_all", "mean", "prod", "amax", "amin", "matmul", "cat", "stack",
-    "softmax", "cumsum", "zeros_like", "full_like", "slice_scatter", "embed", "select_backward", "slice_backward",
-    "copy", "roll", "tril", "triu", "constant_pad_nd", "cumprod", "index_put", "index_add", "scatter_add", "linear",
+    "cast", "clone", "sum", "sum_all", "mean", "prod", "amax", "amin", "matmul", "cat", "stack",
+    "softmax", "cumsum", "zeros_like", "slice_scatter", "embed", "select_backward", "slice_backward",
+    "roll", "tril", "triu", "constant_pad_nd", "cumprod", "index_put", "index_add", "scatter_add", "linear",
+])  # fmt: skip
+
+#: Elementwise ops whose results lie in C order if their arguments do, and else as their functions leave them.
+_AS_LEFT = frozenset([
+    "beta_shape_ratio", "betainc_shape", "boxcox", "boxcox1p", "complex", "distance_power", "expn",
+    "gamma_shape_ratio", "igamma_shape", "mish_slope", "orthogonal_polynomial", "polar", "sigmoid", "silu",
+    "silu_slope", "softplus_slope", "student_shape", "voigt_profile",
 ])  # fmt: skip
 
 
-def _is_orderly(op: Any, arrays: Sequence[Any]) -> bool:
+def _is_orderly(op: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> bool:
     """Whether the results of an op certainly lie in C order."""
     if op.name == "contiguous":
         return True
-    if not op.elementwise and op.name not in _ORDERLY:
+    if (not op.elementwise and op.name not in _ORDERLY) or settings.get("reverse"):
         return False
     for a in arrays:
         if isinstance(a, TracedArray):
@@ -448,7 +455,7 @@ def _arrange(op: Any, arrays: Sequence[Any], settings: dict[str, Any], made: Seq
     if op.name == "clone" and 0 in arrays[0].strides:
         return
     if any(isinstance(a, TracedArray) and a.ndim > 1 and a.memory.assumed for a in arrays) or not (
-        op.elementwise or op.name in _KEPT
+        (op.elementwise and op.name not in _AS_LEFT) or op.name in _KEPT
     ):
         for array in made:
             array.memory.assumed = array.ndim > 1
@@ -460,7 +467,7 @@ def _arrange(op: Any, arrays: Sequence[Any], settings: dict[str, Any], made: Seq
 
 
 #: Beside elementwise ops, those that keep the order of their arguments.
-_KEPT = frozenset(["cast", "clone", "zeros_like", "roll"])
+_KEPT = frozenset(["cast", "clone", "zeros_like"])
 
 
 @functools.lru_cache(maxsize=4096)

@@ -141,7 +141,7 @@ def _voigt(np: Library, x: Payload, sigma: Any, gamma: Any, *, order: int, imagi
         power = power * inverse
     series = _far_series(np, inverse, order, inverse * inverse * (root * root * 0.25))
     made = np.where(far, (-1.0) ** order * math.factorial(order) * (1j / math.pi) * power * series, near)
-    return made.imag if imaginary else made.real
+    return (made.imag if imaginary else made.real).copy()  # without the other part's memory
 
 
 def _voigt_forward(np: Library, x: Payload, width: Any, y: Payload, *, order: int, imaginary: bool) -> Payload:

@@ -115,6 +115,26 @@ def test_large_images_are_cut_along_their_first_axis() -> None:
         compare(run, r, ((70, 40), (3, 5), stride, (1, 2), (1, 1)), 1, 1, 16, 24, False)
 
 
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_few_output_channels_are_the_rows_of_tiles(dtype: str, plain: bool) -> None:
+    """With stride 1 along the last axis, images stay as they come: with and without zeros around them, in groups, cut
+    along their first axis, the kernel turned round for the gradient of the input."""
+    r, run, turned = np.random.default_rng(30), kernels(dtype, plain), 0
+    cases: list[Any] = [
+        (((28, 28), (5, 5), (1, 1), (2, 2), (1, 1)), 1, 1, 6),
+        (((14, 13), (5, 5), (1, 1), (0, 0), (1, 1)), 1, 6, 3),
+        (((150, 40), (3, 3), (2, 1), (1, 2), (1, 2)), 1, 4, 5),
+        (((19,), (4,), (1,), (3,), (2,)), 3, 2, 1),
+        (((6, 5, 31), (2, 3, 3), (1, 2, 1), (1, 0, 1), (2, 1, 1)), 2, 3, 7),
+    ]
+    for settings, groups, c, o in cases:
+        table = run.table(windows.forward(3, groups, c, o, axes(*settings)))
+        turned += int(dict(zip(windows.HEADER, table.words))["planes"])
+        compare(run, r, settings, 3, groups, c, o, False)
+    assert turned >= (2 if plain else 4)  # narrow vectors are full sooner
+
+
 def test_gradient_of_the_weight_does_not_depend_on_the_order_of_chunks() -> None:
     r = np.random.default_rng(27)
     run, geometry = kernels("float32"), axes((9, 9), (3, 3), (1, 1), (1, 1), (1, 1))
@@ -144,6 +164,6 @@ def test_epilogue_adds_a_bias_to_finished_sums() -> None:
         x, w = r.standard_normal((3, groups * c, size, size)).astype("f"), r.standard_normal((groups * o, c, 3, 3)).astype("f")
         bias = r.standard_normal(groups * o).astype("f")
         out = np.empty((3, groups * o, size, size), "f")
-        run.correlate(windows.forward(3, groups, c, o, axes(*settings)), x, w, out, r, bias.ctypes.data)
+        run.correlate(windows.forward(3, groups, c, o, axes(*settings)), x, w, out, r, bias.ctypes.data, epilogue=True)
         expected = np.maximum(eager.conv(x.astype("d"), w.astype("d"), *settings[2:], groups) + bias[:, None, None], 0)
         assert close(out, expected, 9 * c)

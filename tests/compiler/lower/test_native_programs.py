@@ -291,6 +291,28 @@ def test_sums_over_leading_dimensions_are_shared_among_workers(shape: tuple[int,
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32"])
+@pytest.mark.parametrize("shape", [(7, 5), (1, 5), (2000, 60), (40, 8, 70)])
+def test_reductions_over_leading_dimensions_are_kernels(shape: tuple[int, ...], dtype: str) -> None:
+    x = (RNG.standard_normal(shape) * 9).astype(dtype)
+    if dtype.startswith("float"):
+        x.flat[3], x.flat[x.size // 2], x[:, ..., 1] = np.nan, np.inf, -np.inf
+    for dim in (0, len(shape) - 2):
+        made, _ = native(
+            lambda t, dim=dim: (t.amax(dim), t.amin(dim), (t > 0).any(dim), (t > 2).all(dim)),
+            x, gradients=False,
+        )  # fmt: skip
+        assert {*kinds(made)} == {"Kernel"}
+    if dtype.startswith("int"):
+        made, _ = native(lambda t: (t.sum(0), t.prod(0)), x % 5 + 1, gradients=False)
+        assert {*kinds(made)} == {"Kernel"}
+
+
+def test_softmax_along_a_leading_dimension_is_kernels() -> None:
+    made, _ = native(lambda t: ndgrad.softmax(t, 0) * ndgrad.log_softmax(t, 0), floats(300, 40))
+    assert {*kinds(made)} == {"Kernel"}
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sums_of_parts_that_overlap_are_kernels(dtype: Any) -> None:
     x = RNG.standard_normal((6, 8)).astype(dtype)

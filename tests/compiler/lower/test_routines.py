@@ -175,7 +175,7 @@ def test_an_embedding_and_its_gradient(shape: tuple[int, ...], dtype: Any) -> No
 
     made, _ = native(function, normal(*shape, dtype=dtype))
     assert without_calls(made)
-    assert phases(made) == ["slices_take", "slices_add"]
+    assert phases(made) == ["slices_take", "slices_begin", "slices_put"]
 
 
 def test_every_way_to_read_by_index() -> None:
@@ -189,6 +189,47 @@ def test_every_way_to_read_by_index() -> None:
         )  # fmt: skip
 
     made, _ = native(function, normal(5, 6), normal(4, 6, 3))
+    assert without_calls(made)
+
+
+_I, _J, _ALONG = RNG.integers(0, 9, 20), RNG.integers(-6, 6, 20), RNG.integers(0, 6, (7, 6))
+
+WRITES: dict[str, Any] = {  # places are named again and again
+    "index_add": lambda x, y: x.index_add(0, ndgrad.tensor(_I), y),
+    "index_copy": lambda x, y: x.index_copy(0, ndgrad.tensor(_I), y),
+    "index_fill": lambda x, y: x.index_fill(1, ndgrad.tensor(_J), 0.5) * y[:9],
+    "index_put": lambda x, y: x.index_put((ndgrad.tensor(_I),), y),
+    "index_put of a row": lambda x, y: x.index_put((ndgrad.tensor(_I),), y[3]),
+    "index_put of two": lambda x, y: x.index_put((ndgrad.tensor(_I), ndgrad.tensor(_J)), y[:, 2]),
+    "adding index_put": lambda x, y: x.index_put((ndgrad.tensor(_I), ndgrad.tensor(_J)), y[:, 2], accumulate=True),
+    "scatter": lambda x, y: x.scatter(1, ndgrad.tensor(_ALONG), y[:7]),
+    "scatter of a number": lambda x, y: x.scatter(1, ndgrad.tensor(_ALONG), 2.0) * y[:9],
+    "scatter_add": lambda x, y: x.scatter_add(0, ndgrad.tensor(_ALONG), y[:7]),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("case", WRITES)
+def test_every_way_to_write_by_index(case: str, dtype: Any) -> None:
+    """Both gradients among them: of several values for one place the last one alone has one."""
+    made, _ = native(lambda x, y: WRITES[case](x * 2, y).cos(), normal(9, 6, dtype=dtype), normal(20, 6, dtype=dtype))
+    assert without_calls(made)
+
+
+def test_a_write_out_of_range_is_the_error_of_the_op() -> None:
+    x = ndgrad.tensor(normal(9, 6))
+    added = CompiledFunction(lambda i: x.index_add(0, i, x[: len(i)]), True)
+    placed = CompiledFunction(lambda i: x.index_put((i,), x[0]), True)
+    np.testing.assert_array_equal(placed(ndgrad.tensor([1, -9])).numpy(), x.numpy()[[0, 0, *range(2, 9)]])
+    added(ndgrad.tensor([1, 8]))
+    for compiled, wrong in ((added, 9), (added, -1), (placed, 9), (placed, -10)):
+        with pytest.raises(IndexError, match="out of bounds"):
+            compiled(ndgrad.tensor([1, wrong]))
+
+
+def test_integers_are_written_by_index() -> None:
+    i, places = ndgrad.tensor(_I), ndgrad.tensor(RNG.integers(0, 100, 20))
+    made, _ = native(lambda x: x.index_put((i,), places), RNG.integers(0, 100, 9), gradients=False)
     assert without_calls(made)
 
 
@@ -227,4 +268,11 @@ def test_slices_of_arrays(dtype: Any) -> None:
         g = normal(*shape[:dim], count, *shape[dim + 1 :], dtype=dtype)
         expected = np.zeros_like(x)
         np.add.at(np.moveaxis(expected, dim, 0), index, np.moveaxis(g, dim, 0))
-        np.testing.assert_array_equal(arrays.add_slices(g, index, shape[dim], dim), expected)
+        np.testing.assert_array_equal(arrays.put_slices(None, g, index, shape[dim], dim), expected)
+        expected = x.copy()
+        np.add.at(np.moveaxis(expected, dim, 0), index, np.moveaxis(g, dim, 0))
+        np.testing.assert_array_equal(arrays.put_slices(x, g, index, shape[dim], dim), expected)
+        expected = x.copy()
+        for k, j in enumerate(index):
+            np.moveaxis(expected, dim, 0)[j] = np.moveaxis(g, dim, 0)[k]
+        np.testing.assert_array_equal(arrays.put_slices(x, g, index, shape[dim], dim, False), expected)

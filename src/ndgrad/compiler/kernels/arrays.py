@@ -291,18 +291,27 @@ def pooling_counts(counts: Sequence[NDArray[np.intp]], override: int | None = No
 def take_slices(x: Array, index: NDArray[np.int64], dim: int = 0) -> Array:
     """The slices of x along a dimension that an index within it names."""
     out = np.empty((*x.shape[:dim], *index.shape, *x.shape[dim + 1 :]), x.dtype)
-    table, chunks = slices.slices_table(x.shape, dim, index.size, x.itemsize, False)
-    words = [table.ctypes.data, x.ctypes.data, index.ctypes.data, out.ctypes.data]
-    _run("slices", TYPES[x.dtype.name], "slices_take", words, chunks if out.size else 0)
+    if not out.size:
+        return out
+    sizes = slices.slices_table(x.shape, dim, index.size, x.itemsize)
+    words = [sizes.table.ctypes.data, x.ctypes.data, index.ctypes.data, out.ctypes.data]
+    _run("slices", TYPES[x.dtype.name], "slices_take", words, sizes.take)
     return out
 
 
-def add_slices(g: Array, index: NDArray[np.int64], length: int, dim: int = 0) -> Array:
-    """Zeros, with `length` along a dimension, to whose slices those of g are added, in the order of the index."""
-    out = np.zeros((*g.shape[:dim], length, *g.shape[dim + index.ndim :]), g.dtype)
-    table, chunks = slices.slices_table(out.shape, dim, index.size, g.itemsize, True)
-    words = [table.ctypes.data, g.ctypes.data, index.ctypes.data, out.ctypes.data]
-    _run("slices", TYPES[g.dtype.name], "slices_add", words, chunks if g.size and out.size else 0)
+def put_slices(
+    x: Array | None, g: Array, index: NDArray[np.int64], length: int, dim: int = 0, adds: bool = True
+) -> Array:
+    """x, or zeros with `length` along a dimension, to whose slices those of g are added, or which they replace, in the
+    order of the index."""
+    out = np.empty((*g.shape[:dim], length, *g.shape[dim + index.ndim :]), g.dtype)
+    if not (out.size and g.size):
+        return np.zeros_like(out) if x is None else x.copy()
+    element, start = TYPES[g.dtype.name], 0 if x is None else x.ctypes.data
+    sizes = slices.slices_table(out.shape, dim, index.size, g.itemsize, adds)
+    table = sizes.table.ctypes.data
+    _run("slices", element, "slices_begin", [table, start, out.ctypes.data], sizes.begin)
+    _run("slices", element, "slices_put", [table, g.ctypes.data, index.ctypes.data, out.ctypes.data], sizes.put)
     return out
 
 
@@ -376,8 +385,12 @@ def _check_slices(dtype: np.dtype[Any], library: target.Code) -> str | None:
     g = r.integers(-9, 9, (3, 200, 37)).astype(dtype)
     added = np.zeros((40, 3, 37), dtype)
     np.add.at(added, index, g.swapaxes(0, 1))
+    written = x.copy()
+    for place, j in enumerate(index):
+        written[:, j] = g[:, place]
     wrong = difference("slices of an array", take_slices(x, index, 1), x[:, index], 0.0)
-    return wrong or difference("sums of slices", add_slices(g, index, 40, 1), added.swapaxes(0, 1), 0.0)
+    wrong = wrong or difference("sums of slices", put_slices(None, g, index, 40, 1), added.swapaxes(0, 1), 0.0)
+    return wrong or difference("slices put somewhere", put_slices(x, g, index, 40, 1, False), written, 0.0)
 
 
 def _tolerance(dtype: np.dtype[Any], terms: int) -> float:

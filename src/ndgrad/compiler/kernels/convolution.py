@@ -8,7 +8,8 @@ runs through four nested loops,
 
 all with fixed steps in memory (tiles.py, `levels`). The input is copied once, image by image, into a buffer with its
 zeros around it and channels last; images come and go as (N, C, *S), or with channels last if asked. Everything is
-read from a table (windows.py).
+read from a table (windows.py). Where output channels are few, they are the rows of a tile instead, and nothing is
+transposed (planes.py).
 
     void {prefix}_weights(ptr table, ptr W, ptr packed, i64 begin, i64 end)              first: strips begin..end of the weight
     void {prefix}_correlate(ptr table, ptr X, ptr packed, ptr Y, ptr context, ptr buffer, i64 begin, i64 end)
@@ -27,6 +28,7 @@ from ndgrad.compiler.kernels.depthwise import depthwise_functions
 from ndgrad.compiler.kernels.fields import Fields
 from ndgrad.compiler.kernels.layout import gather_function, transpose_function
 from ndgrad.compiler.kernels.packing import transposed
+from ndgrad.compiler.kernels.planes import padded_planes_function, planes_function
 from ndgrad.compiler.kernels.tiles import ACCUMULATE, LAST, Epilogue, TileShape, tile_kernel, tile_name, tile_shape
 from ndgrad.compiler.kernels.walk import LEVELS, WALK, call_walk, walk_function
 from ndgrad.compiler.kernels.weight_gradient import (
@@ -57,6 +59,8 @@ def library(prefix: str, element: str, target: Target, epilogue: Epilogue | None
         gather_function(f"{prefix}_gather", prefix, tile.type),
         walk_function(prefix, tile),
         *depthwise_functions(prefix, tile.type, epilogue),
+        padded_planes_function(prefix, tile),
+        planes_function(prefix, tile),
         _weights(prefix, tile),
         _correlate(prefix, tile),
         weight_gradient_function(prefix, tile),
@@ -75,6 +79,12 @@ def _weights(prefix: str, tile: TileShape) -> Function:
     size, lanes = SIZES[tile.type.element], tile.type.lanes
     padded = f.mul(f.div(f.add(t["columns"], lanes - 1), lanes), lanes)
     depthwise = f.compare("ne", t["depthwise"], 0)
+    with f.when(f.compare("ne", t["planes"], 0)):
+        # As it is; the only chunk is the first.
+        count = f.mul(f.mul(t["groups"], t["weight_group"]), size)
+        f.call_void("llvm.memcpy.p0.p0.i64", "ptr %packed", "ptr %W", f"i64 {count}", "i1 false")
+        f.returns()
+        f.label(f.fresh("never"))
     with f.when(depthwise):
         _filters(f, tile, t)
     with f.loop(t["entries"]) as entry, f.loop(f.choose(depthwise, 0, t["groups"])) as group:
@@ -158,6 +168,13 @@ def _columns_by_element(
 def _correlate(prefix: str, tile: TileShape) -> Function:
     f = Function(f"{prefix}_correlate", CORRELATE, attributes="nounwind")
     t = Fields(f, "%table", HEADER)
+    with f.when(f.compare("ne", t["planes"], 0)):
+        with f.loop("%end", start="%begin") as chunk:
+            f.call_void(
+                f"{prefix}_planes", "ptr %table", "ptr %X", "ptr %packed", "ptr %Y", "ptr %buffer", f"i64 {chunk}"
+            )
+        f.returns()
+        f.label(f.fresh("never"))
     walk = f.set(f"alloca [{len(WALK)} x i64]")
     size, lanes = SIZES[tile.type.element], tile.type.lanes
     channels, columns = f.mul(t["groups"], t["channels"]), f.mul(t["groups"], t["columns"])

@@ -2,8 +2,9 @@
 (z, y, x), as in windows.py.
 
 Along z and y the taps of a window that lie inside the plane are a range, found once per row of outputs. Along x,
-outputs whose windows lie wholly inside are done a vector at a time: with stride 1 a tap of neighbouring outputs is
-one load, with stride 2 two loads and a shuffle, else one load per lane. The outputs at the edges are done one by one.
+outputs whose windows lie wholly inside are done a vector at a time, or half a vector where there are fewer; the last
+vector overlaps the one before. With stride 1 a tap of neighbouring outputs is one load, with stride 2 two loads and a
+shuffle, else one load per lane. The outputs at the edges are done one by one.
 
 The maximum is the first of equal ones, and the last NaN, as everywhere in ndgrad; with it goes its place in the
 plane. An average divides by the number of taps inside, or inside the padding, or by a given number: the counts come
@@ -75,10 +76,18 @@ def library(prefix: str, element: str, target: Target) -> list[Function | str]:
 
 def _variants(type: Vector) -> list[tuple[Vector, int]]:
     """Types and strides that have a function of their own; stride 0 is any."""
-    return [(type, 1), (type, 2), (type, 0), (Vector(type.element), 0)]
+    return [*((t, step) for t in _widths(type) for step in (1, 2, 0)), (Vector(type.element), 0)]
 
 
-_ROW = "ptr %table, ptr %counts, ptr %plane, ptr %Y, ptr %I, i64 %z, i64 %y, i64 %divisor, i64 %from, i64 %to"
+def _widths(type: Vector) -> list[Vector]:
+    """Whole vectors, and halves for short rows."""
+    return [type, *([Vector(type.element, type.lanes // 2)] if type.lanes > 2 else [])]
+
+
+_ROW = (
+    "ptr %table, ptr %counts, ptr %plane, ptr %Y, ptr %I, i64 %row_of, i64 %first_z, i64 %last_z, i64 %first_y, "
+    "i64 %last_y, i64 %divisor, i64 %from, i64 %to"
+)
 
 
 def _inside(f: Function, t: Fields, axis: str, position: str) -> tuple[str, str, str]:
@@ -91,20 +100,19 @@ def _inside(f: Function, t: Fields, axis: str, position: str) -> tuple[str, str,
 
 
 def _rows(prefix: str, kind: str, type: Vector, step: int) -> Function:
-    """Outputs x from..to of one row (z, y). In vectors, all taps along x lie inside; a single
-    output may lie at the edge."""
+    """Outputs x from..to of one row, whose windows begin at element `row_of` of the plane and have the taps first..last
+    along z and y. In vectors, all taps along x lie inside; a single output may lie at the edge."""
     f = Function(f"{prefix}_{kind}_{type.lanes}_{step}", _ROW, linkage="internal", attributes="nounwind")
     t = Fields(f, "%table", TABLE)
     size, code_type = SIZES[type.element], type.integer
-    start_z, first_z, last_z = _inside(f, t, "z", "%z")
-    start_y, first_y, last_y = _inside(f, t, "y", "%y")
-    row_of = f.mul(f.add(f.mul(start_z, t["in_y"]), start_y), t["in_x"])
+    row_of, first_z, last_z, first_y, last_y = "%row_of", "%first_z", "%last_z", "%first_y", "%last_y"
     plane_step, row_step = f.mul(f.mul(t["dilation_z"], t["in_y"]), t["in_x"]), f.mul(t["dilation_y"], t["in_x"])
     stride = str(step) if step else t["stride_x"]
     with f.loop("%to", start="%from", step=str(type.lanes)) as x:
-        start_x, first_x, last_x = _inside(f, t, "x", x)
         if type.lanes > 1:
-            first_x, last_x = "0", t["taps_x"]
+            start_x, first_x, last_x = f.sub(f.mul(x, stride), t["before_x"]), "0", t["taps_x"]
+        else:
+            start_x, first_x, last_x = _inside(f, t, "x", x)
         start = f.add(row_of, start_x)
         first = f.add(f.add(f.mul(first_z, plane_step), f.mul(first_y, row_step)), f.mul(first_x, t["dilation_x"]))
         lowest = -np.inf if kind == "max" else 0.0
@@ -201,8 +209,12 @@ def _planes(prefix: str, kind: str, type: Vector) -> Function:
     room = f.sub(f.add(t["in_x"], before), reach)
     right = f.choose(f.compare("sge", room, 0), f.add(f.div(f.most(room, 0), stride), 1), 0)
     right = f.most(left, f.least(t["out_x"], right))
-    vectors = f.mul(f.div(f.sub(right, left), type.lanes), type.lanes)
+    inside = f.sub(right, left)
+    widths = _widths(type)
+    # From here on to the right edge outputs are done one by one: where there are not enough for a vector, all are.
+    single = f.choose(f.compare("sge", inside, widths[-1].lanes), right, left)
     with f.loop("%end", start="%begin") as plane, f.loop(t["out_z"]) as z, f.loop(t["out_y"]) as y:
+        (start_z, *range_z), (start_y, *range_y) = _inside(f, t, "z", z), _inside(f, t, "y", y)
         row = f.add(f.mul(plane, out_plane), f.mul(f.add(f.mul(z, t["out_y"]), y), t["out_x"]))
         divisor = "1"
         if kind == "average":
@@ -213,18 +225,27 @@ def _planes(prefix: str, kind: str, type: Vector) -> Function:
             f"ptr {f.ahead('%X', f.mul(f.mul(plane, in_plane), size))}",
             f"ptr {f.ahead('%Y', f.mul(row, size))}",
             f"ptr {f.ahead('%I', f.mul(row, 8)) if kind == 'max' else 'null'}",
-            f"i64 {z}", f"i64 {y}", f"i64 {divisor}",
+            f"i64 {f.mul(f.add(f.mul(start_z, t['in_y']), start_y), t['in_x'])}",
+            *(f"i64 {tap}" for tap in (*range_z, *range_y)), f"i64 {divisor}",
         ]  # fmt: skip
-        middle = f.add(left, vectors)
-        f.call_void(f"{prefix}_{kind}_1_0", *common, "i64 0", f"i64 {left}")
-        for step, wanted in (
-            (1, f.compare("eq", stride, 1)),
-            (2, f.compare("eq", stride, 2)),
-            (0, f.compare("sgt", stride, 2)),
-        ):
-            with f.when(wanted):
-                f.call_void(f"{prefix}_{kind}_{type.lanes}_{step}", *common, f"i64 {left}", f"i64 {middle}")
-        f.call_void(f"{prefix}_{kind}_1_0", *common, f"i64 {middle}", f"i64 {t['out_x']}")
+        with f.when(f.compare("sgt", left, 0)):
+            f.call_void(f"{prefix}_{kind}_1_0", *common, "i64 0", f"i64 {left}")
+        fits = [f.compare("sge", inside, width.lanes) for width in widths]
+        chosen = [fits[0], *(f.both(fit, f.negated(wider)) for fit, wider in zip(fits[1:], fits))]
+        for width, use in zip(widths, chosen):
+            last = f.add(left, f.mul(f.div(inside, width.lanes), width.lanes))
+            for step, wanted in (
+                (1, f.compare("eq", stride, 1)),
+                (2, f.compare("eq", stride, 2)),
+                (0, f.compare("sgt", stride, 2)),
+            ):
+                with f.when(f.both(use, wanted)):
+                    name = f"{prefix}_{kind}_{width.lanes}_{step}"
+                    f.call_void(name, *common, f"i64 {left}", f"i64 {last}")
+                    with f.when(f.compare("slt", last, right)):
+                        f.call_void(name, *common, f"i64 {f.sub(right, width.lanes)}", f"i64 {right}")
+        with f.when(f.compare("slt", single, t["out_x"])):
+            f.call_void(f"{prefix}_{kind}_1_0", *common, f"i64 {single}", f"i64 {t['out_x']}")
     f.returns()
     return f
 

@@ -153,7 +153,7 @@ HEADER = [
     *(f"{what}_{a}" for what in ("in", "out", "in_step", "out_step", "low", "extent") for a in _AXES),
     "block", "blocks", "together", "parts", "slices", "entries",
     "weight_column", "weight_channel", "weight_group", "channel_block", "strip", "depthwise", "padded", "in_last",
-    "out_last",
+    "out_last", "planes",
 ]  # fmt: skip
 ENTRY = [
     *(f"{what}_{a}" for what in ("count", "place", "taps", "spread", "offset", "tap_first", "tap_step") for a in _AXES),
@@ -181,12 +181,14 @@ def table(
     in_last: bool = False,
     out_last: bool = False,
     of_weight: int = 0,
+    epilogue: bool = False,
 ) -> Table:
     """The table of a correlation for tiles of `tile_columns` columns and vectors of `lanes` elements of `size` bytes.
 
     With `of_weight`, the rows of a tile, that of the gradient of the weight of the forward convolution `c`; `out_last`
-    then says how the gradient of the output is laid out.
+    then says how the gradient of the output is laid out. An `epilogue` expects pixels as the rows of a tile.
     """
+    planes = not (of_weight or in_last or out_last or epilogue) and _by_planes(c, lanes, tile_columns)
     block = _weight_block(c) if of_weight else _block(c, size)
     extents, lows = c.extents(block), c.lows
     last = [(max(e[a].positions for e in c.entries) - 1) * c.in_steps[a] + c.spans[a] + lows[a] for a in range(3)]
@@ -202,7 +204,7 @@ def table(
     held = prod(extents) * -(-channels // strip) * strip
     staged = pixels * c.groups * (-(-c.columns // lanes) * lanes if of_weight else c.columns)
     # Small images go together, so that a strip of the weight is read for more pixels, or the sum over pixels is longer.
-    together = 1 if blocks > 1 else max(1, min(-(-256 // pixels), -(-c.images // 4)))
+    together = 1 if planes or blocks > 1 else max(1, min(-(-256 // pixels), -(-c.images // 4)))
     if not of_weight:
         together = max(1, min(together, 3 * 2**17 // (held * size)))
     groups_of_images = -(-c.images // together)
@@ -219,7 +221,7 @@ def table(
         parts=parts, slices=slices, entries=len(c.entries),
         weight_column=c.weight[0], weight_channel=c.weight[1], weight_group=c.weight[2], channel_block=channel_block,
         strip=strip, depthwise=int(c.depthwise), padded=int(padded),
-        in_last=int(in_last), out_last=int(out_last),
+        in_last=int(in_last), out_last=int(out_last), planes=int(planes),
     )  # fmt: skip
     for a, letter in enumerate(_AXES):
         header |= {f"in_{letter}": c.in_sizes[a], f"out_{letter}": c.out_sizes[a], f"in_step_{letter}": c.in_steps[a]}
@@ -243,6 +245,8 @@ def table(
         packed += c.groups * fields["depth"] * -(-c.columns // lanes) * lanes
         words += [fields[name] for name in ENTRY]
     scratch = together * (held + (0 if out_last and not c.depthwise else staged)) + 4 * lanes
+    if planes:
+        return Table(np.array(words, np.int64), chunks, weight_elements, held if padded else 0, 1)
     return Table(
         np.array(words, np.int64),
         chunks,
@@ -250,6 +254,21 @@ def table(
         scratch,
         -(-c.columns // tile_columns),
     )
+
+
+def _by_planes(c: Correlation, lanes: int, tile_columns: int) -> bool:
+    """Whether output channels are better the rows of tiles than their columns (planes.py): by the part of the lanes
+    that has something to do, in tiles that are large enough to hide the latency of a multiply-add, eight sums at once."""
+    if len(c.entries) > 1 or c.in_steps[2] != 1 or any(step != 1 for step in c.out_steps) or c.depthwise:
+        return False
+    vectors = tile_columns // lanes
+    pixels, rows = c.out_sizes[2], min(c.columns, 6)
+
+    def used(count: int) -> float:
+        return count / (-(-count // lanes) * lanes)
+
+    turned = used(pixels) * min(1.0, rows * min(vectors, -(-pixels // lanes)) / 8)
+    return turned > 1.1 * used(c.columns) * min(1.0, 6 * min(vectors, -(-c.columns // lanes)) / 8)
 
 
 def _weight_block(c: Correlation) -> int:

@@ -86,7 +86,7 @@ class Assembly:
         self.functions.append(nest.function())
         for value in nest.kernel.targets:
             if not (nest.splits_sums and value in nest.shared):
-                self._clear(f, slots[value], value)
+                nest.begin(f, pointer(f, slots[value]), value)
         pieces, stride = -(-nest.extent // nest.grain), nest.piece_bytes
         self.sums = max(self.sums, stride * pieces)
         sums = pointer(f, len(slots) + 1) if stride else "null"

@@ -367,7 +367,7 @@ class _Grouping:
                 kernel.row_values.add(instruction.result)
                 self._put(len(self.steps) - 1, Item(instruction, [read]))
                 return True
-        if not pointwise.is_float_sum(instruction):
+        if pointwise.is_float_product(instruction):
             return False
         target = _target(instruction, shape, dims)
         for number in range(self._earliest([place]), len(self.steps)):

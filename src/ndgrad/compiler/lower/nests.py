@@ -15,7 +15,8 @@ A sum over a row is taken in a register, block by block: sixteen vectors are add
 added in a tree, and the sums of the blocks with the error of each addition kept (Neumaier). A term goes through at
 most 16 + log2(lanes) roundings, however long the row is; through NumPy's pairwise sum it goes through 19 + log2(n /
 128) of them (n terms). One over leading dimensions is added up in memory, row by row, as NumPy does; a long one in
-pieces, each with sums of its own (Note [Sums of pieces]), so a term meets fewer roundings than there.
+pieces, each with sums of its own (Note [Sums of pieces]), so a term meets fewer roundings than there. Maxima,
+minima and reductions of integers are taken in the same ways.
 
 Note [Sums of pieces]
 Where the outermost loop is summed over, workers cannot add to the same memory. The loop is cut into pieces, a number
@@ -205,11 +206,11 @@ class Nest:
         f = self.f = Function(self.name, "ptr %table, i64 %begin, i64 %end, ptr %sums")
         bases = self._bases()
         if self.splits_sums:
-            f.call_void("llvm.memset.p0.i64", "ptr %sums", "i8 0", f"i64 {self.piece_bytes}", "i1 false")
             offset = 0
             for value in self.shared:
-                access = self.targets[value]
-                bases[access] = self._moved(f.ahead("%sums", offset), access, access.offset)
+                access, own = self.targets[value], f.ahead("%sums", offset)
+                self.begin(f, own, value)
+                bases[access] = self._moved(own, access, access.offset)
                 offset += _aligned(value.nbytes)
         self._loops(0, bases)
         f.returns()
@@ -240,11 +241,29 @@ class Nest:
         f.returns()
         return f
 
+    def reduction(self, f: Function, value: Value) -> pointwise.Accumulator:
+        """How the terms of a value are taken together."""
+        return pointwise.Accumulator(f, value, self.kernel.computed[value].instruction)
+
+    def begin(self, f: Function, start: str, value: Value) -> None:
+        """Let the memory of a reduction begin with what changes nothing."""
+        reduction, element = self.reduction(f, value), element_of(value.dtype)
+        if value.size > 1 and reduction.name in ("sum", "any"):
+            f.call_void("llvm.memset.p0.i64", f"ptr {start}", "i8 0", f"i64 {value.nbytes}", "i1 false")
+            return
+        done = 0
+        for width in dict.fromkeys([self.lanes, 1]):
+            kind, end = Vector(element, width), value.size // width * width
+            if end > done:
+                with f.loop(str(end), str(done), str(width)) as i:
+                    f.store(kind, reduction.identity(width), f.address(element, start, i))
+            done = end
+
     def _add_pieces(self, f: Function) -> None:
         """The sums of all pieces, in their order."""
         offset = 0
         for value in self.shared:
-            element = element_of(value.dtype)
+            element, reduction = element_of(value.dtype), self.reduction(f, value)
             target = f.set(f"load ptr, ptr {f.address('ptr', '%table', str(self.slots[value]))}")
             first = f.ahead("%sums", offset)
             offset += _aligned(value.nbytes)
@@ -253,10 +272,10 @@ class Nest:
                 kind, end = Vector(element, width), value.size // width * width
                 if end > start:
                     with f.loop(str(end), str(start), str(width)) as i:
-                        place, total = f.address(element, first, i), f.carried(kind, kind.constant(0))
+                        place, total = f.address(element, first, i), f.carried(kind, reduction.identity(width))
                         with f.loop("%pieces", carried=[total]) as piece:
                             term = f.load(kind, f.ahead(place, f.mul(piece, self.piece_bytes)))
-                            total.next = f.set(f"fadd {kind} {total}, {term}")
+                            total.next = reduction.combined(total.name, term, width)
                         f.store(kind, total.name, f.address(element, target, i))
                 start = end
 
@@ -464,18 +483,14 @@ class _Turn:
         return self.registers[root]
 
     def _add_in_memory(self, access: Access, value: Value, term: str) -> None:
-        """Add to what a sum over leading dimensions has arrived at."""
-        f, kind = self.f, Vector(element_of(value.dtype), self.lanes)
+        """Add to what a reduction over leading dimensions has arrived at."""
+        f, reduction = self.f, self.nest.reduction(self.f, value)
         step = access.strides[-1] if access.strides else 0
         if step == 0 and self.lanes > 1:
-            parts = [f.set(f"extractelement {kind} {term}, i64 {k}") for k in range(self.lanes)]
-            while len(parts) > 1:
-                pairs = [f.set(f"fadd {kind.element} {a}, {b}") for a, b in zip(parts[::2], parts[1::2], strict=False)]
-                parts = pairs + parts[len(pairs) * 2 :]
-            term, kind = parts[0], Vector(kind.element)
-            f.store(kind, f.set(f"fadd {kind} {f.load(kind, self.bases[access])}, {term}"), self.bases[access])
+            kind, base = Vector(element_of(value.dtype)), self.bases[access]
+            f.store(kind, reduction.combined(f.load(kind, base), reduction.across(term, self.lanes), 1), base)
             return
-        self._store(access, f.set(f"fadd {kind} {self._load(access)}, {term}"))
+        self._store(access, reduction.combined(self._load(access), term, self.lanes))
 
     def _load(self, access: Access) -> str:
         f, base, lanes = self.f, self.bases[access], self.lanes

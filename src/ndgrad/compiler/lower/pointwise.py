@@ -147,9 +147,9 @@ def is_reduction(instruction: Instruction) -> bool:
     return name.endswith("_all") or instruction.settings.get("dim") not in (None, ())
 
 
-def is_float_sum(instruction: Instruction) -> bool:
-    """Whether a reduction may be added up in memory, row by row."""
-    return _REDUCTIONS[instruction.op.name] == "sum" and instruction.result.dtype.kind == "f"
+def is_float_product(instruction: Instruction) -> bool:
+    """Whether the order of a reduction decides what overflows on its way."""
+    return _REDUCTIONS[instruction.op.name] == "prod" and instruction.result.dtype.kind == "f"
 
 
 def reduced_dims(instruction: Instruction) -> tuple[int, ...]:

@@ -155,7 +155,7 @@ def result_place(value: Value, last: bool) -> Place:
 
 def routine(instruction: Instruction, images: Images) -> Routine | None:
     """The routine of an instruction, None where it has none."""
-    if instruction.op.name in ("take_slices", "add_slices"):
+    if instruction.op.name in ("take_slices", "add_slices", "put_slices"):
         return _slices(instruction, images)
     made = _ROUTINES.get(instruction.op.name)
     if made is None or any(a is not None and a.__class__ is not Value for a in instruction.arguments):
@@ -330,21 +330,31 @@ def _avg_pool_backward(instruction: Instruction, images: Images) -> Routine | No
 
 
 def _slices(instruction: Instruction, images: Images) -> Routine | None:
-    """Slices that an index names, read or added to."""
-    x, index = instruction.arguments
-    result, dim = instruction.result, instruction.settings["dim"]
-    adds = instruction.op.name == "add_slices"
-    dtype = result.dtype if adds else np.dtype(np.float32)  # slices are read byte by byte, by the same code for all
-    if index.dtype != np.int64 or not x.size or not result.size or not index.size:
+    """Slices that an index names, read, added to or written over."""
+    *values, index = instruction.arguments
+    result, dim, name = instruction.result, instruction.settings["dim"], instruction.op.name
+    puts = name != "take_slices"
+    adds = name == "add_slices" or (puts and instruction.settings["adds"])
+    dtype = result.dtype if adds else np.dtype(np.float32)  # what is moved byte by byte has the same code for all
+    if index.dtype != np.int64 or not all(v.size for v in instruction.values()) or not result.size:
         return None
     if not arrays.available(dtype, ("slices",)):
         return None
-    shape = result.shape if adds else x.shape
-    table, chunks = slices.slices_table(shape, dim, index.size, result.dtype.itemsize, adds)
-    words: list[Word] = [table, images.read(x, False), images.read(index, False), result]
-    cost = x.size + result.size + index.size * (chunks if adds else 4)
-    phase = Phase("slices", element_of(dtype), "slices_add" if adds else "slices_take", words, chunks, cost)
-    return Routine(instruction, images.reads, {result: whole(result)}, [phase])
+    shape = result.shape if puts else values[0].shape
+    sizes = slices.slices_table(shape, dim, index.size, result.dtype.itemsize, adds)
+    given: list[Word] = [images.read(v, False) for v in (*values, index)]
+    element = element_of(dtype)
+    if not puts:
+        cost = 2 * result.size + 4 * index.size
+        phases = [Phase("slices", element, "slices_take", [sizes.table, *given, result], sizes.take, cost)]
+    else:
+        start = given[0] if name == "put_slices" else 0
+        phases = [
+            Phase("slices", element, "slices_begin", [sizes.table, start, result], sizes.begin, result.size),
+            Phase("slices", element, "slices_put", [sizes.table, *given[-2:], result], sizes.put,
+                  2 * values[-1].size + 4 * index.size),
+        ]  # fmt: skip
+    return Routine(instruction, images.reads, {result: whole(result)}, phases)
 
 
 _ROUTINES: dict[str, Callable[[Instruction, Images], Routine | None]] = {

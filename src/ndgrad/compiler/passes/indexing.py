@@ -1,12 +1,13 @@
-"""Reading and adding by index in terms of two ops that have kernels: slices that an index names, read or added to.
+"""Reading and writing by index in terms of three ops that have kernels: slices that an index names, read, added to, or
+written over.
 
     embedding(x, i)           ->   take_slices(x, i)
     x[i, j]                   ->   take_slices(x with both dimensions as one, i * n + j)
     gather(x, i, dim)         ->   take_slices(x as a line, the place of each element there)
 
-and their transposes in terms of `add_slices`. Places are computed by elementwise ops on integers. That they lie inside
-is checked (expansion.py). Sums may be added in another order, so this reassociates; each place is added to in the
-order of the index, as NumPy does it.
+their transposes in terms of `add_slices`, and writes at such places in terms of `put_slices`. Places are computed by
+elementwise ops on integers. That they lie inside is checked (expansion.py). Sums may be added in another order, so this
+reassociates; each place is added to in the order of the index, as NumPy does it.
 """
 
 from __future__ import annotations
@@ -102,6 +103,84 @@ def _take(walk: Walk, instruction: Instruction) -> Rewritten:
     if x.__class__ is not Value or not x.size or not _is_index(index):
         return None
     return walk.emit("take_slices", walk.reshaped(x, (x.size,)), _checked(walk, index, x.size, True), dim=0)
+
+
+# ----- writes ---------------------------------------------------------------------------------------------------------
+
+
+def _put(walk: Walk, x: Value, y: Any, keys: Value, dim: int, adds: bool) -> Value | None:
+    """x with y, which broadcasts to them, in the slices that keys name; None where there is no kernel for that."""
+    if adds and not is_plain(x):
+        return None
+    shape = (*x.shape[:dim], *keys.shape, *x.shape[dim + 1 :])
+    if y.__class__ is not Value:
+        y = walk.constant(y, x.dtype)
+    if y.dtype != x.dtype or y.ndim > len(shape):
+        return None
+    if y.shape != shape:
+        y = walk.emit("expand", y, shape=shape)
+    return walk.emit("put_slices", x, y, keys, dim=dim, adds=adds)
+
+
+@rule("index_add", "index_copy", "index_fill")
+def _put_slices(walk: Walk, instruction: Instruction) -> Rewritten:
+    x, index, y = instruction.arguments
+    dim = instruction.settings["dim"]
+    if x.__class__ is not Value or not x.size or not _is_index(index) or index.ndim != 1:
+        return None
+    fills = instruction.op.name == "index_fill"
+    if y.__class__ is Value and y.shape != (() if fills else (*x.shape[:dim], index.size, *x.shape[dim + 1 :])):
+        return None
+    return _put(walk, x, y, _checked(walk, index, x.shape[dim], fills), dim, instruction.op.name == "index_add")
+
+
+@rule("index_put")
+def _index_put(walk: Walk, instruction: Instruction) -> Rewritten:
+    x, y, *indices = instruction.arguments
+    count = len(indices)
+    if x.__class__ is not Value or not x.size or not all(_is_index(i) for i in indices):
+        return None
+    line = walk.reshaped(x, (prod(x.shape[:count]), *x.shape[count:]))
+    found = _put(walk, line, y, _keys(walk, tuple(indices), x.shape), 0, instruction.settings["accumulate"])
+    return None if found is None else walk.reshaped(found, x.shape)
+
+
+@rule("scatter", "scatter_add")
+def _scatter(walk: Walk, instruction: Instruction) -> Rewritten:
+    x, index, y = instruction.arguments
+    dim = instruction.settings["dim"]
+    if x.__class__ is not Value or not x.size or not _is_index(index) or index.ndim != x.ndim:
+        return None
+    if y.__class__ is Value and y.shape and y.shape != index.shape:
+        return None
+    keys = _places(walk, index, x.shape, dim)
+    found = _put(walk, walk.reshaped(x, (x.size,)), y, keys, 0, instruction.op.name == "scatter_add")
+    return None if found is None else walk.reshaped(found, x.shape)
+
+
+@rule("overwritten")
+def _overwritten(walk: Walk, instruction: Instruction) -> Rewritten:
+    indices, shape = instruction.arguments, tuple(instruction.settings["shape"])
+    if not all(_is_index(i) for i in indices) or not prod(shape):
+        return None
+    return _named_again(walk, _keys(walk, tuple(indices), shape), prod(shape))
+
+
+@rule("overwritten_along")
+def _overwritten_along(walk: Walk, instruction: Instruction) -> Rewritten:
+    (index,) = instruction.arguments
+    dim, shape = instruction.settings["dim"], tuple(instruction.settings["shape"])
+    if not _is_index(index) or index.ndim != len(shape) or not prod(shape):
+        return None
+    return _named_again(walk, _places(walk, index, shape, dim), prod(shape))
+
+
+def _named_again(walk: Walk, keys: Value, length: int) -> Value:
+    """Which of the keys come again later: those that do not find their own number where all have written theirs."""
+    own = walk.constant(np.arange(keys.size).reshape(keys.shape), _INTEGER)
+    places = walk.emit("expand", walk.constant(0, _INTEGER), shape=(length,))
+    last = walk.emit("put_slices", places, own, keys, dim=0, adds=False)
+    return walk.emit("ne", walk.emit("take_slices", last, keys, dim=0), own)
 
 
 # ----- elements along a dimension -------------------------------------------------------------------------------------

@@ -34,27 +34,29 @@ Weights: TypeAlias = "tuple[Any, ...]"
 # ----- one step -------------------------------------------------------------------------------------------------------
 
 # Each takes the input's part of the gates, the state, and the weights that act on the state; it returns the new state,
-# whose first part is the output.
+# whose first part is the output. The gates come in the parts of `_PARTS`, cut for all steps at once.
+
+Gates: TypeAlias = "tuple[Tensor, ...]"
 
 
 def _plain_step(activation: Callable[[Tensor], Tensor]) -> Callable[..., State]:
-    def step(gates: Tensor, state: State, w_hh: Tensor, b_hh: Tensor | None, w_hr: Tensor | None) -> State:
-        return (activation(gates + F.linear(state[0], w_hh, b_hh)),)
+    def step(gates: Gates, state: State, w_hh: Tensor, b_hh: Tensor | None, w_hr: Tensor | None) -> State:
+        return (activation(gates[0] + F.linear(state[0], w_hh, b_hh)),)
 
     return step
 
 
-def _lstm_step(gates: Tensor, state: State, w_hh: Tensor, b_hh: Tensor | None, w_hr: Tensor | None) -> State:
+def _lstm_step(gates: Gates, state: State, w_hh: Tensor, b_hh: Tensor | None, w_hr: Tensor | None) -> State:
     h, c = state
-    i, f, g, o = (gates + F.linear(h, w_hh, b_hh)).chunk(4, -1)
+    i, f, g, o = (gates[0] + F.linear(h, w_hh, b_hh)).chunk(4, -1)
     c = f.sigmoid() * c + i.sigmoid() * g.tanh()
     h = o.sigmoid() * c.tanh()
     return (h if w_hr is None else F.linear(h, w_hr)), c
 
 
-def _gru_step(gates: Tensor, state: State, w_hh: Tensor, b_hh: Tensor | None, w_hr: Tensor | None) -> State:
+def _gru_step(gates: Gates, state: State, w_hh: Tensor, b_hh: Tensor | None, w_hr: Tensor | None) -> State:
     (h,) = state
-    i_r, i_z, i_n = gates.chunk(3, -1)
+    i_r, i_z, i_n = gates
     h_r, h_z, h_n = F.linear(h, w_hh, b_hh).chunk(3, -1)
     z = (i_z + h_z).sigmoid()
     n = (i_n + (i_r + h_r).sigmoid() * h_n).tanh()
@@ -68,25 +70,32 @@ _STEPS: dict[str, Callable[..., State]] = {
     "GRU": _gru_step,
 }
 _GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
+#: Into how many parts a step wants the input's gates: a GRU's meet the state's one by one.
+_PARTS = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 1, "GRU": 3}
+
+
+def _cut(gates: Tensor, mode: str) -> Gates:
+    """The gates as a step wants them."""
+    return tuple(gates.chunk(_PARTS[mode], -1)) if _PARTS[mode] > 1 else (gates,)
 
 
 # ----- over time ------------------------------------------------------------------------------------------------------
 
 
 def _over_time(
-    step: Callable[..., State], gates: list[Tensor], first: State, weights: Weights, backwards: bool
+    step: Callable[..., State], gates: list[Gates], first: State, weights: Weights, backwards: bool
 ) -> tuple[list[Tensor], State]:
     """Run through the steps; the outputs in the order of time, and the last state of every sequence."""
     return _backwards(step, gates, first, weights) if backwards else _forwards(step, gates, first, weights)
 
 
 def _forwards(
-    step: Callable[..., State], gates: list[Tensor], state: State, weights: Weights
+    step: Callable[..., State], gates: list[Gates], state: State, weights: Weights
 ) -> tuple[list[Tensor], State]:
     outputs: list[Tensor] = []
     ended: list[State] = []  # the last states of sequences that are over, the shortest first
     for g in gates:
-        running, now = state[0].shape[0], g.shape[0]
+        running, now = state[0].shape[0], g[0].shape[0]
         if now < running:
             ended.append(tuple(s[now:] for s in state))
             state = tuple(s[:now] for s in state)
@@ -98,14 +107,14 @@ def _forwards(
 
 
 def _backwards(
-    step: Callable[..., State], gates: list[Tensor], first: State, weights: Weights
+    step: Callable[..., State], gates: list[Gates], first: State, weights: Weights
 ) -> tuple[list[Tensor], State]:
     """From the last step to the first: shorter sequences join in as their ends are reached."""
     outputs: list[Tensor] = []
-    running = gates[-1].shape[0]
+    running = gates[-1][0].shape[0]
     state = first if running == first[0].shape[0] else tuple(s[:running] for s in first)
     for g in reversed(gates):
-        now = g.shape[0]
+        now = g[0].shape[0]
         if now > running:
             state = tuple(cat((s, new[running:now])) for s, new in zip(state, first, strict=True))
             running = now
@@ -317,9 +326,12 @@ class RNNBase(Module):
                 place = layer * directions + direction
                 w_ih, w_hh, b_ih, b_hh, w_hr = self._weights(place)
                 rows = F.linear(data, w_ih, b_ih)
-                gates = rows.reshape(len(sizes), sizes[0], -1).unbind(0) if even else rows.split(sizes)
+                if even:
+                    rows = rows.reshape(len(sizes), sizes[0], -1)
+                cut = [part.unbind(0) if even else part.split(sizes) for part in _cut(rows, self.mode)]
+                gates = list(zip(*cut, strict=True))
                 first = tuple(s[place] for s in state)
-                out, last = _over_time(step, list(gates), first, (w_hh, b_hh, w_hr), backwards=direction == 1)
+                out, last = _over_time(step, gates, first, (w_hh, b_hh, w_hr), backwards=direction == 1)
                 outputs.append(cat(out))
                 lasts.append(last)
             data = outputs[0] if directions == 1 else cat(outputs, -1)
@@ -514,7 +526,8 @@ class RNNCellBase(Module):
                     f"{name}: hidden{number} has inconsistent hidden_size: got {s.shape[-1]}, "
                     f"expected {self.hidden_size}."
                 )
-        made = _STEPS[mode](F.linear(own, self.weight_ih, self.bias_ih), state, self.weight_hh, self.bias_hh, None)
+        gates = _cut(F.linear(own, self.weight_ih, self.bias_ih), mode)
+        made = _STEPS[mode](gates, state, self.weight_hh, self.bias_hh, None)
         return made if batched else tuple(s.squeeze(0) for s in made)
 
     def extra_repr(self) -> str:

@@ -72,7 +72,7 @@ FORMULAS: dict[str, Formula] = {
     "sinh": Formula(1, hyperbolic.sinh, 1.7),
     "cosh": Formula(1, hyperbolic.cosh, 1.4),
     "tanh": Formula(1, hyperbolic.tanh, 1.4),
-    "asinh": Formula(1, hyperbolic.asinh, 1.0),
+    "asinh": Formula(1, hyperbolic.asinh, 1.2),
     "acosh": Formula(1, hyperbolic.acosh, 1.0),
     "atanh": Formula(1, hyperbolic.atanh, 1.0),
     "sigmoid": Formula(1, hyperbolic.sigmoid, 2.0),

@@ -44,8 +44,7 @@ class Pair:
         """The quotient of the high parts, and what it leaves divided once more."""
         divisor = other if isinstance(other, Pair) else Pair(other, other.w.real(0.0))
         first = self.hi / divisor.hi
-        taken = two_product(first, divisor.hi)
-        left = ((self.hi - taken.hi) - taken.lo) + (self.lo - first * divisor.lo)
+        left = left_over(self.hi, first, divisor.hi) + (self.lo - first * divisor.lo)
         return quick_two_sum(first, left / divisor.hi)
 
     def scaled(self, factor: Real | float) -> Pair:
@@ -80,6 +79,14 @@ def two_product(a: Real, b: Real) -> Pair:
     return Pair(product, ((a1 * b1 - product) + a1 * b2 + a2 * b1) + a2 * b2)
 
 
+def left_over(a: Real, b: Real, c: Real) -> Real:
+    """a - b c for a product near a: exact, as the remainder of a quotient or of a square root is."""
+    if a.w.fma:
+        return muladd(-b, c, a)
+    product = two_product(b, c)
+    return (a - product.hi) - product.lo
+
+
 def _halves(a: Real) -> tuple[Real, Real]:
     """a as a sum of two floats with half the digits each, whose products are exact."""
     spread = a * (2.0 ** ((a.w.fraction + 2) // 2) + 1)
@@ -90,6 +97,5 @@ def _halves(a: Real) -> tuple[Real, Real]:
 def root(x: Pair) -> Pair:
     """The square root of a positive pair: that of hi, and one step of Newton's for what it leaves."""
     first = sqrt(x.hi)
-    square = two_product(first, first)
-    left = ((x.hi - square.hi) - square.lo) + x.lo
+    left = left_over(x.hi, first, first) + x.lo
     return quick_two_sum(first, left / (first + first))

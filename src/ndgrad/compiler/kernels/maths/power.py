@@ -18,7 +18,7 @@ import math
 from ndgrad.compiler.kernels.maths.coefficients import CONSTANTS, POLYNOMIALS
 from ndgrad.compiler.kernels.maths.exponential import exp
 from ndgrad.compiler.kernels.maths.logarithm import Near, Split
-from ndgrad.compiler.kernels.maths.pairs import Pair, quick_two_sum, root, two_product, two_sum
+from ndgrad.compiler.kernels.maths.pairs import Pair, left_over, quick_two_sum, root, two_product
 from ndgrad.compiler.kernels.maths.rounding import trunc
 from ndgrad.compiler.kernels.maths.values import Real, absolute, bounded, copysign, greater, muladd, polynomial, sqrt
 
@@ -62,17 +62,21 @@ def log_pair(a: Real) -> Pair:
     """log(a), positive and finite, with some 65 right bits."""
     w = a.w
     parts = Split(a)
-    f, bottom = parts.m - 1.0, two_sum(w.real(1.0), parts.m)
+    # m is in the binade of 1 or below it: what is added first has no lesser exponent, as in all sums that follow
+    f, bottom = parts.m - 1.0, quick_two_sum(w.real(1.0), parts.m)
     inverse = 1.0 / bottom.hi
     first = f * inverse
-    taken = two_product(first, bottom.hi)
-    s = quick_two_sum(first, (((f - taken.hi) - taken.lo) - first * bottom.lo) * inverse)
-    z = s * s
-    two_thirds = Pair(w.real(2 / 3), w.real(1.0 / 27021597764222976))  # 2/3 = 6004799503160661 / 2^53 + 1 / (3 2^53)
-    inner = two_thirds + polynomial(z.hi, POLYNOMIALS["logarithm_tail"][w.degrees]) * z.hi
-    near = s.scaled(2.0) + s * (z * inner)
+    s = quick_two_sum(first, (left_over(f, first, bottom.hi) - first * bottom.lo) * inverse)
+    square = two_product(s.hi, s.hi)
+    z = Pair(square.hi, muladd(s.hi + s.hi, s.lo, square.lo))
+    # 2/3 = 6004799503160661 / 2^53 + 1 / (3 2^53)
+    inner = quick_two_sum(w.real(2 / 3), polynomial(z.hi, POLYNOMIALS["logarithm_tail"][w.degrees]) * z.hi)
+    cubic = s * (z * Pair(inner.hi, inner.lo + 1.0 / 27021597764222976))
+    near = quick_two_sum(s.hi + s.hi, cubic.hi)
     high, low = CONSTANTS["ln2_short_" + w.precision]
-    return Pair(parts.e * high, parts.e * low) + near
+    total = quick_two_sum(parts.e * high, near.hi)
+    rest = muladd(parts.e, low, (s.lo + s.lo) + cubic.lo)
+    return quick_two_sum(total.hi, total.lo + (near.lo + rest))
 
 
 def rsqrt(x: Real) -> Real:
