@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast, overl
 
 from ndgrad.api.creation import zeros_like
 from ndgrad.api.data import tensor
+from ndgrad.api.elementwise import where
 from ndgrad.arrays.memory import retain_for_training
 from ndgrad.autograd.grad_mode import enable_grad, no_grad
 from ndgrad.autograd.hooks import RemovableHandle
 from ndgrad.autograd.sparse_gradients import is_sparse_data
 from ndgrad.autograd.variable import Variable, innermost_array
 from ndgrad.dtypes import get_default_dtype
-from ndgrad.optim.fused import update_alike, update_together
+from ndgrad.optim.fused import Plans, update_alike, update_together
 
 __all__ = ["Optimizer"]
 
@@ -73,7 +74,7 @@ def _with_hooks(step: Step) -> Step:
     @functools.wraps(step)
     def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         own = self.__dict__
-        if own.get("_stepping"):
+        if self._stepping:
             return step(self, *args, **kwargs)
         args = (self, *args)
         for hook in (*_STEP_HOOKS["pre"].values(), *own["_step_pre_hooks"].values()):
@@ -84,11 +85,11 @@ def _with_hooks(step: Step) -> Step:
                         f"a hook before a step must return None or a pair (args, kwargs), and returned {answer!r}."
                     )
                 args, kwargs = answer
-        own["_stepping"] = True
+        self._stepping = True
         try:
             result = step(*args, **kwargs)
         finally:
-            own["_stepping"] = False
+            self._stepping = False
         for hook in (*own["_step_post_hooks"].values(), *_STEP_HOOKS["post"].values()):
             hook(self, args, kwargs)
         return result
@@ -191,8 +192,9 @@ class Optimizer:
             "load_state_dict_post",
         ):
             self.__dict__.setdefault(f"_{name}_hooks", OrderedDict())
-        #: what the last step knew of the parameters of a group, by the group's id (ndgrad.optim.fused)
-        self._plans: dict[int, Any] = {}
+        self._plans = Plans()
+        #: whether `step` is at work, which may call that of a base class
+        self._stepping = False
 
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
@@ -513,10 +515,29 @@ def counted(state: State) -> Any:
     return number(step)
 
 
-def number(t: Tensor) -> Any:
-    """A number of the state, to be computed with: a float. While a step is traced, which has no values, the
-    tensor in double precision."""
-    return t.detach().double() if getattr(innermost_array(t), "is_traced", False) else float(t)
+def number(t: Rate) -> Any:
+    """A number of the state or of the settings, to be computed with: a float. While a step is traced, which has no
+    values, the tensor in double precision: rules ask nothing of it but by `either`, `at_least` and `at_most`."""
+    if isinstance(t, Variable) and getattr(innermost_array(t), "is_traced", False):
+        return t.detach().double()
+    return float(t)
+
+
+def either(condition: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
+    """One of two values, by a condition on numbers."""
+    if isinstance(condition, Variable):
+        return where(condition, yes(), no())
+    return yes() if condition else no()
+
+
+def at_least(x: Any, bound: float) -> Any:
+    """The larger of a number and a bound."""
+    return x.clamp(min=bound) if isinstance(x, Variable) else max(x, bound)
+
+
+def at_most(x: Any, bound: Any) -> Any:
+    """The smaller of two numbers."""
+    return either(x < bound, lambda: x, lambda: bound)
 
 
 def as_state(x: Any, before: Tensor) -> Tensor:
@@ -525,8 +546,8 @@ def as_state(x: Any, before: Tensor) -> Tensor:
 
 
 def root(x: Any) -> Any:
-    """The square root of a number."""
-    return x.sqrt() if isinstance(x, Variable) else math.sqrt(x)
+    """The square root of a number, or of each element of what rules compute with."""
+    return math.sqrt(x) if isinstance(x, (int, float)) else x.sqrt()
 
 
 def move(p: Tensor, direction: Tensor, scale: Rate) -> None:
