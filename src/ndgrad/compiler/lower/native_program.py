@@ -72,9 +72,6 @@ class NativeProgram:
     def _slots(self, groups: Groups) -> None:
         """Number the values that have memory, and find out which the arena holds and how long."""
         program = self.program
-        self.slots: dict[Value, int] = {}
-        for value in (*program.inputs, *program.constants):
-            self.slots[value] = len(self.slots)
         self.outputs = [groups.places[v] for v in program.outputs]
         given = {*program.inputs, *program.constants}
         fresh = {p.root for p in self.outputs} - given
@@ -82,12 +79,14 @@ class NativeProgram:
         called = [v for step in groups.steps if isinstance(step, Call) for v in step.instruction.results]
         for number, step in enumerate(groups.steps):
             for value in step.touched():
-                self.slots.setdefault(value, len(self.slots))
                 spans[value] = (spans.get(value, (number, number))[0], number)
         #: what is new in every call, by whom it is made: by us, or by NumPy
-        ordered = dict.fromkeys([*(p.root for p in self.outputs), *self.slots])
+        ordered = dict.fromkeys([*(p.root for p in self.outputs), *spans])
         self.fresh = [v for v in ordered if v in fresh and v not in called]
         self.called = called
+        #: what a native call is given addresses of; it comes first in the table, in this order
+        self.given = [*program.inputs, *self.fresh, *program.constants]
+        self.slots = {v: n for n, v in enumerate(dict.fromkeys([*self.given, *spans]))}
         self.offsets, self.arena = planned(
             {v: s for v, s in spans.items() if v not in fresh and v not in given and v not in called}
         )
@@ -131,31 +130,33 @@ class NativeProgram:
 
         #: the numbers that the code reads from memory
         self.parameters = np.array([*numbers, 0], np.int64)
+        self.scratch_offsets = np.array(self._scratch_offsets(), np.int64)
 
     def _entering(self) -> Function:
-        """i64 enter(pointers): run all segments; the pointers are those of inputs, of fresh memory, of constants, of
-        parameters and of scratch memory."""
+        """i64 enter(pointers): run all segments; the pointers are those of what is given, of parameters, of the offsets
+        in scratch memory of all the rest, and of scratch memory. By loops: LLVM takes long over long blocks."""
         f = Function("enter", "ptr %pointers", "i64")
-        count, program = len(self.slots), self.program
-        before = f.set(f"alloca ptr, i64 {count + 3}")
-
-        def put(slot: int, address: str) -> None:
-            f.do(f"store ptr {address}, ptr {f.address('ptr', table, str(slot))}")
-
-        given = [*program.inputs, *self.fresh, *program.constants]
-        f.do(f"%parameters = load ptr, ptr {f.address('ptr', '%pointers', str(len(given)))}")
+        given = len(self.given)
+        before = f.set(f"alloca ptr, i64 {len(self.slots) + 3}")
+        last = [f.address("ptr", "%pointers", str(given + i)) for i in range(3)]
+        f.do(f"%parameters = load ptr, ptr {last[0]}")
         f.do(f"store ptr %parameters, ptr {before}")
+        offsets, scratch = (f.set(f"load ptr, ptr {pointer}") for pointer in last[1:])
         table = f.address("ptr", before, "1")
-        for number, value in enumerate(given):
-            put(self.slots[value], f.set(f"load ptr, ptr {f.address('ptr', '%pointers', str(number))}"))
-        scratch = f.set(f"load ptr, ptr {f.address('ptr', '%pointers', str(len(given) + 1))}")
-        places = [(self.slots[v], offset) for v, offset in self.offsets.items()]
-        for slot, offset in (*places, (count, self.arena), (count + 1, self.arena + self.assembly.buffer)):
-            put(slot, f.address("i8", scratch, str(offset)))
+        f.call_void("llvm.memcpy.p0.p0.i64", f"ptr {table}", "ptr %pointers", f"i64 {8 * given}", "i1 false")
+        rest = f.address("ptr", table, str(given))
+        with f.loop(str(len(self.slots) - given + 2)) as i:
+            offset = f.set(f"load i64, ptr {f.address('i64', offsets, i)}")
+            f.do(f"store ptr {f.ahead(scratch, offset)}, ptr {f.address('ptr', rest, i)}")
         for name in self.steps:
             f.call_void(name, f"ptr {table}")
         f.returns("i64 0")
         return f
+
+    def _scratch_offsets(self) -> list[int]:
+        """Where in scratch memory the table's entries behind those of what is given lie."""
+        places = [self.offsets[v] for v in list(self.slots)[len(self.given) :]] if self.is_native else []
+        return [*places, self.arena, self.arena + self.assembly.buffer]
 
     @functools.cached_property
     def scratch(self) -> Scratch:
@@ -182,12 +183,15 @@ class NativeProgram:
             kernel=self.code.address("enter"),
             outputs=(*before, *fresh),
             keywords=tuple(keywords),
-            fixed=tuple(a.__array_interface__["data"][0] for a in (*self.constants.values(), self.parameters)),
+            fixed=tuple(
+                a.__array_interface__["data"][0]
+                for a in (*self.constants.values(), self.parameters, self.scratch_offsets)
+            ),
             scratch=self.scratch,
             release=program_flops(self.program) + sum(v.size for i in self.program.instructions for v in i.results)
             > _LONG,
             as_tuple=True,
-            keeps=(self.code, self.constants, self.parameters),
+            keeps=(self.code, self.constants, self.parameters, self.scratch_offsets),
         )
 
     @functools.cached_property

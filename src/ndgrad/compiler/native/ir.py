@@ -110,7 +110,8 @@ class Function:
         self.declared: dict[str, str] = {}
         #: Calls of functions of the maths library here, by name and type: `maths.library` has their definitions.
         self.needed: list[tuple[str, Vector]] = []
-        self._head = " ".join(f"define {linkage} {returns} @{name}({parameters}) {attributes} {{".split())
+        self._head = " ".join(f"define {linkage} {returns} @{name}({parameters})".split())
+        self.attributes = attributes
         self._lines = ["entry:"]
         self._count = 0
         self.block = "entry"
@@ -331,8 +332,13 @@ class Function:
             f"{type.mask} {mask}",
         )
 
+    def body(self) -> str:
+        """Its instructions."""
+        return "\n".join(self._lines)
+
     def text(self) -> str:
-        return "\n".join([self._head, *self._lines, "}"])
+        head = f"{self._head} {self.attributes} {{" if self.attributes else f"{self._head} {{"
+        return "\n".join([head, *self._lines, "}"])
 
 
 class Carried:
