@@ -37,6 +37,11 @@ from ndgrad.compiler.replay import Replay, forward_of
 #: Floating-point operations, or elements, from which on other threads may run meanwhile.
 _LONG = 100_000
 
+#: Steps from which on a program is long: compiling it takes seconds, and running it longer than looking up addresses.
+_LONG_PROGRAM = 12
+#: Steps of a segment, at most: LLVM takes long over long blocks.
+_LONGEST_SEGMENT = 32
+
 _SEGMENT = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
@@ -64,6 +69,8 @@ class NativeProgram:
         self._slots(groups)
         self._compile(groups, threads, sizes)
         self._frames: list[_Frame] = []
+        #: the first call is not by a builtin: it may be the only one, and the code of builtins takes 0.2 s to compile
+        self._was_called = False
         #: the program's constants in memory that stays
         self.constants = {v: np.array(array, v.dtype, order="C") for v, array in self.program.constants.items()}
 
@@ -93,11 +100,13 @@ class NativeProgram:
 
     def _compile(self, groups: Groups, threads: int | None, sizes: Sizes | None) -> None:
         """Write the segments and what they call, and compile all that."""
-        assembly = self.assembly = Assembly(host(), threads, sizes or frozenset())
+        is_long = len(groups.steps) > _LONG_PROGRAM and not self.apart
+        assembly = self.assembly = Assembly(host(), threads, sizes or frozenset(), is_long)
         self.steps: list[Any] = []
         #: each step with the names of the functions that were written for it
         self.written: list[tuple[Step, list[str]]] = []
         segment: Function | None = None
+        inside = 0
         waiting = set(groups.cleared)
         for step in groups.steps:
             if isinstance(step, Call):
@@ -107,12 +116,14 @@ class NativeProgram:
                 self.steps.append(_Callback(step, threads))
                 self.written.append((step, []))
                 continue
-            if segment is not None and self.apart:
+            if segment is not None and (self.apart or inside == _LONGEST_SEGMENT):
                 segment.returns()
                 segment = None
             if segment is None:
                 segment = assembly.function(f"segment{len(self.steps)}")
                 self.steps.append(segment.name)
+                inside = 0
+            inside += 1
             before = len(assembly.functions)
             assembly.step(segment, step, self.slots, waiting)
             self.written.append((step, [f.name for f in assembly.functions[before:] if isinstance(f, Function)]))
@@ -228,7 +239,7 @@ class NativeProgram:
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         """The outputs for these arrays."""
-        if self.is_native and self._builtin is not None:
+        if self.is_native and self._was_called and self._builtin is not None:
             fresh = self._builtin(*inputs)
             if fresh is not MISS:
                 return list(fresh) if self.gives_fresh else self.collected([np.asarray(a) for a in inputs], fresh)
@@ -239,7 +250,9 @@ class NativeProgram:
         try:
             found = frame.run(inputs)
         finally:
-            self._frames.append(frame)
+            if self._was_called or not self.is_native:
+                self._frames.append(frame)
+            self._was_called = True
         return self.checked(inputs, found)
 
     def checked(self, inputs: Sequence[Any], found: list[Any]) -> list[Any]:

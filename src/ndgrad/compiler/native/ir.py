@@ -107,6 +107,7 @@ class Function:
         self, name: str, parameters: str, returns: str = "void", attributes: str = "", linkage: str = ""
     ) -> None:
         self.name = name
+        self.parameters = parameters
         self.declared: dict[str, str] = {}
         #: Calls of functions of the maths library here, by name and type: `maths.library` has their definitions.
         self.needed: list[tuple[str, Vector]] = []
