@@ -99,6 +99,8 @@ def native_call(
         return None
     if made.gradients_asked or any(effect.held is not None for effect in made.effects):
         return None
+    if program.in_place.inputs:  # Python must look at the memory first
+        return None
     if made.tape.draws or any(kind in ("grad", "draw") for kind, _ in made.sources):
         return None
     try:

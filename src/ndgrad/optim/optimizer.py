@@ -333,12 +333,17 @@ class Optimizer:
                 target, grad = p.detach(), grad.detach()
             if group.get("maximize"):
                 grad = -grad
+            before = dict(state) if not ordinary and is_traced(target) else {}
             if is_sparse_data(grad._array):
                 self._update_sparse(target, grad, state, group)
             elif self._complex_as_real and p.is_complex():
                 self._update_parts(target, grad, state, group)
             else:
                 self._update(target, grad, state, group)
+            for name, held in before.items():
+                # A program writes the memory of a tensor more quickly than Python puts another into its place.
+                if state[name] is not held and _is_like(held, state[name]):
+                    state[name] = held.copy_(state[name])
             if state:
                 self.state[p] = state
 
@@ -518,9 +523,17 @@ def counted(state: State) -> Any:
 def number(t: Rate) -> Any:
     """A number of the state or of the settings, to be computed with: a float. While a step is traced, which has no
     values, the tensor in double precision: rules ask nothing of it but by `either`, `at_least` and `at_most`."""
-    if isinstance(t, Variable) and getattr(innermost_array(t), "is_traced", False):
-        return t.detach().double()
-    return float(t)
+    return t.detach().double() if isinstance(t, Variable) and is_traced(t) else float(t)
+
+
+def is_traced(t: Tensor) -> bool:
+    """Whether a tensor stands for one of a program that is being traced, and has no values."""
+    return bool(getattr(innermost_array(t), "is_traced", False))
+
+
+def _is_like(a: Any, b: Any) -> bool:
+    """Whether two values are tensors of one shape and dtype."""
+    return isinstance(a, Variable) and isinstance(b, Variable) and a.shape == b.shape and a.dtype == b.dtype
 
 
 def either(condition: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:

@@ -18,6 +18,7 @@ import numpy as np
 from ndgrad.compiler.accounting import program_flops
 from ndgrad.compiler.lower.assembly import Assembly
 from ndgrad.compiler.lower.group import Call, Groups, Step, grouped
+from ndgrad.compiler.lower.in_place import InPlace, Writes, written_in_place
 from ndgrad.compiler.lower.loops import Loop, Pieces
 from ndgrad.compiler.lower.places import Place
 from ndgrad.compiler.lower.plan import planned
@@ -26,7 +27,7 @@ from ndgrad.compiler.native import layout
 from ndgrad.compiler.native.calls import MISS, Fresh, Guard, NativeEntry, Output, Scratch, Specialisation
 from ndgrad.compiler.native.guards import ArrayAt
 from ndgrad.compiler.native.guards import Place as Argument
-from ndgrad.compiler.native.ir import Function
+from ndgrad.compiler.native.ir import Function, Vector, element_of
 from ndgrad.compiler.native.target import host
 from ndgrad.compiler.passes import simplified
 from ndgrad.compiler.passes.decompose import decompose
@@ -51,8 +52,15 @@ class NativeProgram:
     #: whether every step is a segment of its own, as those want it who look at steps (see ndgrad.compiler.watched)
     apart = False
 
-    def __init__(self, program: Program, threads: int | None = None, sizes: Sizes | None = None) -> None:
-        """`sizes`: those that vary between programs which share their code (see ndgrad.compiler.lower.templates)."""
+    def __init__(
+        self,
+        program: Program,
+        threads: int | None = None,
+        sizes: Sizes | None = None,
+        writes: Writes | None = None,
+    ) -> None:
+        """`sizes`: those that vary between programs which share their code (see ndgrad.compiler.lower.templates);
+        `writes`: the outputs that may be computed in the memory of inputs."""
         #: the program as it was, which runs where a check fails: what it then says is the op's own error
         self.original = program
         simple, checks = decompose(program)
@@ -66,6 +74,7 @@ class NativeProgram:
         for step in groups.steps:
             if isinstance(step, Loop):
                 self.program.constants.update(step.body.constants)
+        self.in_place = InPlace() if writes is None else written_in_place(self.program, groups, writes, self.checks)
         self._slots(groups)
         self._compile(groups, threads, sizes)
         self._frames: list[_Frame] = []
@@ -80,7 +89,7 @@ class NativeProgram:
         """Number the values that have memory, and find out which the arena holds and how long."""
         program = self.program
         self.outputs = [groups.places[v] for v in program.outputs]
-        given = {*program.inputs, *program.constants}
+        given = {*program.inputs, *program.constants, *self.in_place.inputs}
         fresh = {p.root for p in self.outputs} - given
         spans: dict[Value, tuple[int, int]] = {}
         called = [v for step in groups.steps if isinstance(step, Call) for v in step.instruction.results]
@@ -108,7 +117,9 @@ class NativeProgram:
         segment: Function | None = None
         inside = 0
         waiting = set(groups.cleared)
-        for step in groups.steps:
+        #: the segment before which gates are looked at
+        self._gate = -1
+        for number, step in enumerate(groups.steps):
             if isinstance(step, Call):
                 if segment is not None:
                     segment.returns()
@@ -116,9 +127,12 @@ class NativeProgram:
                 self.steps.append(_Callback(step, threads))
                 self.written.append((step, []))
                 continue
-            if segment is not None and (self.apart or inside == _LONGEST_SEGMENT):
+            is_gate = number == self.in_place.first
+            if segment is not None and (self.apart or is_gate or inside == _LONGEST_SEGMENT):
                 segment.returns()
                 segment = None
+            if is_gate:
+                self._gate = len(self.steps)
             if segment is None:
                 segment = assembly.function(f"segment{len(self.steps)}")
                 self.steps.append(segment.name)
@@ -158,15 +172,37 @@ class NativeProgram:
         rest = f.address("ptr", table, str(given))
         with f.loop(str(len(self.slots) - given + 2)) as i:
             offset = f.set(f"load i64, ptr {f.address('i64', offsets, i)}")
-            f.do(f"store ptr {f.ahead(scratch, offset)}, ptr {f.address('ptr', rest, i)}")
-        for name in self.steps:
+            address = f.ahead(scratch, offset)
+            if self.in_place.inputs:  # what lies in the memory of an input has -1 - its slot for an offset
+                slot = f.most(f.sub("-1", offset), 0)
+                own = f.set(f"load ptr, ptr {f.address('ptr', table, slot)}")
+                address = f.choose(f.compare("slt", offset, 0), own, address, "ptr")
+            f.do(f"store ptr {address}, ptr {f.address('ptr', rest, i)}")
+        for number, name in enumerate(self.steps):
+            if number == self._gate:
+                self._write_gates(f, table)
             f.call_void(name, f"ptr {table}")
         f.returns("i64 0")
         return f
 
+    def _write_gates(self, f: Function, table: str) -> None:
+        """Return unless all gates are open."""
+        for gate in self.in_place.gates:
+            kind = Vector(element_of(gate.value.dtype))
+            pointer = f.set(f"load ptr, ptr {f.address('ptr', table, str(self.slots[gate.value]))}")
+            is_shut = f.set(f"icmp {'ne' if gate.is_zero else 'eq'} {kind} {f.load(kind, pointer)}, 0")
+            shut, is_open = f.fresh("shut"), f.fresh("open")
+            f.branch(is_shut, shut, is_open)
+            f.label(shut)
+            f.returns("i64 0")
+            f.label(is_open)
+
     def _scratch_offsets(self) -> list[int]:
         """Where in scratch memory the table's entries behind those of what is given lie."""
-        places = [self.offsets[v] for v in list(self.slots)[len(self.given) :]] if self.is_native else []
+        if not self.is_native:
+            return []
+        own = {v: -1 - self.slots[target] for v, target in self.in_place.inputs.items()}
+        places = [own[v] if v in own else self.offsets[v] for v in list(self.slots)[len(self.given) :]]
         return [*places, self.arena, self.arena + self.assembly.buffer]
 
     @functools.cached_property
@@ -223,16 +259,29 @@ class NativeProgram:
             not self.checks and [p.root for p in self.outputs] == self.fresh and all(p.is_whole for p in self.outputs)
         )
 
+    @functools.cached_property
+    def _collecting(self) -> list[tuple[int, Place | None, bool]]:
+        """Of each output: the number of its memory among what is given, its place there unless that is all of it as it
+        is, and whether it may have that memory: nobody else's, or that of the input which it is to be written to."""
+        numbers = {v: n for n, v in enumerate(self.given)}
+        numbers.update({v: numbers[target] for v, target in self.in_place.inputs.items()})
+        shapes = {**dict(zip(self.fresh, self.fresh_shapes(), strict=True)), **{v: v.shape for v in self.program.inputs}}
+        own, found = {*self.fresh, *self.in_place.inputs}, []
+        for place in self.outputs:
+            memory = self.given[numbers[place.root]]
+            is_plain = place.is_whole and shapes.get(memory) == place.shape
+            found.append((numbers[place.root], None if is_plain else place, place.root in own and place.is_whole))
+            own.discard(place.root)
+        return found
+
     def collected(self, inputs: Sequence[Any], fresh: Sequence[Any]) -> list[Any]:
         """The outputs of a native call, from the arrays of its inputs and of its fresh memory:
         each in memory of its own."""
-        arrays: dict[Value, Any] = {**self.constants, **dict(zip(self.program.inputs, inputs, strict=True))}
-        arrays.update(zip(self.fresh, fresh, strict=True))
-        own, found = {*self.fresh}, []
-        for place in self.outputs:
-            array = _shown(arrays[place.root], place)
-            found.append(array if place.root in own and place.is_whole else array.copy())
-            own.discard(place.root)
+        arrays = [*inputs, *fresh, *self.constants.values()]
+        found = []
+        for number, place, is_own in self._collecting:
+            array = arrays[number] if place is None else _shown(arrays[number], place)
+            found.append(array if is_own else array.copy())
         return self.checked(inputs, found)
 
     # ----- running ----------------------------------------------------------------------------------------------------
@@ -266,7 +315,9 @@ class NativeProgram:
 
     def execute(self, frame: _Frame) -> None:
         """Run the steps on the memory of a call."""
-        for step in self.steps:
+        for number, step in enumerate(self.steps):
+            if number == self._gate and not all(g.holds(frame.arrays[g.value]) for g in self.in_place.gates):
+                return
             if step.__class__ is _Callback:
                 step.run(frame)
             else:
@@ -335,7 +386,7 @@ class _Frame:
 
     def _outputs(self) -> list[Any]:
         """The outputs, each in memory of its own: never that of an input, of a constant or of another output."""
-        own, found = {*self.program.fresh, *self.program.called}, []
+        own, found = {*self.program.fresh, *self.program.called, *self.program.in_place.inputs}, []
         for place in self.program.outputs:
             array = self.array(place)
             found.append(array if place.root in own else array.copy())
@@ -347,6 +398,8 @@ class _Frame:
         for value, array in zip(program.program.inputs, inputs, strict=True):
             array = np.asarray(array)  # of a NumPy scalar, which has no memory that stays
             self.put(value, array if array.flags.c_contiguous else array.copy())
+        for value, target in program.in_place.inputs.items():
+            self.put(value, self.arrays[target])
         for value in program.fresh:
             self.put(value, np.empty(value.shape, value.dtype))
         try:
@@ -354,7 +407,7 @@ class _Frame:
             return self._outputs()
         finally:
             # only the arena and constants are kept
-            for value in (*program.program.inputs, *program.fresh, *program.called):
+            for value in (*program.program.inputs, *program.in_place.inputs, *program.fresh, *program.called):
                 self.arrays.pop(value, None)
 
 
