@@ -139,7 +139,7 @@ class _Grouping:
         self.in_order = needed_in_order(program)
         self.definitions = program.definitions()
         self.components = Components(program)
-        for instruction in program.instructions:
+        for instruction in _numbers_first(program):
             self._take(instruction)
         for value in program.outputs:
             if self.places[value].root in self.orders:
@@ -501,6 +501,21 @@ class _Grouping:
             if isinstance(step, Kernel):
                 step.stores = [v for v in step.computed if v in wanted and v not in step.targets]
         return Groups(self.steps, self.places, self.cleared)
+
+
+def _numbers_first(program: Program) -> list[Instruction]:
+    """The instructions, single numbers that depend on nothing else first: a kernel need not wait for them in between."""
+    known = {*program.inputs, *program.constants}
+    first, rest = [], []
+    for instruction in program.instructions:
+        values = list(instruction.values())
+        is_number = all(v.size == 1 for v in (*values, *instruction.results)) and pointwise.is_pointwise(instruction)
+        if is_number and known.issuperset(values):
+            first.append(instruction)
+            known.update(instruction.results)
+        else:
+            rest.append(instruction)
+    return [*first, *rest]
 
 
 def _may_have(kernel: Kernel, part: Value, streams: int, reads: list[Place | None]) -> bool:

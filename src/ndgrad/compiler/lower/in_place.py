@@ -59,7 +59,7 @@ def written_in_place(program: Program, groups: Groups, writes: Writes, checks: i
     steps = groups.steps
     if any(isinstance(step, Call) for step in steps):
         return InPlace()
-    if any(g.value.size != 1 or g.value.dtype.kind not in "biu" or g.value in program.inputs for g in gates):
+    if any(g.value.size != 1 or g.value.dtype.kind not in "biuf" or g.value in program.inputs for g in gates):
         return InPlace()
     touched = [step.touched() for step in steps]
     looked_at = {g.value for g in gates}
@@ -92,7 +92,7 @@ def _step_of(value: Value, steps: Sequence[Any]) -> int:
     kernel = steps[writers[0]]
     others = {place.root for step in steps if isinstance(step, Kernel) for _, place in step.puts}
     plain = value in kernel.stores and value not in kernel.targets and value not in kernel.row_values
-    return writers[0] if plain and value not in others and kernel.rows is None and kernel.stages == 1 else -1
+    return writers[0] if plain and value not in others and kernel.stages == 1 else -1
 
 
 def _reads_first(kernel: Kernel, value: Value, target: Value) -> bool:

@@ -190,7 +190,9 @@ class NativeProgram:
         for gate in self.in_place.gates:
             kind = Vector(element_of(gate.value.dtype))
             pointer = f.set(f"load ptr, ptr {f.address('ptr', table, str(self.slots[gate.value]))}")
-            is_shut = f.set(f"icmp {'ne' if gate.is_zero else 'eq'} {kind} {f.load(kind, pointer)}, 0")
+            differ, equal = ("fcmp une", "fcmp oeq") if gate.value.dtype.kind == "f" else ("icmp ne", "icmp eq")
+            compare = differ if gate.is_zero else equal
+            is_shut = f.set(f"{compare} {kind} {f.load(kind, pointer)}, {kind.constant(0)}")
             shut, is_open = f.fresh("shut"), f.fresh("open")
             f.branch(is_shut, shut, is_open)
             f.label(shut)
