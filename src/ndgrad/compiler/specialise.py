@@ -55,6 +55,9 @@ from ndgrad.compiler.world import unchanged_world
 from ndgrad.ops.fill import copy
 from ndgrad.pytree import LEAF, TreeSpec, tree_flatten, tree_unflatten
 
+#: Bytes that a call writes into inputs, from which on it pays not to copy them.
+LARGE_WRITE = 1 << 16
+
 
 class Effect:
     """A place that the function puts a tensor into: an item of what it reaches, or the gradient of an input."""
@@ -312,8 +315,14 @@ class Specialisation:
         self.copied = [v in shared or v in values[:i] for i, v in enumerate(values)]
         first = len(self.results.values)
         conditions = first + len(self.writes)
-        #: what the program may write by itself: not where a graph keeps inputs as they were before the call
-        self.writes_itself = bool(self.writes) and (not self.outputs or self.is_freed)
+        written = sum(v.nbytes for v in values[first:conditions])
+        #: whether the program may write inputs by itself: not where a graph keeps them as they were before the call,
+        #: nor where a copy costs less than the look at them that must come first
+        self.writes_itself = (
+            bool(self.writes)
+            and (not self.outputs or self.is_freed)
+            and (self.needs_python or written > LARGE_WRITE)
+        )
         writes = Writes(
             {first + k: i for k, i in enumerate(self.writes)},
             {conditions + k: outcome for k, outcome in enumerate(self.outcomes)},
@@ -331,6 +340,15 @@ class Specialisation:
         )
         #: the whole in one program, for a function of one scalar (see ndgrad.compiler.whole)
         self.whole = Whole(self.program, cotangents[0], self.threads, self.sizes) if scalar else None
+
+    @property
+    def needs_python(self) -> bool:
+        """Whether a call looks at gradients, draws numbers or replaces tensors, so that no native code can begin it."""
+        return (
+            bool(self.gradients_asked)
+            or any(effect.held is not None for effect in self.effects)
+            or any(kind in ("grad", "draw") for kind, _ in self.sources)
+        )
 
     # ----- calling ----------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import pytest
 import ndgrad
 import ndgrad.nn.functional as F
 from ndgrad import nn, optim
+from ndgrad.compiler import specialise
 
 pytest.importorskip("llvmlite")
 
@@ -18,6 +19,7 @@ pytest.importorskip("llvmlite")
 def failures_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NDGRAD_COMPILE_RAISE", "1")
     monkeypatch.delenv("NDGRAD_COMPILE_REPLAY", raising=False)
+    monkeypatch.setattr(specialise, "LARGE_WRITE", 0)
 
 
 def in_place(compiled: Any) -> int:
