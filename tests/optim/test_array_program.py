@@ -51,7 +51,7 @@ def _trained(name, ordinary, dtype, late, steps=7):
                 if i or step or not late:
                     p.grad = nd.tensor(r.standard_normal(p.shape).astype(dtype))
             optimizer.step()
-        assert bool(optimizer._plans) == (not ordinary and (not late or name.startswith(("SGD", "Nesterov"))))
+        assert bool(optimizer._plans.of_group) == (not ordinary and (not late or name.startswith(("SGD", "Nesterov"))))
         states = [optimizer.state[p] for p in params]
         return [p.detach().numpy() for p in params], [{k: v.numpy() for k, v in s.items()} for s in states]
 

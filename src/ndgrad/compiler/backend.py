@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ndgrad._locks import make_lock
 from ndgrad.autograd.modes import ThreadState
+from ndgrad.compiler.lower.in_place import Writes
 from ndgrad.compiler.lower.native_program import NativeProgram
 from ndgrad.compiler.lower.templates import Sizes
 from ndgrad.compiler.native.target import available
@@ -32,15 +33,22 @@ class Runner:
     """A function from the arrays of a program's inputs to those of its outputs."""
 
     def __init__(
-        self, program: Program, strict: bool = False, threads: int | None = None, sizes: Sizes | None = None
+        self,
+        program: Program,
+        strict: bool = False,
+        threads: int | None = None,
+        sizes: Sizes | None = None,
+        writes: Writes | None = None,
     ) -> None:
         """`strict`: on NumPy, op by op, as eager computes; `threads`: at most so many in native code; `sizes`: those
         that vary between programs which may share their code (see
-        ndgrad.compiler.lower.templates), None if none may."""
+        ndgrad.compiler.lower.templates), None if none may; `writes`: the outputs that may come back as inputs that have
+        been written (see ndgrad.compiler.lower.in_place)."""
         self.program = program
         self.strict = strict
         self.threads = threads
         self.sizes = sizes
+        self.writes = writes
         self._made: NativeProgram | Replay | None = None
         #: the same with every step told apart, for those who watch
         self._watched: Any = None
@@ -77,7 +85,7 @@ class Runner:
         try:
             with phase("passes"):
                 program = hoisting(rolled(selected_branches(self.program)))
-            return NativeProgram(program, self.threads, self.sizes)
+            return NativeProgram(program, self.threads, self.sizes, self.writes)
         except Exception as error:
             if os.environ.get("NDGRAD_COMPILE_RAISE"):
                 raise

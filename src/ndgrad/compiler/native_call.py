@@ -97,9 +97,8 @@ def native_call(
     program = None if made.ran is None else made.ran[0]
     if not can_be_native() or not isinstance(program, NativeProgram) or not program.is_native:
         return None
-    if made.gradients_asked or any(effect.held is not None for effect in made.effects):
-        return None
-    if made.tape.draws or any(kind in ("grad", "draw") for kind, _ in made.sources):
+    # what is written in place, Python must look at first
+    if made.needs_python or made.tape.draws or program.in_place.inputs:
         return None
     try:
         arguments = _Arguments(args, kwargs)

@@ -27,9 +27,10 @@ import numpy as np
 from ndgrad._tensor import Tensor
 from ndgrad.autograd.backward_api import grad
 from ndgrad.autograd.inplace import write
-from ndgrad.autograd.modes import restore, scope, thread
+from ndgrad.autograd.modes import process, restore, scope, thread
 from ndgrad.autograd.op_observers import observing
 from ndgrad.autograd.variable import Variable, meta_of, requires_grad, wrap
+from ndgrad.autograd.versions import InferenceStorage, storage_of
 from ndgrad.compiler.backend import Runner
 from ndgrad.compiler.control_flow import UnknownRounds
 from ndgrad.compiler.decisions import Mispredicted
@@ -38,6 +39,7 @@ from ndgrad.compiler.environment import Environment, facts
 from ndgrad.compiler.graph_break import GraphBreak, current_tracer
 from ndgrad.compiler.holding import Held
 from ndgrad.compiler.loop_gradients import Joint, joint_program
+from ndgrad.compiler.lower.in_place import Writes
 from ndgrad.compiler.lower.templates import Sizes
 from ndgrad.compiler.node import node_of_call
 from ndgrad.compiler.outside import hidden, payload_of
@@ -52,6 +54,9 @@ from ndgrad.compiler.whole import Whole
 from ndgrad.compiler.world import unchanged_world
 from ndgrad.ops.fill import copy
 from ndgrad.pytree import LEAF, TreeSpec, tree_flatten, tree_unflatten
+
+#: Bytes that a call writes into inputs, from which on it pays not to copy them.
+LARGE_WRITE = 1 << 16
 
 
 class Effect:
@@ -308,7 +313,23 @@ class Specialisation:
         #: of each result: whether the program gives it the memory of an input, of a constant or of another result
         shared = [*self.forward.inputs, *self.forward.constants]
         self.copied = [v in shared or v in values[:i] for i, v in enumerate(values)]
-        self.run_forward = Runner(self.forward, self.strict, self.threads, self.sizes)
+        first = len(self.results.values)
+        conditions = first + len(self.writes)
+        written = sum(v.nbytes for v in values[first:conditions])
+        #: whether the program may write inputs by itself: not where a graph keeps them as they were before the call,
+        #: nor where a copy costs less than the look at them that must come first
+        self.writes_itself = (
+            bool(self.writes)
+            and (not self.outputs or self.is_freed)
+            and (self.needs_python or written > LARGE_WRITE)
+        )
+        writes = Writes(
+            {first + k: i for k, i in enumerate(self.writes)},
+            {conditions + k: outcome for k, outcome in enumerate(self.outcomes)},
+        )
+        self.run_forward = Runner(
+            self.forward, self.strict, self.threads, self.sizes, writes if self.writes_itself else None
+        )
         self.run_backward = Runner(self.backward, self.strict, self.threads, self.sizes)
         scalar = (
             not self.strict
@@ -319,6 +340,15 @@ class Specialisation:
         )
         #: the whole in one program, for a function of one scalar (see ndgrad.compiler.whole)
         self.whole = Whole(self.program, cotangents[0], self.threads, self.sizes) if scalar else None
+
+    @property
+    def needs_python(self) -> bool:
+        """Whether a call looks at gradients, draws numbers or replaces tensors, so that no native code can begin it."""
+        return (
+            bool(self.gradients_asked)
+            or any(effect.held is not None for effect in self.effects)
+            or any(kind in ("grad", "draw") for kind, _ in self.sources)
+        )
 
     # ----- calling ----------------------------------------------------------------------------------------------------
 
@@ -398,6 +428,10 @@ class Specialisation:
         arrays = [np.asarray(t._array) for t in inputs]
         at_once = self.computes_at_once()
         runner = self.whole.runner if at_once and self.whole is not None else self.run_forward
+        if self.writes_itself:
+            for i in self.writes:
+                if not _may_be_written(inputs[i], arrays[i]):
+                    arrays[i] = arrays[i].copy()  # then `write` says what is to be said
         found = runner(arrays)
         self.ran = runner.made, at_once
         for i, array in enumerate(found[: len(self.results.values)]):
@@ -426,7 +460,11 @@ class Specialisation:
             try:
                 restore(outside.recording(False))
                 for i, value in zip(self.writes, found[new:written], strict=True):
-                    write(copy, inputs[i], (wrap(inputs[i].face, value),), {})
+                    t = inputs[i]
+                    if value is t._array:  # by the program itself
+                        (t._storage or storage_of(t)).bump("copy_")
+                    else:
+                        write(copy, t, (wrap(t.face, value),), {})
             finally:
                 restore(outside)
                 del outside
@@ -553,6 +591,18 @@ def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
     if tracer.broken is not None:
         tracer.broken.depends_on_values = bool(tracer.conditions)
         raise tracer.broken
+
+
+def _may_be_written(t: Any, array: Any) -> bool:
+    """Whether a program may write the memory of a tensor, and nobody is to be told or asks for what was there."""
+    storage = t._storage
+    return (
+        array is t._array
+        and bool(array.flags.carray)
+        and not process.busy
+        and storage.__class__ is not InferenceStorage
+        and (storage is None or not storage.keeps)
+    )
 
 
 def _share(arrays: Sequence[Any], written: Sequence[int]) -> bool:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndgrad.autograd.variable import np_dtype
-from ndgrad.optim.optimizer import Group, Optimizer, State, checked, counted, fresh, move
+from ndgrad.optim.optimizer import (
+    Group,
+    Optimizer,
+    State,
+    at_least,
+    at_most,
+    checked,
+    counted,
+    fresh,
+    move,
+    number,
+    root,
+)
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -80,8 +91,8 @@ class Adafactor(Optimizer):
         if smallest is None:
             smallest = float(np.finfo(np_dtype(p)).eps)
         new = step ** group["beta2_decay"]  # the weight of this step's squares
-        rate = min(float(group["lr"]), 1 / math.sqrt(step))
-        size = max(least_scale, float(_rms(p)))
+        rate = at_most(1 / root(step), number(group["lr"]))
+        size = at_least(number(_rms(p)), least_scale)
         if group["weight_decay"] != 0:
             p.mul_(1 - group["lr"] * group["weight_decay"])
         squares = grad * grad
@@ -92,5 +103,5 @@ class Adafactor(Optimizer):
             state["col_var"] = columns = state["col_var"] * (1 - new) + squares.mean(-2, keepdim=True) * new
             estimate = rows @ columns / rows.mean(-2, keepdim=True).clamp(min=smallest)
         update = grad * estimate.clamp(min=smallest * smallest).rsqrt()
-        cut = max(1.0, float(_rms(update)) / group["d"])
+        cut = at_least(number(_rms(update)) / group["d"], 1.0)
         move(p, update, -size * rate / cut)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ndgrad.optim.optimizer import (
@@ -12,6 +13,7 @@ from ndgrad.optim.optimizer import (
     checked,
     counted,
     decayed,
+    either,
     fresh,
     move,
     number,
@@ -266,9 +268,13 @@ class RAdam(_Adaptive):
         bias2 = 1 - beta2**step
         longest = 2 / (1 - beta2) - 1
         length = longest - 2 * step * beta2**step / bias2  # of the moving average that the second moment is worth
-        direction = mean
-        scale = 1.0
-        if length > 5:
-            scale = root((length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length) * bias2)
-            direction = mean / (square.sqrt() + group["eps"])
-        move(p, direction, -group["lr"] * scale / (1 - beta1**step))
+        is_known = length > 5
+
+        def where_known(value: Callable[[], Any]) -> Any:
+            return either(is_known, value, lambda: 1.0)
+
+        ratio = where_known(lambda: (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length))
+        # no root of what is not used: its derivative at 0 would be infinite
+        spread = where_known(lambda: root(where_known(lambda: square)) + group["eps"])
+        scale = root(ratio * where_known(lambda: bias2))
+        move(p, mean / spread, -group["lr"] * scale / (1 - beta1**step))

@@ -42,14 +42,30 @@ _EACH = 512
 _Bucket = dict[tuple[Any, ...], list[tuple[Any, Any, Any]]]
 
 
+class Plans:
+    """What the last steps of an optimizer knew of the parameters of its groups, by the id of a group.
+
+    A step gives the same with them and without, so a compiled step does not depend on them.
+    """
+
+    __slots__ = ("of_group",)
+
+    def __init__(self) -> None:
+        self.of_group: dict[int, _Plan] = {}
+
+    def __environment__(self) -> list[Any]:
+        """Nothing that a trace depends on (ndgrad.compiler.environment)."""
+        return []
+
+
 def update_together(optimizer: Optimizer, group: Group) -> bool:
     """Update the parameters of a group as the last step did, if all of them are as they were then."""
-    plan = optimizer._plans.get(id(group))
+    plan = optimizer._plans.of_group.get(id(group))
     if plan is None or not _wanted(optimizer, group):  # a step that is traced must leave nothing behind
         return False
     if plan.update(optimizer, group):
         return True
-    del optimizer._plans[id(group)]
+    del optimizer._plans.of_group[id(group)]
     return False
 
 
@@ -76,7 +92,7 @@ def update_alike(
             left += alike
         elif plan.lone and len(alike) == len(found):
             plan.order(group["params"])
-            optimizer._plans[id(group)] = plan
+            optimizer._plans.of_group[id(group)] = plan
     return left
 
 

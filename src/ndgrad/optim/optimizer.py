@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast, overl
 
 from ndgrad.api.creation import zeros_like
 from ndgrad.api.data import tensor
+from ndgrad.api.elementwise import where
 from ndgrad.arrays import recording
 from ndgrad.arrays.memory import retain_for_training
 from ndgrad.autograd.grad_mode import enable_grad, no_grad
@@ -24,7 +25,7 @@ from ndgrad.autograd.hooks import RemovableHandle
 from ndgrad.autograd.sparse_gradients import is_sparse_data
 from ndgrad.autograd.variable import Variable, innermost_array
 from ndgrad.dtypes import get_default_dtype
-from ndgrad.optim.fused import update_alike, update_together
+from ndgrad.optim.fused import Plans, update_alike, update_together
 
 __all__ = ["Optimizer"]
 
@@ -74,7 +75,7 @@ def _with_hooks(step: Step) -> Step:
     @functools.wraps(step)
     def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         own = self.__dict__
-        if own.get("_stepping"):
+        if self._stepping:
             return step(self, *args, **kwargs)
         args = (self, *args)
         for hook in (*_STEP_HOOKS["pre"].values(), *own["_step_pre_hooks"].values()):
@@ -85,11 +86,11 @@ def _with_hooks(step: Step) -> Step:
                         f"a hook before a step must return None or a pair (args, kwargs), and returned {answer!r}."
                     )
                 args, kwargs = answer
-        own["_stepping"] = True
+        self._stepping = True
         try:
             result = step(*args, **kwargs)
         finally:
-            own["_stepping"] = False
+            self._stepping = False
         for hook in (*own["_step_post_hooks"].values(), *_STEP_HOOKS["post"].values()):
             hook(self, args, kwargs)
         return result
@@ -192,8 +193,9 @@ class Optimizer:
             "load_state_dict_post",
         ):
             self.__dict__.setdefault(f"_{name}_hooks", OrderedDict())
-        #: what the last step knew of the parameters of a group, by the group's id (ndgrad.optim.fused)
-        self._plans: dict[int, Any] = {}
+        self._plans = Plans()
+        #: whether `step` is at work, which may call that of a base class
+        self._stepping = False
 
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
@@ -339,12 +341,17 @@ class Optimizer:
                 grad = -grad
             if getattr(grad._array, "is_jagged", False):
                 target, grad = target.values(), grad.values()  # over the same memory
+            before = dict(state) if not ordinary and is_traced(target) else {}
             if is_sparse_data(grad._array):
                 self._update_sparse(target, grad, state, group)
             elif self._complex_as_real and p.is_complex():
                 self._update_parts(target, grad, state, group)
             else:
                 self._update(target, grad, state, group)
+            for name, held in before.items():
+                # A program writes the memory of a tensor more quickly than Python puts another into its place.
+                if state[name] is not held and _is_like(held, state[name]):
+                    state[name] = held.copy_(state[name])
             if state:
                 self.state[p] = state
 
@@ -521,10 +528,37 @@ def counted(state: State) -> Any:
     return number(step)
 
 
-def number(t: Tensor) -> Any:
-    """A number of the state, to be computed with: a float. While a step is traced, which has no values, the
-    tensor in double precision."""
-    return t.detach().double() if getattr(innermost_array(t), "is_traced", False) else float(t)
+def number(t: Rate) -> Any:
+    """A number of the state or of the settings, to be computed with: a float. While a step is traced, which has no
+    values, the tensor in double precision: rules ask nothing of it but by `either`, `at_least` and `at_most`."""
+    return t.detach().double() if isinstance(t, Variable) and is_traced(t) else float(t)
+
+
+def is_traced(t: Tensor) -> bool:
+    """Whether a tensor stands for one of a program that is being traced, and has no values."""
+    return bool(getattr(innermost_array(t), "is_traced", False))
+
+
+def _is_like(a: Any, b: Any) -> bool:
+    """Whether two values are tensors of one shape and dtype."""
+    return isinstance(a, Variable) and isinstance(b, Variable) and a.shape == b.shape and a.dtype == b.dtype
+
+
+def either(condition: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
+    """One of two values, by a condition on numbers."""
+    if isinstance(condition, Variable):
+        return where(condition, yes(), no())
+    return yes() if condition else no()
+
+
+def at_least(x: Any, bound: float) -> Any:
+    """The larger of a number and a bound."""
+    return x.clamp(min=bound) if isinstance(x, Variable) else max(x, bound)
+
+
+def at_most(x: Any, bound: Any) -> Any:
+    """The smaller of two numbers."""
+    return either(x < bound, lambda: x, lambda: bound)
 
 
 def as_state(x: Any, before: Tensor) -> Tensor:
@@ -533,8 +567,8 @@ def as_state(x: Any, before: Tensor) -> Tensor:
 
 
 def root(x: Any) -> Any:
-    """The square root of a number."""
-    return x.sqrt() if isinstance(x, Variable) else math.sqrt(x)
+    """The square root of a number, or of each element of what rules compute with."""
+    return math.sqrt(x) if isinstance(x, (int, float)) else x.sqrt()
 
 
 def move(p: Tensor, direction: Tensor, scale: Rate) -> None:

@@ -10,9 +10,11 @@ from ndgrad.optim.optimizer import (
     Optimizer,
     State,
     as_state,
+    at_least,
     checked,
     counted,
     decayed,
+    either,
     fresh,
     move,
     number,
@@ -124,7 +126,7 @@ class ASGD(Optimizer):
         p.mul_(1 - group["lambd"] * eta)
         move(p, grad, -eta)
         average = state["ax"]
-        state["ax"] = p.clone() if mu == 1 else average + (p - average) * mu
-        rate = float(group["lr"])
+        state["ax"] = either(mu == 1, p.clone, lambda: average + (p - average) * mu)
+        rate = number(group["lr"])
         state["eta"] = as_state(rate / (1 + group["lambd"] * rate * step) ** group["alpha"], state["eta"])
-        state["mu"] = as_state(1 / max(1, step - group["t0"]), state["mu"])
+        state["mu"] = as_state(1 / at_least(step - group["t0"], 1), state["mu"])

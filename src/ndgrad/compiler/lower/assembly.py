@@ -3,13 +3,17 @@
 A step is written into a function that is given a table of addresses, `%table`: one for each value that has memory, by
 its slot, and behind them that of the buffer into which matrix products pack, and that of the sums of pieces of a row.
 Work that is large enough is handed to the pool's workers in pieces.
+
+A long program has many kernels that are alike: layers of one kind, the update of each parameter. LLVM takes some 20 ms
+for a kernel, so there the functions of kernels are given tables of their own, with the addresses of their own values
+alone, and those whose text is the same are one function.
 """
 
 from __future__ import annotations
 
 from ndgrad.arrays import threads as allowed
 from ndgrad.compiler.kernels import arrays, maths
-from ndgrad.compiler.lower.group import Call, Groups, Step
+from ndgrad.compiler.lower.group import Call, Groups, Kernel, Step
 from ndgrad.compiler.lower.loops import Loop
 from ndgrad.compiler.lower.nests import Nest
 from ndgrad.compiler.lower.products import Product, symbols
@@ -24,6 +28,8 @@ from ndgrad.compiler.program import Value
 _SHARED_FLOPS = 500_000
 #: The machine instructions of a phase of a routine from which on it is.
 _SHARED_COST = 100_000
+#: The addresses in a kernel's own table, at most.
+_OWN = 254
 
 Slots = dict[Value, int]
 
@@ -31,10 +37,17 @@ Slots = dict[Value, int]
 class Assembly:
     """A module that is being written."""
 
-    def __init__(self, target: Target, threads: int | None = None, sizes: Sizes = frozenset()) -> None:
-        """`sizes`: those that vary between programs which share this code."""
+    def __init__(
+        self, target: Target, threads: int | None = None, sizes: Sizes = frozenset(), is_long: bool = False
+    ) -> None:
+        """`sizes`: those that vary between programs which share this code; `is_long`: whether the time of compiling
+        counts more than some nanoseconds of each step."""
         self.target = target
         self.sizes = sizes
+        self.is_long = is_long
+        #: the functions of kernels by their text, and where segments build tables for them
+        self._alike: dict[str, str] = {}
+        self._tables: dict[Function, str] = {}
         #: the threads that the program may use
         self.threads = allowed.max_threads if threads is None else min(threads, allowed.max_threads)
         self.functions: list[Function | str] = []
@@ -50,7 +63,11 @@ class Assembly:
 
     def text(self) -> str:
         """The text of the module."""
-        needed = [pair for f in self.functions if isinstance(f, Function) for pair in f.needed]
+        own = [f for f in self.functions if isinstance(f, Function)]
+        if self.is_long:
+            for f in own:  # LLVM would make long functions of short ones, which takes longer
+                f.attributes = "noinline"
+        needed = [pair for f in own for pair in f.needed]
         return module([*self.functions, *maths.library(needed, self.target)])
 
     def function(self, name: str) -> Function:
@@ -78,32 +95,61 @@ class Assembly:
         elif isinstance(step, Loop):
             self._loop(f, step, slots)
         else:
-            self._kernel(f, Nest(step, f"kernel{len(self.kernels)}", self.target, slots, self.sizes), slots)
+            self._kernel(f, step, slots)
 
-    def _kernel(self, f: Function, nest: Nest, slots: Slots) -> None:
+    def _kernel(self, f: Function, kernel: Kernel, slots: Slots) -> None:
         """Run a kernel: at once, or in pieces by the workers."""
+        own = {value: n for n, value in enumerate(kernel.touched())} if self.is_long else slots
+        table = "%table"
+        if len(own) > _OWN:
+            own = slots
+        elif own is not slots:
+            table = self._own_table(f, [*[slots[value] for value in own], len(slots), len(slots) + 1])
+        nest = Nest(kernel, f"kernel{len(self.kernels)}", self.target, own, self.sizes)
         self.kernels.append(nest)
-        self.functions.append(nest.function())
-        for value in nest.kernel.targets:
+        name = self._once(nest.function())
+        for value in kernel.targets:
             if not (nest.splits_sums and value in nest.shared):
                 nest.begin(f, pointer(f, slots[value]), value)
         pieces, stride = -(-nest.extent // nest.grain), nest.piece_bytes
         self.sums = max(self.sums, stride * pieces)
         sums = pointer(f, len(slots) + 1) if stride else "null"
         if pieces == 1 and not nest.any_extent:
-            f.call_void(nest.name, "ptr %table", "i64 0", f"i64 {nest.extent}", f"ptr {sums}")
+            f.call_void(name, f"ptr {table}", "i64 0", f"i64 {nest.extent}", f"ptr {sums}")
         else:
             work = Function(f"{nest.name}.piece", "ptr %table, i64 %chunk, i64 %worker")
             begin = work.mul("%chunk", nest.grain)
             end = work.least(work.add(begin, nest.grain), nest.extent)
-            place = work.ahead(pointer(work, len(slots) + 1), work.mul("%chunk", stride)) if stride else "null"
-            work.call_void(nest.name, "ptr %table", f"i64 {begin}", f"i64 {end}", f"ptr {place}")
+            place = work.ahead(pointer(work, len(own) + 1), work.mul("%chunk", stride)) if stride else "null"
+            work.call_void(name, "ptr %table", f"i64 {begin}", f"i64 {end}", f"ptr {place}")
             work.returns()
-            self.functions.append(work)
-            self._share(f, work.name, pieces)
+            self._share(f, self._once(work), pieces, table)
         if stride:
-            self.functions.append(nest.last_function())
-            f.call_void(f"{nest.name}.last", "ptr %table", f"ptr {sums}", f"i64 {pieces}")
+            f.call_void(self._once(nest.last_function()), f"ptr {table}", f"ptr {sums}", f"i64 {pieces}")
+
+    def _once(self, function: Function) -> str:
+        """The name of a function of a kernel, which is added unless there is another of the same text."""
+        if not self.is_long:
+            self.functions.append(function)
+            return function.name
+        text = f"{function.parameters}\n{function.body()}"
+        known = self._alike.setdefault(text, function.name)
+        if known == function.name:
+            self.functions.append(function)
+        return known
+
+    def _own_table(self, f: Function, slots: list[int]) -> str:
+        """A table with some of the addresses, for a function that a segment calls; it lasts until the next one."""
+        memory = self._tables.get(f)
+        if memory is None:
+            if not self._tables:
+                self.functions.append(_picking())
+            memory = self._tables[f] = f.set(f"alloca [{_OWN + 3} x ptr], align 16")
+        name = f"slots{len(self.kernels)}"
+        numbers = ", ".join(f"i64 {n}" for n in slots)
+        self.functions.append(f"@{name} = internal constant [{len(slots)} x i64] [{numbers}]")
+        f.call_void("pick", "ptr %table", f"ptr @{name}", f"i64 {len(slots)}", f"ptr {memory}")
+        return f.address("ptr", memory, "1")
 
     def _product(self, f: Function, step: Product, slots: Slots) -> None:
         name = f"product{len(self.products)}"
@@ -164,6 +210,20 @@ class Assembly:
             f.store(kind, kind.constant(0), start)
         else:
             f.call_void("llvm.memset.p0.i64", f"ptr {start}", "i8 0", f"i64 {value.nbytes}", "i1 false")
+
+
+def _picking() -> Function:
+    """void pick(table, slots, count, own): some of the addresses of a table, behind that of the parameters."""
+    f = Function("pick", "ptr %all, ptr %slots, i64 %count, ptr %own")
+    parameters = f.set(f"load ptr, ptr {f.address('ptr', '%all', '-1')}")
+    f.do(f"store ptr {parameters}, ptr %own")
+    first = f.address("ptr", "%own", "1")
+    with f.loop("%count") as i:
+        slot = f.set(f"load i64, ptr {f.address('i64', '%slots', i)}")
+        address = f.set(f"load ptr, ptr {f.address('ptr', '%all', slot)}")
+        f.do(f"store ptr {address}, ptr {f.address('ptr', first, i)}")
+    f.returns()
+    return f
 
 
 def pointer(f: Function, slot: int) -> str:

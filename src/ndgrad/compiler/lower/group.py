@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ndgrad.compiler.lower import pointwise
+from ndgrad.compiler.lower.components import STREAMS, Components
 from ndgrad.compiler.lower.loops import Loop, can_read, lowered_loop
 from ndgrad.compiler.lower.orders import kept_in_order, needed_in_order
 from ndgrad.compiler.lower.places import Place, contiguous, whole
@@ -73,6 +74,8 @@ class Kernel:
     puts: list[tuple[Value, Place]] = field(default_factory=list)
     #: elements that a later stage reads
     scratch: set[Value] = field(default_factory=set)
+    #: the parts of the program that it has ops of (components.py), and how many arrays they read
+    parts: dict[Value, int] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -135,7 +138,8 @@ class _Grouping:
         self.orders: dict[Value, tuple[int, ...]] = {}
         self.in_order = needed_in_order(program)
         self.definitions = program.definitions()
-        for instruction in program.instructions:
+        self.components = Components(program)
+        for instruction in _numbers_first(program):
             self._take(instruction)
         for value in program.outputs:
             if self.places[value].root in self.orders:
@@ -321,14 +325,17 @@ class _Grouping:
         self._place(instruction, shape, reads)
 
     def _place(self, instruction: Instruction, shape: tuple[int, ...], reads: list[Place | None]) -> None:
+        part = self.components.of(instruction.result)
+        streams = self.components.streams.get(part, 1)
         for number in range(self._earliest(reads), len(self.steps)):
             kernel = self.steps[number]
-            if isinstance(kernel, Kernel) and len(kernel.items) < _LONGEST:
+            if isinstance(kernel, Kernel) and len(kernel.items) < _LONGEST and _may_have(kernel, part, streams, reads):
                 item = self._as_row(kernel, instruction, reads) or self._as_element(kernel, instruction, shape, reads)
                 if item is not None:
+                    kernel.parts[part] = streams
                     self._put(number, item)
                     return
-        self.steps.append(Kernel(shape))
+        self.steps.append(Kernel(shape, parts={part: streams}))
         self._put(len(self.steps) - 1, Item(instruction, reads))
 
     def _reduce(self, instruction: Instruction) -> bool:
@@ -494,6 +501,28 @@ class _Grouping:
             if isinstance(step, Kernel):
                 step.stores = [v for v in step.computed if v in wanted and v not in step.targets]
         return Groups(self.steps, self.places, self.cleared)
+
+
+def _numbers_first(program: Program) -> list[Instruction]:
+    """The instructions, single numbers that depend on nothing else first: a kernel need not wait for them in between."""
+    known = {*program.inputs, *program.constants}
+    first, rest = [], []
+    for instruction in program.instructions:
+        values = list(instruction.values())
+        is_number = all(v.size == 1 for v in (*values, *instruction.results)) and pointwise.is_pointwise(instruction)
+        if is_number and known.issuperset(values):
+            first.append(instruction)
+            known.update(instruction.results)
+        else:
+            rest.append(instruction)
+    return [*first, *rest]
+
+
+def _may_have(kernel: Kernel, part: Value, streams: int, reads: list[Place | None]) -> bool:
+    """Whether an op of a part of the program has something to do with a kernel, or that has few other ops."""
+    if part in kernel.parts or any(place is not None and place.root in kernel.computed for place in reads):
+        return True
+    return sum(kernel.parts.values()) + streams <= STREAMS
 
 
 class Parts(NamedTuple):

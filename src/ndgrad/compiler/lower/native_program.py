@@ -18,6 +18,7 @@ import numpy as np
 from ndgrad.compiler.accounting import program_flops
 from ndgrad.compiler.lower.assembly import Assembly
 from ndgrad.compiler.lower.group import Call, Groups, Step, grouped
+from ndgrad.compiler.lower.in_place import InPlace, Writes, written_in_place
 from ndgrad.compiler.lower.loops import Loop, Pieces
 from ndgrad.compiler.lower.places import Place
 from ndgrad.compiler.lower.plan import planned
@@ -26,7 +27,7 @@ from ndgrad.compiler.native import layout
 from ndgrad.compiler.native.calls import MISS, Fresh, Guard, NativeEntry, Output, Scratch, Specialisation
 from ndgrad.compiler.native.guards import ArrayAt
 from ndgrad.compiler.native.guards import Place as Argument
-from ndgrad.compiler.native.ir import Function
+from ndgrad.compiler.native.ir import Function, Vector, element_of
 from ndgrad.compiler.native.target import host
 from ndgrad.compiler.passes import simplified
 from ndgrad.compiler.passes.decompose import decompose
@@ -37,6 +38,11 @@ from ndgrad.compiler.replay import Replay, forward_of
 #: Floating-point operations, or elements, from which on other threads may run meanwhile.
 _LONG = 100_000
 
+#: Steps from which on a program is long: compiling it takes seconds, and running it longer than looking up addresses.
+_LONG_PROGRAM = 12
+#: Steps of a segment, at most: LLVM takes long over long blocks.
+_LONGEST_SEGMENT = 32
+
 _SEGMENT = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
@@ -46,8 +52,15 @@ class NativeProgram:
     #: whether every step is a segment of its own, as those want it who look at steps (see ndgrad.compiler.watched)
     apart = False
 
-    def __init__(self, program: Program, threads: int | None = None, sizes: Sizes | None = None) -> None:
-        """`sizes`: those that vary between programs which share their code (see ndgrad.compiler.lower.templates)."""
+    def __init__(
+        self,
+        program: Program,
+        threads: int | None = None,
+        sizes: Sizes | None = None,
+        writes: Writes | None = None,
+    ) -> None:
+        """`sizes`: those that vary between programs which share their code (see ndgrad.compiler.lower.templates);
+        `writes`: the outputs that may be computed in the memory of inputs."""
         #: the program as it was, which runs where a check fails: what it then says is the op's own error
         self.original = program
         simple, checks = decompose(program)
@@ -61,9 +74,12 @@ class NativeProgram:
         for step in groups.steps:
             if isinstance(step, Loop):
                 self.program.constants.update(step.body.constants)
+        self.in_place = InPlace() if writes is None else written_in_place(self.program, groups, writes, self.checks)
         self._slots(groups)
         self._compile(groups, threads, sizes)
         self._frames: list[_Frame] = []
+        #: the first call is not by a builtin: it may be the only one, and the code of builtins takes 0.2 s to compile
+        self._was_called = False
         #: the program's constants in memory that stays
         self.constants = {v: np.array(array, v.dtype, order="C") for v, array in self.program.constants.items()}
 
@@ -72,35 +88,38 @@ class NativeProgram:
     def _slots(self, groups: Groups) -> None:
         """Number the values that have memory, and find out which the arena holds and how long."""
         program = self.program
-        self.slots: dict[Value, int] = {}
-        for value in (*program.inputs, *program.constants):
-            self.slots[value] = len(self.slots)
         self.outputs = [groups.places[v] for v in program.outputs]
-        given = {*program.inputs, *program.constants}
+        given = {*program.inputs, *program.constants, *self.in_place.inputs}
         fresh = {p.root for p in self.outputs} - given
         spans: dict[Value, tuple[int, int]] = {}
         called = [v for step in groups.steps if isinstance(step, Call) for v in step.instruction.results]
         for number, step in enumerate(groups.steps):
             for value in step.touched():
-                self.slots.setdefault(value, len(self.slots))
                 spans[value] = (spans.get(value, (number, number))[0], number)
         #: what is new in every call, by whom it is made: by us, or by NumPy
-        ordered = dict.fromkeys([*(p.root for p in self.outputs), *self.slots])
+        ordered = dict.fromkeys([*(p.root for p in self.outputs), *spans])
         self.fresh = [v for v in ordered if v in fresh and v not in called]
         self.called = called
+        #: what a native call is given addresses of; it comes first in the table, in this order
+        self.given = [*program.inputs, *self.fresh, *program.constants]
+        self.slots = {v: n for n, v in enumerate(dict.fromkeys([*self.given, *spans]))}
         self.offsets, self.arena = planned(
             {v: s for v, s in spans.items() if v not in fresh and v not in given and v not in called}
         )
 
     def _compile(self, groups: Groups, threads: int | None, sizes: Sizes | None) -> None:
         """Write the segments and what they call, and compile all that."""
-        assembly = self.assembly = Assembly(host(), threads, sizes or frozenset())
+        is_long = len(groups.steps) > _LONG_PROGRAM and not self.apart
+        assembly = self.assembly = Assembly(host(), threads, sizes or frozenset(), is_long)
         self.steps: list[Any] = []
         #: each step with the names of the functions that were written for it
         self.written: list[tuple[Step, list[str]]] = []
         segment: Function | None = None
+        inside = 0
         waiting = set(groups.cleared)
-        for step in groups.steps:
+        #: the segment before which gates are looked at
+        self._gate = -1
+        for number, step in enumerate(groups.steps):
             if isinstance(step, Call):
                 if segment is not None:
                     segment.returns()
@@ -108,12 +127,17 @@ class NativeProgram:
                 self.steps.append(_Callback(step, threads))
                 self.written.append((step, []))
                 continue
-            if segment is not None and self.apart:
+            is_gate = number == self.in_place.first
+            if segment is not None and (self.apart or is_gate or inside == _LONGEST_SEGMENT):
                 segment.returns()
                 segment = None
+            if is_gate:
+                self._gate = len(self.steps)
             if segment is None:
                 segment = assembly.function(f"segment{len(self.steps)}")
                 self.steps.append(segment.name)
+                inside = 0
+            inside += 1
             before = len(assembly.functions)
             assembly.step(segment, step, self.slots, waiting)
             self.written.append((step, [f.name for f in assembly.functions[before:] if isinstance(f, Function)]))
@@ -131,31 +155,57 @@ class NativeProgram:
 
         #: the numbers that the code reads from memory
         self.parameters = np.array([*numbers, 0], np.int64)
+        self.scratch_offsets = np.array(self._scratch_offsets(), np.int64)
 
     def _entering(self) -> Function:
-        """i64 enter(pointers): run all segments; the pointers are those of inputs, of fresh memory, of constants, of
-        parameters and of scratch memory."""
+        """i64 enter(pointers): run all segments; the pointers are those of what is given, of parameters, of the offsets
+        in scratch memory of all the rest, and of scratch memory. By loops: LLVM takes long over long blocks."""
         f = Function("enter", "ptr %pointers", "i64")
-        count, program = len(self.slots), self.program
-        before = f.set(f"alloca ptr, i64 {count + 3}")
-
-        def put(slot: int, address: str) -> None:
-            f.do(f"store ptr {address}, ptr {f.address('ptr', table, str(slot))}")
-
-        given = [*program.inputs, *self.fresh, *program.constants]
-        f.do(f"%parameters = load ptr, ptr {f.address('ptr', '%pointers', str(len(given)))}")
+        given = len(self.given)
+        before = f.set(f"alloca ptr, i64 {len(self.slots) + 3}")
+        last = [f.address("ptr", "%pointers", str(given + i)) for i in range(3)]
+        f.do(f"%parameters = load ptr, ptr {last[0]}")
         f.do(f"store ptr %parameters, ptr {before}")
+        offsets, scratch = (f.set(f"load ptr, ptr {pointer}") for pointer in last[1:])
         table = f.address("ptr", before, "1")
-        for number, value in enumerate(given):
-            put(self.slots[value], f.set(f"load ptr, ptr {f.address('ptr', '%pointers', str(number))}"))
-        scratch = f.set(f"load ptr, ptr {f.address('ptr', '%pointers', str(len(given) + 1))}")
-        places = [(self.slots[v], offset) for v, offset in self.offsets.items()]
-        for slot, offset in (*places, (count, self.arena), (count + 1, self.arena + self.assembly.buffer)):
-            put(slot, f.address("i8", scratch, str(offset)))
-        for name in self.steps:
+        f.call_void("llvm.memcpy.p0.p0.i64", f"ptr {table}", "ptr %pointers", f"i64 {8 * given}", "i1 false")
+        rest = f.address("ptr", table, str(given))
+        with f.loop(str(len(self.slots) - given + 2)) as i:
+            offset = f.set(f"load i64, ptr {f.address('i64', offsets, i)}")
+            address = f.ahead(scratch, offset)
+            if self.in_place.inputs:  # what lies in the memory of an input has -1 - its slot for an offset
+                slot = f.most(f.sub("-1", offset), 0)
+                own = f.set(f"load ptr, ptr {f.address('ptr', table, slot)}")
+                address = f.choose(f.compare("slt", offset, 0), own, address, "ptr")
+            f.do(f"store ptr {address}, ptr {f.address('ptr', rest, i)}")
+        for number, name in enumerate(self.steps):
+            if number == self._gate:
+                self._write_gates(f, table)
             f.call_void(name, f"ptr {table}")
         f.returns("i64 0")
         return f
+
+    def _write_gates(self, f: Function, table: str) -> None:
+        """Return unless all gates are open."""
+        for gate in self.in_place.gates:
+            kind = Vector(element_of(gate.value.dtype))
+            pointer = f.set(f"load ptr, ptr {f.address('ptr', table, str(self.slots[gate.value]))}")
+            differ, equal = ("fcmp une", "fcmp oeq") if gate.value.dtype.kind == "f" else ("icmp ne", "icmp eq")
+            compare = differ if gate.is_zero else equal
+            is_shut = f.set(f"{compare} {kind} {f.load(kind, pointer)}, {kind.constant(0)}")
+            shut, is_open = f.fresh("shut"), f.fresh("open")
+            f.branch(is_shut, shut, is_open)
+            f.label(shut)
+            f.returns("i64 0")
+            f.label(is_open)
+
+    def _scratch_offsets(self) -> list[int]:
+        """Where in scratch memory the table's entries behind those of what is given lie."""
+        if not self.is_native:
+            return []
+        own = {v: -1 - self.slots[target] for v, target in self.in_place.inputs.items()}
+        places = [own[v] if v in own else self.offsets[v] for v in list(self.slots)[len(self.given) :]]
+        return [*places, self.arena, self.arena + self.assembly.buffer]
 
     @functools.cached_property
     def scratch(self) -> Scratch:
@@ -182,12 +232,15 @@ class NativeProgram:
             kernel=self.code.address("enter"),
             outputs=(*before, *fresh),
             keywords=tuple(keywords),
-            fixed=tuple(a.__array_interface__["data"][0] for a in (*self.constants.values(), self.parameters)),
+            fixed=tuple(
+                a.__array_interface__["data"][0]
+                for a in (*self.constants.values(), self.parameters, self.scratch_offsets)
+            ),
             scratch=self.scratch,
             release=program_flops(self.program) + sum(v.size for i in self.program.instructions for v in i.results)
             > _LONG,
             as_tuple=True,
-            keeps=(self.code, self.constants, self.parameters),
+            keeps=(self.code, self.constants, self.parameters, self.scratch_offsets),
         )
 
     @functools.cached_property
@@ -208,23 +261,36 @@ class NativeProgram:
             not self.checks and [p.root for p in self.outputs] == self.fresh and all(p.is_whole for p in self.outputs)
         )
 
+    @functools.cached_property
+    def _collecting(self) -> list[tuple[int, Place | None, bool]]:
+        """Of each output: the number of its memory among what is given, its place there unless that is all of it as it
+        is, and whether it may have that memory: nobody else's, or that of the input which it is to be written to."""
+        numbers = {v: n for n, v in enumerate(self.given)}
+        numbers.update({v: numbers[target] for v, target in self.in_place.inputs.items()})
+        shapes = {**dict(zip(self.fresh, self.fresh_shapes(), strict=True)), **{v: v.shape for v in self.program.inputs}}
+        own, found = {*self.fresh, *self.in_place.inputs}, []
+        for place in self.outputs:
+            memory = self.given[numbers[place.root]]
+            is_plain = place.is_whole and shapes.get(memory) == place.shape
+            found.append((numbers[place.root], None if is_plain else place, place.root in own and place.is_whole))
+            own.discard(place.root)
+        return found
+
     def collected(self, inputs: Sequence[Any], fresh: Sequence[Any]) -> list[Any]:
         """The outputs of a native call, from the arrays of its inputs and of its fresh memory:
         each in memory of its own."""
-        arrays: dict[Value, Any] = {**self.constants, **dict(zip(self.program.inputs, inputs, strict=True))}
-        arrays.update(zip(self.fresh, fresh, strict=True))
-        own, found = {*self.fresh}, []
-        for place in self.outputs:
-            array = _shown(arrays[place.root], place)
-            found.append(array if place.root in own and place.is_whole else array.copy())
-            own.discard(place.root)
+        arrays = [*inputs, *fresh, *self.constants.values()]
+        found = []
+        for number, place, is_own in self._collecting:
+            array = arrays[number] if place is None else _shown(arrays[number], place)
+            found.append(array if is_own else array.copy())
         return self.checked(inputs, found)
 
     # ----- running ----------------------------------------------------------------------------------------------------
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         """The outputs for these arrays."""
-        if self.is_native and self._builtin is not None:
+        if self.is_native and self._was_called and self._builtin is not None:
             fresh = self._builtin(*inputs)
             if fresh is not MISS:
                 return list(fresh) if self.gives_fresh else self.collected([np.asarray(a) for a in inputs], fresh)
@@ -235,7 +301,9 @@ class NativeProgram:
         try:
             found = frame.run(inputs)
         finally:
-            self._frames.append(frame)
+            if self._was_called or not self.is_native:
+                self._frames.append(frame)
+            self._was_called = True
         return self.checked(inputs, found)
 
     def checked(self, inputs: Sequence[Any], found: list[Any]) -> list[Any]:
@@ -249,7 +317,9 @@ class NativeProgram:
 
     def execute(self, frame: _Frame) -> None:
         """Run the steps on the memory of a call."""
-        for step in self.steps:
+        for number, step in enumerate(self.steps):
+            if number == self._gate and not all(g.holds(frame.arrays[g.value]) for g in self.in_place.gates):
+                return
             if step.__class__ is _Callback:
                 step.run(frame)
             else:
@@ -318,7 +388,7 @@ class _Frame:
 
     def _outputs(self) -> list[Any]:
         """The outputs, each in memory of its own: never that of an input, of a constant or of another output."""
-        own, found = {*self.program.fresh, *self.program.called}, []
+        own, found = {*self.program.fresh, *self.program.called, *self.program.in_place.inputs}, []
         for place in self.program.outputs:
             array = self.array(place)
             found.append(array if place.root in own else array.copy())
@@ -330,6 +400,8 @@ class _Frame:
         for value, array in zip(program.program.inputs, inputs, strict=True):
             array = np.asarray(array)  # of a NumPy scalar, which has no memory that stays
             self.put(value, array if array.flags.c_contiguous else array.copy())
+        for value, target in program.in_place.inputs.items():
+            self.put(value, self.arrays[target])
         for value in program.fresh:
             self.put(value, np.empty(value.shape, value.dtype))
         try:
@@ -337,7 +409,7 @@ class _Frame:
             return self._outputs()
         finally:
             # only the arena and constants are kept
-            for value in (*program.program.inputs, *program.fresh, *program.called):
+            for value in (*program.program.inputs, *program.in_place.inputs, *program.fresh, *program.called):
                 self.arrays.pop(value, None)
 
 

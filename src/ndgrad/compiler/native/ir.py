@@ -107,10 +107,12 @@ class Function:
         self, name: str, parameters: str, returns: str = "void", attributes: str = "", linkage: str = ""
     ) -> None:
         self.name = name
+        self.parameters = parameters
         self.declared: dict[str, str] = {}
         #: Calls of functions of the maths library here, by name and type: `maths.library` has their definitions.
         self.needed: list[tuple[str, Vector]] = []
-        self._head = " ".join(f"define {linkage} {returns} @{name}({parameters}) {attributes} {{".split())
+        self._head = " ".join(f"define {linkage} {returns} @{name}({parameters})".split())
+        self.attributes = attributes
         self._lines = ["entry:"]
         self._count = 0
         self.block = "entry"
@@ -331,8 +333,13 @@ class Function:
             f"{type.mask} {mask}",
         )
 
+    def body(self) -> str:
+        """Its instructions."""
+        return "\n".join(self._lines)
+
     def text(self) -> str:
-        return "\n".join([self._head, *self._lines, "}"])
+        head = f"{self._head} {self.attributes} {{" if self.attributes else f"{self._head} {{"
+        return "\n".join([head, *self._lines, "}"])
 
 
 class Carried:
