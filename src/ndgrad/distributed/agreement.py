@@ -164,6 +164,8 @@ class Pending:
         try:
             for request in self._requests[first:]:
                 self._poll(request.Test, timeout)
+        except DistBackendError:
+            raise
         except Exception as error:
             if self._check is not None:
                 self._check()
@@ -189,7 +191,7 @@ class Pending:
             waited = time.monotonic() - begun
             if waited > 0.001:
                 notices.look(self.group, self.call, self.sequence)
-                pause = 0.0 if waited < 0.02 else 0.0002
+                pause = min(waited / 20, 0.001)  # a twentieth more than needed, at most
             if waited > timeout:
                 raise notices.too_late(self.group, self.call, self.sequence, waited)
 
@@ -225,8 +227,6 @@ class Pending:
         )
 
     def _failed(self, error: Exception) -> DistBackendError:
-        if isinstance(error, DistBackendError):
-            return error
         group = self.group
         return DistBackendError(
             f"{self.call} on rank {group.global_rank(group.rank())} of {group.name} failed: {str(error).splitlines()[0]}"

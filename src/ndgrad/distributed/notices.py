@@ -136,7 +136,10 @@ class Notices:
         here = group.global_rank(group.rank())
         come = {r for r, (name, number, _) in self._waiting.items() if name == group.name and number >= sequence}
         missing = [r for r in group.ranks if r != here and r not in come]
-        told = f"rank{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))} did not come" if missing else "all came"
+        if not sequence:  # a message between two
+            partner = call.setting
+            missing = [group.global_rank(partner)] if isinstance(partner, int) and partner >= 0 else []
+        told = f"rank{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))} did not come" if missing else "nobody is known to be missing"
         return DistBackendError(
             f"{call} of {group.name} (number {sequence}) on rank {here} took more than {waited:.3g} s: {told}. Look at what "
             "these ranks do, or give init_process_group() or new_group() a longer timeout."
