@@ -14,7 +14,7 @@ import traceback
 from datetime import timedelta
 from pathlib import Path
 
-MODULES = ("collectives", "derivatives", "faults", "dtensors")
+MODULES = ("collectives", "derivatives", "faults", "dtensors", "training")
 #: How long a rank may wait for the others, in seconds.
 PATIENCE = 20.0
 

@@ -81,6 +81,7 @@ from ndgrad.distributed.reductions import ReduceOp
 if TYPE_CHECKING:
     from ndgrad.distributed import device_mesh as device_mesh
     from ndgrad.distributed import nn as nn
+    from ndgrad.distributed import optim as optim
     from ndgrad.distributed import tensor as tensor
 
 __all__ = [
@@ -96,7 +97,7 @@ __all__ = [
     "scatter_object_list", "send", "send_object_list", "supports_complex",
 ]  # fmt: skip
 
-_SUBMODULES = frozenset(("device_mesh", "nn", "tensor"))
+_SUBMODULES = frozenset(("device_mesh", "nn", "optim", "tensor"))
 
 
 def __getattr__(name: str) -> Any:
