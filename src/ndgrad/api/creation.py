@@ -234,6 +234,8 @@ def _like(
         if value is None:
             return wrap(t.face, np.empty(array.shape, array.dtype))
         return wrap(t.face, np.full(array.shape, value, array.dtype) if value else np.zeros(array.shape, array.dtype))
+    if t.run_op is not None:
+        return t.made_alike(lambda local: _like(name, local, value, memory_format, options))
     given = Options(name, options, like=t)
     shape = tuple(t.shape)
     if batch_dims(t):

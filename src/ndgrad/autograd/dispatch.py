@@ -211,6 +211,9 @@ def face_of(op: Any, args: tuple[Any, ...]) -> type[Any] | None:
 
 
 def _override_or_refuse(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    for a in args:
+        if isinstance(a, Variable) and a.run_op is not None:
+            return a.run_op(op, args, settings)
     if any(isinstance(a, Variable) and a.__class__ not in FACES for a in args):
         return subclass_op(op, args, settings)
     if not thread.functions_disabled:

@@ -79,6 +79,12 @@ class BareTensor:
     _storage: Storage | None
     _meta: Meta | None
 
+    #: Of a class whose tensors keep their values and their graph in other tensors: (op, args, settings) -> result, called instead of
+    #: the op wherever one of them is an argument.
+    run_op: Any = None
+    #: Of such a class: (function that makes a tensor like one that it is given) -> a tensor like this one.
+    made_alike: Any = None
+
 
 if TYPE_CHECKING:
     # Nothing else is made of the bare class, so what is a Variable has a Tensor's attributes.

@@ -1,16 +1,17 @@
-"""torch's `nn.parallel`: a module on several GPUs of one machine. Here a module runs on one device, so `DataParallel`
-is a module around the module, and what needs several processes is refused."""
+"""torch's `nn.parallel`: a module on several GPUs of one machine, and on several processes. Here a module runs on one device, so `DataParallel`
+is a module around the module; `DistributedDataParallel` is in `ndgrad.distributed`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from ndgrad.absent import refuse_absent as _refuse_absent
 from ndgrad.nn.modules.module import Module
 
 if TYPE_CHECKING:
     from ndgrad._typing import Device
+    from ndgrad.distributed.data_parallel import DistributedDataParallel as DistributedDataParallel
 
 __all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
 
@@ -51,17 +52,12 @@ def data_parallel(
     return module(*args, **(module_kwargs or {}))
 
 
-class DistributedDataParallel(Module):
-    """Refused when it is made: it is there to be imported by programs that make one only in several processes."""
+def __getattr__(name: str) -> Any:
+    if name == "DistributedDataParallel":
+        from ndgrad.distributed.data_parallel import DistributedDataParallel  # few programs have several processes
 
-    def __init__(self, module: Module, *args: Any, **kwargs: Any) -> None:
-        self._refuse()
-
-    def _refuse(self) -> NoReturn:
-        raise RuntimeError(
-            "DistributedDataParallel needs communication between processes, which is not here "
-            "(ndgrad.distributed.is_available() is False). Train in one process, or exchange gradients with mpi4py."
-        )
+        return DistributedDataParallel
+    raise AttributeError(name)
 
 
 _refuse_absent(__name__)

@@ -35,10 +35,10 @@ class DistributedSampler(Sampler[int]):
         drop_last: bool = False,
     ) -> None:
         if num_replicas is None or rank is None:
-            raise ValueError(
-                "DistributedSampler: Requires distributed package to be available, which it is not here. Give "
-                "num_replicas and rank."
-            )
+            from ndgrad.distributed import get_rank, get_world_size  # those who give both need no processes
+
+            num_replicas = get_world_size() if num_replicas is None else num_replicas
+            rank = get_rank() if rank is None else rank
         if not 0 <= rank < num_replicas:
             raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
         self.dataset, self.num_replicas, self.rank = dataset, num_replicas, rank

@@ -1,0 +1,234 @@
+"""That all ranks call the same thing, and that nobody waits for ever.
+
+With MPI alone, ranks that call different collectives, or the same on other shapes, hang or compute nonsense. So every
+collective is accompanied by one small reduction: a number made of its name, shape, dtype and settings, as the pair (n, -n),
+of which the ranks take the maximum. If that is (n, -n) on each of them, all have called the same. If not, every rank
+finds out, and they exchange in words what each has called, which is the error that every rank raises.
+
+Waiting is asking again and again, first without a pause, later with short ones. After a millisecond it also looks for
+notices (`notices`): a rank that failed or left tells the others, and a wait for it ends with an error that says so. After
+the group's timeout it ends too, and names the ranks that did not come.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ndgrad.distributed.errors import DistBackendError
+from ndgrad.distributed.notices import notices
+
+if TYPE_CHECKING:
+    from ndgrad.distributed.groups import ProcessGroup
+
+#: Questions without a pause. One takes some 0.2 us.
+_SPINS = 500
+#: Bytes of a call in words, in the exchange after a disagreement.
+_WORDS = 240
+
+
+class Call(NamedTuple):
+    """What a rank has called: what the others must have called too."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    setting: Any = None
+    other: Any = None
+
+    def described(self) -> str:
+        """The dtype and shape in words: float32[2, 3]."""
+        if not self.dtype:
+            return ""
+        return f"{'bfloat16' if self.dtype == 'E' else np.dtype(self.dtype).name}{list(self.shape)}"
+
+    def __str__(self) -> str:
+        settings = [self.described(), *(str(s) for s in (self.setting, self.other) if s is not None)]
+        return f"{self.name}({', '.join(s for s in settings if s)})"
+
+
+_numbers: dict[Call, int] = {}
+
+
+def _number(call: Call) -> int:
+    found = _numbers.get(call)
+    if found is None:
+        found = _numbers[call] = zlib.crc32(repr(tuple(call)).encode()) + 1
+    return found
+
+
+class Pending:
+    """A collective, or a message between two ranks, that was started: what torch calls a Work."""
+
+    __slots__ = (
+        "_alone", "_buffers", "_check", "_finish", "_late", "_number", "_pair", "_requests", "call", "done", "error", "group",
+        "sequence", "source",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        group: ProcessGroup,
+        call: Call,
+        requests: tuple[Any, ...],
+        finish: Callable[[], None] | None,
+        buffers: tuple[Any, ...],
+        alone: bool = False,
+        check: Callable[[], None] | None = None,
+    ) -> None:
+        self.group, self.call, self._requests, self._finish = group, call, requests, finish
+        self._buffers = buffers  # alive until MPI has done with them
+        self._check, self._alone = check, alone
+        self.done, self.error, self.source = False, None, -1
+        self._late: Callable[[], Pending | None] | None = None
+        self.sequence = 0
+        if not alone:
+            self.sequence = group.calls = group.calls + 1
+            number = self._number = _number(call)
+            pair = self._pair = np.array((number, -number))
+            self._requests = (group.control.Iallreduce(group.in_place, pair, op=group.maximum), *requests)
+
+    @classmethod
+    def finished(cls, group: ProcessGroup, call: Call) -> Pending:
+        """What a group of one rank waits for: nothing."""
+        made = cls(group, call, (), None, (), alone=True)
+        made.done = True
+        return made
+
+    @classmethod
+    def of_any_source(
+        cls, group: ProcessGroup, call: Call, header: Any, start: Callable[..., Pending], tag: int
+    ) -> Pending:
+        """A message from whoever sends one first: it is received when it is known who that is."""
+        made = cls(group, call, (), None, (), alone=True)
+
+        def look() -> Pending | None:
+            from mpi4py import MPI  # as in ndgrad.distributed.transport
+
+            status = MPI.Status()
+            if not group.comm.Iprobe(source=MPI.ANY_SOURCE, tag=2 * tag, status=status):
+                return None
+            return start(header, status.Get_source(), tag)
+
+        made._late = look
+        return made
+
+    # ----- waiting -----
+
+    def is_completed(self) -> bool:
+        """Whether it is done; asking also lets MPI go on with it."""
+        if self.done:
+            return True
+        if self._late is not None:
+            started = self._late()
+            if started is None:
+                return False
+            self._late = None
+            self._take_over(started)
+        for request in self._requests:
+            if not request.Test():
+                return False
+        self._complete()
+        return True
+
+    def _take_over(self, started: Pending) -> None:
+        self._requests, self._finish, self._check = started._requests, started._finish, started._check
+        self._buffers, self.source = started._buffers, started.source
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is done; at most `timeout` seconds, or what the group allows."""
+        if self.error is not None:
+            raise self.error
+        if not self.done:
+            try:
+                self._wait(self.group.timeout if timeout is None else timeout)
+            except BaseException as error:
+                self.error = error
+                raise
+        return True
+
+    def _wait(self, timeout: float) -> None:
+        if self._late is not None:
+            self._poll(lambda: self._late is None or bool(self._found()), timeout)
+        first = 0
+        if not self._alone:
+            # the agreement first: what follows may never be done if there is none
+            self._poll(self._requests[0].Test, timeout)
+            first = 1
+            pair = self._pair
+            if pair[0] != self._number or pair[1] != -self._number:
+                self._disagree()
+        try:
+            for request in self._requests[first:]:
+                self._poll(request.Test, timeout)
+        except DistBackendError:
+            raise
+        except Exception as error:
+            if self._check is not None:
+                self._check()
+            raise self._failed(error) from error
+        self._complete()
+
+    def _found(self) -> bool:
+        started = self._late() if self._late is not None else None
+        if started is None:
+            return False
+        self._late = None
+        self._take_over(started)
+        return True
+
+    def _poll(self, test: Callable[[], bool], timeout: float) -> None:
+        for _ in range(_SPINS):
+            if test():
+                return
+        begun = time.monotonic()
+        pause = 0.0
+        while not test():
+            time.sleep(pause)  # 0: others may have the core
+            waited = time.monotonic() - begun
+            if waited > 0.001:
+                notices.look(self.group, self.call, self.sequence)
+                pause = min(waited / 20, 0.001)  # a twentieth more than needed, at most
+            if waited > timeout:
+                raise notices.too_late(self.group, self.call, self.sequence, waited)
+
+    def _complete(self) -> None:
+        if not self._alone and (self._pair[0] != self._number or self._pair[1] != -self._number):
+            self._disagree()
+        if self._check is not None:
+            self._check()
+        if self._finish is not None:
+            self._finish()
+        self.done = True
+        self._requests, self._buffers, self._finish, self._check = (), (), None, None
+
+    # ----- what went wrong -----
+
+    def _disagree(self) -> None:
+        """Exchange in words what every rank has called, and raise that."""
+        group = self.group
+        words = np.zeros((group.size(), _WORDS), np.uint8)
+        mine = str(self.call).encode()[:_WORDS]
+        words[group.rank(), : len(mine)] = np.frombuffer(mine, np.uint8)
+        request = group.report.Iallgather(group.in_place, words)
+        end = time.monotonic() + min(self.group.timeout, 10.0)
+        while not request.Test() and time.monotonic() < end:
+            time.sleep(0.0005)
+        said = [bytes(w).rstrip(b"\0").decode(errors="replace") for w in words]
+        told = "; ".join(
+            f"rank {group.global_rank(i)}: {s or 'not known'}" for i, s in enumerate(said)
+        )
+        raise DistBackendError(
+            f"the ranks of {group.name} called different collectives as number {self.sequence}: {told}. All ranks of a group "
+            "must make the same calls in the same order, on the same shapes and dtypes."
+        )
+
+    def _failed(self, error: Exception) -> DistBackendError:
+        group = self.group
+        return DistBackendError(
+            f"{self.call} on rank {group.global_rank(group.rank())} of {group.name} failed: {str(error).splitlines()[0]}"
+        )
+

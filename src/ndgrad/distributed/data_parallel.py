@@ -1,0 +1,272 @@
+"""`DistributedDataParallel`: every rank has the whole module and a part of the batch, and the gradients are averaged.
+
+The parameters lie in buckets, those that backward reaches first in the first. A hook on each, which runs the moment its gradient is
+complete, copies the gradient into its bucket; when a bucket is full its all_reduce begins, while backward goes on, and every further hook
+lets MPI go on with what has begun. When the pass has ended, the averages are copied back. Buckets are sent in their order on every rank,
+whichever is full first.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgrad.autograd.callbacks import queue_callback
+from ndgrad.autograd.grad_mode import is_grad_enabled, no_grad
+from ndgrad.autograd.node import edge_node
+from ndgrad.autograd.traversal import iterate_nodes
+from ndgrad.autograd.variable import Variable, edge
+from ndgrad.autograd.versions import storage_of
+from ndgrad.distributed import transport
+from ndgrad.distributed.groups import ProcessGroup, group_of
+from ndgrad.distributed.reductions import ReduceOp
+from ndgrad.nn.modules.module import Module
+from ndgrad.pytree import tree_leaves
+
+if TYPE_CHECKING:
+    from ndgrad._tensor import Tensor
+    from ndgrad.distributed.agreement import Pending
+
+#: The first bucket is small, so that the first message leaves early; in MiB.
+_FIRST = 1.0
+
+
+class _Bucket:
+    """Gradients that travel together: their places in one array."""
+
+    def __init__(self, number: int, names: list[str], params: list[Tensor]) -> None:
+        self.number, self.names, self.params = number, names, params
+        sizes = [p.numel() for p in params]
+        self.ends = list(itertools.accumulate(sizes))
+        self.array = np.zeros(sum(sizes), params[0]._array.dtype)
+        self.pieces = [
+            self.array[end - size : end].reshape(tuple(p.shape)) for p, size, end in zip(params, sizes, self.ends, strict=True)
+        ]
+        self.ready: set[int] = set()
+        self.pending: Pending | None = None
+
+    def begin(self) -> None:
+        self.ready.clear()
+        self.pending = None
+
+
+class DistributedDataParallel(Module):
+    """A module whose gradients are averaged over the ranks in backward. The names in its state begin with `module.`.
+
+    Every rank starts from the parameters of the first. The loss of a rank is that of its part of the batch, and with parts of one size and
+    a loss that is a mean, training is that of one process with the whole batch.
+
+    >>> import ndgrad
+    >>> ndgrad.distributed.init_process_group()
+    >>> net = ndgrad.nn.parallel.DistributedDataParallel(ndgrad.nn.Linear(2, 1))
+    >>> net(ndgrad.ones(3, 2)).sum().backward()
+    >>> net.module.bias.grad
+    tensor([3.])
+    >>> ndgrad.distributed.destroy_process_group()
+    """
+
+    module: Module
+
+    def __init__(
+        self,
+        module: Module,
+        device_ids: Any = None,
+        output_device: Any = None,
+        dim: int = 0,
+        broadcast_buffers: bool | None = None,
+        init_sync: bool = True,
+        process_group: Any = None,
+        bucket_cap_mb: float | None = None,
+        find_unused_parameters: bool = False,
+        check_reduction: bool = False,
+        gradient_as_bucket_view: bool = False,
+        static_graph: bool = False,
+    ) -> None:
+        super().__init__()
+        group = group_of(process_group)
+        if group is None:
+            raise ValueError("DistributedDataParallel: this process is not in process_group. Make it on the members alone.")
+        self.module = module
+        self.process_group: ProcessGroup = group
+        self.find_unused_parameters = find_unused_parameters
+        self.broadcast_buffers = True if broadcast_buffers is None else broadcast_buffers
+        self.require_backward_grad_sync = True
+        named = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
+        if not named:
+            raise RuntimeError(
+                "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a gradient. Use the module."
+            )
+        self._buckets = _in_buckets(named, 25.0 if bucket_cap_mb is None else float(bucket_cap_mb))
+        self._places = {id(p): (bucket, i) for bucket in self._buckets for i, p in enumerate(bucket.params)}
+        self._next = 0
+        self._active = self._queued = False
+        self._used: np.ndarray[Any, np.dtype[np.uint8]] | None = None
+        if init_sync:
+            self._send_state([*module.parameters(), *module.buffers()])
+        self._handles = [
+            p.register_post_accumulate_grad_hook(self._on_gradient) for bucket in self._buckets for p in bucket.params
+        ]
+
+    # ----- forward -----
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        """What the module gives; a backward from it averages the gradients."""
+        recording = is_grad_enabled() and self.require_backward_grad_sync
+        if self._active and recording and self._next and self._next < len(self._buckets):
+            raise RuntimeError(
+                "Expected to have finished reduction in the prior iteration before starting a new one: a backward pass ended before all gradients "
+                f"were there ({', '.join(self._missing())}). Pass find_unused_parameters=True, or use these parameters in every loss."
+            )
+        if self.broadcast_buffers and self.training and self.require_backward_grad_sync and self.process_group.size() > 1:
+            self._send_state(list(self.module.buffers()))
+        out = self.module(*inputs, **kwargs)
+        if recording:
+            self._begin(out)
+        return out
+
+    def _begin(self, out: Any) -> None:
+        for bucket in self._buckets:
+            bucket.begin()
+        self._next, self._active, self._queued, self._used = 0, True, False, None
+        if self.find_unused_parameters:
+            roots = [edge(t) for t in tree_leaves(out) if isinstance(t, Variable) and t.requires_grad]
+            reached = {
+                id(getattr(node, "variable", None))
+                for node in iterate_nodes(dict.fromkeys(edge_node(e) for e in roots if e is not None))
+            }
+            self._used = np.zeros(sum(len(b.params) for b in self._buckets), np.uint8)
+            number = 0
+            for bucket in self._buckets:
+                for i, p in enumerate(bucket.params):
+                    if id(p) in reached:
+                        self._used[number] = 1
+                    else:
+                        self._fill(bucket, i, p)
+                    number += 1
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """A block in which gradients are accumulated on each rank alone; the first backward after it sends their sums.
+
+        >>> import ndgrad
+        >>> ndgrad.distributed.init_process_group()
+        >>> net = ndgrad.nn.parallel.DistributedDataParallel(ndgrad.nn.Linear(2, 1))
+        >>> with net.no_sync():
+        ...     net(ndgrad.ones(1, 2)).sum().backward()
+        >>> ndgrad.distributed.destroy_process_group()
+        """
+        before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
+        try:
+            yield
+        finally:
+            self.require_backward_grad_sync = before
+
+    # ----- backward -----
+
+    def _on_gradient(self, p: Tensor) -> None:
+        """The gradient of a parameter is complete."""
+        if not self._active or not self.require_backward_grad_sync:
+            return
+        bucket, i = self._places[id(p)]
+        if not self._queued:
+            self._queued = True
+            queue_callback(self._end)
+        self._fill(bucket, i, p)
+        for started in self._buckets[: self._next]:
+            if started.pending is not None:
+                started.pending.is_completed()  # MPI goes on when it is asked
+        self._send_full()
+
+    def _fill(self, bucket: _Bucket, i: int, p: Tensor) -> None:
+        if p.grad is None:
+            bucket.pieces[i][...] = 0
+        else:
+            bucket.pieces[i][...] = p.grad._array
+        bucket.ready.add(i)
+
+    def _send_full(self) -> None:
+        while self._next < len(self._buckets):
+            bucket = self._buckets[self._next]
+            if len(bucket.ready) < len(bucket.params):
+                return
+            bucket.pending = transport.all_reduce(self.process_group, bucket.array, ReduceOp.AVG)
+            self._next += 1
+
+    def _missing(self) -> list[str]:
+        return [name for b in self._buckets for i, name in enumerate(b.names) if i not in b.ready]
+
+    def _end(self) -> None:
+        """The pass has ended: the averages become the gradients."""
+        self._active = False
+        self._send_full()
+        if self._next < len(self._buckets):
+            raise RuntimeError(
+                f"DistributedDataParallel: backward has ended, and these parameters got no gradient: {', '.join(self._missing())}. Gradients are "
+                "averaged when all are there. Pass find_unused_parameters=True, or use these parameters in every loss."
+            )
+        used = self._used
+        if used is not None:
+            transport.all_reduce(self.process_group, used, ReduceOp.MAX).wait()
+        number = 0
+        for bucket in self._buckets:
+            assert bucket.pending is not None
+            bucket.pending.wait()
+            for p, piece in zip(bucket.params, bucket.pieces, strict=True):
+                if used is None or used[number]:
+                    self._give(p, piece)
+                number += 1
+
+    def _give(self, p: Tensor, piece: Any) -> None:
+        if p.grad is None:
+            from ndgrad.api.data import tensor  # a parameter that only other ranks have used
+
+            p.grad = tensor(piece.copy(), dtype=p.dtype)
+            return
+        array = p.grad._array
+        if not isinstance(array, np.ndarray):
+            storage_of(p.grad)
+            array = p.grad._array
+        array[...] = piece
+        storage_of(p.grad).bump("all_reduce")
+
+    # ----- state -----
+
+    def _send_state(self, tensors: list[Any]) -> None:
+        """Every rank gets the first one's values."""
+        if self.process_group.size() == 1:
+            return
+        by_dtype: dict[Any, list[Any]] = {}
+        for t in tensors:
+            by_dtype.setdefault(t.dtype, []).append(t)
+        with no_grad():
+            for alike in by_dtype.values():
+                flat = np.concatenate([np.asarray(t.detach()._array).reshape(-1) for t in alike])
+                transport.broadcast(self.process_group, flat, 0).wait()
+                start = 0
+                for t in alike:
+                    if not isinstance(t._array, np.ndarray):
+                        storage_of(t)
+                    t._array[...] = flat[start : start + t.numel()].reshape(tuple(t.shape))
+                    storage_of(t).bump("broadcast")
+                    start += t.numel()
+
+
+def _in_buckets(named: list[tuple[str, Any]], cap: float) -> list[_Bucket]:
+    """Parameters in the order in which backward reaches them, as many together as a bucket holds."""
+    buckets: list[_Bucket] = []
+    names: list[str] = []
+    params: list[Any] = []
+    held = 0
+    limit = min(_FIRST, cap) * 2**20
+    for name, p in reversed(named):
+        nbytes = p.numel() * p._array.dtype.itemsize
+        if params and (held + nbytes > limit or p._array.dtype != params[0]._array.dtype):
+            buckets.append(_Bucket(len(buckets), names, params))
+            names, params, held, limit = [], [], 0, int(cap * 2**20)
+        names, params, held = [*names, name], [*params, p], held + nbytes
+    buckets.append(_Bucket(len(buckets), names, params))
+    return buckets

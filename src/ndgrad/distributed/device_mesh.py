@@ -1,0 +1,202 @@
+"""Device meshes: the ranks as an array with named dimensions, and a process group along each of its lines.
+
+`init_device_mesh("cpu", (2, 3), mesh_dim_names=("data", "model"))` arranges six ranks as two rows of three. A tensor is then
+spread over some dimensions of the mesh and repeated along the others (`ndgrad.distributed.tensor`), and communicates along
+one dimension at a time, within the group of the line that a rank lies on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad.distributed.groups import ProcessGroup, get_rank, get_world_size, new_group, world_group
+
+__all__ = ["DeviceMesh", "init_device_mesh"]
+
+
+class DeviceMesh:
+    """The ranks of `mesh`, an array of their numbers. All ranks of the world make it, in the same order.
+
+    >>> import ndgrad
+    >>> ndgrad.distributed.init_process_group()
+    >>> mesh = ndgrad.distributed.init_device_mesh("cpu", (1, 1), mesh_dim_names=("data", "model"))
+    >>> mesh["model"]
+    DeviceMesh((model=1), 'cpu')
+    >>> ndgrad.distributed.destroy_process_group()
+    """
+
+    def __init__(
+        self, device_type: str, mesh: Any, *, mesh_dim_names: Sequence[str] | None = None, _groups: Any = None
+    ) -> None:
+        self.device_type = device_type
+        self._ranks = np.asarray(mesh.numpy() if hasattr(mesh, "numpy") else mesh, dtype=np.int64)
+        names = None if mesh_dim_names is None else tuple(mesh_dim_names)
+        if names is not None and (len(names) != self._ranks.ndim or len(set(names)) != len(names)):
+            raise RuntimeError(
+                f"DeviceMesh: mesh_dim_names {names} must be {self._ranks.ndim} different names, one for each dimension of the mesh "
+                f"of shape {self._ranks.shape}."
+            )
+        self.mesh_dim_names = names
+        flat = self._ranks.reshape(-1)
+        size = get_world_size()
+        if len(set(flat.tolist())) != flat.size or flat.min(initial=0) < 0 or flat.max(initial=0) >= size:
+            raise RuntimeError(f"DeviceMesh: {self._ranks.tolist()} must be different ranks from 0 to {size - 1}.")
+        here = np.argwhere(self._ranks == get_rank())
+        #: where this rank stands, None if it is not in the mesh
+        self._coordinate = tuple(int(i) for i in here[0]) if len(here) else None
+        self._groups: tuple[ProcessGroup | None, ...] = self._make_groups() if _groups is None else _groups
+
+    def _make_groups(self) -> tuple[ProcessGroup | None, ...]:
+        """Along each dimension, the group of the line on which this rank lies. Every rank makes those of all lines, in one order."""
+        found: list[ProcessGroup | None] = []
+        for dim in range(self._ranks.ndim):
+            own = None
+            lines = np.moveaxis(self._ranks, dim, -1).reshape(-1, self._ranks.shape[dim])
+            for line in lines:
+                made = new_group(line.tolist(), sort_ranks=False)
+                if isinstance(made, ProcessGroup):
+                    own = made
+            found.append(own)
+        return tuple(found)
+
+    # ----- its form -----
+
+    @property
+    def mesh(self) -> Any:
+        """The ranks, as a tensor."""
+        from ndgrad.api.data import tensor  # loaded anyway where tensors are
+
+        return tensor(self._ranks.copy())
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self._ranks.ndim
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each dimension."""
+        return self._ranks.shape
+
+    def size(self, mesh_dim: int | None = None) -> int:
+        """The number of ranks, or the length of one dimension."""
+        return self._ranks.size if mesh_dim is None else self._ranks.shape[mesh_dim]
+
+    def get_coordinate(self) -> list[int] | None:
+        """Where this rank stands; None if it is not in the mesh."""
+        return None if self._coordinate is None else list(self._coordinate)
+
+    def get_rank(self) -> int:
+        """The number of this rank in the world."""
+        return get_rank()
+
+    def get_local_rank(self, mesh_dim: int | str | None = None) -> int:
+        """Where this rank stands along one dimension."""
+        dim = self.dim_number(mesh_dim)
+        if self._coordinate is None:
+            raise RuntimeError(f"rank {get_rank()} is not in {self!r}.")
+        return self._coordinate[dim]
+
+    def dim_number(self, mesh_dim: int | str | None) -> int:
+        """The number of a dimension, given by number or by name."""
+        if mesh_dim is None:
+            if self.ndim != 1:
+                raise RuntimeError(f"{self!r} has {self.ndim} dimensions: say which one, by number or by name.")
+            return 0
+        if isinstance(mesh_dim, str):
+            if self.mesh_dim_names is None or mesh_dim not in self.mesh_dim_names:
+                raise KeyError(f"Invalid mesh_dim_name {mesh_dim!r}: the dimensions of the mesh are {self.mesh_dim_names}.")
+            return self.mesh_dim_names.index(mesh_dim)
+        return range(self.ndim)[mesh_dim]
+
+    def get_group(self, mesh_dim: int | str | None = None) -> ProcessGroup:
+        """The group of the ranks on this rank's line along a dimension."""
+        group = self._groups[self.dim_number(mesh_dim)]
+        if group is None:
+            raise RuntimeError(f"rank {get_rank()} is not in {self!r}.")
+        return group
+
+    def get_all_groups(self) -> list[ProcessGroup]:
+        """The groups along all dimensions."""
+        return [self.get_group(i) for i in range(self.ndim)]
+
+    def __getitem__(self, mesh_dim_names: str | tuple[str, ...]) -> DeviceMesh:
+        """The mesh of the ranks that differ from this one in these dimensions alone."""
+        names = (mesh_dim_names,) if isinstance(mesh_dim_names, str) else tuple(mesh_dim_names)
+        dims = [self.dim_number(n) for n in names]
+        if self._coordinate is None:
+            raise RuntimeError(f"rank {get_rank()} is not in {self!r}.")
+        index = tuple(slice(None) if i in dims else self._coordinate[i] for i in range(self.ndim))
+        part = np.transpose(self._ranks[index], np.argsort(np.argsort(dims)))
+        return DeviceMesh(
+            self.device_type, part, mesh_dim_names=names, _groups=tuple(self._groups[d] for d in dims)
+        )
+
+    def __enter__(self) -> DeviceMesh:
+        _current.append(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _current.pop()
+
+    def __repr__(self) -> str:
+        sizes = (
+            ", ".join(map(str, self.shape))
+            if self.mesh_dim_names is None
+            else ", ".join(f"{n}={s}" for n, s in zip(self.mesh_dim_names, self.shape, strict=True))
+        )
+        return f"DeviceMesh(({sizes}), {self.device_type!r})"
+
+    def _key(self) -> Any:
+        return self.device_type, self.shape, tuple(self._ranks.reshape(-1).tolist()), self.mesh_dim_names
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, DeviceMesh) and self._key() == other._key())
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+
+_current: list[DeviceMesh] = []
+
+
+def current_mesh() -> DeviceMesh:
+    """The mesh of the innermost `with mesh:`, or all ranks in a row."""
+    if _current:
+        return _current[-1]
+    world = world_group()
+    known: DeviceMesh | None = getattr(world, "mesh_of_all", None)
+    if known is None:
+        known = DeviceMesh("cpu", range(world.size()), _groups=(world,))
+        world.mesh_of_all = known  # type: ignore[attr-defined]  # it lives as long as the world
+    return known
+
+
+def init_device_mesh(
+    device_type: str, mesh_shape: Sequence[int], *, mesh_dim_names: Sequence[str] | None = None, backend_override: Any = None
+) -> DeviceMesh:
+    """The ranks of the world in order as a mesh of this shape.
+
+    >>> import ndgrad
+    >>> ndgrad.distributed.init_process_group()
+    >>> ndgrad.distributed.init_device_mesh("cpu", (1,))
+    DeviceMesh((1), 'cpu')
+    >>> ndgrad.distributed.destroy_process_group()
+    """
+    shape = tuple(int(n) for n in mesh_shape)
+    if math.prod(shape) != get_world_size():
+        raise RuntimeError(
+            f"init_device_mesh: a mesh of shape {shape} has {math.prod(shape)} places, and there are {get_world_size()} ranks. "
+            "Give a shape with as many, or make a DeviceMesh of some of the ranks."
+        )
+    ranks = np.arange(math.prod(shape)).reshape(shape)
+    groups = (world_group(),) if len(shape) == 1 else None
+    return DeviceMesh(device_type, ranks, mesh_dim_names=mesh_dim_names, _groups=groups)
+
+
+_refuse_absent(__name__)

@@ -1,0 +1,428 @@
+"""Process groups: which processes there are, and which of them talk to each other.
+
+The world is MPI's, so nobody is told addresses or ports: `init_process_group()` finds out how many processes were started
+and which one this is. A process that was started alone is a world of one, with or without MPI installed. A group has four
+communicators of its own, so that what its ranks compute with, what they agree by, and what they say when they do not, never
+meet.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import os
+import warnings
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from ndgrad.distributed.notices import notices
+
+default_pg_timeout = timedelta(minutes=30)
+
+#: Who starts several processes says so in the environment of each.
+_SIZES = ("WORLD_SIZE",)
+
+
+class ProcessGroup:
+    """Some of the processes, in order. Made by `init_process_group` and `new_group`."""
+
+    def __init__(self, name: str, ranks: Sequence[int], rank: int, comm: Any, timeout: float, described: str = "") -> None:
+        self.name, self.group_desc = name, described
+        #: the numbers that its members have in the world
+        self.ranks = tuple(ranks)
+        self._rank, self._size = rank, len(self.ranks)
+        self.timeout = timeout
+        #: how many collectives have been called
+        self.calls = 0
+        self.comm = comm
+        if comm is not None:
+            from mpi4py import MPI  # an optional library: a world of one does without
+
+            self.in_place, self.maximum = MPI.IN_PLACE, MPI.MAX
+            self.control, self.report = comm.Dup(), comm.Dup()
+            notices.know(self)
+
+    def rank(self) -> int:
+        """The number of this process in the group."""
+        return self._rank
+
+    def size(self) -> int:
+        """How many processes the group has."""
+        return self._size
+
+    @property
+    def group_name(self) -> str:
+        """Its name."""
+        return self.name
+
+    def global_rank(self, rank: int) -> int:
+        """The number in the world of a member."""
+        return self.ranks[rank]
+
+    def free(self) -> None:
+        """Give its communicators back."""
+        if self.comm is not None:
+            for comm in (self.control, self.report, self.comm):
+                comm.Free()
+            self.comm = None
+
+    def __repr__(self) -> str:
+        return f"<ProcessGroup {self.name}: rank {self._rank} of {self._size}>"
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"a process group ({self.name}) belongs to its processes and cannot be pickled. Save the ranks "
+            "(get_process_group_ranks) and make a group of them where it is loaded."
+        )
+
+
+class GroupMember:
+    """torch's names for the group of all, and for a group that one is not in."""
+
+    WORLD: ProcessGroup | None = None
+    NON_GROUP_MEMBER = -100
+
+
+class _Group(type):
+    @property
+    def WORLD(cls) -> ProcessGroup | None:
+        return GroupMember.WORLD
+
+
+class group(metaclass=_Group):
+    """`group.WORLD` is the group of all processes.
+
+    >>> import ndgrad
+    >>> ndgrad.distributed.group.WORLD is None
+    True
+    """
+
+
+_numbers = itertools.count()
+_groups: dict[str, ProcessGroup] = {}
+
+
+# ----- what there is --------------------------------------------------------------------------------------------------
+
+
+def is_available() -> bool:
+    """Whether several processes can be used: whether mpi4py is installed (`pip install "ndgrad[distributed]"`).
+
+    >>> import ndgrad
+    >>> ndgrad.distributed.is_available() in (True, False)
+    True
+    """
+    return importlib.util.find_spec("mpi4py") is not None
+
+
+def is_mpi_available() -> bool:
+    """Whether mpi4py is installed."""
+    return is_available()
+
+
+def is_nccl_available() -> bool:
+    """False: messages go through MPI."""
+    return False
+
+
+def is_gloo_available() -> bool:
+    """False: a program that asks for gloo gets MPI."""
+    return False
+
+
+def is_ucc_available() -> bool:
+    """False: messages go through MPI."""
+    return False
+
+
+def is_xccl_available() -> bool:
+    """False: messages go through MPI."""
+    return False
+
+
+def is_backend_available(backend: str) -> bool:
+    """Whether messages can go through it: through "mpi", if mpi4py is installed.
+
+    >>> import ndgrad
+    >>> ndgrad.distributed.is_backend_available("nccl")
+    False
+    """
+    return backend.lower() == "mpi" and is_available()
+
+
+def is_torchelastic_launched() -> bool:
+    """False: MPI starts the processes."""
+    return False
+
+
+def is_initialized() -> bool:
+    """Whether there is a group of all processes.
+
+    >>> import ndgrad
+    >>> ndgrad.distributed.is_initialized()
+    False
+    """
+    return GroupMember.WORLD is not None
+
+
+# ----- the world ------------------------------------------------------------------------------------------------------
+
+
+def _seconds(timeout: timedelta | float | None) -> float:
+    if timeout is None:
+        timeout = default_pg_timeout
+    return timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
+
+
+def _check_backend(backend: str | None) -> None:
+    named = {part.rpartition(":")[2] for part in (backend or "mpi").lower().split(",")}
+    if not named <= {"mpi", "gloo"}:
+        raise ValueError(
+            f"init_process_group(backend={backend!r}): messages go through MPI here. Give backend='mpi', or leave it out; "
+            "'gloo' is taken to mean it too."
+        )
+
+
+def init_process_group(
+    backend: str | None = None,
+    init_method: str | None = None,
+    timeout: timedelta | None = None,
+    world_size: int = -1,
+    rank: int = -1,
+    store: Any = None,
+    group_name: str = "",
+    pg_options: Any = None,
+    device_id: Any = None,
+) -> None:
+    """Join the other processes of this job, which `mpiexec` or `python -m ndgrad.launch` has started.
+
+    MPI knows how many there are and which one this is: `rank`, `world_size` and `init_method` need not be given, and must agree
+    with it if they are. A process that was started alone is a world of one. After `timeout` a collective that not all
+    ranks have joined raises on those that have.
+
+    >>> import ndgrad
+    >>> ndgrad.distributed.init_process_group()
+    >>> ndgrad.distributed.get_rank(), ndgrad.distributed.get_world_size()
+    (0, 1)
+    >>> ndgrad.distributed.destroy_process_group()
+    """
+    if GroupMember.WORLD is not None:
+        raise ValueError("trying to initialize the default process group twice! Call destroy_process_group() in between.")
+    _check_backend(backend)
+    size, here, comm = _world()
+    for given, found, name in ((world_size, size, "world_size"), (rank, here, "rank")):
+        if given not in (-1, found):
+            raise ValueError(
+                f"init_process_group({name}={given}), and MPI says {found}. Start the processes with `mpiexec -n N python ...` "
+                f"or `python -m ndgrad.launch -n N ...`, and leave {name} out."
+            )
+    told = next((int(os.environ[n]) for n in _SIZES if os.environ.get(n, "").isdigit()), size)
+    if told != size:
+        raise ValueError(
+            f"init_process_group(): WORLD_SIZE is {told} in the environment, and MPI sees {size} process"
+            f"{'es' if size > 1 else ''}. Start the program with `mpiexec -n {told} python ...` or "
+            f"`python -m ndgrad.launch -n {told} ...` (mpi4py must be installed: `pip install 'ndgrad[distributed]'`)."
+        )
+    if size > 1:
+        notices.open(comm.Dup())
+        comm = comm.Dup()
+    name = group_name or str(next(_numbers))
+    world = ProcessGroup(f"group {name}", range(size), here, comm if size > 1 else None, _seconds(timeout), "default_pg")
+    _groups[world.name] = GroupMember.WORLD = world
+
+
+def _world() -> tuple[int, int, Any]:
+    if not is_available():
+        return 1, 0, None
+    try:
+        from mpi4py import MPI  # starts MPI
+    except (ImportError, RuntimeError) as error:  # installed, without an MPI library that it can load
+        warnings.warn(
+            f"mpi4py cannot be used, so this process is alone: {error}. `pip install mpich` brings an MPI library.",
+            stacklevel=3,
+        )
+        return 1, 0, None
+    world = MPI.COMM_WORLD
+    return world.Get_size(), world.Get_rank(), world
+
+
+def destroy_process_group(group: ProcessGroup | None = None) -> None:
+    """Leave a group; without an argument, all of them. All members call it.
+
+    >>> import ndgrad
+    >>> ndgrad.distributed.init_process_group()
+    >>> ndgrad.distributed.destroy_process_group()
+    >>> ndgrad.distributed.is_initialized()
+    False
+    """
+    found = world_group() if group is None else group
+    if found is not GroupMember.WORLD:
+        _groups.pop(found.name, None)
+        found.free()
+        return
+    notices.close()
+    for each in reversed(list(_groups.values())):
+        each.free()
+    _groups.clear()
+    GroupMember.WORLD = None
+
+
+def world_group() -> ProcessGroup:
+    """The group of all processes; an error if there is none yet."""
+    if GroupMember.WORLD is None:
+        raise ValueError("Default process group has not been initialized, please make sure to call init_process_group.")
+    return GroupMember.WORLD
+
+
+def group_of(group: Any) -> ProcessGroup | None:
+    """The group that an argument means; None where this process is not in it."""
+    if group is None:
+        return world_group()
+    return group if isinstance(group, ProcessGroup) else None
+
+
+# ----- more groups ----------------------------------------------------------------------------------------------------
+
+
+def new_group(
+    ranks: Sequence[int] | None = None,
+    timeout: timedelta | None = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    use_local_synchronization: bool = False,
+    group_desc: str | None = None,
+    device_id: Any = None,
+    sort_ranks: bool = True,
+) -> Any:
+    """A group of some ranks of the world; `GroupMember.NON_GROUP_MEMBER` on the others. All ranks of the world call it, in
+    the same order.
+
+    >>> import ndgrad
+    >>> ndgrad.distributed.init_process_group()
+    >>> ndgrad.distributed.new_group([0]).size()
+    1
+    >>> ndgrad.distributed.destroy_process_group()
+    """
+    world = world_group()
+    _check_backend(backend)
+    members = list(range(world.size())) if ranks is None else [int(r) for r in ranks]
+    if sort_ranks:
+        members.sort()
+    outside = [r for r in members if not 0 <= r < world.size()]
+    if outside or len(set(members)) != len(members):
+        raise ValueError(
+            f"new_group(ranks={list(members)}): {'there is no rank ' + str(outside[0]) if outside else 'a rank comes twice'} in a "
+            f"world of {world.size()}. Give different numbers from 0 to {world.size() - 1}."
+        )
+    number = next(_numbers)
+    if world.rank() not in members:
+        return GroupMember.NON_GROUP_MEMBER
+    comm = None
+    if len(members) > 1:
+        comm = world.comm.Create_group(world.comm.Get_group().Incl(members), tag=number % 32768)
+    made = ProcessGroup(
+        f"group {number}", members, members.index(world.rank()), comm,
+        world.timeout if timeout is None else _seconds(timeout), group_desc or "",
+    )  # fmt: skip
+    _groups[made.name] = made
+    return made
+
+
+def new_subgroups(
+    group_size: int | None = None,
+    group: ProcessGroup | None = None,
+    timeout: timedelta | None = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+) -> tuple[Any, list[Any]]:
+    """The world in groups of `group_size` neighbours: the one of this process, and all.
+
+    >>> import ndgrad
+    >>> ndgrad.distributed.init_process_group()
+    >>> own, every = ndgrad.distributed.new_subgroups(1)
+    >>> own.size(), len(every)
+    (1, 1)
+    >>> ndgrad.distributed.destroy_process_group()
+    """
+    size = get_world_size()
+    count = size if group_size is None else group_size
+    if count < 1 or size % count:
+        raise ValueError(
+            f"new_subgroups(group_size={count}): a world of {size} cannot be divided into groups of {count}. "
+            "Give a divisor, or use new_subgroups_by_enumeration."
+        )
+    return new_subgroups_by_enumeration([list(range(i, i + count)) for i in range(0, size, count)], timeout, backend)
+
+
+def new_subgroups_by_enumeration(
+    ranks_per_subgroup_list: Sequence[Sequence[int]],
+    timeout: timedelta | None = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+) -> tuple[Any, list[Any]]:
+    """A group for each list of ranks: the one of this process (None if it is in none), and all."""
+    every = [new_group(ranks, timeout, backend) for ranks in ranks_per_subgroup_list]
+    own = next((g for g in every if isinstance(g, ProcessGroup)), None)
+    return own, every
+
+
+# ----- who is who -----------------------------------------------------------------------------------------------------
+
+
+def get_rank(group: Any = None) -> int:
+    """The number of this process in a group, -1 if it is not in it."""
+    found = group_of(group)
+    return -1 if found is None else found.rank()
+
+
+def get_world_size(group: Any = None) -> int:
+    """How many processes a group has, -1 if this one is not in it."""
+    found = group_of(group)
+    return -1 if found is None else found.size()
+
+
+def get_backend(group: Any = None) -> str:
+    """The string "mpi"."""
+    if group_of(group) is None:
+        raise ValueError("Invalid process group specified: this process is not in it.")
+    return "mpi"
+
+
+def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
+    """The number in a group of a rank of the world."""
+    if global_rank not in group.ranks:
+        raise ValueError(f"Global rank {global_rank} is not part of group {group}")
+    return group.ranks.index(global_rank)
+
+
+def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
+    """The number in the world of a member of a group."""
+    if not 0 <= group_rank < group.size():
+        raise ValueError(f"Group rank {group_rank} is not part of group {group}")
+    return group.ranks[group_rank]
+
+
+def get_process_group_ranks(group: ProcessGroup | None) -> list[int]:
+    """The numbers in the world of the members of a group, in its order."""
+    return list((world_group() if group is None else group).ranks)
+
+
+def get_pg_count() -> int:
+    """How many groups this process is in."""
+    return len(_groups)
+
+
+def get_node_local_rank(fallback_rank: int | None = None) -> int:
+    """The number of this process among those on its machine, from what its starter has put into the environment."""
+    for name in ("LOCAL_RANK", "MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"):
+        if os.environ.get(name, "").isdigit():
+            return int(os.environ[name])
+    if fallback_rank is not None:
+        return int(fallback_rank)
+    raise RuntimeError(
+        "LOCAL_RANK is not in the environment. Please either set it, or provide a fallback_rank. mpiexec and "
+        "`python -m ndgrad.launch` set it."
+    )

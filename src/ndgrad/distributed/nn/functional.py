@@ -1,0 +1,148 @@
+"""Collectives that return new tensors and differentiate: what is differentiated is the sum over the ranks of what each computes.
+
+They work inside transforms, in forward mode and to any order; every rank must differentiate what every other does, since the backward pass is
+made of collectives too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import ndgrad.api.creation as creation
+from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad.api.join import cat, stack
+from ndgrad.distributed import ops
+from ndgrad.distributed.collectives import rank_in
+from ndgrad.distributed.groups import ProcessGroup, group_of
+from ndgrad.distributed.reductions import ReduceOp
+
+if TYPE_CHECKING:
+    from ndgrad._tensor import Tensor
+
+__all__ = [
+    "all_gather", "all_reduce", "all_to_all", "all_to_all_single", "broadcast", "gather", "recv", "reduce", "reduce_scatter",
+    "scatter", "send", "shift",
+]  # fmt: skip
+
+
+def _member(name: str, group: Any) -> ProcessGroup:
+    found = group_of(group)
+    if found is None:
+        raise ValueError(f"{name}: this process is not in the group. Call it on the members alone.")
+    return found
+
+
+def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None) -> Tensor:
+    """The reduction of all ranks' tensors, on every rank.
+
+    >>> import ndgrad
+    >>> ndgrad.distributed.init_process_group()
+    >>> x = ndgrad.ones(2, requires_grad=True)
+    >>> ndgrad.distributed.nn.functional.all_reduce(x).sum().backward()
+    >>> x.grad
+    tensor([1., 1.])
+    >>> ndgrad.distributed.destroy_process_group()
+    """
+    found = _member("all_reduce", group)
+    if op in (ReduceOp.SUM, ReduceOp.AVG):
+        return ops.all_reduce(tensor, group=found, reduction=op)
+    if op in (ReduceOp.MAX, ReduceOp.MIN):
+        return ops.all_reduce_extreme(tensor, group=found, reduction=op)
+    if op is ReduceOp.PRODUCT:
+        return ops.all_gather(tensor.unsqueeze(0), group=found).prod(0)
+    raise ValueError(f"all_reduce: {op} has no derivative. Use ndgrad.distributed.all_reduce.")
+
+
+def all_gather(tensor: Tensor, group: Any = None) -> tuple[Tensor, ...]:
+    """The tensors of all ranks, on every rank."""
+    return tuple(ops.all_gather(tensor.unsqueeze(0), group=_member("all_gather", group)).unbind(0))
+
+
+def reduce_scatter(
+    output: Tensor, input_list: Sequence[Tensor], op: ReduceOp = ReduceOp.SUM, group: Any = None
+) -> Tensor:
+    """On rank i, the reduction of all ranks' `input_list[i]`. `output` only says of which shape."""
+    found = _member("reduce_scatter", group)
+    if op not in (ReduceOp.SUM, ReduceOp.AVG):
+        raise ValueError(f"reduce_scatter: {op} has no derivative here. Use SUM or AVG.")
+    return ops.reduce_scatter(stack(list(input_list)), group=found, reduction=op).squeeze(0)
+
+
+def all_to_all(
+    output_tensor_list: Sequence[Tensor], input_tensor_list: Sequence[Tensor], group: Any = None
+) -> tuple[Tensor, ...]:
+    """What the ranks have for this one in their `input_tensor_list`. `output_tensor_list` only says of which shapes."""
+    found = _member("all_to_all", group)
+    received = [t.numel() for t in output_tensor_list]
+    flat = ops.all_to_all(
+        cat([t.reshape(-1) for t in input_tensor_list]), group=found, sent=tuple(t.numel() for t in input_tensor_list),
+        received=tuple(received),
+    )  # fmt: skip
+    return tuple(p.reshape(t.shape) for p, t in zip(flat.split(received), output_tensor_list, strict=True))
+
+
+def all_to_all_single(
+    output: Tensor, input: Tensor, output_split_sizes: Sequence[int] | None = None,
+    input_split_sizes: Sequence[int] | None = None, group: Any = None,
+) -> Tensor:  # fmt: skip
+    """Pieces of `input` along its first dimension go to the ranks in order; what came from them, joined."""
+    found = _member("all_to_all_single", group)
+    return ops.all_to_all(
+        input, group=found, sent=None if input_split_sizes is None else tuple(input_split_sizes),
+        received=None if output_split_sizes is None else tuple(output_split_sizes),
+    )  # fmt: skip
+
+
+def broadcast(tensor: Tensor, src: int, group: Any = None) -> Tensor:
+    """The tensor of the rank `src`, on every rank."""
+    found = _member("broadcast", group)
+    return ops.broadcast(tensor, group=found, root=rank_in("broadcast", found, src, None, "src"))
+
+
+def reduce(tensor: Tensor, dst: int, op: ReduceOp = ReduceOp.SUM, group: Any = None) -> Tensor:
+    """The sum of all ranks' tensors on the rank `dst`, and zeros on the others."""
+    found = _member("reduce", group)
+    if op is not ReduceOp.SUM:
+        raise ValueError(f"reduce: only a sum has a derivative here, and this is {op}. Use all_reduce.")
+    return ops.reduce_to(tensor, group=found, root=rank_in("reduce", found, dst, None, "dst"))
+
+
+def gather(tensor: Tensor, dst: int = 0, group: Any = None) -> tuple[Tensor, ...]:
+    """The tensors of all ranks on the rank `dst`, and zeros on the others."""
+    found = _member("gather", group)
+    return tuple(ops.gather_to(tensor, group=found, root=rank_in("gather", found, dst, None, "dst")).unbind(0))
+
+
+def scatter(tensors: Sequence[Tensor], src: int = 0, group: Any = None) -> Tensor:
+    """On rank i, the i-th tensor of the rank `src`. Those of the others only say of which shape."""
+    found = _member("scatter", group)
+    return ops.scatter_from(stack(list(tensors)), group=found, root=rank_in("scatter", found, src, None, "src"))
+
+
+def send(tensor: Tensor, dst: int, group: Any = None, tag: int = 0) -> Tensor:
+    """Send a tensor to a rank, to be received by `recv`. The result is empty and stands for the sending in the graph: its backward
+    receives the gradient of the tensor from `dst`."""
+    found = _member("send", group)
+    return ops.exchange(tensor, group=found, to=rank_in("send", found, dst, None, "dst"), tag=tag)
+
+
+def recv(shape: Sequence[int], src: int, group: Any = None, tag: int = 0, dtype: Any = None) -> Tensor:
+    """A tensor that `send` has sent. It requires grad if it can, and its backward sends its gradient to `src`."""
+    found = _member("recv", group)
+    empty = creation.empty(0, dtype=dtype)
+    if empty.is_floating_point() or empty.is_complex():
+        empty.requires_grad_()
+    return ops.exchange(empty, group=found, source=rank_in("recv", found, src, None, "src"), shape=tuple(shape), tag=tag)
+
+
+def shift(tensor: Tensor, offset: int = 1, group: Any = None) -> Tensor:
+    """The tensor of the rank `offset` places before this one, in a ring: every rank sends and receives."""
+    found = _member("shift", group)
+    size, here = found.size(), found.rank()
+    if offset % size == 0:
+        return tensor.clone()
+    return ops.exchange(tensor, group=found, to=(here + offset) % size, source=(here - offset) % size)
+
+
+_refuse_absent(__name__)

@@ -1,0 +1,157 @@
+"""Collectives of Python's objects, which travel as pickles. A pickle runs code when it is read: the ranks of a job trust each other."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+
+from ndgrad.distributed import transport
+from ndgrad.distributed.collectives import rank_in
+from ndgrad.distributed.groups import ProcessGroup, group_of
+
+
+def _packed(value: Any) -> Any:
+    return np.frombuffer(pickle.dumps(value), np.uint8)
+
+
+def _all(group: ProcessGroup, value: Any) -> list[Any]:
+    """The objects of all ranks."""
+    mine = _packed(value)
+    sizes = np.zeros(group.size(), np.int64)
+    transport.all_gather(group, sizes, np.array([mine.size])).wait()
+    whole = np.empty(int(sizes.sum()), np.uint8)
+    counts = [int(n) for n in sizes]
+    transport.all_gather_uneven(group, whole, mine, counts).wait()
+    ends = np.cumsum([0, *counts])
+    return [pickle.loads(whole[ends[i] : ends[i + 1]].tobytes()) for i in range(group.size())]
+
+
+def _from(group: ProcessGroup, value: Any, root: int) -> Any:
+    """The object of the rank `root`."""
+    mine = _packed(value if group.rank() == root else None)
+    size = np.array([mine.size])
+    transport.broadcast(group, size, root).wait()
+    buffer = mine.copy() if group.rank() == root else np.empty(int(size[0]), np.uint8)
+    transport.broadcast(group, buffer, root).wait()
+    return pickle.loads(buffer.tobytes())
+
+
+def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
+    """`object_list[i]` becomes the object of rank i.
+
+    >>> import ndgrad
+    >>> ndgrad.distributed.init_process_group()
+    >>> found = [None]
+    >>> ndgrad.distributed.all_gather_object(found, {"loss": 1.0})
+    >>> found
+    [{'loss': 1.0}]
+    >>> ndgrad.distributed.destroy_process_group()
+    """
+    found = group_of(group)
+    if found is None:
+        return
+    if len(object_list) != found.size():
+        raise ValueError(
+            f"all_gather_object: object_list has {len(object_list)} places, and the group {found.size()} ranks. Give "
+            f"[None] * {found.size()}."
+        )
+    object_list[:] = _all(found, obj)
+
+
+def gather_object(
+    obj: Any, object_gather_list: list[Any] | None = None, dst: int | None = None, group: Any = None,
+    group_dst: int | None = None,
+) -> None:  # fmt: skip
+    """On the rank `dst`, `object_gather_list[i]` becomes the object of rank i."""
+    found = group_of(group)
+    if found is None:
+        return
+    if dst is None and group_dst is None:
+        group_dst = 0
+    root = rank_in("gather_object", found, dst, group_dst, "dst")
+    mine = _packed(obj)
+    sizes = np.zeros(found.size(), np.int64)
+    transport.all_gather(found, sizes, np.array([mine.size])).wait()
+    longest = int(sizes.max())
+    padded = np.zeros(longest, np.uint8)
+    padded[: mine.size] = mine
+    here = found.rank() == root
+    whole = np.empty((found.size(), longest), np.uint8) if here else None
+    transport.gather(found, whole, padded, root).wait()
+    if whole is not None:
+        if object_gather_list is None or len(object_gather_list) != found.size():
+            raise ValueError(
+                f"gather_object: on the destination, object_gather_list must have {found.size()} places, one for each rank."
+            )
+        object_gather_list[:] = [pickle.loads(whole[i, : sizes[i]].tobytes()) for i in range(found.size())]
+
+
+def broadcast_object_list(
+    object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None, group_src: int | None = None
+) -> None:
+    """`object_list` becomes that of the rank `src`."""
+    found = group_of(group)
+    if found is None:
+        return
+    if src is None and group_src is None:
+        group_src = 0
+    root = rank_in("broadcast_object_list", found, src, group_src, "src")
+    given = _from(found, list(object_list), root)
+    if len(given) != len(object_list):
+        raise ValueError(
+            f"broadcast_object_list: rank {found.global_rank(root)} has {len(given)} objects, and this rank {len(object_list)} places."
+        )
+    object_list[:] = given
+
+
+def scatter_object_list(
+    scatter_object_output_list: list[Any], scatter_object_input_list: list[Any] | None = None, src: int | None = None,
+    group: Any = None, group_src: int | None = None,
+) -> None:  # fmt: skip
+    """`scatter_object_output_list[0]` becomes, on rank i, the i-th object of the rank `src`."""
+    found = group_of(group)
+    if found is None:
+        return
+    if not isinstance(scatter_object_output_list, list) or len(scatter_object_output_list) < 1:
+        raise ValueError("Expected argument scatter_object_output_list to be a list of size at least 1.")
+    if src is None and group_src is None:
+        group_src = 0
+    root = rank_in("scatter_object_list", found, src, group_src, "src")
+    scatter_object_output_list[0] = _from(found, scatter_object_input_list, root)[found.rank()]
+
+
+def send_object_list(
+    object_list: list[Any], dst: int | None = None, group: Any = None, device: Any = None, group_dst: int | None = None,
+    use_batch: bool = False,
+) -> None:  # fmt: skip
+    """Send objects to a rank."""
+    found = group_of(group)
+    if found is None:
+        return
+    peer = rank_in("send_object_list", found, dst, group_dst, "dst")
+    packed = _packed(list(object_list))
+    transport.send(found, np.array([packed.size]), peer, 0).wait()
+    transport.send(found, packed, peer, 0).wait()
+
+
+def recv_object_list(
+    object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None, group_src: int | None = None,
+    use_batch: bool = False,
+) -> int:  # fmt: skip
+    """Receive objects from a rank, from any if `src` is not given; returns the rank that sent."""
+    found = group_of(group)
+    if found is None:
+        return -1
+    peer = None if src is None and group_src is None else rank_in("recv_object_list", found, src, group_src, "src")
+    size = np.zeros(1, np.int64)
+    first = transport.receive(found, size, peer, 0)
+    first.wait()
+    buffer = np.empty(int(size[0]), np.uint8)
+    transport.receive(found, buffer, first.source, 0).wait()
+    given = pickle.loads(buffer.tobytes())
+    if len(given) != len(object_list):
+        raise ValueError(f"recv_object_list: {len(given)} objects came, and there are {len(object_list)} places.")
+    object_list[:] = given
+    return found.global_rank(first.source)

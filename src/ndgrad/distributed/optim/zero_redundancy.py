@@ -1,0 +1,172 @@
+"""ZeRO's first stage: every rank keeps the state of some parameters, updates these, and sends them to the others.
+
+An optimizer with two numbers of state for each parameter then needs 1/n of that memory on each of n ranks. The parameters of a rank are one
+message, and all messages are under way together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgrad.autograd.grad_mode import no_grad
+from ndgrad.autograd.versions import storage_of
+from ndgrad.distributed import transport
+from ndgrad.distributed.groups import ProcessGroup, group_of
+from ndgrad.distributed.objects import _all
+
+if TYPE_CHECKING:
+    from ndgrad._tensor import Tensor
+    from ndgrad.optim.optimizer import Optimizer
+
+
+class ZeroRedundancyOptimizer:
+    """`optimizer_class`, whose state is divided among the ranks of a group. The gradients must be the same on all of them, as after
+    `DistributedDataParallel`.
+
+    >>> import ndgrad
+    >>> from ndgrad.distributed.optim import ZeroRedundancyOptimizer
+    >>> ndgrad.distributed.init_process_group()
+    >>> w = ndgrad.ones(2, requires_grad=True)
+    >>> optimizer = ZeroRedundancyOptimizer([w], ndgrad.optim.SGD, lr=0.5)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0., 0.], requires_grad=True)
+    >>> ndgrad.distributed.destroy_process_group()
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        optimizer_class: type[Optimizer],
+        process_group: Any = None,
+        parameters_as_bucket_view: bool = False,
+        overlap_with_ddp: bool = False,
+        **defaults: Any,
+    ) -> None:
+        group = group_of(process_group)
+        if group is None:
+            raise ValueError("ZeroRedundancyOptimizer: this process is not in process_group. Make it on the members alone.")
+        if overlap_with_ddp:
+            raise NotImplementedError("ZeroRedundancyOptimizer(overlap_with_ddp=True) is not here: gradients overlap with backward in DDP itself.")
+        self.group: ProcessGroup = group
+        self.optimizer_class, self.defaults = optimizer_class, defaults
+        given = list(params)
+        groups = given if given and isinstance(given[0], dict) else [{"params": given}]
+        self.param_groups: list[dict[str, Any]] = [{**defaults, **g, "params": list(g["params"])} for g in groups]
+        every = [p for g in self.param_groups for p in g["params"]]
+        if not every:
+            raise ValueError("optimizer got an empty parameter list")
+        #: the parameters of each rank
+        self.owned: list[list[Tensor]] = _divided(every, group.size())
+        mine = {id(p) for p in self.owned[group.rank()]}
+        own_groups = [{**g, "params": [p for p in g["params"] if id(p) in mine]} for g in self.param_groups]
+        kept = [g for g in own_groups if g["params"]]
+        #: this rank's optimizer; None where there are fewer parameters than ranks
+        self.optim: Optimizer | None = optimizer_class(kept, **defaults) if kept else None  # type: ignore[call-arg]
+        self._groups_of_optim = [i for i, g in enumerate(own_groups) if g["params"]]
+        self._states: list[Any] = []
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Clear the gradients of all parameters."""
+        for g in self.param_groups:
+            for p in g["params"]:
+                if set_to_none or p.grad is None:
+                    p.grad = None
+                else:
+                    p.grad.zero_()
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update this rank's parameters, and get those of the others."""
+        loss = closure() if closure is not None else None
+        if self.optim is not None:
+            for number, own in zip(self._groups_of_optim, self.optim.param_groups, strict=True):
+                own.update({k: v for k, v in self.param_groups[number].items() if k != "params"})  # a schedule changes ours
+            self.optim.step()
+        self._exchange()
+        return loss
+
+    def _exchange(self) -> None:
+        if self.group.size() == 1:
+            return
+        under_way = []
+        with no_grad():
+            for owner, params in enumerate(self.owned):
+                for dtype in dict.fromkeys(p._array.dtype for p in params):
+                    alike = [p for p in params if p._array.dtype == dtype]
+                    if owner == self.group.rank():
+                        flat = np.concatenate([np.asarray(p._array).reshape(-1) for p in alike])
+                    else:
+                        flat = np.empty(sum(p.numel() for p in alike), dtype)
+                    under_way.append((owner, alike, flat, transport.broadcast(self.group, flat, owner)))
+            for owner, alike, flat, pending in under_way:
+                pending.wait()
+                if owner == self.group.rank():
+                    continue
+                start = 0
+                for p in alike:
+                    storage_of(p)
+                    p._array[...] = flat[start : start + p.numel()].reshape(tuple(p.shape))
+                    storage_of(p).bump("broadcast")
+                    start += p.numel()
+
+    # ----- saving -----
+
+    def consolidate_state_dict(self, to: int = 0) -> None:
+        """Bring the state of all ranks to the rank `to`, where `state_dict()` then has it; all ranks call it."""
+        found = _all(self.group, None if self.optim is None else self.optim.state_dict())
+        self._states = found if self.group.rank() == to else []
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of all parameters as one optimizer would have it, numbered in their order. `consolidate_state_dict` comes first."""
+        if not self._states:
+            raise RuntimeError(
+                "Optimizer state has not been consolidated on this rank. Please call `consolidate_state_dict(to=0)` on all ranks beforehand if you "
+                "meant to save the global state."
+            )
+        numbers = {id(p): i for i, p in enumerate(p for g in self.param_groups for p in g["params"])}
+        state: dict[int, Any] = {}
+        for rank, found in enumerate(self._states):
+            if found is None:
+                continue
+            own = {id(p) for p in self.owned[rank]}
+            order = [p for g in self.param_groups for p in g["params"] if id(p) in own]
+            for local, p in enumerate(order):
+                if local in found["state"]:
+                    state[numbers[id(p)]] = found["state"][local]
+        groups = [
+            {**{k: v for k, v in g.items() if k != "params"}, "params": [numbers[id(p)] for p in g["params"]]}
+            for g in self.param_groups
+        ]
+        return {"state": state, "param_groups": groups}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what `state_dict()` gave, on any number of ranks: each keeps the state of its parameters."""
+        every = [p for g in self.param_groups for p in g["params"]]
+        for mine, theirs in zip(self.param_groups, state_dict["param_groups"], strict=True):
+            mine.update({k: v for k, v in theirs.items() if k != "params"})
+        if self.optim is None:
+            return
+        own = self.optim.state_dict()
+        numbers = {id(p): i for i, p in enumerate(every)}
+        order = [p for g in self.optim.param_groups for p in g["params"]]
+        state = {i: state_dict["state"][numbers[id(p)]] for i, p in enumerate(order) if numbers[id(p)] in state_dict["state"]}
+        groups = []
+        for number, g in zip(self._groups_of_optim, own["param_groups"], strict=True):
+            settings = {k: v for k, v in state_dict["param_groups"][number].items() if k != "params"}
+            groups.append({**g, **settings, "params": g["params"]})
+        self.optim.load_state_dict({"state": state, "param_groups": groups})
+
+
+def _divided(params: list[Any], count: int) -> list[list[Any]]:
+    """Parameters dealt out so that the ranks get about as many elements each: the largest first, to who has the least."""
+    found: list[list[Any]] = [[] for _ in range(count)]
+    held = [0] * count
+    for p in sorted(params, key=lambda p: -p.numel()):
+        rank = held.index(min(held))
+        found[rank].append(p)
+        held[rank] += p.numel()
+    return found

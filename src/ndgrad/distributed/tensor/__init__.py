@@ -1,0 +1,38 @@
+"""torch's `distributed.tensor`: tensors that are spread over a mesh of ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ndgrad import random as _random  # noqa: F401  # its generator is what all ranks draw from
+from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad.api import creation as _creation
+from ndgrad.api import random as _draws
+from ndgrad.distributed.device_mesh import DeviceMesh, init_device_mesh
+from ndgrad.distributed.tensor.dtensor import DTensor, _factory, distribute_module, distribute_tensor, explain
+from ndgrad.distributed.tensor.placements import Partial, Placement, Replicate, Shard
+
+__all__ = [
+    "DTensor", "DeviceMesh", "Partial", "Placement", "Replicate", "Shard", "distribute_module", "distribute_tensor", "empty", "explain",
+    "full", "init_device_mesh", "ones", "rand", "randn", "zeros",
+]  # fmt: skip
+
+zeros = _factory(_creation.zeros, False)
+ones = _factory(_creation.ones, False)
+empty = _factory(_creation.empty, False)
+rand = _factory(_draws.rand, True)
+randn = _factory(_draws.randn, True)
+
+
+def full(
+    size: Sequence[int], fill_value: float, *, device_mesh: DeviceMesh | None = None, placements: Sequence[Placement] | None = None, **kwargs: Any
+) -> DTensor:
+    """A DTensor of this size, full of one number."""
+    requires_grad = kwargs.pop("requires_grad", False)
+    kwargs.setdefault("dtype", _creation.full((), fill_value).dtype)
+    made = zeros(size, device_mesh=device_mesh, placements=placements, **kwargs)
+    return made.fill_(fill_value).requires_grad_(requires_grad)
+
+
+_refuse_absent(__name__)

@@ -1,0 +1,576 @@
+"""`DTensor`: a tensor that is spread over the ranks of a mesh.
+
+A DTensor is a shape, placements, and this rank's local tensor, which is an ordinary tensor with an ordinary graph. An op on DTensors looks up
+its plan (`planning`), moves what must be moved by differentiable steps (`redistribution`), and runs on the local tensors. So a backward pass is
+the ordinary pass over this rank's graph, in which the steps communicate, and hooks, checkpointing, forward mode and higher derivatives are
+what they are anywhere else. Nothing is gathered unless a plan says so: `explain` prints it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from ndgrad._tensor import Tensor
+from ndgrad.api.data import tensor as make_tensor
+from ndgrad.api.later import METHODS
+from ndgrad.autograd.grad_mode import no_grad
+from ndgrad.autograd.subclass import KNOWN
+from ndgrad.autograd.variable import Variable, new
+from ndgrad.distributed import transport
+from ndgrad.distributed.device_mesh import DeviceMesh, current_mesh
+from ndgrad.distributed.tensor.placements import (
+    REPLICATE,
+    Partial,
+    Placement,
+    Shard,
+    Spec,
+    chunk_sizes,
+    normalised,
+    spec_of,
+)
+from ndgrad.distributed.tensor.planning import Plan, plan_for
+from ndgrad.distributed.tensor.redistribution import steps
+from ndgrad.ops.table import Op
+
+
+class DTensor(Tensor):
+    """A tensor of which every rank of a mesh holds what its placements say. Made by `distribute_tensor`, `DTensor.from_local` or the
+    factories beside them.
+
+    >>> import ndgrad
+    >>> from ndgrad.distributed.tensor import Shard, distribute_tensor
+    >>> ndgrad.distributed.init_process_group()
+    >>> mesh = ndgrad.distributed.init_device_mesh("cpu", (1,))
+    >>> x = distribute_tensor(ndgrad.arange(4.0), mesh, [Shard(0)])
+    >>> (x * x).sum().full_tensor()
+    tensor(14.)
+    >>> ndgrad.distributed.destroy_process_group()
+    """
+
+    __slots__ = ("_local", "shared_forms", "spec")
+
+    _local: Tensor
+    spec: Spec
+    #: the local tensor as ranks share it that divide its use, by dimensions of the mesh
+    shared_forms: dict[Any, Any]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        raise TypeError("a DTensor is made by distribute_tensor(x, mesh, placements) or DTensor.from_local(x, mesh, placements).")
+
+    # ----- making and reading -----
+
+    @staticmethod
+    def from_local(
+        local_tensor: Tensor,
+        device_mesh: DeviceMesh | None = None,
+        placements: Sequence[Placement] | None = None,
+        *,
+        run_check: bool = False,
+        shape: Sequence[int] | None = None,
+        stride: Sequence[int] | None = None,
+        grad_placements: Sequence[Placement] | None = None,
+    ) -> DTensor:
+        """A DTensor of which `local_tensor` is what this rank has; no values are sent, unless `run_check` asks whether shapes fit. Without
+        `shape`, all pieces are taken to be as long as this one."""
+        mesh = current_mesh() if device_mesh is None else device_mesh
+        if isinstance(local_tensor, DTensor) or not isinstance(local_tensor, Tensor):
+            raise RuntimeError(f"DTensor.from_local takes a plain tensor, and got {type(local_tensor).__name__}.")
+        given = normalised(placements, mesh, local_tensor.ndim, "DTensor.from_local")
+        if shape is None:
+            whole = list(local_tensor.shape)
+            for i, p in enumerate(given):
+                if isinstance(p, Shard):
+                    whole[p.dim] *= mesh.size(i)
+            shape = whole
+        spec = spec_of(mesh, given, tuple(int(n) for n in shape), np.dtype(local_tensor._array.dtype))
+        if spec.local_shape() != tuple(local_tensor.shape):
+            raise RuntimeError(
+                f"DTensor.from_local: the local tensor is of shape {tuple(local_tensor.shape)}, and this rank's part of a tensor of shape "
+                f"{spec.shape} as {list(given)} is of shape {spec.local_shape()}. Give the shape of the whole as shape=, and pieces as "
+                "chunk cuts them."
+            )
+        if run_check:
+            for i in range(mesh.ndim):
+                lengths = np.zeros((mesh.size(i), len(spec.shape)), np.int64)
+                transport.all_gather(mesh.get_group(i), lengths, np.array(spec.shape, np.int64).reshape(1, -1)).wait()
+                if (lengths != lengths[0]).any():
+                    raise RuntimeError(f"DTensor.from_local: the ranks disagree on the shape: {lengths.tolist()}.")
+        return _wrap(_viewed(local_tensor), spec)
+
+    def to_local(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
+        """This rank's tensor. Gradients come back as those of its placements are: sharded alike, or replicated."""
+        return _viewed(self._local)
+
+    def redistribute(
+        self,
+        device_mesh: DeviceMesh | None = None,
+        placements: Sequence[Placement] | None = None,
+        *,
+        async_op: bool = False,
+        forward_dtype: Any = None,
+        backward_dtype: Any = None,
+    ) -> DTensor:
+        """The same tensor with other placements, by the fewest collectives; differentiable.
+
+        >>> import ndgrad
+        >>> from ndgrad.distributed.tensor import Replicate, Shard, distribute_tensor
+        >>> ndgrad.distributed.init_process_group()
+        >>> mesh = ndgrad.distributed.init_device_mesh("cpu", (1,))
+        >>> distribute_tensor(ndgrad.ones(4), mesh, [Shard(0)]).redistribute(placements=[Replicate()]).placements
+        (Replicate(),)
+        >>> ndgrad.distributed.destroy_process_group()
+        """
+        if device_mesh is not None and device_mesh != self.spec.mesh:
+            raise NotImplementedError(
+                f"redistribute: from {self.spec.mesh!r} to {device_mesh!r}: a DTensor stays on its mesh. Take full_tensor() and distribute it."
+            )
+        target = normalised(placements, self.spec.mesh, self.ndim, "redistribute")
+        return self._moved(target)
+
+    def _moved(self, target: tuple[Placement, ...]) -> DTensor:
+        if target == self.spec.placements:
+            return self
+        local: Any = self._local
+        for step in steps(self.spec, target):
+            local = step.run(local)
+        return _wrap(local, self.spec.with_placements(target))
+
+    def full_tensor(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
+        """The whole tensor, on every rank, as a plain one; differentiable."""
+        return _viewed(self._moved((REPLICATE,) * self.spec.mesh.ndim)._local)
+
+    @property
+    def placements(self) -> tuple[Placement, ...]:
+        """A placement for each dimension of the mesh."""
+        return self.spec.placements
+
+    @property
+    def device_mesh(self) -> DeviceMesh:
+        """The mesh over which the tensor is spread."""
+        return self.spec.mesh
+
+    # ----- the graph, which is that of the local tensor -----
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether operations on the tensor are recorded."""
+        return self._local.requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self._local.requires_grad = value
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Let operations on this tensor be recorded (or not), in place."""
+        self._local.requires_grad_(requires_grad)
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether backward ends here."""
+        return self._local.is_leaf
+
+    @property
+    def grad_fn(self) -> Any:
+        """The node of this rank's graph that computed the local tensor."""
+        return self._local.grad_fn
+
+    @property
+    def grad(self) -> Any:
+        """The gradient that backward has accumulated, a DTensor, or None."""
+        found = self._local.grad
+        return None if found is None else _wrap(found, self._gradient_spec())
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        if value is None:
+            self._local.grad = None
+            return
+        if not isinstance(value, DTensor):
+            raise TypeError(f"the gradient of a DTensor is a DTensor, and {type(value).__name__} was assigned. Distribute it first.")
+        self._local.grad = value._moved(self._gradient_spec().placements)._local
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._local.grad = None
+
+    def _gradient_spec(self) -> Spec:
+        """Terms get the gradient of the whole, so it is replicated."""
+        return self.spec.with_placements(tuple(REPLICATE if p.is_partial() else p for p in self.spec.placements))
+
+    def backward(
+        self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+    ) -> None:
+        """Add the gradients of this tensor to the `.grad` of the leaves, on every rank together."""
+        if gradient is None:
+            if self.numel() != 1:
+                raise RuntimeError(
+                    f"grad can be implicitly created only for scalar outputs, and this is of shape {tuple(self.shape)}. Give its gradient, a "
+                    "DTensor, or sum it."
+                )
+            local = np.ones(self._local.shape, self.spec.dtype)
+            given = make_tensor(local, dtype=self._local.dtype)
+        elif isinstance(gradient, DTensor):
+            given = gradient._moved(self._gradient_spec().placements)._local
+        else:
+            raise RuntimeError("backward: the gradient of a DTensor is a DTensor. Distribute it as the tensor is.")
+        chosen = None if inputs is None else [_local_of(t) for t in ([inputs] if isinstance(inputs, Variable) else inputs)]
+        self._local.backward(given, retain_graph=retain_graph, create_graph=create_graph, inputs=chosen)
+
+    def register_hook(self, hook: Callable[[Any], Any]) -> Any:
+        """Call `hook` with the gradient of the tensor, a DTensor, when it is complete; what it returns takes its place."""
+        spec = self._gradient_spec()
+
+        def on_local(gradient: Tensor) -> Any:
+            answer = hook(_wrap(gradient, spec))
+            return None if answer is None else answer._moved(spec.placements)._local
+
+        return self._local.register_hook(on_local)
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Any], None]) -> Any:
+        """Call `hook` with this leaf after its `.grad` has been set."""
+        return self._local.register_post_accumulate_grad_hook(lambda _: hook(self))
+
+    def retain_grad(self) -> None:
+        """Keep the gradient of this result in `.grad`."""
+        self._local.retain_grad()
+
+    def detach(self) -> Self:
+        """The same tensor outside the graph."""
+        return _wrap(self._local.detach(), self.spec)  # type: ignore[return-value]
+
+    def detach_(self) -> Self:
+        """Take the tensor out of the graph, in place."""
+        self._local.detach_()
+        return self
+
+    @property
+    def data(self) -> Any:
+        """The same tensor outside the graph."""
+        return self.detach()
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        self._local.data = value._moved(self.spec.placements)._local
+
+    @property
+    def device(self) -> Any:
+        """Where the elements lie."""
+        return self._local.device
+
+    @property
+    def _version(self) -> int:
+        return self._local._version
+
+    @property
+    def is_sparse(self) -> bool:
+        """False."""
+        return False
+
+    def is_contiguous(self, *args: Any, **kwargs: Any) -> bool:
+        """Whether the local tensor is."""
+        return self._local.is_contiguous(*args, **kwargs)
+
+    def contiguous(self, *args: Any, **kwargs: Any) -> Any:
+        """The same tensor, whose local tensor is contiguous."""
+        return _wrap(self._local.contiguous(), self.spec)
+
+    # ----- values -----
+
+    def _one(self, what: str) -> Tensor:
+        if any(not p.is_replicate() for p in self.spec.placements):
+            raise RuntimeError(
+                f"{what}: not every rank has all of the tensor ({list(self.spec.placements)}). Call full_tensor() first, which sends what is "
+                f"missing, on every rank: x.full_tensor().{what}()."
+            )
+        return self._local
+
+    def item(self) -> Any:
+        """The one element, of a tensor that is whole on every rank."""
+        return self._one("item").item()
+
+    def tolist(self) -> Any:
+        """The elements as lists, of a tensor that is whole on every rank."""
+        return self._one("tolist").tolist()
+
+    def numpy(self, *, force: bool = False) -> Any:
+        """The elements as an array, of a tensor that is whole on every rank."""
+        return self._one("numpy").numpy(force=force)
+
+    def __bool__(self) -> bool:
+        return bool(self._one("item"))
+
+    def __float__(self) -> float:
+        return float(self._one("item"))
+
+    def __int__(self) -> int:
+        return int(self._one("item"))
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._one("numpy").detach().numpy()
+
+    def __repr__(self, **kwargs: Any) -> str:
+        return f"DTensor(local_tensor={self._local!r}, device_mesh={self.spec.mesh!r}, placements={self.spec.placements})"
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if self.ndim == 0 and spec else repr(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            made = _wrap(self._local.detach().clone(), self.spec).requires_grad_(self.requires_grad)
+            made.__dict__.update(self.__dict__)
+            memo[id(self)] = made
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(
+            f"a DTensor of shape {tuple(self.shape)} is spread over {self.spec.mesh!r} and cannot be pickled on one rank. Save full_tensor(), or each "
+            "rank's to_local()."
+        )
+
+    # ----- writes: computed out of place, then copied into the local tensor -----
+
+    def _assign(self, value: Any) -> Self:
+        if isinstance(value, DTensor):
+            if value.shape != self.shape:
+                value = value.expand(self.shape)
+            value = value._moved(self.spec.placements)._local
+        self._local.copy_(value)
+        self.shared_forms = {}
+        return self
+
+    def copy_(self, src: Any, non_blocking: bool = False) -> Self:
+        """Take over the values of another DTensor, or of a number."""
+        if isinstance(src, Variable) and not isinstance(src, DTensor):
+            raise RuntimeError(
+                f"copy_: a plain tensor of shape {tuple(src.shape)} into a DTensor. Distribute it first: distribute_tensor(x, mesh, placements)."
+            )
+        return self._assign(src)
+
+    def zero_(self) -> Self:
+        """Set all elements to zero."""
+        self._local.zero_()
+        return self
+
+    def fill_(self, value: Any) -> Self:
+        """Set all elements to a number. Of terms, the first rank's become the number and the others' zero."""
+        if any(p.is_partial() for p in self.spec.placements):
+            raise RuntimeError("fill_: of a DTensor whose ranks hold terms (Partial). Redistribute it first.")
+        self._local.fill_(value)
+        return self
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise NotImplementedError(
+            f"a part of a DTensor cannot be written ({list(self.spec.placements)}): which ranks hold it depends on the index. Write to_local(), or "
+            "use where()."
+        )
+
+    def made_alike(self, make: Callable[[Tensor], Tensor]) -> DTensor:
+        """A new tensor that is spread like this one; of terms, one that is whole."""
+        local = make(self._local)
+        spec = self._gradient_spec()
+        return _wrap(local, spec_of(spec.mesh, spec.placements, spec.shape, np.dtype(local._array.dtype)))
+
+    @staticmethod
+    def run_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        """An op some of whose arguments are DTensors."""
+        plan = plan_for(op, args, settings, DTensor)
+        locals_ = [a._local if a.__class__ is DTensor else a for a in args]
+        out = plan.run(args, locals_, settings)
+        if out.__class__ is tuple or out.__class__ is list:
+            return tuple([_wrap(o, s) for o, s in zip(out, plan.result_specs(out), strict=True)])
+        outs = plan.outs
+        return _wrap(out, outs[0] if outs is not None else plan.result_specs((out,))[0])
+
+
+#: Methods with an underscore at the end that DTensor has itself.
+_OWN = frozenset("copy_ zero_ fill_ requires_grad_ detach_".split())
+
+
+def _in_place(name: str) -> Any:
+    """The in-place form of a method: the method, whose result is copied into the tensor."""
+
+    def method(self: DTensor, *args: Any, **kwargs: Any) -> DTensor:
+        plain = getattr(Tensor, name[:-1], None)
+        if plain is None:
+            raise NotImplementedError(
+                f"{name} of a DTensor: it is not known how ranks would write their parts of it. Write to_local(), which is this rank's part."
+            )
+        return self._assign(plain(self, *args, **kwargs))
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+for _name in {*dir(Tensor), *" ".join(METHODS.values()).split()}:
+    if _name[-1] == "_" and _name[0] != "_" and _name not in _OWN:
+        setattr(DTensor, _name, _in_place(_name))
+
+
+def _augmented(compute: Callable[[Any, Any], Any]) -> Any:
+    return lambda self, other: self._assign(compute(self, other))
+
+
+for _name, _compute in {
+    "__iadd__": operator.add, "__isub__": operator.sub, "__imul__": operator.mul, "__itruediv__": operator.truediv,
+    "__ipow__": operator.pow, "__ifloordiv__": operator.floordiv, "__imod__": operator.mod, "__iand__": operator.and_,
+    "__ior__": operator.or_, "__ixor__": operator.xor,
+}.items():  # fmt: skip
+    setattr(DTensor, _name, _augmented(_compute))
+
+KNOWN.add(DTensor)  # no function need ask it: its ops ask for themselves
+
+
+def _wrap(local: Any, spec: Spec) -> DTensor:
+    made: Any = new(DTensor)
+    made._array, made._node, made._storage, made._meta = spec.payload, None, None, None
+    made._local, made.spec, made.shared_forms = local, spec, {}
+    return made
+
+
+def _viewed(t: Any) -> Any:
+    """The tensor itself where it has a history of its own, or another over the same memory, so that `requires_grad_` of one is not that of the
+    other."""
+    return t if t.requires_grad else t.detach()
+
+
+def _local_of(t: Any) -> Any:
+    return t._local if isinstance(t, DTensor) else t
+
+
+# ----- making them ----------------------------------------------------------------------------------------------------
+
+
+def distribute_tensor(
+    tensor: Tensor,
+    device_mesh: DeviceMesh | None = None,
+    placements: Sequence[Placement] | None = None,
+    *,
+    src_data_rank: int | None = 0,
+) -> DTensor:
+    """A tensor that every rank has (or that the first rank of the mesh has: its values are sent), spread as `placements` say. A leaf that
+    requires grad becomes another leaf.
+
+    >>> import ndgrad
+    >>> from ndgrad.distributed.tensor import Shard, distribute_tensor
+    >>> ndgrad.distributed.init_process_group()
+    >>> mesh = ndgrad.distributed.init_device_mesh("cpu", (1,))
+    >>> distribute_tensor(ndgrad.ones(4, 2), mesh, [Shard(0)]).shape
+    ndgrad.Size([4, 2])
+    >>> ndgrad.distributed.destroy_process_group()
+    """
+    mesh = current_mesh() if device_mesh is None else device_mesh
+    given = normalised(placements, mesh, tensor.ndim, "distribute_tensor")
+    if isinstance(tensor, DTensor):
+        if tensor.spec.mesh != mesh or tensor.spec.placements != given:
+            raise ValueError(
+                f"distribute_tensor: the tensor is spread already, as {list(tensor.placements)}. Use redistribute(placements=...)."
+            )
+        return tensor
+    if not tensor.is_leaf:
+        raise RuntimeError(
+            "distribute_tensor: the tensor was computed from others that require grad, and the copy would not know. Use "
+            "DTensor.from_local(x, mesh, [Replicate()]).redistribute(placements=...), which is differentiable."
+        )
+    with no_grad():
+        whole = tensor.detach().clone()
+        if src_data_rank is not None:
+            array = whole._array if isinstance(whole._array, np.ndarray) else np.asarray(whole._array)
+            for dim in reversed(range(mesh.ndim)):
+                transport.broadcast(mesh.get_group(dim), array, 0).wait()
+            whole = make_tensor(array, dtype=whole.dtype)
+        spec = spec_of(mesh, (REPLICATE,) * mesh.ndim, tuple(whole.shape), np.dtype(whole._array.dtype))
+        made = _wrap(whole, spec)._moved(given)
+        made = _wrap(made._local.detach(), made.spec)
+    made.requires_grad_(tensor.requires_grad)
+    if tensor.__dict__.get("_is_param") or type(tensor).__name__ == "Parameter":
+        made.__dict__["_is_param"] = True
+    return made
+
+
+def distribute_module(
+    module: Any, device_mesh: DeviceMesh | None = None, partition_fn: Any = None, input_fn: Any = None, output_fn: Any = None
+) -> Any:
+    """A module whose parameters and buffers are DTensors: as `partition_fn(name, submodule, mesh)` makes them, replicated where it does not."""
+    from ndgrad.nn.parameter import Parameter  # modules are loaded by those who have one
+
+    mesh = current_mesh() if device_mesh is None else device_mesh
+    for name, part in module.named_modules():
+        if partition_fn is not None:
+            partition_fn(name, part, mesh)
+        for key, p in list(part._parameters.items()):
+            if p is not None and not isinstance(p, DTensor):
+                part._parameters[key] = Parameter(distribute_tensor(p.detach(), mesh, [REPLICATE] * mesh.ndim), p.requires_grad)
+        for key, b in list(part._buffers.items()):
+            if b is not None and not isinstance(b, DTensor):
+                part._buffers[key] = distribute_tensor(b, mesh, [REPLICATE] * mesh.ndim)
+    if input_fn is not None:
+        module.register_forward_pre_hook(lambda m, args: input_fn(m, args, mesh))
+    if output_fn is not None:
+        module.register_forward_hook(lambda m, args, out: output_fn(m, out, mesh))
+    return module
+
+
+def explain(function: Any, *args: Any, **kwargs: Any) -> str:
+    """What a call on DTensors sends and computes, op by op: the collectives before each op with their bytes, the all_reduces that its backward will
+    make, and the placements of its result.
+
+    >>> import ndgrad
+    >>> from ndgrad.distributed.tensor import Shard, distribute_tensor, explain
+    >>> ndgrad.distributed.init_process_group()
+    >>> mesh = ndgrad.distributed.init_device_mesh("cpu", (1,))
+    >>> x = distribute_tensor(ndgrad.ones(4, 2), mesh, [Shard(0)])
+    >>> print(explain(lambda x: x.exp().sum(), x))
+    exp float32[4, 2]
+        result: [Shard(dim=0)]
+    sum_all float32[4, 2]
+        result: [Partial(sum)]
+    0 bytes are sent
+    >>> ndgrad.distributed.destroy_process_group()
+    """
+    seen: list[tuple[Op, Sequence[Any], Plan]] = []
+    before = DTensor.run_op
+
+    def watch(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        seen.append((op, args, plan_for(op, args, settings, DTensor)))
+        return before(op, args, settings)
+
+    DTensor.run_op = staticmethod(watch)  # type: ignore[method-assign]
+    try:
+        function(*args, **kwargs)
+    finally:
+        DTensor.run_op = staticmethod(before)  # type: ignore[method-assign]
+    lines = []
+    for op, given, plan in seen:
+        shapes = ", ".join(f"{a.spec.dtype.name}{list(a.shape)}" for a in given if isinstance(a, DTensor))
+        lines.append(f"{op.name} {shapes}")
+        lines.extend(f"    {line}" for line in plan.words())
+    lines.append(f"{sum(plan.wire for _, _, plan in seen)} bytes are sent")
+    return "\n".join(lines)
+
+
+def _factory(function: Callable[..., Any], random: bool) -> Callable[..., DTensor]:
+    def make(*size: Any, device_mesh: DeviceMesh | None = None, placements: Sequence[Placement] | None = None, **kwargs: Any) -> DTensor:
+        mesh = current_mesh() if device_mesh is None else device_mesh
+        shape = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else tuple(size)
+        given = normalised(placements, mesh, len(shape), function.__name__)
+        if any(p.is_partial() for p in given):
+            raise ValueError(f"{function.__name__}: a new tensor is whole or sharded, and no sum of terms: {list(given)}.")
+        requires_grad = kwargs.pop("requires_grad", False)
+        if random:  # all ranks draw the whole from the same generator, and keep their part: one process draws the same
+            whole = function(*shape, **kwargs)
+            spec = spec_of(mesh, (REPLICATE,) * mesh.ndim, shape, np.dtype(whole._array.dtype))
+            return _wrap(whole, spec)._moved(given).detach().requires_grad_(requires_grad)
+        probe = function(*(0,) * max(len(shape), 1), **kwargs)
+        spec = spec_of(mesh, given, shape, np.dtype(probe._array.dtype))
+        return _wrap(function(*spec.local_shape(), **kwargs), spec).requires_grad_(requires_grad)
+
+    make.__name__ = make.__qualname__ = function.__name__
+    return make
+
+
+__all__ = ["DTensor", "Partial", "chunk_sizes", "distribute_module", "distribute_tensor", "explain"]

@@ -1,0 +1,230 @@
+"""Placements: what the ranks along one dimension of a mesh hold of a tensor. And specs: a shape with its placements.
+
+    Shard(d)        pieces along the tensor's dimension d, as `chunk` cuts them: the last ones may be shorter, or empty
+    Replicate()     all of it
+    Partial(op)     terms, of which the tensor is the sum (or another reduction)
+
+A spec is made once for each combination, so specs are compared by identity, and what follows from one is kept on it.
+"""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from ndgrad.distributed.device_mesh import DeviceMesh
+from ndgrad.distributed.reductions import ReduceOp
+
+
+class Placement:
+    """What the ranks along a dimension of a mesh hold of a tensor."""
+
+    def is_shard(self, dim: int | None = None) -> bool:
+        """Whether it is `Shard`, of this dimension if one is given."""
+        return isinstance(self, Shard) and (dim is None or self.dim == dim)
+
+    def is_replicate(self) -> bool:
+        """Whether it is `Replicate`."""
+        return isinstance(self, Replicate)
+
+    def is_partial(self, reduce_op: str | None = None) -> bool:
+        """Whether it is `Partial`, of this reduction if one is given."""
+        return isinstance(self, Partial) and (reduce_op is None or self.reduce_op == reduce_op)
+
+
+class Shard(Placement):
+    """Each rank has a piece along a dimension of the tensor.
+
+    >>> from ndgrad.distributed.tensor import Shard
+    >>> Shard(0), Shard(0) == Shard(0)
+    (Shard(dim=0), True)
+    """
+
+    __slots__ = ("dim",)
+
+    def __init__(self, dim: int) -> None:
+        self.dim = dim
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Shard) and self.dim == other.dim
+
+    def __hash__(self) -> int:
+        return hash(("shard", self.dim))
+
+    def __repr__(self) -> str:
+        return f"Shard(dim={self.dim})"
+
+
+class Replicate(Placement):
+    """Each rank has the whole tensor.
+
+    >>> from ndgrad.distributed.tensor import Replicate
+    >>> Replicate()
+    Replicate()
+    """
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Replicate)
+
+    def __hash__(self) -> int:
+        return hash("replicate")
+
+    def __repr__(self) -> str:
+        return "Replicate()"
+
+
+_REDUCTIONS = {"sum": ReduceOp.SUM, "max": ReduceOp.MAX, "min": ReduceOp.MIN}
+
+
+class Partial(Placement):
+    """Each rank has a term of the tensor, which is their sum (or the greatest, or the least).
+
+    >>> from ndgrad.distributed.tensor import Partial
+    >>> Partial(), Partial("max")
+    (Partial(sum), Partial(max))
+    """
+
+    __slots__ = ("reduce_op",)
+
+    def __init__(self, reduce_op: str = "sum") -> None:
+        if reduce_op not in _REDUCTIONS:
+            raise ValueError(f"Partial({reduce_op!r}): a tensor can be the {', '.join(_REDUCTIONS)} of terms.")
+        self.reduce_op = reduce_op
+
+    @property
+    def reduction(self) -> ReduceOp:
+        return _REDUCTIONS[self.reduce_op]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Partial) and self.reduce_op == other.reduce_op
+
+    def __hash__(self) -> int:
+        return hash(("partial", self.reduce_op))
+
+    def __repr__(self) -> str:
+        return f"Partial({self.reduce_op})"
+
+
+REPLICATE = Replicate()
+PARTIAL = Partial()
+
+
+def chunk_sizes(length: int, count: int) -> tuple[int, ...]:
+    """How much of a dimension each of `count` ranks has."""
+    each = -(-length // count) if length else 0
+    return tuple(max(0, min(each, length - i * each)) for i in range(count))
+
+
+class Spread:
+    """What a spread tensor has in the place of an array: a shape and a dtype. Its values are in the local tensors of the ranks."""
+
+    __slots__ = ("dtype", "shape")
+
+    base = None
+    #: nobody writes it, and it lies in memory as a new array does
+    flags = SimpleNamespace(writeable=False, c_contiguous=True, f_contiguous=False, carray=False)
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.shape, self.dtype = shape, dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.itemsize
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        step, out = self.itemsize, []
+        for n in reversed(self.shape):
+            out.append(step)
+            step *= max(n, 1)
+        return tuple(reversed(out))
+
+
+class Spec:
+    """A mesh, a placement for each of its dimensions, a shape and a dtype. Made by `spec_of`."""
+
+    __slots__ = ("dtype", "mesh", "payload", "placements", "shape")
+
+    def __init__(
+        self, mesh: DeviceMesh, placements: tuple[Placement, ...], shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> None:
+        self.mesh, self.placements, self.shape, self.dtype = mesh, placements, shape, dtype
+        self.payload = Spread(shape, dtype)
+
+    def sizes(self, mesh_dim: int) -> tuple[int, ...]:
+        """Of a dimension of the mesh that shards the tensor: how much of the tensor's dimension each rank on this line has, of what
+        the dimensions of the mesh before it have left to the line."""
+        placement = self.placements[mesh_dim]
+        assert isinstance(placement, Shard)
+        coordinate = self.mesh.get_coordinate() or [0] * self.mesh.ndim
+        length = self.shape[placement.dim]
+        for i in range(mesh_dim):
+            if self.placements[i] == placement:
+                length = chunk_sizes(length, self.mesh.size(i))[coordinate[i]]
+        return chunk_sizes(length, self.mesh.size(mesh_dim))
+
+    def local_shape(self, coordinate: list[int] | None = None) -> tuple[int, ...]:
+        """The shape of what the rank at a place of the mesh has, this one's by default."""
+        at = coordinate if coordinate is not None else self.mesh.get_coordinate() or [0] * self.mesh.ndim
+        shape = list(self.shape)
+        for i, placement in enumerate(self.placements):
+            if isinstance(placement, Shard):
+                shape[placement.dim] = chunk_sizes(shape[placement.dim], self.mesh.size(i))[at[i]]
+        return tuple(shape)
+
+    def with_placements(self, placements: tuple[Placement, ...]) -> Spec:
+        return spec_of(self.mesh, placements, self.shape, self.dtype)
+
+    def __repr__(self) -> str:
+        return f"{self.dtype.name}{list(self.shape)} on {self.mesh!r} as {list(self.placements)}"
+
+
+_specs: dict[Any, Spec] = {}
+
+
+def spec_of(
+    mesh: DeviceMesh, placements: tuple[Placement, ...], shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> Spec:
+    """The one spec of a combination."""
+    key = (id(mesh), placements, shape, dtype)
+    found = _specs.get(key)
+    if found is None:
+        found = _specs[key] = Spec(mesh, placements, shape, dtype)  # holds the mesh, so that its id stays its own
+    return found
+
+
+def normalised(placements: Any, mesh: DeviceMesh, ndim: int, name: str) -> tuple[Placement, ...]:
+    """Placements as they were given: one for each dimension of the mesh, dimensions of tensors counted from the front."""
+    given = [REPLICATE] * mesh.ndim if placements is None else list(placements)
+    if len(given) != mesh.ndim:
+        raise ValueError(
+            f"{name}: `placements` must have the same length as `device_mesh.ndim`: there are {len(given)} for {mesh!r}. Give one "
+            "placement for each dimension of the mesh."
+        )
+    out: list[Placement] = []
+    for p in given:
+        if not isinstance(p, Placement):
+            raise RuntimeError(f"{name}: {p!r} is no placement. Give Shard(dim), Replicate() or Partial().")
+        if isinstance(p, Shard):
+            if not -ndim <= p.dim < ndim:
+                raise RuntimeError(f"{name}: {p!r}, and the tensor has {ndim} dimensions.")
+            p = Shard(p.dim % ndim)
+        out.append(p)
+    return tuple(out)

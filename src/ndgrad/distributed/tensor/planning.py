@@ -1,0 +1,295 @@
+"""How a call of an op on spread tensors is run: which arguments move first, what every rank computes, what the result is.
+
+For each dimension of the mesh, a signature (`signatures`) leaves a few ways to run the op: to divide one of its labels, to make terms of terms,
+or to let every rank compute everything. The one that sends the fewest bytes is taken; of those that send as many, the one that divides the
+work. The choice depends on shapes, dtypes, placements and settings alone, so all ranks choose the same, and it is kept: the second call of its
+kind costs a lookup. The values of numbers (`alpha`, a learning rate) are no part of what is looked up.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ndgrad.autograd.variable import Variable
+from ndgrad.distributed.tensor.placements import PARTIAL, REPLICATE, Partial, Placement, Shard, Spec, chunk_sizes, spec_of
+from ndgrad.distributed.tensor.redistribution import Step, cost, shared, steps
+from ndgrad.distributed.tensor.signatures import Signature, signature
+from ndgrad.ops.table import Op
+from ndgrad.ops.vocabulary import tensor_ops
+
+
+class Plan:
+    """How one kind of call is run."""
+
+    __slots__ = ("local", "moves", "op", "out_placements", "out_shapes", "outs", "result_shape", "shares", "sharing", "sizes", "spec", "still")
+
+    def __init__(
+        self,
+        op: Op,
+        spec: Spec,
+        moves: Sequence[tuple[Step, ...] | None],
+        shares: Sequence[tuple[int, ...]],
+        sig: Signature,
+        out_placements: tuple[Placement, ...],
+        sizes: dict[int, int],
+        out_shapes: dict[int, int],
+    ) -> None:
+        self.op, self.spec = op, spec
+        #: per argument the steps that bring it where it must be; None for what is no spread tensor
+        self.moves = tuple(moves)
+        #: per argument the dimensions of the mesh among whose ranks its use is divided although all have it
+        self.shares = tuple(shares)
+        self.still = not any(moves) and not any(shares)
+        self.sharing = any(shares)
+        self.local = None if sig.local is None else functools.partial(_local, sig.local, sizes)
+        self.sizes = sizes
+        self.out_placements = out_placements
+        #: of the result's dimensions that are divided: their whole lengths
+        self.out_shapes = out_shapes
+        self.result_shape = sig.result_shape
+        #: the specs of the results, known when it has run once
+        self.outs: tuple[Spec, ...] | None = None
+
+    def run(self, args: Sequence[Any], locals_: list[Any], settings: dict[str, Any]) -> Any:
+        """The local results."""
+        if not self.still:
+            for i, found in enumerate(self.moves):
+                if found:
+                    t = locals_[i]
+                    for step in found:
+                        t = step.run(t)
+                    locals_[i] = t
+            if self.sharing:
+                for i, dims in enumerate(self.shares):
+                    if dims and locals_[i].requires_grad:
+                        locals_[i] = self._shared(args[i], locals_[i], i, dims)
+        return self.op.eager(*locals_, **settings) if self.local is None else self.local(locals_, settings)
+
+    def _shared(self, argument: Any, t: Any, i: int, dims: tuple[int, ...]) -> Any:
+        """A tensor whose gradient is summed over the ranks that share it: once for all its uses, where it has not moved."""
+        known = argument.shared_forms if not self.moves[i] else None
+        if known is not None and dims in known and known[dims][0] is t and known[dims][1] == t._version:
+            return known[dims][2]
+        out = t
+        for dim in dims:
+            out = shared(out, group=self.spec.mesh.get_group(dim))
+        if known is not None:
+            known[dims] = (t, t._version, out)
+        return out
+
+    def result_specs(self, outs: Sequence[Any]) -> tuple[Spec, ...]:
+        """The specs of local results: their shapes, with whole lengths where they are pieces."""
+        if self.outs is not None and len(self.outs) == len(outs):
+            return self.outs
+        found = []
+        for out in outs:
+            shape = tuple(self.out_shapes.get(i, n) for i, n in enumerate(out.shape))
+            if self.result_shape is not None:
+                shape = self.result_shape
+            found.append(spec_of(self.spec.mesh, self.out_placements, shape, np.dtype(out._array.dtype)))
+        self.outs = tuple(found)
+        return self.outs
+
+    @property
+    def wire(self) -> int:
+        """The bytes that a rank sends before the op runs."""
+        return sum(step.wire for found in self.moves if found for step in found)
+
+    def words(self) -> list[str]:
+        """The plan, line by line."""
+        lines = []
+        for i, found in enumerate(self.moves):
+            name = self.op.args[min(i, len(self.op.args) - 1)]
+            for step in found or ():
+                lines.append(f"{name}: {step!r}")
+        for i, dims in enumerate(self.shares):
+            if dims:
+                name = self.op.args[min(i, len(self.op.args) - 1)]
+                lines.append(f"{name}: backward all_reduce of its gradient along mesh dimension {', '.join(map(str, dims))}")
+        lines.append(f"result: {list(self.out_placements)}")
+        return lines
+
+
+def _local(rule: Any, sizes: dict[int, int], args: Sequence[Any], settings: dict[str, Any]) -> Any:
+    return rule(tensor_ops, args, settings, sizes)
+
+
+# ----- the choice -----------------------------------------------------------------------------------------------------
+
+
+def make_plan(op: Op, specs: Sequence[Spec | None], numbers: Sequence[bool], settings: dict[str, Any]) -> Plan:
+    """The plan for arguments of these specs (None: no tensor; `numbers` says which are numbers)."""
+    given = [s for s in specs if s is not None]
+    mesh = given[0].mesh
+    for s in given[1:]:
+        if s.mesh is not mesh and s.mesh != mesh:
+            raise RuntimeError(
+                f"{op.name}: the arguments lie on different meshes, {mesh!r} and {s.mesh!r}. Put them on one: "
+                "DTensor.from_local(x.to_local(), mesh, placements)."
+            )
+    sig = signature(op, [None if s is None else s.shape for s in specs], settings)
+    everywhere = all(p.is_replicate() for s in given for p in s.placements)
+    if sig is None:
+        if not everywhere or op.batch is None:
+            raise NotImplementedError(_no_rule(op, specs))
+        sig = Signature([None if s is None else (None,) * len(s.shape) for s in specs], ())
+    targets: list[list[Placement]] = [[] for _ in specs]
+    out_placements: list[Placement] = []
+    sizes: dict[int, int] = {}
+    out_shapes: dict[int, int] = {}
+    for dim in range(mesh.ndim):
+        wanted, result = _choose(op, sig, specs, numbers, dim)
+        for target, placement in zip(targets, wanted, strict=True):
+            target.append(placement)
+        out_placements.append(result)
+    coordinate = mesh.get_coordinate() or [0] * mesh.ndim
+    for dim, placement in enumerate(out_placements):
+        if isinstance(placement, Shard):
+            label = sig.outputs[placement.dim]
+            whole = _whole_length(sig, specs, label, placement.dim)
+            out_shapes[placement.dim] = whole
+            now = sizes.get(placement.dim, whole)
+            sizes[placement.dim] = chunk_sizes(now, mesh.size(dim))[coordinate[dim]]
+    moves = [None if s is None else steps(s, tuple(t)) for s, t in zip(specs, targets, strict=True)]
+    shares = [
+        () if s is None else tuple(
+            d for d in range(mesh.ndim)
+            if targets[i][d].is_replicate() and not out_placements[d].is_replicate() and mesh.size(d) > 1
+        )
+        for i, s in enumerate(specs)
+    ]  # fmt: skip
+    return Plan(op, given[0], moves, shares, sig, tuple(out_placements), sizes, out_shapes)
+
+
+def _whole_length(sig: Signature, specs: Sequence[Spec | None], label: int | None, at: int) -> int:
+    if sig.result_shape is not None:
+        return sig.result_shape[at]
+    for s, labels in zip(specs, sig.inputs, strict=True):
+        if s is not None and labels is not None and label in labels:
+            return s.shape[labels.index(label)]
+    raise AssertionError(label)
+
+
+def _choose(
+    op: Op, sig: Signature, specs: Sequence[Spec | None], numbers: Sequence[bool], dim: int
+) -> tuple[list[Placement], Placement]:
+    """For one dimension of the mesh: where the arguments must be, and where the result is then."""
+    best: Any = None
+    for wanted, result, divided in _ways(sig, specs, numbers, dim):
+        bytes_sent = 0
+        pieces_taken = 0
+        for s, target in zip(specs, wanted, strict=True):
+            if s is None or s.placements[dim] == target:
+                continue
+            bytes_sent += cost(s, (*s.placements[:dim], target, *s.placements[dim + 1 :]))
+            pieces_taken += 1
+        rank = (bytes_sent, not divided, pieces_taken)
+        if best is None or rank < best[0]:
+            best = rank, wanted, result
+    assert best is not None, op.name
+    return list(best[1]), best[2]
+
+
+def _ways(sig: Signature, specs: Sequence[Spec | None], numbers: Sequence[bool], dim: int) -> Any:
+    mesh = next(s.mesh for s in specs if s is not None)
+    count = mesh.size(dim)
+    now = [None if s is None else s.placements[dim] for s in specs]
+    # terms of terms: only where there are some already
+    partial = {i for i, p in enumerate(now) if isinstance(p, Partial)}
+    if partial and all(now[i] == PARTIAL for i in partial):
+        for group in sig.linear:
+            if partial <= group and not any(numbers[i] for i in group if i < len(numbers)):
+                wanted = [PARTIAL if i in group else REPLICATE for i in range(len(specs))]
+                yield wanted, PARTIAL, True
+    # a label that some argument is divided by, or may be
+    labels = {label for s, found in zip(specs, sig.inputs, strict=True) if s is not None and found for label in found if label is not None}
+    for label in sorted(labels):
+        where = sig.outputs.index(label) if label in sig.outputs else None
+        reduction = sig.reductions.get(label)
+        if where is None and reduction is None:
+            continue
+        if not _can_divide(sig, specs, label, where, reduction, count):
+            continue
+        wanted = []
+        for i, (s, found) in enumerate(zip(specs, sig.inputs, strict=True)):
+            if s is None or found is None:
+                wanted.append(REPLICATE)
+            elif label in found:
+                wanted.append(Shard(found.index(label)))
+            else:
+                wanted.append(PARTIAL if where is None and i in sig.added else REPLICATE)
+        result: Placement = Shard(where) if where is not None else Partial(reduction or "sum")
+        yield wanted, result, True
+    yield [REPLICATE] * len(specs), REPLICATE, False
+
+
+def _can_divide(
+    sig: Signature, specs: Sequence[Spec | None], label: int, where: int | None, reduction: str | None, count: int
+) -> bool:
+    for s, found in zip(specs, sig.inputs, strict=True):
+        if s is None or found is None or label not in found:
+            continue
+        length = s.shape[found.index(label)]
+        others = sum(1 for p in s.placements if p.is_shard(found.index(label)))
+        if label in sig.even and (length % count**max(others, 1) or (where is not None and (sig.result_shape or ())[where] % count**max(others, 1))):
+            return False
+        if reduction in ("max", "min") and 0 in chunk_sizes(length, count):
+            return False  # the greatest of nothing
+        if length < 1 or length == 1:
+            return False
+    return True
+
+
+def _no_rule(op: Op, specs: Sequence[Spec | None]) -> str:
+    held = ", ".join(f"{op.args[min(i, len(op.args) - 1)]} {list(s.placements)}" for i, s in enumerate(specs) if s is not None)
+    return (
+        f"{op.name}: it is not known how this op can be divided among ranks, and its arguments are not whole on each of them ({held}). Call "
+        "redistribute(placements=[Replicate()] * mesh.ndim) on them first, which gathers them, or work on the pieces with to_local()."
+    )
+
+
+# ----- calls ----------------------------------------------------------------------------------------------------------
+
+_plans: dict[Any, Plan] = {}
+
+
+def plan_for(op: Op, args: Sequence[Any], settings: dict[str, Any], spread: type[Any]) -> Plan:
+    """The plan of a call, looked up or made."""
+    key: list[Any] = [op]
+    for a in args:
+        if a.__class__ is spread:
+            key.append(a.spec)
+        else:
+            key.append(None if a is None else a.__class__ if not isinstance(a, Variable) else _refuse_plain(op, a))
+    if settings:
+        ignored = op.number_settings
+        for name, value in settings.items():
+            if name not in ignored:
+                key.append(_hashable(value))
+    found = _plans.get(tuple(key))
+    if found is None:
+        specs = [a.spec if isinstance(a, spread) else None for a in args]
+        numbers = [not isinstance(a, spread) and a is not None for a in args]
+        found = _plans[tuple(key)] = make_plan(op, specs, numbers, settings)
+    return found
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, slice):
+        return "slice", value.start, value.stop, value.step
+    if isinstance(value, (tuple, list)):
+        return tuple(map(_hashable, value))
+    return value
+
+
+def _refuse_plain(op: Op, a: Any) -> Any:
+    if a.ndim == 0 and not a.requires_grad:
+        return "number"
+    raise RuntimeError(
+        f"{op.name} got a plain tensor of shape {tuple(a.shape)} beside a DTensor: what the other ranks have of it is not known. Distribute "
+        "it first: distribute_tensor(x, mesh, [Replicate()]) if all ranks have the same."
+    )

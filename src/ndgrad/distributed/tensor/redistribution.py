@@ -1,0 +1,228 @@
+"""From one placement to another: the steps, what they cost, and their derivatives.
+
+**The convention.** The gradient of a tensor that is replicated is replicated, that of shards is sharded alike, and that of terms (Partial) is
+replicated: every term contributes with the gradient of the whole. So the backward of a step from `a` to `b` is the step from the gradient of
+`b` to the gradient of `a`:
+
+    forward                                    backward
+    Shard -> Replicate    all_gather           Replicate -> Shard       taking one's piece
+    Replicate -> Shard    taking one's piece   Shard -> Replicate       all_gather
+    Partial -> Replicate  all_reduce           Replicate -> Replicate   nothing
+    Partial -> Shard      reduce_scatter       Shard -> Replicate       all_gather
+    Shard -> Shard        all_to_all           Shard -> Shard           all_to_all
+    Replicate -> Partial  the first keeps it   Replicate -> Replicate   nothing
+
+One step moves nothing forward: where ranks divide a computation among them and all use a replicated tensor, each computes only its
+own term of the gradient, and `shared` sums these terms on the way back. These differ from `ndgrad.distributed.ops`, where the ranks' copies are
+values of their own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgrad.distributed.ops import _all_gather, _all_reduce, _host, _reduce_scatter
+from ndgrad.distributed.ops import all_to_all as all_to_all_op
+from ndgrad.distributed.reductions import ReduceOp
+from ndgrad.distributed.tensor.placements import REPLICATE, Partial, Placement, Replicate, Shard, Spec
+from ndgrad.ops.table import op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload
+
+_same: Any = lambda g: g
+
+
+def _take(np: Library, x: Payload, *, group: Any, dim: int = 0, sizes: Any = None) -> Payload:
+    start = sum(sizes[: group.rank()])
+    index = (slice(None),) * dim + (slice(start, start + sizes[group.rank()]),)
+    return np.ascontiguousarray(x[index])
+
+
+join_pieces = op(
+    "join_pieces", "x",
+    _all_gather,
+    settings={"group": None, "dim": 0, "sizes": None},
+    vjp={"x": lambda g, group, dim, sizes, ops: ops.take_piece(g, group=group, dim=dim, sizes=sizes)},
+    jvp="linear", batch="dims", halves=True, needs_values=True,
+)  # fmt: skip
+
+take_piece = op(
+    "take_piece", "x",
+    _take,
+    settings={"group": None, "dim": 0, "sizes": None},
+    vjp={"x": lambda g, group, dim, sizes, ops: ops.join_pieces(g, group=group, dim=dim, sizes=sizes)},
+    jvp="linear", batch="dims", halves=True,
+)  # fmt: skip
+
+total = op(
+    "total", "x",
+    _all_reduce,
+    settings={"group": None},
+    vjp={"x": _same},
+    jvp="linear", batch="leading", halves=True, needs_values=True,
+)  # fmt: skip
+
+#: The greatest or least of terms: the gradient goes to the ranks that have it, in equal parts.
+extreme_total = op(
+    "extreme_total", "x",
+    _all_reduce,
+    settings={"group": None, "reduction": ReduceOp.MAX},
+    vjp={"x": lambda g, x, out, group, ops: g * _mine(x, out, group, ops)},
+    jvp={"x": lambda t, x, out, group, ops: ops.total(t * _mine(x, out, group, ops), group=group)},
+    batch="leading", halves=True, needs_values=True, may_be_discrete=True,
+)  # fmt: skip
+
+
+def _mine(x: Payload, out: Payload, group: Any, ops: Any) -> Payload:
+    has = ops.where(x == out, 1.0 + 0.0 * x, 0.0)
+    return has / ops.total(has, group=group)
+
+
+total_piece = op(
+    "total_piece", "x",
+    _reduce_scatter,
+    settings={"group": None, "dim": 0, "sizes": None},
+    vjp={"x": lambda g, group, dim, sizes, ops: ops.join_pieces(g, group=group, dim=dim, sizes=sizes)},
+    jvp="linear", batch="dims", halves=True, needs_values=True,
+)  # fmt: skip
+
+
+def _first(np: Library, x: Payload, *, group: Any) -> Payload:
+    x = _host("redistribute", np, x)
+    return x.copy() if group.rank() == 0 else np.zeros_like(x)
+
+
+first_keeps = op(
+    "first_keeps", "x",
+    _first,
+    settings={"group": None},
+    vjp={"x": _same},
+    jvp="linear", batch="leading", halves=True, needs_values=True,
+)  # fmt: skip
+
+#: Forward nothing; backward the sum of the ranks' terms.
+shared = op(
+    "shared", "x",
+    lambda np, x, *, group: x,
+    settings={"group": None},
+    vjp={"x": lambda g, group, ops: ops.total(g, group=group)},
+    jvp="linear", batch="leading", view=True, whole_view=True,
+)  # fmt: skip
+
+
+# ----- steps ----------------------------------------------------------------------------------------------------------
+
+
+class Step:
+    """One collective, or none, along one dimension of a mesh: from a spec to the next."""
+
+    __slots__ = ("after", "before", "mesh_dim", "run", "wire", "words")
+
+    def __init__(self, before: Spec, after: Spec, mesh_dim: int) -> None:
+        self.before, self.after, self.mesh_dim = before, after, mesh_dim
+        self.run, self.words, self.wire = _how(before, after, mesh_dim)
+
+    def __repr__(self) -> str:
+        old, new = self.before.placements[self.mesh_dim], self.after.placements[self.mesh_dim]
+        return f"{self.words} ({old} -> {new} along mesh dimension {self.mesh_dim}, {self.wire} bytes)"
+
+
+def _how(before: Spec, after: Spec, mesh_dim: int) -> tuple[Any, str, int]:
+    """How a step is done: a function of the local tensor, its name, and the bytes that the first rank sends (or receives)."""
+    group = before.mesh.get_group(mesh_dim)
+    old, new = before.placements[mesh_dim], after.placements[mesh_dim]
+    count = group.size()
+    # of the first rank, whose pieces are the longest: plans depend on it, and must be the same on all
+    first = [0] * before.mesh.ndim
+    nbytes = int(np.prod(before.local_shape(first), dtype=np.int64)) * before.dtype.itemsize
+    if isinstance(old, Partial):
+        if isinstance(new, Shard):
+            sizes = after.sizes(mesh_dim)
+            if old.reduce_op == "sum":
+                return (
+                    lambda t: total_piece(t, group=group, dim=new.dim, sizes=sizes), "reduce_scatter",
+                    nbytes * (count - 1) // count,
+                )  # fmt: skip
+            reduction = old.reduction
+            return (
+                lambda t: take_piece(extreme_total(t, group=group, reduction=reduction), group=group, dim=new.dim, sizes=sizes),
+                "all_reduce", 2 * nbytes * (count - 1) // count,
+            )  # fmt: skip
+        if old.reduce_op == "sum":
+            return lambda t: total(t, group=group), "all_reduce", 2 * nbytes * (count - 1) // count
+        reduction = old.reduction
+        return (
+            lambda t: extreme_total(t, group=group, reduction=reduction), "all_reduce", 2 * nbytes * (count - 1) // count
+        )  # fmt: skip
+    if isinstance(old, Shard):
+        sizes = before.sizes(mesh_dim)
+        whole = int(np.prod(after.local_shape(first), dtype=np.int64)) * before.dtype.itemsize
+        if isinstance(new, Shard):
+            others = after.sizes(mesh_dim)
+            return (
+                lambda t: all_to_all_op(t, group=group, split=new.dim, join=old.dim, sent=others, received=sizes), "all_to_all",
+                nbytes * (count - 1) // count,
+            )  # fmt: skip
+        return lambda t: join_pieces(t, group=group, dim=old.dim, sizes=sizes), "all_gather", whole - nbytes
+    if isinstance(new, Shard):
+        sizes = after.sizes(mesh_dim)
+        return lambda t: take_piece(t, group=group, dim=new.dim, sizes=sizes), "a piece of it", 0
+    assert isinstance(old, Replicate) and isinstance(new, Partial), (old, new)
+    return lambda t: first_keeps(t, group=group), "a term of it", 0
+
+
+def steps(before: Spec, target: tuple[Placement, ...]) -> tuple[Step, ...]:
+    """The way from a spec to other placements, with the fewest collectives: one for each dimension of the mesh that changes, and more
+    only where several dimensions of the mesh shard one dimension of the tensor, which have to be undone from the inside out."""
+    if before.placements == target:
+        return ()
+    found: list[Step] = []
+    now = before
+
+    def go(mesh_dim: int, placement: Placement) -> None:
+        nonlocal now
+        placements = (*now.placements[:mesh_dim], placement, *now.placements[mesh_dim + 1 :])
+        after = now.with_placements(placements)
+        found.append(Step(now, after, mesh_dim))
+        now = after
+
+    count = before.mesh.ndim
+    # From the inside out: what is sharded inside a dimension that must change, or come to be, has to be put together first.
+    for i in reversed(range(count)):
+        inner = now.placements[i]
+        if isinstance(inner, Shard) and any(
+            now.placements[j] != target[j] and inner in (now.placements[j], target[j]) for j in range(i)
+        ):
+            go(i, REPLICATE)
+    for i in range(count):
+        if now.placements[i] != target[i]:
+            if not _straight(now.placements, target, i) and not now.placements[i].is_replicate():
+                go(i, REPLICATE)
+            if now.placements[i] != target[i]:
+                go(i, target[i])
+    return tuple(found)
+
+
+def _straight(now: tuple[Placement, ...], target: tuple[Placement, ...], i: int) -> bool:
+    """Whether dimension i of the mesh can go to its target in one step: no other shards the tensor's dimensions concerned, and there is
+    such a step."""
+    old, new = now[i], target[i]
+    if isinstance(new, Partial) and not old.is_replicate():
+        return False
+    if isinstance(old, Partial) and isinstance(new, Partial):
+        return False
+    concerned = {p.dim for p in (old, new) if isinstance(p, Shard)}
+    for j in range(len(now)):
+        if j != i:
+            for p in (now[j], target[j]):
+                if isinstance(p, Shard) and p.dim in concerned:
+                    return False
+    return True
+
+
+def cost(spec: Spec, target: tuple[Placement, ...]) -> int:
+    """The bytes that a rank sends on the way."""
+    return sum(step.wire for step in steps(spec, target))

@@ -1,0 +1,625 @@
+"""What an op does to dimensions, from which it follows how it can be divided among ranks.
+
+A signature names the dimensions of the arguments and results by labels, as einsum does:
+
+    matmul          bmk, bkn -> bmn         k is summed over
+    sum over 1      ab -> a                 b is summed over
+    softmax over 1  a. -> a.                the dot: not to be divided
+
+A label that the arguments and the result have in common can be divided: every rank computes its piece from its pieces. One that only the
+arguments have, and that the op sums (or takes the extreme) over, can be divided too, and the results are then terms of the result (Partial).
+Besides, an op that is linear in some arguments makes terms of terms.
+
+Most signatures follow from what the table says of an op: elementwise ops align dimensions from the right, ops with the batching rule "dims"
+act along the dimensions of their setting alone, those with "leading" leave all but the last two alone. The others are written out here, one
+function each. An op that has none cannot run on spread tensors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ndgrad.ops.table import RANDOM, VARIABLE, Op, RulesOfOps
+
+Shape = tuple[int, ...]
+#: One per dimension; None is a dimension that must be whole.
+Labels = tuple[int | None, ...]
+
+
+class Signature:
+    """The labels of the arguments (None: no array) and of the results, which may have more dimensions behind them, and
+    what else matters for dividing the op."""
+
+    __slots__ = ("added", "even", "inputs", "linear", "local", "outputs", "reductions", "result_shape")
+
+    def __init__(
+        self,
+        inputs: Sequence[Labels | None],
+        outputs: Labels,
+        *,
+        reductions: dict[int, str] | None = None,
+        linear: Sequence[frozenset[int]] = (),
+        added: frozenset[int] = frozenset(),
+        even: frozenset[int] = frozenset(),
+        result_shape: Shape | None = None,
+        local: Callable[..., Any] | None = None,
+    ) -> None:
+        self.inputs, self.outputs = tuple(inputs), outputs
+        #: label -> how the results of the ranks become one, if it is divided and the result does not have it
+        self.reductions = reductions or {}
+        #: sets of arguments in which the op is linear together, the others held fixed
+        self.linear = tuple(linear)
+        #: arguments that are added to what is summed: where that is divided, only one rank may add them
+        self.added = added
+        #: labels that can be divided only into equal parts
+        self.even = even
+        #: the shape of the result, where it is not that of the local results put together
+        self.result_shape = result_shape
+        #: (ops, args, settings, local sizes of the result's dimensions) -> result, where the op itself is not what every rank runs
+        self.local = local
+
+
+class _Labeller:
+    """Hands out labels."""
+
+    def __init__(self) -> None:
+        self.next = 0
+
+    def one(self) -> int:
+        self.next += 1
+        return self.next - 1
+
+    def some(self, count: int) -> tuple[int, ...]:
+        return tuple(self.one() for _ in range(count))
+
+
+signature_rule: RulesOfOps[Callable[..., Signature]] = RulesOfOps("signatures")
+
+#: Elementwise ops that are linear, by the arguments in which they are so together.
+_LINEAR_ELEMENTWISE: dict[str, tuple[tuple[int, ...], ...]] = {
+    "add": ((0, 1),), "sub": ((0, 1),), "neg": ((0,),), "mul": ((0,), (1,)), "div": ((0,),), "conj": ((0,),), "real": ((0,),),
+    "imag": ((0,),), "where": ((1, 2),), "complex": ((0, 1),), "deg2rad": ((0,),), "rad2deg": ((0,),), "keep": ((0,),),
+}  # fmt: skip
+#: Ops of the batching rule "leading" that treat every element alike.
+_EVERY_ELEMENT = frozenset("cast clone zeros_like fill zero alias detach clone_ordered".split())
+#: Those that act on the last two dimensions, matrix by matrix.
+_MATRIX = frozenset(
+    "inv cholesky det slogdet matrix_exp svdvals eigvalsh eigh qr svd eig lu_factor matrix_sqrt matrix_log tril triu trace cofactor "
+    "polar_unitary scale_diagonal ldl_factor".split()
+)
+#: Ops of the batching rule "dims" that are reductions although they have no setting `keepdim`, or are none of what the rule says.
+_REDUCED = {"sum": "sum", "count_nonzero": "sum", "nansum": "sum", "amax": "max", "amin": "min", "any": "max", "all": "min"}
+_NOT_ALONG = frozenset(
+    "unsqueeze squeeze squeeze_dim squeeze_dims transpose cat stack select unbind unfold diagonal diag_embed gather scatter scatter_add "
+    "scatter_extreme pick_along place_along max_at min_at softmax_cross_entropy line_dot mean rot90".split()
+)
+
+
+def signature(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) -> Signature | None:
+    """The signature of an op for arguments of these shapes; None if it has none."""
+    rule = signature_rule.get(op.name)
+    if rule is not None:
+        return rule(op, shapes, settings)
+    if op.batch is RANDOM or op.name == "native_dropout" or "generator" in op.settings:
+        return None
+    if op.elementwise or op.name in _EVERY_ELEMENT:
+        return _elementwise(op, shapes)
+    if op.batch == "dims" and op.name not in _NOT_ALONG:
+        return _along(op, shapes, settings)
+    if op.name in _MATRIX and op.batch == "leading":
+        return _matrices(op, shapes)
+    return None
+
+
+def has_signature(op: Op) -> bool:
+    """Whether spread tensors can be given to an op at all."""
+    if op.batch is RANDOM or op.name == "native_dropout" or "generator" in op.settings:
+        return False
+    return (
+        signature_rule.get(op.name) is not None or op.elementwise or op.name in _EVERY_ELEMENT or op.name in _MATRIX
+        or (op.batch == "dims" and op.name not in _NOT_ALONG)
+    )  # fmt: skip
+
+
+# ----- kinds ----------------------------------------------------------------------------------------------------------
+
+
+def _linear(op: Op, count: int) -> tuple[frozenset[int], ...]:
+    """In which arguments an op is linear, as its forward-mode rule says."""
+    if op.jvp == "linear":
+        return (frozenset(range(count)),)
+    if op.jvp == "multilinear":
+        return tuple(frozenset((i,)) for i in range(count))
+    return ()
+
+
+def _elementwise(op: Op, shapes: Sequence[Shape | None]) -> Signature:
+    arrays = [s for s in shapes if s is not None]
+    ndim = max((len(s) for s in arrays), default=0)
+    labels = tuple(range(ndim))
+    sizes = [1] * ndim
+    for s in arrays:
+        for i, n in enumerate(s, ndim - len(s)):
+            if n != 1:
+                sizes[i] = n
+    inputs = [
+        None if s is None else tuple(labels[i] if n == sizes[i] else None for i, n in enumerate(s, ndim - len(s))) for s in shapes
+    ]
+    linear = [frozenset(group) for group in _LINEAR_ELEMENTWISE.get(op.name, ())]
+    if op.name in ("clone", "zero", "alias", "copy") and op.jvp == "linear":
+        linear = [frozenset(range(len(shapes)))]
+    return Signature(inputs, labels, linear=linear)
+
+
+def _dims_of(settings: dict[str, Any], ndim: int) -> tuple[int, ...]:
+    found: list[int] = []
+    for name in ("dim", "dims", "dim0", "dim1"):
+        value = settings.get(name)
+        if isinstance(value, int):
+            found.append(value)
+        elif isinstance(value, (tuple, list)):
+            found.extend(value)
+    return tuple(d % ndim for d in found) if ndim else ()
+
+
+def _along(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) -> Signature | None:
+    """An op that acts along some dimensions, and on each line of them alone."""
+    arrays = [s for s in shapes if s is not None]
+    if not arrays or any(len(s) != len(arrays[0]) for s in arrays):
+        return None
+    ndim = len(arrays[0])
+    dims = _dims_of(settings, ndim)
+    reduction = _REDUCED.get(op.name)
+    reductions: dict[int, str] = {}
+    labels: list[int | None] = []
+    for i in range(ndim):
+        labels.append(i if (i not in dims and len({s[i] for s in arrays}) == 1) or (i in dims and reduction) else None)
+        if i in dims and reduction:
+            reductions[i] = reduction
+    out: Labels = tuple(None if i in dims else label for i, label in enumerate(labels))
+    if "keepdim" in settings and not settings["keepdim"]:
+        out = tuple(label for i, label in enumerate(out) if i not in dims)
+    linear = _linear(op, len(shapes)) if _keeps_floats(settings) else ()
+    return Signature([None if s is None else tuple(labels) for s in shapes], out, reductions=reductions, linear=linear)
+
+
+def _keeps_floats(settings: dict[str, Any]) -> bool:
+    dtype = settings.get("dtype")
+    return dtype is None or getattr(dtype, "kind", "f") in "fc"
+
+
+def _matrices(op: Op, shapes: Sequence[Shape | None]) -> Signature | None:
+    (shape,) = shapes
+    if shape is None or len(shape) < 2:
+        return None
+    batch = tuple(range(len(shape) - 2))
+    return Signature([(*batch, None, None)], batch, linear=_linear(op, 1))
+
+
+# ----- shapes ---------------------------------------------------------------------------------------------------------
+
+
+@signature_rule("unsqueeze")
+def _unsqueeze(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
+    ndim = len(shapes[0])
+    labels = tuple(range(ndim))
+    at = settings["dim"]
+    return Signature([labels], (*labels[:at], None, *labels[at:]), linear=_linear(op, 1))
+
+
+@signature_rule("squeeze", "squeeze_dim", "squeeze_dims")
+def _squeeze(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
+    shape = shapes[0]
+    dims = settings["dims"]
+    dims = (dims,) if isinstance(dims, int) else dims
+    gone = {d % len(shape) for d in dims if shape[d] == 1} if shape else set()
+    labels = tuple(None if i in gone else i for i in range(len(shape)))
+    return Signature([labels], tuple(i for i in range(len(shape)) if i not in gone), linear=_linear(op, 1))
+
+
+@signature_rule("transpose")
+def _transpose(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
+    labels = list(range(len(shapes[0])))
+    a, b = settings["dim0"], settings["dim1"]
+    out = labels.copy()
+    if labels:
+        out[a], out[b] = out[b], out[a]
+    return Signature([tuple(labels)], tuple(out), linear=_linear(op, 1))
+
+
+@signature_rule("t")
+def _t(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
+    labels = tuple(range(len(shapes[0])))
+    return Signature([labels], labels[::-1], linear=_linear(op, 1))
+
+
+@signature_rule("permute")
+def _permute(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
+    labels = tuple(range(len(shapes[0])))
+    return Signature([labels], tuple(labels[d] for d in settings["dims"]), linear=_linear(op, 1))
+
+
+def _with_local_shape(ops: Any, args: Sequence[Any], settings: dict[str, Any], sizes: dict[int, int]) -> Any:
+    shape = tuple(sizes.get(i, n) for i, n in enumerate(settings["shape"]))
+    return args[0].reshape(shape)  # a local tensor need not lie in memory as the whole would
+
+
+@signature_rule("expand")
+def _expand(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
+    shape, to = shapes[0], tuple(settings["shape"])
+    first = len(to) - len(shape)
+    labels: list[int | None] = []
+    out: list[int | None] = [None] * len(to)
+    for i, n in enumerate(shape):
+        same = to[first + i] == n
+        labels.append(i if same else None)
+        out[first + i] = i if same else None
+    return Signature([tuple(labels)], tuple(out), linear=_linear(op, 1), result_shape=to, local=_expanded_locally)
+
+
+def _expanded_locally(ops: Any, args: Sequence[Any], settings: dict[str, Any], sizes: dict[int, int]) -> Any:
+    return ops.expand(*args, shape=tuple(sizes.get(i, n) for i, n in enumerate(settings["shape"])))
+
+
+@signature_rule("reshape", "unsafe_view")
+def _reshape(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
+    """Dimensions fall into groups with the same number of elements on both sides. Of each group the first can be divided: into pieces of
+    any sizes if it is the same on both sides, else into equal ones."""
+    shape, to = shapes[0], tuple(settings["shape"])
+    labels: list[int | None] = [None] * len(shape)
+    out: list[int | None] = [None] * len(to)
+    even = set()
+    i = j = 0
+    while i < len(shape) and j < len(to) and 0 not in shape:
+        first_i, first_j, have, want = i, j, shape[i], to[j]
+        i, j = i + 1, j + 1
+        while have != want:
+            if have < want and i < len(shape):
+                have *= shape[i]
+                i += 1
+            elif j < len(to):
+                want *= to[j]
+                j += 1
+            else:
+                break
+        # ones in front of a group are no part of what is divided
+        while first_i < i - 1 and shape[first_i] == 1:
+            first_i += 1
+        while first_j < j - 1 and to[first_j] == 1:
+            first_j += 1
+        labels[first_i] = out[first_j] = first_i
+        if shape[first_i] != to[first_j]:
+            even.add(first_i)
+    return Signature(
+        [tuple(labels)], tuple(out), linear=_linear(op, 1), even=frozenset(even), result_shape=to, local=_with_local_shape
+    )
+
+
+@signature_rule("select", "unbind")
+def _select(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
+    labels = tuple(None if i == settings["dim"] else i for i in range(len(shapes[0])))
+    return Signature([labels], tuple(i for i in labels if i is not None), linear=_linear(op, 1))
+
+
+@signature_rule("unfold")
+def _unfold(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
+    labels = tuple(None if i == settings["dim"] else i for i in range(len(shapes[0])))
+    return Signature([labels], labels, linear=_linear(op, 1))
+
+
+@signature_rule("diagonal")
+def _diagonal(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
+    dims = _dims_of(settings, len(shapes[0]))
+    labels = tuple(None if i in dims else i for i in range(len(shapes[0])))
+    return Signature([labels], tuple(i for i in labels if i is not None), linear=_linear(op, 1))
+
+
+@signature_rule("cat")
+def _cat(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature | None:
+    ndim = len(shapes[0])
+    if any(len(s) != ndim for s in shapes):
+        return None
+    labels = tuple(None if i == settings["dim"] else i for i in range(ndim))
+    return Signature([labels] * len(shapes), labels, linear=_linear(op, len(shapes)))
+
+
+@signature_rule("stack")
+def _stack(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
+    labels, at = tuple(range(len(shapes[0]))), settings["dim"]
+    return Signature([labels] * len(shapes), (*labels[:at], None, *labels[at:]), linear=_linear(op, len(shapes)))
+
+
+@signature_rule("roll")
+def _roll(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
+    dims = _dims_of(settings, len(shapes[0])) or tuple(range(len(shapes[0])))
+    labels = tuple(None if i in dims else i for i in range(len(shapes[0])))
+    return Signature([labels], labels, linear=_linear(op, 1))
+
+
+@signature_rule("getitem")
+def _getitem(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature | None:
+    """Slices of everything leave their dimension as it is."""
+    shape, index = shapes[0], settings["index"]
+    index = index if isinstance(index, tuple) else (index,)
+    named = sum(1 for k in index if k is not None and k is not Ellipsis)
+    full: list[Any] = []
+    for k in index:
+        full.extend([slice(None)] * (len(shape) - named) if k is Ellipsis else [k])
+    full.extend([slice(None)] * (len(shape) - sum(1 for k in full if k is not None)))
+    labels: list[int | None] = []
+    out: list[int | None] = []
+    at = 0
+    for k in full:
+        if k is None:
+            out.append(None)
+            continue
+        if isinstance(k, slice):
+            whole = k.indices(shape[at]) == (0, shape[at], 1)
+            labels.append(at if whole else None)
+            out.append(at if whole else None)
+        elif isinstance(k, int):
+            labels.append(None)
+        else:
+            return None
+        at += 1
+    return Signature([tuple(labels)], tuple(out), linear=_linear(op, 1))
+
+
+# ----- sums and products ----------------------------------------------------------------------------------------------
+
+
+@signature_rule("sum_all", "max_all", "min_all")
+def _whole_reduction(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
+    labels = tuple(range(len(shapes[0])))
+    reductions = dict.fromkeys(labels, {"sum_all": "sum", "max_all": "max", "min_all": "min"}[op.name])
+    return Signature([labels], (), reductions=reductions, linear=_linear(op, 1) if _keeps_floats(settings) else ())
+
+
+@signature_rule("mean", "mean_all")
+def _mean(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
+    """Pieces differ in length, so every rank sums, and divides by the whole length."""
+    shape = shapes[0]
+    dims = tuple(range(len(shape))) if op.name == "mean_all" else _dims_of(settings, len(shape))
+    labels = tuple(range(len(shape)))
+    out: Labels = tuple(None if i in dims else i for i in labels)
+    if not settings.get("keepdim", False):
+        out = tuple(i for i in labels if i not in dims)
+    count = math.prod(shape[d] for d in dims)
+
+    def local(ops: Any, args: Sequence[Any], settings: dict[str, Any], sizes: dict[int, int]) -> Any:
+        (x,) = args
+        if math.prod(x.shape[d] for d in dims) == count:
+            return getattr(ops, op.name)(x, **settings)
+        return ops.sum(x, dim=dims, keepdim=settings.get("keepdim", False), dtype=settings["dtype"]) / float(count)
+
+    return Signature([labels], out, reductions=dict.fromkeys(dims, "sum"), linear=_linear(op, 1), local=local)
+
+
+@signature_rule("line_dot")
+def _line_dot(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature | None:
+    x, y = shapes
+    if len(x) != len(y):
+        return None
+    dim = settings["dim"]
+    labels = [tuple(i if n == m else None for i, (n, m) in enumerate(zip(s, o, strict=True))) for s, o in ((x, y), (y, x))]
+    out = tuple(i if i != dim and x[i] == y[i] else None for i in range(len(x)))
+    return Signature(labels, out, reductions={dim: "sum"}, linear=_linear(op, 2))
+
+
+def _batch_labels(shapes: Sequence[Shape], names: _Labeller) -> tuple[list[Labels], Labels]:
+    """Labels of leading dimensions that broadcast against each other."""
+    ndim = max(map(len, shapes))
+    labels = names.some(ndim)
+    sizes = [1] * ndim
+    for s in shapes:
+        for i, n in enumerate(s, ndim - len(s)):
+            sizes[i] = n if n != 1 else sizes[i]
+    return [tuple(labels[i] if n == sizes[i] else None for i, n in enumerate(s, ndim - len(s))) for s in shapes], labels
+
+
+@signature_rule("matmul")
+def _matmul(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
+    x, y = shapes
+    names = _Labeller()
+    k, m, n = names.some(3)
+    (bx, by), batch = _batch_labels([x[:-2], y[:-2]], names)
+    lx = (k,) if len(x) == 1 else (*bx, m, k)
+    ly = (k,) if len(y) == 1 else (*by, k, n)
+    out = (*batch, *((m,) if len(x) > 1 else ()), *((n,) if len(y) > 1 else ()))
+    return Signature([lx, ly], out, reductions={k: "sum"}, linear=_linear(op, 2))
+
+
+@signature_rule("linear")
+def _linear_layer(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) -> Signature:
+    x, w, b = (*shapes, None)[:3]
+    assert x is not None and w is not None
+    names = _Labeller()
+    k, n = names.some(2)
+    batch = names.some(len(x) - 1)
+    linear = [frozenset((0, 2)), frozenset((1, 2))] if b is not None else [frozenset((0,)), frozenset((1,))]
+    inputs: list[Labels | None] = [(*batch, k), (n, k) if len(w) == 2 else (k,), None if b is None else (n,) if len(b) else ()]
+    return Signature(
+        inputs[: len(shapes)], (*batch, n) if len(w) == 2 else batch, reductions={k: "sum"}, linear=linear, added=frozenset((2,))
+    )
+
+
+@signature_rule("addmm")
+def _addmm(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
+    x, a, b = shapes
+    m, k, n = 0, 1, 2
+    added = tuple(label if size == full else None for label, size, full in zip((m, n)[2 - len(x) :], x, (a[0], b[1])[2 - len(x) :], strict=True))
+    return Signature(
+        [added, (m, k), (k, n)], (m, n), reductions={k: "sum"}, linear=[frozenset((0, 1)), frozenset((0, 2))], added=frozenset((0,))
+    )
+
+
+@signature_rule("baddbmm")
+def _baddbmm(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
+    x, a, b = shapes
+    i, m, k, n = 0, 1, 2, 3
+    whole = (a[0], a[1], b[2])
+    added = tuple(l if s == f else None for l, s, f in zip((i, m, n)[3 - len(x) :], x, whole[3 - len(x) :], strict=True))
+    return Signature(
+        [added, (i, m, k), (i, k, n)], (i, m, n), reductions={k: "sum"}, linear=[frozenset((0, 1)), frozenset((0, 2))],
+        added=frozenset((0,)),
+    )  # fmt: skip
+
+
+@signature_rule("contract")
+def _contract(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature | None:
+    """einsum's own signature."""
+    subscripts = settings["subscripts"]
+    if not isinstance(subscripts, str) or "->" not in subscripts or "." in subscripts:
+        return None
+    left, out = subscripts.replace(" ", "").split("->")
+    terms = left.split(",")
+    sizes: dict[str, set[int]] = {}
+    for term, shape in zip(terms, shapes, strict=True):
+        if len(set(term)) != len(term):
+            return None
+        for letter, n in zip(term, shape, strict=True):
+            sizes.setdefault(letter, set()).add(n)
+    names = {letter: i for i, letter in enumerate(sizes)}
+    label = {letter: names[letter] if len(found) == 1 else None for letter, found in sizes.items()}
+    return Signature(
+        [tuple(label[c] for c in term) for term in terms], tuple(label[c] for c in out),
+        reductions={names[c]: "sum" for c in sizes if c not in out}, linear=_linear(op, len(shapes)),
+    )  # fmt: skip
+
+
+# ----- networks and lookups -------------------------------------------------------------------------------------------
+
+
+@signature_rule("embedding")
+def _embedding(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
+    """Rows by number: the table can be divided by columns, the numbers in any way."""
+    _, index = shapes
+    names = _Labeller()
+    width = names.one()
+    batch = names.some(len(index))
+    return Signature([(None, width), batch], (*batch, width), linear=[frozenset((0,))])
+
+
+@signature_rule("rows")
+def _rows(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
+    x, index = shapes
+    names = _Labeller()
+    rest, batch = names.some(len(x) - 1), names.some(len(index))
+    return Signature([(None, *rest), batch], (*batch, *rest), linear=[frozenset((0,))])
+
+
+@signature_rule("index_select")
+def _index_select(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature | None:
+    x, index = shapes
+    if len(index) != 1 or not x:
+        return None
+    dim = settings["dim"]
+    labels = tuple(None if i == dim else i for i in range(len(x)))
+    return Signature(
+        [labels, (len(x),)], tuple(len(x) if i == dim else i for i in range(len(x))), linear=[frozenset((0,))]
+    )
+
+
+@signature_rule("gather")
+def _gather(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature | None:
+    x, index = shapes
+    if len(x) != len(index) or not x:
+        return None
+    dim = settings["dim"]
+    labels = tuple(i if i != dim and x[i] == index[i] else None for i in range(len(x)))
+    along = tuple(len(x) if i == dim else label for i, label in enumerate(labels))
+    return Signature([labels, along], along, linear=[frozenset((0,))])
+
+
+@signature_rule("pick_along")
+def _pick_along(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature | None:
+    x, index = shapes
+    if len(x) != len(index) + 1:
+        return None
+    labels = tuple(None if i == settings["dim"] else i for i in range(len(x)))
+    rest = tuple(i for i in labels if i is not None)
+    return Signature([labels, rest], rest, linear=[frozenset((0,))])
+
+
+@signature_rule("softmax_cross_entropy")
+def _softmax_cross_entropy(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature | None:
+    x, target = shapes
+    if len(x) != len(target) + 1:
+        return None
+    labels = tuple(None if i == settings["dim"] else i for i in range(len(x)))
+    rest = tuple(i for i in labels if i is not None)
+    return Signature([labels, rest], rest)
+
+
+@signature_rule("native_layer_norm", "rms_norm")
+def _layer_norm(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) -> Signature:
+    x = shapes[0]
+    assert x is not None
+    dims = _dims_of(settings, len(x))
+    labels = tuple(None if i in dims else i for i in range(len(x)))
+    others: list[Labels | None] = []
+    for s in shapes[1:]:
+        if s is None:
+            others.append(None)
+            continue
+        first = len(x) - len(s)  # they broadcast against the rest
+        others.append(tuple(labels[first + i] if n == x[first + i] else None for i, n in enumerate(s)))
+    return Signature([labels, *others], labels)
+
+
+@signature_rule("attention")
+def _attention(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) -> Signature | None:
+    """Heads and samples can be divided, and queries where none is masked by its place."""
+    q, k, v, mask = (*shapes, None)[:4]
+    assert q is not None and k is not None and v is not None
+    if not len(q) == len(k) == len(v):
+        return None
+    names = _Labeller()
+    given = [q[:-2], k[:-2], v[:-2]]
+    if mask is not None:
+        given.append(mask[:-2])
+    leading, batch = _batch_labels(given, names)
+    query, width = names.some(2)
+    rows = None if settings.get("is_causal") else query
+    inputs: list[Labels | None] = [(*leading[0], rows, None), (*leading[1], None, None), (*leading[2], None, width)]
+    if len(shapes) > 3:
+        inputs.append(None if mask is None else (*leading[3], rows if len(mask) > 1 and mask[-2] == q[-2] else None, None)[-len(mask) :])
+    return Signature(inputs, (*batch, rows, width))
+
+
+@signature_rule("convolution")
+def _convolution(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) -> Signature | None:
+    """Samples can be divided, and with one group of channels those that come out and those that go in."""
+    x, w, b = (*shapes, None)[:3]
+    assert x is not None and w is not None
+    space = len(w) - 2
+    if len(x) != len(w):
+        return None
+    n, out, into = 0, 1, 2
+    single = settings.get("groups", 1) == 1
+    inputs: list[Labels | None] = [
+        (n, into if single else None, *(None,) * space), (out if single else None, into if single else None, *(None,) * space),
+        None if b is None else (out if single else None,),
+    ]  # fmt: skip
+    linear = [frozenset((0, 2)), frozenset((1, 2))] if b is not None else [frozenset((0,)), frozenset((1,))]
+    return Signature(
+        inputs[: len(shapes)], (n, out if single else None), reductions={into: "sum"} if single else {}, linear=linear,
+        added=frozenset((2,)),
+    )  # fmt: skip
+
+
+@signature_rule("avg_pool", "adaptive_avg_pool", "max_pool", "adaptive_max_pool")
+def _pool(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
+    """Samples and channels, which come before the dimensions that are pooled."""
+    shape = shapes[0]
+    size = settings.get("kernel", settings.get("sizes"))
+    space = len(size) if isinstance(size, (tuple, list)) else len(shape) - 2
+    labels = (*range(len(shape) - space), *(None,) * space)
+    return Signature([labels], labels[: len(shape) - space], linear=_linear(op, 1))
+
+
+def output_count(op: Op) -> int | None:
+    """How many results an op has; None if that depends."""
+    return None if op.outputs == VARIABLE else op.outputs

@@ -1,0 +1,301 @@
+"""The messages: MPI's collectives on NumPy arrays, as requests that somebody waits for.
+
+Every collective takes the same road, whether its caller waits at once or later: it is started without blocking, together with a
+small reduction by which the ranks find out whether they all called the same thing (`agreement`), and the wait looks at
+both with a bound in time. A contiguous array is its own message; MPI reads and writes its memory. A group of one rank
+needs no MPI at all.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgrad.distributed.agreement import Call, Pending
+from ndgrad.distributed.reductions import ReduceOp, check_reducible, mpi_operation
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload
+    from ndgrad.distributed.groups import ProcessGroup
+
+#: What waits for a collective, and its result when that is not the array that was given.
+Started = Pending
+
+
+@functools.cache
+def mpi() -> Any:
+    """mpi4py's module, whose import starts MPI."""
+    from mpi4py import MPI  # an optional library, and the start of MPI: not before somebody asks for a group
+
+    return MPI
+
+
+def message(array: Payload) -> Any:
+    """A contiguous array as mpi4py takes it. What NumPy cannot describe to others (bfloat16) travels as integers."""
+    dtype = array.dtype
+    if dtype.kind in "fciub" and dtype.char != "e":
+        return array
+    return (array.view(np.uint16), mpi().UINT16_T)
+
+
+def reducible(array: Payload, op: ReduceOp) -> tuple[Any, Any]:
+    """A contiguous array as a message that is reduced, and MPI's operation for it."""
+    return mpi_operation(mpi(), array, op)
+
+
+# ----- one array for all ----------------------------------------------------------------------------------------------
+
+
+def all_reduce(group: ProcessGroup, array: Payload, op: ReduceOp) -> Started:
+    """`array` becomes its reduction over the ranks."""
+    check_reducible("all_reduce", array, op)
+    call = Call("all_reduce", array.shape, array.dtype.char, op.name)
+    if group.size() == 1:
+        return Pending.finished(group, call)
+    buffer, back = _contiguous(array)
+    sent, operation = reducible(buffer, op)
+    request = group.comm.Iallreduce(mpi().IN_PLACE, sent, op=operation)
+    return Pending(group, call, (request,), _then(back, _averaged(buffer, op, group)), (buffer,))
+
+
+def broadcast(group: ProcessGroup, array: Payload, root: int) -> Started:
+    """`array` becomes that of the rank `root`."""
+    call = Call("broadcast", array.shape, array.dtype.char, root)
+    if group.size() == 1:
+        return Pending.finished(group, call)
+    buffer, back = _contiguous(array)
+    request = group.comm.Ibcast(message(buffer), root=root)
+    return Pending(group, call, (request,), back if group.rank() != root else None, (buffer,))
+
+
+def reduce(group: ProcessGroup, array: Payload, root: int, op: ReduceOp) -> Started:
+    """On the rank `root`, `array` becomes its reduction over the ranks; the others keep theirs."""
+    check_reducible("reduce", array, op)
+    call = Call("reduce", array.shape, array.dtype.char, root, op.name)
+    if group.size() == 1:
+        return Pending.finished(group, call)
+    buffer, back = _contiguous(array)
+    sent, operation = reducible(buffer, op)
+    if group.rank() == root:
+        request = group.comm.Ireduce(mpi().IN_PLACE, sent, op=operation, root=root)
+        return Pending(group, call, (request,), _then(back, _averaged(buffer, op, group)), (buffer,))
+    request = group.comm.Ireduce(sent, None, op=operation, root=root)
+    return Pending(group, call, (request,), None, (buffer,))
+
+
+# ----- pieces, one after the other in memory --------------------------------------------------------------------------
+
+
+def all_gather(group: ProcessGroup, out: Payload, array: Payload) -> Started:
+    """`out`, which is contiguous, gets the arrays of all ranks one after the other."""
+    call = Call("all_gather", array.shape, array.dtype.char)
+    if group.size() == 1:
+        return _copied(group, call, out, array)
+    buffer = np.ascontiguousarray(array)
+    request = group.comm.Iallgather(message(buffer), message(out))
+    return Pending(group, call, (request,), None, (buffer, out))
+
+
+def all_gather_uneven(group: ProcessGroup, out: Payload, array: Payload, counts: Sequence[int]) -> Started:
+    """The same with pieces of different numbers of elements, `counts`."""
+    call = Call("all_gather", tuple(counts), array.dtype.char, "uneven")
+    if group.size() == 1:
+        return _copied(group, call, out, array)
+    buffer = np.ascontiguousarray(array)
+    request = group.comm.Iallgatherv(_typed(buffer), _pieces(out, counts))
+    return Pending(group, call, (request,), None, (buffer, out))
+
+
+def reduce_scatter(group: ProcessGroup, out: Payload, array: Payload, op: ReduceOp) -> Started:
+    """`out`, which is contiguous, gets this rank's piece of the reduction of `array` over the ranks."""
+    check_reducible("reduce_scatter", array, op)
+    call = Call("reduce_scatter", array.shape, array.dtype.char, op.name)
+    if group.size() == 1:
+        return _copied(group, call, out, array)
+    buffer = np.ascontiguousarray(array)
+    sent, operation = reducible(buffer, op)
+    received, _ = reducible(out, op)
+    request = group.comm.Ireduce_scatter_block(sent, received, op=operation)
+    return Pending(group, call, (request,), _averaged(out, op, group), (buffer, out))
+
+
+def reduce_scatter_uneven(
+    group: ProcessGroup, out: Payload, array: Payload, counts: Sequence[int], op: ReduceOp
+) -> Started:
+    """The same with pieces of different numbers of elements, `counts`."""
+    check_reducible("reduce_scatter", array, op)
+    call = Call("reduce_scatter", tuple(counts), array.dtype.char, op.name, "uneven")
+    if group.size() == 1:
+        return _copied(group, call, out, array)
+    buffer = np.ascontiguousarray(array)
+    sent, operation = reducible(buffer, op)
+    received, _ = reducible(out, op)
+    request = group.comm.Ireduce_scatter(sent, received, list(counts), op=operation)
+    return Pending(group, call, (request,), _averaged(out, op, group), (buffer, out))
+
+
+def all_to_all(
+    group: ProcessGroup, out: Payload, array: Payload, out_counts: Sequence[int] | None, counts: Sequence[int] | None
+) -> Started:
+    """Each rank sends its k-th piece of `array` to rank k, and `out`, which is contiguous, gets what came, in the order of the
+    ranks. Without counts all pieces are of one size."""
+    even = counts is None or out_counts is None
+    call = Call("all_to_all", array.shape if even else (), array.dtype.char)
+    if group.size() == 1:
+        return _copied(group, call, out, array)
+    buffer = np.ascontiguousarray(array)
+    if counts is None or out_counts is None:
+        request = group.comm.Ialltoall(message(buffer), message(out))
+    else:
+        request = group.comm.Ialltoallv(_pieces(buffer, counts), _pieces(out, out_counts))
+    return Pending(group, call, (request,), None, (buffer, out))
+
+
+def gather(group: ProcessGroup, out: Payload | None, array: Payload, root: int) -> Started:
+    """On the rank `root`, `out` gets the arrays of all ranks one after the other."""
+    call = Call("gather", array.shape, array.dtype.char, root)
+    if group.size() == 1:
+        return _copied(group, call, out, array)
+    buffer = np.ascontiguousarray(array)
+    request = group.comm.Igather(message(buffer), None if out is None else message(out), root=root)
+    return Pending(group, call, (request,), None, (buffer, out))
+
+
+def scatter(group: ProcessGroup, out: Payload, array: Payload | None, root: int) -> Started:
+    """`out` gets this rank's piece of the array of the rank `root`."""
+    call = Call("scatter", out.shape, out.dtype.char, root)
+    if group.size() == 1:
+        return _copied(group, call, out, array)
+    buffer = None if array is None else np.ascontiguousarray(array)
+    target, back = _contiguous(out)
+    request = group.comm.Iscatter(None if buffer is None else message(buffer), message(target), root=root)
+    return Pending(group, call, (request,), back, (buffer, target))
+
+
+def barrier(group: ProcessGroup) -> Started:
+    """Nothing but the agreement, which no rank passes before all have come."""
+    call = Call("barrier", (), "")
+    return Pending.finished(group, call) if group.size() == 1 else Pending(group, call, (), None, ())
+
+
+# ----- from one to one ------------------------------------------------------------------------------------------------
+
+#: A message between two ranks has a header before it: its size in bytes, dtype and shape, by which the receiver knows whether it is
+#: the one it waits for.
+_HEADER = 16
+#: Of tags, the last bit tells headers from what follows them.
+
+
+def _header(array: Payload) -> np.ndarray[Any, np.dtype[np.int64]]:
+    shape = array.shape[: _HEADER - 3]
+    found = np.zeros(_HEADER, np.int64)
+    found[0], found[1], found[2] = array.nbytes, ord(array.dtype.char), array.ndim
+    found[3 : 3 + len(shape)] = shape
+    return found
+
+
+def send(group: ProcessGroup, array: Payload, peer: int, tag: int) -> Started:
+    """Send an array to a rank of the group."""
+    call = Call("send", array.shape, array.dtype.char, peer, tag)
+    buffer = np.ascontiguousarray(array)
+    header = _header(array)
+    requests = (
+        group.comm.Isend(header, dest=peer, tag=2 * tag),
+        group.comm.Isend(message(buffer), dest=peer, tag=2 * tag + 1),
+    )
+    return Pending(group, call, requests, None, (buffer, header), alone=True)
+
+
+def receive(group: ProcessGroup, array: Payload, peer: int | None, tag: int) -> Started:
+    """Receive an array from a rank of the group, from any if `peer` is None."""
+    call = Call("recv", array.shape, array.dtype.char, -1 if peer is None else peer, tag)
+    buffer, back = _contiguous(array)
+    header = np.zeros(_HEADER, np.int64)
+    if peer is None:
+        return Pending.of_any_source(group, call, header, functools.partial(_receive_from, group, call, buffer, back), tag)
+    return _receive_from(group, call, buffer, back, header, peer, tag)
+
+
+def _receive_from(
+    group: ProcessGroup, call: Call, buffer: Payload, back: Callable[[], None] | None, header: Any, peer: int, tag: int
+) -> Started:
+    requests = (
+        group.comm.Irecv(header, source=peer, tag=2 * tag),
+        group.comm.Irecv(message(buffer), source=peer, tag=2 * tag + 1),
+    )
+    expected = _header(buffer)
+
+    def check() -> None:
+        if (header != expected).any():
+            shape = tuple(int(n) for n in header[3 : 3 + min(int(header[2]), _HEADER - 3)])
+            came = np.dtype(chr(int(header[1]))).name if chr(int(header[1])) != "E" else "bfloat16"
+            raise RuntimeError(
+                f"recv on rank {group.global_rank(group.rank())}: rank {group.global_rank(peer)} sent {came}"
+                f"{list(shape)}, and the tensor to receive into is {call.described()}. Receive into a tensor of the "
+                "shape and dtype that is sent."
+            )
+
+    pending = Pending(group, call, requests, _then(back, None), (buffer, header), alone=True, check=check)
+    pending.source = peer
+    return pending
+
+
+# ----- pieces of code -------------------------------------------------------------------------------------------------
+
+
+def _contiguous(array: Payload) -> tuple[Payload, Callable[[], None] | None]:
+    """An array's own memory where it is one block, else a copy and what brings the copy back."""
+    if array.flags.c_contiguous and array.flags.writeable:
+        return array, None
+    copy = np.ascontiguousarray(array).copy() if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+    def back() -> None:
+        array[...] = copy
+
+    return copy, back
+
+
+def _averaged(buffer: Payload, op: ReduceOp, group: ProcessGroup) -> Callable[[], None] | None:
+    if op is not ReduceOp.AVG:
+        return None
+
+    def divide() -> None:
+        np.divide(buffer, group.size(), out=buffer)
+
+    return divide
+
+
+def _then(last: Callable[[], None] | None, first: Callable[[], None] | None) -> Callable[[], None] | None:
+    if first is None or last is None:
+        return first or last
+
+    def both() -> None:
+        first()
+        last()
+
+    return both
+
+
+def _copied(group: ProcessGroup, call: Call, out: Payload | None, array: Payload | None) -> Started:
+    if out is not None and array is not None:
+        out.reshape(-1)[...] = array.reshape(-1)
+    return Pending.finished(group, call)
+
+
+def _typed(array: Payload) -> Any:
+    found = message(array)
+    return found if isinstance(found, tuple) else (found, mpi_type(array))
+
+
+def mpi_type(array: Payload) -> Any:
+    """MPI's datatype of an array's elements."""
+    found = message(array)
+    return found[1] if isinstance(found, tuple) else mpi().Datatype.fromcode(array.dtype.char)
+
+
+def _pieces(array: Payload, counts: Sequence[int]) -> Any:
+    found = message(array)
+    return [found[0] if isinstance(found, tuple) else found, list(counts), mpi_type(array)]

@@ -1,0 +1,270 @@
+"""`python -m ndgrad.launch -n 4 train.py ...`: start a program on several ranks of this machine.
+
+What it does beside calling `mpiexec`: it finds the one that belongs to this interpreter, puts the rank before each line of output, forwards
+signals, notices a rank that dies and tells the others (which raise, each naming it and the call that waited), bounds how long they may
+take to end, and leaves no process behind. For more than one machine use the cluster's own starter (`srun`, `mpiexec -f hosts`): the
+program is the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import faulthandler
+import os
+import runpy
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+#: Where a launched job keeps what its ranks and its starter tell each other.
+DIRECTORY = "NDGRAD_LAUNCH_DIR"
+#: How long the other ranks may take to end after one has died, in seconds.
+_GRACE = 10.0
+_RANKS = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
+_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS")
+
+
+def find_mpiexec() -> str:
+    """The program that starts MPI's processes: the one beside this interpreter before any other."""
+    beside = Path(sys.executable).parent
+    for name in ("mpiexec", "mpirun"):
+        found = shutil.which(name, path=str(beside)) or shutil.which(name)
+        if found:
+            return found
+    raise FileNotFoundError(
+        f"no mpiexec was found beside {sys.executable} or on the PATH. Install one: pip install 'ndgrad[distributed]'."
+    )
+
+
+# ----- a rank ---------------------------------------------------------------------------------------------------------
+
+
+class _Labelled:
+    """A stream that puts the rank before each line, and writes whole lines."""
+
+    def __init__(self, stream: TextIO, label: str) -> None:
+        self._stream, self._label, self._rest = stream, label, ""
+
+    def write(self, text: str) -> int:
+        self._rest += text
+        *lines, self._rest = self._rest.split("\n")
+        if lines:
+            self._stream.write("".join(f"{self._label}{line}\n" for line in lines))
+            self._stream.flush()
+        return len(text)
+
+    def flush(self) -> None:
+        if self._rest:
+            self._stream.write(f"{self._label}{self._rest}")
+            self._rest = ""
+        self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _environment_number(names: Sequence[str]) -> int | None:
+    return next((int(os.environ[n]) for n in names if os.environ.get(n, "").isdigit()), None)
+
+
+def _die_with_parent() -> None:
+    """Ask Linux to end this process when the one that started it ends, however that came about."""
+    with contextlib.suppress(Exception):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+def _run_rank(arguments: list[str]) -> int:
+    """What mpiexec starts for every rank: a guard, whose child is the rank. MPI's starters kill a job the moment that a process of theirs
+    dies, before the others can say what they waited for; the guard gives them time."""
+    rank, size = _environment_number(_RANKS), _environment_number(_SIZES)
+    directory = os.environ.get(DIRECTORY)
+    if rank is None or directory is None or not hasattr(os, "fork"):
+        _run_program(arguments)
+        return 0
+    os.environ.setdefault("LOCAL_RANK", os.environ.get("MPI_LOCALRANKID", str(rank)))
+    os.environ["RANK"] = str(rank)
+    if size is not None:
+        os.environ["WORLD_SIZE"] = str(size)
+    _die_with_parent()
+    child = os.fork()
+    if not child:
+        _die_with_parent()
+        Path(directory, f"rank-{rank}").write_text(str(os.getpid()))
+        if os.environ.get("NDGRAD_LAUNCH_LABELS") == "1":
+            sys.stdout, sys.stderr = _Labelled(sys.stdout, f"[{rank}] "), _Labelled(sys.stderr, f"[{rank}] ")  # type: ignore[assignment]
+        _run_program(arguments)
+        return 0
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda n, frame: _send(child, n))
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    Path(directory, f"ended-{rank}").write_text(str(status))
+    if status < 0:
+        with Path(directory, "dead").open("a") as file:
+            file.write(f"{rank}\n")
+        end = time.monotonic() + _GRACE
+        while time.monotonic() < end and len(list(Path(directory).glob("ended-*"))) < (size or 1):
+            time.sleep(0.05)
+    return status if status >= 0 else 128 - status
+
+
+def _send(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def _run_program(arguments: list[str]) -> None:
+    if hasattr(faulthandler, "register"):
+        faulthandler.register(signal.SIGUSR2, file=sys.__stderr__, all_threads=True)
+    try:
+        if arguments[0] == "-m":
+            sys.argv = arguments[1:]
+            runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        else:
+            sys.argv = arguments
+            sys.path.insert(0, str(Path(arguments[0]).resolve().parent))
+            runpy.run_path(arguments[0], run_name="__main__")
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+
+
+# ----- the job --------------------------------------------------------------------------------------------------------
+
+
+class Job:
+    """Processes that were started together."""
+
+    def __init__(
+        self, count: int, program: Sequence[str], *, labels: bool = True, grace: float = 15.0, environment: Any = None,
+        stdout: Any = None, stderr: Any = None,
+    ) -> None:  # fmt: skip
+        self.count, self.grace = count, grace
+        self.directory = Path(tempfile.mkdtemp(prefix="ndgrad-launch-"))
+        mpiexec = find_mpiexec()
+        settings = {**(environment or os.environ), DIRECTORY: str(self.directory), "NDGRAD_LAUNCH_LABELS": "1" if labels else "0"}
+        settings.setdefault("PYTHONUNBUFFERED", "1")
+        self.process = subprocess.Popen(
+            [mpiexec, "-n", str(count), sys.executable, "-m", "ndgrad.launch", "--rank", *program],
+            env=settings, start_new_session=True, stdout=stdout, stderr=stderr, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        self._stopped_at: float | None = None
+        self._stop_signal = 0
+        self._told: set[int] = set()
+
+    def pids(self) -> dict[int, int]:
+        """The process ids of the ranks that have begun."""
+        found = {}
+        for path in self.directory.glob("rank-*"):
+            with contextlib.suppress(OSError, ValueError):
+                found[int(path.name[5:])] = int(path.read_text())
+        return found
+
+    def dead(self) -> list[int]:
+        """The ranks that were killed, or crashed."""
+        return _dead_in(self.directory)
+
+    def poll(self) -> int | None:
+        """The exit status when all have ended, else None. A job that was told to stop has `grace` seconds to do so."""
+        if self._stopped_at is not None:
+            for pid in set(self.pids().values()) - self._told:  # those, too, that had not begun yet
+                self._told.add(pid)
+                _send(pid, self._stop_signal)
+            if time.monotonic() - self._stopped_at > self.grace:
+                self.kill()
+        return self.process.poll()
+
+    def wait(self) -> int:
+        """Wait for the end of all ranks; the exit status."""
+        while (status := self.poll()) is None:
+            time.sleep(0.02)
+        return status
+
+    def stop(self, number: int) -> None:
+        """Send a signal to every rank, after which the job must end."""
+        self._stopped_at, self._stop_signal = time.monotonic(), number
+        self.poll()
+
+    def signal(self, number: int) -> None:
+        """Send a signal to every rank."""
+        for pid in self.pids().values():
+            _send(pid, number)
+
+    def kill(self) -> None:
+        """End all processes of the job."""
+        self.signal(signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(10)
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        if self.process.poll() is None:
+            self.kill()
+        self.signal(signal.SIGKILL)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def dead_ranks() -> list[int]:
+    """The ranks of this job that its starter has found dead; empty if it was started otherwise."""
+    directory = os.environ.get(DIRECTORY)
+    if not directory:
+        return []
+    return _dead_in(Path(directory))
+
+
+def _dead_in(directory: Path) -> list[int]:
+    try:
+        return [int(line) for line in (directory / "dead").read_text().split()]
+    except OSError:
+        return []
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["--rank"]:
+        return _run_rank(given[1:])
+    parser = argparse.ArgumentParser(prog="python -m ndgrad.launch", description="Run a program on several ranks of this machine.")
+    parser.add_argument("-n", "--nproc-per-node", type=int, default=os.cpu_count() or 1, help="how many ranks")
+    parser.add_argument("--no-labels", action="store_true", help="output as it is, without the rank before each line")
+    parser.add_argument("-m", "--module", action="store_true", help="the program is a module")
+    parser.add_argument("program", help="a Python file, or a module with -m")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER)
+    found = parser.parse_args(given)
+    if found.nproc_per_node < 1:
+        parser.error(f"-n {found.nproc_per_node}: a job has at least one rank")
+    program = [*(["-m"] if found.module else []), found.program, *found.arguments]
+    job = Job(found.nproc_per_node, program, labels=not found.no_labels)
+    stopped: list[int] = []
+
+    def forward(number: int, frame: Any) -> None:
+        stopped.append(number)
+        if len(stopped) > 1:
+            job.kill()
+        else:
+            job.stop(number)
+
+    before = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        status = job.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        dead = job.dead()
+        job.close()
+    for rank in dead if not stopped else ():
+        print(f"ndgrad.launch: rank {rank} was killed, or crashed", file=sys.stderr)
+    return 128 + stopped[0] if stopped else status if 0 <= status < 256 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

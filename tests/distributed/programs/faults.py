@@ -1,0 +1,60 @@
+"""Ranks that do not do the same: a clear error on every one of them, and no wait past a bound."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+import pytest
+
+import ndgrad
+import ndgrad.distributed as dist
+from tests.distributed.on_ranks import close, everybody, mine, on_ranks
+
+
+@on_ranks(2, 3)
+def other_shapes_dtypes_and_orders_are_told_to_everybody():
+    rank = dist.get_rank()
+    last = dist.get_world_size() - 1
+    apart = dist.new_group()
+    with pytest.raises(dist.DistBackendError, match=rf"rank 0: all_reduce\(float32\[3\], SUM\).*rank {last}: all_reduce\(float32\[{3 + last}\]"):
+        dist.all_reduce(ndgrad.ones(3 + rank), group=apart)
+    apart = dist.new_group()
+    with pytest.raises(dist.DistBackendError, match=rf"rank 0: all_reduce\(float32\[4\], SUM\).*rank {last}: all_reduce\(int32\[4\], SUM\)"):
+        dist.all_reduce(ndgrad.ones(4, dtype=ndgrad.int32 if rank == last else ndgrad.float32), group=apart)
+    apart = dist.new_group()
+    with pytest.raises(dist.DistBackendError, match=rf"rank 0: broadcast\(float32\[4\], 0\).*rank {last}: barrier\(\)"):
+        if rank == last:
+            dist.barrier(group=apart)
+        else:
+            dist.broadcast(ndgrad.ones(4), src=0, group=apart)
+    apart = dist.new_group()
+    with pytest.raises(dist.DistBackendError, match="MAX"):
+        dist.all_reduce(ndgrad.ones(2), op=dist.ReduceOp.MAX if rank else dist.ReduceOp.SUM, group=apart)
+    # other groups are as before
+    x = mine(2)
+    dist.all_reduce(x)
+    close(x, everybody(2).sum(0))
+
+
+@on_ranks(2)
+def another_message_than_was_waited_for_is_told():
+    if dist.get_rank() == 0:
+        dist.send(ndgrad.ones(3), 1, tag=1)
+        dist.send(ndgrad.ones(4, dtype=ndgrad.int32), 1, tag=2)
+    else:
+        with pytest.raises(RuntimeError, match=r"rank 0 sent float32\[3\], and the tensor to receive into is float32\[2\]"):
+            dist.recv(ndgrad.empty(2), 0, tag=1)
+        with pytest.raises(RuntimeError, match=r"rank 0 sent int32\[4\], and the tensor to receive into is float32\[4\]"):
+            dist.recv(ndgrad.empty(4), 0, tag=2)
+
+
+@on_ranks(3)
+def who_does_not_come_is_named():
+    slow = dist.new_group(timeout=timedelta(seconds=0.5))
+    begun = time.monotonic()
+    if dist.get_rank() != 1:
+        with pytest.raises(dist.DistBackendError, match="rank 1 did not come"):
+            dist.all_reduce(ndgrad.ones(2), group=slow)
+        assert time.monotonic() - begun < 10
+    dist.barrier()

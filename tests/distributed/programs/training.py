@@ -1,0 +1,154 @@
+"""Data parallel training and divided optimizers against one process with the whole batch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ndgrad
+import ndgrad.distributed as dist
+from ndgrad.distributed.optim import ZeroRedundancyOptimizer
+from ndgrad.nn.parallel import DistributedDataParallel
+from tests.distributed.on_ranks import close, on_ranks, values
+
+
+def _model(seed=0):
+    ndgrad.manual_seed(seed)
+    return ndgrad.nn.Sequential(ndgrad.nn.Linear(4, 8), ndgrad.nn.Tanh(), ndgrad.nn.Linear(8, 8), ndgrad.nn.Tanh(), ndgrad.nn.Linear(8, 2)).double()
+
+
+def _batch(step):
+    size = dist.get_world_size()
+    return values(100 + step, 3 * size, 4), values(200 + step, 3 * size, 2)
+
+
+def _mine(array):
+    rank = dist.get_rank()
+    return ndgrad.tensor(array[3 * rank : 3 * rank + 3])
+
+
+def _train_alone(optimizer=ndgrad.optim.Adam, steps=4):
+    net = _model()
+    opt = optimizer(net.parameters(), lr=0.05)
+    losses = []
+    for step in range(steps):
+        x, y = map(ndgrad.tensor, _batch(step))
+        opt.zero_grad()
+        loss = ((net(x) - y) ** 2).mean()
+        loss.backward()
+        opt.step()
+        losses.append(loss.item())
+    return net, losses
+
+
+def _mean_over_ranks(value):
+    t = ndgrad.tensor(float(value), dtype=ndgrad.float64)
+    dist.all_reduce(t, op=dist.ReduceOp.AVG)
+    return t.item()
+
+
+@on_ranks(1, 2, 3, 4)
+def data_parallel_trains_as_one_process_with_the_whole_batch():
+    alone, want = _train_alone()
+    for cap in (25, 0.0004):  # one bucket, and several
+        net = DistributedDataParallel(_model(seed=dist.get_rank()), bucket_cap_mb=cap)  # everybody gets the first rank's
+        opt = ndgrad.optim.Adam(net.parameters(), lr=0.05)
+        for step in range(4):
+            x, y = _batch(step)
+            opt.zero_grad()
+            loss = ((net(_mine(x)) - _mine(y)) ** 2).mean()
+            loss.backward()
+            opt.step()
+            assert _mean_over_ranks(loss.item()) == pytest.approx(want[step], rel=1e-12)
+        for p, q in zip(net.module.parameters(), alone.parameters(), strict=True):
+            close(p, q.detach().numpy(), 1e-10)
+        assert list(net.state_dict())[0] == "module.0.weight"
+
+
+@on_ranks(2)
+def messages_leave_while_backward_runs():
+    net = DistributedDataParallel(_model(), bucket_cap_mb=0.0004)
+    assert len(net._buckets) > 2
+    order = []
+    send, whole = net._send_full, net._next
+
+    def watched():
+        before = net._next
+        send()
+        order.extend(("sent", i) for i in range(before, net._next))
+
+    net._send_full = watched
+    first = next(net.module.parameters())
+    first.register_post_accumulate_grad_hook(lambda p: order.append("last gradient"))
+    net(_mine(_batch(0)[0])).sum().backward()
+    assert whole == 0
+    # all buckets but that of the layer which backward reaches last were under way before its gradient was there
+    assert order.index("last gradient") > order.index(("sent", len(net._buckets) - 2))
+
+
+@on_ranks(2)
+def gradients_accumulated_without_sending():
+    alone = _model()
+    net = DistributedDataParallel(_model())
+    batches = [_batch(0), _batch(1)]
+    for x, y in batches:
+        ((alone(ndgrad.tensor(x)) - ndgrad.tensor(y)) ** 2).mean().backward()
+    with net.no_sync():
+        x, y = batches[0]
+        ((net(_mine(x)) - _mine(y)) ** 2).mean().backward()
+    own = [p.grad.clone() for p in net.module.parameters()]
+    x, y = batches[1]
+    ((net(_mine(x)) - _mine(y)) ** 2).mean().backward()
+    for p, q, before in zip(net.module.parameters(), alone.parameters(), own, strict=True):
+        close(p.grad, q.grad.numpy(), 1e-10)
+        assert not np.allclose(before.numpy(), p.grad.numpy())
+
+
+class _Branches(ndgrad.nn.Module):
+    def __init__(self):
+        super().__init__()
+        ndgrad.manual_seed(1)
+        self.a, self.b, self.c = (ndgrad.nn.Linear(2, 2).double() for _ in range(3))
+
+    def forward(self, x, which):
+        return self.a(x) if which == 0 else self.b(x)
+
+
+@on_ranks(2)
+def parameters_that_a_rank_does_not_use():
+    rank = dist.get_rank()
+    net = DistributedDataParallel(_Branches(), find_unused_parameters=True)
+    x = ndgrad.tensor(values(rank, 3, 2))
+    net(x, rank).sum().backward()
+    close(net.module.a.weight.grad, np.tile(values(0, 3, 2).sum(0), (2, 1)) / 2)
+    close(net.module.b.weight.grad, np.tile(values(1, 3, 2).sum(0), (2, 1)) / 2)
+    assert net.module.c.weight.grad is None  # nobody has used it
+    strict = DistributedDataParallel(_Branches())
+    with pytest.raises(RuntimeError, match=r"these parameters got no gradient: .*b\.weight.*find_unused_parameters=True"):
+        strict(x, 0).sum().backward()
+
+
+@on_ranks(1, 2, 3)
+def the_state_of_an_optimizer_divided():
+    for optimizer in (ndgrad.optim.Adam, ndgrad.optim.SGD):
+        alone, _ = _train_alone(optimizer)
+        net = DistributedDataParallel(_model())
+        opt = ZeroRedundancyOptimizer(net.parameters(), optimizer, lr=0.05)
+        for step in range(4):
+            x, y = _batch(step)
+            opt.zero_grad()
+            ((net(_mine(x)) - _mine(y)) ** 2).mean().backward()
+            opt.step()
+        for p, q in zip(net.module.parameters(), alone.parameters(), strict=True):
+            close(p, q.detach().numpy(), 1e-10)
+        held = [sum(p.numel() for p in owned) for owned in opt.owned]
+        assert max(held) - min(held) <= max(p.numel() for p in net.parameters())
+        opt.consolidate_state_dict(to=0)
+        if dist.get_rank() == 0:
+            state = opt.state_dict()
+            fresh = optimizer(_model().parameters(), lr=0.05)
+            fresh.load_state_dict(state)  # what one process would load
+            opt.load_state_dict(state)
+        else:
+            with pytest.raises(RuntimeError, match="has not been consolidated on this rank"):
+                opt.state_dict()

@@ -1,0 +1,96 @@
+"""`python -m ndgrad.launch`: what users see of a job, above all of one that goes wrong."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mpi4py")
+
+ROOT = Path(__file__).parents[2]
+
+PROGRAM = """
+import os, signal, sys, time
+import ndgrad, ndgrad.distributed as dist
+dist.init_process_group()
+rank = dist.get_rank()
+print("rank", rank, "of", dist.get_world_size(), "pid", os.getpid(), flush=True)
+dist.barrier()
+fault = sys.argv[1]
+if rank == 1:
+    if fault == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if fault == "raises":
+        raise ValueError("no good")
+    if fault == "waits":
+        time.sleep(60)
+dist.all_reduce(ndgrad.ones(4))
+print("done", flush=True)
+"""
+
+
+def _start(tmp_path, fault, count=2):
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
+    return subprocess.Popen(
+        [sys.executable, "-m", "ndgrad.launch", "-n", str(count), str(program), fault],
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )
+
+
+def _pids(output):
+    return [int(line.rpartition(" ")[2]) for line in output.splitlines() if " pid " in line]
+
+
+def _all_gone(pids):
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        if not any(Path(f"/proc/{pid}").exists() for pid in pids):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_lines_carry_the_rank_and_the_status_is_zero(tmp_path):
+    job = _start(tmp_path, "nothing")
+    output, _ = job.communicate(timeout=100)
+    assert job.returncode == 0, output
+    assert "[0] rank 0 of 2" in output
+    assert "[1] done" in output
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        ("killed", "[0] ndgrad.distributed.errors.DistBackendError: rank 1 failed with the death of its process"),
+        ("raises", "[0] ndgrad.distributed.errors.DistBackendError: rank 1 failed with ValueError: no good"),
+    ],
+)
+def test_a_rank_that_fails_is_named_by_the_others_and_nothing_is_left(tmp_path, fault, told):
+    job = _start(tmp_path, fault)
+    output, _ = job.communicate(timeout=100)
+    assert job.returncode != 0
+    assert told in output, output
+    assert "while rank 0 was in all_reduce(float32[4], SUM)" in output
+    assert _all_gone(_pids(output))
+
+
+def test_an_interrupt_reaches_every_rank_and_nothing_is_left(tmp_path):
+    job = _start(tmp_path, "waits")
+    seen = ""
+    while "[1] rank 1" not in seen or "[0] rank 0" not in seen:
+        line = job.stdout.readline()
+        assert line, seen
+        seen += line
+    job.send_signal(signal.SIGINT)
+    rest, _ = job.communicate(timeout=60)
+    assert job.returncode == 128 + signal.SIGINT
+    assert "KeyboardInterrupt" in rest
+    assert _all_gone(_pids(seen))
