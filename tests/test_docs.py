@@ -192,6 +192,15 @@ def test_entrance_page_has_examples_to_run(name: str) -> None:
     assert any(block.no_run is None for block in blocks)
 
 
+def test_every_page_stands_in_a_section_of_the_contents() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^([\w/-]+)$", "\n".join(b.text for b in blocks_of(index) if b.info == "{toctree}"), flags=re.MULTILINE)
+    pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
+    assert pages - set(listed) == set(), "give the page a line in docs/index.md"
+    assert set(listed) - pages == {"reference/index"}
+    assert len(listed) == len(set(listed))
+
+
 # ----- the docstrings ---------------------------------------------------------------------------------------
 
 

@@ -39,7 +39,7 @@ __version__ = "0.1.0"
 _SUBMODULES = frozenset(
     "accelerator amp array_api autograd backends compat compiler cpu cuda distributed distributions fft func functorch "
     "futures implicit jit library linalg masked mps mtia multiprocessing nn numpy ops optim overrides profiler random "
-    "scipy signal sparse special testing torch_version types utils version xpu".split()
+    "scipy signal sparse special testing torch_version types utils version viz xpu".split()
 )
 #: Private ones that torch programs import.
 _PRIVATE_SUBMODULES = frozenset(("_C", "__config__", "_dynamo", "_vmap_internals"))

@@ -9,8 +9,8 @@ from ndgrad import (
     jit, library as library, linalg as linalg, masked as masked, mps as mps, mtia as mtia, multiprocessing as
     multiprocessing, nn as nn, numpy as numpy, ops as ops, optim as optim, overrides as overrides, profiler as profiler,
     random as random, return_types as return_types, scipy as scipy, signal as signal, sparse as sparse, special as
-    special, testing as testing, torch_version as torch_version, types as types, utils as utils, version as version, xpu
-    as xpu,
+    special, testing as testing, torch_version as torch_version, types as types, utils as utils, version as version, viz
+    as viz, xpu as xpu,
 )
 from ndgrad._tensor import Tensor as Tensor
 from ndgrad._typing import (
