@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from ndgrad.command_line import main
@@ -45,6 +46,24 @@ class Wrong(ndgrad.autograd.Function):
     @staticmethod
     def backward(ctx, g):
         return 3 * g * ctx.saved_tensors[0]
+
+class WrongForward(Wrong):
+    @staticmethod
+    def backward(ctx, g):
+        return 2 * g * ctx.saved_tensors[0]
+
+    @staticmethod
+    def jvp(ctx, t):
+        return t
+
+def wrong_forward(x):
+    return WrongForward.apply(x).sum()
+
+def not_a_number(x):
+    return (x - x.detach()).sqrt().sum()
+
+def complex_loss(z):
+    return ((z * z).real + z.abs()).sum()
 
 def wrong(x):
     return Wrong.apply(x).sum()
@@ -88,6 +107,20 @@ def test_check_finds_a_wrong_backward(model, capsys):
     shown = capsys.readouterr().out
     assert "WRONG" in shown
     assert "custom backward" in shown
+
+
+@pytest.mark.parametrize("function", ["wrong_forward", "not_a_number"])
+def test_no_error_passes_for_agreement(model, function, capsys):
+    with np.errstate(all="ignore"):
+        assert main(["check", f"{model}:{function}"]) == 1
+    shown = capsys.readouterr().out
+    assert "WRONG" in shown
+    assert "The gradients agree" not in shown
+
+
+def test_both_directions_of_a_complex_argument_are_measured(model, capsys):
+    assert main(["check", f"{model}:complex_loss", "--inputs", "np.array([1 + 2j, -0.5j])", "--second"]) == 0
+    assert "WRONG" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
