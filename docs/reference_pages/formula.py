@@ -7,10 +7,11 @@ An expression that no formula can be made of gives None, and the page shows the 
 from __future__ import annotations
 
 import ast
+import copy
 import functools
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from html import escape
 from typing import Any
 
@@ -29,9 +30,14 @@ def _lambdas(path: str) -> dict[int, list[ast.Lambda | ast.FunctionDef]]:
     return found
 
 
+def plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function that was written, under `partial` and decorators."""
+    return inspect.unwrap(getattr(function, "func", function))
+
+
 def source_tree(function: Callable[..., Any]) -> ast.Lambda | ast.FunctionDef | None:
     """The function's part of its file, of several on a line the one whose code it is."""
-    function = getattr(function, "func", function)
+    function = plain(function)
     code = getattr(function, "__code__", None)
     if code is None:
         return None
@@ -68,7 +74,7 @@ def code_of(function: Callable[..., Any], most: int = 24) -> str | None:
         return None
     if isinstance(node, ast.Lambda):
         return ast.unparse(node.body)
-    lines = inspect.getsource(getattr(function, "func", function)).rstrip().splitlines()
+    lines = inspect.getsource(plain(function)).rstrip().splitlines()
     return "\n".join(lines) if len(lines) <= most else None
 
 
@@ -99,13 +105,27 @@ class _Unsaid(Exception):
     """This expression is no formula."""
 
 
-def formula(expression: ast.expr) -> str | None:
-    """The inside of a `<math>` element; None if the expression is better read as code."""
+def formula(expression: ast.expr, scope: Mapping[str, Any] | None = None) -> str | None:
+    """The inside of a `<math>` element; None if the expression is better read as code. `scope` has the values of
+    constants that it names."""
+    if scope:
+        expression = _Constants(scope).visit(copy.deepcopy(expression))
     try:
         made = _term(expression)[0]
     except _Unsaid:
         return None
     return None if len(made) > 4000 else made
+
+
+class _Constants(ast.NodeTransformer):
+    """Numbers in the place of a module's own names for them."""
+
+    def __init__(self, scope: Mapping[str, Any]) -> None:
+        self.scope = scope
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        value = self.scope.get(node.id)
+        return ast.Constant(value) if isinstance(value, (int, float)) and node.id not in _NAMED else node
 
 
 def _row(*parts: str) -> str:
@@ -152,6 +172,8 @@ def _term(node: ast.expr) -> tuple[str, int]:
                 _op("+" if isinstance(sign, ast.Add) else "−"),
                 _tight(right, 1 if isinstance(sign, ast.Add) else 2),
             ), 1
+        case ast.BinOp(left=ast.UnaryOp(op=ast.USub(), operand=left), op=ast.Mult() | ast.Div() as sign, right=right):
+            return _row(_op("−", form="prefix"), _tight(ast.BinOp(left, sign, right), 2)), 1
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             numeric = isinstance(right, ast.Constant)
             return _row(

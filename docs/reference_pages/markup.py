@@ -108,7 +108,7 @@ def _typed(text: str, link: Linker) -> str:
     made = escape(text, quote=False)
 
     def linked(found: re.Match[str]) -> str:
-        target = link(found[0])
+        target = link(found[0]) or link(f"ndgrad.{found[0]}")
         return found[0] if target is None else f'<a href="{target}">{found[0]}</a>'
 
     name, colon, rest = made.partition(":")

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from docs.reference_pages import markup
-from docs.reference_pages.formula import code_of, expression_of, formula
+from docs.reference_pages.formula import code_of, expression_of, formula, plain
 from docs.reference_pages.plot import OTHERS, plot
 
 import ndgrad.ops
@@ -145,13 +145,17 @@ def _derivatives(op: Op) -> list[tuple[str, str]]:
 def _rule(function: Callable[..., Any] | Any, typeset: bool = False) -> str:
     """A rule as a formula, or as its code."""
     expression = expression_of(function)
-    made = formula(expression) if typeset and expression is not None else None
+    made = formula(expression, vars_of(function)) if typeset and expression is not None else None
     if made is not None:
         return f"<math>{made}</math>"
     code = code_of(function)
     if code is None:
         return f"<code>{escape(str(getattr(getattr(function, 'func', function), '__qualname__', function)))}</code>, in the source"
     return f"<code>{escape(code)}</code>" if "\n" not in code and len(code) < 120 else markup.session(code)
+
+
+def vars_of(function: Callable[..., Any]) -> Mapping[str, Any]:
+    return getattr(plain(function), "__globals__", {})
 
 
 def _kept(op: Op) -> str:

@@ -73,7 +73,7 @@ def _svg(op: Op, x: Any, values: Any, slopes: Any) -> str:
     for k in range(math.ceil(low / step), math.floor(high / step) + 1):
         if k and (high - low) / step < 8:
             parts.append(f'<path class="axis" d="M{column(max(x[0], 0)) - 2:.1f} {row(k * step):.1f}h4"/>')
-    for curve, name in ((slopes, "slope"), (values, "curve")):
+    for curve, name in ((values, "curve"), (slopes, "slope")):
         if curve is not None:
             parts.append(f'<path class="{name}" d="{_path(x, curve, low, high, column, row)}"/>')
     return "".join(parts) + "</svg>"

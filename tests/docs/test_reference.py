@@ -137,6 +137,14 @@ def test_sum_in_a_product_has_parentheses():
     assert formula.formula(ast.parse("a - (b - c)", mode="eval").body).count("<mo>(</mo>") == 1
 
 
+def test_minus_before_a_product_needs_no_parentheses():
+    import ast
+
+    made = formula.formula(ast.parse("t * exp(-x * x) * SLOPE", mode="eval").body, {"SLOPE": 1.125})
+    assert "<mo>(</mo>" not in made
+    assert "<mn>1.125</mn>" in made
+
+
 def test_lambdas_on_one_line_are_told_apart():
     add, subtract = (lambda t: t + 1), (lambda t: t - 1)
     assert [type(formula.expression_of(f).op).__name__ for f in (add, subtract)] == ["Add", "Sub"]
