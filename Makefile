@@ -57,9 +57,9 @@ $(VENV)/.repobook: repobook/pyproject.toml | $(VENV)/bin/pip
 test test-torch test-long test-arrayapi run-minimal: export OPENBLAS_NUM_THREADS = 1
 test test-torch test-long test-arrayapi run-minimal: export OMP_NUM_THREADS = 1
 
-.PHONY: test test-torch test-long test-arrayapi test-minimal test-all
+.PHONY: test test-torch test-long test-arrayapi test-browser test-minimal test-all
 test: $(VENV)/.extra-test $(VENV)/.repobook ## the test suites, less the comparison with torch and what is slow
-	@$(PYTEST) $(SUITE) -m "not slow and not stress" $(ARGS)
+	@$(PYTEST) $(SUITE) -m "not slow and not stress and not browser" $(ARGS)
 	@cd repobook && $(abspath $(PY)) -m pytest --numprocesses=$(WORKERS) --maxprocesses=8 -q
 
 test-torch: $(VENV)/.extra-test $(VENV)/.extra-torch ## the same programs through torch and ndgrad
@@ -73,12 +73,16 @@ test-arrayapi: $(VENV)/.extra-test $(VENV)/.extra-arrayapi ## the public array A
 	@$(PYTEST) tests/array_api
 	@$(PY) -m tests.array_api.public_suite $(ARGS)
 
+test-browser: $(VENV)/.extra-test ## the interactive pages in a headless Chromium (apt-get install chromium)
+	@command -v chromium chromium-browser google-chrome >/dev/null || { echo "==> installing chromium"; apt-get update -qq && apt-get install -qq -y chromium; }
+	@$(PY) -m pytest tests/browser -q $(ARGS)
+
 test-minimal: ## the test suite on the oldest NumPy, without optional libraries
 	@$(MAKE) --no-print-directory run-minimal VENV=.venv-minimal
 
 .PHONY: run-minimal
 run-minimal: $(VENV)/.minimal
-	@$(PYTEST) $(SUITE) -m "not slow and not stress" $(ARGS)
+	@$(PYTEST) $(SUITE) -m "not slow and not stress and not browser" $(ARGS)
 
 # NumPy 2.0 has no wheels for Python 3.13, hence the choice of interpreter here.
 $(VENV)/.minimal: pyproject.toml .ci/find-python

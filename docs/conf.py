@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from pathlib import Path
 
-_pyproject = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # the reference reads the source beside these pages, installed or not
+
+_pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 project = "ndgrad"
 author = "The ndgrad authors"
 copyright = "2026, The ndgrad authors"
 release = version = _pyproject["project"]["version"]
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax"]
-exclude_patterns = ["_build"]
+extensions = ["myst_parser", "docs.reference_pages"]
+exclude_patterns = ["_build", "reference_pages"]
 
-myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_enable_extensions = ["attrs_block", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
-autodoc_member_order = "bysource"
-autodoc_typehints = "description"
+# a long signature has a line per parameter
+maximum_signature_line_length = 100
+python_use_unqualified_type_names = True
 
 html_theme = "furo"
 html_title = f"ndgrad {release}"
 html_show_sphinx = False
+html_math_renderer = "mathml"
+html_static_path = ["_static"]
+html_css_files = ["ndgrad.css"]
+html_show_sourcelink = False

@@ -29,7 +29,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
-    *sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts),
+    # docs/reference is written from docstrings, which have their own tests below
+    *sorted(p for p in (ROOT / "docs").rglob("*.md") if not {"_build", "reference"} & set(p.relative_to(ROOT / "docs").parts)),
 ]
 PACKAGE = Path(ndgrad.__path__[0])
 OPTIONAL = frozenset("cupy einops ml_dtypes opt_einsum scipy".split())
@@ -189,6 +190,15 @@ def test_entrance_page_has_examples_to_run(name: str) -> None:
     assert ROOT / name in PAGES
     blocks = python_blocks_of((ROOT / name).read_text(encoding="utf-8"))
     assert any(block.no_run is None for block in blocks)
+
+
+def test_every_page_stands_in_a_section_of_the_contents() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^([\w/-]+)$", "\n".join(b.text for b in blocks_of(index) if b.info == "{toctree}"), flags=re.MULTILINE)
+    pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
+    assert pages - set(listed) == set(), "give the page a line in docs/index.md"
+    assert set(listed) - pages == {"reference/index"}
+    assert len(listed) == len(set(listed))
 
 
 # ----- the docstrings ---------------------------------------------------------------------------------------

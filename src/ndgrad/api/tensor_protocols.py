@@ -178,6 +178,11 @@ class PythonProtocols(BareTensor):
 
         return tensor_text(self)
 
+    def _repr_html_(self: Any) -> str:
+        from ndgrad.api.heat_map import tensor_html  # only notebooks ask
+
+        return tensor_html(self)
+
     def __dir__(self) -> list[str]:
         return sorted(set(object.__dir__(self)) - {"volatile"})
 

@@ -73,4 +73,9 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+def __dir__() -> list[str]:
+    """What users may look for: the files of the core lie in this package too, and are none of it."""
+    return sorted({*(name for name in _HOMES if not name.startswith("_")), *_SUBMODULES})
+
+
 prefer_functions(__name__, "gradcheck")

@@ -287,4 +287,4 @@ else:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({*__all__, *_HOMES})

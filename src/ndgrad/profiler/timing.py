@@ -16,6 +16,7 @@ import itertools
 import os
 import threading
 import time
+from html import escape
 from typing import Any, Self
 
 from ndgrad.autograd.call_watchers import (
@@ -364,6 +365,13 @@ class profile:
         if self._events is None:
             return "<unfinished ndgrad.profiler.timing.profile>"
         return str(self._events)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the flame view above the table."""
+        from ndgrad.profiler.pictures import flame  # only notebooks ask
+
+        events = self.function_events
+        return (flame(self)._repr_html_() if events else "") + f"<pre>{escape(str(self))}</pre>"
 
     def __repr__(self) -> str:
         return "<unfinished ndgrad.profiler.timing.profile>" if self._events is None else repr(list(self._events))

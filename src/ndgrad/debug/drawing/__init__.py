@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
@@ -21,6 +22,7 @@ from ndgrad.debug.drawing.contents import Contents, gather
 from ndgrad.debug.drawing.dot import dot_text
 from ndgrad.debug.drawing.fold import fold
 from ndgrad.debug.drawing.names import Names
+from ndgrad.debug.drawing.page import graph_page
 from ndgrad.debug.drawing.svg import svg_text
 from ndgrad.debug.drawing.text import text_tree
 
@@ -33,13 +35,21 @@ LARGEST = 300
 class GraphPicture:
     """A picture of a graph, taken when it was made: `str` is the text tree, and a notebook shows the SVG.
 
-    It holds text and numbers alone, no tensor and no node. `text`, `dot` and `svg` are its three forms,
-    `save` writes one of them.
+    It holds text and numbers alone, no tensor and no node. `text`, `dot`, `svg` and `html` (a page to walk in) are its
+    forms, `save` writes one of them.
     """
 
-    def __init__(self, contents: Contents, limit: int | None) -> None:
+    def __init__(
+        self, contents: Contents, limit: int | None, times: Mapping[int, tuple[float, float]] | None = None
+    ) -> None:
         self._contents = contents
         self._limit = limit
+        self._times = times
+
+    @property
+    def caption(self) -> str:
+        """How many nodes and leaves there are, and what they keep."""
+        return self._contents.caption
 
     @property
     def text(self) -> str:
@@ -56,7 +66,7 @@ class GraphPicture:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the picture to a file: .svg, .html, .dot (or .gv) or .txt."""
         kind = os.path.splitext(os.fspath(path))[1].lower()
-        forms = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".txt": "text", ".html": "_page"}
+        forms = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".txt": "text", ".html": "html"}
         if kind not in forms:
             raise ValueError(
                 f"a picture cannot be written to {os.fspath(path)!r}: its ending says no form. "
@@ -67,8 +77,9 @@ class GraphPicture:
             file.write(text)
 
     @property
-    def _page(self) -> str:
-        return f'<!doctype html>\n<meta charset="utf-8">\n<title>{self._contents.caption}</title>\n{self.svg}'
+    def html(self) -> str:
+        """A page to walk in: zoom, fold, search, heat; every node, however many, and no network."""
+        return graph_page(self._contents, self._times)
 
     def __str__(self) -> str:
         return self.text
@@ -85,10 +96,17 @@ class GraphPicture:
         printer.text("..." if cycle else self.text)
 
 
-def _picture(roots: Any, params: Any, frame: FrameType, limit: int | None) -> GraphPicture:
+def picture_of(
+    roots: Any,
+    params: Any,
+    frame: FrameType,
+    limit: int | None,
+    times: Mapping[int, tuple[float, float]] | None = None,
+) -> GraphPicture:
+    """The picture that `show` makes, with names from a given frame and, for its page, microseconds per node."""
     if limit is not None and limit < 2:
         raise ValueError(f"limit is {limit}: a picture needs at least 2 boxes. Leave limit out, or give a larger one.")
-    return GraphPicture(gather(roots, Names(params, frame)), limit)
+    return GraphPicture(gather(roots, Names(params, frame)), limit, times)
 
 
 def show(roots: Any, params: Any = None, *, limit: int | None = LARGEST) -> GraphPicture:
@@ -111,7 +129,7 @@ def show(roots: Any, params: Any = None, *, limit: int | None = LARGEST) -> Grap
     AccumulateGrad w   (3,) float32
     3 nodes, 1 leaf, 24 B saved for backward
     """
-    return _picture(roots, params, sys._getframe(1), limit)
+    return picture_of(roots, params, sys._getframe(1), limit)
 
 
 def tree(roots: Any, params: Any = None, *, limit: int | None = LARGEST) -> str:
@@ -127,19 +145,19 @@ def tree(roots: Any, params: Any = None, *, limit: int | None = LARGEST) -> str:
     └─ AccumulateGrad a *1
     2 nodes, 2 leaves, 16 B saved for backward
     """
-    return _picture(roots, params, sys._getframe(1), limit).text
+    return picture_of(roots, params, sys._getframe(1), limit).text
 
 
 def to_dot(roots: Any, params: Any = None) -> str:
     """The graph behind tensors in the language of Graphviz (see `show` for the arguments)."""
-    return _picture(roots, params, sys._getframe(1), None).dot
+    return picture_of(roots, params, sys._getframe(1), None).dot
 
 
 def to_svg(roots: Any, params: Any = None, *, limit: int | None = LARGEST) -> str:
     """The graph behind tensors as an SVG picture (see `show` for the arguments)."""
-    return _picture(roots, params, sys._getframe(1), limit).svg
+    return picture_of(roots, params, sys._getframe(1), limit).svg
 
 
 def draw(roots: Any, path: str | os.PathLike[str], params: Any = None, *, limit: int | None = LARGEST) -> None:
     """Write the graph behind tensors to a file: .svg, .html, .dot or .txt (see `show` for the other arguments)."""
-    _picture(roots, params, sys._getframe(1), limit).save(path)
+    picture_of(roots, params, sys._getframe(1), limit).save(path)

@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from ndgrad.autograd.graph import GradientEdge, get_gradient_edge
-from ndgrad.autograd.node import Node, edge_node, edge_number, output_count
+from ndgrad.autograd.node import FIRST, Node, edge_node, edge_number, output_count
 from ndgrad.autograd.saved import RuleNode
 from ndgrad.autograd.traversal import iterate_nodes
 from ndgrad.autograd.variable import AccumulateGrad, Variable
@@ -50,6 +50,8 @@ class Box:
     is_copy: bool = False
     #: how many nodes it stands for
     count: int = 1
+    #: the node's number, which its op has in a profile too
+    seq: int = -1
     #: of a folded box: the leaves that are not drawn on their own, and the nodes inside, in words
     absorbed: list[str] = field(default_factory=list)
     contained: list[str] = field(default_factory=list)
@@ -196,7 +198,7 @@ def _in_order(roots: list[Box], count: int) -> list[Box]:
 
 
 def _box(node: Node, number: int, names: Names) -> Box:
-    box = Box(number, node.name(), _kind(node))
+    box = Box(number, node.name(), _kind(node), seq=-1 if node.seq == FIRST else int(node.seq))
     if isinstance(node, AccumulateGrad):
         box.names = names.of_leaf(node.variable)
         box.shape, box.dtype = _shape(node.variable.shape), _dtype(node.dtype)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import textwrap
 import warnings
 from collections.abc import Callable
+from html import escape
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from ndgrad import dtypes
@@ -288,6 +289,19 @@ class Module(Hooked, Stateful, Registry):
         if len(lines) == 1 and not children:
             return f"{self._get_name()}({lines[0]})"
         return f"{self._get_name()}(\n  " + "\n  ".join(body) + "\n)"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the tree of modules, to open and close, with the number of parameters of each."""
+        count = sum(p.numel() for p in self.parameters())
+        extra = self.extra_repr().replace("\n", ", ")
+        head = f"<b>{escape(self._get_name())}</b>({escape(extra)}) <small>{count:,} parameters</small>"
+        if not self._modules:
+            return f"<div>{head}</div>"
+        inside = "".join(
+            f'<div style="margin-left:1.2em">{escape(name)}: {"None" if module is None else module._repr_html_()}</div>'
+            for name, module in self._modules.items()
+        )
+        return f"<details open><summary>{head}</summary>{inside}</details>"
 
 
 def indented(text: str, spaces: int) -> str:

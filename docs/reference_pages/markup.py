@@ -1,0 +1,131 @@
+"""HTML of the reference: docstrings, signatures and sessions.
+
+Sphinx's own machinery for objects takes some thirty milliseconds for each, minutes for all of them, so the pages of the
+reference come to it as finished HTML, in the classes that the theme knows; it adds navigation, search and the index.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from html import escape
+
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonConsoleLexer, PythonLexer
+
+#: A link to a name, or None where there is no such name: given by the page, which knows where it stands.
+Linker = Callable[[str], str | None]
+
+_FORMATTER = HtmlFormatter(nowrap=True)
+
+
+@functools.cache
+def session(text: str) -> str:
+    """A `>>>` session, or plain Python, in colours."""
+    lexer = PythonConsoleLexer() if text.lstrip().startswith(">>>") else PythonLexer()
+    return f'<div class="highlight"><pre>{highlight(text, lexer, _FORMATTER)}</pre></div>'
+
+
+def prose(text: str, link: Linker) -> str:
+    """A docstring: paragraphs, lists, indented blocks, and sessions."""
+    made = []
+    for is_session, part in parts(text):
+        if is_session:
+            made.append(session(part))
+        else:
+            made += [_block(block, link) for block in re.split(r"\n\s*\n", part) if block.strip()]
+    return "\n".join(made)
+
+
+def _block(block: str, link: Linker) -> str:
+    lines = block.strip("\n").splitlines()
+    if all(line.startswith("    ") for line in lines):
+        return f"<pre>{escape(inspect.cleandoc(block))}</pre>"
+    if re.match(r"\s*([*-]|\d+\.)\s", lines[0]):
+        items = re.split(r"\n(?=\s*(?:[*-]|\d+\.)\s)", block.strip())
+        texts = [re.sub(r"^\s*([*-]|\d+\.)\s", "", item) for item in items]
+        return "<ul>" + "".join(f"<li>{inline(text, link)}</li>" for text in texts) + "</ul>"
+    return f"<p>{inline(block, link)}</p>"
+
+
+def inline(text: str, link: Linker) -> str:
+    """A sentence: code between backticks, links where the code is a public name, and emphasis."""
+    pieces = re.split(r"(``.+?``|`[^`]+`)", " ".join(text.split()))
+    made = []
+    for piece in pieces:
+        if len(piece) > 2 and piece[0] == "`":
+            made.append(code(piece.strip("`"), link))
+        else:
+            piece = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", escape(piece, quote=False))
+            made.append(re.sub(r"\[([^\]]+)\]\(([^)\s]+)\)", r'<a href="\2">\1</a>', piece))
+    return "".join(made)
+
+
+def code(text: str, link: Linker) -> str:
+    """A bit of code, a link if it is a public name."""
+    target = link(text.removesuffix("()"))
+    made = f'<code class="docutils literal notranslate"><span class="pre">{escape(text)}</span></code>'
+    return made if target is None else f'<a href="{target}">{made}</a>'
+
+
+def parts(text: str) -> Iterator[tuple[bool, str]]:
+    """The runs of a docstring: `>>>` sessions, which end at an empty line, and prose."""
+    part: list[str] = []
+    inside = False
+    for line in text.splitlines():
+        if line.lstrip().startswith(">>>") and not inside:
+            if part:
+                yield False, "\n".join(part)
+            part, inside = [], True
+        elif inside and not line.strip():
+            yield True, inspect.cleandoc("\n".join(part))
+            part, inside = [], False
+        part.append(line)
+    if part:
+        yield inside, inspect.cleandoc("\n".join(part)) if inside else "\n".join(part)
+
+
+def first_sentence(text: str) -> str:
+    paragraph = " ".join(text.partition("\n\n")[0].partition(">>>")[0].split())
+    return re.split(r"(?<=[.!?])\s", paragraph, maxsplit=1)[0].rstrip(":")
+
+
+def signature(parameters: list[str] | None, result: str, link: Linker) -> str:
+    """Parameters, each as `name: type = default`, and the result; a line each where they are many."""
+    if parameters is None:
+        return ""
+    long = sum(len(p) + 2 for p in parameters) > 90
+    shown = [f'<em class="sig-param">{_typed(p, link)}</em>' for p in parameters]
+    inside = "<dl>" + "".join(f"<dd>{p},</dd>" for p in shown) + "</dl>" if long else ", ".join(shown)
+    end = f' <span class="sig-return">→ {_typed(result, link)}</span>' if result else ""
+    return f'<span class="sig-paren">(</span>{inside}<span class="sig-paren">)</span>{end}'
+
+
+def _typed(text: str, link: Linker) -> str:
+    made = escape(text, quote=False)
+
+    def linked(found: re.Match[str]) -> str:
+        target = link(found[0]) or link(f"ndgrad.{found[0]}")
+        return found[0] if target is None else f'<a href="{target}">{found[0]}</a>'
+
+    name, colon, rest = made.partition(":")
+    return (
+        f'<span class="n">{name}</span>{colon}{re.sub(r"[A-Z][A-Za-z]+", linked, rest)}'
+        if colon
+        else re.sub(r"\b[A-Z][A-Za-z]+", linked, made)
+    )
+
+
+def entry(kind: str, qualified: str, parameters: str, body: str) -> str:
+    """One object: its signature and what is said of it, in the classes of Sphinx's own."""
+    owner, _, name = qualified.rpartition(".")
+    word = {"class": "class ", "property": "property "}.get(kind, "")
+    return (
+        f'<dl class="py {kind}"><dt class="sig sig-object py" id="{qualified}">'
+        + (f'<em class="property">{word}</em>' if word else "")
+        + f'<span class="sig-prename descclassname">{owner}.</span><span class="sig-name descname">{name}</span>{parameters}'
+        f'<a class="headerlink" href="#{qualified}" title="Link to this definition">¶</a></dt>\n<dd>{body}</dd></dl>'
+    )

@@ -1,0 +1,182 @@
+"""The op table as pages, one per family: formulas, what is saved, forward mode, batching, and a picture of elementwise ones."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Mapping
+from html import escape
+from types import ModuleType
+from typing import Any
+
+from docs.reference_pages import markup
+from docs.reference_pages.formula import code_of, expression_of, formula, plain
+from docs.reference_pages.plot import OTHERS, plot
+
+import ndgrad.ops
+from ndgrad.autograd.save_plan import SavePlan
+from ndgrad.ops.table import DATA_DEPENDENT, KINDS, NOT_DIFFERENTIABLE, RANDOM, VARIABLE, Op, table
+
+_BATCHING = {
+    "elementwise": "elementwise: ranks are aligned, then the op itself runs",
+    "leading": "the op treats leading dimensions as a batch already",
+    "dims": "the dimensions it works on move up by one",
+}
+_FORWARD_MODE = {
+    "elementwise": "the same partial derivatives times the tangents",
+    "linear": "linear: the op itself, applied to the tangents",
+    "multilinear": "linear in each argument: one term per tangent",
+}
+
+
+def families() -> dict[str, list[Op]]:
+    """Family (a file of ndgrad.ops) -> its ops, in order of definition."""
+    found: dict[str, list[Op]] = {}
+    homes: dict[str, str] = {}
+    for info in sorted(pkgutil.iter_modules(ndgrad.ops.__path__), key=lambda info: info.name):
+        before = set(table)
+        module = importlib.import_module(f"ndgrad.ops.{info.name}")
+        for name, value in vars(module).items():
+            if isinstance(value, Op) and value.name in table:
+                homes.setdefault(value.name, info.name) if value.name not in before or name == value.name else None
+    for op in table.values():
+        family = _home(op) or homes.get(op.name)
+        if family is not None:
+            found.setdefault(family, []).append(op)
+    return dict(sorted(found.items()))
+
+
+def _home(op: Op) -> str | None:
+    """The file whose rules the op has: its first function tells."""
+    rules = list(op.vjp.values()) if isinstance(op.vjp, Mapping) else [op.vjp]
+    for function in (op.forward, *rules, op.batch):
+        code = getattr(getattr(function, "func", function), "__code__", None)
+        if code is not None and "/ndgrad/ops/" in code.co_filename.replace("\\", "/"):
+            name = code.co_filename.replace("\\", "/").rpartition("/ops/")[2].removesuffix(".py")
+            if name not in ("table", "vocabulary", "deferred") and "/" not in name:
+                return name
+    return None
+
+
+def page(family: str, ops: list[Op], used_by: Mapping[str, list[str]], link: markup.Linker, trail: str) -> str:
+    """The page of a family: a heading per op, and below it what the table says."""
+    module: ModuleType = importlib.import_module(f"ndgrad.ops.{family}")
+    about = markup.prose(inspect.cleandoc(module.__doc__ or ""), link)
+    parts = [
+        f"# Ops: {family.replace('_', ' ')}",
+        raw(f'{trail}{about}<p class="facts">Written in <code>ndgrad/ops/{family}.py</code>.</p>'),
+    ]
+    for op in ops:
+        parts += [f"## `{op.name}`", raw(entry(op, used_by.get(op.name, []), link))]
+    return "\n\n".join(parts) + "\n"
+
+
+def raw(html: str) -> str:
+    """HTML as a part of a Markdown page."""
+    return f"````{{raw}} html\n{html}\n````"
+
+
+def summary(family: str) -> str:
+    return markup.first_sentence(inspect.cleandoc(importlib.import_module(f"ndgrad.ops.{family}").__doc__ or ""))
+
+
+def entry(op: Op, used_by: list[str], link: markup.Linker) -> str:
+    """Everything that the table says of one op."""
+    parts = [f'<span id="op-{op.name}"></span>']
+    picture = plot(op)
+    if picture is not None:
+        others = f", the other argument at {OTHERS}" if len(op.args) > 1 else ""
+        caption = f'<span class="curve">{op.name}</span>' + (
+            ' and <span class="slope">its derivative</span>' if op.differentiable else ""
+        )
+        parts.append(
+            f'<figure class="op-plot">{picture}<figcaption>{caption} over {op.args[0]}{others}</figcaption></figure>'
+        )
+    settings = ", ".join(f"<code>{name}={escape(repr(value))}</code>" for name, value in op.settings.items())
+    facts = [
+        ("Arguments", ", ".join(f"<code>{a}</code>" for a in op.args) + (" and any number more" if op.variadic else ""))
+    ]
+    facts += [("Settings", settings)] if settings else []
+    facts += [("Computes", _computes(op))]
+    if op.differentiable:
+        facts += [*_derivatives(op), ("Keeps for backward", _kept(op))]
+    else:
+        facts += [("Derivative", "none: its result is discrete, or does not depend smoothly on its arguments")]
+    forward_mode = _forward_mode(op)
+    facts += [("Forward mode", forward_mode)] if forward_mode else []
+    facts += [("Under vmap", _batching(op))]
+    if op.kind is not None:
+        facts.append(("A zero gradient means", KINDS[op.kind]))
+    notes = [word for word, holds in (("a view of its first argument", op.view), ("has a form in place", op.inplace),
+                                      ("made of linear pieces", op.piecewise_linear)) if holds]  # fmt: skip
+    if op.outputs != 1:
+        notes.append("several results" if op.outputs == VARIABLE else f"{op.outputs} results")
+    facts += [("Also", ", ".join(notes))] if notes else []
+    if op.differentiable:
+        facts.append(("Node", f"<code>{op.backward_name}</code>"))
+    if used_by:
+        facts.append(
+            (
+                "Used by",
+                ", ".join(markup.code(name, link) for name in used_by[:10])
+                + (" and others" if len(used_by) > 10 else ""),
+            )
+        )
+    rows = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in facts)
+    return "\n".join([*parts, f'<dl class="op">{rows}</dl>'])
+
+
+def _computes(op: Op) -> str:
+    if isinstance(op.forward, str):
+        return f"<code>{op.forward}</code> of the array library"
+    if op.ufunc is not None:
+        return f"<code>{op.ufunc.__name__}</code> of the array library"
+    return _rule(op.forward)
+
+
+def _derivatives(op: Op) -> list[tuple[str, str]]:
+    if op.joint_rule is not None:
+        return [("Gradients, all together", _rule(op.joint_rule[0]))]
+    word = "Derivative in" if op.elementwise else "Gradient of"
+    return [(f"{word} <code>{a}</code>", _rule(rule, typeset=True)) for a, (rule, _) in op.written_rules.items()]
+
+
+def _rule(function: Callable[..., Any] | Any, typeset: bool = False) -> str:
+    """A rule as a formula, or as its code."""
+    expression = expression_of(function)
+    made = formula(expression, vars_of(function)) if typeset and expression is not None else None
+    if made is not None:
+        return f"<math>{made}</math>"
+    code = code_of(function)
+    if code is None:
+        return f"<code>{escape(str(getattr(getattr(function, 'func', function), '__qualname__', function)))}</code>, in the source"
+    return f"<code>{escape(code)}</code>" if "\n" not in code and len(code) < 120 else markup.session(code)
+
+
+def vars_of(function: Callable[..., Any]) -> Mapping[str, Any]:
+    return getattr(plain(function), "__globals__", {})
+
+
+def _kept(op: Op) -> str:
+    plan = SavePlan(op)
+    names = [*(a for a in op.args if a in plan.arrays), *plan.outs]
+    return ", ".join(f"<code>{name}</code>" for name in names) if names else "no array"
+
+
+def _forward_mode(op: Op) -> str:
+    if isinstance(op.jvp, str):
+        return _FORWARD_MODE.get(op.jvp, op.jvp)
+    if op.jvp is NOT_DIFFERENTIABLE:
+        return ""
+    return "rules of its own" if op.jvp is not None else ""
+
+
+def _batching(op: Op) -> str:
+    if isinstance(op.batch, str):
+        return _BATCHING.get(op.batch, op.batch)
+    if op.batch is DATA_DEPENDENT:
+        return "refused: the shape of its result depends on values"
+    if op.batch is RANDOM:
+        return "as <code>randomness</code> says"
+    return "a rule of its own, without a loop"

@@ -1,0 +1,242 @@
+"""The files of the reference: which page holds what, and writing those that changed.
+
+Large namespaces have a page for each file that their functions are written in, which is a page per subject. Pages are
+written under docs/reference/ before Sphinx reads its sources. Nothing is done while the sources are as they were, and a
+page whose text is as before is left alone, so that Sphinx takes it from its cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+import json
+from pathlib import Path
+
+from docs.reference_pages import markup
+from docs.reference_pages import ops as op_pages
+from docs.reference_pages.entries import ROOT, Site, Writer, docstring, ops_of, shared_names, source_of
+from docs.reference_pages.namespaces import HEADINGS, Namespace, get, namespaces
+
+from ndgrad.ops.table import Op
+
+#: A namespace of more names than this is split by subject.
+LARGEST = 60
+#: Pages of the reference are found by links, not in the sidebar, which would be longer than they are.
+_APART = "---\norphan: true\n---\n\n"
+
+
+class Reference:
+    """The reference as it follows from the source: its pages and the objects on them."""
+
+    def __init__(self) -> None:
+        self.namespaces = {name: n for name, n in namespaces().items() if n.names}
+        self.families = op_pages.families()
+        shared = shared_names(self.namespaces)
+        self.subjects = {name: _split(n, shared) for name, n in self.namespaces.items()}
+        where = {}
+        for name, subjects in self.subjects.items():
+            for subject, (_, names) in subjects.items():
+                where.update(
+                    dict.fromkeys(
+                        (f"{name}.{n}" for n in names),
+                        f"reference/{name}/{subject}" if subject else f"reference/{name}",
+                    )
+                )
+        ops = {op.name: f"reference/ops/{family}" for family, found in self.families.items() for op in found}
+        self.site = Site(where, ops, shared)
+
+    def pages(self) -> dict[str, str]:
+        """Path below docs/, without its ending -> the page's Markdown."""
+        made = {"reference/index": self._index(), "reference/ops": self._op_index()}
+        for name, subjects in self.subjects.items():
+            for subject, (about, names) in subjects.items():
+                path = f"reference/{name}/{subject}" if subject else f"reference/{name}"
+                made[path] = self._page(self.namespaces[name], path, subject, about, names)
+            if "" not in subjects:
+                made[f"reference/{name}"] = self._overview(self.namespaces[name], subjects)
+        users = self._users_of_ops()
+        for family, ops in self.families.items():
+            path = f"reference/ops/{family}"
+            link = Writer(self.namespaces["ndgrad"], path, self.site).link
+            trail = _trail("../../", "", ("The op table", "reference/ops"))
+            made[path] = _APART + op_pages.page(family, ops, users, link, trail)
+        return made
+
+    def objects(self) -> dict[str, list[tuple[str, str]]]:
+        """Page -> (public name, kind) of what stands on it, for Sphinx's search and cross-references."""
+        found: dict[str, list[tuple[str, str]]] = {}
+        for qualified, page in self.site.pages.items():
+            owner, _, name = qualified.rpartition(".")
+            namespace = self.namespaces[owner]
+            value = get(namespace, name)
+            kind = (
+                "class"
+                if inspect.isclass(value)
+                else "data"
+                if not callable(value)
+                else "method"
+                if namespace.is_class
+                else "function"
+            )
+            found.setdefault(page, []).append((qualified, kind))
+        return found
+
+    def _page(self, namespace: Namespace, path: str, subject: str, about: str, names: list[str]) -> str:
+        writer = Writer(namespace, path, self.site)
+        steps = ((namespace.name, f"reference/{namespace.name}"),) if subject else ()
+        chips = "".join(f'<a href="#{namespace.name}.{name}">{name}</a>' for name in names)
+        title = f"`{namespace.name}`" + (f": {subject.replace('_', ' ')}" if subject else "")
+        told = f"<p>{about}</p>" if subject else markup.prose(_about(namespace), writer.link)
+        body = "\n".join(writer.entry(name) for name in names)
+        contents = f'<p class="names">{chips}</p>' if len(names) > 3 else ""
+        return f"{_APART}# {title}\n\n{op_pages.raw(_trail(writer.up, namespace.heading, *steps) + told + contents + body)}\n"
+
+    def _overview(self, namespace: Namespace, subjects: dict[str, tuple[str, list[str]]]) -> str:
+        writer = Writer(namespace, f"reference/{namespace.name}", self.site)
+        rows = "".join(
+            f'<tr><td><a href="{namespace.name}/{subject}.html">{subject.replace("_", " ")}</a></td><td>'
+            + ", ".join(
+                f'<a href="{namespace.name}/{subject}.html#{namespace.name}.{name}"><code>{name}</code></a>'
+                for name in names
+            )
+            + "</td></tr>"
+            for subject, (_, names) in subjects.items()
+        )
+        body = (
+            markup.prose(_about(namespace), writer.link)
+            + f'<table class="docutils names"><tbody>{rows}</tbody></table>'
+        )
+        return f"{_APART}# `{namespace.name}`\n\n{op_pages.raw(_trail('../', namespace.heading) + body)}\n"
+
+    def _index(self) -> str:
+        parts = [
+            "# Reference",
+            "Every public name, with its signature, an example that the tests run, its counterpart in torch or NumPy and what differs. "
+            "All of it is written from the source when the documentation is built.",
+            "The [op table](ops.md) has the other half: for each primitive its formula, what it keeps for backward, and its rules in forward "
+            "mode and under `vmap`.",
+        ]
+        for heading in HEADINGS:
+            found = [n for n in self.namespaces.values() if n.heading == heading]
+            rows = []
+            for namespace in found:
+                about = markup.inline(markup.first_sentence(_about(namespace)), lambda name: None)
+                count = f"{len(namespace.names)} name{'s' * (len(namespace.names) != 1)}"
+                rows.append(
+                    f'<tr><td><a href="{namespace.name}.html"><code>{namespace.name}</code></a></td><td>{about}</td><td>{count}</td></tr>'
+                )
+            if rows:
+                parts += [
+                    f"## {heading}",
+                    op_pages.raw(f'<table class="docutils names"><tbody>{"".join(rows)}</tbody></table>'),
+                ]
+        return "\n\n".join(parts) + "\n\n```{toctree}\n:hidden:\n\nops\n```\n"
+
+    def _op_index(self) -> str:
+        count = sum(len(ops) for ops in self.families.values())
+        rows = "".join(
+            f'<tr><td><a href="ops/{family}.html">{family.replace("_", " ")}</a></td>'
+            f"<td>{markup.inline(op_pages.summary(family), lambda name: None)}<br>{_op_links(family, ops)}</td></tr>"
+            for family, ops in self.families.items()
+        )
+        return (
+            f"# The op table\n\nEverything that ndgrad differentiates is made of {count} ops. Each is one block of the source: what it computes "
+            "and its derivative; what it keeps, how forward mode goes through it and how `vmap` does follow. "
+            "[Adding an op](../adding-an-op.md) tells how such a block is written.\n\n"
+            "In the formulas *t* is the tangent of an argument, or in reverse mode the gradient of the result; *g* is the gradient of the "
+            "result, and *out* the result itself.\n\n"
+            + op_pages.raw(f'<table class="docutils names"><tbody>{rows}</tbody></table>')
+            + "\n"
+        )
+
+    def _users_of_ops(self) -> dict[str, list[str]]:
+        used: dict[str, list[str]] = {}
+        for namespace in self.namespaces.values():
+            for name in namespace.names:
+                value, qualified = get(namespace, name), f"{namespace.name}.{name}"
+                if not namespace.is_class and self.site.shared.get(id(value)) == qualified:
+                    for op in ops_of(value):
+                        used.setdefault(op, []).append(qualified)
+        return used
+
+
+def _split(namespace: Namespace, shared: dict[int, str]) -> dict[str, tuple[str, list[str]]]:
+    """Subject -> (what it is about, names): one without a name for a small namespace, one per source file for a large one.
+    Names that are told about elsewhere are short and do not count."""
+    own = [name for name in namespace.names if shared.get(id(get(namespace, name))) == f"{namespace.name}.{name}"]
+    if len(own) <= LARGEST:
+        return {"": ("", namespace.names)}
+    found: dict[str, tuple[str, list[str]]] = {}
+    for name in namespace.names:
+        place = source_of(get(namespace, name))
+        subject, about = "other", "Constants, dtypes, aliases, and what is made while the package is loaded."
+        if place is not None:
+            module = place[0].removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+            subject = module.rpartition(".")[2].lstrip("_")
+            about = markup.inline(
+                markup.first_sentence(inspect.cleandoc(importlib.import_module(module).__doc__ or "")),
+                lambda name: None,
+            )
+        found.setdefault(subject, (about, []))[1].append(name)
+    return dict(sorted(found.items(), key=lambda item: (item[0] == "other", item[0])))
+
+
+def _about(namespace: Namespace) -> str:
+    text = docstring(namespace.home) if namespace.is_class else inspect.cleandoc(namespace.home.__doc__ or "")
+    return text.partition(">>>")[0]
+
+
+def _trail(up: str, heading: str, *steps: tuple[str, str]) -> str:
+    """Where a page stands, as links."""
+    links = [("Reference", "reference/index"), *steps]
+    made = " › ".join(f'<a href="{up}{page}.html">{title}</a>' for title, page in links)
+    return f'<p class="trail">{made}{f" › {heading}" if heading and not steps else ""}</p>'
+
+
+def _op_links(family: str, ops: list[Op]) -> str:
+    return ", ".join(f'<a href="ops/{family}.html#op-{op.name}"><code>{op.name}</code></a>' for op in ops)
+
+
+# ----- files ----------------------------------------------------------------------------------------------------------
+
+
+def state_of_sources() -> str:
+    """A number that changes with what the reference is made of."""
+    folders = [ROOT / "src" / "ndgrad", ROOT / "docs" / "reference_pages", ROOT / "tests" / "torch_parity" / "names"]
+    files = [
+        ROOT / "docs" / "differences.md",
+        *(p for folder in folders for p in folder.rglob("*") if p.suffix in (".py", ".txt")),
+    ]
+    facts = [(str(p.relative_to(ROOT)), p.stat().st_mtime_ns, p.stat().st_size) for p in sorted(files)]
+    return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+
+def write(docs: Path) -> int:
+    """Write what changed below docs/reference/ and remove what is no page any more; the number of pages written."""
+    folder = docs / "reference"
+    stamp = folder / "stamp.json"
+    state = state_of_sources()
+    if stamp.exists() and json.loads(stamp.read_text(encoding="utf-8"))["state"] == state:
+        return 0
+    reference = Reference()
+    wanted = {docs / f"{path}.md": text for path, text in reference.pages().items()}
+    for old in folder.rglob("*.md") if folder.exists() else ():
+        if old not in wanted:
+            old.unlink()
+    count = 0
+    for path, text in wanted.items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            count += 1
+    stamp.write_text(json.dumps({"state": state, "objects": reference.objects()}), encoding="utf-8")
+    return count
+
+
+def objects(docs: Path) -> dict[str, list[tuple[str, str]]]:
+    """Page -> (public name, kind), as last written."""
+    found: dict[str, list[tuple[str, str]]] = json.loads(
+        (docs / "reference" / "stamp.json").read_text(encoding="utf-8")
+    )["objects"]
+    return found

@@ -1,0 +1,29 @@
+"""`ndgrad graph`: the graph behind a user's function, drawn with the lines that made it."""
+
+from __future__ import annotations
+
+import argparse
+
+import ndgrad
+from ndgrad.command_line import CommandError
+from ndgrad.command_line.targets import Target
+
+
+def run(options: argparse.Namespace) -> int:
+    target = Target(options.target, options.shape, options.inputs, options.seed)
+    with ndgrad.autograd.debug():
+        result = target.call(target.values)
+    if not result.requires_grad:
+        raise CommandError(
+            f"there is no graph behind the result of {target.name}: no argument of floating point leads to it."
+        )
+    picture = ndgrad.viz.graph({target.name: result}, params=target.differentiable)
+    if options.output is None:
+        print(picture)
+        return 0
+    try:
+        picture.save(options.output)
+    except (ValueError, OSError) as error:
+        raise CommandError(str(error)) from error
+    print(f"{options.output}: {picture.caption}")
+    return 0

@@ -1,0 +1,230 @@
+"""The command line: what each command prints, and what it says when it cannot."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from ndgrad.command_line import main
+from ndgrad.command_line.completion import words
+
+MODEL = """
+import numpy as np
+import ndgrad
+
+def loss(w, x):
+    return ((w * x).sin() ** 2).sum()
+
+def pair(w):
+    return w.exp(), {"a": w.sum(), "n": 3}
+
+def energy(q):
+    return np.sum(q**2) + np.exp(-q[0])
+
+def constant(x):
+    return ndgrad.ones(2)
+
+def number(x):
+    return 3.0
+
+def scaled(x, factor=2.0):
+    return (x * factor).sum()
+
+def whole(n):
+    return n.sum()
+
+class Wrong(ndgrad.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        return 3 * g * ctx.saved_tensors[0]
+
+class WrongForward(Wrong):
+    @staticmethod
+    def backward(ctx, g):
+        return 2 * g * ctx.saved_tensors[0]
+
+    @staticmethod
+    def jvp(ctx, t):
+        return t
+
+def wrong_forward(x):
+    return WrongForward.apply(x).sum()
+
+def not_a_number(x):
+    return (x - x.detach()).sqrt().sum()
+
+def complex_loss(z):
+    return ((z * z).real + z.abs()).sum()
+
+def wrong(x):
+    return Wrong.apply(x).sum()
+
+if __name__ == "__main__":
+    import sys
+    x = ndgrad.ones(10, requires_grad=True)
+    (x.exp() * x).sum().backward()
+    print("arguments", sys.argv[1:])
+    sys.exit(int(sys.argv[1]) if sys.argv[1:] else 0)
+"""
+
+
+@pytest.fixture
+def model(tmp_path, monkeypatch):
+    path = tmp_path / "model.py"
+    path.write_text(MODEL)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(tmp_path)
+    yield "model.py"
+    sys.modules.pop("model", None)
+
+
+@pytest.mark.parametrize("function", ["loss", "pair", "energy", "scaled"])
+def test_check_agrees_with_differences(model, function, capsys):
+    assert main(["check", f"{model}:{function}", "--second"]) == 0
+    shown = capsys.readouterr().out
+    assert "The gradients agree." in shown
+    assert "WRONG" not in shown
+
+
+def test_check_takes_shapes_and_inputs(model, capsys):
+    assert main(["check", f"{model}:loss", "--shape", "4,3", "--shape", "3"]) == 0
+    assert "loss(w (4, 3), x (3,)) -> ()" in capsys.readouterr().out
+    assert main(["check", f"{model}:loss", "--inputs", "np.ones(2), 0.5"]) == 0
+    assert "w (2,), x ()" in capsys.readouterr().out
+
+
+def test_check_finds_a_wrong_backward(model, capsys):
+    assert main(["check", f"{model}:wrong"]) == 1
+    shown = capsys.readouterr().out
+    assert "WRONG" in shown
+    assert "custom backward" in shown
+
+
+@pytest.mark.parametrize("function", ["wrong_forward", "not_a_number"])
+def test_no_error_passes_for_agreement(model, function, capsys):
+    with np.errstate(all="ignore"):
+        assert main(["check", f"{model}:{function}"]) == 1
+    shown = capsys.readouterr().out
+    assert "WRONG" in shown
+    assert "The gradients agree" not in shown
+
+
+def test_both_directions_of_a_complex_argument_are_measured(model, capsys):
+    assert main(["check", f"{model}:complex_loss", "--inputs", "np.array([1 + 2j, -0.5j])", "--second"]) == 0
+    assert "WRONG" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["chek"], "Did you mean `check`?"),
+        (["check"], "the following arguments are required: FILE:FUNCTION"),
+        (["check", "model.py"], "Write FILE:FUNCTION"),
+        (["check", "modell.py:loss"], "Did you mean 'model.py'?"),
+        (["check", "model.py:los"], "Did you mean loss?"),
+        (["check", "model.py:zzz"], "It has loss, pair"),
+        (["check", "model.py:loss", "--shape", "a"], "is no shape"),
+        (["check", "model.py:loss", *["--shape", "2"] * 3], "3 shapes were given, and loss has 2 arguments"),
+        (["check", "model.py:loss", "--inputs", "oops"], "raised NameError"),
+        (["check", "model.py:number"], "there is no tensor of floating point"),
+        (["check", "model.py:constant"], "does not depend on its arguments"),
+        (["check", "model.py:whole", "--inputs", "np.arange(3)"], "no argument of floating point"),
+        (["graph", "model.py:loss", "-o", "graph.png"], "its ending says no form"),
+        (["graph", "model.py:constant"], "there is no graph"),
+        (["profile", "nothing.py"], "there is no file"),
+        (["profile", "-o", "x.txt", "model.py"], "End it in .html"),
+        (["bench", "--seconds", "0"], "Give a positive number"),
+        (["completion", "tcsh"], "invalid choice: 'tcsh'"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_line(model, arguments, said, capsys):
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert said in captured.err
+    assert captured.err.startswith("ndgrad: ")
+    assert "Traceback" not in captured.err
+
+
+def test_graph_is_printed_or_written(model, tmp_path, capsys):
+    assert main(["graph", f"{model}:loss"]) == 0
+    assert "SinBackward0" in capsys.readouterr().out
+    for ending in ("html", "svg", "dot", "txt"):
+        assert main(["graph", f"{model}:loss", "-o", f"graph.{ending}"]) == 0
+        text = (tmp_path / f"graph.{ending}").read_text(encoding="utf-8")
+        assert "SinBackward0" in text
+    assert "model.py:6" in (tmp_path / "graph.txt").read_text(encoding="utf-8")
+
+
+def test_profile_runs_a_script_with_its_arguments(model, tmp_path, capsys):
+    assert main(["profile", "-o", "flame.html", model, "3", "--x"]) == 3
+    shown = capsys.readouterr().out
+    assert "arguments ['3', '--x']" in shown
+    assert "aten::exp" in shown
+    assert "aten::exp" in (tmp_path / "flame.html").read_text(encoding="utf-8")
+    assert main(["profile", "--memory", "-o", "trace.json", model]) == 0
+    assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+
+
+def test_info_says_versions(capsys):
+    assert main(["info"]) == 0
+    assert "NumPy" in capsys.readouterr().out
+    assert main(["info", "--json"]) == 0
+    known = json.loads(capsys.readouterr().out)
+    assert known["Python"].endswith(sys.version.split()[0])
+    assert "scipy" in known["beside it"]
+
+
+def test_demo_checks_trains_and_draws(tmp_path, capsys):
+    path = tmp_path / "graph.html"
+    assert main(["demo", "-o", str(path)]) == 0
+    assert "loss" in capsys.readouterr().out
+    assert "LinearBackward0" in path.read_text(encoding="utf-8")
+
+
+def test_bench_has_a_row_per_workload(capsys):
+    assert main(["bench", "--seconds", "0.001"]) == 0
+    assert capsys.readouterr().out.count(" ms") + capsys.readouterr().out.count("µs") > 0
+
+
+def test_help_teaches_by_examples(capsys):
+    for command in words():
+        if command:
+            with pytest.raises(SystemExit) as done:
+                main([command, "--help"])
+            assert done.value.code == 0
+            assert "examples:" in capsys.readouterr().out
+    assert main([]) == 2
+    assert "check" in capsys.readouterr().out
+    assert main(["--version"]) == 0
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_names_every_command(shell, capsys):
+    assert main(["completion", shell]) == 0
+    text = capsys.readouterr().out
+    assert all(command in text for command in words())
+
+
+def test_bash_accepts_the_completion(capsys):
+    main(["completion", "bash"])
+    script = capsys.readouterr().out + "COMP_WORDS=(ndgrad ch) COMP_CWORD=1; _ndgrad; echo ${COMPREPLY[@]}"
+    try:
+        done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=20)
+    except FileNotFoundError:
+        pytest.skip("bash is not installed")
+    assert done.stdout.split() == ["check"], done.stderr
+
+
+def test_module_runs_as_a_command():
+    done = subprocess.run([sys.executable, "-m", "ndgrad", "--version"], capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith("ndgrad ")
+    assert done.returncode == 0
