@@ -40,6 +40,17 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Neither need it walk over what the files before this one have left for good: generated code, caches, modules loaded late.
+
+    By the middle of a run that is a tenth of a second for each call.
+    """
+    if nextitem is not None and nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def fresh_global_state() -> Iterator[None]:
     """Each test draws the same random numbers whatever ran before, leaves the default dtype as it was, and no mode open."""
