@@ -17,12 +17,12 @@ from ndgrad.compiler.graph_break import GraphBreak
 
 _PACKAGES = ("ndgrad", "numpy", "scipy", "llvmlite")
 
-#: Functions of Python's whose answers are others each time, and methods of classes of which that is true.
-_IMPURE = (
+#: Functions of Python's whose answers are others each time, by their identity; and methods of classes of which that is true.
+_IMPURE = frozenset(map(id, (
     time.time, time.time_ns, time.perf_counter, time.perf_counter_ns, time.monotonic, time.monotonic_ns,
     time.process_time, time.process_time_ns, time.localtime, time.gmtime, os.urandom, os.getenv, os.listdir,
     builtins.open, builtins.input,
-)  # fmt: skip
+)))  # fmt: skip
 _CLOCKS = frozenset(["now", "utcnow", "today"])
 _LOGS = frozenset(["debug", "info", "warning", "warn", "error", "exception", "critical", "log"])
 
@@ -48,19 +48,25 @@ def is_foreign(module: Any) -> bool:
     return any(path.startswith(folder + os.sep) for folder in folders) and "site-packages" not in path
 
 
+def _attribute(value: Any, name: str) -> Any:
+    return getattr(value, name, None)
+
+
 def check_pure(space: dict[str, Any], names: AbstractSet[str], where: str) -> None:
     """Raise if code that uses these names, with these globals, reads the clock, the system's randomness or
     files, or writes a log."""
     for name in names:
         value = space.get(name, getattr(builtins, name, None) if name in ("open", "input") else None)
         if isinstance(value, types.ModuleType):
-            found = [n for n in names if any(getattr(value, n, None) is f for f in _IMPURE)]
+            # of a library, what is there: asked for another name, ndgrad would load what it keeps for later, or look for a reason
+            held = vars(value).get if is_foreign(value.__name__) else functools.partial(_attribute, value)
+            found = [n for n in names if id(held(n)) in _IMPURE]
             if value.__name__ in ("uuid", "secrets") or (value.__name__ == "datetime" and names & _CLOCKS):
                 found.append(value.__name__)
             if value is logging and names & _LOGS:
                 raise GraphBreak(f"{where} writes a log")
         else:
-            found = [name] if any(value is f for f in _IMPURE) else []
+            found = [name] if id(value) in _IMPURE else []
             if isinstance(value, type) and value.__module__ == "datetime" and names & _CLOCKS:
                 found.append(name)
             if isinstance(value, logging.Logger) and names & _LOGS:

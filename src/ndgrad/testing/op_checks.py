@@ -12,7 +12,7 @@ import gc
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -155,9 +155,20 @@ def _run_all(op: Op, sample: Sample, seed: int) -> None:
 _SINGLE = {np.dtype(np.float64): np.float32, np.dtype(np.complex128): np.complex64}
 
 
+class _Direction(NamedTuple):
+    """A function, its inputs, tangents of these, and what forward mode makes of both."""
+
+    f: Callable[..., Any]
+    inputs: list[Any]
+    tangents: list[Any]
+    out: Any
+    pushed: Any
+
+
 class _Case:
     def __init__(self, op: Op, sample: Sample, seed: int) -> None:
         self.op, self.sample = op, sample
+        self.directions: dict[str, _Direction] = {}
         self.random = np.random.default_rng(seed)
         self.arrays = [i for i, a in enumerate(sample.args) if isinstance(a, (np.ndarray, np.generic))]
         smooth = op.differentiable_positions(len(sample.args))
@@ -208,19 +219,28 @@ class _Case:
             self.compare("value", array_of(g), e, 1e-9)
 
     def forward(self) -> None:
-        primals, tangents = self.primals(), self.like(self.primals())
-        _, out = jvp(self.call, tuple(primals), tuple(tangents))
-        for got, want in zip(out, difference(self.call, primals, tangents), strict=True):
-            self.compare("jvp", array_of(got), want, self.sample.tolerance)
+        self.against_differences("jvp", "value", self.sample.tolerance)
 
     def reverse(self) -> None:
-        primals = self.primals()
-        self.transposed("vjp", self.call, primals)
+        self.transposed("vjp", "value")
 
-    def transposed(self, name: str, f: Callable[..., Any], primals: list[Any]) -> None:
+    def direction(self, which: str) -> _Direction:
+        """Forward mode of the op's value or of one of its derivatives: once, for differences and for the transpose."""
+        if which not in self.directions:
+            made = {"value": self.value, "pulled": self.pulled, "pushed": self.pushed, "third": self.third}
+            f, inputs = made[which]()
+            tangents = self.like(inputs)
+            self.directions[which] = _Direction(f, inputs, tangents, *jvp(f, tuple(inputs), tuple(tangents)))
+        return self.directions[which]
+
+    def against_differences(self, name: str, which: str, tolerance: float) -> None:
+        f, inputs, tangents, _, pushed = self.direction(which)
+        for got, want in zip(pushed, difference(f, inputs, tangents), strict=True):
+            self.compare(name, array_of(got), want, tolerance)
+
+    def transposed(self, name: str, which: str) -> None:
         """Re<g, jvp(t)> equals Re<vjp(g), t> for random t and g."""
-        tangents = self.like(primals)
-        out, pushed = jvp(f, tuple(primals), tuple(tangents))
+        f, primals, tangents, out, pushed = self.direction(which)
         cotangents = tuple(self.like(out))
         _, pull = vjp(f, *primals)
         pulled = pull(cotangents)
@@ -243,6 +263,9 @@ class _Case:
                     f"{self.op.name}: {name} gave a gradient {tuple(g.shape)} {_dtype(g)} for "
                     f"{tuple(p.shape)} {_dtype(p)}"
                 )
+
+    def value(self) -> tuple[Callable[..., Any], list[Any]]:
+        return self.call, self.primals()
 
     def pulled(self) -> tuple[Callable[..., Any], list[Any]]:
         """The reverse derivative as a function of primals and cotangents, and arguments for it."""
@@ -267,17 +290,13 @@ class _Case:
         return f, [*primals, *tangents]
 
     def forward_over_reverse(self) -> None:
-        f, inputs = self.pulled()
-        tangents = self.like(inputs)
-        _, out = jvp(f, tuple(inputs), tuple(tangents))
-        for got, want in zip(out, difference(f, inputs, tangents), strict=True):
-            self.compare("jvp of vjp", array_of(got), want, 10 * self.sample.tolerance)
+        self.against_differences("jvp of vjp", "pulled", 10 * self.sample.tolerance)
 
     def reverse_over_reverse(self) -> None:
-        self.transposed("vjp of vjp", *self.pulled())
+        self.transposed("vjp of vjp", "pulled")
 
     def reverse_over_forward(self) -> None:
-        self.transposed("vjp of jvp", *self.pushed())
+        self.transposed("vjp of jvp", "pushed")
 
     def third(self) -> tuple[Callable[..., Any], list[Any]]:
         """The directional derivative of the reverse derivative, as a function of everything it depends on."""
@@ -290,14 +309,10 @@ class _Case:
         return g, [*inputs, *self.like(inputs)]
 
     def third_forward(self) -> None:
-        g, points = self.third()
-        along = self.like(points)
-        _, out = jvp(g, tuple(points), tuple(along))
-        for got, want in zip(out, difference(g, points, along), strict=True):
-            self.compare("jvp of jvp of vjp", array_of(got), want, 100 * self.sample.tolerance)
+        self.against_differences("jvp of jvp of vjp", "third", 100 * self.sample.tolerance)
 
     def third_reverse(self) -> None:
-        self.transposed("vjp of jvp of vjp", *self.third())
+        self.transposed("vjp of jvp of vjp", "third")
 
     # ----- other arguments -----
 

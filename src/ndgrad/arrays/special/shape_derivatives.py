@@ -250,32 +250,31 @@ def _beta_log_derivatives(
 def _beta_series(a: Array, b: Array, x: Array, orders: tuple[int, int]) -> Array:
     """I = x^a (1-x)^b / B S / a with S = 1 + (a+b)/(a+1) x + (a+b)(a+b+1)/((a+1)(a+2)) x^2 + ..., term by term as a
     polynomial in the changes e and f of a and b; over the density of logit x, which is what stands before S / a."""
-    indices = list(product(range(orders[0] + 1), range(orders[1] + 1)))
-    nothing = np.zeros_like(x)
 
-    def divided(polynomial: dict[tuple[int, int], Array], by: Array) -> dict[tuple[int, int], Array]:
+    def divided(polynomial: Array, by: Array) -> Array:
         """By `by` + e, one power of e after the other."""
-        made: dict[tuple[int, int], Array] = {}
-        for i, j in indices:
-            made[i, j] = (polynomial[i, j] - made[i - 1, j] if i else polynomial[i, j]) / by
+        made = np.empty_like(polynomial)
+        before: Any = 0.0
+        for i, coefficients in enumerate(polynomial):
+            before = made[i] = (coefficients - before) / by
         return made
 
-    term = {index: np.ones_like(x) if index == (0, 0) else nothing for index in indices}
-    total = dict(term)
+    term = np.zeros((orders[0] + 1, orders[1] + 1, *x.shape))  # the coefficients of e^i f^j
+    term[0, 0] = 1.0
+    total = term.copy()
     for k in range(2000):
-        raised = {
-            (i, j): ((a + b + k) * term[i, j] + (term[i - 1, j] if i else 0.0) + (term[i, j - 1] if j else 0.0)) * x
-            for i, j in indices
-        }
+        raised = (a + b + k) * term
+        raised[1:] += term[:-1]
+        raised[:, 1:] += term[:, :-1]
+        raised *= x
         term = divided(raised, a + 1 + k)
-        for index in indices:
-            total[index] = total[index] + term[index]
+        total += term
         if k % 8 == 7 and np.all(term[0, 0] <= 1e-18 * total[0, 0]):
             break
     whole = divided(total, a)
     first = _beta_log_derivatives(a, b, np.log(x), np.log1p(-x))
     made: Array = 0.0
-    for i, j in indices:  # Leibniz's rule; a coefficient is a derivative over the factorials of its orders
+    for i, j in np.ndindex(whole.shape[:2]):  # Leibniz's rule; a coefficient is a derivative over the factorials of its orders
         rest = orders[0] - i, orders[1] - j
         count = math.comb(orders[0], i) * math.comb(orders[1], j) * math.factorial(i) * math.factorial(j)
         made = made + count * derivatives(first, rest) * whole[i, j]
