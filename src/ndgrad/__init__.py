@@ -41,10 +41,7 @@ _SUBMODULES = frozenset(
     "accelerator amp array_api autograd backends compat compiler cpu cuda distributed distributions fft func "
     "functorch futures implicit jit library linalg masked mps mtia multiprocessing nested nn npz numpy onnx ops optim "
     "overrides profiler random safetensors scipy serialization signal sparse special testing torch_version types "
-    "utils version xpu".split()
-    "accelerator amp array_api autograd backends compat compiler cpu cuda distributed distributions fft func functorch "
-    "futures implicit jit library linalg masked mps mtia multiprocessing nn numpy ops optim overrides profiler random "
-    "scipy signal sparse special testing torch_version types utils version viz xpu".split()
+    "utils version viz xpu".split()
 )
 #: Private ones that torch programs import.
 _PRIVATE_SUBMODULES = frozenset(("_C", "__config__", "_dynamo", "_vmap_internals"))
