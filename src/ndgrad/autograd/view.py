@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad import _registry as registry
+from ndgrad.arrays.meta import WrapperArray
 from ndgrad.autograd.layout import Order, copy_in_order, in_order, is_in_order, order_of
 from ndgrad.autograd.modes import process, restore, scope, thread
 from ndgrad.autograd.node import Node, extra_of, make_node
@@ -24,6 +25,7 @@ from ndgrad.ops.vocabulary import owning_raw_ops
 
 # How a view came to be, which decides whether it may be written in place.
 DEFAULT, NO_GRAD, MULTI_OUTPUT, INFERENCE, CUSTOM = "default", "no_grad", "multi_output", "inference", "custom"
+WRAPPED = "wrapped"
 
 # What torch says of a write that cannot be recorded, and why it is so; {n} and {op} are whose output it is.
 _REASONS = {
@@ -37,12 +39,17 @@ _REASONS = {
         "Output {n} of {op} is a view and {what}. This view was created inside a custom Function (or because an input "
         "was returned as-is), whose backward does not know of the write"
     ),
+    WRAPPED: (
+        "Output {n} of {op} is a view and {what}. It is a reshape of a tensor whose class keeps its values elsewhere, "
+        "and they may have been copied there"
+    ),
 }
 _REMEDIES = {
     NO_GRAD: "Make the view outside no_grad, or do the write under no_grad too.",
     MULTI_OUTPUT: "Use the out-of-place op, index the tensor instead (x[i] gives a writable view), or clone() first.",
     INFERENCE: "Make the view outside inference mode, or clone() it first.",
     CUSTOM: "clone() the result of the Function first.",
+    WRAPPED: "Write to the tensor itself, by an index, or clone() the reshaped one first.",
 }
 
 #: A view path: (path of the parent or None, op, settings, output number).
@@ -216,6 +223,8 @@ def make_view(out: Any, source: Any, op: Any, settings: dict[str, Any], number: 
         creation = INFERENCE if thread.inference else NO_GRAD
     elif op.outputs != 1:
         creation = MULTI_OUTPUT
+    elif op.name == "reshape" and isinstance(out._array, WrapperArray):
+        creation = WRAPPED
     out._storage = storage
     if creation is INFERENCE and requires_grad(source):
         meta_of(out).requires_grad = True  # as torch has it: a leaf of its own, since nothing leads to its base
