@@ -29,7 +29,7 @@ from ndgrad.autograd.node import RULE, Edge, make_node, sizes
 from ndgrad.autograd.op_failures import after_failure
 from ndgrad.autograd.promotion import in_default_dtype, makes_floats
 from ndgrad.autograd.saved import hooks_for
-from ndgrad.autograd.subclass import is_wrapper, note_wrappers, unshared
+from ndgrad.autograd.subclass import is_view_of_wrapper, note_wrappers, unshared
 from ndgrad.autograd.variable import ESCAPED, Variable, edge, meta_of, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, Storage, kept_storage, storage_of
 from ndgrad.autograd.view import make_view
@@ -148,9 +148,7 @@ def _give_memory(
     r: Any, op: Any, args: tuple[Any, ...], settings: dict[str, Any], number: int, level: int, state: Modes
 ) -> None:
     """Let a result know whose memory it shares, or that it was made in inference mode."""
-    if op.view and (
-        shares_memory(r._array, args[0]._array) or (process.dispatching and is_view_of_wrapper(r, args[0]))
-    ):
+    if op.view and (shares_memory(r._array, args[0]._array) or is_view_of_wrapper(r, args[0])):
         make_view(r, args[0], op, settings, number, level)
     elif op.shares_storage:
         r._storage = storage_of(args[0])
@@ -194,12 +192,6 @@ def shares_memory(payload: Any, source: Any) -> bool:
     if owner is None:
         return payload is source
     return owner is source or owner is source.base or np.may_share_memory(payload, source)
-
-
-def is_view_of_wrapper(r: Any, source: Any) -> bool:
-    """Whether a view op has given a tensor without memory of another one: what lies under the one is a view of what
-    lies under the other, so a write to one of them is seen in both, and must be in the history of both."""
-    return is_wrapper(r) and is_wrapper(source) and r is not source
 
 
 def _edges(op: Any, args: tuple[Any, ...], level: int) -> tuple[Any, ...] | None:

@@ -414,6 +414,12 @@ def is_wrapper(t: Any) -> bool:
     return isinstance(t, Variable) and isinstance(t._array, _wrapper_array())
 
 
+def is_view_of_wrapper(t: Any, source: Any) -> bool:
+    """Whether a view op has given a tensor without memory of another one: what lies under the one is a view of what
+    lies under the other, so a write to one of them is seen in both, and must be in the history of both."""
+    return bool(alive) and t is not source and is_wrapper(t) and is_wrapper(source)
+
+
 def count_wrapper(t: Any) -> None:
     key = id(t)
     alive[key] = weakref.ref(t, lambda _: alive.pop(key, None))
