@@ -51,6 +51,13 @@ def targets_later(index: Any, classes: int, ignored: int, error: Callable[[int],
     return None if found is None else found.targets(index, classes, ignored, error)
 
 
+def copy_to(to: Any, given: Any) -> None:
+    """to[...] = given."""
+    found = kernels() if is_on_device(to) and is_on_device(given) else None
+    if found is None or not found.copy_into(to, given):
+        to[...] = given
+
+
 def add_into(to: Any, given: Any) -> None:
     """to += given."""
     found = kernels()

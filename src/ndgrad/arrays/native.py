@@ -85,7 +85,8 @@ def is_dense(x: Any) -> bool:
 def dense(x: Any, dtype: Any = None) -> Any:
     """An array as kernels take it: itself, or a copy."""
     if is_on_device(x):
-        return library_of(x).ascontiguousarray(x, dtype)
+        on_device = device_kernels.kernels() if dtype is None or x.dtype == dtype else None
+        return library_of(x).ascontiguousarray(x, dtype) if on_device is None else on_device.in_order(x)
     return x if is_dense(x) and (dtype is None or x.dtype == dtype) else numpy.array(x, dtype, order="C")
 
 

@@ -219,7 +219,8 @@ def _attention_pull(
     """The gradients on raw arrays, the weights of each block computed anew."""
     kernels = native.attention_kernels(q, k, v, mask)
     if kernels is not None:
-        return kernels.attention_gradients(native.dense(g, q.dtype), q, k, v, is_causal, scale, needs)
+        g = g if g.dtype == q.dtype else native.dense(g, q.dtype)
+        return kernels.attention_gradients(g, q, k, v, is_causal, scale, needs)
     g, q, k, v, mask = (widened(a) for a in _prepared(np, np.ascontiguousarray(g), q, k, v, mask))
     blocks = _Blocks(np, q, k, v, mask)
     lead, dtype = blocks.lead, blocks.dtype

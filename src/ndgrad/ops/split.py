@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy
+
+from ndgrad.arrays.device_kernels import copy_to
 from ndgrad.arrays.meta import zeros_beside
 from ndgrad.ops.table import VARIABLE, op
 
@@ -37,7 +40,10 @@ select = op(
 
 def _embed(np: Library, g: Payload, shape: tuple[int, ...], index: tuple[Any, ...]) -> Payload:
     out = zeros_beside(np, g, shape, g.dtype)
-    out[index] = g
+    if np is numpy:
+        out[index] = g
+    else:
+        copy_to(out[index], g)
     return out
 
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from ndgrad.arrays.formulas import Formula
-from ndgrad.compiler.cuda.elementwise import walked
-from ndgrad.compiler.cuda.elementwise import Kind, can_be_written, result_dtypes, source
+from ndgrad.compiler.cuda.elementwise import Kind, can_be_written, result_dtypes, source, walked
 
 
 def gated():

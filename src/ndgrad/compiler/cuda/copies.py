@@ -119,6 +119,34 @@ def unsafe_view(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     return out.reshape(shape) if copy_into(out, x) else None
 
 
+def reshape(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """The copy that a new shape takes where strides allow no view; None for CuPy, which has the views."""
+    x, shape = operands[0], settings["shape"]
+    if x._c_contiguous or not x.size or _is_view(x.shape, x.strides, tuple(shape)):
+        return None
+    return unsafe_view(operands, settings)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_view(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Whether an array so laid out has a view of another shape: whether each run of dimensions that can be walked as one
+    is a product of sizes that follow each other."""
+    runs: list[tuple[int, int]] = []
+    for n, step in zip(shape, strides, strict=True):
+        if runs and runs[-1][1] == n * step:
+            runs[-1] = (runs[-1][0] * n, step)
+        elif n != 1:
+            runs.append((n, step))
+    left = [n for n in reversed(wanted) if n != 1]
+    for size, _ in runs:
+        found = 1
+        while found < size and left:
+            found *= left.pop()
+        if found != size:
+            return False
+    return True
+
+
 def in_order(x: Any) -> Any:
     """An array without gaps: itself, or a copy."""
     if x._c_contiguous:

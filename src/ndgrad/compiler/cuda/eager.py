@@ -18,7 +18,7 @@ from ndgrad.arrays.formulas import Formula, Signature
 from ndgrad.compiler.cuda import columns, copies, cublas, cudnn, launch, products
 from ndgrad.compiler.cuda.attention import attention_for
 from ndgrad.compiler.cuda.columns import add_along
-from ndgrad.compiler.cuda.copies import copy_into
+from ndgrad.compiler.cuda.copies import copy_into, in_order
 from ndgrad.compiler.cuda.elementwise import (
     BYTES,
     LARGEST,
@@ -38,7 +38,7 @@ from ndgrad.compiler.cuda.windows import windows_for
 
 __all__ = [
     "add_along", "attention_for", "check", "copy_into", "device_kernels", "formula_in_place", "formula_memory", "forward_of",
-    "has_formula", "later_numbers", "planned", "prepare_stream", "rows", "rows_for", "targets",
+    "has_formula", "in_order", "later_numbers", "planned", "prepare_stream", "rows", "rows_for", "targets",
     "windows_for",
 ]  # fmt: skip
 
@@ -68,7 +68,7 @@ _POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal", -0.5: "rsqrt", 1: "clone"
 
 #: Other ops, as functions of operands and settings.
 _OWN: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {
-    "cast": copies.cast, "clone": copies.clone, "unsafe_view": copies.unsafe_view, "linear": products.linear,
+    "cast": copies.cast, "clone": copies.clone, "unsafe_view": copies.unsafe_view, "reshape": copies.reshape, "linear": products.linear,
     "matmul": products.matmul, "sum": columns.sum_over,
 }  # fmt: skip
 
