@@ -117,11 +117,10 @@ def test_jet_of_op_equals_nested_forward_mode(name):
         program, inputs = program_of(op, sample)
         terms = [[ndgrad.tensor((0.3 * rng.standard_normal(t.shape)).astype(t._array.dtype)) for _ in range(ORDER)] for t in inputs]
 
-        def along(s, program=program, inputs=inputs, terms=terms):
-            powers = [s**k / math.factorial(k) for k in range(1, ORDER + 1)]
-            return program(
-                *(t + sum(c * p.to(t.dtype) for c, p in zip(cs, powers, strict=True)) for t, cs in zip(inputs, terms, strict=True))
-            )
+        coefficients = [[c / math.factorial(k) for k, c in enumerate(cs, 1)] for cs in terms]
+
+        def along(s, program=program, inputs=inputs, coefficients=coefficients):
+            return program(*(t + s * (a + s * (b + s * c)) for t, (a, b, c) in zip(inputs, coefficients, strict=True)))
 
         with np.errstate(all="ignore"):
             _, made = jet(program, tuple(inputs), tuple(terms))

@@ -274,7 +274,8 @@ def _beta_series(a: Array, b: Array, x: Array, orders: tuple[int, int]) -> Array
     whole = divided(total, a)
     first = _beta_log_derivatives(a, b, np.log(x), np.log1p(-x))
     made: Array = 0.0
-    for i, j in np.ndindex(whole.shape[:2]):  # Leibniz's rule; a coefficient is a derivative over the factorials of its orders
+    # Leibniz's rule; a coefficient is a derivative over the factorials of its orders
+    for i, j in np.ndindex(whole.shape[:2]):
         rest = orders[0] - i, orders[1] - j
         count = math.comb(orders[0], i) * math.comb(orders[1], j) * math.factorial(i) * math.factorial(j)
         made = made + count * derivatives(first, rest) * whole[i, j]
