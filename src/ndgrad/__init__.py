@@ -39,7 +39,8 @@ __version__ = "0.1.0"
 
 _SUBMODULES = frozenset(
     "accelerator amp array_api autograd backends compat compiler cpu cuda distributed distributions fft func functorch "
-    "futures implicit jit library linalg masked mps mtia multiprocessing nn npz numpy onnx ops optim overrides profiler random "
+    "futures implicit jit library linalg masked mps mtia multiprocessing nn npz numpy onnx ops optim overrides "
+    "profiler random "
     "safetensors scipy serialization signal sparse special testing torch_version types utils version xpu".split()
 )
 #: Private ones that torch programs import.

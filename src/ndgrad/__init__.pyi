@@ -7,10 +7,10 @@ from ndgrad import (
     as compat, compiler as compiler, cpu as cpu, cuda as cuda, distributed as distributed, distributions as
     distributions, fft as fft, func as func, functorch as functorch, futures as futures, implicit as implicit, jit as
     jit, library as library, linalg as linalg, masked as masked, mps as mps, mtia as mtia, multiprocessing as
-    multiprocessing, nn as nn, numpy as numpy, ops as ops, optim as optim, overrides as overrides, profiler as profiler,
-    random as random, return_types as return_types, scipy as scipy, signal as signal, sparse as sparse, special as
-    special, testing as testing, torch_version as torch_version, types as types, utils as utils, version as version, xpu
-    as xpu,
+    multiprocessing, nn as nn, npz as npz, numpy as numpy, onnx as onnx, ops as ops, optim as optim, overrides as
+    overrides, profiler as profiler, random as random, return_types as return_types, safetensors as safetensors, scipy
+    as scipy, serialization as serialization, signal as signal, sparse as sparse, special as special, testing as
+    testing, torch_version as torch_version, types as types, utils as utils, version as version, xpu as xpu,
 )
 from ndgrad._tensor import Tensor as Tensor
 from ndgrad._typing import (

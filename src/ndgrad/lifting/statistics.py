@@ -1,7 +1,7 @@
 """Python's `statistics` in lifted code: its functions compute with fractions, which have no derivative.
 
-Where no derivative is at stake, Python's own are called. Those that choose among the data (median, mode, quantiles) work on
-Arrays as they are.
+Where no derivative is at stake, Python's own are called. Those that choose among the data (median, mode, quantiles)
+work on Arrays as they are.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ def _lifted(name: str, rule: Callable[..., Any]) -> Callable[..., Any]:
         args = tuple(list(a) if hasattr(a, "__next__") else a for a in args)
         if not at_stake(args, kwargs):
             return theirs(*args, **kwargs)
-        theirs(*map(_plain, args), **{k: _plain(a) for k, a in kwargs.items()})  # for its errors: too few data, and others
+        # for its errors: too few data, and others
+        theirs(*map(_plain, args), **{k: _plain(a) for k, a in kwargs.items()})
         made = rule(*args, **kwargs)
         return made if isinstance(made, tuple) else python_number(made)
 
