@@ -89,7 +89,7 @@ def _npy(array: NDArray[Any]) -> tuple[bytes, memoryview]:
     head = io.BytesIO()
     np.lib.format.write_array_header_2_0(head, np.lib.format.header_data_from_array_1_0(array))
     values = (array if array.flags.c_contiguous else array.T).reshape(-1).view(np.uint8)
-    return head.getvalue(), memoryview(values)
+    return head.getvalue(), values.data
 
 
 def load_file(filename: str | os.PathLike[str], device: Device = "cpu", *, mmap: bool = False) -> dict[str, Tensor]:

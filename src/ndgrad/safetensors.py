@@ -127,7 +127,7 @@ def _parts(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None, ca
         begin += array.nbytes
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
-    return [len(text).to_bytes(8, "little"), text, *(memoryview(_bytes_of(arrays[name])) for name in order)]
+    return [len(text).to_bytes(8, "little"), text, *(_bytes_of(arrays[name]).data for name in order)]
 
 
 def _check_names(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None, where: str) -> None:

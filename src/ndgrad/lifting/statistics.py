@@ -71,7 +71,8 @@ def _linear_regression(x: Any, y: Any, /, *, proportional: bool = False) -> Any:
     a, b = _row(x), _row(y)
     x0, y0 = (0.0, 0.0) if proportional else (dnp.mean(a), dnp.mean(b))
     slope = dnp.sum((a - x0) * (b - y0)) / dnp.sum((a - x0) ** 2)
-    return statistics.LinearRegression(slope=slope, intercept=y0 - slope * x0)
+    made: Any = statistics.LinearRegression  # whose fields are floats for type checkers
+    return made(slope=slope, intercept=y0 - slope * x0)
 
 
 _RULES: dict[str, Callable[..., Any]] = {

@@ -70,7 +70,7 @@ class ONNXProgram:
 
     def __call__(self, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
         """Run the model with onnxruntime, which must be installed, on tensors in the order of the inputs."""
-        import onnxruntime  # a package of its own, for this call alone
+        import onnxruntime  # type: ignore[import-untyped]  # a package of its own, for this call alone
 
         session = onnxruntime.InferenceSession(self.model_proto.SerializeToString(), providers=["CPUExecutionProvider"])
         leaves = [leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, Variable)]
@@ -235,8 +235,7 @@ def _named_axes(count: int, names: Sequence[str], axes: Any, shapes: Any) -> lis
                 f"among the arguments."
             )
         for place, dims in enumerate(given):
-            pairs = dims.items() if isinstance(dims, Mapping) else enumerate(dims or ())
-            for d, n in pairs:
+            for d, n in dims.items() if isinstance(dims, Mapping) else enumerate(dims or ()):
                 if n is not None:
                     label = n if isinstance(n, str) else getattr(n, "__name__", "")
                     found.append((place, int(d), label if label.isidentifier() else f"{names[place]}_dim_{d}"))
@@ -418,7 +417,7 @@ def _model(
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], producer_name="ndgrad")
     model.ir_version = _FILE_FORMAT if opset < 19 else 9 if opset < 21 else 10
     library.checker.check_model(model, full_check=True)
-    return model  # type: ignore[no-any-return]
+    return model
 
 
 def _described(n: int, sizes: Sequence[OpenSize]) -> int | str | None:

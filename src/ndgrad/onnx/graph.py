@@ -57,7 +57,7 @@ class Graph:
 
     def tensor(self, name: str, array: Any) -> onnx.TensorProto:
         made = self.library.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
-        return made  # type: ignore[no-any-return]
+        return made
 
     # ----- arguments --------------------------------------------------------------------------------------------------
 

@@ -85,7 +85,7 @@ class Merging:
         if isinstance(first, (tuple, list)):
             if any(len(v) != len(first) for v in values):
                 raise Disagreement(f"{first!r:.60} has another length for other sizes")
-            return type(first)([self.setting(each) for each in zip(*values, strict=True)])  # type: ignore[misc]
+            return type(first)([self.setting(each) for each in zip(*values, strict=True)])
         if isinstance(first, slice):
             return slice(*(self.setting([getattr(v, k) for v in values]) for k in ("start", "stop", "step")))
         if not _same(values):

@@ -160,7 +160,7 @@ def _known(names: dict[str, Any], module: str, name: str) -> Any:
 def _trusting(module: Any, options: dict[str, Any]) -> Callable[..., Any]:
     """Makes unpicklers that run what a file says, but for the names of torch's: torch need not be there."""
 
-    class Trusting(module.Unpickler):  # type: ignore[misc, name-defined]  # whatever module it is
+    class Trusting(module.Unpickler):  # type: ignore[misc]  # whatever module it is
         def __init__(self, file: IO[bytes], names: dict[str, Any], fetch: Callable[[object], Any]) -> None:
             super().__init__(file, **options)
             self.names, self.fetch = names, fetch
