@@ -18,8 +18,13 @@ def run(code: str) -> str:
     return done.stdout.strip()
 
 
-USE_EINOPS = "x = ndgrad.ones(2, 3, requires_grad=True); y = einops.rearrange(x, 'a b -> b a'); y.sum().backward(); print(type(y).__name__, x.grad.sum().item())"
-USE_FFT = "x = dnp.arange(4.0).requires_grad_(); scipy.fft.dct(x)[0].backward(); print(x.grad.tolist(), type(scipy.fft.dct(np.ones(2))).__name__)"
+USE_EINOPS = (
+    "x = ndgrad.ones(2, 3, requires_grad=True); y = einops.rearrange(x, 'a b -> b a'); y.sum().backward(); "
+    "print(type(y).__name__, x.grad.sum().item())"
+)
+USE_FFT = (
+    "x = dnp.arange(4.0).requires_grad_(); scipy.fft.dct(x)[0].backward(); print(x.grad.tolist(), type(scipy.fft.dct(np.ones(2))).__name__)"
+)
 
 
 @pytest.mark.parametrize("imports", ["import ndgrad, einops", "import einops, ndgrad"])
@@ -35,12 +40,17 @@ def test_scipys_own_transforms_take_arrays(imports):
 
 
 def test_nothing_is_imported_for_the_user():
-    assert run("import sys, ndgrad; print([m for m in ('einops', 'scipy.fft', 'ndgrad.compat', 'ndgrad.numpy') if m in sys.modules])") == "[]"
+    assert (
+        run("import sys, ndgrad; print([m for m in ('einops', 'scipy.fft', 'ndgrad.compat', 'ndgrad.numpy') if m in sys.modules])") == "[]"
+    )
 
 
 def test_the_library_keeps_its_own_loader():
     pytest.importorskip("scipy")
-    assert run("import ndgrad, scipy.fft, inspect; print(type(scipy.fft.__loader__).__name__, 'fft' in inspect.getsource(scipy.fft))") == "SourceFileLoader True"
+    assert (
+        run("import ndgrad, scipy.fft, inspect; print(type(scipy.fft.__loader__).__name__, 'fft' in inspect.getsource(scipy.fft))")
+        == "SourceFileLoader True"
+    )
 
 
 def test_xarray_keeps_arrays_with_their_history():

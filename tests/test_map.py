@@ -21,6 +21,7 @@ PACKAGE = Path(ndgrad.__path__[0])
 #: Rooms from the ground up, and the modules in each. The first pattern that fits counts, from the top of PLACES on.
 ROOMS = ("foundations", "ops", "core", "debug", "tensor", "func", "profiler", "autograd", "numpy", "over")
 PLACES = (
+    ("foundations", r"_arrivals|whole_files|mapped_files"),
     ("foundations", r"_registry|_locks|absent|naming|arrays(\..*)?|devices|dtypes|sizes|pytree|generator|shadowing"),
     ("over", r"ops\.(aten|profiler)|func\.(modules|control_flow|associative|carry|samples)"),  # torch's names; modules, loops
     ("ops", r"ops(\..*)?"),

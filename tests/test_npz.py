@@ -17,7 +17,12 @@ NAMES = "float64 float32 float16 int64 int32 int16 int8 uint64 uint32 uint16 uin
 @pytest.mark.parametrize("mmap", [False, True])
 def test_every_dtype_and_layout_goes_to_numpy_and_back(tmp_path, mmap, compressed):
     tensors = {name: ndgrad.tensor([[1, 0, 2]], dtype=getattr(ndgrad, name)) for name in NAMES}
-    tensors |= {"0.weight": ndgrad.arange(6.0).reshape(2, 3).T, "file": ndgrad.tensor(3.0), "empty": ndgrad.ones(0, 2), "steps": ndgrad.arange(6.0)[::2]}
+    tensors |= {
+        "0.weight": ndgrad.arange(6.0).reshape(2, 3).T,
+        "file": ndgrad.tensor(3.0),
+        "empty": ndgrad.ones(0, 2),
+        "steps": ndgrad.arange(6.0)[::2],
+    }
     path = tmp_path / "x.npz"
     save_file(tensors, path, compressed=compressed)
     want = {k: (t.tolist(), t.numpy().dtype) for k, t in tensors.items()}
@@ -41,7 +46,13 @@ def test_what_would_be_pickled_is_refused_and_the_file_left_alone(tmp_path):
     path = tmp_path / "x.npz"
     save_file({"a": ndgrad.ones(1)}, path)
     before = path.read_bytes()
-    for wrong in ({"a": [1]}, {"a": np.array([{}], object)}, {"a": ndgrad.ones(1, dtype=ndgrad.bfloat16)}, {"a": ndgrad.ones(1, device="meta")}, {1: ndgrad.ones(1)}):
+    for wrong in (
+        {"a": [1]},
+        {"a": np.array([{}], object)},
+        {"a": ndgrad.ones(1, dtype=ndgrad.bfloat16)},
+        {"a": ndgrad.ones(1, device="meta")},
+        {1: ndgrad.ones(1)},
+    ):
         with pytest.raises(ValueError, match=r"ndgrad\.npz\.save_file"):
             save_file(wrong, path)
     assert path.read_bytes() == before

@@ -18,7 +18,13 @@ NAMES = "float64 float32 float16 bfloat16 int64 int32 int16 int8 uint64 uint32 u
 
 def some_of_everything():
     made = {name: ndgrad.tensor([[1, 0, 2]], dtype=getattr(ndgrad, name)) for name in NAMES}
-    return {**made, "number": ndgrad.tensor(3.0), "empty": ndgrad.ones(0, 2), "turned": ndgrad.arange(6.0).reshape(2, 3).T, "ä/ö": ndgrad.ones(1)}
+    return {
+        **made,
+        "number": ndgrad.tensor(3.0),
+        "empty": ndgrad.ones(0, 2),
+        "turned": ndgrad.arange(6.0).reshape(2, 3).T,
+        "ä/ö": ndgrad.ones(1),
+    }
 
 
 def plain(tensors):
@@ -148,16 +154,30 @@ GOOD = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
 @pytest.mark.parametrize(
     "data",
     [
-        b"", b"\0" * 7, (1 << 62).to_bytes(8, "little"), header(b"{"), header(b"[]"), header(b"\xff\xfe"), header({"a": 1}), header(b"[" * 100_000),
-        header({"a": {**GOOD, "shape": [3]}}), header({"a": {**GOOD, "dtype": "F4"}}), header({"a": {**GOOD, "shape": [-2]}}),
-        header({"a": {**GOOD, "shape": [True, 2]}}), header({"a": {**GOOD, "data_offsets": [8, 0]}}), header({"a": {**GOOD, "more": 1}}),
-        header({"a": GOOD, "b": GOOD}), header({"a": GOOD}, b"\0" * 7), header({"a": GOOD}, b"\0" * 9), header({"a": GOOD, "__metadata__": {"x": 1}}),
+        b"",
+        b"\0" * 7,
+        (1 << 62).to_bytes(8, "little"),
+        header(b"{"),
+        header(b"[]"),
+        header(b"\xff\xfe"),
+        header({"a": 1}),
+        header(b"[" * 100_000),
+        header({"a": {**GOOD, "shape": [3]}}),
+        header({"a": {**GOOD, "dtype": "F4"}}),
+        header({"a": {**GOOD, "shape": [-2]}}),
+        header({"a": {**GOOD, "shape": [True, 2]}}),
+        header({"a": {**GOOD, "data_offsets": [8, 0]}}),
+        header({"a": {**GOOD, "more": 1}}),
+        header({"a": GOOD, "b": GOOD}),
+        header({"a": GOOD}, b"\0" * 7),
+        header({"a": GOOD}, b"\0" * 9),
+        header({"a": GOOD, "__metadata__": {"x": 1}}),
         header({"a": {"dtype": "F32", "shape": [1 << 62, 4], "data_offsets": [0, 8]}}),
         header(b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'),
         header({"a": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]}}),
     ],
     ids=range(21),
-)  # fmt: skip
+)
 def test_damaged_files_are_refused(data, tmp_path):
     with pytest.raises(SafetensorError, match="damaged|cut off|not here"):
         load(data)

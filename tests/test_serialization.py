@@ -336,7 +336,7 @@ def test_other_byte_order_is_turned():
     ndgrad.save(tensors, file)
     with zipfile.ZipFile(file) as archive:
         records = {n: archive.read(n) for n in archive.namelist()}
-    for (name, t), record in zip(tensors.items(), sorted(n for n in records if "/data/" in n), strict=True):
+    for name, record in zip(tensors, sorted(n for n in records if "/data/" in n), strict=True):
         word = {"float32": 4, "bfloat16": 2, "complex64": 4, "int16": 2, "bool": 1}[name]
         records[record] = b"".join(records[record][i : i + word][::-1] for i in range(0, len(records[record]), word))
     records["archive/byteorder"] = b"big"

@@ -12,9 +12,14 @@ from ndgrad.whole_files import replacing
 def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / "x"
     path.write_bytes(b"old")
-    with pytest.raises(KeyboardInterrupt), replacing(path) as file:
-        file.write(b"half")
-        raise KeyboardInterrupt
+
+    def interrupted():
+        with replacing(path) as file:
+            file.write(b"half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["x"]
     with replacing(path) as file:

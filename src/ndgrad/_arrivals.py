@@ -1,4 +1,5 @@
-"""Libraries that have a place for others' arrays: when one is imported, before or after this package, ours takes its place.
+"""Libraries that have a place for others' arrays: when one is imported, before or after this package, ours takes its
+place.
 
 einops looks for backends among the subclasses of its own, and scipy.fft asks those that were registered. Nothing is
 imported for the user: a finder waits for the import of such a library, and adds ours when it is done.
@@ -11,6 +12,7 @@ import importlib.abc
 import importlib.util
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -60,10 +62,9 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def _take(name: str) -> None:
-    try:
+    # A version of the library without that place says by itself what it does not take.
+    with suppress(ImportError):
         importlib.import_module(PLACES[name])
-    except ImportError:
-        pass  # a version of the library without that place: it says by itself what it does not take
 
 
 def watch() -> None:

@@ -39,7 +39,8 @@ __all__ = ["load_file", "save_file"]
 def save_file(
     tensors: Mapping[str, Tensor | NDArray[Any]], filename: str | os.PathLike[str], *, compressed: bool = False
 ) -> None:
-    """Write tensors to an npz file, by name. Under the path, there is the old file or the new one, and never a part of it.
+    """Write tensors to an npz file, by name. Under the path, there is the old file or the new one, and never a part of
+    it.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "weights.npz")
@@ -60,14 +61,16 @@ def _values(name: object, value: object) -> NDArray[Any]:
     if isinstance(value, Tensor):
         if isinstance(value._array, Variable) or is_sparse_data(value._array) or value.is_meta:
             raise ValueError(
-                f"ndgrad.npz.save_file: {name!r} of shape {tuple(value.shape)} is sparse, without data or inside a transform, "
+                f"ndgrad.npz.save_file: {name!r} of shape {tuple(value.shape)} is sparse, without data or inside "
+                f"a transform, "
                 "and has no array of its values. Make it dense, or return it first."
             )
         array = memory_of(value)
         value = array if isinstance(array, np.ndarray) else moved(array, _device("cpu"))
     if not isinstance(value, (np.ndarray, np.generic, int, float, complex)):
         raise ValueError(
-            f"ndgrad.npz.save_file: {name!r} is a {type(value).__name__}, and an npz file without pickles holds arrays and "
+            f"ndgrad.npz.save_file: {name!r} is a {type(value).__name__}, and an npz file without pickles holds "
+            f"arrays and "
             "numbers only. Make it a tensor, or use ndgrad.save."
         )
     array = np.asarray(value)
@@ -86,12 +89,10 @@ def _npy(array: NDArray[Any]) -> tuple[bytes, memoryview]:
     head = io.BytesIO()
     np.lib.format.write_array_header_2_0(head, np.lib.format.header_data_from_array_1_0(array))
     values = (array if array.flags.c_contiguous else array.T).reshape(-1).view(np.uint8)
-    return head.getvalue(), memoryview(values)
+    return head.getvalue(), values.data
 
 
-def load_file(
-    filename: str | os.PathLike[str], device: Device = "cpu", *, mmap: bool = False
-) -> dict[str, Tensor]:
+def load_file(filename: str | os.PathLike[str], device: Device = "cpu", *, mmap: bool = False) -> dict[str, Tensor]:
     """The tensors of an npz file, by name. With `mmap`, those that are not compressed stay in the file until they are
     used: a file of any size is opened at once, and writing into them does not change it.
 
@@ -118,7 +119,8 @@ def load_file(
                 dtypes.as_dtype(array.dtype)
             except Exception as error:
                 raise ValueError(
-                    f"ndgrad.npz.load_file: {name!r:.100} in {called} is no array of numbers that can be read: {error}. The "
+                    f"ndgrad.npz.load_file: {name!r:.100} in {called} is no array of numbers that can be read: "
+                    f"{error}. The "
                     "file is damaged, or holds objects or text, which numpy.load reads."
                 ) from error
             made = wrap(Tensor, array)

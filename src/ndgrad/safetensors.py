@@ -1,8 +1,8 @@
 """Files of tensors that hold nothing but tensors: the safetensors format, under the names of `safetensors.torch`.
 
-A file is the length of a header, the header (JSON: name, dtype, shape and place of each tensor), and bytes. So nothing in
-it can be run, and a tensor can be read, or mapped into memory, without the others. What a header says is checked before
-it is believed. The package safetensors is not needed.
+A file is the length of a header, the header (JSON: name, dtype, shape and place of each tensor), and bytes. So nothing
+in it can be run, and a tensor can be read, or mapped into memory, without the others. What a header says is checked
+before it is believed. The package safetensors is not needed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -85,8 +85,8 @@ def save_model(
     metadata: Mapping[str, str] | None = None,
     force_contiguous: bool = True,
 ) -> None:
-    """Write a module's parameters and buffers. Of tensors that are one (tied weights), one is written; the file says which
-    names it stands for.
+    """Write a module's parameters and buffers. Of tensors that are one (tied weights), one is written; the file says
+    which names it stands for.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
@@ -127,14 +127,15 @@ def _parts(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None, ca
         begin += array.nbytes
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
-    return [len(text).to_bytes(8, "little"), text, *(memoryview(_bytes_of(arrays[name])) for name in order)]
+    return [len(text).to_bytes(8, "little"), text, *(_bytes_of(arrays[name]).data for name in order)]
 
 
 def _check_names(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None, where: str) -> None:
     wrong = next((n for n, t in tensors.items() if type(n) is not str or not isinstance(t, Tensor)), None)
     if wrong is not None:
         raise ValueError(
-            f"{where}: expected a dict from names to tensors, and {wrong!r} is a {type(tensors[wrong]).__name__}. Make it a "
+            f"{where}: expected a dict from names to tensors, and {wrong!r} is a {type(tensors[wrong]).__name__}. "
+            f"Make it a "
             "tensor, or put what is none into `metadata`, as text."
         )
     if "__metadata__" in tensors:
@@ -155,7 +156,8 @@ def _values(name: str, t: Tensor, where: str) -> NDArray[Any]:
     array = memory_of(t)
     if dtypes.as_dtype(array.dtype).name not in _NAME_OF:
         raise ValueError(
-            f"{where}: {name!r} is of {t.dtype}, for which the format has no name. Save its real and imaginary parts, or use "
+            f"{where}: {name!r} is of {t.dtype}, for which the format has no name. Save its real and imaginary "
+            f"parts, or use "
             "ndgrad.save."
         )
     return np.asarray(array if str(device_of(array)) == "cpu" else moved(array, _device("cpu")))
@@ -188,8 +190,10 @@ def _check_memory(tensors: Mapping[str, Tensor], where: str) -> None:
     for low, high, name in spans:
         if low < end:
             raise RuntimeError(
-                f"{where}: some tensors share memory, {holder!r} and {name!r}: the file would hold it twice, and the tensors "
-                "would be apart when they are loaded. Use ndgrad.safetensors.save_model for a module with tied weights, "
+                f"{where}: some tensors share memory, {holder!r} and {name!r}: the file would hold it twice, and "
+                f"the tensors "
+                "would be apart when they are loaded. Use ndgrad.safetensors.save_model for a module with tied "
+                "weights, "
                 "ndgrad.save, which keeps such tensors together, or clone() one of them."
             )
         if high > end:
@@ -199,7 +203,7 @@ def _check_memory(tensors: Mapping[str, Tensor], where: str) -> None:
 # ----- reading --------------------------------------------------------------------------------------------------------
 
 
-class safe_open:  # noqa: N801  # the name in safetensors
+class safe_open:  # the name in safetensors
     """A file whose tensors are read one by one: opening it reads the header only, whatever the size.
 
     >>> import os, tempfile
@@ -212,9 +216,7 @@ class safe_open:  # noqa: N801  # the name in safetensors
     tensor([1., 4.])
     """
 
-    def __init__(
-        self, filename: str | os.PathLike[str], framework: str = "pt", device: Device = "cpu"
-    ) -> None:
+    def __init__(self, filename: str | os.PathLike[str], framework: str = "pt", device: Device = "cpu") -> None:
         if framework not in ("pt", "torch", "np", "numpy"):
             raise ValueError(
                 f"safe_open: framework is {framework!r}, and can be 'pt' (tensors) or 'np' (NumPy's arrays) here."
@@ -258,7 +260,7 @@ class safe_open:  # noqa: N801  # the name in safetensors
         made = wrap(Tensor, array)
         return made if str(self._where) == "cpu" else made.to(self._where)
 
-    def __enter__(self) -> safe_open:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -290,11 +292,9 @@ class SafeSlice:
         return self._file._made(np.array(self._file._mapped(self._name)[index]))
 
 
-def load_file(
-    filename: str | os.PathLike[str], device: Device = "cpu", *, mmap: bool = False
-) -> dict[str, Tensor]:
-    """The tensors of a file, by name. With `mmap`, they stay in the file until they are used: a file of any size is opened
-    at once, and writing into them does not change it.
+def load_file(filename: str | os.PathLike[str], device: Device = "cpu", *, mmap: bool = False) -> dict[str, Tensor]:
+    """The tensors of a file, by name. With `mmap`, they stay in the file until they are used: a file of any size is
+    opened at once, and writing into them does not change it.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "weights.safetensors")
@@ -325,8 +325,8 @@ def load(data: bytes) -> dict[str, Tensor]:
 def load_model(
     model: Module, filename: str | os.PathLike[str], strict: bool = True, device: Device = "cpu"
 ) -> tuple[set[str], list[str]]:
-    """Fill a module from a file that `save_model` has written; returns the names that were missing in the file, and those
-    that it has and the module has not. With `strict`, there may be none.
+    """Fill a module from a file that `save_model` has written; returns the names that were missing in the file, and
+    those that it has and the module has not. With `strict`, there may be none.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
@@ -347,7 +347,8 @@ def load_model(
     if strict and (missing or unexpected):
         raise RuntimeError(
             f"Error(s) in loading state_dict for {type(model).__name__} from {os.fspath(filename)}: missing keys "
-            f"{sorted(missing)}, unexpected keys {unexpected}. The module is as it was; pass strict=False to fill what fits."
+            f"{sorted(missing)}, unexpected keys {unexpected}. The module is as it was; pass strict=False to fill "
+            f"what fits."
         )
     model.load_state_dict(state, strict=False)
     return missing, unexpected
@@ -360,7 +361,8 @@ def _header_of(file: IO[bytes], called: str) -> tuple[dict[str, dict[str, Any]],
     length = int.from_bytes(file.read(8), "little")
     if size < 8 or length > min(size - 8, _LONGEST_HEADER):
         raise SafetensorError(
-            f"{called} of {size:,} bytes is no safetensors file, or was cut off: its header should have {length:,} bytes. "
+            f"{called} of {size:,} bytes is no safetensors file, or was cut off: its header should have "
+            f"{length:,} bytes. "
             "Copy it or save it again."
         )
     try:
@@ -379,12 +381,14 @@ def _header_of(file: IO[bytes], called: str) -> tuple[dict[str, dict[str, Any]],
         begin, after = header[name]["data_offsets"]
         if begin != end:
             raise SafetensorError(
-                f"{called}: the bytes of {name!r:.100} begin at {begin}, and those before end at {end}. The file is damaged."
+                f"{called}: the bytes of {name!r:.100} begin at {begin}, and those before end at {end}. The file "
+                f"is damaged."
             )
         end = after
     if end != size - 8 - length:
         raise SafetensorError(
-            f"{called} has {size - 8 - length:,} bytes of tensors, and its header speaks of {end:,}. The file is damaged, "
+            f"{called} has {size - 8 - length:,} bytes of tensors, and its header speaks of {end:,}. The file is "
+            f"damaged, "
             "or was cut off: copy it or save it again."
         )
     return header, metadata, 8 + length
@@ -404,7 +408,8 @@ def _check_entry(name: str, entry: Any, called: str) -> None:
         if lists and all(type(n) is int and 0 <= n < 1 << 63 for n in (*shape, *offsets)):
             if dtype not in _NAMES:
                 raise SafetensorError(
-                    f"{called} holds {name!r:.100} of dtype {dtype!r:.20}, which there is not here. Convert it with the library "
+                    f"{called} holds {name!r:.100} of dtype {dtype!r:.20}, which there is not here. Convert it "
+                    f"with the library "
                     "that wrote it."
                 )
             if math.prod(shape) * dtypes.as_numpy_dtype(_NAMES[dtype]).itemsize == offsets[1] - offsets[0]:

@@ -204,7 +204,8 @@ class UntypedStorage:
             size = file.seek(0, os.SEEK_END)
             if nbytes > size and not shared:
                 raise RuntimeError(
-                    f"unable to mmap {nbytes} bytes from file <{os.fspath(filename)}>: it has {size}. Ask for fewer, or pass "
+                    f"unable to mmap {nbytes} bytes from file <{os.fspath(filename)}>: it has {size}. Ask for "
+                    f"fewer, or pass "
                     "shared=True to lengthen it."
                 )
             if nbytes > size:

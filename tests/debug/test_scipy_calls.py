@@ -8,14 +8,14 @@ import pytest
 import ndgrad
 import ndgrad.numpy as dnp
 
-scipy = pytest.importorskip("scipy")
-import scipy.integrate  # noqa: E402
-import scipy.interpolate  # noqa: E402
-import scipy.linalg  # noqa: E402
-import scipy.ndimage  # noqa: E402
-import scipy.signal  # noqa: E402
-import scipy.spatial.distance  # noqa: E402
-import scipy.stats  # noqa: E402
+pytest.importorskip("scipy")
+import scipy.integrate
+import scipy.interpolate
+import scipy.linalg
+import scipy.ndimage
+import scipy.signal
+import scipy.spatial.distance
+import scipy.stats
 
 CALLS = {
     "signal.lfilter": lambda x: scipy.signal.lfilter([1.0], [1.0, 0.2], x),
@@ -33,7 +33,9 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", list(CALLS))
-@pytest.mark.parametrize("make", [lambda: dnp.arange(8.0).requires_grad_(), lambda: ndgrad.arange(8.0, requires_grad=True)], ids=["Array", "Tensor"])
+@pytest.mark.parametrize(
+    "make", [lambda: dnp.arange(8.0).requires_grad_(), lambda: ndgrad.arange(8.0, requires_grad=True)], ids=["Array", "Tensor"]
+)
 def test_refused_calls_name_what_to_use(name, make):
     with pytest.raises(RuntimeError, match=rf"scipy\.{name} that asked: ndgrad\.scipy\.{name} is the same") as caught:
         CALLS[name](make())

@@ -76,7 +76,13 @@ def test_lifted_functions_have_the_derivative_of_the_original(name):
 
 def test_constants_are_pythons_own():
     def f():
-        return statistics.mean([1, 2]), math.prod([2, 3]), np.float64(2.0), dataclasses.asdict(Point(1.0, {})), type(statistics.fmean([1.0]))
+        return (
+            statistics.mean([1, 2]),
+            math.prod([2, 3]),
+            np.float64(2.0),
+            dataclasses.asdict(Point(1.0, {})),
+            type(statistics.fmean([1.0])),
+        )
 
     assert ndgrad.lift(f)() == f()
     assert type(ndgrad.lift(f)()[2]) is np.float64
@@ -85,7 +91,13 @@ def test_constants_are_pythons_own():
 def test_classes_of_scalars_are_what_they_were():
     def f(v):
         x = v[0]
-        return isinstance(x, np.float64), isinstance(x, np.floating), type(x) is np.float64, np.zeros(2, np.float64).dtype == np.float64, np.dtype(np.float64).name
+        return (
+            isinstance(x, np.float64),
+            isinstance(x, np.floating),
+            type(x) is np.float64,
+            np.zeros(2, np.float64).dtype == np.float64,
+            np.dtype(np.float64).name,
+        )
 
     assert ndgrad.lift(f)(dnp.array(X).requires_grad_()) == (True, True, True, True, "float64")
     assert f(X) == (True, True, True, True, "float64")

@@ -61,22 +61,35 @@ NETWORKS = {
     "perceptron": (lambda: nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2), nn.Softmax(-1)), (2, 3)),
     "convolutions": (
         lambda: nn.Sequential(
-            nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 4, 3, groups=2, stride=2, padding=1),
-            nn.AvgPool2d(2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 4), nn.LogSoftmax(-1),
+            nn.Conv2d(1, 4, 3, padding=1),
+            nn.BatchNorm2d(4),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(4, 4, 3, groups=2, stride=2, padding=1),
+            nn.AvgPool2d(2),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+            nn.Linear(4, 4),
+            nn.LogSoftmax(-1),
         ),
         (2, 1, 8, 8),
     ),
     "one-dimensional": (lambda: nn.Sequential(nn.Conv1d(2, 3, 3, dilation=2), nn.MaxPool1d(2), nn.ELU(), nn.AvgPool1d(2)), (2, 2, 12)),
     "decoder": (
-        lambda: nn.Sequential(nn.ConvTranspose2d(2, 4, 3, stride=2, padding=1, output_padding=1), nn.GroupNorm(2, 4), nn.SiLU(), nn.Upsample(scale_factor=2)),
+        lambda: nn.Sequential(
+            nn.ConvTranspose2d(2, 4, 3, stride=2, padding=1, output_padding=1), nn.GroupNorm(2, 4), nn.SiLU(), nn.Upsample(scale_factor=2)
+        ),
         (2, 2, 4, 4),
     ),
-    "bilinear": (lambda: nn.Sequential(nn.InstanceNorm2d(2), nn.PReLU(), nn.Upsample(scale_factor=2, mode="bilinear"), nn.PixelShuffle(1)), (2, 2, 3, 3)),
+    "bilinear": (
+        lambda: nn.Sequential(nn.InstanceNorm2d(2), nn.PReLU(), nn.Upsample(scale_factor=2, mode="bilinear"), nn.PixelShuffle(1)),
+        (2, 2, 3, 3),
+    ),
     "transformer": (lambda: nn.TransformerEncoderLayer(4, 2, 8, batch_first=True, norm_first=True, activation="gelu"), (2, 3, 4)),
     "lstm": (lambda: nn.LSTM(2, 3, batch_first=True, bidirectional=True), (2, 3, 2)),
     "gru": (lambda: nn.GRU(2, 3, num_layers=2, batch_first=True), (2, 3, 2)),
     "dropout": (lambda: nn.Sequential(nn.Dropout(), nn.LayerNorm(3), nn.RMSNorm(3), nn.GELU("tanh"), nn.Mish(), nn.Hardswish()), (2, 3)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", list(NETWORKS))
@@ -97,25 +110,99 @@ FUNCTIONS = {
     "exponentials": lambda x: x.exp() + x.expm1() + (x * x).log1p() + (x * x + 1).log2() + ndgrad.exp2(x) + (x.abs() + 1).rsqrt(),
     "trigonometry": lambda x: x.sin() + x.cos() + x.tan() + x.atan() + x.sinh() + x.cosh() + x.asinh() + ndgrad.sinc(x),
     "activations": lambda x: (
-        F.relu(x) + F.leaky_relu(x) + F.elu(x, 0.5) + F.selu(x) + F.celu(x, 0.7) + F.softplus(x, beta=2) + F.softsign(x) + F.hardtanh(x) + F.relu6(x)
-        + F.hardsigmoid(x) + F.logsigmoid(x) + F.tanhshrink(x) + F.softshrink(x) + F.hardshrink(x) + F.threshold(x, 0.1, 2.0) + F.gelu(x) + ndgrad.erf(x)
+        F.relu(x)
+        + F.leaky_relu(x)
+        + F.elu(x, 0.5)
+        + F.selu(x)
+        + F.celu(x, 0.7)
+        + F.softplus(x, beta=2)
+        + F.softsign(x)
+        + F.hardtanh(x)
+        + F.relu6(x)
+        + F.hardsigmoid(x)
+        + F.logsigmoid(x)
+        + F.tanhshrink(x)
+        + F.softshrink(x)
+        + F.hardshrink(x)
+        + F.threshold(x, 0.1, 2.0)
+        + F.gelu(x)
+        + ndgrad.erf(x)
     ),
-    "rounding": lambda x: (3 * x).floor() + x.ceil() + (5 * x).trunc() + (7 * x).frac() + (3.3 * x).round() + x.sign() + (x % 0.3) + ndgrad.fmod(x, 0.3),
-    "choices": lambda x: ndgrad.where(x > 0, x, -2.0) + x.clamp(-0.5, 0.5) + x.clamp(min=0) + ndgrad.maximum(x, x.flip(1)) + x.masked_fill(x < 0, 3.0),
+    "rounding": lambda x: (
+        (3 * x).floor() + x.ceil() + (5 * x).trunc() + (7 * x).frac() + (3.3 * x).round() + x.sign() + (x % 0.3) + ndgrad.fmod(x, 0.3)
+    ),
+    "choices": lambda x: (
+        ndgrad.where(x > 0, x, -2.0) + x.clamp(-0.5, 0.5) + x.clamp(min=0) + ndgrad.maximum(x, x.flip(1)) + x.masked_fill(x < 0, 3.0)
+    ),
     "comparisons": lambda x: ((x > 0) & (x < 1) | (x == x[:, :1]), (x != 0).logical_not(), x >= x.T.T, ndgrad.isfinite(x), x.isnan()),
-    "reductions": lambda x: (x.sum(1), x.mean((0, 1), keepdim=True), x.amax(1), x.amin(0), x.prod(1), x.std(1), x.var(0, keepdim=True, correction=0), x.sum(), x.max(),
-                             x.logsumexp(1), x.norm(dim=1), ndgrad.linalg.vector_norm(x, 3), (x > 0).any(1), (x > 0).all(), ndgrad.var_mean(x, 1)),
-    "places": lambda x: (x.argmax(1), x.argmin(0, keepdim=True), x.max(1).values, x.min(1, keepdim=True).values, x.sort(1, descending=True), x.topk(2, 1), x.argsort(1)),
+    "reductions": lambda x: (
+        x.sum(1),
+        x.mean((0, 1), keepdim=True),
+        x.amax(1),
+        x.amin(0),
+        x.prod(1),
+        x.std(1),
+        x.var(0, keepdim=True, correction=0),
+        x.sum(),
+        x.max(),
+        x.logsumexp(1),
+        x.norm(dim=1),
+        ndgrad.linalg.vector_norm(x, 3),
+        (x > 0).any(1),
+        (x > 0).all(),
+        ndgrad.var_mean(x, 1),
+    ),
+    "places": lambda x: (
+        x.argmax(1),
+        x.argmin(0, keepdim=True),
+        x.max(1).values,
+        x.min(1, keepdim=True).values,
+        x.sort(1, descending=True),
+        x.topk(2, 1),
+        x.argsort(1),
+    ),
     "scans": lambda x: (x.cumsum(1), x.double().cumsum(1)),
-    "shapes": lambda x: (x.reshape(-1), x.T, x[None], x.unsqueeze(2).expand(-1, -1, 2), x.repeat(2, 3), x.view(x.shape[0], 3, 1).permute(2, 0, 1), x.flip(0), x.flatten()),
-    "parts": lambda x: (x[1:], x[:, 0], x[:, -1], x[:, ::2], x[..., None, 1:], x[0, 1], x.split(2, 1), x.unbind(1), x.narrow(1, 1, 2), x[:, [0, 2]], x.index_select(1, ndgrad.tensor([2, 0]))),
+    "shapes": lambda x: (
+        x.reshape(-1),
+        x.T,
+        x[None],
+        x.unsqueeze(2).expand(-1, -1, 2),
+        x.repeat(2, 3),
+        x.view(x.shape[0], 3, 1).permute(2, 0, 1),
+        x.flip(0),
+        x.flatten(),
+    ),
+    "parts": lambda x: (
+        x[1:],
+        x[:, 0],
+        x[:, -1],
+        x[:, ::2],
+        x[..., None, 1:],
+        x[0, 1],
+        x.split(2, 1),
+        x.unbind(1),
+        x.narrow(1, 1, 2),
+        x[:, [0, 2]],
+        x.index_select(1, ndgrad.tensor([2, 0])),
+    ),
     "joins": lambda x: (ndgrad.cat([x, x * 2], 1), ndgrad.stack([x, x], 1), F.pad(x, (1, 2), value=3.0), ndgrad.cat([x, x])),
-    "products": lambda x: (x @ x.T, ndgrad.einsum("bi,bj->bij", x, x), F.linear(x, x), ndgrad.addmm(x, x @ x.T, x, beta=2, alpha=0.5), x.triu(), (x @ x.T).tril(-1)),
-    "losses": lambda x: (F.mse_loss(x, x * 2), F.smooth_l1_loss(x, x * 2) if False else F.l1_loss(x, 2 * x), F.binary_cross_entropy_with_logits(x, x.sigmoid())),
+    "products": lambda x: (
+        x @ x.T,
+        ndgrad.einsum("bi,bj->bij", x, x),
+        F.linear(x, x),
+        ndgrad.addmm(x, x @ x.T, x, beta=2, alpha=0.5),
+        x.triu(),
+        (x @ x.T).tril(-1),
+    ),
+    "losses": lambda x: (
+        F.mse_loss(x, x * 2),
+        F.smooth_l1_loss(x, x * 2) if False else F.l1_loss(x, 2 * x),
+        F.binary_cross_entropy_with_logits(x, x.sigmoid()),
+    ),
     "attention": lambda x: F.scaled_dot_product_attention(*[x.reshape(-1, 3, 1) * k for k in (1, 2, 3)], is_causal=True),
     "casts": lambda x: (x.double() * 2, (x * 10).long() + 1, x.half().float(), (x > 0).float() * x, x.to(ndgrad.int32) * 2.5),
     "writes": lambda x: written(x),
-}  # fmt: skip
+}
 
 
 def written(x):
@@ -136,7 +223,12 @@ def test_several_inputs_outputs_and_open_sizes():
 
     x, y = draw(2, 3), draw(3, 4)
     program = ndgrad.onnx.export(
-        function, (x, y), kwargs={"scale": 2.0}, input_names=["x", "y"], output_names=["sum", "both"], dynamic_shapes=({0: "rows", 1: "inner"}, {0: "inner", 1: "columns"})
+        function,
+        (x, y),
+        kwargs={"scale": 2.0},
+        input_names=["x", "y"],
+        output_names=["sum", "both"],
+        dynamic_shapes=({0: "rows", 1: "inner"}, {0: "inner", 1: "columns"}),
     )
     graph = program.model_proto.graph
     assert [[d.dim_param for d in i.type.tensor_type.shape.dim] for i in graph.input] == [["rows", "inner"], ["inner", "columns"]]

@@ -27,14 +27,20 @@ def numeric(f, x, step=1e-6):
 
 
 OF_VECTORS = {
-    **{n: (lambda m, u, v, n=n: getattr(m, n)(u, v)) for n in "braycurtis canberra chebyshev cityblock correlation cosine euclidean jensenshannon sqeuclidean".split()},
-    **{f"{n} weighted": (lambda m, u, v, n=n: getattr(m, n)(u, v, W)) for n in "braycurtis canberra chebyshev cityblock correlation cosine euclidean sqeuclidean".split()},
+    **{
+        n: (lambda m, u, v, n=n: getattr(m, n)(u, v))
+        for n in "braycurtis canberra chebyshev cityblock correlation cosine euclidean jensenshannon sqeuclidean".split()
+    },
+    **{
+        f"{n} weighted": (lambda m, u, v, n=n: getattr(m, n)(u, v, W))
+        for n in "braycurtis canberra chebyshev cityblock correlation cosine euclidean sqeuclidean".split()
+    },
     "minkowski": lambda m, u, v: m.minkowski(u, v, 3),
     "minkowski weighted": lambda m, u, v: m.minkowski(u, v, 1.5, W),
     "seuclidean": lambda m, u, v: m.seuclidean(u, v, W),
     "mahalanobis": lambda m, u, v: m.mahalanobis(u, v, np.diag(W) + 0.1),
     "jensenshannon in bits": lambda m, u, v: m.jensenshannon(u, v, 2.0),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", list(OF_VECTORS))
@@ -66,7 +72,12 @@ def test_distances_of_all_rows(metric):
 
 
 def test_options_and_functions_as_metrics():
-    for options in ({"metric": "minkowski", "p": 3}, {"metric": "euclidean", "w": W[:3]}, {"metric": "mahalanobis", "VI": np.eye(3) * 2}, {"metric": "chebyshev", "w": [1.0, 0.0, 2.0]}):
+    for options in (
+        {"metric": "minkowski", "p": 3},
+        {"metric": "euclidean", "w": W[:3]},
+        {"metric": "mahalanobis", "VI": np.eye(3) * 2},
+        {"metric": "chebyshev", "w": [1.0, 0.0, 2.0]},
+    ):
         np.testing.assert_allclose(np.asarray(distance.cdist(A, B, **options)), theirs.cdist(A, B, **options), rtol=1e-12)
     own = lambda x, y: ((x - y) ** 4).sum()
     np.testing.assert_allclose(np.asarray(distance.cdist(dnp.array(A), B, own)), theirs.cdist(A, B, own), rtol=1e-12)

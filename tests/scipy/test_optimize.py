@@ -303,7 +303,7 @@ def test_fsolve_is_differentiable_and_gives_scipys_root():
     x[0].backward()
     assert float(a.grad) == pytest.approx(0.5 / 2**0.5)
     system = lambda v: [v[0] * v[1] - 2.0, v[0] - v[1] - 1.0]
-    found, info, flag, message = optimize.fsolve(lambda v: nnp.stack(system(v)), [1.0, 1.0], full_output=True)
+    found, info, flag, _ = optimize.fsolve(lambda v: nnp.stack(system(v)), [1.0, 1.0], full_output=True)
     np.testing.assert_allclose(np.asarray(found), scipys.fsolve(system, [1.0, 1.0]), rtol=1e-8)
     assert (flag, set(info) >= {"fvec", "nfev"}) == (1, True)
     with pytest.warns(RuntimeWarning):

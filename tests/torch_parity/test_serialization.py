@@ -161,8 +161,17 @@ def test_tied_weights_meta_tensors_storages_and_results_go_both_ways(writer, rea
     leaf = writer.ones(2, requires_grad=True)
     file = io.BytesIO()
     state = tied(writer).state_dict()
-    writer.save({"state": state, "meta": writer.ones(2, 3, device="meta"), "storage": writer.arange(3.0).storage(), "result": leaf * 2,
-                 "sparse": writer.eye(2).to_sparse(), "rows": writer.eye(2).to_sparse_csr()}, file)  # fmt: skip
+    writer.save(
+        {
+            "state": state,
+            "meta": writer.ones(2, 3, device="meta"),
+            "storage": writer.arange(3.0).storage(),
+            "result": leaf * 2,
+            "sparse": writer.eye(2).to_sparse(),
+            "rows": writer.eye(2).to_sparse_csr(),
+        },
+        file,
+    )
     file.seek(0)
     got = reader.load(file)
     assert got["state"]["a.weight"].data_ptr() == got["state"]["b.weight"].data_ptr()
@@ -206,7 +215,11 @@ def test_training_goes_on_in_the_other_library(name, writer, reader):
 def test_whole_modules_of_torch_become_modules_of_ours():
     torch.manual_seed(0)
     theirs = torch.nn.Sequential(
-        torch.nn.Conv2d(1, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.GELU(), torch.nn.Flatten(2), torch.nn.TransformerEncoderLayer(9, 3, 8, batch_first=True)
+        torch.nn.Conv2d(1, 4, 3),
+        torch.nn.BatchNorm2d(4),
+        torch.nn.GELU(),
+        torch.nn.Flatten(2),
+        torch.nn.TransformerEncoderLayer(9, 3, 8, batch_first=True),
     ).eval()
     file = io.BytesIO()
     torch.save(theirs, file)
@@ -289,5 +302,7 @@ def test_the_package_of_safetensors_runs_over_ours(tmp_path):
         "with safe_open('a.safetensors', 'pt') as f:\n    print(f.get_slice('a')[:, 1:2].tolist(), type(f.get_tensor('a')).__module__)\n"
     )
     env = {**os.environ, "PYTHONPATH": os.path.dirname(ndgrad.__path__[0])}
-    done = subprocess.run([sys.executable, "-m", "ndgrad.as_torch", str(script)], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(
+        [sys.executable, "-m", "ndgrad.as_torch", str(script)], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=100
+    )
     assert done.stdout.splitlines() == ["(set(), [])", "[[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]", "[[1.0], [4.0]] ndgrad"], done.stderr

@@ -1,4 +1,5 @@
-"""Which function of SciPy's asked a tensor for plain memory, and what to call in its place: for an error, and never before one."""
+"""Which function of SciPy's asked a tensor for plain memory, and what to call in its place: for an error, and never
+before one."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ def advice() -> str:
     if ours is None or not str(getattr(ours, "__module__", "")).startswith("ndgrad."):
         return f" It was {module}.{name} that asked, of which there is no derivative here."
     return (
-        f" It was {module}.{name} that asked: ndgrad.{module}.{name} is the same with a derivative, and ndgrad.lift(f) of "
+        f" It was {module}.{name} that asked: ndgrad.{module}.{name} is the same with a derivative, and "
+        f"ndgrad.lift(f) of "
         "your function f that calls it takes that by itself."
     )
 

@@ -1,7 +1,7 @@
 """Transforms of functions, called with NumPy's arrays and with numbers: as NumPy's own callers call them.
 
-`scipy.optimize.minimize(f, x0, jac=grad(f))` hands `grad(f)` an ndarray and wants one back. The function sees an Array in its
-place, and what comes back is NumPy's again, unless it carries a derivative of something else.
+`scipy.optimize.minimize(f, x0, jac=grad(f))` hands `grad(f)` an ndarray and wants one back. The function sees an Array
+in its place, and what comes back is NumPy's again, unless it carries a derivative of something else.
 """
 
 from __future__ import annotations

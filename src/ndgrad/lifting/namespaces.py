@@ -354,7 +354,7 @@ COPIES: dict[int, Any] = {
 
 
 def dataclasses_module() -> ModuleType:
-    own = {"asdict": asdict, "astuple": astuple}
+    own: dict[str, Any] = {"asdict": asdict, "astuple": astuple}
     return Namespace(dataclasses, lambda name: own[name] if name in own else getattr(dataclasses, name))
 
 

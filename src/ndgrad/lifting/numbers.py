@@ -219,7 +219,7 @@ class Complex64(np.complex64, metaclass=_Complex64):
 
 
 #: NumPy's scalar classes, and those that stand for them.
-SCALARS: dict[type, type] = {
+SCALARS: dict[type, Any] = {
     np.float64: Float64, np.float32: Float32, np.complex128: Complex128, np.complex64: Complex64,
 }  # fmt: skip
 

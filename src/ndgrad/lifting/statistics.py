@@ -1,7 +1,7 @@
 """Python's `statistics` in lifted code: its functions compute with fractions, which have no derivative.
 
-Where no derivative is at stake, Python's own are called. Those that choose among the data (median, mode, quantiles) work on
-Arrays as they are.
+Where no derivative is at stake, Python's own are called. Those that choose among the data (median, mode, quantiles)
+work on Arrays as they are.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def _linear_regression(x: Any, y: Any, /, *, proportional: bool = False) -> Any:
     a, b = _row(x), _row(y)
     x0, y0 = (0.0, 0.0) if proportional else (dnp.mean(a), dnp.mean(b))
     slope = dnp.sum((a - x0) * (b - y0)) / dnp.sum((a - x0) ** 2)
-    return statistics.LinearRegression(slope=slope, intercept=y0 - slope * x0)
+    made: Any = statistics.LinearRegression  # whose fields are floats for type checkers
+    return made(slope=slope, intercept=y0 - slope * x0)
 
 
 _RULES: dict[str, Callable[..., Any]] = {
@@ -89,7 +90,8 @@ def _lifted(name: str, rule: Callable[..., Any]) -> Callable[..., Any]:
         args = tuple(list(a) if hasattr(a, "__next__") else a for a in args)
         if not at_stake(args, kwargs):
             return theirs(*args, **kwargs)
-        theirs(*map(_plain, args), **{k: _plain(a) for k, a in kwargs.items()})  # for its errors: too few data, and others
+        # for its errors: too few data, and others
+        theirs(*map(_plain, args), **{k: _plain(a) for k, a in kwargs.items()})
         made = rule(*args, **kwargs)
         return made if isinstance(made, tuple) else python_number(made)
 

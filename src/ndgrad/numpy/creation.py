@@ -106,8 +106,8 @@ def array(
 
 
 def _objects(items: Any) -> Any:
-    """Nested sequences as an array of objects, in which Arrays keep their history: their elements where all parts have one
-    shape, and else the parts themselves."""
+    """Nested sequences as an array of objects, in which Arrays keep their history: their elements where all parts have
+    one shape, and else the parts themselves."""
     parts = [
         _objects(item) if isinstance(item, (list, tuple)) else as_no_numbers(to_array(item), np.dtype("O"))
         if isinstance(item, Variable) and item.ndim else item

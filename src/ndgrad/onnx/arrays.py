@@ -30,7 +30,7 @@ def reduced(g: Graph, kind: str, x: str, dims: Sequence[int], keepdim: bool) -> 
 def _reduction(g: Graph, i: Instruction) -> str:
     value, dtype = i.arguments[0], i.result.dtype
     dims = _dims(i, value)
-    if dtype == bool:  # ONNX reduces numbers only
+    if dtype.kind == "b":  # ONNX reduces numbers only
         x = g.cast(g.argument(value, np.dtype(bool)), np.uint8)
         return g.cast(reduced(g, _REDUCTIONS[i.op.name], x, dims, i.settings.get("keepdim", False)), dtype)
     x = g.argument(value, dtype)
@@ -99,7 +99,9 @@ def _taken(g: Graph, i: Instruction) -> str:
 @writes("cumsum")
 def _cumsum(g: Graph, i: Instruction) -> str:
     x = g.argument(i.arguments[0], i.result.dtype)
-    made: str = g.node("CumSum", x, g.constant(np.asarray(i.settings["dim"], np.int64)), reverse=int(i.settings["reverse"]))
+    made: str = g.node(
+        "CumSum", x, g.constant(np.asarray(i.settings["dim"], np.int64)), reverse=int(i.settings["reverse"])
+    )
     return made
 
 
@@ -115,7 +117,9 @@ def _top(g: Graph, i: Instruction) -> Any:
 def _order(g: Graph, i: Instruction) -> Any:
     value, dim = i.arguments[0], i.settings["dim"]
     count = g.numbers([g.shape(value)[dim]])
-    return g.node("TopK", g.names[value], count, outputs=2, axis=dim, largest=int(i.settings["descending"]), sorted=1)[1]
+    return g.node("TopK", g.names[value], count, outputs=2, axis=dim, largest=int(i.settings["descending"]), sorted=1)[
+        1
+    ]
 
 
 # ----- shapes ---------------------------------------------------------------------------------------------------------
@@ -214,7 +218,8 @@ def _getitem(g: Graph, i: Instruction) -> str:
         else:
             dims.append(dim)
             starts.append(k)
-            stops.append(END if k == -1 else k + 1 if not isinstance(k, Varying) else Varying(k + 1, k.constant + 1, k.factors))
+            after = Varying(k + 1, k.constant + 1, k.factors) if isinstance(k, Varying) else k + 1
+            stops.append(END if k == -1 else after)
             steps.append(1)
             dropped.append(dim)
         dim += 1
@@ -232,7 +237,9 @@ def _slice_scatter(g: Graph, i: Instruction) -> str:
     places = np.arange(x.size).reshape(shape)[i.settings["index"]].reshape(-1)
     flat = g.node("Reshape", g.argument(x, i.result.dtype), g.numbers([-1]))
     part = g.node("Expand", g.argument(y, i.result.dtype), g.numbers(np.empty(shape)[i.settings["index"]].shape))
-    made = g.node("ScatterElements", flat, g.constant(places, np.int64), g.node("Reshape", part, g.numbers([-1])), axis=0)
+    made = g.node(
+        "ScatterElements", flat, g.constant(places, np.int64), g.node("Reshape", part, g.numbers([-1])), axis=0
+    )
     whole: str = g.node("Reshape", made, g.numbers(shape), allowzero=1)
     return whole
 
@@ -261,7 +268,9 @@ def _chosen(g: Graph, i: Instruction) -> str:
 def _gather(g: Graph, i: Instruction) -> str:
     value, index = i.arguments
     if any(n > m for d, (n, m) in enumerate(zip(index.shape, value.shape)) if d != i.settings["dim"]):
-        raise OnnxExporterError("ndgrad.onnx.export: gather with an index that is larger than its input is not written.")
+        raise OnnxExporterError(
+            "ndgrad.onnx.export: gather with an index that is larger than its input is not written."
+        )
     made: str = g.node("GatherElements", g.names[value], g.argument(index, np.dtype(np.int64)), axis=i.settings["dim"])
     return made
 
@@ -273,7 +282,8 @@ def _index(g: Graph, i: Instruction) -> str:
     given = [(d, k) for d, k in enumerate(indices) if k is not None]
     if len(given) != 1 or given[0][1].dtype.kind not in "iu":
         raise OnnxExporterError(
-            "ndgrad.onnx.export: an index with several arrays, or with a mask, is not written. Index one dimension at a time, "
+            "ndgrad.onnx.export: an index with several arrays, or with a mask, is not written. Index one "
+            "dimension at a time, "
             "or use where."
         )
     dim, index = given[0]

@@ -137,9 +137,7 @@ formula("floor_divide")(lambda n, c, x, y: n("Floor", n("Div", x, y)))
 formula("softshrink")(lambda n, c, x, lambd: n("Shrink", x, lambd=lambd, bias=lambd))
 formula("hardshrink")(lambda n, c, x, lambd: n("Shrink", x, lambd=lambd, bias=0.0))
 formula("sinc")(lambda n, c, x, order: _sinc(n, c, x))
-formula("logaddexp")(
-    lambda n, c, x, y: n("Add", n("Max", x, y), n("Softplus", n("Neg", n("Abs", n("Sub", x, y)))))
-)
+formula("logaddexp")(lambda n, c, x, y: n("Add", n("Max", x, y), n("Softplus", n("Neg", n("Abs", n("Sub", x, y))))))
 formula("binary_cross_entropy_with_logits")(lambda n, c, x, y: n("Sub", n("Softplus", x), n("Mul", x, y)))
 
 

@@ -1,7 +1,7 @@
 """`ndgrad.onnx.export`: a function or module as an ONNX model.
 
-The function is traced as the compiler traces it, and each op of the trace is written by its writer (`elementwise`, `arrays`,
-`networks`). An op without a writer is an error that names it and the line it comes from; nothing is left out.
+The function is traced as the compiler traces it, and each op of the trace is written by its writer (`elementwise`,
+`arrays`, `networks`). An op without a writer is an error that names it and the line it comes from; nothing is left out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ndgrad._tensor import Tensor
 from ndgrad.api.data import from_numpy
 from ndgrad.autograd.variable import Variable
 from ndgrad.compiler.graph_break import GraphBreak
-from ndgrad.compiler.program import Instruction, Value
+from ndgrad.compiler.program import Instruction, Program, Value
 from ndgrad.onnx import arrays, elementwise, networks  # their writers  # noqa: F401
 from ndgrad.onnx.graph import Graph, OnnxExporterError
 from ndgrad.onnx.sizes import Disagreement, Merging, OpenSize, Varying
@@ -37,7 +37,8 @@ __all__ = ["ONNXProgram", "export", "is_in_onnx_export"]
 
 #: The versions of ONNX's set of ops that the writers know.
 _OPSETS = range(18, 22)
-#: Versions of the file format, by the first set of ops that needs a newer one: readers want no newer file than they must.
+#: Versions of the file format, by the first set of ops that needs a newer one: readers want no newer file than they
+#: must.
 _FILE_FORMAT = 8
 
 _exporting: ContextVar[bool] = ContextVar("exporting", default=False)
@@ -69,7 +70,7 @@ class ONNXProgram:
 
     def __call__(self, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
         """Run the model with onnxruntime, which must be installed, on tensors in the order of the inputs."""
-        import onnxruntime  # a package of its own, for this call alone
+        import onnxruntime  # type: ignore[import-untyped]  # a package of its own, for this call alone
 
         session = onnxruntime.InferenceSession(self.model_proto.SerializeToString(), providers=["CPUExecutionProvider"])
         leaves = [leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, Variable)]
@@ -100,9 +101,10 @@ def export(
     """Write a function or module as an ONNX model, traced with the arguments that are given.
 
     A module in training mode is put into eval mode for it. Sizes are those of the arguments, but for those that
-    `dynamic_axes` names ({"input": {0: "batch"}}) or `dynamic_shapes` (one dict from dimension to name for each tensor).
-    What cannot be written raises `OnnxExporterError`; nothing is written then. Needs the package onnx
-    (`pip install ndgrad[onnx]`), and onnxruntime for `verify`. Torch's other options choose how it exports, and are ignored.
+    `dynamic_axes` names ({"input": {0: "batch"}}) or `dynamic_shapes` (one dict from dimension to name for each
+    tensor). What cannot be written raises `OnnxExporterError`; nothing is written then. Needs the package onnx
+    (`pip install ndgrad[onnx]`), and onnxruntime for `verify`. Torch's other options choose how it exports, and are
+    ignored.
 
     >>> model = ndgrad.nn.Sequential(ndgrad.nn.Linear(3, 2), ndgrad.nn.ReLU())
     >>> ndgrad.onnx.export(model, (ndgrad.ones(1, 3),), input_names=["x"], dynamic_axes={"x": {0: "batch"}})
@@ -112,7 +114,8 @@ def export(
     opset = 18 if opset_version is None else opset_version
     if opset not in _OPSETS:
         raise OnnxExporterError(
-            f"ndgrad.onnx.export: opset_version is {opset}, and models are written in {_OPSETS[0]} to {_OPSETS[-1]}. Leave it out."
+            f"ndgrad.onnx.export: opset_version is {opset}, and models are written in {_OPSETS[0]} to "
+            f"{_OPSETS[-1]}. Leave it out."
         )
     given = args if isinstance(args, tuple) else (args,)
     named = dict(kwargs or {})
@@ -129,12 +132,14 @@ def export(
         graph = _written(library, merged, names, sizes, _parameter_names(model), export_params)
     except GraphBreak as broken:
         raise OnnxExporterError(
-            f"ndgrad.onnx.export: {name} cannot be traced: {broken.reason}. Export the part of it that is a computation on its "
+            f"ndgrad.onnx.export: {name} cannot be traced: {broken.reason}. Export the part of it that is a "
+            f"computation on its "
             "arguments alone."
         ) from broken
     except Disagreement as error:
         raise OnnxExporterError(
-            f"ndgrad.onnx.export: {name} does not leave the sizes {[s.name for s in sizes]} open: {error}. Export it with fixed "
+            f"ndgrad.onnx.export: {name} does not leave the sizes {[s.name for s in sizes]} open: {error}. Export "
+            f"it with fixed "
             "sizes, or leave fewer of them open."
         ) from error
     program = ONNXProgram(_model(library, graph, merged, names, output_names, sizes, opset, name))
@@ -153,7 +158,8 @@ def _library() -> Any:
         import onnx.numpy_helper
     except ImportError as error:
         raise OnnxExporterError(
-            "ndgrad.onnx.export needs the package onnx, which could not be imported. Install it: pip install ndgrad[onnx]."
+            "ndgrad.onnx.export needs the package onnx, which could not be imported. Install it: pip install "
+            "ndgrad[onnx]."
         ) from error
     return onnx
 
@@ -162,7 +168,8 @@ def _names(given: Sequence[str] | None, count: int, stem: str) -> list[str]:
     names = [*(given or ())]
     if len(names) > count or len(set(names)) < len(names):
         raise OnnxExporterError(
-            f"ndgrad.onnx.export: {stem}_names are {names!r}, and there are {count} tensors to name. Give each a name of its own."
+            f"ndgrad.onnx.export: {stem}_names are {names!r}, and there are {count} tensors to name. Give each a "
+            f"name of its own."
         )
     return [*names, *(f"{stem}_{i}" for i in range(len(names), count))]
 
@@ -197,14 +204,16 @@ def _open_sizes(tensors: Sequence[Any], names: Sequence[str], axes: Any, shapes:
         shape = tensors[place].shape
         if not -len(shape) <= axis < len(shape):
             raise OnnxExporterError(
-                f"ndgrad.onnx.export: {names[place]!r} has the shape {tuple(shape)}, and no dimension {axis} to leave open."
+                f"ndgrad.onnx.export: {names[place]!r} has the shape {tuple(shape)}, and no dimension {axis} to "
+                f"leave open."
             )
         axis %= len(shape)
         size = found.setdefault(name, OpenSize(name, place, axis, int(shape[axis]), []))
         size.places.append((place, axis))
         if size.traced != shape[axis]:
             raise OnnxExporterError(
-                f"ndgrad.onnx.export: the open size {name!r} is {size.traced} in one place and {shape[axis]} in dimension {axis} of "
+                f"ndgrad.onnx.export: the open size {name!r} is {size.traced} in one place and {shape[axis]} in "
+                f"dimension {axis} of "
                 f"{names[place]!r}. Give sizes that can differ different names."
             )
     return list(found.values())
@@ -222,11 +231,11 @@ def _named_axes(count: int, names: Sequence[str], axes: Any, shapes: Any) -> lis
         given = [*shapes.values()] if isinstance(shapes, Mapping) else [*shapes]
         if len(given) != count:
             raise OnnxExporterError(
-                f"ndgrad.onnx.export: dynamic_shapes has {len(given)} entries, and there are {count} tensors among the arguments."
+                f"ndgrad.onnx.export: dynamic_shapes has {len(given)} entries, and there are {count} tensors "
+                f"among the arguments."
             )
         for place, dims in enumerate(given):
-            pairs = dims.items() if isinstance(dims, Mapping) else enumerate(dims or ())
-            for d, n in pairs:
+            for d, n in dims.items() if isinstance(dims, Mapping) else enumerate(dims or ()):
                 if n is not None:
                     label = n if isinstance(n, str) else getattr(n, "__name__", "")
                     found.append((place, int(d), label if label.isidentifier() else f"{names[place]}_dim_{d}"))
@@ -251,13 +260,21 @@ def _merged(model: Any, leaves: list[Any], spec: Any, sizes: Sequence[OpenSize],
         trial = {s.name: s.traced + more for s, more in zip(sizes, change, strict=True) if more}
         args, kwargs = tree_unflatten(_resized(leaves, sizes, trial), spec)
         traces.append(traced(model, args, kwargs, name))
-    first = traces[0].program
-    made = _Merged(traces[0])
-    programs = [t.program for t in traces]
+    _check_agreement([t.program for t in traces])
+    return _combined(traces, merging)
+
+
+def _check_agreement(programs: Sequence[Program]) -> None:
+    first = programs[0]
     if any([i.op for i in p.instructions] != [i.op for i in first.instructions] for p in programs):
         raise Disagreement("other ops run for other sizes")
     if any(len(p.inputs) != len(first.inputs) or len(p.constants) != len(first.constants) for p in programs):
         raise Disagreement("other tensors take part for other sizes")
+
+
+def _combined(traces: Sequence[Traced], merging: Merging) -> _Merged:
+    programs = [t.program for t in traces]
+    made = _Merged(traces[0])
     for values in zip(*(p.inputs for p in programs), strict=True):
         made.shapes[values[0]] = merging.shape([v.shape for v in values])
     for values in zip(*(p.constants for p in programs), strict=True):
@@ -346,7 +363,8 @@ def _write(g: Graph, i: Instruction) -> None:
     place = f" ({i.where})" if i.where else ""
     if writer is None:
         raise OnnxExporterError(
-            f"ndgrad.onnx.export: the op {i.op.name}{place} is not written in ONNX here. Use ops of the usual networks, or export "
+            f"ndgrad.onnx.export: the op {i.op.name}{place} is not written in ONNX here. Use ops of the usual "
+            f"networks, or export "
             "the parts before and after it."
         )
     try:
@@ -355,7 +373,8 @@ def _write(g: Graph, i: Instruction) -> None:
         if not isinstance(missing.args[0], Value):
             raise
         raise OnnxExporterError(
-            f"ndgrad.onnx.export: {i.op.name}{place} uses the places that a pooling found, which ONNX counts in another way. Use "
+            f"ndgrad.onnx.export: {i.op.name}{place} uses the places that a pooling found, which ONNX counts in "
+            f"another way. Use "
             "its values alone."
         ) from None
     for result, name in zip(i.results, (made,) if isinstance(made, str) else made, strict=True):
@@ -378,7 +397,8 @@ def _model(
     for value, output in zip(program.outputs, outputs, strict=True):
         if value not in g.names:
             raise OnnxExporterError(
-                f"ndgrad.onnx.export: {output} are the places that a pooling found, which ONNX counts in another way. Return "
+                f"ndgrad.onnx.export: {output} are the places that a pooling found, which ONNX counts in another "
+                f"way. Return "
                 "its values alone."
             )
         g.nodes.append(helper.make_node("Identity", [g.names[value]], [output]))
@@ -397,7 +417,7 @@ def _model(
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], producer_name="ndgrad")
     model.ir_version = _FILE_FORMAT if opset < 19 else 9 if opset < 21 else 10
     library.checker.check_model(model, full_check=True)
-    return model  # type: ignore[no-any-return]
+    return model
 
 
 def _described(n: int, sizes: Sequence[OpenSize]) -> int | str | None:
@@ -418,5 +438,6 @@ def _verify(program: ONNXProgram, model: Callable[..., Any], args: tuple[Any, ..
         if a.shape != b.shape or not np.allclose(a, b, rtol=1e-3, atol=1e-5, equal_nan=True):
             worst = np.abs(a - b).max() if a.shape == b.shape else f"shapes {a.shape} and {b.shape}"
             raise OnnxExporterError(
-                f"ndgrad.onnx.export: verify=True found that output {i} of the model differs: {worst}. Report this as a bug."
+                f"ndgrad.onnx.export: verify=True found that output {i} of the model differs: {worst}. Report "
+                f"this as a bug."
             )

@@ -57,7 +57,7 @@ class Graph:
 
     def tensor(self, name: str, array: Any) -> onnx.TensorProto:
         made = self.library.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
-        return made  # type: ignore[no-any-return]
+        return made
 
     # ----- arguments --------------------------------------------------------------------------------------------------
 
@@ -83,13 +83,16 @@ class Graph:
         """A shape, in which open sizes are `Varying`."""
         return self.shapes[value]
 
-    # ----- whole numbers, among them open sizes -------------------------------------------------------------------------
+    # ----- whole numbers, among them open sizes
+    # -------------------------------------------------------------------------
 
     def numbers(self, values: Sequence[int]) -> str:
         """An array of int64 with one dimension."""
         if not any(isinstance(v, Varying) for v in values):
             return self.constant(np.asarray(values, np.int64))
-        parts = [self._number(v) if isinstance(v, Varying) else self.constant(np.asarray([v], np.int64)) for v in values]
+        parts = [
+            self._number(v) if isinstance(v, Varying) else self.constant(np.asarray([v], np.int64)) for v in values
+        ]
         made: str = parts[0] if len(parts) == 1 else self.node("Concat", *parts, axis=0)
         return made
 
@@ -98,7 +101,8 @@ class Graph:
         for v in values if isinstance(values, (tuple, list)) else (values,):
             if isinstance(v, Varying):
                 raise OnnxExporterError(
-                    f"ndgrad.onnx.export: {what} depends on a size that is open, and ONNX wants a number there. Leave that "
+                    f"ndgrad.onnx.export: {what} depends on a size that is open, and ONNX wants a number there. "
+                    f"Leave that "
                     "size out of dynamic_axes and dynamic_shapes."
                 )
         return list(values) if isinstance(values, (tuple, list)) else values

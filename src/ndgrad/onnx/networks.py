@@ -51,7 +51,9 @@ def _addmm(g: Graph, i: Instruction) -> str:
 
 @writes("contract")
 def _contract(g: Graph, i: Instruction) -> str:
-    made: str = g.node("Einsum", *(g.argument(a, i.result.dtype) for a in i.arguments), equation=i.settings["subscripts"])
+    made: str = g.node(
+        "Einsum", *(g.argument(a, i.result.dtype) for a in i.arguments), equation=i.settings["subscripts"]
+    )
     return made
 
 
@@ -67,7 +69,8 @@ def _convolution(g: Graph, i: Instruction) -> str:
 
 @writes("convolution_input")
 def _transposed_convolution(g: Graph, i: Instruction) -> str:
-    """The adjoint of a convolution is ONNX's transposed one; the size of its result says how much is added at the end."""
+    """The adjoint of a convolution is ONNX's transposed one; the size of its result says how much is added at the
+    end."""
     y, w = i.arguments
     s = i.settings
     x_shape = [int(n) for n in g.fixed(g.shape(i.result)[2:], "the size of a transposed convolution")]
@@ -103,8 +106,12 @@ def _max_pool(g: Graph, i: Instruction) -> Any:
 def _avg_pool(g: Graph, i: Instruction) -> str:
     s = i.settings
     if s["divisor_override"] is not None or s["ceil_mode"]:
-        raise OnnxExporterError("ndgrad.onnx.export: average pooling with divisor_override or ceil_mode is not written.")
-    made: str = g.node("AveragePool", g.names[i.arguments[0]], **_window(g, i), count_include_pad=int(s["count_include_pad"]))
+        raise OnnxExporterError(
+            "ndgrad.onnx.export: average pooling with divisor_override or ceil_mode is not written."
+        )
+    made: str = g.node(
+        "AveragePool", g.names[i.arguments[0]], **_window(g, i), count_include_pad=int(s["count_include_pad"])
+    )
     return made
 
 
@@ -114,7 +121,8 @@ def _adaptive(g: Graph, i: Instruction) -> Any:
     spatial = [int(n) for n in g.fixed(g.shape(value)[-len(sizes) :], "the size of an adaptive pooling")]
     if any(n % m for n, m in zip(spatial, sizes)):
         raise OnnxExporterError(
-            f"ndgrad.onnx.export: adaptive pooling of {spatial} to {list(sizes)} has windows of different sizes, which ONNX has "
+            f"ndgrad.onnx.export: adaptive pooling of {spatial} to {list(sizes)} has windows of different sizes, "
+            f"which ONNX has "
             "not. Choose sizes that divide the input's."
         )
     window = [n // m for n, m in zip(spatial, sizes)]
@@ -188,4 +196,3 @@ def _resample(g: Graph, i: Instruction) -> str:
     last = g.node("Transpose", g.names[value], perm=order)
     made: str = g.node("Transpose", g.node("MatMul", last, g.constant(matrix, i.result.dtype)), perm=back)
     return made
-

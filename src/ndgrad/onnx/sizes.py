@@ -1,15 +1,16 @@
 """Sizes that an exported model leaves open.
 
-A function is traced once with the sizes it was given, and once more for each size that is open, with another number there.
-A number that comes out differently is written as `a + b n + ...` of the open sizes, and two more traces, with all of
-them changed, must agree. So the model's reshapes and slices follow the sizes of its inputs, or the export is refused.
+A function is traced once with the sizes it was given, and once more for each size that is open, with another number
+there. A number that comes out differently is written as `a + b n + ...` of the open sizes, and two more traces, with
+all of them changed, must agree. So the model's reshapes and slices follow the sizes of its inputs, or the export is
+refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -39,7 +40,7 @@ class Varying(int):
     constant: int
     factors: tuple[int, ...]
 
-    def __new__(cls, value: int, constant: int, factors: tuple[int, ...]) -> Varying:
+    def __new__(cls, value: int, constant: int, factors: tuple[int, ...]) -> Self:
         made = super().__new__(cls, value)
         made.constant, made.factors = constant, factors
         return made
@@ -84,7 +85,7 @@ class Merging:
         if isinstance(first, (tuple, list)):
             if any(len(v) != len(first) for v in values):
                 raise Disagreement(f"{first!r:.60} has another length for other sizes")
-            return type(first)([self.setting(each) for each in zip(*values, strict=True)])  # type: ignore[misc]
+            return type(first)([self.setting(each) for each in zip(*values, strict=True)])
         if isinstance(first, slice):
             return slice(*(self.setting([getattr(v, k) for v in values]) for k in ("start", "stop", "step")))
         if not _same(values):

@@ -1,4 +1,5 @@
-"""A function as a program of ops: what the compiler's tracer sees in one call, with nothing left out and nothing joined."""
+"""A function as a program of ops: what the compiler's tracer sees in one call, with nothing left out and nothing
+joined."""
 
 from __future__ import annotations
 

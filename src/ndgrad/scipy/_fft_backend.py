@@ -21,7 +21,7 @@ class Backend:
         if not any(isinstance(a, Variable) for a in (*args, *kwargs.values())):
             return NotImplemented
         ours = importlib.import_module("ndgrad.scipy.fft")  # once there is a tensor
-        function = getattr(ours, method.__name__, None)
+        function: Any = getattr(ours, method.__name__, None)
         has_rule = str(getattr(function, "__module__", "")).startswith("ndgrad.")
         return function(*args, **kwargs) if has_rule else NotImplemented
 

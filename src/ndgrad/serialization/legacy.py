@@ -1,8 +1,8 @@
 """Files as torch wrote them before version 1.6: five pickles in a row, then the memory of tensors.
 
 The pickles are a magic number, the version of the format, what machine wrote it, the object, and the keys of its
-memory; then, in the order of the keys, how many elements a memory has, as eight bytes, and their bytes. The object comes
-before the memory that it names, so its tensors are made over memory that is filled afterwards.
+memory; then, in the order of the keys, how many elements a memory has, as eight bytes, and their bytes. The object
+comes before the memory that it names, so its tensors are made over memory that is filled afterwards.
 """
 
 from __future__ import annotations
@@ -112,7 +112,8 @@ def checked_location(memories: Memories, load: Callable[[], Any]) -> Any:
     made = load()
     if memories.resolved or any(d is not None and str(d) != "meta" for d in memories.device_of.values()):
         raise RuntimeError(
-            "ndgrad.load: in a file of the format that torch wrote before version 1.6, tensors can be placed on the CPU "
+            "ndgrad.load: in a file of the format that torch wrote before version 1.6, tensors can be placed on "
+            "the CPU "
             "alone. Pass map_location='cpu', and move what was loaded."
         )
     return made

@@ -27,7 +27,8 @@ def register_package(
     priority: int, tagger: Callable[[Any], str | None], deserializer: Callable[[Any, str], Any]
 ) -> None:
     """Teach `save` and `load` another kind of memory: `tagger(storage)` says under which name a storage is saved, or
-    None, and `deserializer(storage, name)` gives the storage that is to be used, or None. Smaller priorities come first.
+    None, and `deserializer(storage, name)` gives the storage that is to be used, or None. Smaller priorities come
+    first.
 
     >>> ndgrad.serialization.register_package(50, lambda storage: None, lambda storage, name: None)
     """

@@ -66,7 +66,8 @@ def load(
         if _is_legacy(file):
             if mmap:
                 raise RuntimeError(
-                    f"mmap can only be used with files that are zip archives, as torch writes them since version 1.6, and "
+                    f"mmap can only be used with files that are zip archives, as torch writes them since version "
+                    f"1.6, and "
                     f"{called} is older. Load it without mmap, and save it again."
                 )
             return _load_legacy(file, called, map_location, unpickler)
@@ -84,7 +85,7 @@ def load(
 
 def _opened(f: str | os.PathLike[str] | IO[bytes]) -> Any:
     if isinstance(f, (str, os.PathLike)):
-        return open(f, "rb")  # noqa: SIM115  # by the caller
+        return open(f, "rb")  # by the caller
     if not (hasattr(f, "seek") and hasattr(f, "read")):
         missing = "read" if hasattr(f, "seek") else "seek"
         raise AttributeError(
@@ -110,14 +111,16 @@ def _archive(file: IO[bytes], called: str, limited: bool, mapped: bool) -> Archi
         raise EOFError(f"ndgrad.load: {called} is empty. Save it again.")
     if beginning[:4] == b"PK\x03\x04":
         raise RuntimeError(
-            f"ndgrad.load: {called} begins as an archive of ndgrad.save or torch.save and has no directory at its end: it "
+            f"ndgrad.load: {called} begins as an archive of ndgrad.save or torch.save and has no directory at its "
+            f"end: it "
             "was cut off. Copy it or save it again."
         )
-    raise RuntimeError(
-        f"ndgrad.load: {called} is not an archive that ndgrad.save or torch.save has written."
-        + (" It looks like a safetensors file: ndgrad.safetensors.load_file reads it." if beginning[8:9] == b"{" else "")
-        + (" It is an array of NumPy's: numpy.load reads it." if beginning[:6] == b"\x93NUMPY" else "")
-    )
+    hint = ""
+    if beginning[8:9] == b"{":
+        hint = " It looks like a safetensors file: ndgrad.safetensors.load_file reads it."
+    elif beginning[:6] == b"\x93NUMPY":
+        hint = " It is an array of NumPy's: numpy.load reads it."
+    raise RuntimeError(f"ndgrad.load: {called} is not an archive that ndgrad.save or torch.save has written.{hint}")
 
 
 # ----- from the pickle to the object ----------------------------------------------------------------------------------
@@ -147,7 +150,8 @@ def _known(names: dict[str, Any], module: str, name: str) -> Any:
     full = f"{module}.{name}"
     if full in NOT_HERE:
         raise pickle.UnpicklingError(
-            f"ndgrad.load: the file holds {NOT_HERE[full]}, which there are not here. Convert them with torch, and save the "
+            f"ndgrad.load: the file holds {NOT_HERE[full]}, which there are not here. Convert them with torch, "
+            f"and save the "
             "file again."
         )
     return names.get(full)
@@ -156,7 +160,7 @@ def _known(names: dict[str, Any], module: str, name: str) -> Any:
 def _trusting(module: Any, options: dict[str, Any]) -> Callable[..., Any]:
     """Makes unpicklers that run what a file says, but for the names of torch's: torch need not be there."""
 
-    class Trusting(module.Unpickler):  # type: ignore[misc, name-defined]  # whatever module it is
+    class Trusting(module.Unpickler):  # type: ignore[misc]  # whatever module it is
         def __init__(self, file: IO[bytes], names: dict[str, Any], fetch: Callable[[object], Any]) -> None:
             super().__init__(file, **options)
             self.names, self.fetch = names, fetch
@@ -187,7 +191,8 @@ def _of_torch(names: dict[str, Any], module: str, name: str) -> Any:
         except (ImportError, AttributeError):
             continue
     raise pickle.UnpicklingError(
-        f"ndgrad.load: the file holds a {module}.{name}, which there is not here. Save the state dict with torch instead: "
+        f"ndgrad.load: the file holds a {module}.{name}, which there is not here. Save the state dict with torch "
+        f"instead: "
         "torch.save(model.state_dict(), path)."
     )
 
@@ -202,7 +207,8 @@ def pickle_in(f: str | os.PathLike[str] | IO[bytes]) -> bytes:
         try:
             if _is_legacy(file):
                 raise ValueError(
-                    "get_unsafe_globals_in_checkpoint looks into zip archives, as torch writes them since version 1.6, and "
+                    "get_unsafe_globals_in_checkpoint looks into zip archives, as torch writes them since "
+                    "version 1.6, and "
                     "the file is older. Load it where you trust it, and save it again."
                 )
             return _archive(file, "the file", True, False).read("data.pkl")

@@ -1,4 +1,5 @@
-"""Names that the user has vouched for: what a file may hold beside tensors and containers, though nothing else of it is run."""
+"""Names that the user has vouched for: what a file may hold beside tensors and containers, though nothing else of it
+is run."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ def get_safe_globals() -> list[Vouched]:
     return list(dict.fromkeys((*_always, *_in_blocks.get())))
 
 
-class safe_globals:  # noqa: N801  # torch's name
+class safe_globals:  # torch's name
     """`add_safe_globals` for one block.
 
     >>> import collections, io
@@ -90,7 +91,8 @@ def _checked(given: Iterable[Vouched]) -> list[Vouched]:
         value, name = item if isinstance(item, tuple) and len(item) == 2 else (item, "")
         if not callable(value) or not isinstance(name, str):
             raise TypeError(
-                f"safe globals: expected classes, functions, or pairs of one and its name in files, and got {item!r:.100}. "
+                f"safe globals: expected classes, functions, or pairs of one and its name in files, and got "
+                f"{item!r:.100}. "
                 "Pass the class itself."
             )
     return found

@@ -45,7 +45,8 @@ def check_vjp(f: Callable[..., Any], x: Any) -> None:
     found = into.inner_prod(along, into.covector(gradient))
     if not scalar_close(expected, found):
         raise AssertionError(
-            f"Derivative (VJP) check of {_name(f)} failed with arg {x}: by differences {expected}, by reverse mode {found}"
+            f"Derivative (VJP) check of {_name(f)} failed with arg {x}: by differences {expected}, by reverse "
+            f"mode {found}"
         )
 
 

@@ -1,6 +1,7 @@
 """`scipy.spatial.distance` with derivatives: distances between vectors, and between all rows of matrices.
 
-A distance that is a root (Euclidean, cosine, ...) has the derivative 0 where both vectors are the same, as norms have at 0.
+A distance that is a root (Euclidean, cosine, ...) has the derivative 0 where both vectors are the same, as norms have
+at 0.
 """
 
 from __future__ import annotations
@@ -290,7 +291,8 @@ def _distances(metric: str, a: Any, b: Any, rows: Any, options: dict[str, Any]) 
     name = _NAMES.get(metric.lower(), metric.lower())
     if name not in _METRICS:
         raise NotImplementedError(
-            f"ndgrad.scipy.spatial.distance: the metric {metric!r} has no derivative here. There are {', '.join(_METRICS)}; "
+            f"ndgrad.scipy.spatial.distance: the metric {metric!r} has no derivative here. There are "
+            f"{', '.join(_METRICS)}; "
             "detach() the rows for any other of SciPy's."
         )
     given = {k: floating(v) if k in ("w", "V", "VI") and v is not None else v for k, v in options.items() if k != "out"}

@@ -1,8 +1,8 @@
 """NumPy itself, where it must be with functions that take Arrays.
 
 Nearly all of NumPy hands a call with Arrays over by itself (see ndgrad.numpy.dispatch), so its functions stand here as
-they are. The few that cannot see an Array among their arguments (`array([x, y])`, `mean([x, y])`, `vectorize`, ...) look
-first.
+they are. The few that cannot see an Array among their arguments (`array([x, y])`, `mean([x, y])`, `vectorize`, ...)
+look first.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from typing import Any as _Any
 import numpy as _numpy
 from numpy import fft, random
 
-from ndgrad.compat.autograd.numpy import linalg
+from ndgrad.compat.autograd.numpy import linalg as linalg
 from ndgrad.compat.autograd.numpy import numpy_boxes as numpy_boxes
 from ndgrad.compat.autograd.numpy.functional import vectorize
 from ndgrad.compat.autograd.numpy.lists import OF_ARRAYS as _OF_ARRAYS
 from ndgrad.compat.autograd.numpy.lists import Concatenator as _Concatenator
 from ndgrad.compat.autograd.numpy.lists import looking_into_lists as _looking_into_lists
-from ndgrad.compat.autograd.numpy.lists import make_diagonal, where
+from ndgrad.compat.autograd.numpy.lists import make_diagonal
+from ndgrad.compat.autograd.numpy.lists import where as where
 from ndgrad.numpy import creation as _creation
 from ndgrad.numpy.coercion import holds_tensors as _holds_tensors
 

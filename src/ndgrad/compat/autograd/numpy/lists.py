@@ -18,10 +18,13 @@ from ndgrad.ops.triangle import diag_embed
 
 #: Functions of one array (or two), in NumPy and in its linalg.
 OF_ARRAYS = (
-    "all amax amin any append argmax argmin argsort average clip cross cumprod cumsum diff dot inner kron max mean median min "
+    "all amax amin any append argmax argmin argsort average clip cross cumprod cumsum diff dot inner kron max "
+    "mean median min "
     "outer prod ptp ravel repeat reshape roll round sort std sum take tensordot tile trace transpose var"
 ).split()
-OF_MATRICES = "cholesky cond det eig eigh eigvals eigvalsh inv matrix_power matrix_rank norm pinv qr slogdet solve svd".split()
+OF_MATRICES = (
+    "cholesky cond det eig eigh eigvals eigvalsh inv matrix_power matrix_rank norm pinv qr slogdet solve svd".split()
+)
 
 
 def looking_into_lists(function: Callable[..., Any]) -> Callable[..., Any]:
