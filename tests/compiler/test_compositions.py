@@ -618,3 +618,60 @@ def test_a_fork_after_compiling():
     if child == 0:
         os._exit(0 if float(c(tensor())) == expected and float(c(tensor([1.0, 2.0]))) == 5.0 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+# ----- derivatives that cannot be traced --------------------------------------------------------------------------------
+
+
+class Slope(ndgrad.autograd.Function):
+    """3 x^2, whose backward looks at values."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return 3 * x * x
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:  # type: ignore[override]
+        (x,) = ctx.saved_tensors
+        return 6 * x * g if g.abs().max() > 0 else g
+
+
+class Cube(ndgrad.autograd.Function):
+    """x^3. The function and its gradient can be traced, the gradient of the gradient cannot."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:  # type: ignore[override]
+        (x,) = ctx.saved_tensors
+        return Slope.apply(x) * g
+
+
+def test_derivatives_that_ask_for_values_are_those_of_the_function() -> None:
+    scale = ndgrad.tensor(1.5, requires_grad=True)
+
+    def function(x: Any) -> Any:
+        return (Cube.apply(x).sin() * scale).sum()
+
+    compiled = ndgrad.compile(function, fullgraph=True)
+    x = ndgrad.tensor(np.random.default_rng(3).standard_normal(4), requires_grad=True)
+    for _ in range(2):
+        outcomes = []
+        for f in (function, compiled):
+            first = ndgrad.autograd.grad(f(x), (x, scale), create_graph=True)
+            second = ndgrad.autograd.grad(first[0].square().sum() + first[1], (x, scale), create_graph=True)
+            third = ndgrad.autograd.grad(second[0].sum(), x)
+            outcomes.append([*first, *second, *third])
+        for found, expected in zip(*outcomes, strict=True):
+            np.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), rtol=1e-9, atol=1e-9)
+
+
+def test_such_a_function_that_draws_random_numbers_is_not_run_again() -> None:
+    x = ndgrad.tensor(np.random.default_rng(3).standard_normal(4), requires_grad=True)
+    y = ndgrad.compile(lambda x: (Cube.apply(x) * ndgrad.rand(4, dtype=x.dtype)).sum(), fullgraph=True)(x)
+    with pytest.raises(RuntimeError, match="it is not run again"):
+        ndgrad.autograd.grad(y, x, create_graph=True)

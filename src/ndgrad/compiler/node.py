@@ -124,7 +124,7 @@ class CompiledFunctionBackward(MultiNode):
         if not recorded or not (
             modes().levels or modes().dual_levels or any(isinstance(t._array, Variable) for t in given)
         ):
-            return tuple(spec.derivative(present, tensors, given).run([*tensors, *given]))
+            return tuple(spec.gradients_again(present, tensors, given))
         if modes().grad_enabled and any(requires_grad(t) for t in (*tensors, *given)):
             raise RuntimeError(
                 f"{self.name()}: gradients of a compiled call (of {spec.name}) were asked for inside a transform, "

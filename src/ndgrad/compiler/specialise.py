@@ -12,7 +12,8 @@ Otherwise the function is traced once more, with the gradients that there are as
 its inputs as results, which are recorded: `derivative`. That is again a specialisation with a backward of its own, so
 it goes on to any order, and each is what eager would record: custom functions, no_grad and detach inside the function
 included. Tracing leaves nothing behind (see Note [Tensors from outside] and ndgrad.compiler.environment), so the
-function's writes are not done twice.
+function's writes are not done twice. Where that cannot be traced (a gradient may ask for values although the function
+does not), the function itself is run once more, eagerly, if it leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from ndgrad.compiler.partition import split
 from ndgrad.compiler.passes import simplified, with_loops
 from ndgrad.compiler.phases import Times, compiling, phase
 from ndgrad.compiler.program import Program, Value
-from ndgrad.compiler.results import Results
+from ndgrad.compiler.results import NEW, Results
 from ndgrad.compiler.tensor_replay import run_on_tensors
 from ndgrad.compiler.trace import Tracer, line_of
 from ndgrad.compiler.whole import Whole
@@ -113,7 +114,7 @@ class Specialisation:
         #: the other leaves
         self.plain = [None if i in self.numbers else leaf for i, leaf in enumerate(flat)]
         #: by which results have a gradient, and which of these gradients require grad
-        self._derivatives: dict[tuple[tuple[bool, ...], tuple[bool, ...]], Specialisation] = {}
+        self._derivatives: dict[tuple[tuple[bool, ...], tuple[bool, ...]], Specialisation | GraphBreak] = {}
         arguments = [flat[place] for place in self.places]
         #: what the tensors among the arguments are like before a call
         self.argument_facts = [facts(t) for t in arguments]
@@ -492,17 +493,69 @@ class Specialisation:
         kind = given, tuple([requires_grad(c) for c in cotangents])
         found = self._derivatives.get(kind)
         if found is None:
-            reason = self.environment.check()
-            if reason is None and any(kind == "grad" for kind, _ in self.sources):
-                reason = "it reads gradients"
-            if reason is not None:
-                raise RuntimeError(
-                    f"{self.name}: derivatives of the gradients of a compiled call are traced when they are "
-                    f"first asked for, and {reason}. Ask for them before changing what the function uses, "
-                    "or call the function itself instead of the compiled one."
-                )
-            found = self._derivatives[kind] = Derivative(self, given, tensors, cotangents)
+            self._check_again()
+            try:
+                found = self._derivatives[kind] = Derivative(self, given, tensors, cotangents)
+            except GraphBreak as broken:
+                found = self._derivatives[kind] = broken.bare()
+        if isinstance(found, GraphBreak):
+            raise found.again()
         return found
+
+    def _check_again(self) -> None:
+        """Refuse derivatives that are to be found out from a function that is another one by now."""
+        reason = self.environment.check()
+        if reason is None and any(kind == "grad" for kind, _ in self.sources):
+            reason = "it reads gradients"
+        if reason is not None:
+            raise RuntimeError(
+                f"{self.name}: derivatives of the gradients of a compiled call are traced when they are "
+                f"first asked for, and {reason}. Ask for them before changing what the function uses, "
+                "or call the function itself instead of the compiled one."
+            )
+
+    def gradients_again(
+        self, given: tuple[bool, ...], tensors: Sequence[Any], cotangents: Sequence[Any]
+    ) -> Sequence[Any]:
+        """What `derivative` gives for these; by the function itself where that cannot be traced."""
+        try:
+            found = self.derivative(given, tensors, cotangents)
+        except GraphBreak as broken:
+            return self._gradients_by_function(given, tensors, cotangents, broken.reason)
+        return found.run([*tensors, *cotangents])
+
+    def _gradients_by_function(
+        self, given: tuple[bool, ...], tensors: Sequence[Any], cotangents: Sequence[Any], reason: str
+    ) -> list[Any]:
+        self._check_again()
+        sources = zip(self.sources, tensors, strict=True)
+        inputs = [which[0] if kind == "environment" else t for (kind, which), t in sources]
+        numbers = [n for n, new in enumerate(self.results.new) if new.differentiable]
+        places = {leaf.number: i for i, leaf in enumerate(self.results.leaves) if leaf.kind == NEW and not leaf.path}
+        if self.effects or self.writes or self.tape.draws or not places.keys() >= {*numbers}:
+            raise RuntimeError(
+                f"{self.name}: the derivatives of the gradients of a compiled call cannot be traced, since {reason}; "
+                "and the function writes, draws random numbers or returns views, so it is not run again. Ask for them "
+                "from the function itself instead of the compiled one."
+            )
+        outside = scope()
+        try:
+            restore(outside.recording(True))
+            leaves = self._eagerly(inputs)
+            roots = [leaves[places[n]] for n, is_given in zip(numbers, given, strict=True) if is_given]
+            wanted = [i for i, t in enumerate(inputs) if requires_grad(t)]
+            found = grad(roots, [inputs[i] for i in wanted], cotangents, create_graph=True, allow_unused=True)
+        finally:
+            restore(outside)
+            del outside
+        gradients: list[Any] = [None] * len(inputs)
+        for i, g in zip(wanted, found, strict=True):
+            gradients[i] = g
+        return gradients
+
+    def _eagerly(self, inputs: list[Any]) -> list[Any]:
+        """The leaves of the results by the function itself."""
+        return self._returned(inputs)
 
 
 class Derivative(Specialisation):
@@ -536,6 +589,11 @@ class Derivative(Specialisation):
 
     def _returned(self, arguments: list[Any]) -> list[Any]:
         return self.parent._returned(arguments)
+
+    def _eagerly(self, inputs: list[Any]) -> list[Any]:
+        count = len(self.parent.sources)
+        reason = "those of its gradients cannot be"
+        return self.parent._gradients_by_function(self.given, inputs[:count], inputs[count:], reason)
 
     def _outcome(self, tracer: Tracer, arguments: list[Any]) -> tuple[list[Any], list[tuple[Effect, Any]]]:
         with observing(tracer):

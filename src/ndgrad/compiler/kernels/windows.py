@@ -100,6 +100,15 @@ class Correlation:
         return [(max(n, 1) - 1) * step + span for n, step, span in zip(counts, self.in_steps, self.spans)]
 
     @property
+    def padded(self) -> bool:
+        """Whether anything is read beyond the input."""
+        last = [
+            (max(e[a].positions for e in self.entries) - 1) * self.in_steps[a] + span + low
+            for a, (span, low) in enumerate(zip(self.spans, self.lows))
+        ]
+        return any(low < 0 for low in self.lows) or any(end > n for end, n in zip(last, self.in_sizes))
+
+    @property
     def depthwise(self) -> bool:
         """Whether each channel has its own filter."""
         return self.channels == self.columns == 1 and self.groups > 1
@@ -191,8 +200,7 @@ def table(
     planes = not (of_weight or in_last or out_last or epilogue) and _by_planes(c, lanes, tile_columns)
     block = _weight_block(c) if of_weight else _block(c, size)
     extents, lows = c.extents(block), c.lows
-    last = [(max(e[a].positions for e in c.entries) - 1) * c.in_steps[a] + c.spans[a] + lows[a] for a in range(3)]
-    padded = any(low < 0 for low in lows) or any(end > n for end, n in zip(last, c.in_sizes))
+    padded = c.padded
     deepest = max(c.depth(e) for e in c.entries)
     # A strip of the packed weight should stay in the caches; deeper ones are cut by channels.
     pieces = -(-deepest * tile_columns * size // 2**17) if c.channels >= 16 else 1
@@ -211,9 +219,7 @@ def table(
     parts, slices, chunks = 1, 1, groups_of_images * blocks
     weight_elements = c.weight[2] * c.groups
     if of_weight:
-        # Parts of a large weight would take longer to add up than to compute: then it is cut by columns instead.
-        parts = max(1, min(16, chunks, 2**22 // (weight_elements * size)))
-        slices = 1 if c.groups > 1 else min(-(-8 // parts), -(-c.columns // tile_columns))
+        parts, slices = _weight_parts(c, chunks, tile_columns, size)
         chunks = parts * slices
     header = dict(
         images=c.images, groups=c.groups, channels=c.channels, columns=c.columns, block=block, blocks=blocks,
@@ -226,24 +232,9 @@ def table(
     for a, letter in enumerate(_AXES):
         header |= {f"in_{letter}": c.in_sizes[a], f"out_{letter}": c.out_sizes[a], f"in_step_{letter}": c.in_steps[a]}
         header |= {f"out_step_{letter}": c.out_steps[a], f"low_{letter}": lows[a], f"extent_{letter}": extents[a]}
-    words, packed = [header[name] for name in HEADER], 0
-    for entry in c.entries:
-        fields = {"depth": c.depth(entry), "packed": packed}
-        for a, (letter, taps) in enumerate(zip(_AXES, entry)):
-            stride = prod(c.kernel[a + 1 :])
-            fields |= {
-                f"count_{letter}": taps.positions,
-                f"place_{letter}": taps.place,
-                f"taps_{letter}": taps.taps,
-                f"spread_{letter}": taps.spread,
-            }
-            fields |= {
-                f"offset_{letter}": taps.low - lows[a],
-                f"tap_first_{letter}": taps.tap_first * stride,
-                f"tap_step_{letter}": taps.tap_step * stride,
-            }
-        packed += c.groups * fields["depth"] * -(-c.columns // lanes) * lanes
-        words += [fields[name] for name in ENTRY]
+    words = [header[name] for name in HEADER]
+    entries, packed = _entries(c, lows, lanes)
+    words += entries
     scratch = together * (held + (0 if out_last and not c.depthwise else staged)) + 4 * lanes
     if planes:
         return Table(np.array(words, np.int64), chunks, weight_elements, held if padded else 0, 1)
@@ -254,6 +245,35 @@ def table(
         scratch,
         -(-c.columns // tile_columns),
     )
+
+
+def _weight_parts(c: Correlation, chunks: int, tile_columns: int, size: int) -> tuple[int, int]:
+    """Into how many parts the images are dealt for the gradient of a weight, and into how many slices its columns.
+
+    Parts of a large weight would take longer to add up than to compute: then it is cut by columns instead."""
+    parts = max(1, min(16, chunks, 2**22 // (c.weight[2] * c.groups * size)))
+    return parts, 1 if c.groups > 1 else min(-(-8 // parts), -(-c.columns // tile_columns))
+
+
+def _entries(c: Correlation, lows: list[int], lanes: int) -> tuple[list[int], int]:
+    """The words of all entries, and the elements of the packed weight."""
+    words, packed = [], 0
+    for entry in c.entries:
+        fields = {"depth": c.depth(entry), "packed": packed}
+        for a, (letter, taps) in enumerate(zip(_AXES, entry)):
+            stride = prod(c.kernel[a + 1 :])
+            fields |= {
+                f"count_{letter}": taps.positions,
+                f"place_{letter}": taps.place,
+                f"taps_{letter}": taps.taps,
+                f"spread_{letter}": taps.spread,
+                f"offset_{letter}": taps.low - lows[a],
+                f"tap_first_{letter}": taps.tap_first * stride,
+                f"tap_step_{letter}": taps.tap_step * stride,
+            }
+        packed += c.groups * fields["depth"] * -(-c.columns // lanes) * lanes
+        words += [fields[name] for name in ENTRY]
+    return words, packed
 
 
 def _by_planes(c: Correlation, lanes: int, tile_columns: int) -> bool:
