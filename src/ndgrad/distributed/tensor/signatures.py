@@ -115,7 +115,7 @@ def signature(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) 
     rule = signature_rule.get(op.name)
     if rule is not None:
         return rule(op, shapes, settings)
-    if op.batch is RANDOM or op.name == "native_dropout" or "generator" in op.settings:
+    if not _is_local(op):
         return None
     if op.elementwise or op.name in _EVERY_ELEMENT:
         return _elementwise(op, shapes)
@@ -126,9 +126,14 @@ def signature(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) 
     return None
 
 
+def _is_local(op: Op) -> bool:
+    """Whether an op is a function of its arguments alone: it draws nothing, and sends nothing."""
+    return op.batch is not RANDOM and op.name != "native_dropout" and not {"generator", "group"} & op.settings.keys()
+
+
 def has_signature(op: Op) -> bool:
     """Whether spread tensors can be given to an op at all."""
-    if op.batch is RANDOM or op.name == "native_dropout" or "generator" in op.settings:
+    if not _is_local(op):
         return False
     return (
         signature_rule.get(op.name) is not None or op.elementwise or op.name in _EVERY_ELEMENT or op.name in _MATRIX
