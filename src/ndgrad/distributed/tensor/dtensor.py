@@ -19,6 +19,7 @@ from ndgrad._tensor import Tensor
 from ndgrad.api.data import tensor as make_tensor
 from ndgrad.api.later import METHODS
 from ndgrad.autograd.grad_mode import no_grad
+from ndgrad.autograd.modes import thread
 from ndgrad.autograd.subclass import KNOWN
 from ndgrad.autograd.variable import Variable, new
 from ndgrad.distributed import transport
@@ -391,6 +392,12 @@ class DTensor(Tensor):
     @staticmethod
     def run_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         """An op some of whose arguments are DTensors."""
+        if thread.levels:
+            raise NotImplementedError(
+                f"{op.name}: a DTensor inside a transform (grad, vmap, ...), which would need to know the other ranks' "
+                "parts. Use backward(), or transform a function of local tensors that calls collectives "
+                "(ndgrad.distributed.nn.functional)."
+            )
         plan = plan_for(op, args, settings, DTensor)
         locals_ = [a._local if a.__class__ is DTensor else a for a in args]
         out = plan.run(args, locals_, settings)

@@ -3,9 +3,9 @@ is.
 
 For each dimension of the mesh, a signature (`signatures`) leaves a few ways to run the op: to divide one of its
 labels, to make terms of terms, or to let every rank compute everything. The one that sends the fewest bytes is taken;
-of those that send as many, the one that divides the work. The choice depends on shapes, dtypes, placements and
-settings alone, so all ranks choose the same, and it is kept: the second call of its kind costs a lookup. The values of
-numbers (`alpha`, a learning rate) are no part of what is looked up.
+of those that send as many, the one that divides the work; what is whole everywhere stays whole. The choice depends on
+shapes, dtypes, placements and settings alone, so all ranks choose the same, and it is kept: the second call of its
+kind costs a lookup. The values of numbers (`alpha`, a learning rate) are no part of what is looked up.
 """
 
 from __future__ import annotations
@@ -238,6 +238,9 @@ def _ways(sig: Signature, specs: Sequence[Spec | None], numbers: Sequence[bool],
     """The ways to run an op along one dimension of the mesh: where the arguments are, where the result is, and whether
     the work is divided."""
     now = [None if s is None else s.placements[dim] for s in specs]
+    if all(p is None or p.is_replicate() for p in now):  # nobody has divided anything yet
+        yield [REPLICATE] * len(specs), REPLICATE, False
+        return
     partial = {i for i, p in enumerate(now) if isinstance(p, Partial)}
     if partial and all(now[i] == PARTIAL for i in partial):  # terms of terms
         for group in sig.linear:
