@@ -12,7 +12,6 @@ import torch
 import ndgrad
 from tests.torch_parity.differences import deliberate
 
-
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")  # torch's, of names that it renames
 
 
