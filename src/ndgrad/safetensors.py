@@ -199,7 +199,7 @@ def _check_memory(tensors: Mapping[str, Tensor], where: str) -> None:
 # ----- reading --------------------------------------------------------------------------------------------------------
 
 
-class safe_open:  # the name in safetensors
+class safe_open:  # noqa: N801  # the name in safetensors
     """A file whose tensors are read one by one: opening it reads the header only, whatever the size.
 
     >>> import os, tempfile

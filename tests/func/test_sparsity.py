@@ -5,6 +5,8 @@ The oracles are dense: Jacobians by jacfwd and jacrev, Hessians by hessian, of f
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given

@@ -92,7 +92,7 @@ def get_default_mmap_options() -> int:
     return _mmap_flags
 
 
-class set_default_mmap_options:  # torch's name
+class set_default_mmap_options:  # noqa: N801  # torch's name
     """Whether changes to tensors that `load(..., mmap=True)` gives stay in memory (MAP_PRIVATE, the default) or go to the
     file (MAP_SHARED). In a `with` statement, until the block ends.
 
@@ -119,7 +119,7 @@ class set_default_mmap_options:  # torch's name
         _mmap_flags = self.prev
 
 
-class skip_data:  # torch's name
+class skip_data:  # noqa: N801  # torch's name
     """In its block, `save` leaves out the bytes of tensors, whose place in the file is filled with zeros, and `load` reads
     none, and gives zeros.
 

@@ -84,7 +84,7 @@ def load(
 
 def _opened(f: str | os.PathLike[str] | IO[bytes]) -> Any:
     if isinstance(f, (str, os.PathLike)):
-        return open(f, "rb")  # by the caller
+        return open(f, "rb")  # noqa: SIM115  # by the caller
     if not (hasattr(f, "seek") and hasattr(f, "read")):
         missing = "read" if hasattr(f, "seek") else "seek"
         raise AttributeError(

@@ -52,7 +52,7 @@ def get_safe_globals() -> list[Vouched]:
     return list(dict.fromkeys((*_always, *_in_blocks.get())))
 
 
-class safe_globals:  # torch's name
+class safe_globals:  # noqa: N801  # torch's name
     """`add_safe_globals` for one block.
 
     >>> import collections, io

@@ -92,9 +92,9 @@ def test_a_result_that_depends_on_an_outer_variable_stays_in_its_graph() -> None
 
 
 def test_imports_of_submodules() -> None:
+    import ndgrad.compat.autograd.numpy.linalg as npla
     import ndgrad.compat.autograd.numpy.random as npr
 
-    import ndgrad.compat.autograd.numpy.linalg as npla
     from ndgrad.compat.autograd.numpy.numpy_boxes import ArrayBox
 
     assert npr is onp.random

@@ -236,26 +236,33 @@ def _choose(
 
 def _ways(sig: Signature, specs: Sequence[Spec | None], numbers: Sequence[bool], dim: int) -> Iterator[Any]:
     """The ways to run an op along one dimension of the mesh: where the arguments are, where the result is, and whether
-    the work is divided."""
+    the work is divided. What is whole everywhere stays whole."""
     now = [None if s is None else s.placements[dim] for s in specs]
-    if all(p is None or p.is_replicate() for p in now):  # nobody has divided anything yet
-        yield [REPLICATE] * len(specs), REPLICATE, False
-        return
+    if not all(p is None or p.is_replicate() for p in now):
+        yield from _with_terms(sig, now, numbers)
+        yield from _with_pieces(sig, specs, dim)
+    yield [REPLICATE] * len(specs), REPLICATE, False
+
+
+def _with_terms(sig: Signature, now: Sequence[Placement | None], numbers: Sequence[bool]) -> Iterator[Any]:
+    """Terms of terms, where the op is linear in all arguments that are sums of terms."""
     partial = {i for i, p in enumerate(now) if isinstance(p, Partial)}
-    if partial and all(now[i] == PARTIAL for i in partial):  # terms of terms
-        for group in sig.linear:
-            if partial <= group and not any(numbers[i] for i in group if i < len(numbers)):
-                yield [PARTIAL if i in group else REPLICATE for i in range(len(specs))], PARTIAL, True
+    if not partial or any(now[i] != PARTIAL for i in partial):
+        return
+    for group in sig.linear:
+        if partial <= group and not any(numbers[i] for i in group if i < len(numbers)):
+            yield [PARTIAL if i in group else REPLICATE for i in range(len(now))], PARTIAL, True
+
+
+def _with_pieces(sig: Signature, specs: Sequence[Spec | None], dim: int) -> Iterator[Any]:
+    """One label divided, for each that can be."""
     count = next(s.mesh for s in specs if s is not None).size(dim)
     for label in sorted({label for found in sig.inputs if found for label in found if label is not None}):
         where = sig.outputs.index(label) if label in sig.outputs else None
         reduction = sig.reductions.get(label)
-        if where is None and reduction is None:
-            continue
-        if _can_divide(sig, specs, label, where, reduction, count):
+        if (where is not None or reduction is not None) and _can_divide(sig, specs, label, where, reduction, count):
             result: Placement = Shard(where) if where is not None else Partial(reduction or "sum")
             yield _divided(sig, specs, label, where), result, True
-    yield [REPLICATE] * len(specs), REPLICATE, False
 
 
 def _divided(sig: Signature, specs: Sequence[Spec | None], label: int, where: int | None) -> list[Placement]:
