@@ -61,7 +61,7 @@ def test_pages_are_as_the_names_say():
     ("path", "name", "words"),
     [
         ("ndgrad", "hub", "downloaded"),
-        ("ndgrad.distributed", "init_process_group", "mpi4py"),
+        ("ndgrad.distributed", "TCPStore", "MPI"),
         ("ndgrad", "quint8", "Quantised"),
         ("ndgrad.nn", "SyncBatchNorm", "communication"),
         ("ndgrad.utils", "cpp_extension", "C\\+\\+"),

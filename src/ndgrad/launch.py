@@ -1,9 +1,9 @@
 """`python -m ndgrad.launch -n 4 train.py ...`: start a program on several ranks of this machine.
 
-What it does beside calling `mpiexec`: it finds the one that belongs to this interpreter, puts the rank before each line of output, forwards
-signals, notices a rank that dies and tells the others (which raise, each naming it and the call that waited), bounds how long they may
-take to end, and leaves no process behind. For more than one machine use the cluster's own starter (`srun`, `mpiexec -f hosts`): the
-program is the same.
+What it does beside calling `mpiexec`: it finds the one that belongs to this interpreter, puts the rank before each
+line of output, forwards signals, notices a rank that dies and tells the others (which raise, each naming it and the
+call that waited), bounds how long they may take to end, and leaves no process behind. For more than one machine use
+the cluster's own starter (`srun`, `mpiexec -f hosts`): the program is the same.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def _die_with_parent() -> None:
 
 
 def _run_rank(arguments: list[str]) -> int:
-    """What mpiexec starts for every rank: a guard, whose child is the rank. MPI's starters kill a job the moment that a process of theirs
-    dies, before the others can say what they waited for; the guard gives them time."""
+    """What mpiexec starts for every rank: a guard, whose child is the rank. MPI's starters kill a job the moment that
+    a process of theirs dies, before the others can say what they waited for; the guard gives them time."""
     rank, size = _environment_number(_RANKS), _environment_number(_SIZES)
     directory = os.environ.get(DIRECTORY)
     if rank is None or directory is None or not hasattr(os, "fork"):
@@ -99,7 +99,7 @@ def _run_rank(arguments: list[str]) -> int:
         _die_with_parent()
         Path(directory, f"rank-{rank}").write_text(str(os.getpid()))
         if os.environ.get("NDGRAD_LAUNCH_LABELS") == "1":
-            sys.stdout, sys.stderr = _Labelled(sys.stdout, f"[{rank}] "), _Labelled(sys.stderr, f"[{rank}] ")  # type: ignore[assignment]
+            sys.stdout, sys.stderr = _Labelled(sys.stdout, f"[{rank}] "), _Labelled(sys.stderr, f"[{rank}] ")
         _run_program(arguments)
         return 0
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -122,7 +122,7 @@ def _send(pid: int, number: int) -> None:
 
 def _run_program(arguments: list[str]) -> None:
     if hasattr(faulthandler, "register"):
-        faulthandler.register(signal.SIGUSR2, file=sys.__stderr__, all_threads=True)
+        faulthandler.register(signal.SIGUSR2, file=sys.__stderr__ or 2, all_threads=True)
     try:
         if arguments[0] == "-m":
             sys.argv = arguments[1:]
@@ -149,7 +149,11 @@ class Job:
         self.count, self.grace = count, grace
         self.directory = Path(tempfile.mkdtemp(prefix="ndgrad-launch-"))
         mpiexec = find_mpiexec()
-        settings = {**(environment or os.environ), DIRECTORY: str(self.directory), "NDGRAD_LAUNCH_LABELS": "1" if labels else "0"}
+        settings = {
+            **(environment or os.environ),
+            DIRECTORY: str(self.directory),
+            "NDGRAD_LAUNCH_LABELS": "1" if labels else "0",
+        }
         settings.setdefault("PYTHONUNBUFFERED", "1")
         self.process = subprocess.Popen(
             [mpiexec, "-n", str(count), sys.executable, "-m", "ndgrad.launch", "--rank", *program],
@@ -233,7 +237,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["--rank"]:
         return _run_rank(given[1:])
-    parser = argparse.ArgumentParser(prog="python -m ndgrad.launch", description="Run a program on several ranks of this machine.")
+    parser = argparse.ArgumentParser(
+        prog="python -m ndgrad.launch", description="Run a program on several ranks of this machine."
+    )
     parser.add_argument("-n", "--nproc-per-node", type=int, default=os.cpu_count() or 1, help="how many ranks")
     parser.add_argument("--no-labels", action="store_true", help="output as it is, without the rank before each line")
     parser.add_argument("-m", "--module", action="store_true", help="the program is a module")

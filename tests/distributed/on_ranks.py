@@ -1,4 +1,5 @@
-"""For programs of several ranks: on how many each runs, and numbers that differ from rank to rank and from run to run not at all."""
+"""For programs of several ranks: on how many each runs, and numbers that differ from rank to rank and from run to run
+not at all."""
 
 from __future__ import annotations
 
@@ -35,4 +36,5 @@ def everybody(*shape, seed=0):
 
 def close(found, wanted, tolerance=1e-12):
     """Assert that a tensor has these values."""
-    np.testing.assert_allclose(np.asarray(found.detach().numpy() if hasattr(found, "detach") else found), wanted, rtol=tolerance, atol=tolerance)
+    array = np.asarray(found.detach().numpy() if hasattr(found, "detach") else found)
+    np.testing.assert_allclose(array, wanted, rtol=tolerance, atol=tolerance)

@@ -1,7 +1,9 @@
-"""What every rank of a test job runs: all programs for its number of ranks, one after the other, each with its own verdict.
+"""What every rank of a test job runs: all programs for its number of ranks, one after the other, each with its own
+verdict.
 
-One start serves many tests, since starting costs more than running. A rank that fails goes on to the next program; the others, if they
-waited for it, are released by the timeout of the groups, and all begin the next with groups of their own.
+One start serves many tests, since starting costs more than running. A rank that fails goes on to the next program; the
+others, if they waited for it, are released by the timeout of the groups, and all begin the next with groups of their
+own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The programs in `programs/`, on 1 to 4 ranks of this machine; each is a test of its own, and one start of MPI serves all of a count."""
+"""The programs in `programs/`, on 1 to 4 ranks of this machine; each is a test of its own, and one start of MPI serves
+all of a count."""
 
 from __future__ import annotations
 
@@ -14,8 +15,9 @@ import pytest
 
 pytest.importorskip("mpi4py")
 
-from ndgrad.launch import Job
 from tests.distributed.runner import programs
+
+from ndgrad.launch import Job
 
 #: Until then all programs of one count must have run, in seconds.
 PATIENCE = 150.0

@@ -103,7 +103,9 @@ CASES = [
 def test_every_op_has_samples_and_every_sample_an_op():
     pytest.importorskip("scipy", reason="some ops have samples only with SciPy")
     from_outside = {entry.op.name for entry in ndgrad.library.registered().values()}  # these bring their own
-    assert set(table) - set(SAMPLES) - from_outside == set()
+    # what ranks do together is checked by tests/distributed, on ranks
+    of_ranks = {op.name for op in table.values() if getattr(op.forward, "__module__", "").startswith("ndgrad.distributed")}
+    assert set(table) - set(SAMPLES) - from_outside - of_ranks == set()
     assert set(SAMPLES) - set(table) == set()
 
 

@@ -5,7 +5,8 @@
                    function: above autograd, with the arguments as the user wrote them (see ndgrad.overrides)
     dispatch       `__ndgrad_dispatch__` (`__torch_dispatch__`) is asked instead of an op's forward function: below
                    autograd, which records the op and makes the tensor that the class returned its result
-    whole          `run_op` (ndgrad's own classes alone) is called instead of the op, above autograd: values and graph are those
+    whole          `run_op` (ndgrad's own classes alone) is called instead of the op, above autograd: values and graph
+    are those
                    of other tensors, which the class holds (`ndgrad.distributed.tensor`)
 
 A class with a dispatch of its own may be a wrapper: `Tensor._make_wrapper_subclass` makes one that has a shape

@@ -79,7 +79,8 @@ class BareTensor:
     _storage: Storage | None
     _meta: Meta | None
 
-    #: Of a class whose tensors keep their values and their graph in other tensors: (op, args, settings) -> result, called instead of
+    #: Of a class whose tensors keep their values and their graph in other tensors: (op, args, settings) -> result,
+    #: called instead of
     #: the op wherever one of them is an argument.
     run_op: Any = None
     #: Of such a class: (function that makes a tensor like one that it is given) -> a tensor like this one.

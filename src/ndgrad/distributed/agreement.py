@@ -1,13 +1,13 @@
 """That all ranks call the same thing, and that nobody waits for ever.
 
 With MPI alone, ranks that call different collectives, or the same on other shapes, hang or compute nonsense. So every
-collective is accompanied by one small reduction: a number made of its name, shape, dtype and settings, as the pair (n, -n),
-of which the ranks take the maximum. If that is (n, -n) on each of them, all have called the same. If not, every rank
-finds out, and they exchange in words what each has called, which is the error that every rank raises.
+collective is accompanied by one small reduction: a number made of its name, shape, dtype and settings, as the pair (n,
+-n), of which the ranks take the maximum. If that is (n, -n) on each of them, all have called the same. If not, every
+rank finds out, and they exchange in words what each has called, which is the error that every rank raises.
 
-Waiting is asking again and again, first without a pause, later with short ones. After a millisecond it also looks for
-notices (`notices`): a rank that failed or left tells the others, and a wait for it ends with an error that says so. After
-the group's timeout it ends too, and names the ranks that did not come.
+Waiting is asking again and again, first without a pause, later with short ones. After two milliseconds it also looks
+for notices (`notices`): a rank that failed or left tells the others, and a wait for it ends with an error that says so.
+After the group's timeout it ends too, and names the ranks that did not come.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from ndgrad.distributed.notices import notices
 if TYPE_CHECKING:
     from ndgrad.distributed.groups import ProcessGroup
 
-#: Questions without a pause. One takes some 0.2 us.
-_SPINS = 500
+#: Questions without a look at the clock. One takes some 0.2 us.
+_SPINS = 200
+#: How long it is asked without a pause, in seconds: a pause costs more than most messages take.
+_EAGER = 0.002
 #: Bytes of a call in words, in the exchange after a disagreement.
 _WORDS = 240
 
@@ -51,13 +53,16 @@ class Call(NamedTuple):
         return f"{self.name}({', '.join(s for s in settings if s)})"
 
 
-_numbers: dict[Call, int] = {}
+#: A call's pair (n, -n), and its bytes, by which it is compared.
+_pairs: dict[Call, tuple[Any, bytes]] = {}
 
 
-def _number(call: Call) -> int:
-    found = _numbers.get(call)
+def _pair_of(call: Call) -> tuple[Any, bytes]:
+    found = _pairs.get(call)
     if found is None:
-        found = _numbers[call] = zlib.crc32(repr(tuple(call)).encode()) + 1
+        number = zlib.crc32(repr(tuple(call)).encode()) + 1
+        pair = np.array((number, -number))
+        found = _pairs[call] = pair, pair.tobytes()
     return found
 
 
@@ -65,8 +70,8 @@ class Pending:
     """A collective, or a message between two ranks, that was started: what torch calls a Work."""
 
     __slots__ = (
-        "_alone", "_buffers", "_check", "_finish", "_late", "_number", "_pair", "_requests", "call", "done", "error", "group",
-        "sequence", "source",
+        "_alone", "_buffers", "_check", "_finish", "_late", "_expected", "_pair", "_requests", "call", "done", "error",
+        "group", "sequence", "source",
     )  # fmt: skip
 
     def __init__(
@@ -82,13 +87,14 @@ class Pending:
         self.group, self.call, self._requests, self._finish = group, call, requests, finish
         self._buffers = buffers  # alive until MPI has done with them
         self._check, self._alone = check, alone
-        self.done, self.error, self.source = False, None, -1
+        self.done, self.source = False, -1
+        self.error: BaseException | None = None
         self._late: Callable[[], Pending | None] | None = None
         self.sequence = 0
         if not alone:
             self.sequence = group.calls = group.calls + 1
-            number = self._number = _number(call)
-            pair = self._pair = np.array((number, -number))
+            own, self._expected = _pair_of(call)
+            pair = self._pair = own.copy()
             self._requests = (group.control.Iallreduce(group.in_place, pair, op=group.maximum), *requests)
 
     @classmethod
@@ -158,8 +164,7 @@ class Pending:
             # the agreement first: what follows may never be done if there is none
             self._poll(self._requests[0].Test, timeout)
             first = 1
-            pair = self._pair
-            if pair[0] != self._number or pair[1] != -self._number:
+            if self._pair.tobytes() != self._expected:
                 self._disagree()
         try:
             for request in self._requests[first:]:
@@ -185,18 +190,18 @@ class Pending:
             if test():
                 return
         begun = time.monotonic()
-        pause = 0.0
+        waited = 0.0
         while not test():
-            time.sleep(pause)  # 0: others may have the core
             waited = time.monotonic() - begun
-            if waited > 0.001:
-                notices.look(self.group, self.call, self.sequence)
-                pause = min(waited / 20, 0.001)  # a twentieth more than needed, at most
+            if waited < _EAGER:
+                continue
+            notices.look(self.group, self.call, self.sequence)
             if waited > timeout:
                 raise notices.too_late(self.group, self.call, self.sequence, waited)
+            time.sleep(min(waited / 20, 0.001))  # a twentieth more than needed, at most; others may have the core
 
     def _complete(self) -> None:
-        if not self._alone and (self._pair[0] != self._number or self._pair[1] != -self._number):
+        if not self._alone and self._pair.tobytes() != self._expected:
             self._disagree()
         if self._check is not None:
             self._check()
@@ -218,17 +223,16 @@ class Pending:
         while not request.Test() and time.monotonic() < end:
             time.sleep(0.0005)
         said = [bytes(w).rstrip(b"\0").decode(errors="replace") for w in words]
-        told = "; ".join(
-            f"rank {group.global_rank(i)}: {s or 'not known'}" for i, s in enumerate(said)
-        )
+        told = "; ".join(f"rank {group.global_rank(i)}: {s or 'not known'}" for i, s in enumerate(said))
         raise DistBackendError(
-            f"the ranks of {group.name} called different collectives as number {self.sequence}: {told}. All ranks of a group "
+            f"the ranks of {group.name} called different collectives as number {self.sequence}: {told}. All ranks of a "
+            "group "
             "must make the same calls in the same order, on the same shapes and dtypes."
         )
 
     def _failed(self, error: Exception) -> DistBackendError:
         group = self.group
         return DistBackendError(
-            f"{self.call} on rank {group.global_rank(group.rank())} of {group.name} failed: {str(error).splitlines()[0]}"
+            f"{self.call} on rank {group.global_rank(group.rank())} of {group.name} failed: "
+            f"{str(error).splitlines()[0]}"
         )
-

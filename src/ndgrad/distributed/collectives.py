@@ -2,8 +2,8 @@
 
 On tensors that require no gradient, or under no_grad, MPI reads and writes the memory of the tensors themselves, and
 `async_op=True` returns at once with a `Work` to wait for. Where a gradient is at stake, the written tensor gets the
-history of the differentiable op (`ndgrad.distributed.ops`); torch leaves the graph as it was, and its gradients are those of another
-program.
+history of the differentiable op (`ndgrad.distributed.ops`); torch leaves the graph as it was, and its gradients are
+those of another program.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ class Work:
 
     __slots__ = ("_after", "_pending", "_results")
 
-    def __init__(self, pending: Pending, results: Sequence[Tensor] = (), after: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, pending: Pending, results: Sequence[Tensor] = (), after: Callable[[], None] | None = None
+    ) -> None:
         self._pending, self._results, self._after = pending, list(results), after
 
     def wait(self, timeout: timedelta | None = None) -> bool:
@@ -101,7 +103,8 @@ class Work:
 def _tensor(name: str, value: Any, what: str = "tensor") -> Any:
     if not isinstance(value, Variable):
         raise TypeError(
-            f"Invalid function argument. Expected parameter `{what}` of {name} to be a tensor but got {type(value)} instead. "
+            f"Invalid function argument. Expected parameter `{what}` of {name} to be a tensor but got {type(value)} "
+            "instead. "
             "Wrap arrays with ndgrad.as_tensor(...), which shares their memory."
         )
     return value
@@ -129,7 +132,8 @@ def _array(name: str, t: Any) -> Any:
         array = t._array
     if not isinstance(array, np.ndarray):
         raise NotImplementedError(
-            f"{name}: messages go through the memory of the host, and the tensor of shape {tuple(t.shape)} is not there "
+            f"{name}: messages go through the memory of the host, and the tensor of shape {tuple(t.shape)} is not "
+            "there "
             f"({type(array).__name__}). Bring it there with .cpu(), and the result back with .to(device)."
         )
     return array
@@ -150,7 +154,8 @@ def _at_stake(*tensors: Any) -> bool:
 
 def _refuse_asynchronous(name: str) -> None:
     raise RuntimeError(
-        f"{name}(async_op=True) on tensors that require grad: the graph cannot wait for the result. Leave async_op out, or call it "
+        f"{name}(async_op=True) on tensors that require grad: the graph cannot wait for the result. Leave async_op "
+        "out, or call it "
         "under no_grad() if no gradient is to pass."
     )
 
@@ -280,7 +285,8 @@ def reduce(
     root = rank_in("reduce", found, dst, group_dst, "dst")
     if _at_stake(t):
         raise RuntimeError(
-            "reduce: the tensor requires grad, and on the ranks that keep theirs it would stand for two things in the graph. Use "
+            "reduce: the tensor requires grad, and on the ranks that keep theirs it would stand for two things in the "
+            "graph. Use "
             "ndgrad.distributed.nn.functional.reduce, or no_grad()."
         )
     return _ended(transport.reduce(found, _target("reduce", t), root, op), "reduce", (t,), async_op)
@@ -398,7 +404,9 @@ def reduce_scatter_tensor(
         if async_op:
             _refuse_asynchronous(name)
         if op not in (ReduceOp.SUM, ReduceOp.AVG):
-            raise RuntimeError(f"{name}: {op} has no derivative here. Use SUM or AVG, or all_reduce and take the piece.")
+            raise RuntimeError(
+                f"{name}: {op} has no derivative here. Use SUM or AVG, or all_reduce and take the piece."
+            )
         whole = t.reshape((found.size(), *out.shape))
         out.copy_(ops.reduce_scatter(whole, group=found, reduction=op).squeeze(0))
         return None
@@ -432,7 +440,9 @@ def all_to_all(
             _refuse_asynchronous("all_to_all")
         from ndgrad.api.join import cat  # differentiable
 
-        flat = ops.all_to_all(cat([g.reshape(-1) for g in given]), group=found, sent=tuple(sent), received=tuple(received))
+        flat = ops.all_to_all(
+            cat([g.reshape(-1) for g in given]), group=found, sent=tuple(sent), received=tuple(received)
+        )
         for out, piece in zip(outs, flat.split(received), strict=True):
             out.copy_(piece.reshape(out.shape))
         return None
@@ -470,7 +480,8 @@ def all_to_all_single(
     received = _splits(name, out, output_split_sizes, found, "output")
     if t.dtype != out.dtype or t.shape[1:] != out.shape[1:]:
         raise RuntimeError(
-            f"{name}: output is {out.dtype} {tuple(out.shape)} and input {t.dtype} {tuple(t.shape)}: the dtypes and all dimensions "
+            f"{name}: output is {out.dtype} {tuple(out.shape)} and input {t.dtype} {tuple(t.shape)}: the dtypes and "
+            "all dimensions "
             "but the first must agree."
         )
     if _at_stake(out, t):
@@ -514,7 +525,8 @@ def scatter(
         whole = np.stack([_array("scatter", g) for g in given])
     elif scatter_list:
         raise ValueError(
-            f"scatter: Argument ``scatter_list`` must NOT be specified on non-source ranks (rank {found.rank()} of {found.size()})."
+            f"scatter: Argument ``scatter_list`` must NOT be specified on non-source ranks (rank {found.rank()} of "
+            f"{found.size()})."
         )
     if _at_stake(t):
         _refuse_recording("scatter")
@@ -545,7 +557,8 @@ def gather(
     if found.rank() != root:
         if gather_list:
             raise ValueError(
-                f"gather: Argument ``gather_list`` must NOT be specified on non-destination ranks (rank {found.rank()} of "
+                f"gather: Argument ``gather_list`` must NOT be specified on non-destination ranks (rank {found.rank()} "
+                "of "
                 f"{found.size()})."
             )
         return _ended(transport.gather(found, None, array, root), "gather", (), async_op)
@@ -569,7 +582,9 @@ def _refuse_recording(name: str) -> None:
     )
 
 
-def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: timedelta | None = None) -> Work | None:
+def barrier(
+    group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: timedelta | None = None
+) -> Work | None:
     """Wait until all ranks have come here.
 
     >>> import ndgrad
@@ -603,7 +618,8 @@ def _check_whole(name: str, whole: Any, piece: Any, group: ProcessGroup, whole_n
     joined = (shape[0] * count, *shape[1:]) if shape else (count,)
     if whole.dtype != piece.dtype or tuple(whole.shape) not in ((count, *shape), joined):
         raise RuntimeError(
-            f"{name}: {whole_name} is {whole.dtype} {tuple(whole.shape)}, and with {piece_name} of {piece.dtype} {shape} on {count} "
+            f"{name}: {whole_name} is {whole.dtype} {tuple(whole.shape)}, and with {piece_name} of {piece.dtype} "
+            f"{shape} on {count} "
             f"ranks it must be {piece.dtype} {joined} or {(count, *shape)}."
         )
 
@@ -626,14 +642,16 @@ def _splits(name: str, t: Any, sizes: Sequence[int] | None, group: ProcessGroup,
     if sizes is None:
         if length % group.size():
             raise RuntimeError(
-                f"{name}: the first dimension of {what} ({length}) does not divide equally across group size ({group.size()}). "
+                f"{name}: the first dimension of {what} ({length}) does not divide equally across group size "
+                f"({group.size()}). "
                 f"Give {what}_split_sizes."
             )
         return [length // group.size()] * group.size()
     found = [int(n) for n in sizes]
     if len(found) != group.size() or sum(found) != length:
         raise RuntimeError(
-            f"{name}: {what}_split_sizes {found} must be {group.size()} numbers, one for each rank, whose sum is the first dimension "
+            f"{name}: {what}_split_sizes {found} must be {group.size()} numbers, one for each rank, whose sum is the "
+            "first dimension "
             f"of {what}, {length}."
         )
     return found
@@ -685,23 +703,20 @@ def irecv(
 
 def _refuse_message(name: str) -> None:
     raise RuntimeError(
-        f"{name}: the tensor requires grad, and a message carries none back. Use ndgrad.distributed.nn.functional.send and recv, "
+        f"{name}: the tensor requires grad, and a message carries none back. Use ndgrad.distributed.nn.functional.send "
+        "and recv, "
         "whose gradients travel the other way, or no_grad() or detach()."
     )
 
 
-def send(
-    tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None
-) -> None:
+def send(tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None) -> None:
     """Send a tensor to a rank."""
     work = isend(tensor, dst, group, tag, group_dst)
     if work is not None:
         work.wait()
 
 
-def recv(
-    tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None
-) -> int:
+def recv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> int:
     """Receive a tensor from a rank, from any if `src` is not given; returns the rank that sent."""
     work = irecv(tensor, src, group, tag, group_src)
     if work is None:
@@ -719,10 +734,18 @@ class P2POp:
     ) -> None:  # fmt: skip
         if op not in (isend, irecv):
             raise ValueError(
-                "Invalid ``op``. Expected ``op`` to be of type ``ndgrad.distributed.isend`` or ``ndgrad.distributed.irecv``."
+                "Invalid ``op``. Expected ``op`` to be of type ``ndgrad.distributed.isend`` or "
+                "``ndgrad.distributed.irecv``."
             )
         _tensor("P2POp", tensor)
-        self.op, self.tensor, self.peer, self.group, self.tag, self.group_peer = op, tensor, peer, group, tag, group_peer
+        self.op, self.tensor, self.peer, self.group, self.tag, self.group_peer = (
+            op,
+            tensor,
+            peer,
+            group,
+            tag,
+            group_peer,
+        )
 
     def __repr__(self) -> str:
         return f"P2POp({self.op.__name__}, {tuple(self.tensor.shape)}, peer={self.peer}, tag={self.tag})"

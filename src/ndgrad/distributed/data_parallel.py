@@ -1,9 +1,9 @@
 """`DistributedDataParallel`: every rank has the whole module and a part of the batch, and the gradients are averaged.
 
-The parameters lie in buckets, those that backward reaches first in the first. A hook on each, which runs the moment its gradient is
-complete, copies the gradient into its bucket; when a bucket is full its all_reduce begins, while backward goes on, and every further hook
-lets MPI go on with what has begun. When the pass has ended, the averages are copied back. Buckets are sent in their order on every rank,
-whichever is full first.
+The parameters lie in buckets, those that backward reaches first in the first. A hook on each, which runs the moment
+its gradient is complete, copies the gradient into its bucket; when a bucket is full its all_reduce begins, while
+backward goes on, and every further hook lets MPI go on with what has begun. When the pass has ended, the averages are
+copied back. Buckets are sent in their order on every rank, whichever is full first.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class _Bucket:
         self.ends = list(itertools.accumulate(sizes))
         self.array = np.zeros(sum(sizes), params[0]._array.dtype)
         self.pieces = [
-            self.array[end - size : end].reshape(tuple(p.shape)) for p, size, end in zip(params, sizes, self.ends, strict=True)
+            self.array[end - size : end].reshape(tuple(p.shape))
+            for p, size, end in zip(params, sizes, self.ends, strict=True)
         ]
         self.ready: set[int] = set()
         self.pending: Pending | None = None
@@ -57,8 +58,8 @@ class _Bucket:
 class DistributedDataParallel(Module):
     """A module whose gradients are averaged over the ranks in backward. The names in its state begin with `module.`.
 
-    Every rank starts from the parameters of the first. The loss of a rank is that of its part of the batch, and with parts of one size and
-    a loss that is a mean, training is that of one process with the whole batch.
+    Every rank starts from the parameters of the first. The loss of a rank is that of its part of the batch, and with
+    parts of one size and a loss that is a mean, training is that of one process with the whole batch.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -89,7 +90,9 @@ class DistributedDataParallel(Module):
         super().__init__()
         group = group_of(process_group)
         if group is None:
-            raise ValueError("DistributedDataParallel: this process is not in process_group. Make it on the members alone.")
+            raise ValueError(
+                "DistributedDataParallel: this process is not in process_group. Make it on the members alone."
+            )
         self.module = module
         self.process_group: ProcessGroup = group
         self.find_unused_parameters = find_unused_parameters
@@ -98,7 +101,8 @@ class DistributedDataParallel(Module):
         named = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
         if not named:
             raise RuntimeError(
-                "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a gradient. Use the module."
+                "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a "
+                "gradient. Use the module."
             )
         self._buckets = _in_buckets(named, 25.0 if bucket_cap_mb is None else float(bucket_cap_mb))
         self._places = {id(p): (bucket, i) for bucket in self._buckets for i, p in enumerate(bucket.params)}
@@ -118,10 +122,17 @@ class DistributedDataParallel(Module):
         recording = is_grad_enabled() and self.require_backward_grad_sync
         if self._active and recording and self._next and self._next < len(self._buckets):
             raise RuntimeError(
-                "Expected to have finished reduction in the prior iteration before starting a new one: a backward pass ended before all gradients "
-                f"were there ({', '.join(self._missing())}). Pass find_unused_parameters=True, or use these parameters in every loss."
+                "Expected to have finished reduction in the prior iteration before starting a new one: a backward pass "
+                "ended before all gradients "
+                f"were there ({', '.join(self._missing())}). Pass find_unused_parameters=True, or use these parameters "
+                "in every loss."
             )
-        if self.broadcast_buffers and self.training and self.require_backward_grad_sync and self.process_group.size() > 1:
+        if (
+            self.broadcast_buffers
+            and self.training
+            and self.require_backward_grad_sync
+            and self.process_group.size() > 1
+        ):
             self._send_state(list(self.module.buffers()))
         out = self.module(*inputs, **kwargs)
         if recording:
@@ -205,7 +216,8 @@ class DistributedDataParallel(Module):
         self._send_full()
         if self._next < len(self._buckets):
             raise RuntimeError(
-                f"DistributedDataParallel: backward has ended, and these parameters got no gradient: {', '.join(self._missing())}. Gradients are "
+                "DistributedDataParallel: backward has ended, and these parameters got no gradient: "
+                f"{', '.join(self._missing())}. Gradients are "
                 "averaged when all are there. Pass find_unused_parameters=True, or use these parameters in every loss."
             )
         used = self._used

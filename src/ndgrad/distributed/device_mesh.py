@@ -1,15 +1,15 @@
 """Device meshes: the ranks as an array with named dimensions, and a process group along each of its lines.
 
-`init_device_mesh("cpu", (2, 3), mesh_dim_names=("data", "model"))` arranges six ranks as two rows of three. A tensor is then
-spread over some dimensions of the mesh and repeated along the others (`ndgrad.distributed.tensor`), and communicates along
-one dimension at a time, within the group of the line that a rank lies on.
+`init_device_mesh("cpu", (2, 3), mesh_dim_names=("data", "model"))` arranges six ranks as two rows of three. A tensor
+is then spread over some dimensions of the mesh and repeated along the others (`ndgrad.distributed.tensor`), and
+communicates along one dimension at a time, within the group of the line that a rank lies on.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -38,7 +38,8 @@ class DeviceMesh:
         names = None if mesh_dim_names is None else tuple(mesh_dim_names)
         if names is not None and (len(names) != self._ranks.ndim or len(set(names)) != len(names)):
             raise RuntimeError(
-                f"DeviceMesh: mesh_dim_names {names} must be {self._ranks.ndim} different names, one for each dimension of the mesh "
+                f"DeviceMesh: mesh_dim_names {names} must be {self._ranks.ndim} different names, one for each "
+                "dimension of the mesh "
                 f"of shape {self._ranks.shape}."
             )
         self.mesh_dim_names = names
@@ -52,7 +53,8 @@ class DeviceMesh:
         self._groups: tuple[ProcessGroup | None, ...] = self._make_groups() if _groups is None else _groups
 
     def _make_groups(self) -> tuple[ProcessGroup | None, ...]:
-        """Along each dimension, the group of the line on which this rank lies. Every rank makes those of all lines, in one order."""
+        """Along each dimension, the group of the line on which this rank lies. Every rank makes those of all lines, in
+        one order."""
         found: list[ProcessGroup | None] = []
         for dim in range(self._ranks.ndim):
             own = None
@@ -110,7 +112,9 @@ class DeviceMesh:
             return 0
         if isinstance(mesh_dim, str):
             if self.mesh_dim_names is None or mesh_dim not in self.mesh_dim_names:
-                raise KeyError(f"Invalid mesh_dim_name {mesh_dim!r}: the dimensions of the mesh are {self.mesh_dim_names}.")
+                raise KeyError(
+                    f"Invalid mesh_dim_name {mesh_dim!r}: the dimensions of the mesh are {self.mesh_dim_names}."
+                )
             return self.mesh_dim_names.index(mesh_dim)
         return range(self.ndim)[mesh_dim]
 
@@ -133,11 +137,9 @@ class DeviceMesh:
             raise RuntimeError(f"rank {get_rank()} is not in {self!r}.")
         index = tuple(slice(None) if i in dims else self._coordinate[i] for i in range(self.ndim))
         part = np.transpose(self._ranks[index], np.argsort(np.argsort(dims)))
-        return DeviceMesh(
-            self.device_type, part, mesh_dim_names=names, _groups=tuple(self._groups[d] for d in dims)
-        )
+        return DeviceMesh(self.device_type, part, mesh_dim_names=names, _groups=tuple(self._groups[d] for d in dims))
 
-    def __enter__(self) -> DeviceMesh:
+    def __enter__(self) -> Self:
         _current.append(self)
         return self
 
@@ -178,7 +180,11 @@ def current_mesh() -> DeviceMesh:
 
 
 def init_device_mesh(
-    device_type: str, mesh_shape: Sequence[int], *, mesh_dim_names: Sequence[str] | None = None, backend_override: Any = None
+    device_type: str,
+    mesh_shape: Sequence[int],
+    *,
+    mesh_dim_names: Sequence[str] | None = None,
+    backend_override: Any = None,
 ) -> DeviceMesh:
     """The ranks of the world in order as a mesh of this shape.
 
@@ -191,7 +197,8 @@ def init_device_mesh(
     shape = tuple(int(n) for n in mesh_shape)
     if math.prod(shape) != get_world_size():
         raise RuntimeError(
-            f"init_device_mesh: a mesh of shape {shape} has {math.prod(shape)} places, and there are {get_world_size()} ranks. "
+            f"init_device_mesh: a mesh of shape {shape} has {math.prod(shape)} places, and there are "
+            f"{get_world_size()} ranks. "
             "Give a shape with as many, or make a DeviceMesh of some of the ranks."
         )
     ranks = np.arange(math.prod(shape)).reshape(shape)

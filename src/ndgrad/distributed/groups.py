@@ -1,9 +1,9 @@
 """Process groups: which processes there are, and which of them talk to each other.
 
-The world is MPI's, so nobody is told addresses or ports: `init_process_group()` finds out how many processes were started
-and which one this is. A process that was started alone is a world of one, with or without MPI installed. A group has four
-communicators of its own, so that what its ranks compute with, what they agree by, and what they say when they do not, never
-meet.
+The world is MPI's, so nobody is told addresses or ports: `init_process_group()` finds out how many processes were
+started and which one this is. A process that was started alone is a world of one, with or without MPI installed. A
+group has four communicators of its own, so that what its ranks compute with, what they agree by, and what they say
+when they do not, never meet.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ _SIZES = ("WORLD_SIZE",)
 class ProcessGroup:
     """Some of the processes, in order. Made by `init_process_group` and `new_group`."""
 
-    def __init__(self, name: str, ranks: Sequence[int], rank: int, comm: Any, timeout: float, described: str = "") -> None:
+    def __init__(
+        self, name: str, ranks: Sequence[int], rank: int, comm: Any, timeout: float, described: str = ""
+    ) -> None:
         self.name, self.group_desc = name, described
         #: the numbers that its members have in the world
         self.ranks = tuple(ranks)
@@ -179,7 +181,8 @@ def _check_backend(backend: str | None) -> None:
     named = {part.rpartition(":")[2] for part in (backend or "mpi").lower().split(",")}
     if not named <= {"mpi", "gloo"}:
         raise ValueError(
-            f"init_process_group(backend={backend!r}): messages go through MPI here. Give backend='mpi', or leave it out; "
+            f"init_process_group(backend={backend!r}): messages go through MPI here. Give backend='mpi', or leave it "
+            "out; "
             "'gloo' is taken to mean it too."
         )
 
@@ -197,9 +200,9 @@ def init_process_group(
 ) -> None:
     """Join the other processes of this job, which `mpiexec` or `python -m ndgrad.launch` has started.
 
-    MPI knows how many there are and which one this is: `rank`, `world_size` and `init_method` need not be given, and must agree
-    with it if they are. A process that was started alone is a world of one. After `timeout` a collective that not all
-    ranks have joined raises on those that have.
+    MPI knows how many there are and which one this is: `rank`, `world_size` and `init_method` need not be given, and
+    must agree with it if they are. A process that was started alone is a world of one. After `timeout` a collective
+    that not all ranks have joined raises on those that have.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -208,13 +211,16 @@ def init_process_group(
     >>> ndgrad.distributed.destroy_process_group()
     """
     if GroupMember.WORLD is not None:
-        raise ValueError("trying to initialize the default process group twice! Call destroy_process_group() in between.")
+        raise ValueError(
+            "trying to initialize the default process group twice! Call destroy_process_group() in between."
+        )
     _check_backend(backend)
     size, here, comm = _world()
     for given, found, name in ((world_size, size, "world_size"), (rank, here, "rank")):
         if given not in (-1, found):
             raise ValueError(
-                f"init_process_group({name}={given}), and MPI says {found}. Start the processes with `mpiexec -n N python ...` "
+                f"init_process_group({name}={given}), and MPI says {found}. Start the processes with `mpiexec -n N "
+                "python ...` "
                 f"or `python -m ndgrad.launch -n N ...`, and leave {name} out."
             )
     told = next((int(os.environ[n]) for n in _SIZES if os.environ.get(n, "").isdigit()), size)
@@ -228,7 +234,9 @@ def init_process_group(
         notices.open(comm.Dup())
         comm = comm.Dup()
     name = group_name or str(next(_numbers))
-    world = ProcessGroup(f"group {name}", range(size), here, comm if size > 1 else None, _seconds(timeout), "default_pg")
+    world = ProcessGroup(
+        f"group {name}", range(size), here, comm if size > 1 else None, _seconds(timeout), "default_pg"
+    )
     _groups[world.name] = GroupMember.WORLD = world
 
 
@@ -295,8 +303,8 @@ def new_group(
     device_id: Any = None,
     sort_ranks: bool = True,
 ) -> Any:
-    """A group of some ranks of the world; `GroupMember.NON_GROUP_MEMBER` on the others. All ranks of the world call it, in
-    the same order.
+    """A group of some ranks of the world; `GroupMember.NON_GROUP_MEMBER` on the others. All ranks of the world call
+    it, in the same order.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -312,7 +320,8 @@ def new_group(
     outside = [r for r in members if not 0 <= r < world.size()]
     if outside or len(set(members)) != len(members):
         raise ValueError(
-            f"new_group(ranks={list(members)}): {'there is no rank ' + str(outside[0]) if outside else 'a rank comes twice'} in a "
+            f"new_group(ranks={list(members)}): "
+            f"{'there is no rank ' + str(outside[0]) if outside else 'a rank comes twice'} in a "
             f"world of {world.size()}. Give different numbers from 0 to {world.size() - 1}."
         )
     number = next(_numbers)

@@ -1,10 +1,11 @@
 """What ranks tell each other when something has gone wrong: that they failed, that they left, that they wait.
 
-A notice is a small message to every other rank, on a communicator of its own, that nobody waits for: it is looked for by
-whoever has waited for something else for more than a moment. So the error of one rank ends the waits of all, on any machine that
-MPI reaches, and a timeout can name those who did not come.
+A notice is a small message to every other rank, on a communicator of its own, that nobody waits for: it is looked for
+by whoever has waited for something else for more than a moment. So the error of one rank ends the waits of all, on any
+machine that MPI reaches, and a timeout can name those who did not come.
 
-A rank that ends with an exception sends a notice, gives the others a moment to say what they have to say, and ends the job.
+A rank that ends with an exception sends a notice, gives the others a moment to say what they have to say, and ends the
+job.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class Notices:
         self._failed: dict[int, str] = {}
         #: of ranks that left: how many collectives they had called, by group
         self._left: dict[int, dict[str, int]] = {}
-        self._waiting: dict[int, str] = {}
+        #: of ranks whose waits took too long: the group, the number of the call, the call
+        self._waiting: dict[int, tuple[str, int, str]] = {}
         self._ending = False
         self._looked = 0.0
 
@@ -101,7 +103,12 @@ class Notices:
         while self._comm is not None and self._request.Test(status):
             kind, told = pickle.loads(self._buffer.tobytes())
             rank = status.Get_source()
-            {"failed": self._failed, "left": self._left, "waiting": self._waiting}[kind][rank] = told
+            if kind == "failed":
+                self._failed[rank] = told
+            elif kind == "left":
+                self._left[rank] = told
+            else:
+                self._waiting[rank] = told
             self._listen()
 
     def look(self, group: ProcessGroup, call: Call, sequence: int) -> None:
@@ -121,7 +128,8 @@ class Notices:
         for rank, counts in self._left.items():
             if rank in group.ranks and sequence > counts.get(group.name, 0):
                 raise DistBackendError(
-                    f"rank {rank} has exited, while rank {here} was in {call} of {group.name} (number {sequence}; rank {rank} had "
+                    f"rank {rank} has exited, while rank {here} was in {call} of {group.name} (number {sequence}; rank "
+                    f"{rank} had "
                     f"called {counts.get(group.name, 0)}). Let every rank make the same calls, and call "
                     "destroy_process_group() on all of them at the end."
                 )
@@ -139,17 +147,20 @@ class Notices:
         if not sequence:  # a message between two
             partner = call.setting
             missing = [group.global_rank(partner)] if isinstance(partner, int) and partner >= 0 else []
-        told = f"rank{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))} did not come" if missing else "nobody is known to be missing"
+        told = (
+            f"rank{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))} did not come"
+            if missing
+            else "nobody is known to be missing"
+        )
         return DistBackendError(
-            f"{call} of {group.name} (number {sequence}) on rank {here} took more than {waited:.3g} s: {told}. Look at what "
+            f"{call} of {group.name} (number {sequence}) on rank {here} took more than {waited:.3g} s: {told}. Look at "
+            "what "
             "these ranks do, or give init_process_group() or new_group() a longer timeout."
         )
 
     # ----- the end of a process -----
 
-    def _on_exception(
-        self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
-    ) -> None:
+    def _on_exception(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         rank = self._comm.rank if self._comm is not None else 0
         text = "".join(traceback.format_exception(kind, error, trace))
         sys.stderr.write(f"rank {rank} failed:\n{text}")

@@ -1,4 +1,5 @@
-"""Collectives of Python's objects, which travel as pickles. A pickle runs code when it is read: the ranks of a job trust each other."""
+"""Collectives of Python's objects, which travel as pickles. A pickle runs code when it is read: the ranks of a job
+trust each other."""
 
 from __future__ import annotations
 
@@ -83,7 +84,8 @@ def gather_object(
     if whole is not None:
         if object_gather_list is None or len(object_gather_list) != found.size():
             raise ValueError(
-                f"gather_object: on the destination, object_gather_list must have {found.size()} places, one for each rank."
+                f"gather_object: on the destination, object_gather_list must have {found.size()} places, one for each "
+                "rank."
             )
         object_gather_list[:] = [pickle.loads(whole[i, : sizes[i]].tobytes()) for i in range(found.size())]
 
@@ -101,7 +103,8 @@ def broadcast_object_list(
     given = _from(found, list(object_list), root)
     if len(given) != len(object_list):
         raise ValueError(
-            f"broadcast_object_list: rank {found.global_rank(root)} has {len(given)} objects, and this rank {len(object_list)} places."
+            f"broadcast_object_list: rank {found.global_rank(root)} has {len(given)} objects, and this rank "
+            f"{len(object_list)} places."
         )
     object_list[:] = given
 

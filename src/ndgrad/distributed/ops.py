@@ -1,17 +1,17 @@
 """Collectives as ops of the table: linear maps between the ranks, each with its transpose.
 
-What a program of several ranks differentiates is the sum of what all of them compute. A collective is then one linear map of
-all ranks' arguments together, and its transpose is another collective:
+What a program of several ranks differentiates is the sum of what all of them compute. A collective is then one linear
+map of all ranks' arguments together, and its transpose is another collective:
 
-    all_reduce          all_reduce              every rank gets the sum, so every rank's argument gets the sum of gradients
-    all_gather          reduce_scatter          and the other way round
+    all_reduce          all_reduce              every rank gets the sum, so every rank's argument gets the sum of
+    gradients all_gather          reduce_scatter          and the other way round
     all_to_all          all_to_all              with the two dimensions, or the two lists of sizes, exchanged
     broadcast           reduce_to               and the other way round
     gather_to           scatter_from            and the other way round
     exchange            exchange                with the two partners exchanged
 
-Being ops, they have forward mode, batching and derivatives of any order like all others. A backward pass calls the transposes in the
-order of the graph, which is the same on all ranks if the program is.
+Being ops, they have forward mode, batching and derivatives of any order like all others. A backward pass calls the
+transposes in the order of the graph, which is the same on all ranks if the program is.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 def _host(name: str, np_: Library, x: Payload) -> Payload:
     if np_ is not np:
         raise NotImplementedError(
-            f"{name}: messages go through the memory of the host, and the tensor of shape {tuple(x.shape)} is not there. "
+            f"{name}: messages go through the memory of the host, and the tensor of shape {tuple(x.shape)} is not "
+            "there. "
             "Bring it there with .cpu(), and the result back with .to(device)."
         )
     return np.asarray(x)
@@ -156,7 +157,13 @@ def _all_gather(np: Library, x: Payload, *, group: Any, dim: int = 0, sizes: Seq
 
 
 def _reduce_scatter(
-    np: Library, x: Payload, *, group: Any, dim: int = 0, sizes: Sequence[int] | None = None, reduction: Any = ReduceOp.SUM
+    np: Library,
+    x: Payload,
+    *,
+    group: Any,
+    dim: int = 0,
+    sizes: Sequence[int] | None = None,
+    reduction: Any = ReduceOp.SUM,
 ) -> Payload:
     x = _host("reduce_scatter", np, x)
     whole = _moved(x, dim)
@@ -307,8 +314,10 @@ def _exchange(
     return out
 
 
-#: Send to one rank and receive from another, a tensor of `shape` (None: that of the argument). Without `to` nothing is sent, and the
-#: argument, which is empty, only says which graph the result belongs to; without `source` nothing is received, and the result, which
+#: Send to one rank and receive from another, a tensor of `shape` (None: that of the argument). Without `to` nothing is
+#: sent, and the
+#: argument, which is empty, only says which graph the result belongs to; without `source` nothing is received, and the
+#: result, which
 #: is empty, only stands for the sending in the graph.
 exchange = op(
     "exchange", "x",

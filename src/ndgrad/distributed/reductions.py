@@ -41,9 +41,14 @@ _OF_BOOLS = {"SUM": "BOR", "PRODUCT": "BAND", "MIN": "BAND", "MAX": "BOR", "BAND
 _OF_HALVES = {"SUM": np.add, "AVG": np.add, "PRODUCT": np.multiply, "MIN": np.minimum, "MAX": np.maximum}
 
 
+_OF_FLOATS = frozenset((ReduceOp.SUM, ReduceOp.AVG, ReduceOp.PRODUCT, ReduceOp.MIN, ReduceOp.MAX))
+
+
 def check_reducible(name: str, array: Payload, op: ReduceOp) -> None:
     """Refuse what has no meaning: orders of complex numbers, averages of integers, bits of floats."""
     kind = array.dtype.kind
+    if kind == "f" and op in _OF_FLOATS:
+        return
     if kind == "c" and op not in (ReduceOp.SUM, ReduceOp.AVG):
         raise ValueError(
             f"{name} does not support {op} on complex tensors (shape {tuple(array.shape)}). Reduce "

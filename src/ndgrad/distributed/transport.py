@@ -1,9 +1,9 @@
 """The messages: MPI's collectives on NumPy arrays, as requests that somebody waits for.
 
-Every collective takes the same road, whether its caller waits at once or later: it is started without blocking, together with a
-small reduction by which the ranks find out whether they all called the same thing (`agreement`), and the wait looks at
-both with a bound in time. A contiguous array is its own message; MPI reads and writes its memory. A group of one rank
-needs no MPI at all.
+Every collective takes the same road, whether its caller waits at once or later: it is started without blocking,
+together with a small reduction by which the ranks find out whether they all called the same thing (`agreement`), and
+the wait looks at both with a bound in time. A contiguous array is its own message; MPI reads and writes its memory. A
+group of one rank needs no MPI at all.
 """
 
 from __future__ import annotations
@@ -140,8 +140,8 @@ def reduce_scatter_uneven(
 def all_to_all(
     group: ProcessGroup, out: Payload, array: Payload, out_counts: Sequence[int] | None, counts: Sequence[int] | None
 ) -> Started:
-    """Each rank sends its k-th piece of `array` to rank k, and `out`, which is contiguous, gets what came, in the order of the
-    ranks. Without counts all pieces are of one size."""
+    """Each rank sends its k-th piece of `array` to rank k, and `out`, which is contiguous, gets what came, in the
+    order of the ranks. Without counts all pieces are of one size."""
     even = counts is None or out_counts is None
     call = Call("all_to_all", array.shape if even else (), array.dtype.char)
     if group.size() == 1:
@@ -183,7 +183,8 @@ def barrier(group: ProcessGroup) -> Started:
 
 # ----- from one to one ------------------------------------------------------------------------------------------------
 
-#: A message between two ranks has a header before it: its size in bytes, dtype and shape, by which the receiver knows whether it is
+#: A message between two ranks has a header before it: its size in bytes, dtype and shape, by which the receiver knows
+#: whether it is
 #: the one it waits for.
 _HEADER = 16
 #: Of tags, the last bit tells headers from what follows them.
@@ -215,7 +216,9 @@ def receive(group: ProcessGroup, array: Payload, peer: int | None, tag: int) -> 
     buffer, back = _contiguous(array)
     header = np.zeros(_HEADER, np.int64)
     if peer is None:
-        return Pending.of_any_source(group, call, header, functools.partial(_receive_from, group, call, buffer, back), tag)
+        return Pending.of_any_source(
+            group, call, header, functools.partial(_receive_from, group, call, buffer, back), tag
+        )
     return _receive_from(group, call, buffer, back, header, peer, tag)
 
 

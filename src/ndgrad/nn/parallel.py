@@ -1,5 +1,5 @@
-"""torch's `nn.parallel`: a module on several GPUs of one machine, and on several processes. Here a module runs on one device, so `DataParallel`
-is a module around the module; `DistributedDataParallel` is in `ndgrad.distributed`."""
+"""torch's `nn.parallel`: a module on several GPUs of one machine, and on several processes. Here a module runs on one
+device, so `DataParallel` is a module around the module; `DistributedDataParallel` is in `ndgrad.distributed`."""
 
 from __future__ import annotations
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.distributed.on_ranks import close, everybody, mine, on_ranks, values
 
 import ndgrad
 import ndgrad.distributed as dist
-from tests.distributed.on_ranks import close, everybody, mine, on_ranks, values
 
 REDUCTIONS = {"SUM": np.sum, "AVG": np.mean, "PRODUCT": np.prod, "MIN": np.min, "MAX": np.max}
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.distributed.on_ranks import close, everybody, mine, on_ranks, values
 
 import ndgrad
 import ndgrad.distributed as dist
 from ndgrad.distributed.nn import functional as F
-from tests.distributed.on_ranks import close, everybody, mine, on_ranks, values
 
 
 def _sum_over_ranks(value):
@@ -18,7 +18,8 @@ def _sum_over_ranks(value):
 
 
 def _check(function, *shape, positive=False):
-    """The gradient of every rank's argument against differences of the sum over the ranks; forward mode and second derivatives with it."""
+    """The gradient of every rank's argument against differences of the sum over the ranks; forward mode and second
+    derivatives with it."""
     x = mine(*shape, seed=3)
     if positive:
         x = x.abs() + 0.5

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 
 import numpy as np
 import pytest
+from tests.distributed.on_ranks import close, on_ranks, values
 
 import ndgrad
 import ndgrad.distributed as dist
@@ -13,7 +15,6 @@ from ndgrad.distributed.tensor import DTensor, Partial, Replicate, Shard, distri
 from ndgrad.distributed.tensor import ones as dones
 from ndgrad.distributed.tensor import randn as drandn
 from ndgrad.distributed.tensor.redistribution import steps
-from tests.distributed.on_ranks import close, on_ranks, values
 
 
 def _row():
@@ -66,9 +67,9 @@ PROGRAMS = {
 def programs_equal_those_of_one_process():
     for (name, program), seed in zip(PROGRAMS.items(), itertools.count()):
         x, y = values(0, 5, 4, seed=seed), values(1, 5, 4, seed=seed)
-        for a, b in itertools.product([Shard(0), Shard(1), Replicate()], repeat=2):
-            if dist.get_world_size() > 2 and a != b and (seed + hash(a.is_shard(0))) % 2:
-                continue  # half of the combinations
+        every = list(itertools.product([Shard(0), Shard(1), Replicate()], repeat=2))
+        # half of the combinations on two ranks, each with half of the programs; fewer on the others
+        for a, b in every[seed % 2 :: 2] if dist.get_world_size() == 2 else every[seed % 5 :: 5]:
             try:
                 _same(program, x, y, placements=[[a], [b]])
             except AssertionError as error:
@@ -93,8 +94,9 @@ def redistribution_between_all_placements():
     whole = values(0, 5, 3)
     for mesh in meshes:
         single = [Shard(0), Shard(1), Replicate(), Partial()]
-        for before in itertools.product(single, repeat=mesh.ndim):
-            for after in itertools.product(single, repeat=mesh.ndim):
+        every = list(itertools.product(single, repeat=mesh.ndim))
+        for number, before in enumerate(every):
+            for after in every if mesh.ndim == 1 else every[number % 5 :: 5]:
                 start = distribute_tensor(ndgrad.tensor(whole, requires_grad=True), mesh, [Replicate()] * mesh.ndim)
                 x = start.redistribute(placements=before)
                 y = x.redistribute(placements=after)
@@ -105,8 +107,8 @@ def redistribution_between_all_placements():
                 (y.full_tensor() * ndgrad.tensor(weights)).sum().backward()
                 close(start.grad.full_tensor(), weights)
                 if mesh.ndim == 1:
-                    partial_to_partial = before == after
-                    assert len(steps(x.spec, after)) <= (0 if partial_to_partial else 2 if after[0].is_partial() and not before[0].is_replicate() else 1)
+                    twice = after[0].is_partial() and not before[0].is_replicate()
+                    assert len(steps(x.spec, after)) == (0 if before == after else 2 if twice else 1)
 
 
 @on_ranks(2)
@@ -146,9 +148,11 @@ def what_has_no_rule_says_so_and_gathers_nothing():
         x.resize_(3)
     with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
         distribute_tensor(ndgrad.ones(2, requires_grad=True), mesh, [Shard(0)]).add_(1)
+    with pytest.raises(NotImplementedError, match="a DTensor inside a transform"):
+        ndgrad.vmap(lambda row: row.sum())(x)
+    whole = x.redistribute(placements=[Replicate()])
+    assert (whole * whole).placements == (Replicate(),)  # what all have is not divided unasked
     with pytest.raises(TypeError, match="cannot be pickled"):
-        import pickle
-
         pickle.dumps(x)
 
 

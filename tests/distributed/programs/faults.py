@@ -6,10 +6,10 @@ import time
 from datetime import timedelta
 
 import pytest
+from tests.distributed.on_ranks import close, everybody, mine, on_ranks
 
 import ndgrad
 import ndgrad.distributed as dist
-from tests.distributed.on_ranks import close, everybody, mine, on_ranks
 
 
 @on_ranks(2, 3)
@@ -17,17 +17,17 @@ def other_shapes_dtypes_and_orders_are_told_to_everybody():
     rank = dist.get_rank()
     last = dist.get_world_size() - 1
     apart = dist.new_group()
-    with pytest.raises(dist.DistBackendError, match=rf"rank 0: all_reduce\(float32\[3\], SUM\).*rank {last}: all_reduce\(float32\[{3 + last}\]"):
+    told = rf"rank 0: all_reduce\(float32\[3\], SUM\).*rank {last}: all_reduce\(float32\[{3 + last}\]"
+    with pytest.raises(dist.DistBackendError, match=told):
         dist.all_reduce(ndgrad.ones(3 + rank), group=apart)
     apart = dist.new_group()
-    with pytest.raises(dist.DistBackendError, match=rf"rank 0: all_reduce\(float32\[4\], SUM\).*rank {last}: all_reduce\(int32\[4\], SUM\)"):
+    told = rf"rank 0: all_reduce\(float32\[4\], SUM\).*rank {last}: all_reduce\(int32\[4\], SUM\)"
+    with pytest.raises(dist.DistBackendError, match=told):
         dist.all_reduce(ndgrad.ones(4, dtype=ndgrad.int32 if rank == last else ndgrad.float32), group=apart)
     apart = dist.new_group()
+    call = dist.barrier if rank == last else lambda group: dist.broadcast(ndgrad.ones(4), src=0, group=group)
     with pytest.raises(dist.DistBackendError, match=rf"rank 0: broadcast\(float32\[4\], 0\).*rank {last}: barrier\(\)"):
-        if rank == last:
-            dist.barrier(group=apart)
-        else:
-            dist.broadcast(ndgrad.ones(4), src=0, group=apart)
+        call(group=apart)
     apart = dist.new_group()
     with pytest.raises(dist.DistBackendError, match="MAX"):
         dist.all_reduce(ndgrad.ones(2), op=dist.ReduceOp.MAX if rank else dist.ReduceOp.SUM, group=apart)

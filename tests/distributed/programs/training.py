@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.distributed.on_ranks import close, on_ranks, values
 
 import ndgrad
 import ndgrad.distributed as dist
 from ndgrad.distributed.optim import ZeroRedundancyOptimizer
 from ndgrad.nn.parallel import DistributedDataParallel
-from tests.distributed.on_ranks import close, on_ranks, values
 
 
 def _model(seed=0):
     ndgrad.manual_seed(seed)
-    return ndgrad.nn.Sequential(ndgrad.nn.Linear(4, 8), ndgrad.nn.Tanh(), ndgrad.nn.Linear(8, 8), ndgrad.nn.Tanh(), ndgrad.nn.Linear(8, 2)).double()
+    nn = ndgrad.nn
+    return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 2)).double()
 
 
 def _batch(step):
@@ -62,7 +63,7 @@ def data_parallel_trains_as_one_process_with_the_whole_batch():
             assert _mean_over_ranks(loss.item()) == pytest.approx(want[step], rel=1e-12)
         for p, q in zip(net.module.parameters(), alone.parameters(), strict=True):
             close(p, q.detach().numpy(), 1e-10)
-        assert list(net.state_dict())[0] == "module.0.weight"
+        assert next(iter(net.state_dict())) == "module.0.weight"
 
 
 @on_ranks(2)

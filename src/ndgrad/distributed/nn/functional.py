@@ -1,7 +1,8 @@
-"""Collectives that return new tensors and differentiate: what is differentiated is the sum over the ranks of what each computes.
+"""Collectives that return new tensors and differentiate: what is differentiated is the sum over the ranks of what each
+computes.
 
-They work inside transforms, in forward mode and to any order; every rank must differentiate what every other does, since the backward pass is
-made of collectives too.
+They work inside transforms, in forward mode and to any order; every rank must differentiate what every other does,
+since the backward pass is made of collectives too.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from ndgrad._tensor import Tensor
 
 __all__ = [
-    "all_gather", "all_reduce", "all_to_all", "all_to_all_single", "broadcast", "gather", "recv", "reduce", "reduce_scatter",
-    "scatter", "send", "shift",
+    "all_gather", "all_reduce", "all_to_all", "all_to_all_single", "broadcast", "gather", "recv", "reduce",
+    "reduce_scatter", "scatter", "send", "shift",
 ]  # fmt: skip
 
 
@@ -121,8 +122,8 @@ def scatter(tensors: Sequence[Tensor], src: int = 0, group: Any = None) -> Tenso
 
 
 def send(tensor: Tensor, dst: int, group: Any = None, tag: int = 0) -> Tensor:
-    """Send a tensor to a rank, to be received by `recv`. The result is empty and stands for the sending in the graph: its backward
-    receives the gradient of the tensor from `dst`."""
+    """Send a tensor to a rank, to be received by `recv`. The result is empty and stands for the sending in the graph:
+    its backward receives the gradient of the tensor from `dst`."""
     found = _member("send", group)
     return ops.exchange(tensor, group=found, to=rank_in("send", found, dst, None, "dst"), tag=tag)
 
@@ -133,7 +134,9 @@ def recv(shape: Sequence[int], src: int, group: Any = None, tag: int = 0, dtype:
     empty = creation.empty(0, dtype=dtype)
     if empty.is_floating_point() or empty.is_complex():
         empty.requires_grad_()
-    return ops.exchange(empty, group=found, source=rank_in("recv", found, src, None, "src"), shape=tuple(shape), tag=tag)
+    return ops.exchange(
+        empty, group=found, source=rank_in("recv", found, src, None, "src"), shape=tuple(shape), tag=tag
+    )
 
 
 def shift(tensor: Tensor, offset: int = 1, group: Any = None) -> Tensor:

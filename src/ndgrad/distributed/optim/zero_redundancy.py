@@ -1,7 +1,7 @@
 """ZeRO's first stage: every rank keeps the state of some parameters, updates these, and sends them to the others.
 
-An optimizer with two numbers of state for each parameter then needs 1/n of that memory on each of n ranks. The parameters of a rank are one
-message, and all messages are under way together.
+An optimizer with two numbers of state for each parameter then needs 1/n of that memory on each of n ranks. The
+parameters of a rank are one message, and all messages are under way together.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 class ZeroRedundancyOptimizer:
-    """`optimizer_class`, whose state is divided among the ranks of a group. The gradients must be the same on all of them, as after
-    `DistributedDataParallel`.
+    """`optimizer_class`, whose state is divided among the ranks of a group. The gradients must be the same on all of
+    them, as after `DistributedDataParallel`.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.optim import ZeroRedundancyOptimizer
@@ -49,9 +49,14 @@ class ZeroRedundancyOptimizer:
     ) -> None:
         group = group_of(process_group)
         if group is None:
-            raise ValueError("ZeroRedundancyOptimizer: this process is not in process_group. Make it on the members alone.")
+            raise ValueError(
+                "ZeroRedundancyOptimizer: this process is not in process_group. Make it on the members alone."
+            )
         if overlap_with_ddp:
-            raise NotImplementedError("ZeroRedundancyOptimizer(overlap_with_ddp=True) is not here: gradients overlap with backward in DDP itself.")
+            raise NotImplementedError(
+                "ZeroRedundancyOptimizer(overlap_with_ddp=True) is not here: gradients overlap with backward in DDP "
+                "itself."
+            )
         self.group: ProcessGroup = group
         self.optimizer_class, self.defaults = optimizer_class, defaults
         given = list(params)
@@ -66,7 +71,7 @@ class ZeroRedundancyOptimizer:
         own_groups = [{**g, "params": [p for p in g["params"] if id(p) in mine]} for g in self.param_groups]
         kept = [g for g in own_groups if g["params"]]
         #: this rank's optimizer; None where there are fewer parameters than ranks
-        self.optim: Optimizer | None = optimizer_class(kept, **defaults) if kept else None  # type: ignore[call-arg]
+        self.optim: Optimizer | None = optimizer_class(kept, **defaults) if kept else None
         self._groups_of_optim = [i for i, g in enumerate(own_groups) if g["params"]]
         self._states: list[Any] = []
 
@@ -84,7 +89,9 @@ class ZeroRedundancyOptimizer:
         loss = closure() if closure is not None else None
         if self.optim is not None:
             for number, own in zip(self._groups_of_optim, self.optim.param_groups, strict=True):
-                own.update({k: v for k, v in self.param_groups[number].items() if k != "params"})  # a schedule changes ours
+                own.update(
+                    {k: v for k, v in self.param_groups[number].items() if k != "params"}
+                )  # a schedule changes ours
             self.optim.step()
         self._exchange()
         return loss
@@ -121,10 +128,12 @@ class ZeroRedundancyOptimizer:
         self._states = found if self.group.rank() == to else []
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of all parameters as one optimizer would have it, numbered in their order. `consolidate_state_dict` comes first."""
+        """The state of all parameters as one optimizer would have it, numbered in their order.
+        `consolidate_state_dict` comes first."""
         if not self._states:
             raise RuntimeError(
-                "Optimizer state has not been consolidated on this rank. Please call `consolidate_state_dict(to=0)` on all ranks beforehand if you "
+                "Optimizer state has not been consolidated on this rank. Please call `consolidate_state_dict(to=0)` on "
+                "all ranks beforehand if you "
                 "meant to save the global state."
             )
         numbers = {id(p): i for i, p in enumerate(p for g in self.param_groups for p in g["params"])}
@@ -153,7 +162,9 @@ class ZeroRedundancyOptimizer:
         own = self.optim.state_dict()
         numbers = {id(p): i for i, p in enumerate(every)}
         order = [p for g in self.optim.param_groups for p in g["params"]]
-        state = {i: state_dict["state"][numbers[id(p)]] for i, p in enumerate(order) if numbers[id(p)] in state_dict["state"]}
+        state = {
+            i: state_dict["state"][numbers[id(p)]] for i, p in enumerate(order) if numbers[id(p)] in state_dict["state"]
+        }
         groups = []
         for number, g in zip(self._groups_of_optim, own["param_groups"], strict=True):
             settings = {k: v for k, v in state_dict["param_groups"][number].items() if k != "params"}
@@ -162,7 +173,8 @@ class ZeroRedundancyOptimizer:
 
 
 def _divided(params: list[Any], count: int) -> list[list[Any]]:
-    """Parameters dealt out so that the ranks get about as many elements each: the largest first, to who has the least."""
+    """Parameters dealt out so that the ranks get about as many elements each: the largest first, to who has the
+    least."""
     found: list[list[Any]] = [[] for _ in range(count)]
     held = [0] * count
     for p in sorted(params, key=lambda p: -p.numel()):

@@ -14,8 +14,8 @@ from ndgrad.distributed.tensor.dtensor import DTensor, _factory, distribute_modu
 from ndgrad.distributed.tensor.placements import Partial, Placement, Replicate, Shard
 
 __all__ = [
-    "DTensor", "DeviceMesh", "Partial", "Placement", "Replicate", "Shard", "distribute_module", "distribute_tensor", "empty", "explain",
-    "full", "init_device_mesh", "ones", "rand", "randn", "zeros",
+    "DTensor", "DeviceMesh", "Partial", "Placement", "Replicate", "Shard", "distribute_module", "distribute_tensor",
+    "empty", "explain", "full", "init_device_mesh", "ones", "rand", "randn", "zeros",
 ]  # fmt: skip
 
 zeros = _factory(_creation.zeros, False)
@@ -26,7 +26,12 @@ randn = _factory(_draws.randn, True)
 
 
 def full(
-    size: Sequence[int], fill_value: float, *, device_mesh: DeviceMesh | None = None, placements: Sequence[Placement] | None = None, **kwargs: Any
+    size: Sequence[int],
+    fill_value: float,
+    *,
+    device_mesh: DeviceMesh | None = None,
+    placements: Sequence[Placement] | None = None,
+    **kwargs: Any,
 ) -> DTensor:
     """A DTensor of this size, full of one number."""
     requires_grad = kwargs.pop("requires_grad", False)

@@ -1,9 +1,10 @@
 """`DTensor`: a tensor that is spread over the ranks of a mesh.
 
-A DTensor is a shape, placements, and this rank's local tensor, which is an ordinary tensor with an ordinary graph. An op on DTensors looks up
-its plan (`planning`), moves what must be moved by differentiable steps (`redistribution`), and runs on the local tensors. So a backward pass is
-the ordinary pass over this rank's graph, in which the steps communicate, and hooks, checkpointing, forward mode and higher derivatives are
-what they are anywhere else. Nothing is gathered unless a plan says so: `explain` prints it.
+A DTensor is a shape, placements, and this rank's local tensor, which is an ordinary tensor with an ordinary graph. An
+op on DTensors looks up its plan (`planning`), moves what must be moved by differentiable steps (`redistribution`), and
+runs on the local tensors. So a backward pass is the ordinary pass over this rank's graph, in which the steps
+communicate, and hooks, checkpointing, forward mode and higher derivatives are what they are anywhere else. Nothing is
+gathered unless a plan says so: `explain` prints it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from ndgrad._tensor import Tensor
 from ndgrad.api.data import tensor as make_tensor
 from ndgrad.api.later import METHODS
 from ndgrad.autograd.grad_mode import no_grad
+from ndgrad.autograd.modes import thread
 from ndgrad.autograd.subclass import KNOWN
 from ndgrad.autograd.variable import Variable, new
 from ndgrad.distributed import transport
@@ -38,8 +40,8 @@ from ndgrad.ops.table import Op
 
 
 class DTensor(Tensor):
-    """A tensor of which every rank of a mesh holds what its placements say. Made by `distribute_tensor`, `DTensor.from_local` or the
-    factories beside them.
+    """A tensor of which every rank of a mesh holds what its placements say. Made by `distribute_tensor`,
+    `DTensor.from_local` or the factories beside them.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.tensor import Shard, distribute_tensor
@@ -59,7 +61,9 @@ class DTensor(Tensor):
     shared_forms: dict[Any, Any]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        raise TypeError("a DTensor is made by distribute_tensor(x, mesh, placements) or DTensor.from_local(x, mesh, placements).")
+        raise TypeError(
+            "a DTensor is made by distribute_tensor(x, mesh, placements) or DTensor.from_local(x, mesh, placements)."
+        )
 
     # ----- making and reading -----
 
@@ -74,8 +78,8 @@ class DTensor(Tensor):
         stride: Sequence[int] | None = None,
         grad_placements: Sequence[Placement] | None = None,
     ) -> DTensor:
-        """A DTensor of which `local_tensor` is what this rank has; no values are sent, unless `run_check` asks whether shapes fit. Without
-        `shape`, all pieces are taken to be as long as this one."""
+        """A DTensor of which `local_tensor` is what this rank has; no values are sent, unless `run_check` asks whether
+        shapes fit. Without `shape`, all pieces are taken to be as long as this one."""
         mesh = current_mesh() if device_mesh is None else device_mesh
         if isinstance(local_tensor, DTensor) or not isinstance(local_tensor, Tensor):
             raise RuntimeError(f"DTensor.from_local takes a plain tensor, and got {type(local_tensor).__name__}.")
@@ -89,8 +93,10 @@ class DTensor(Tensor):
         spec = spec_of(mesh, given, tuple(int(n) for n in shape), np.dtype(local_tensor._array.dtype))
         if spec.local_shape() != tuple(local_tensor.shape):
             raise RuntimeError(
-                f"DTensor.from_local: the local tensor is of shape {tuple(local_tensor.shape)}, and this rank's part of a tensor of shape "
-                f"{spec.shape} as {list(given)} is of shape {spec.local_shape()}. Give the shape of the whole as shape=, and pieces as "
+                f"DTensor.from_local: the local tensor is of shape {tuple(local_tensor.shape)}, and this rank's part "
+                "of a tensor of shape "
+                f"{spec.shape} as {list(given)} is of shape {spec.local_shape()}. Give the shape of the whole as "
+                "shape=, and pieces as "
                 "chunk cuts them."
             )
         if run_check:
@@ -126,7 +132,8 @@ class DTensor(Tensor):
         """
         if device_mesh is not None and device_mesh != self.spec.mesh:
             raise NotImplementedError(
-                f"redistribute: from {self.spec.mesh!r} to {device_mesh!r}: a DTensor stays on its mesh. Take full_tensor() and distribute it."
+                f"redistribute: from {self.spec.mesh!r} to {device_mesh!r}: a DTensor stays on its mesh. Take "
+                "full_tensor() and distribute it."
             )
         target = normalised(placements, self.spec.mesh, self.ndim, "redistribute")
         return self._moved(target)
@@ -191,7 +198,9 @@ class DTensor(Tensor):
             self._local.grad = None
             return
         if not isinstance(value, DTensor):
-            raise TypeError(f"the gradient of a DTensor is a DTensor, and {type(value).__name__} was assigned. Distribute it first.")
+            raise TypeError(
+                f"the gradient of a DTensor is a DTensor, and {type(value).__name__} was assigned. Distribute it first."
+            )
         self._local.grad = value._moved(self._gradient_spec().placements)._local
 
     @grad.deleter
@@ -209,7 +218,8 @@ class DTensor(Tensor):
         if gradient is None:
             if self.numel() != 1:
                 raise RuntimeError(
-                    f"grad can be implicitly created only for scalar outputs, and this is of shape {tuple(self.shape)}. Give its gradient, a "
+                    "grad can be implicitly created only for scalar outputs, and this is of shape "
+                    f"{tuple(self.shape)}. Give its gradient, a "
                     "DTensor, or sum it."
                 )
             local = np.ones(self._local.shape, self.spec.dtype)
@@ -218,11 +228,14 @@ class DTensor(Tensor):
             given = gradient._moved(self._gradient_spec().placements)._local
         else:
             raise RuntimeError("backward: the gradient of a DTensor is a DTensor. Distribute it as the tensor is.")
-        chosen = None if inputs is None else [_local_of(t) for t in ([inputs] if isinstance(inputs, Variable) else inputs)]
+        chosen = (
+            None if inputs is None else [_local_of(t) for t in ([inputs] if isinstance(inputs, Variable) else inputs)]
+        )
         self._local.backward(given, retain_graph=retain_graph, create_graph=create_graph, inputs=chosen)
 
     def register_hook(self, hook: Callable[[Any], Any]) -> Any:
-        """Call `hook` with the gradient of the tensor, a DTensor, when it is complete; what it returns takes its place."""
+        """Call `hook` with the gradient of the tensor, a DTensor, when it is complete; what it returns takes its
+        place."""
         spec = self._gradient_spec()
 
         def on_local(gradient: Tensor) -> Any:
@@ -266,11 +279,6 @@ class DTensor(Tensor):
     def _version(self) -> int:
         return self._local._version
 
-    @property
-    def is_sparse(self) -> bool:
-        """False."""
-        return False
-
     def is_contiguous(self, *args: Any, **kwargs: Any) -> bool:
         """Whether the local tensor is."""
         return self._local.is_contiguous(*args, **kwargs)
@@ -284,7 +292,8 @@ class DTensor(Tensor):
     def _one(self, what: str) -> Tensor:
         if any(not p.is_replicate() for p in self.spec.placements):
             raise RuntimeError(
-                f"{what}: not every rank has all of the tensor ({list(self.spec.placements)}). Call full_tensor() first, which sends what is "
+                f"{what}: not every rank has all of the tensor ({list(self.spec.placements)}). Call full_tensor() "
+                "first, which sends what is "
                 f"missing, on every rank: x.full_tensor().{what}()."
             )
         return self._local
@@ -314,7 +323,9 @@ class DTensor(Tensor):
         return self._one("numpy").detach().numpy()
 
     def __repr__(self, **kwargs: Any) -> str:
-        return f"DTensor(local_tensor={self._local!r}, device_mesh={self.spec.mesh!r}, placements={self.spec.placements})"
+        return (
+            f"DTensor(local_tensor={self._local!r}, device_mesh={self.spec.mesh!r}, placements={self.spec.placements})"
+        )
 
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if self.ndim == 0 and spec else repr(self)
@@ -328,7 +339,8 @@ class DTensor(Tensor):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise TypeError(
-            f"a DTensor of shape {tuple(self.shape)} is spread over {self.spec.mesh!r} and cannot be pickled on one rank. Save full_tensor(), or each "
+            f"a DTensor of shape {tuple(self.shape)} is spread over {self.spec.mesh!r} and cannot be pickled on one "
+            "rank. Save full_tensor(), or each "
             "rank's to_local()."
         )
 
@@ -347,7 +359,8 @@ class DTensor(Tensor):
         """Take over the values of another DTensor, or of a number."""
         if isinstance(src, Variable) and not isinstance(src, DTensor):
             raise RuntimeError(
-                f"copy_: a plain tensor of shape {tuple(src.shape)} into a DTensor. Distribute it first: distribute_tensor(x, mesh, placements)."
+                f"copy_: a plain tensor of shape {tuple(src.shape)} into a DTensor. Distribute it first: "
+                "distribute_tensor(x, mesh, placements)."
             )
         return self._assign(src)
 
@@ -365,7 +378,8 @@ class DTensor(Tensor):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         raise NotImplementedError(
-            f"a part of a DTensor cannot be written ({list(self.spec.placements)}): which ranks hold it depends on the index. Write to_local(), or "
+            f"a part of a DTensor cannot be written ({list(self.spec.placements)}): which ranks hold it depends on the "
+            "index. Write to_local(), or "
             "use where()."
         )
 
@@ -378,6 +392,12 @@ class DTensor(Tensor):
     @staticmethod
     def run_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         """An op some of whose arguments are DTensors."""
+        if thread.levels:
+            raise NotImplementedError(
+                f"{op.name}: a DTensor inside a transform (grad, vmap, ...), which would need to know the other ranks' "
+                "parts. Use backward(), or transform a function of local tensors that calls collectives "
+                "(ndgrad.distributed.nn.functional)."
+            )
         plan = plan_for(op, args, settings, DTensor)
         locals_ = [a._local if a.__class__ is DTensor else a for a in args]
         out = plan.run(args, locals_, settings)
@@ -398,7 +418,8 @@ def _in_place(name: str) -> Any:
         plain = getattr(Tensor, name[:-1], None)
         if plain is None:
             raise NotImplementedError(
-                f"{name} of a DTensor: it is not known how ranks would write their parts of it. Write to_local(), which is this rank's part."
+                f"{name} of a DTensor: it is not known how ranks would write their parts of it. Write to_local(), "
+                "which is this rank's part."
             )
         return self._assign(plain(self, *args, **kwargs))
 
@@ -433,8 +454,8 @@ def _wrap(local: Any, spec: Spec) -> DTensor:
 
 
 def _viewed(t: Any) -> Any:
-    """The tensor itself where it has a history of its own, or another over the same memory, so that `requires_grad_` of one is not that of the
-    other."""
+    """The tensor itself where it has a history of its own, or another over the same memory, so that `requires_grad_`
+    of one is not that of the other."""
     return t if t.requires_grad else t.detach()
 
 
@@ -452,8 +473,8 @@ def distribute_tensor(
     *,
     src_data_rank: int | None = 0,
 ) -> DTensor:
-    """A tensor that every rank has (or that the first rank of the mesh has: its values are sent), spread as `placements` say. A leaf that
-    requires grad becomes another leaf.
+    """A tensor that every rank has (or that the first rank of the mesh has: its values are sent), spread as
+    `placements` say. A leaf that requires grad becomes another leaf.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.tensor import Shard, distribute_tensor
@@ -468,12 +489,14 @@ def distribute_tensor(
     if isinstance(tensor, DTensor):
         if tensor.spec.mesh != mesh or tensor.spec.placements != given:
             raise ValueError(
-                f"distribute_tensor: the tensor is spread already, as {list(tensor.placements)}. Use redistribute(placements=...)."
+                f"distribute_tensor: the tensor is spread already, as {list(tensor.placements)}. Use "
+                "redistribute(placements=...)."
             )
         return tensor
     if not tensor.is_leaf:
         raise RuntimeError(
-            "distribute_tensor: the tensor was computed from others that require grad, and the copy would not know. Use "
+            "distribute_tensor: the tensor was computed from others that require grad, and the copy would not know. "
+            "Use "
             "DTensor.from_local(x, mesh, [Replicate()]).redistribute(placements=...), which is differentiable."
         )
     with no_grad():
@@ -493,9 +516,14 @@ def distribute_tensor(
 
 
 def distribute_module(
-    module: Any, device_mesh: DeviceMesh | None = None, partition_fn: Any = None, input_fn: Any = None, output_fn: Any = None
+    module: Any,
+    device_mesh: DeviceMesh | None = None,
+    partition_fn: Any = None,
+    input_fn: Any = None,
+    output_fn: Any = None,
 ) -> Any:
-    """A module whose parameters and buffers are DTensors: as `partition_fn(name, submodule, mesh)` makes them, replicated where it does not."""
+    """A module whose parameters and buffers are DTensors: as `partition_fn(name, submodule, mesh)` makes them,
+    replicated where it does not."""
     from ndgrad.nn.parameter import Parameter  # modules are loaded by those who have one
 
     mesh = current_mesh() if device_mesh is None else device_mesh
@@ -504,7 +532,9 @@ def distribute_module(
             partition_fn(name, part, mesh)
         for key, p in list(part._parameters.items()):
             if p is not None and not isinstance(p, DTensor):
-                part._parameters[key] = Parameter(distribute_tensor(p.detach(), mesh, [REPLICATE] * mesh.ndim), p.requires_grad)
+                part._parameters[key] = Parameter(
+                    distribute_tensor(p.detach(), mesh, [REPLICATE] * mesh.ndim), p.requires_grad
+                )
         for key, b in list(part._buffers.items()):
             if b is not None and not isinstance(b, DTensor):
                 part._buffers[key] = distribute_tensor(b, mesh, [REPLICATE] * mesh.ndim)
@@ -516,8 +546,8 @@ def distribute_module(
 
 
 def explain(function: Any, *args: Any, **kwargs: Any) -> str:
-    """What a call on DTensors sends and computes, op by op: the collectives before each op with their bytes, the all_reduces that its backward will
-    make, and the placements of its result.
+    """What a call on DTensors sends and computes, op by op: the collectives before each op with their bytes, the
+    all_reduces that its backward will make, and the placements of its result.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.tensor import Shard, distribute_tensor, explain
@@ -554,12 +584,16 @@ def explain(function: Any, *args: Any, **kwargs: Any) -> str:
 
 
 def _factory(function: Callable[..., Any], random: bool) -> Callable[..., DTensor]:
-    def make(*size: Any, device_mesh: DeviceMesh | None = None, placements: Sequence[Placement] | None = None, **kwargs: Any) -> DTensor:
+    def make(
+        *size: Any, device_mesh: DeviceMesh | None = None, placements: Sequence[Placement] | None = None, **kwargs: Any
+    ) -> DTensor:
         mesh = current_mesh() if device_mesh is None else device_mesh
         shape = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else tuple(size)
         given = normalised(placements, mesh, len(shape), function.__name__)
         if any(p.is_partial() for p in given):
-            raise ValueError(f"{function.__name__}: a new tensor is whole or sharded, and no sum of terms: {list(given)}.")
+            raise ValueError(
+                f"{function.__name__}: a new tensor is whole or sharded, and no sum of terms: {list(given)}."
+            )
         requires_grad = kwargs.pop("requires_grad", False)
         if random:  # all ranks draw the whole from the same generator, and keep their part: one process draws the same
             whole = function(*shape, **kwargs)

@@ -121,7 +121,8 @@ def chunk_sizes(length: int, count: int) -> tuple[int, ...]:
 
 
 class Spread:
-    """What a spread tensor has in the place of an array: a shape and a dtype. Its values are in the local tensors of the ranks."""
+    """What a spread tensor has in the place of an array: a shape and a dtype. Its values are in the local tensors of
+    the ranks."""
 
     __slots__ = ("dtype", "shape")
 
@@ -169,8 +170,8 @@ class Spec:
         self.payload = Spread(shape, dtype)
 
     def sizes(self, mesh_dim: int) -> tuple[int, ...]:
-        """Of a dimension of the mesh that shards the tensor: how much of the tensor's dimension each rank on this line has, of what
-        the dimensions of the mesh before it have left to the line."""
+        """Of a dimension of the mesh that shards the tensor: how much of the tensor's dimension each rank on this line
+        has, of what the dimensions of the mesh before it have left to the line."""
         placement = self.placements[mesh_dim]
         assert isinstance(placement, Shard)
         coordinate = self.mesh.get_coordinate() or [0] * self.mesh.ndim
@@ -199,9 +200,7 @@ class Spec:
 _specs: dict[Any, Spec] = {}
 
 
-def spec_of(
-    mesh: DeviceMesh, placements: tuple[Placement, ...], shape: tuple[int, ...], dtype: np.dtype[Any]
-) -> Spec:
+def spec_of(mesh: DeviceMesh, placements: tuple[Placement, ...], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Spec:
     """The one spec of a combination."""
     key = (id(mesh), placements, shape, dtype)
     found = _specs.get(key)
@@ -211,11 +210,13 @@ def spec_of(
 
 
 def normalised(placements: Any, mesh: DeviceMesh, ndim: int, name: str) -> tuple[Placement, ...]:
-    """Placements as they were given: one for each dimension of the mesh, dimensions of tensors counted from the front."""
+    """Placements as they were given: one for each dimension of the mesh, dimensions of tensors counted from the
+    front."""
     given = [REPLICATE] * mesh.ndim if placements is None else list(placements)
     if len(given) != mesh.ndim:
         raise ValueError(
-            f"{name}: `placements` must have the same length as `device_mesh.ndim`: there are {len(given)} for {mesh!r}. Give one "
+            f"{name}: `placements` must have the same length as `device_mesh.ndim`: there are {len(given)} for "
+            f"{mesh!r}. Give one "
             "placement for each dimension of the mesh."
         )
     out: list[Placement] = []

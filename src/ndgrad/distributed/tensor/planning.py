@@ -1,21 +1,32 @@
-"""How a call of an op on spread tensors is run: which arguments move first, what every rank computes, what the result is.
+"""How a call of an op on spread tensors is run: which arguments move first, what every rank computes, what the result
+is.
 
-For each dimension of the mesh, a signature (`signatures`) leaves a few ways to run the op: to divide one of its labels, to make terms of terms,
-or to let every rank compute everything. The one that sends the fewest bytes is taken; of those that send as many, the one that divides the
-work. The choice depends on shapes, dtypes, placements and settings alone, so all ranks choose the same, and it is kept: the second call of its
+For each dimension of the mesh, a signature (`signatures`) leaves a few ways to run the op: to divide one of its
+labels, to make terms of terms, or to let every rank compute everything. The one that sends the fewest bytes is taken;
+of those that send as many, the one that divides the work; what is whole everywhere stays whole. The choice depends on
+shapes, dtypes, placements and settings alone, so all ranks choose the same, and it is kept: the second call of its
 kind costs a lookup. The values of numbers (`alpha`, a learning rate) are no part of what is looked up.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from ndgrad.autograd.variable import Variable
-from ndgrad.distributed.tensor.placements import PARTIAL, REPLICATE, Partial, Placement, Shard, Spec, chunk_sizes, spec_of
+from ndgrad.distributed.tensor.placements import (
+    PARTIAL,
+    REPLICATE,
+    Partial,
+    Placement,
+    Shard,
+    Spec,
+    chunk_sizes,
+    spec_of,
+)
 from ndgrad.distributed.tensor.redistribution import Step, cost, shared, steps
 from ndgrad.distributed.tensor.signatures import Signature, signature
 from ndgrad.ops.table import Op
@@ -25,7 +36,20 @@ from ndgrad.ops.vocabulary import tensor_ops
 class Plan:
     """How one kind of call is run."""
 
-    __slots__ = ("local", "moves", "op", "out_placements", "out_shapes", "outs", "result_shape", "shares", "sharing", "sizes", "spec", "still")
+    __slots__ = (
+        "local",
+        "moves",
+        "op",
+        "out_placements",
+        "out_shapes",
+        "outs",
+        "result_shape",
+        "shares",
+        "sharing",
+        "sizes",
+        "spec",
+        "still",
+    )
 
     def __init__(
         self,
@@ -70,7 +94,8 @@ class Plan:
         return self.op.eager(*locals_, **settings) if self.local is None else self.local(locals_, settings)
 
     def _shared(self, argument: Any, t: Any, i: int, dims: tuple[int, ...]) -> Any:
-        """A tensor whose gradient is summed over the ranks that share it: once for all its uses, where it has not moved."""
+        """A tensor whose gradient is summed over the ranks that share it: once for all its uses, where it has not
+        moved."""
         known = argument.shared_forms if not self.moves[i] else None
         if known is not None and dims in known and known[dims][0] is t and known[dims][1] == t._version:
             return known[dims][2]
@@ -109,7 +134,9 @@ class Plan:
         for i, dims in enumerate(self.shares):
             if dims:
                 name = self.op.args[min(i, len(self.op.args) - 1)]
-                lines.append(f"{name}: backward all_reduce of its gradient along mesh dimension {', '.join(map(str, dims))}")
+                lines.append(
+                    f"{name}: backward all_reduce of its gradient along mesh dimension {', '.join(map(str, dims))}"
+                )
         lines.append(f"result: {list(self.out_placements)}")
         return lines
 
@@ -123,6 +150,26 @@ def _local(rule: Any, sizes: dict[int, int], args: Sequence[Any], settings: dict
 
 def make_plan(op: Op, specs: Sequence[Spec | None], numbers: Sequence[bool], settings: dict[str, Any]) -> Plan:
     """The plan for arguments of these specs (None: no tensor; `numbers` says which are numbers)."""
+    first = _on_one_mesh(op, specs)
+    mesh = first.mesh
+    sig = signature(op, [None if s is None else s.shape for s in specs], settings)
+    if sig is None:
+        if not all(p.is_replicate() for s in specs if s is not None for p in s.placements):
+            raise NotImplementedError(_no_rule(op, specs))
+        sig = Signature([None if s is None else (None,) * len(s.shape) for s in specs], ())
+    chosen = [_choose(op, sig, specs, numbers, dim) for dim in range(mesh.ndim)]
+    targets = [tuple(wanted[i] for wanted, _ in chosen) for i in range(len(specs))]
+    out_placements = tuple(result for _, result in chosen)
+    moves = [None if s is None else steps(s, target) for s, target in zip(specs, targets, strict=True)]
+    shares = [
+        () if s is None else _shared_along(first, target, out_placements)
+        for s, target in zip(specs, targets, strict=True)
+    ]
+    sizes, lengths = _result_sizes(sig, specs, first, out_placements)
+    return Plan(op, first, moves, shares, sig, out_placements, sizes, lengths)
+
+
+def _on_one_mesh(op: Op, specs: Sequence[Spec | None]) -> Spec:
     given = [s for s in specs if s is not None]
     mesh = given[0].mesh
     for s in given[1:]:
@@ -131,38 +178,31 @@ def make_plan(op: Op, specs: Sequence[Spec | None], numbers: Sequence[bool], set
                 f"{op.name}: the arguments lie on different meshes, {mesh!r} and {s.mesh!r}. Put them on one: "
                 "DTensor.from_local(x.to_local(), mesh, placements)."
             )
-    sig = signature(op, [None if s is None else s.shape for s in specs], settings)
-    everywhere = all(p.is_replicate() for s in given for p in s.placements)
-    if sig is None:
-        if not everywhere or op.batch is None:
-            raise NotImplementedError(_no_rule(op, specs))
-        sig = Signature([None if s is None else (None,) * len(s.shape) for s in specs], ())
-    targets: list[list[Placement]] = [[] for _ in specs]
-    out_placements: list[Placement] = []
-    sizes: dict[int, int] = {}
-    out_shapes: dict[int, int] = {}
-    for dim in range(mesh.ndim):
-        wanted, result = _choose(op, sig, specs, numbers, dim)
-        for target, placement in zip(targets, wanted, strict=True):
-            target.append(placement)
-        out_placements.append(result)
+    return given[0]
+
+
+def _shared_along(spec: Spec, target: tuple[Placement, ...], out: tuple[Placement, ...]) -> tuple[int, ...]:
+    """The dimensions of the mesh whose ranks divide the work although all of them have this argument."""
+    return tuple(
+        d for d in range(spec.mesh.ndim)
+        if target[d].is_replicate() and not out[d].is_replicate() and spec.mesh.size(d) > 1
+    )  # fmt: skip
+
+
+def _result_sizes(
+    sig: Signature, specs: Sequence[Spec | None], spec: Spec, out: tuple[Placement, ...]
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Of the result's dimensions that are divided: what this rank has of each, and the whole lengths."""
+    mesh = spec.mesh
     coordinate = mesh.get_coordinate() or [0] * mesh.ndim
-    for dim, placement in enumerate(out_placements):
+    sizes: dict[int, int] = {}
+    lengths: dict[int, int] = {}
+    for dim, placement in enumerate(out):
         if isinstance(placement, Shard):
-            label = sig.outputs[placement.dim]
-            whole = _whole_length(sig, specs, label, placement.dim)
-            out_shapes[placement.dim] = whole
-            now = sizes.get(placement.dim, whole)
-            sizes[placement.dim] = chunk_sizes(now, mesh.size(dim))[coordinate[dim]]
-    moves = [None if s is None else steps(s, tuple(t)) for s, t in zip(specs, targets, strict=True)]
-    shares = [
-        () if s is None else tuple(
-            d for d in range(mesh.ndim)
-            if targets[i][d].is_replicate() and not out_placements[d].is_replicate() and mesh.size(d) > 1
-        )
-        for i, s in enumerate(specs)
-    ]  # fmt: skip
-    return Plan(op, given[0], moves, shares, sig, tuple(out_placements), sizes, out_shapes)
+            at = placement.dim
+            lengths[at] = _whole_length(sig, specs, sig.outputs[at], at)
+            sizes[at] = chunk_sizes(sizes.get(at, lengths[at]), mesh.size(dim))[coordinate[dim]]
+    return sizes, lengths
 
 
 def _whole_length(sig: Signature, specs: Sequence[Spec | None], label: int | None, at: int) -> int:
@@ -194,37 +234,48 @@ def _choose(
     return list(best[1]), best[2]
 
 
-def _ways(sig: Signature, specs: Sequence[Spec | None], numbers: Sequence[bool], dim: int) -> Any:
-    mesh = next(s.mesh for s in specs if s is not None)
-    count = mesh.size(dim)
+def _ways(sig: Signature, specs: Sequence[Spec | None], numbers: Sequence[bool], dim: int) -> Iterator[Any]:
+    """The ways to run an op along one dimension of the mesh: where the arguments are, where the result is, and whether
+    the work is divided. What is whole everywhere stays whole."""
     now = [None if s is None else s.placements[dim] for s in specs]
-    # terms of terms: only where there are some already
+    if not all(p is None or p.is_replicate() for p in now):
+        yield from _with_terms(sig, now, numbers)
+        yield from _with_pieces(sig, specs, dim)
+    yield [REPLICATE] * len(specs), REPLICATE, False
+
+
+def _with_terms(sig: Signature, now: Sequence[Placement | None], numbers: Sequence[bool]) -> Iterator[Any]:
+    """Terms of terms, where the op is linear in all arguments that are sums of terms."""
     partial = {i for i, p in enumerate(now) if isinstance(p, Partial)}
-    if partial and all(now[i] == PARTIAL for i in partial):
-        for group in sig.linear:
-            if partial <= group and not any(numbers[i] for i in group if i < len(numbers)):
-                wanted = [PARTIAL if i in group else REPLICATE for i in range(len(specs))]
-                yield wanted, PARTIAL, True
-    # a label that some argument is divided by, or may be
-    labels = {label for s, found in zip(specs, sig.inputs, strict=True) if s is not None and found for label in found if label is not None}
-    for label in sorted(labels):
+    if not partial or any(now[i] != PARTIAL for i in partial):
+        return
+    for group in sig.linear:
+        if partial <= group and not any(numbers[i] for i in group if i < len(numbers)):
+            yield [PARTIAL if i in group else REPLICATE for i in range(len(now))], PARTIAL, True
+
+
+def _with_pieces(sig: Signature, specs: Sequence[Spec | None], dim: int) -> Iterator[Any]:
+    """One label divided, for each that can be."""
+    count = next(s.mesh for s in specs if s is not None).size(dim)
+    for label in sorted({label for found in sig.inputs if found for label in found if label is not None}):
         where = sig.outputs.index(label) if label in sig.outputs else None
         reduction = sig.reductions.get(label)
-        if where is None and reduction is None:
-            continue
-        if not _can_divide(sig, specs, label, where, reduction, count):
-            continue
-        wanted = []
-        for i, (s, found) in enumerate(zip(specs, sig.inputs, strict=True)):
-            if s is None or found is None:
-                wanted.append(REPLICATE)
-            elif label in found:
-                wanted.append(Shard(found.index(label)))
-            else:
-                wanted.append(PARTIAL if where is None and i in sig.added else REPLICATE)
-        result: Placement = Shard(where) if where is not None else Partial(reduction or "sum")
-        yield wanted, result, True
-    yield [REPLICATE] * len(specs), REPLICATE, False
+        if (where is not None or reduction is not None) and _can_divide(sig, specs, label, where, reduction, count):
+            result: Placement = Shard(where) if where is not None else Partial(reduction or "sum")
+            yield _divided(sig, specs, label, where), result, True
+
+
+def _divided(sig: Signature, specs: Sequence[Spec | None], label: int, where: int | None) -> list[Placement]:
+    """Where the arguments must be for a label to be divided."""
+    wanted: list[Placement] = []
+    for i, (s, found) in enumerate(zip(specs, sig.inputs, strict=True)):
+        if s is None or found is None:
+            wanted.append(REPLICATE)
+        elif label in found:
+            wanted.append(Shard(found.index(label)))
+        else:
+            wanted.append(PARTIAL if where is None and i in sig.added else REPLICATE)
+    return wanted
 
 
 def _can_divide(
@@ -235,7 +286,10 @@ def _can_divide(
             continue
         length = s.shape[found.index(label)]
         others = sum(1 for p in s.placements if p.is_shard(found.index(label)))
-        if label in sig.even and (length % count**max(others, 1) or (where is not None and (sig.result_shape or ())[where] % count**max(others, 1))):
+        if label in sig.even and (
+            length % count ** max(others, 1)
+            or (where is not None and (sig.result_shape or ())[where] % count ** max(others, 1))
+        ):
             return False
         if reduction in ("max", "min") and 0 in chunk_sizes(length, count):
             return False  # the greatest of nothing
@@ -245,10 +299,14 @@ def _can_divide(
 
 
 def _no_rule(op: Op, specs: Sequence[Spec | None]) -> str:
-    held = ", ".join(f"{op.args[min(i, len(op.args) - 1)]} {list(s.placements)}" for i, s in enumerate(specs) if s is not None)
+    held = ", ".join(
+        f"{op.args[min(i, len(op.args) - 1)]} {list(s.placements)}" for i, s in enumerate(specs) if s is not None
+    )
     return (
-        f"{op.name}: it is not known how this op can be divided among ranks, and its arguments are not whole on each of them ({held}). Call "
-        "redistribute(placements=[Replicate()] * mesh.ndim) on them first, which gathers them, or work on the pieces with to_local()."
+        f"{op.name}: it is not known how this op can be divided among ranks, and its arguments are not whole on each "
+        f"of them ({held}). Call "
+        "redistribute(placements=[Replicate()] * mesh.ndim) on them first, which gathers them, or work on the pieces "
+        "with to_local()."
     )
 
 
@@ -290,6 +348,7 @@ def _refuse_plain(op: Op, a: Any) -> Any:
     if a.ndim == 0 and not a.requires_grad:
         return "number"
     raise RuntimeError(
-        f"{op.name} got a plain tensor of shape {tuple(a.shape)} beside a DTensor: what the other ranks have of it is not known. Distribute "
+        f"{op.name} got a plain tensor of shape {tuple(a.shape)} beside a DTensor: what the other ranks have of it is "
+        "not known. Distribute "
         "it first: distribute_tensor(x, mesh, [Replicate()]) if all ranks have the same."
     )

@@ -1,8 +1,8 @@
 """From one placement to another: the steps, what they cost, and their derivatives.
 
-**The convention.** The gradient of a tensor that is replicated is replicated, that of shards is sharded alike, and that of terms (Partial) is
-replicated: every term contributes with the gradient of the whole. So the backward of a step from `a` to `b` is the step from the gradient of
-`b` to the gradient of `a`:
+**The convention.** The gradient of a tensor that is replicated is replicated, that of shards is sharded alike, and
+that of terms (Partial) is replicated: every term contributes with the gradient of the whole. So the backward of a step
+from `a` to `b` is the step from the gradient of `b` to the gradient of `a`:
 
     forward                                    backward
     Shard -> Replicate    all_gather           Replicate -> Shard       taking one's piece
@@ -12,9 +12,9 @@ replicated: every term contributes with the gradient of the whole. So the backwa
     Shard -> Shard        all_to_all           Shard -> Shard           all_to_all
     Replicate -> Partial  the first keeps it   Replicate -> Replicate   nothing
 
-One step moves nothing forward: where ranks divide a computation among them and all use a replicated tensor, each computes only its
-own term of the gradient, and `shared` sums these terms on the way back. These differ from `ndgrad.distributed.ops`, where the ranks' copies are
-values of their own.
+One step moves nothing forward: where ranks divide a computation among them and all use a replicated tensor, each
+computes only its own term of the gradient, and `shared` sums these terms on the way back. These differ from
+`ndgrad.distributed.ops`, where the ranks' copies are values of their own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import numpy as np
 from ndgrad.distributed.ops import _all_gather, _all_reduce, _host, _reduce_scatter
 from ndgrad.distributed.ops import all_to_all as all_to_all_op
 from ndgrad.distributed.reductions import ReduceOp
-from ndgrad.distributed.tensor.placements import REPLICATE, Partial, Placement, Replicate, Shard, Spec
+from ndgrad.distributed.tensor.placements import REPLICATE, Partial, Placement, Shard, Spec
 from ndgrad.ops.table import op
 
 if TYPE_CHECKING:
@@ -131,52 +131,49 @@ class Step:
 
 
 def _how(before: Spec, after: Spec, mesh_dim: int) -> tuple[Any, str, int]:
-    """How a step is done: a function of the local tensor, its name, and the bytes that the first rank sends (or receives)."""
+    """How a step is done: a function of the local tensor, its name, and the bytes that the first rank sends (or
+    receives), whose pieces are the longest: plans depend on these, and must be the same on all ranks."""
     group = before.mesh.get_group(mesh_dim)
     old, new = before.placements[mesh_dim], after.placements[mesh_dim]
-    count = group.size()
-    # of the first rank, whose pieces are the longest: plans depend on it, and must be the same on all
-    first = [0] * before.mesh.ndim
+    count, first = group.size(), [0] * before.mesh.ndim
     nbytes = int(np.prod(before.local_shape(first), dtype=np.int64)) * before.dtype.itemsize
+    others = nbytes * (count - 1) // count
     if isinstance(old, Partial):
-        if isinstance(new, Shard):
-            sizes = after.sizes(mesh_dim)
-            if old.reduce_op == "sum":
-                return (
-                    lambda t: total_piece(t, group=group, dim=new.dim, sizes=sizes), "reduce_scatter",
-                    nbytes * (count - 1) // count,
-                )  # fmt: skip
-            reduction = old.reduction
-            return (
-                lambda t: take_piece(extreme_total(t, group=group, reduction=reduction), group=group, dim=new.dim, sizes=sizes),
-                "all_reduce", 2 * nbytes * (count - 1) // count,
-            )  # fmt: skip
-        if old.reduce_op == "sum":
-            return lambda t: total(t, group=group), "all_reduce", 2 * nbytes * (count - 1) // count
         reduction = old.reduction
-        return (
-            lambda t: extreme_total(t, group=group, reduction=reduction), "all_reduce", 2 * nbytes * (count - 1) // count
-        )  # fmt: skip
+
+        def whole(t: Any) -> Any:
+            if reduction is ReduceOp.SUM:
+                return total(t, group=group)
+            return extreme_total(t, group=group, reduction=reduction)
+
+        if not isinstance(new, Shard):
+            return whole, "all_reduce", 2 * others
+        dim, sizes = new.dim, after.sizes(mesh_dim)
+        if reduction is ReduceOp.SUM:
+            return lambda t: total_piece(t, group=group, dim=dim, sizes=sizes), "reduce_scatter", others
+        return lambda t: take_piece(whole(t), group=group, dim=dim, sizes=sizes), "all_reduce", 2 * others
     if isinstance(old, Shard):
-        sizes = before.sizes(mesh_dim)
-        whole = int(np.prod(after.local_shape(first), dtype=np.int64)) * before.dtype.itemsize
+        joined, sizes = old.dim, before.sizes(mesh_dim)
         if isinstance(new, Shard):
-            others = after.sizes(mesh_dim)
+            split, sent = new.dim, after.sizes(mesh_dim)
             return (
-                lambda t: all_to_all_op(t, group=group, split=new.dim, join=old.dim, sent=others, received=sizes), "all_to_all",
-                nbytes * (count - 1) // count,
-            )  # fmt: skip
-        return lambda t: join_pieces(t, group=group, dim=old.dim, sizes=sizes), "all_gather", whole - nbytes
+                lambda t: all_to_all_op(t, group=group, split=split, join=joined, sent=sent, received=sizes),
+                "all_to_all",
+                others,
+            )
+        grown = int(np.prod(after.local_shape(first), dtype=np.int64)) * before.dtype.itemsize
+        return lambda t: join_pieces(t, group=group, dim=joined, sizes=sizes), "all_gather", grown - nbytes
     if isinstance(new, Shard):
-        sizes = after.sizes(mesh_dim)
-        return lambda t: take_piece(t, group=group, dim=new.dim, sizes=sizes), "a piece of it", 0
-    assert isinstance(old, Replicate) and isinstance(new, Partial), (old, new)
+        dim, sizes = new.dim, after.sizes(mesh_dim)
+        return lambda t: take_piece(t, group=group, dim=dim, sizes=sizes), "a piece of it", 0
+    assert isinstance(new, Partial), (old, new)
     return lambda t: first_keeps(t, group=group), "a term of it", 0
 
 
 def steps(before: Spec, target: tuple[Placement, ...]) -> tuple[Step, ...]:
-    """The way from a spec to other placements, with the fewest collectives: one for each dimension of the mesh that changes, and more
-    only where several dimensions of the mesh shard one dimension of the tensor, which have to be undone from the inside out."""
+    """The way from a spec to other placements, with the fewest collectives: one for each dimension of the mesh that
+    changes, and more only where several dimensions of the mesh shard one dimension of the tensor, which have to be
+    undone from the inside out."""
     if before.placements == target:
         return ()
     found: list[Step] = []
@@ -190,7 +187,8 @@ def steps(before: Spec, target: tuple[Placement, ...]) -> tuple[Step, ...]:
         now = after
 
     count = before.mesh.ndim
-    # From the inside out: what is sharded inside a dimension that must change, or come to be, has to be put together first.
+    # From the inside out: what is sharded inside a dimension that must change, or come to be, has to be put together
+    # first.
     for i in reversed(range(count)):
         inner = now.placements[i]
         if isinstance(inner, Shard) and any(
@@ -207,8 +205,8 @@ def steps(before: Spec, target: tuple[Placement, ...]) -> tuple[Step, ...]:
 
 
 def _straight(now: tuple[Placement, ...], target: tuple[Placement, ...], i: int) -> bool:
-    """Whether dimension i of the mesh can go to its target in one step: no other shards the tensor's dimensions concerned, and there is
-    such a step."""
+    """Whether dimension i of the mesh can go to its target in one step: no other shards the tensor's dimensions
+    concerned, and there is such a step."""
     old, new = now[i], target[i]
     if isinstance(new, Partial) and not old.is_replicate():
         return False

@@ -6,13 +6,13 @@ A signature names the dimensions of the arguments and results by labels, as eins
     sum over 1      ab -> a                 b is summed over
     softmax over 1  a. -> a.                the dot: not to be divided
 
-A label that the arguments and the result have in common can be divided: every rank computes its piece from its pieces. One that only the
-arguments have, and that the op sums (or takes the extreme) over, can be divided too, and the results are then terms of the result (Partial).
-Besides, an op that is linear in some arguments makes terms of terms.
+A label that the arguments and the result have in common can be divided: every rank computes its piece from its pieces.
+One that only the arguments have, and that the op sums (or takes the extreme) over, can be divided too, and the results
+are then terms of the result (Partial). Besides, an op that is linear in some arguments makes terms of terms.
 
-Most signatures follow from what the table says of an op: elementwise ops align dimensions from the right, ops with the batching rule "dims"
-act along the dimensions of their setting alone, those with "leading" leave all but the last two alone. The others are written out here, one
-function each. An op that has none cannot run on spread tensors.
+Most signatures follow from what the table says of an op: elementwise ops align dimensions from the right, ops with the
+batching rule "dims" act along the dimensions of their setting alone, those with "leading" leave all but the last two
+alone. The others are written out here, one function each. An op that has none cannot run on spread tensors.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ class Signature:
         self.even = even
         #: the shape of the result, where it is not that of the local results put together
         self.result_shape = result_shape
-        #: (ops, args, settings, local sizes of the result's dimensions) -> result, where the op itself is not what every rank runs
+        #: (ops, args, settings, local sizes of the result's dimensions) -> result, where the op itself is not what
+        #: every rank runs
         self.local = local
 
 
@@ -75,24 +76,36 @@ class _Labeller:
         return tuple(self.one() for _ in range(count))
 
 
-signature_rule: RulesOfOps[Callable[..., Signature]] = RulesOfOps("signatures")
+signature_rule: RulesOfOps[Callable[..., Signature | None]] = RulesOfOps("signatures")
 
 #: Elementwise ops that are linear, by the arguments in which they are so together.
 _LINEAR_ELEMENTWISE: dict[str, tuple[tuple[int, ...], ...]] = {
-    "add": ((0, 1),), "sub": ((0, 1),), "neg": ((0,),), "mul": ((0,), (1,)), "div": ((0,),), "conj": ((0,),), "real": ((0,),),
-    "imag": ((0,),), "where": ((1, 2),), "complex": ((0, 1),), "deg2rad": ((0,),), "rad2deg": ((0,),), "keep": ((0,),),
+    "add": ((0, 1),), "sub": ((0, 1),), "neg": ((0,),), "mul": ((0,), (1,)), "div": ((0,),), "conj": ((0,),),
+    "real": ((0,),), "imag": ((0,),), "where": ((1, 2),), "complex": ((0, 1),), "deg2rad": ((0,),),
+    "rad2deg": ((0,),), "keep": ((0,),),
 }  # fmt: skip
 #: Ops of the batching rule "leading" that treat every element alike.
 _EVERY_ELEMENT = frozenset("cast clone zeros_like fill zero alias detach clone_ordered".split())
 #: Those that act on the last two dimensions, matrix by matrix.
 _MATRIX = frozenset(
-    "inv cholesky det slogdet matrix_exp svdvals eigvalsh eigh qr svd eig lu_factor matrix_sqrt matrix_log tril triu trace cofactor "
+    "inv cholesky det slogdet matrix_exp svdvals eigvalsh eigh qr svd eig lu_factor matrix_sqrt matrix_log tril triu "
+    "trace cofactor "
     "polar_unitary scale_diagonal ldl_factor".split()
 )
-#: Ops of the batching rule "dims" that are reductions although they have no setting `keepdim`, or are none of what the rule says.
-_REDUCED = {"sum": "sum", "count_nonzero": "sum", "nansum": "sum", "amax": "max", "amin": "min", "any": "max", "all": "min"}
+#: Ops of the batching rule "dims" that are reductions although they have no setting `keepdim`, or are none of what the
+#: rule says.
+_REDUCED = {
+    "sum": "sum",
+    "count_nonzero": "sum",
+    "nansum": "sum",
+    "amax": "max",
+    "amin": "min",
+    "any": "max",
+    "all": "min",
+}
 _NOT_ALONG = frozenset(
-    "unsqueeze squeeze squeeze_dim squeeze_dims transpose cat stack select unbind unfold diagonal diag_embed gather scatter scatter_add "
+    "unsqueeze squeeze squeeze_dim squeeze_dims transpose cat stack select unbind unfold diagonal diag_embed gather "
+    "scatter scatter_add "
     "scatter_extreme pick_along place_along max_at min_at softmax_cross_entropy line_dot mean rot90".split()
 )
 
@@ -102,7 +115,7 @@ def signature(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) 
     rule = signature_rule.get(op.name)
     if rule is not None:
         return rule(op, shapes, settings)
-    if op.batch is RANDOM or op.name == "native_dropout" or "generator" in op.settings:
+    if not _is_local(op):
         return None
     if op.elementwise or op.name in _EVERY_ELEMENT:
         return _elementwise(op, shapes)
@@ -113,9 +126,14 @@ def signature(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) 
     return None
 
 
+def _is_local(op: Op) -> bool:
+    """Whether an op is a function of its arguments alone: it draws nothing, and sends nothing."""
+    return op.batch is not RANDOM and op.name != "native_dropout" and not {"generator", "group"} & op.settings.keys()
+
+
 def has_signature(op: Op) -> bool:
     """Whether spread tensors can be given to an op at all."""
-    if op.batch is RANDOM or op.name == "native_dropout" or "generator" in op.settings:
+    if not _is_local(op):
         return False
     return (
         signature_rule.get(op.name) is not None or op.elementwise or op.name in _EVERY_ELEMENT or op.name in _MATRIX
@@ -145,7 +163,8 @@ def _elementwise(op: Op, shapes: Sequence[Shape | None]) -> Signature:
             if n != 1:
                 sizes[i] = n
     inputs = [
-        None if s is None else tuple(labels[i] if n == sizes[i] else None for i, n in enumerate(s, ndim - len(s))) for s in shapes
+        None if s is None else tuple(labels[i] if n == sizes[i] else None for i, n in enumerate(s, ndim - len(s)))
+        for s in shapes
     ]
     linear = [frozenset(group) for group in _LINEAR_ELEMENTWISE.get(op.name, ())]
     if op.name in ("clone", "zero", "alias", "copy") and op.jvp == "linear":
@@ -265,8 +284,8 @@ def _expanded_locally(ops: Any, args: Sequence[Any], settings: dict[str, Any], s
 
 @signature_rule("reshape", "unsafe_view")
 def _reshape(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
-    """Dimensions fall into groups with the same number of elements on both sides. Of each group the first can be divided: into pieces of
-    any sizes if it is the same on both sides, else into equal ones."""
+    """Dimensions fall into groups with the same number of elements on both sides. Of each group the first can be
+    divided: into pieces of any sizes if it is the same on both sides, else into equal ones."""
     shape, to = shapes[0], tuple(settings["shape"])
     labels: list[int | None] = [None] * len(shape)
     out: list[int | None] = [None] * len(to)
@@ -293,7 +312,12 @@ def _reshape(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signa
         if shape[first_i] != to[first_j]:
             even.add(first_i)
     return Signature(
-        [tuple(labels)], tuple(out), linear=_linear(op, 1), even=frozenset(even), result_shape=to, local=_with_local_shape
+        [tuple(labels)],
+        tuple(out),
+        linear=_linear(op, 1),
+        even=frozenset(even),
+        result_shape=to,
+        local=_with_local_shape,
     )
 
 
@@ -403,7 +427,9 @@ def _line_dot(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Sign
     if len(x) != len(y):
         return None
     dim = settings["dim"]
-    labels = [tuple(i if n == m else None for i, (n, m) in enumerate(zip(s, o, strict=True))) for s, o in ((x, y), (y, x))]
+    labels = [
+        tuple(i if n == m else None for i, (n, m) in enumerate(zip(s, o, strict=True))) for s, o in ((x, y), (y, x))
+    ]
     out = tuple(i if i != dim and x[i] == y[i] else None for i in range(len(x)))
     return Signature(labels, out, reductions={dim: "sum"}, linear=_linear(op, 2))
 
@@ -434,14 +460,23 @@ def _matmul(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signat
 @signature_rule("linear")
 def _linear_layer(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) -> Signature:
     x, w, b = (*shapes, None)[:3]
-    assert x is not None and w is not None
+    assert x is not None
+    assert w is not None
     names = _Labeller()
     k, n = names.some(2)
     batch = names.some(len(x) - 1)
     linear = [frozenset((0, 2)), frozenset((1, 2))] if b is not None else [frozenset((0,)), frozenset((1,))]
-    inputs: list[Labels | None] = [(*batch, k), (n, k) if len(w) == 2 else (k,), None if b is None else (n,) if len(b) else ()]
+    inputs: list[Labels | None] = [
+        (*batch, k),
+        (n, k) if len(w) == 2 else (k,),
+        None if b is None else (n,) if len(b) else (),
+    ]
     return Signature(
-        inputs[: len(shapes)], (*batch, n) if len(w) == 2 else batch, reductions={k: "sum"}, linear=linear, added=frozenset((2,))
+        inputs[: len(shapes)],
+        (*batch, n) if len(w) == 2 else batch,
+        reductions={k: "sum"},
+        linear=linear,
+        added=frozenset((2,)),
     )
 
 
@@ -449,9 +484,16 @@ def _linear_layer(op: Op, shapes: Sequence[Shape | None], settings: dict[str, An
 def _addmm(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
     x, a, b = shapes
     m, k, n = 0, 1, 2
-    added = tuple(label if size == full else None for label, size, full in zip((m, n)[2 - len(x) :], x, (a[0], b[1])[2 - len(x) :], strict=True))
+    added = tuple(
+        label if size == full else None
+        for label, size, full in zip((m, n)[2 - len(x) :], x, (a[0], b[1])[2 - len(x) :], strict=True)
+    )
     return Signature(
-        [added, (m, k), (k, n)], (m, n), reductions={k: "sum"}, linear=[frozenset((0, 1)), frozenset((0, 2))], added=frozenset((0,))
+        [added, (m, k), (k, n)],
+        (m, n),
+        reductions={k: "sum"},
+        linear=[frozenset((0, 1)), frozenset((0, 2))],
+        added=frozenset((0,)),
     )
 
 
@@ -460,7 +502,9 @@ def _baddbmm(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signa
     x, a, b = shapes
     i, m, k, n = 0, 1, 2, 3
     whole = (a[0], a[1], b[2])
-    added = tuple(l if s == f else None for l, s, f in zip((i, m, n)[3 - len(x) :], x, whole[3 - len(x) :], strict=True))
+    added = tuple(
+        l if s == f else None for l, s, f in zip((i, m, n)[3 - len(x) :], x, whole[3 - len(x) :], strict=True)
+    )
     return Signature(
         [added, (i, m, k), (i, k, n)], (i, m, n), reductions={k: "sum"}, linear=[frozenset((0, 1)), frozenset((0, 2))],
         added=frozenset((0,)),
@@ -573,7 +617,9 @@ def _layer_norm(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]
 def _attention(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) -> Signature | None:
     """Heads and samples can be divided, and queries where none is masked by its place."""
     q, k, v, mask = (*shapes, None)[:4]
-    assert q is not None and k is not None and v is not None
+    assert q is not None
+    assert k is not None
+    assert v is not None
     if not len(q) == len(k) == len(v):
         return None
     names = _Labeller()
@@ -585,7 +631,11 @@ def _attention(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any])
     rows = None if settings.get("is_causal") else query
     inputs: list[Labels | None] = [(*leading[0], rows, None), (*leading[1], None, None), (*leading[2], None, width)]
     if len(shapes) > 3:
-        inputs.append(None if mask is None else (*leading[3], rows if len(mask) > 1 and mask[-2] == q[-2] else None, None)[-len(mask) :])
+        inputs.append(
+            None
+            if mask is None
+            else (*leading[3], rows if len(mask) > 1 and mask[-2] == q[-2] else None, None)[-len(mask) :]
+        )
     return Signature(inputs, (*batch, rows, width))
 
 
@@ -593,14 +643,16 @@ def _attention(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any])
 def _convolution(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) -> Signature | None:
     """Samples can be divided, and with one group of channels those that come out and those that go in."""
     x, w, b = (*shapes, None)[:3]
-    assert x is not None and w is not None
+    assert x is not None
+    assert w is not None
     space = len(w) - 2
     if len(x) != len(w):
         return None
     n, out, into = 0, 1, 2
     single = settings.get("groups", 1) == 1
     inputs: list[Labels | None] = [
-        (n, into if single else None, *(None,) * space), (out if single else None, into if single else None, *(None,) * space),
+        (n, into if single else None, *(None,) * space),
+        (out if single else None, into if single else None, *(None,) * space),
         None if b is None else (out if single else None,),
     ]  # fmt: skip
     linear = [frozenset((0, 2)), frozenset((1, 2))] if b is not None else [frozenset((0,)), frozenset((1,))]
