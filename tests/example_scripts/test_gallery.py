@@ -36,7 +36,10 @@ def test_every_script_of_the_gallery_is_tested():
     assert all(f"`gallery/{name}.py`" in readme for name in LIMITS)
 
 
-@pytest.mark.parametrize("name", LIMITS)
+SLOW = {"ode_parameters", "hamiltonian_monte_carlo", "physics_informed"}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in LIMITS])
 def test_script_finds_what_it_should(name, capsys):
     if name in NEEDS_SCIPY:
         pytest.importorskip("scipy")
