@@ -24,8 +24,10 @@ def _write_pages(app: Any) -> None:
 
 def _note_objects(app: Any, doctree: Any) -> None:
     """Tell the search and the cross-references what stands on a page of the reference."""
+    domain = app.env.domains.python_domain
     for name, kind in app.objects_of_pages.get(app.env.current_document.docname, ()):
-        app.env.domains.python_domain.note_object(name, kind, name, location=doctree)
+        domain.objects.pop(name, None)  # where it stood before it moved here, if that page is read after this one
+        domain.note_object(name, kind, name, location=doctree)
 
 
 def _inline(translator: Any, node: Any) -> None:

@@ -31,18 +31,19 @@ _FORWARD_MODE = {
 
 
 def families() -> dict[str, list[Op]]:
-    """Family (a file of ndgrad.ops) -> its ops, in order of definition."""
-    found: dict[str, list[Op]] = {}
-    homes: dict[str, str] = {}
-    for info in sorted(pkgutil.iter_modules(ndgrad.ops.__path__), key=lambda info: info.name):
-        before = set(table)
+    """Family -> its ops, in order of definition: a file of ndgrad.ops by its name, another file that defines ops by its
+    path (`distributed.collectives`)."""
+    named: dict[str, str] = {}
+    for info in pkgutil.iter_modules(ndgrad.ops.__path__):
         module = importlib.import_module(f"ndgrad.ops.{info.name}")
-        for name, value in vars(module).items():
-            if isinstance(value, Op) and value.name in table:
-                homes.setdefault(value.name, info.name) if value.name not in before or name == value.name else None
+        text = inspect.getsource(module)
+        for value in vars(module).values():
+            if isinstance(value, Op) and f'"{value.name}"' in text:  # defined there, and not imported
+                named.setdefault(value.name, info.name)
+    found: dict[str, list[Op]] = {}
     for op in table.values():
-        family = _home(op) or homes.get(op.name)
-        if family is not None:
+        family = named.get(op.name) or _home(op)
+        if family is not None:  # an op that a user has registered is none of ours
             found.setdefault(family, []).append(op)
     return dict(sorted(found.items()))
 
@@ -51,21 +52,24 @@ def _home(op: Op) -> str | None:
     """The file whose rules the op has: its first function tells."""
     rules = list(op.vjp.values()) if isinstance(op.vjp, Mapping) else [op.vjp]
     for function in (op.forward, *rules, op.batch):
-        code = getattr(getattr(function, "func", function), "__code__", None)
-        if code is not None and "/ndgrad/ops/" in code.co_filename.replace("\\", "/"):
-            name = code.co_filename.replace("\\", "/").rpartition("/ops/")[2].removesuffix(".py")
-            if name not in ("table", "vocabulary", "deferred") and "/" not in name:
-                return name
+        code = getattr(plain(function), "__code__", None) if callable(function) else None
+        path = "" if code is None else code.co_filename.replace("\\", "/").rpartition("/ndgrad/")[2].removesuffix(".py")
+        if path and path.partition("/")[0] != "arrays" and path not in ("ops/table", "ops/vocabulary", "ops/deferred"):
+            return path.removeprefix("ops/").replace("/", ".")
     return None
+
+
+def module_of(family: str) -> ModuleType:
+    return importlib.import_module(f"ndgrad.{family}" if "." in family else f"ndgrad.ops.{family}")
 
 
 def page(family: str, ops: list[Op], used_by: Mapping[str, list[str]], link: markup.Linker, trail: str) -> str:
     """The page of a family: a heading per op, and below it what the table says."""
-    module: ModuleType = importlib.import_module(f"ndgrad.ops.{family}")
+    module = module_of(family)
     about = markup.prose(inspect.cleandoc(module.__doc__ or ""), link)
     parts = [
         f"# Ops: {family.replace('_', ' ')}",
-        raw(f'{trail}{about}<p class="facts">Written in <code>ndgrad/ops/{family}.py</code>.</p>'),
+        raw(f'{trail}{about}<p class="facts">Written in <code>{module.__name__.replace(".", "/")}.py</code>.</p>'),
     ]
     for op in ops:
         parts += [f"## `{op.name}`", raw(entry(op, used_by.get(op.name, []), link))]
@@ -78,7 +82,7 @@ def raw(html: str) -> str:
 
 
 def summary(family: str) -> str:
-    return markup.first_sentence(inspect.cleandoc(importlib.import_module(f"ndgrad.ops.{family}").__doc__ or ""))
+    return markup.first_sentence(inspect.cleandoc(module_of(family).__doc__ or ""))
 
 
 def entry(op: Op, used_by: list[str], link: markup.Linker) -> str:

@@ -1,0 +1,48 @@
+"""Bundle adjustment: cameras and points from what the cameras saw, by Gauss-Newton with a sparse Jacobian."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import identity
+from scipy.sparse.linalg import spsolve
+
+import ndgrad
+from ndgrad.func import sparse_jacobian
+
+
+def project(cameras, points):
+    """What each camera (angle, x, y) sees of each point of a plane world: the tangent of its bearing."""
+    apart = points[None] - cameras[:, None, 1:]
+    cos, sin = cameras[:, :1].cos(), cameras[:, :1].sin()
+    along, across = cos * apart[..., 0] + sin * apart[..., 1], cos * apart[..., 1] - sin * apart[..., 0]
+    return across / along
+
+
+def main(quick: bool = False) -> float:
+    """The root mean square residual that is left, in units of the noise."""
+    rng = np.random.default_rng(0)
+    cameras, points, noise = 5, 30 if quick else 200, 1e-3
+    places = np.stack([0.1 * rng.normal(size=cameras), rng.uniform(-1, 0, cameras), np.linspace(-2, 2, cameras)], 1)
+    world = np.stack([rng.uniform(4, 8, points), rng.uniform(-3, 3, points)], 1)
+    seen = project(ndgrad.tensor(places), ndgrad.tensor(world))
+    seen = seen + noise * ndgrad.tensor(rng.normal(size=tuple(seen.shape)))
+
+    def residual(v):
+        c, p = v[: 3 * cameras].reshape(cameras, 3), v[3 * cameras :].reshape(points, 2)
+        fixed = 10.0 * (c[:2] - ndgrad.tensor(places[:2]))  # two cameras are known: the frame of the world
+        return ndgrad.cat([((project(c, p) - seen) / noise).reshape(-1), fixed.reshape(-1) / noise])
+
+    start = np.concatenate([places.ravel(), world.ravel()])
+    v = ndgrad.tensor(start + 0.05 * rng.normal(size=len(start)))
+    jacobian = sparse_jacobian(residual, v)
+    steps = 12
+    for _ in range(steps):
+        r, j = residual(v).numpy(), jacobian(v)
+        v = v - ndgrad.tensor(spsolve((j.T @ j + 1e-6 * identity(len(start))).tocsc(), j.T @ r))
+    left = float((residual(v)[: seen.numel()] ** 2).mean().sqrt())
+    print(f"{jacobian}: residual {left:.3f} times the noise after {steps} steps")
+    return left
+
+
+if __name__ == "__main__":
+    main()

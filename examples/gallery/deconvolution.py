@@ -1,0 +1,37 @@
+"""A blurred, noisy signal made sharp again: total variation and a blur applied by FFT, both differentiated."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import ndgrad
+import ndgrad.numpy as dnp
+
+
+def main(quick: bool = False) -> float:
+    """The error of the restored image, relative to that of the blurred one."""
+    size = 32 if quick else 64
+    rng = np.random.default_rng(0)
+    picture = np.zeros((size, size))
+    picture[size // 4 : size // 2, size // 4 : 3 * size // 4] = 1.0
+    picture[size // 2 : 3 * size // 4, size // 3 : size // 2] = 0.6
+    f = np.fft.fftfreq(size)
+    blur = np.exp(-0.5 * (f[:, None] ** 2 + f[None, :] ** 2) * (2 * np.pi * 1.2) ** 2)
+    data = np.fft.ifft2(np.fft.fft2(picture) * blur).real + 0.01 * rng.normal(size=picture.shape)
+
+    x = dnp.array(data).requires_grad_()
+    optimizer = ndgrad.optim.Adam([x], lr=0.02)
+    for _ in range(150 if quick else 400):
+        again = dnp.fft.ifft2(dnp.fft.fft2(x) * blur).real
+        edges = dnp.sqrt(dnp.diff(x, axis=0)[:, :-1] ** 2 + dnp.diff(x, axis=1)[:-1] ** 2 + 1e-6).sum()
+        loss = ((again - data) ** 2).sum() + 2e-3 * edges
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    before, after = np.abs(data - picture).mean(), np.abs(x.detach().numpy() - picture).mean()
+    print(f"mean error: blurred {before:.4f}, restored {after:.4f}")
+    return float(after / before)
+
+
+if __name__ == "__main__":
+    main()

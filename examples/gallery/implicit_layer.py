@@ -1,0 +1,35 @@
+"""A deep equilibrium layer: its output is the fixed point of a small network, its gradient comes from the equation."""
+
+from __future__ import annotations
+
+import ndgrad
+from ndgrad.implicit import fixed_point
+
+
+def main(quick: bool = False) -> float:
+    """The training loss of a task (parity of three bits) that one linear layer cannot do."""
+    ndgrad.manual_seed(0)
+    width = 12
+    inside = (0.1 * ndgrad.randn(width, width, dtype=ndgrad.float64)).requires_grad_()
+    into = (0.8 * ndgrad.randn(3, width, dtype=ndgrad.float64)).requires_grad_()
+    bias = (0.3 * ndgrad.randn(width, dtype=ndgrad.float64)).requires_grad_()
+    out = (0.3 * ndgrad.randn(width, dtype=ndgrad.float64)).requires_grad_()
+    bits = ndgrad.tensor([[i >> k & 1 for k in range(3)] for i in range(8)], dtype=ndgrad.float64) * 2 - 1
+    target = bits.prod(1)
+
+    def step(z, inside, driven):
+        return (z @ inside + driven).tanh()
+
+    optimizer = ndgrad.optim.Adam([inside, into, bias, out], lr=0.03)
+    for _ in range(60 if quick else 300):
+        z = fixed_point(step, ndgrad.zeros(8, width, dtype=ndgrad.float64), args=(inside, bits @ into + bias))
+        loss = ((z @ out - target) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    print(f"loss {loss.item():.1e} on the parity of three bits")
+    return loss.item()
+
+
+if __name__ == "__main__":
+    main()
