@@ -29,7 +29,8 @@ def parts_of(t: Any) -> dict[str, Any]:
 
 def from_parts(parts: Any) -> Any:
     """The nested tensor that a file has in parts, checked like any other."""
-    known = parts if type(parts) is dict else {}
+    known: dict[str, Any] = parts if type(parts) is dict else {}
+    values: Any
     values, offsets, lengths, dim = (known.get(n) for n in ("values", "offsets", "lengths", "_ragged_idx"))
     leaf = known.get("requires_grad", False)
     arrays = [a for a in (offsets, lengths) if a is not None]
