@@ -193,6 +193,16 @@ class Callee:
         return f"<the name {self.name} in a file>"
 
 
+class Forgotten:
+    """Stands for an object of torch's own that says nothing of a tensor (how far its compiler may vary a size): what a
+    file tells of it is passed over."""
+
+    __slots__ = ()
+
+    def __setstate__(self, state: object) -> None:
+        """Nothing is kept."""
+
+
 class _Keys:
     """Checks what a file wants hashed, and has a budget for what hashes part by part: such hashes can
     also be made to collide."""
@@ -248,6 +258,8 @@ def _weight(key: Any, limit: int) -> int:
 
 def set_attributes(instance: Any, state: Any) -> None:
     """What a file may do to an object that it has made: give it attributes that hide nothing of its class."""
+    if type(instance) is Forgotten:
+        return
     if not (type(instance) is OrderedDict or isinstance(instance, Tensor)):
         raise damaged(
             f"it sets attributes of {_described(instance)}, and only ordered dicts and tensors have any in a file"

@@ -8,6 +8,7 @@ of components.
 from __future__ import annotations
 
 import copy
+import io
 import logging
 import pickle
 import re
@@ -613,6 +614,26 @@ def test_program_gives_the_same_with_ndgrad_as_with_torch(name: str) -> None:
     theirs, ours = (attempt(lambda m=m: PROGRAMS[name](m)) for m in (torch, ndgrad))
     assert not isinstance(theirs, str), f"the program fails on torch: {theirs}"
     same(theirs, ours, slack=10.0)
+
+
+# ----- files of the other library -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+@pytest.mark.parametrize("writer", [torch, ndgrad], ids=["torch's", "ours"])
+def test_nested_tensors_in_files_are_read_by_the_other_library(writer: Any, trusted: bool) -> None:
+    file = io.BytesIO()
+    cut = writer.nested.narrow(writer.ones(2, 3, 2), 1, writer.tensor([0, 1]), writer.tensor([1, 2]), layout=writer.jagged)
+    kept = {"rows": rows(writer), "cut": cut, "turned": rows(writer, False).transpose(1, 2)}
+    writer.save(kept, file)
+    for reader in (torch, ndgrad):
+        file.seek(0)
+        read = reader.load(file, weights_only=not trusted)
+        assert read["rows"].is_leaf
+        found, expected = (shown([d["rows"], d["cut"], d["turned"]]) for d in (read, kept))
+        for a, b in zip(found, expected, strict=True):
+            assert a[:-1] == b[:-1]
+            np.testing.assert_array_equal(a[-1].numpy(), b[-1].numpy())
 
 
 # ----- deliberate differences -------------------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ def nested_tensor(
     device: Device = None,
     requires_grad: bool = False,
     pin_memory: bool = False,
-) -> Tensor:
+) -> NestedTensor:
     """A nested tensor, a leaf, of copies of these components: tensors, arrays or lists.
 
     >>> import ndgrad
@@ -83,13 +83,15 @@ def nested_tensor(
     parts = [p.detach() if isinstance(p, ndgrad.Tensor) else ndgrad.tensor(p) for p in tensor_list]
     if dtype is not None or device is not None:
         parts = [p.to(dtype=dtype, device=device) for p in parts]
-    made: Tensor = _joined("nested_tensor", parts)
-    return made.requires_grad_() if requires_grad else made
+    made: NestedTensor = _joined("nested_tensor", parts)
+    if requires_grad:
+        made.requires_grad_()
+    return made
 
 
 def as_nested_tensor(
     ts: Tensor | Sequence[Tensor], dtype: Dtype = None, device: Device = None, layout: LayoutName = None
-) -> Tensor:
+) -> NestedTensor:
     """A nested tensor of these tensors, through which gradients go back to them. A dense tensor is taken as its rows.
 
     >>> import ndgrad
@@ -100,7 +102,8 @@ def as_nested_tensor(
     """
     _check_layout("as_nested_tensor", layout)
     if is_nested(ts):
-        return ts.to(dtype=dtype, device=device) if dtype is not None or device is not None else ts
+        kept: NestedTensor = ts if dtype is None and device is None else HANDLERS["to"](ts, dtype=dtype, device=device)
+        return kept
     if isinstance(ts, ndgrad.Tensor):
         if ts.ndim < 2:
             raise RuntimeError(
@@ -109,7 +112,7 @@ def as_nested_tensor(
             )
         ts = ts.to(dtype=dtype, device=device) if dtype is not None or device is not None else ts
         rows = _ops.reshape(ts, shape=(ts.shape[0] * ts.shape[1], *ts.shape[2:]))
-        whole: Tensor = build(rows, Layout(ragged_size([ts.shape[1]] * ts.shape[0])))
+        whole: NestedTensor = build(rows, Layout(ragged_size([ts.shape[1]] * ts.shape[0])))
         return whole
     if not isinstance(ts, (list, tuple)) or not all(isinstance(t, ndgrad.Tensor) for t in ts):
         raise TypeError(
@@ -117,7 +120,7 @@ def as_nested_tensor(
             f"{type(ts).__name__}. Use nested_tensor() for lists of numbers."
         )
     parts = [t.to(dtype=dtype, device=device) for t in ts] if dtype is not None or device is not None else list(ts)
-    made: Tensor = _joined("as_nested_tensor", parts)
+    made: NestedTensor = _joined("as_nested_tensor", parts)
     return made
 
 
@@ -128,7 +131,7 @@ def nested_tensor_from_jagged(
     jagged_dim: int | None = None,
     min_seqlen: int | None = None,
     max_seqlen: int | None = None,
-) -> Tensor:
+) -> NestedTensor:
     """A nested tensor over values: component i lies at `offsets[i]` to `offsets[i + 1]`, or has `lengths[i]` of them.
 
     >>> import ndgrad
@@ -158,11 +161,13 @@ def nested_tensor_from_jagged(
             raise RuntimeError(
                 f"{name}(): {what}={known}, and the lengths {found.size.described()} say {right}. Leave it out."
             )
-    made: Tensor = build(values, found)
+    made: NestedTensor = build(values, found)
     return made
 
 
-def narrow(tensor: Tensor, dim: int, start: int | Tensor, length: int | Tensor, layout: LayoutName = None) -> Tensor:
+def narrow(
+    tensor: Tensor, dim: int, start: int | Tensor, length: int | Tensor, layout: LayoutName = None
+) -> NestedTensor:
     """A part of each row of a dense tensor, of its own length: `length[i]` rows of `tensor[i]` from `start[i]` on.
 
     The result is over the memory of the tensor, with holes.
@@ -192,14 +197,14 @@ def narrow(tensor: Tensor, dim: int, start: int | Tensor, length: int | Tensor, 
     values = _ops.reshape(tensor, shape=(batch * rows, *tensor.shape[2:]))
     if batch and np.array_equal(begins[1:], ends[:-1]):  # one after another, without holes
         values = _ops.slice(values, dim=0, start=int(begins[0]), stop=int(ends[-1]), step=1)
-        packed: Tensor = build(values, Layout(ragged_size(lengths)))
+        packed: NestedTensor = build(values, Layout(ragged_size(lengths)))
         return packed
     offsets = np.append(begins, ends[-1:])
-    made: Tensor = build(values, make_layout("narrow()", tuple(values.shape), offsets, lengths, 1))
+    made: NestedTensor = build(values, make_layout("narrow()", tuple(values.shape), offsets, lengths, 1))
     return made
 
 
-def masked_select(tensor: Tensor, mask: Tensor) -> Tensor:
+def masked_select(tensor: Tensor, mask: Tensor) -> NestedTensor:
     """The elements of each row where a mask is True, as a nested tensor.
 
     >>> import ndgrad
@@ -214,7 +219,7 @@ def masked_select(tensor: Tensor, mask: Tensor) -> Tensor:
     full = np.broadcast_to(np.asarray(mask.detach()._array), tuple(tensor.shape))
     lengths = full.reshape(-1, full.shape[-1]).sum(axis=1)
     values = _ops.index(tensor, *(constant(i) for i in np.nonzero(full)))
-    made: Tensor = build(values, Layout(ragged_size(lengths)))
+    made: NestedTensor = build(values, Layout(ragged_size(lengths)))
     return made
 
 

@@ -11,7 +11,7 @@ from ndgrad import devices, dtypes
 from ndgrad._tensor import Tensor
 from ndgrad.api.creation import empty_strided
 from ndgrad.autograd.variable import wrap
-from ndgrad.plain_pickle import Callee
+from ndgrad.plain_pickle import Callee, Forgotten
 from ndgrad.serialization.memories import Memories, array_class, requiring
 from ndgrad.serialization.names import DTYPE_OF
 from ndgrad.storage import UntypedStorage
@@ -74,8 +74,9 @@ def _rebuild_from_type(give: Give, function: Any, kind: object, args: object, st
         raise pickle.UnpicklingError(
             f"a tensor in the file is made by a {type(function).__name__}. The file is damaged."
         )
-    made = call(*args)
-    give(made, state)
+    made: Tensor = call(*args)
+    if not made.is_nested:  # whose state repeats its parts
+        give(made, state)
     return made
 
 
@@ -115,6 +116,13 @@ def _rebuild_sparse(layout: Any, parts: Any) -> Tensor:
     return from_parts(layout, parts)
 
 
+def _rebuild_nested(parts: Any) -> Tensor:
+    from ndgrad.nested.files import from_parts  # loaded where there are nested tensors
+
+    made: Tensor = from_parts(parts)
+    return made
+
+
 def names_in(memories: Memories, give: Give) -> dict[str, Any]:
     """What the names in a file of tensors stand for, containers apart."""
     # modules lie above files of tensors
@@ -129,6 +137,8 @@ def names_in(memories: Memories, give: Give) -> dict[str, Any]:
         "torch._tensor._rebuild_from_type_v2": partial(_rebuild_from_type, give),
         "torch._utils._rebuild_sparse_tensor": _rebuild_sparse,
         "torch._utils._rebuild_meta_tensor_no_storage": _rebuild_meta,
+        "torch.nested._internal.nested_tensor._rebuild_njt": _rebuild_nested,
+        "torch._dynamo.decorators._DimRange": Forgotten,
         "torch.serialization._get_layout": _layout_named,
         "torch.device": devices.device,
         "ndgrad.nn.parameter._rebuild_uninitialized": _rebuild_uninitialized,
@@ -141,6 +151,7 @@ def names_in(memories: Memories, give: Give) -> dict[str, Any]:
         "torch.storage.UntypedStorage": UntypedStorage,
         "torch.Tensor": Tensor,
         "torch._tensor.Tensor": Tensor,
+        "torch.nested._internal.nested_tensor.NestedTensor": Tensor,
         "torch.nn.parameter.Parameter": Parameter,
         "ndgrad.Tensor": Tensor,
         "ndgrad.numpy.Array": array_class(),

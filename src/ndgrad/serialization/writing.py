@@ -23,22 +23,8 @@ from ndgrad.serialization.archive import ALIGNMENT, write_record
 from ndgrad.serialization.locations import location_tag
 from ndgrad.serialization.memories import array_class
 from ndgrad.serialization.names import (
-    DEVICE,
-    FROM_TYPE,
-    IS_ARRAY,
-    LAYOUT,
-    META_TENSOR,
-    PARAMETER,
-    PARAMETER_WITH_STATE,
-    SIZE,
-    SPARSE,
-    STORAGE_OF,
-    TENSOR,
-    TENSOR_OF_DTYPE,
-    TENSOR_TYPE,
-    UNTYPED,
-    Name,
-    torch_name,
+    DEVICE, FROM_TYPE, IS_ARRAY, LAYOUT, META_TENSOR, NESTED, PARAMETER, PARAMETER_WITH_STATE, SIZE, SPARSE, STORAGE_OF,
+    TENSOR, TENSOR_OF_DTYPE, TENSOR_TYPE, UNTYPED, Name, torch_name,
 )  # fmt: skip
 from ndgrad.serialization.options import skipping
 from ndgrad.serialization.rebuilding import _rebuild_as
@@ -109,6 +95,10 @@ class _Pickler(_PythonPickler):  # type: ignore[misc]  # not in the stubs
             from ndgrad.api.sparse_parts import parts_of  # loaded where there are sparse tensors
 
             return SPARSE, (t.layout, parts_of(t.detach()))
+        if t.is_nested:
+            from ndgrad.nested.files import parts_of as parts_of_nested  # loaded where there are nested tensors
+
+            return NESTED, (parts_of_nested(t),)
         kind, attributes = (
             type(t),
             {k: v for k, v in t.__dict__.items() if k not in ("_is_buffer", "persistent", "_is_param")},

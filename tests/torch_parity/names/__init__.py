@@ -210,7 +210,7 @@ def stale() -> list[str]:
     from ndgrad import absent
 
     missing = [name.removeprefix("torch.") for name, state in standing().items() if state == "absent"]
-    patterns = [p for row in absent.table() if row.heading != "Being built" for p in row.patterns]
+    patterns = [p for row in absent.table() for p in row.patterns]
     return [p for p in patterns if not any(map(absent.expression(p).fullmatch, missing))]
 
 
@@ -239,4 +239,4 @@ def idle() -> list[str]:
     from ndgrad import absent
 
     patterns = set(stale())
-    return [row.reason for row in absent.table() if row.heading != "Being built" and patterns.issuperset(row.patterns)]
+    return [row.reason for row in absent.table() if patterns.issuperset(row.patterns)]
