@@ -52,36 +52,41 @@ class InPlace:
 
 def written_in_place(program: Program, groups: Groups, writes: Writes, checks: int) -> InPlace:
     """The results of a program that can be computed in place; its last outputs are the results of so many checks."""
-    count = len(program.outputs)
-    must_be_zero = {n: not holds for n, holds in writes.conditions.items()}
-    must_be_zero |= dict.fromkeys(range(count - checks, count), True)
-    gates = [Gate(groups.places[program.outputs[n]].root, is_zero) for n, is_zero in must_be_zero.items()]
-    steps = groups.steps
-    if any(isinstance(step, Call) for step in steps):
-        return InPlace()
-    if any(g.value.size != 1 or g.value.dtype.kind not in "biuf" or g.value in program.inputs for g in gates):
+    gates, steps = _gates(program, groups, writes, checks), groups.steps
+    if gates is None or any(isinstance(step, Call) for step in steps):
         return InPlace()
     touched = [step.touched() for step in steps]
     looked_at = {g.value for g in gates}
     known = max((n for n, values in enumerate(touched) if values & looked_at), default=-1)
     outputs = Counter(groups.places[v].root for v in program.outputs)
-    found: dict[Value, tuple[Value, int]] = {}
+    found, first = InPlace(gates=gates), len(steps)
     for number, position in writes.targets.items():
         place, target = groups.places[program.outputs[number]], program.inputs[position]
         value = place.root
-        if not place.is_whole or value.dtype != target.dtype or value.size != target.size or value in program.inputs:
-            continue
-        if outputs[value] != 1 or outputs[target]:
+        if outputs[value] != 1 or outputs[target] or not place.is_whole or not _are_alike(value, target):
             continue
         step = _step_of(value, steps)
-        if step <= known or any(target in values for values in touched[step + 1 :]):
-            continue
-        kernel = steps[step]
-        if isinstance(kernel, Kernel) and _reads_first(kernel, value, target):
-            found[value] = target, step
-    if not found:
-        return InPlace()
-    return InPlace({v: target for v, (target, _) in found.items()}, min(step for _, step in found.values()), gates)
+        if step > known and not any(target in values for values in touched[step + 1 :]):
+            if _reads_first(steps[step], value, target):
+                found.inputs[value] = target
+                first = min(first, step)
+    found.first = first if found.inputs else -1
+    return found
+
+
+def _gates(program: Program, groups: Groups, writes: Writes, checks: int) -> list[Gate] | None:
+    """What must be looked at before anything is written; None where that cannot be done."""
+    count = len(program.outputs)
+    must_be_zero = {n: not holds for n, holds in writes.conditions.items()}
+    must_be_zero |= dict.fromkeys(range(count - checks, count), True)
+    gates = [Gate(groups.places[program.outputs[n]].root, is_zero) for n, is_zero in must_be_zero.items()]
+    given = {*program.inputs, *program.constants}
+    are_numbers = all(g.value.size == 1 and g.value.dtype.kind in "biuf" and g.value not in given for g in gates)
+    return gates if are_numbers else None
+
+
+def _are_alike(value: Value, target: Value) -> bool:
+    return value is not target and value.dtype == target.dtype and value.size == target.size
 
 
 def _step_of(value: Value, steps: Sequence[Any]) -> int:
@@ -95,7 +100,7 @@ def _step_of(value: Value, steps: Sequence[Any]) -> int:
     return writers[0] if plain and value not in others and kernel.stages == 1 else -1
 
 
-def _reads_first(kernel: Kernel, value: Value, target: Value) -> bool:
+def _reads_first(kernel: Any, value: Value, target: Value) -> bool:
     """Whether a kernel reads a target element by element, and each before a value is written there: what it has read
     once stays in a register."""
     numbers = []
