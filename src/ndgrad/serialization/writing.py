@@ -23,8 +23,23 @@ from ndgrad.serialization.archive import ALIGNMENT, write_record
 from ndgrad.serialization.locations import location_tag
 from ndgrad.serialization.memories import array_class
 from ndgrad.serialization.names import (
-    DEVICE, FROM_TYPE, IS_ARRAY, LAYOUT, META_TENSOR, NESTED, PARAMETER, PARAMETER_WITH_STATE, SIZE, SPARSE, STORAGE_OF,
-    TENSOR, TENSOR_OF_DTYPE, TENSOR_TYPE, UNTYPED, Name, torch_name,
+    DEVICE,
+    FROM_TYPE,
+    IS_ARRAY,
+    LAYOUT,
+    META_TENSOR,
+    NESTED,
+    PARAMETER,
+    PARAMETER_WITH_STATE,
+    SIZE,
+    SPARSE,
+    STORAGE_OF,
+    TENSOR,
+    TENSOR_OF_DTYPE,
+    TENSOR_TYPE,
+    UNTYPED,
+    Name,
+    torch_name,
 )  # fmt: skip
 from ndgrad.serialization.options import skipping
 from ndgrad.serialization.rebuilding import _rebuild_as
