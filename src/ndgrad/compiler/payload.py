@@ -77,7 +77,7 @@ class TracedArray:
     __slots__ = ("__weakref__", "_value", "dtype", "memory", "path", "shape", "strides", "version")
 
     is_meta = is_traced = True
-    is_sparse = False
+    is_sparse = is_structured = is_jagged = False
     stands_on = CPU
     __array_priority__ = 1000.0
 
