@@ -26,7 +26,9 @@ ROOT = Path(__file__).resolve().parent.parent
 TYPING = ROOT / "tests" / "typing"
 MISSPELT = TYPING / "misspelt.py"
 #: Pages whose blocks are no programs of users: they show the library's own source, or grow one.
-LEFT_OUT = frozenset(("docs/adding-an-op.md", "docs/build-it-yourself.md", "docs/changelog.md", "docs/contributing.md", "docs/design.md"))
+LEFT_OUT = frozenset(
+    f"docs/{page}.md" for page in ("adding-an-op", "build-it-yourself", "changelog", "contributing", "design")
+)
 
 
 class Report(NamedTuple):
