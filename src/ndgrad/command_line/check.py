@@ -78,7 +78,7 @@ def _table(
     largest = 0.0
     for name, gradient in zip(names, gradients):
         x = values[name].detach()
-        exact = np.zeros(tuple(x.shape)) if gradient is None else np.asarray(gradient.detach().numpy())
+        exact: Any = np.zeros(tuple(x.shape)) if gradient is None else np.asarray(gradient.detach().numpy())
         places = list(np.ndindex(*x.shape))
         if len(places) > MOST_ELEMENTS:
             places = [places[i] for i in sorted(rng.choice(len(places), MOST_ELEMENTS, replace=False))]
