@@ -7,10 +7,11 @@ from ndgrad import (
     as compat, compiler as compiler, cpu as cpu, cuda as cuda, distributed as distributed, distributions as
     distributions, fft as fft, func as func, functorch as functorch, futures as futures, implicit as implicit, jit as
     jit, library as library, linalg as linalg, masked as masked, mps as mps, mtia as mtia, multiprocessing as
-    multiprocessing, nn as nn, npz as npz, numpy as numpy, onnx as onnx, ops as ops, optim as optim, overrides as
-    overrides, profiler as profiler, random as random, return_types as return_types, safetensors as safetensors, scipy
-    as scipy, serialization as serialization, signal as signal, sparse as sparse, special as special, testing as
-    testing, torch_version as torch_version, types as types, utils as utils, version as version, xpu as xpu,
+    multiprocessing, nested as nested, nn as nn, npz as npz, numpy as numpy, onnx as onnx, ops as ops, optim as optim,
+    overrides as overrides, profiler as profiler, random as random, return_types as return_types, safetensors as
+    safetensors, scipy as scipy, serialization as serialization, signal as signal, sparse as sparse, special as special,
+    testing as testing, torch_version as torch_version, types as types, utils as utils, version as version, viz as viz,
+    xpu as xpu,
 )
 from ndgrad._tensor import Tensor as Tensor
 from ndgrad._typing import (
@@ -66,9 +67,9 @@ from ndgrad.api.elementwise import (
     as _clip_, clamp_ as clamp_, complex as complex, conj as conj, conj_physical as conj_physical, conj_physical_ as
     conj_physical_, div as _divide, div as _true_divide, div as div, float_power as float_power, hardshrink as
     hardshrink, imag as imag, logit as logit, logit_ as logit_, nan_to_num as nan_to_num, nan_to_num_ as nan_to_num_,
-    polar as polar, positive as positive, real as real, rsub as rsub, selu as selu, selu_ as selu_, sign as sign, sinc
-    as sinc, sinc_ as sinc_, sub as _subtract, sub as sub, threshold as threshold, threshold_ as threshold_, where as
-    where,
+    polar as polar, positive as positive, real as real, rsub as rsub, selu as selu, selu_ as selu_, sgn as sgn, sign as
+    sign, sinc as sinc, sinc_ as sinc_, sub as _subtract, sub as sub, threshold as threshold, threshold_ as threshold_,
+    where as where,
 )
 from ndgrad.api.fill import fill as fill, fill_ as fill_, resize_as_ as resize_as_, zero_ as zero_
 from ndgrad.api.gamma import digamma as digamma, i0 as i0, igamma as igamma, igammac as igammac, lgamma as lgamma
@@ -91,6 +92,7 @@ from ndgrad.api.matrix import (
     as lu, lu_solve as lu_solve, pinverse as pinverse, qr as qr, svd as svd, triangular_solve as triangular_solve,
     vander as vander,
 )
+from ndgrad.api.names import align_tensors as align_tensors
 from ndgrad.api.nonzero import (
     argwhere as argwhere, nonzero as nonzero, nonzero_static as nonzero_static, unravel_index as unravel_index,
 )
@@ -113,8 +115,8 @@ from ndgrad.api.pointwise import (
     logical_not, logical_or as logical_or, logical_xor as logical_xor, lt as _less, lt as lt, maximum as maximum,
     minimum as minimum, mul as _multiply, mul as mul, ne as _not_equal, ne as ne, neg as _negative, neg as neg,
     nextafter as nextafter, pow as pow, rad2deg as rad2deg, reciprocal as reciprocal, relu as relu, remainder as
-    remainder, round as round, rsqrt as rsqrt, sgn as sgn, sigmoid as sigmoid, signbit as signbit, sin as sin, sinh as
-    sinh, sqrt as sqrt, square as square, tan as tan, tanh as tanh, trunc as _fix, trunc as trunc, xlogy as xlogy,
+    remainder, round as round, rsqrt as rsqrt, sigmoid as sigmoid, signbit as signbit, sin as sin, sinh as sinh, sqrt as
+    sqrt, square as square, tan as tan, tanh as tanh, trunc as _fix, trunc as trunc, xlogy as xlogy,
 )
 from ndgrad.api.product import (
     addbmm as addbmm, addmm as addmm, addmv as addmv, addr as addr, baddbmm as baddbmm, bmm as bmm, cdist as cdist,
