@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import io
 import os
 import pickle
@@ -280,8 +281,12 @@ def test_classes_that_the_user_vouches_for_are_read():
     slotted.y = [1]
     with pytest.raises(pickle.UnpicklingError, match="safe_globals"):
         there_and_back(Point(1))
-    with ndgrad.serialization.safe_globals([Point, Slotted]):
-        point, other = there_and_back([Point(ndgrad.ones(2)), slotted])
+    with ndgrad.serialization.safe_globals([Point, Slotted, collections.deque, collections.defaultdict, list]):
+        point, other, queue, found = there_and_back(
+            [Point(ndgrad.ones(2)), slotted, collections.deque([1, 2]), collections.defaultdict(list, a=[1])]
+        )
+    assert queue == collections.deque([1, 2])
+    assert found["b"] == []
     assert type(point) is Point
     assert point.x.tolist() == [1.0, 1.0]
     assert other.y == [1]

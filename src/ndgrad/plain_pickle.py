@@ -159,6 +159,8 @@ class PlainUnpickler(_PythonUnpickler):  # type: ignore[misc]  # not in the stub
 
     def _target(self, kind: type[Any]) -> Any:
         target = self.stack[-1]
+        if self._is_vouched(type(target)):
+            return target
         if type(target) is not kind and not (kind is dict and type(target) in (OrderedDict, Counter)):
             raise damaged(f"it puts items into {_described(target)} as into a {kind.__name__}")
         return target

@@ -108,7 +108,7 @@ def export(
 
     >>> model = ndgrad.nn.Sequential(ndgrad.nn.Linear(3, 2), ndgrad.nn.ReLU())
     >>> ndgrad.onnx.export(model, (ndgrad.ones(1, 3),), input_names=["x"], dynamic_axes={"x": {0: "batch"}})
-    ONNXProgram(Sequential(x): 4 nodes, 2 initializers)
+    ONNXProgram(Sequential(x): 5 nodes, 2 initializers)
     """
     library = _library()
     opset = 18 if opset_version is None else opset_version
