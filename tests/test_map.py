@@ -28,7 +28,7 @@ PLACES = (
     ("autograd", r"autograd|autograd\.(anomaly_mode|functional|gradcheck(\..*)?|profiler|profiler_util|old_variable)"),  # torch's namespace
     ("core", r"autograd\..*"),
     ("debug", r"debug(\..*)?"),
-    ("tensor", r"|_tensor|_methods|storage|printing|return_types|api(\..*)?|sparse(\..*)?|nested(\..*)?|named(\..*)?|linalg|fft|special|random"),
+    ("tensor", r"|_tensor|_methods|storage|printing|return_types|api(\..*)?|(sparse|nested|named)(\..*)?|linalg|fft|special|random"),
     ("func", r"func(\..*)?"),
     ("profiler", r"profiler(\..*)?"),
     ("numpy", r"numpy(\..*)?"),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ndgrad.api.creation import full
+from ndgrad.api.creation import arange, full
 from ndgrad.api.data import as_tensor
 from ndgrad.autograd.grad_mode import is_grad_enabled
 from ndgrad.devices import jagged
@@ -207,20 +207,26 @@ class TransformerEncoder(Module):
     ) -> Tensor:
         causal = bool(is_causal) and (mask is not None or src.is_nested)
         width = src.shape[1] if src.dim() == 3 else 0
-        packed = None if src_key_padding_mask is None else self._without_padding(src, mask, src_key_padding_mask)
+        packed = empty = None
+        if src_key_padding_mask is not None and self._leaves_padding_out(src, mask, src_key_padding_mask):
+            if isinstance(src_key_padding_mask._array, np.ndarray) and isinstance(src._array, np.ndarray):
+                packed = _without_padding(src, src_key_padding_mask)
+            else:  # batched, traced, or on a device: the same result without a look at the mask
+                empty = _padding_at_ends(src_key_padding_mask)
         if packed is not None:
             src, src_key_padding_mask = packed, None
         for layer in self.layers:
             src = layer(src, src_mask=mask, is_causal=causal, src_key_padding_mask=src_key_padding_mask)
         if packed is not None:
             src = src.to_padded_tensor(0.0, (src.shape[0], width, src.shape[2]))
+        elif empty is not None:
+            src = src.masked_fill(empty.unsqueeze(-1), 0.0)
         return src if self.norm is None else self.norm(src)
 
-    def _without_padding(self, src: Tensor, mask: Tensor | None, padding: Tensor) -> Tensor | None:
-        """The sequences as a nested tensor, where torch computes with one: for inference, with padding at the ends.
-        Places that are padding are then zero in the result. Else None."""
+    def _leaves_padding_out(self, src: Tensor, mask: Tensor | None, padding: Tensor) -> bool:
+        """Whether torch computes with a nested tensor: for inference. Padding at the ends is then zero."""
         first = self.layers[0] if len(self.layers) else None
-        if (
+        return not (
             not self.enable_nested_tensor
             or mask is not None
             or src.is_nested
@@ -234,21 +240,30 @@ class TransformerEncoder(Module):
             or first.self_attn.num_heads % 2
             or tuple(padding.shape) != tuple(src.shape[:2])
             or (is_grad_enabled() and (src.requires_grad or any(p.requires_grad for p in self.parameters())))
-        ):
-            return None
-        hidden = padding._array
-        if not isinstance(hidden, np.ndarray) or not isinstance(src._array, np.ndarray):
-            return None  # batched, traced, or on a device
-        if hidden.dtype != np.bool_:
-            if not (np.isneginf(hidden) | (hidden == 0)).all():
-                return None  # a mask that changes scores and excludes none
-            hidden = np.isneginf(hidden)
-        lengths = (~hidden).sum(axis=1)
-        if not np.array_equal(hidden, np.arange(hidden.shape[1]) >= lengths[:, None]):
-            return None
-        from ndgrad.nested import narrow  # loaded where there are nested tensors
+        )
 
-        return narrow(src, 1, 0, as_tensor(lengths), layout=jagged).contiguous()
+
+def _without_padding(src: Tensor, padding: Tensor) -> Tensor | None:
+    """The sequences as a nested tensor; None if the padding is not at the ends, or the mask changes scores."""
+    empty = _padding_at_ends(padding)
+    hidden = empty._array
+    if not hidden.any() and bool((padding != 0).any()):
+        return None
+    from ndgrad.nested import narrow  # loaded where there are nested tensors
+
+    return narrow(src, 1, 0, as_tensor((~hidden).sum(axis=1)), layout=jagged).contiguous()
+
+
+def _padding_at_ends(padding: Tensor) -> Tensor:
+    """Which places are padding; none at all if it is not at the ends, or if the mask changes scores."""
+    hidden: Any = padding
+    excludes: Any = True
+    if padding.is_floating_point():
+        hidden = padding.isneginf()
+        excludes = (hidden | (padding == 0)).all()
+    lengths = (~hidden).sum(1, keepdim=True)
+    places = arange(padding.shape[1], device=padding.device)
+    return hidden & (hidden == (places >= lengths)).all() & excludes
 
 
 class TransformerDecoder(Module):
