@@ -61,17 +61,15 @@ def _values(name: object, value: object) -> NDArray[Any]:
     if isinstance(value, Tensor):
         if isinstance(value._array, Variable) or is_sparse_data(value._array) or value.is_meta:
             raise ValueError(
-                f"ndgrad.npz.save_file: {name!r} of shape {tuple(value.shape)} is sparse, without data or inside "
-                f"a transform, "
-                "and has no array of its values. Make it dense, or return it first."
+                f"ndgrad.npz.save_file: {name!r} of shape {tuple(value.shape)} is sparse, without data or inside a "
+                "transform, and has no array of its values. Make it dense, or return it first."
             )
         array = memory_of(value)
         value = array if isinstance(array, np.ndarray) else moved(array, _device("cpu"))
     if not isinstance(value, (np.ndarray, np.generic, int, float, complex)):
         raise ValueError(
             f"ndgrad.npz.save_file: {name!r} is a {type(value).__name__}, and an npz file without pickles holds "
-            f"arrays and "
-            "numbers only. Make it a tensor, or use ndgrad.save."
+            "arrays and numbers only. Make it a tensor, or use ndgrad.save."
         )
     array = np.asarray(value)
     if array.dtype.hasobject or array.dtype.kind == "V":
@@ -120,8 +118,7 @@ def load_file(filename: str | os.PathLike[str], device: Device = "cpu", *, mmap:
             except Exception as error:
                 raise ValueError(
                     f"ndgrad.npz.load_file: {name!r:.100} in {called} is no array of numbers that can be read: "
-                    f"{error}. The "
-                    "file is damaged, or holds objects or text, which numpy.load reads."
+                    f"{error}. The file is damaged, or holds objects or text, which numpy.load reads."
                 ) from error
             made = wrap(Tensor, array)
             found[name.removesuffix(".npy")] = made if str(device) == "cpu" else made.to(device)

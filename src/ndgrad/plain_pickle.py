@@ -68,11 +68,9 @@ class PlainUnpickler(_PythonUnpickler):  # type: ignore[misc]  # not in the stub
         found = self._containers.get(full) or self._known(module, name)
         if found is None:
             raise pickle.UnpicklingError(
-                f"Weights only load failed: the file wants {full}, which could run code of the file's author. If "
-                f"you know "
-                "it to be harmless, allow it: ndgrad.serialization.safe_globals([...]). If you trust where the "
-                "file comes "
-                "from, pass weights_only=False."
+                f"Weights only load failed: the file wants {full}, which could run code of the file's author. If you "
+                "know it to be harmless, allow it: ndgrad.serialization.safe_globals([...]). If you trust where the "
+                "file comes from, pass weights_only=False."
             )
         return found
 

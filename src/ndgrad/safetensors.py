@@ -135,8 +135,7 @@ def _check_names(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | No
     if wrong is not None:
         raise ValueError(
             f"{where}: expected a dict from names to tensors, and {wrong!r} is a {type(tensors[wrong]).__name__}. "
-            f"Make it a "
-            "tensor, or put what is none into `metadata`, as text."
+            "Make it a tensor, or put what is none into `metadata`, as text."
         )
     if "__metadata__" in tensors:
         raise ValueError(f"{where}: a tensor cannot be called '__metadata__' in this format. Give it another name.")
@@ -157,8 +156,7 @@ def _values(name: str, t: Tensor, where: str) -> NDArray[Any]:
     if dtypes.as_dtype(array.dtype).name not in _NAME_OF:
         raise ValueError(
             f"{where}: {name!r} is of {t.dtype}, for which the format has no name. Save its real and imaginary "
-            f"parts, or use "
-            "ndgrad.save."
+            "parts, or use ndgrad.save."
         )
     return np.asarray(array if str(device_of(array)) == "cpu" else moved(array, _device("cpu")))
 
@@ -190,11 +188,9 @@ def _check_memory(tensors: Mapping[str, Tensor], where: str) -> None:
     for low, high, name in spans:
         if low < end:
             raise RuntimeError(
-                f"{where}: some tensors share memory, {holder!r} and {name!r}: the file would hold it twice, and "
-                f"the tensors "
-                "would be apart when they are loaded. Use ndgrad.safetensors.save_model for a module with tied "
-                "weights, "
-                "ndgrad.save, which keeps such tensors together, or clone() one of them."
+                f"{where}: some tensors share memory, {holder!r} and {name!r}: the file would hold it twice, and the "
+                "tensors would be apart when they are loaded. Use ndgrad.safetensors.save_model for a module with "
+                "tied weights, ndgrad.save, which keeps such tensors together, or clone() one of them."
             )
         if high > end:
             end, holder = high, name
@@ -359,9 +355,8 @@ def _header_of(file: IO[bytes], called: str) -> tuple[dict[str, dict[str, Any]],
     length = int.from_bytes(file.read(8), "little")
     if size < 8 or length > min(size - 8, _LONGEST_HEADER):
         raise SafetensorError(
-            f"{called} of {size:,} bytes is no safetensors file, or was cut off: its header should have "
-            f"{length:,} bytes. "
-            "Copy it or save it again."
+            f"{called} of {size:,} bytes is no safetensors file, or was cut off: its header should have {length:,} "
+            "bytes. Copy it or save it again."
         )
     try:
         header = json.loads(file.read(length), object_pairs_hook=_without_repeats)
@@ -386,8 +381,7 @@ def _header_of(file: IO[bytes], called: str) -> tuple[dict[str, dict[str, Any]],
     if end != size - 8 - length:
         raise SafetensorError(
             f"{called} has {size - 8 - length:,} bytes of tensors, and its header speaks of {end:,}. The file is "
-            f"damaged, "
-            "or was cut off: copy it or save it again."
+            "damaged, or was cut off: copy it or save it again."
         )
     return header, metadata, 8 + length
 
@@ -406,9 +400,8 @@ def _check_entry(name: str, entry: Any, called: str) -> None:
         if lists and all(type(n) is int and 0 <= n < 1 << 63 for n in (*shape, *offsets)):
             if dtype not in _NAMES:
                 raise SafetensorError(
-                    f"{called} holds {name!r:.100} of dtype {dtype!r:.20}, which there is not here. Convert it "
-                    f"with the library "
-                    "that wrote it."
+                    f"{called} holds {name!r:.100} of dtype {dtype!r:.20}, which there is not here. Convert it with "
+                    "the library that wrote it."
                 )
             if math.prod(shape) * dtypes.as_numpy_dtype(_NAMES[dtype]).itemsize == offsets[1] - offsets[0]:
                 return

@@ -204,9 +204,8 @@ class UntypedStorage:
             size = file.seek(0, os.SEEK_END)
             if nbytes > size and not shared:
                 raise RuntimeError(
-                    f"unable to mmap {nbytes} bytes from file <{os.fspath(filename)}>: it has {size}. Ask for "
-                    f"fewer, or pass "
-                    "shared=True to lengthen it."
+                    f"unable to mmap {nbytes} bytes from file <{os.fspath(filename)}>: it has {size}. Ask for fewer, "
+                    "or pass shared=True to lengthen it."
                 )
             if nbytes > size:
                 file.truncate(nbytes)

@@ -20,8 +20,7 @@ def advice() -> str:
         return f" It was {module}.{name} that asked, of which there is no derivative here."
     return (
         f" It was {module}.{name} that asked: ndgrad.{module}.{name} is the same with a derivative, and "
-        f"ndgrad.lift(f) of "
-        "your function f that calls it takes that by itself."
+        "ndgrad.lift(f) of your function f that calls it takes that by itself."
     )
 
 

@@ -40,8 +40,7 @@ def associative_scan(
         if not -len(t.shape) <= axis < len(t.shape):
             raise ValueError(
                 f"associative_scan: axis is {axis}, and {given.path(k)} has {len(t.shape)} dimensions (shape "
-                f"{tuple(t.shape)}). Choose one of "
-                "these."
+                f"{tuple(t.shape)}). Choose one of these."
             )
         sizes.append(int(t.shape[axis]))
     if not sizes:

@@ -35,8 +35,7 @@ class Leaves:
         if not isinstance(leaf, (bool, int, float, complex, np.ndarray, np.generic)):
             raise TypeError(
                 f"{self.name}: {self.what}{leaf_paths(self.spec)[place]} is {type(leaf).__name__}, and a loop or "
-                "branch computes with "
-                "tensors. Make it a tensor, or let the function close over it."
+                "branch computes with tensors. Make it a tensor, or let the function close over it."
             )
         return registry.as_array(leaf) if on_numpy else as_tensor(leaf)
 
@@ -57,16 +56,15 @@ class Leaves:
         if spec != self.spec or any((leaf is None) is (i in self._set) for i, leaf in enumerate(leaves)):
             raise TypeError(
                 f"{self.name}: {self.what} {before} has the structure {_shown(self.spec, self._set)}, and the "
-                "function returned "
-                f"{_shown(spec, {i for i, leaf in enumerate(leaves) if leaf is not None})}. {advice}"
+                f"function returned {_shown(spec, {i for i, leaf in enumerate(leaves) if leaf is not None})}. "
+                f"{advice}"
             )
         found = [self._like(k, leaves[place]) for k, place in enumerate(self.places)]
         for k, (then, now) in enumerate(zip(self.tensors, found, strict=True)):
             if tuple(then.shape) != tuple(now.shape) or np_dtype(then) != np_dtype(now):
                 raise TypeError(
                     f"{self.name}: {self.path(k)} {before} has shape {tuple(then.shape)} and dtype {np_dtype(then)}, "
-                    "and the function "
-                    f"returned it with shape {tuple(now.shape)} and dtype {np_dtype(now)}. {advice}"
+                    f"and the function returned it with shape {tuple(now.shape)} and dtype {np_dtype(now)}. {advice}"
                 )
         return found
 

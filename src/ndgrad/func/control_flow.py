@@ -122,8 +122,7 @@ class _Step:
         if not isinstance(made, tuple) or len(made) != 2:
             raise TypeError(
                 f"{self.name}: the function returned {type(made).__name__}, and it must return a pair (carry, y). "
-                "Return (carry, None) "
-                "where there is no y."
+                "Return (carry, None) where there is no y."
             )
         following = self.carry.followed_by(made[0], "before the round", _KEEP)
         if self.ys is None:

@@ -282,9 +282,8 @@ def _index(g: Graph, i: Instruction) -> str:
     given = [(d, k) for d, k in enumerate(indices) if k is not None]
     if len(given) != 1 or given[0][1].dtype.kind not in "iu":
         raise OnnxExporterError(
-            "ndgrad.onnx.export: an index with several arrays, or with a mask, is not written. Index one "
-            "dimension at a time, "
-            "or use where."
+            "ndgrad.onnx.export: an index with several arrays, or with a mask, is not written. Index one dimension "
+            "at a time, or use where."
         )
     dim, index = given[0]
     made: str = g.node("Gather", g.names[value], g.argument(index, np.dtype(np.int64)), axis=dim)

@@ -133,14 +133,12 @@ def export(
     except GraphBreak as broken:
         raise OnnxExporterError(
             f"ndgrad.onnx.export: {name} cannot be traced: {broken.reason}. Export the part of it that is a "
-            f"computation on its "
-            "arguments alone."
+            "computation on its arguments alone."
         ) from broken
     except Disagreement as error:
         raise OnnxExporterError(
-            f"ndgrad.onnx.export: {name} does not leave the sizes {[s.name for s in sizes]} open: {error}. Export "
-            f"it with fixed "
-            "sizes, or leave fewer of them open."
+            f"ndgrad.onnx.export: {name} does not leave the sizes {[s.name for s in sizes]} open: {error}. Export it "
+            "with fixed sizes, or leave fewer of them open."
         ) from error
     program = ONNXProgram(_model(library, graph, merged, names, output_names, sizes, opset, name))
     if verify:
@@ -213,8 +211,7 @@ def _open_sizes(tensors: Sequence[Any], names: Sequence[str], axes: Any, shapes:
         if size.traced != shape[axis]:
             raise OnnxExporterError(
                 f"ndgrad.onnx.export: the open size {name!r} is {size.traced} in one place and {shape[axis]} in "
-                f"dimension {axis} of "
-                f"{names[place]!r}. Give sizes that can differ different names."
+                f"dimension {axis} of {names[place]!r}. Give sizes that can differ different names."
             )
     return list(found.values())
 
@@ -364,8 +361,7 @@ def _write(g: Graph, i: Instruction) -> None:
     if writer is None:
         raise OnnxExporterError(
             f"ndgrad.onnx.export: the op {i.op.name}{place} is not written in ONNX here. Use ops of the usual "
-            f"networks, or export "
-            "the parts before and after it."
+            "networks, or export the parts before and after it."
         )
     try:
         made = writer(g, i)
@@ -374,8 +370,7 @@ def _write(g: Graph, i: Instruction) -> None:
             raise
         raise OnnxExporterError(
             f"ndgrad.onnx.export: {i.op.name}{place} uses the places that a pooling found, which ONNX counts in "
-            f"another way. Use "
-            "its values alone."
+            "another way. Use its values alone."
         ) from None
     for result, name in zip(i.results, (made,) if isinstance(made, str) else made, strict=True):
         if name:
@@ -398,8 +393,7 @@ def _model(
         if value not in g.names:
             raise OnnxExporterError(
                 f"ndgrad.onnx.export: {output} are the places that a pooling found, which ONNX counts in another "
-                f"way. Return "
-                "its values alone."
+                "way. Return its values alone."
             )
         g.nodes.append(helper.make_node("Identity", [g.names[value]], [output]))
 

@@ -122,8 +122,7 @@ def _adaptive(g: Graph, i: Instruction) -> Any:
     if any(n % m for n, m in zip(spatial, sizes)):
         raise OnnxExporterError(
             f"ndgrad.onnx.export: adaptive pooling of {spatial} to {list(sizes)} has windows of different sizes, "
-            f"which ONNX has "
-            "not. Choose sizes that divide the input's."
+            "which ONNX has not. Choose sizes that divide the input's."
         )
     window = [n // m for n, m in zip(spatial, sizes)]
     kind = "AveragePool" if "avg" in i.op.name else "MaxPool"

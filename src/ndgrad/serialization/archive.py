@@ -63,9 +63,8 @@ class Archive:
             return self.zip.read(info)
         except zipfile.BadZipFile as error:
             raise pickle.UnpicklingError(
-                f"ndgrad.load: the record {record!r} in {self.called} is not what its checksum says ({error}). "
-                f"The file is "
-                "damaged; if it was changed through a shared map, load it with mmap=True."
+                f"ndgrad.load: the record {record!r} in {self.called} is not what its checksum says ({error}). The "
+                "file is damaged; if it was changed through a shared map, load it with mmap=True."
             ) from error
         except Exception as error:
             raise self.damaged(f"its record {record!r}", error) from error

@@ -112,8 +112,7 @@ def checked_location(memories: Memories, load: Callable[[], Any]) -> Any:
     made = load()
     if memories.resolved or any(d is not None and str(d) != "meta" for d in memories.device_of.values()):
         raise RuntimeError(
-            "ndgrad.load: in a file of the format that torch wrote before version 1.6, tensors can be placed on "
-            "the CPU "
-            "alone. Pass map_location='cpu', and move what was loaded."
+            "ndgrad.load: in a file of the format that torch wrote before version 1.6, tensors can be placed on the "
+            "CPU alone. Pass map_location='cpu', and move what was loaded."
         )
     return made

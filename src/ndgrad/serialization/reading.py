@@ -66,9 +66,8 @@ def load(
         if _is_legacy(file):
             if mmap:
                 raise RuntimeError(
-                    f"mmap can only be used with files that are zip archives, as torch writes them since version "
-                    f"1.6, and "
-                    f"{called} is older. Load it without mmap, and save it again."
+                    "mmap can only be used with files that are zip archives, as torch writes them since version 1.6, "
+                    f"and {called} is older. Load it without mmap, and save it again."
                 )
             return _load_legacy(file, called, map_location, unpickler)
         archive = _archive(file, called, weights_only, bool(mmap))
@@ -112,8 +111,7 @@ def _archive(file: IO[bytes], called: str, limited: bool, mapped: bool) -> Archi
     if beginning[:4] == b"PK\x03\x04":
         raise RuntimeError(
             f"ndgrad.load: {called} begins as an archive of ndgrad.save or torch.save and has no directory at its "
-            f"end: it "
-            "was cut off. Copy it or save it again."
+            "end: it was cut off. Copy it or save it again."
         )
     hint = ""
     if beginning[8:9] == b"{":
@@ -150,9 +148,8 @@ def _known(names: dict[str, Any], module: str, name: str) -> Any:
     full = f"{module}.{name}"
     if full in NOT_HERE:
         raise pickle.UnpicklingError(
-            f"ndgrad.load: the file holds {NOT_HERE[full]}, which there are not here. Convert them with torch, "
-            f"and save the "
-            "file again."
+            f"ndgrad.load: the file holds {NOT_HERE[full]}, which there are not here. Convert them with torch, and "
+            "save the file again."
         )
     return names.get(full)
 
@@ -192,8 +189,7 @@ def _of_torch(names: dict[str, Any], module: str, name: str) -> Any:
             continue
     raise pickle.UnpicklingError(
         f"ndgrad.load: the file holds a {module}.{name}, which there is not here. Save the state dict with torch "
-        f"instead: "
-        "torch.save(model.state_dict(), path)."
+        "instead: torch.save(model.state_dict(), path)."
     )
 
 
@@ -207,9 +203,8 @@ def pickle_in(f: str | os.PathLike[str] | IO[bytes]) -> bytes:
         try:
             if _is_legacy(file):
                 raise ValueError(
-                    "get_unsafe_globals_in_checkpoint looks into zip archives, as torch writes them since "
-                    "version 1.6, and "
-                    "the file is older. Load it where you trust it, and save it again."
+                    "get_unsafe_globals_in_checkpoint looks into zip archives, as torch writes them since version "
+                    "1.6, and the file is older. Load it where you trust it, and save it again."
                 )
             return _archive(file, "the file", True, False).read("data.pkl")
         finally:

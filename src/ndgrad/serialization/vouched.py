@@ -91,9 +91,8 @@ def _checked(given: Iterable[Vouched]) -> list[Vouched]:
         value, name = item if isinstance(item, tuple) and len(item) == 2 else (item, "")
         if not callable(value) or not isinstance(name, str):
             raise TypeError(
-                f"safe globals: expected classes, functions, or pairs of one and its name in files, and got "
-                f"{item!r:.100}. "
-                "Pass the class itself."
+                "safe globals: expected classes, functions, or pairs of one and its name in files, and got "
+                f"{item!r:.100}. Pass the class itself."
             )
     return found
 

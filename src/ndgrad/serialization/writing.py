@@ -205,9 +205,8 @@ def save(
     if pickle_module is not pickle:
         raise NotImplementedError(
             f"ndgrad.save: pickle_module is {getattr(pickle_module, '__name__', pickle_module)!r}, and files are "
-            f"written "
-            "by Python's pickle alone, since only it can be told the names that tensors have in torch's files. Leave "
-            "pickle_module out, and save what only another module can pickle with that module."
+            "written by Python's pickle alone, since only it can be told the names that tensors have in torch's "
+            "files. Leave pickle_module out, and save what only another module can pickle with that module."
         )
     path = f if isinstance(f, (str, os.PathLike)) else None
     if path is None and not hasattr(f, "write"):

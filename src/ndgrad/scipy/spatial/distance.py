@@ -292,8 +292,7 @@ def _distances(metric: str, a: Any, b: Any, rows: Any, options: dict[str, Any]) 
     if name not in _METRICS:
         raise NotImplementedError(
             f"ndgrad.scipy.spatial.distance: the metric {metric!r} has no derivative here. There are "
-            f"{', '.join(_METRICS)}; "
-            "detach() the rows for any other of SciPy's."
+            f"{', '.join(_METRICS)}; detach() the rows for any other of SciPy's."
         )
     given = {k: floating(v) if k in ("w", "V", "VI") and v is not None else v for k, v in options.items() if k != "out"}
     if name == "seuclidean" and given.get("V") is None:
