@@ -85,7 +85,7 @@ def of_values(function: Callable[..., Any], inputs: tuple[Any, ...]) -> tuple[Ca
         return dense if isinstance(found, (tuple, list)) else dense[0]
 
     run.by_values = True  # type: ignore[attr-defined]  # functions take attributes
-    run.__qualname__ = getattr(function, "__qualname__", repr(function))
+    run.__wrapped__ = function  # type: ignore[attr-defined]  # whose name and parameters messages tell
     leaves = [
         t.values.detach().clone().requires_grad_(x.requires_grad) if isinstance(t, _Values) else t
         for t, x in zip(apart, inputs, strict=True)

@@ -390,4 +390,5 @@ bincount = op(
     jvp={"weights": lambda t, x, minlength, ops: ops.bincount(x, t, minlength=minlength)},
     batch=_bincount_samples,
     optional="weights",
+    needs_values=True,
 )  # fmt: skip

@@ -67,6 +67,7 @@ def random_like(random: np.random.Generator, t: Any) -> Array:
 
 
 def name_of(func: Callable[..., Any]) -> str:
+    func = inspect.unwrap(func)
     owner = getattr(func, "__self__", None)
     if inspect.isclass(owner):  # Function.apply
         return f"{owner.__name__}.{getattr(func, '__name__', '')}"
