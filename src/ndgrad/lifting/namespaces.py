@@ -129,7 +129,7 @@ def _numpy_objects() -> dict[int, Any]:
     for theirs_name, ours_name in modules.items():
         theirs, ours = _module(theirs_name), importlib.import_module(ours_name)
         for name in ours.__all__:
-            original = getattr(theirs, name, None)
+            original = vars(theirs).get(name)  # its __getattr__ warns of names that have moved
             if callable(original):
                 mine = getattr(ours, name)
                 if mine is not original:
@@ -177,7 +177,7 @@ def _scipy_objects(submodule: str) -> dict[int, Any]:
         return {}
     found = {}
     for name in dir(ours):
-        original = getattr(theirs, name, None)
+        original = vars(theirs).get(name)  # its __getattr__ warns of names that have moved
         if (
             not name.startswith("_")
             and original is not None
