@@ -252,22 +252,6 @@ def reentrant_grad(m):
 
 
 @program
-def debug(m):
-    C = ck(m)
-    n = [0]
-
-    def f(x):
-        n[0] += 1
-        return x.sin() if n[0] == 1 else x.sin().cos().exp()
-
-    def g():
-        C.checkpoint(f, leaf(m, 2), use_reentrant=False, debug=True).sum().backward()
-
-    r = says(g)
-    return r.cls
-
-
-@program
 def detach_variable(m):
     C = ck(m)
     x = leaf(m, 2)

@@ -68,7 +68,7 @@ def grad_with_arguments_that_are_no_tensors(torch, func):
 
 @program
 def grad_of_an_argument_that_is_no_tensor(torch, func):
-    return [attempt(lambda v=v: func.grad(lambda x: torch.ones(()) * 2)(v)) for v in (2.0, None, "a", [1.0], {"a": 1})]
+    return [attempt(lambda v=v: func.grad(lambda x: torch.ones(()) * 2)(v)) for v in (None, "a", object())]
 
 
 @program
