@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import ndgrad
-from tests.torch_parity.behaviour import agree, behaviour, says
+from tests.torch_parity.behaviour import agree, behaviour
 from tests.torch_parity.side_by_side import Programs, leaf, ones
 
 PROGRAMS = Programs()
