@@ -70,7 +70,7 @@ class ONNXProgram:
 
     def __call__(self, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
         """Run the model with onnxruntime, which must be installed, on tensors in the order of the inputs."""
-        import onnxruntime  # type: ignore[import-untyped]  # a package of its own, for this call alone
+        import onnxruntime  # a package of its own, for this call alone
 
         session = onnxruntime.InferenceSession(self.model_proto.SerializeToString(), providers=["CPUExecutionProvider"])
         leaves = [leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, Variable)]
