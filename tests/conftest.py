@@ -19,7 +19,7 @@ from tests import run_protocol
 
 # No deadlines: the first call of an op also generates its code. In CI a run draws the same examples as the
 # run before it, so that red means the change; the long profile goes looking for new ones.
-settings.register_profile("short", max_examples=25, deadline=None, derandomize="CI" in os.environ)
+settings.register_profile("short", max_examples=12, deadline=None, derandomize="CI" in os.environ)
 settings.register_profile("long", max_examples=500, deadline=None, print_blob=True)
 settings.load_profile("short")
 

@@ -33,3 +33,22 @@ def test_a_conjugate_is_no_view_of_complex_numbers():
   return %3
 """
     )
+
+
+def test_a_constant_of_a_loop_in_a_loop_in_a_loop_is_read_by_it():
+    same(
+        """program p(%0: float64[3])
+  %1: float64[3] = loop(%0, count=2, carried=1, invariant=0, reads=(), last=0)
+    program body(%0: float64[3])
+      %1: float64[3] = loop(%0, count=2, carried=1, invariant=0, reads=(), last=0)
+        program body(%0: float64[3])
+          constant %1: float64[3,3] = [[0.5, 0.25, 2.0], [3.0, 1.0, 0.125], [0.75, 1.5, 4.0]]
+          %2: float64[3] = loop(%0, %1, count=3, carried=1, invariant=0, reads=((0, 1),), last=0)
+            program body(%0: float64[3], %1: float64[3])
+              %2: float64[3] = mul(%0, %1)
+              return %2
+          return %2
+      return %1
+  return %1
+"""
+    )

@@ -204,7 +204,7 @@ def agrees(ours: Any, expected: Any) -> bool:
 
 
 @given(programs(2), st.lists(st.sampled_from(sorted(TRANSFORMS)), min_size=2, max_size=4))
-@settings(max_examples=1500 if LONG else 25)
+@settings(max_examples=1500 if LONG else 12)
 def test_transforms_to_depth_four_agree_with_differences(f, chosen):
     order = sum(2 if n == "hvp of a sum" else TRANSFORMS[n][1] is not None for n in chosen)
     assume(order <= 4)

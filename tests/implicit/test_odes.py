@@ -124,8 +124,8 @@ def test_every_combination_of_modes_to_third_order():
 def test_vmap_integrates_the_batch_together(method):
     k = tensor([0.5, 1.0, 2.0])
     n = k.numpy()
-    rtol = {"Radau": 1e-5, "LSODA": 1e-6}.get(method, 1e-7)
-    tolerance = 1e-5 if method == "LSODA" else 1e-7
+    rtol = {"Radau": 1e-3, "LSODA": 1e-6}.get(method, 1e-7)
+    tolerance = {"Radau": 1e-4, "LSODA": 1e-5}.get(method, 1e-7)
     one = lambda k: decay(k, method=method, rtol=rtol, atol=rtol / 100)
     close(func.vmap(one)(k), np.exp(-2 * n), tolerance)
     close(func.vmap(func.grad(one))(k), -2 * np.exp(-2 * n), tolerance)

@@ -172,6 +172,9 @@ def lowered_loop(instruction: Instruction, reads: list[Place], grouped: Any) -> 
         return None
     body = with_results_of_its_own(in_regions(body))
     groups = grouped(body)
+    for step in groups.steps:
+        if isinstance(step, Loop):  # what its body reads comes through this one
+            body.constants.update(step.body.constants)
     if any(hasattr(step, "instruction") and not isinstance(step, (Loop, Routine)) for step in groups.steps):
         return None  # a call of NumPy's
     slots: dict[Value, int] = {}
@@ -205,7 +208,7 @@ def with_results_of_its_own(body: Program) -> Program:
             value = own
         seen.add(value)
         outputs.append(value)
-    return Program(body.inputs, outputs, instructions, body.constants, body.name)
+    return Program(body.inputs, outputs, instructions, dict(body.constants), body.name)
 
 
 def _rounded(size: int) -> int:
