@@ -17,6 +17,10 @@ import numpy as np
 from ndgrad.compiler.program import Instruction, Value
 
 
+#: NumPy 2.0 has no such argument of `reshape`, NumPy 2.5 warns of shapes that are assigned.
+_RESHAPES_WITHOUT_COPY = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Element (i, j, ...) is element offset + i strides[0] + j strides[1] + ... of the root."""
@@ -117,8 +121,11 @@ def _viewed(place: Place, dtype: Any, show: Any) -> tuple[int, tuple[int, ...], 
 
 
 def _with_shape(array: Any, shape: tuple[int, ...]) -> Any:
+    """The array in another shape; None where a copy would be needed."""
     try:
-        array.shape = shape  # raises where a copy would be needed
+        if _RESHAPES_WITHOUT_COPY:
+            return np.reshape(array, shape, copy=False)
+        array.shape = shape
     except (AttributeError, ValueError):
         return None
     return array
