@@ -60,7 +60,7 @@ class _Parser(argparse.ArgumentParser):
         wrong = message.partition("invalid choice: '")[2].partition("'")[0]
         close = difflib.get_close_matches(wrong, _EXAMPLES, 1) if wrong else []
         hint = f" Did you mean `{close[0]}`?" if close else f" `{self.prog} --help` shows how."
-        raise CommandError(f"{message.partition(' (choose')[0]}.{hint}")
+        raise CommandError(f"{message.partition(' (choose')[0]}.{hint} [nd-command]")
 
 
 def parser() -> argparse.ArgumentParser:

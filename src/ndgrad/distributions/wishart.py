@@ -52,7 +52,7 @@ class Wishart(ExponentialFamily):
         if matrix.ndim < 2:
             raise ValueError(
                 "scale_tril must be at least two-dimensional, with optional leading batch dimensions: the shape of "
-                f"{name} is {tuple(matrix.shape)}."
+                f"{name} is {tuple(matrix.shape)}. [nd-ndim]"
             )
         n = matrix.shape[-1]
         df = ndgrad.as_tensor(df, dtype=matrix.dtype, device=matrix.device)

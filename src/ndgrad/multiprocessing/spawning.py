@@ -97,8 +97,10 @@ class ProcessContext:
         code = process.exitcode
         if code < 0:
             name = signal.Signals(-code).name
-            return ProcessExitedException(f"process {i} terminated with signal {name}", i, process.pid, code, name)
-        return ProcessExitedException(f"process {i} terminated with exit code {code}", i, process.pid, code)
+            return ProcessExitedException(
+                f"process {i} terminated with signal {name} [nd-worker]", i, process.pid, code, name
+            )
+        return ProcessExitedException(f"process {i} terminated with exit code {code} [nd-worker]", i, process.pid, code)
 
 
 SpawnContext = ProcessContext

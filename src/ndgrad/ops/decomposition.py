@@ -38,7 +38,7 @@ def _require_unique(shape: tuple[int, ...], mode: str) -> None:
         raise RuntimeError(
             "qr: the derivative of mode='complete' does not exist for a matrix with more rows than columns (shape "
             f"{tuple(shape)}): "
-            "the last columns of Q are any basis of what the others leave. Use mode='reduced'."
+            "the last columns of Q are any basis of what the others leave. Use mode='reduced'. [nd-no-derivative]"
         )
 
 

@@ -254,7 +254,7 @@ def _own(function: Any) -> Primitive:
         raise TypeError(
             f"rules can be given to functions made by @primitive, and {getattr(function, '__name__', function)!r} "
             f"is a {type(function).__name__}. NumPy's and SciPy's own functions have rules: "
-            "wrap the function in a primitive of your own."
+            "wrap the function in a primitive of your own. [nd-op-block]"
         )
     return function
 
