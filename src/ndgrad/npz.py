@@ -126,16 +126,20 @@ def load_file(filename: str | os.PathLike[str], device: Device = "cpu", *, mmap:
         return found
 
 
+class _Unfit(ValueError):
+    """What is wrong with a record. `load_file` says in which file, and what to do."""
+
+
 def _array(archive: zipfile.ZipFile, name: str, mapped: mmap | None) -> NDArray[Any]:
     info = archive.getinfo(name)
     with archive.open(info) as record:
         shape, fortran, dtype = _header(record)
         skipped = record.tell()
         if dtype.hasobject:
-            raise ValueError("it holds objects, which are pickled")
+            raise _Unfit("it holds objects, which are pickled")
         count = int(np.prod(shape, dtype=object))
         if skipped + count * dtype.itemsize != info.file_size:
-            raise ValueError(f"its shape {shape} of {dtype} does not fit its {info.file_size:,} bytes")
+            raise _Unfit(f"its shape {shape} of {dtype} does not fit its {info.file_size:,} bytes")
         raw: NDArray[Any]
         if mapped is not None and info.compress_type == zipfile.ZIP_STORED and count:
             name_length, extra_length = struct.unpack_from("<HH", mapped, info.header_offset + 26)

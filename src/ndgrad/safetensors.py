@@ -356,6 +356,10 @@ def load_model(
     return missing, unexpected
 
 
+class _Repeated(ValueError):
+    """What is wrong with a header. `_header_of` says of which file, and what to do."""
+
+
 def _header_of(file: IO[bytes], called: str) -> tuple[dict[str, dict[str, Any]], dict[str, str] | None, int]:
     """The header of a file, its metadata, and where the bytes begin; each word of it checked."""
     size = file.seek(0, os.SEEK_END)
@@ -401,7 +405,7 @@ def _header_of(file: IO[bytes], called: str) -> tuple[dict[str, dict[str, Any]],
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a name stands in it twice")
+        raise _Repeated("a name stands in it twice")
     return found
 
 

@@ -57,6 +57,7 @@ def _check_counts(name: str, q: int, niter: int, most: int | None) -> None:
         raise ValueError(
             f"{name}: q(={q}) must be non-negative integer"
             + ("" if most is None else f" and not greater than min(m, n)={most}.")
+            + " [nd-range]"
         )
     if niter < 0:
         raise ValueError(f"{name}: niter(={niter}) must be non-negative integer. [nd-range]")

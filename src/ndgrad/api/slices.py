@@ -99,7 +99,8 @@ def _slices(
 def _shape_message(name: str, input: Tensor, source: Tensor) -> str:
     return (
         f"{name}(): source tensor shape must match self tensor shape, excluding the specified dimension. "
-        f"Got self.shape = {list(input.shape)} source.shape = {list(source.shape)}. Expand the source first."
+        f"Got self.shape = {list(input.shape)} source.shape = {list(source.shape)}. Expand the source first. "
+        "[nd-shape]"
     )
 
 

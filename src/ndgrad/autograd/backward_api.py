@@ -235,7 +235,7 @@ def _unused(t: Any, position: int) -> str:
     what = f"a tensor of shape {tuple(t.shape)}" if isinstance(t, Variable) else f"an edge of {t.node.name()}"
     return (
         f"The differentiated Tensor at index {position} appears to not have been used in the graph ({what}). Set "
-        "allow_unused=True if this is the desired behavior, or materialize_grads=True for zeros."
+        "allow_unused=True if this is the desired behavior, or materialize_grads=True for zeros. [nd-unused]"
     )
 
 

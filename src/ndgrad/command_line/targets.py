@@ -63,7 +63,9 @@ def load(text: str) -> tuple[ModuleType, Callable[..., Any]]:
             else []
         )
         raise CommandError(
-            f"there is no file {file!r}." + (f" Did you mean {str(path.parent / near[0])!r}?" if near else "")
+            f"there is no file {file!r}."
+            + (f" Did you mean {str(path.parent / near[0])!r}?" if near else "")
+            + " [nd-command]"
         )
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:

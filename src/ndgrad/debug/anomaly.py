@@ -128,7 +128,8 @@ def check(task: Any, node: Any, g: Any, outs: Any, infinite: list[Finding]) -> N
         )
     if any(a is not None and np.isnan(a).any() for a in map(raw_values, g if isinstance(g, list) else [g])):
         lines.append(
-            "It was there in the gradient that arrived: a hook, or whoever gave backward() its gradient, put it in."
+            "It was there in the gradient that arrived: a hook, or whoever gave backward() its gradient, put it in. "
+            "[nd-anomaly]"
         )
         raise RuntimeError("\n".join(lines))
     if node.extra is not None and (node.extra.tensor_hooks or node.extra.pre_hooks):
@@ -138,7 +139,7 @@ def check(task: Any, node: Any, g: Any, outs: Any, infinite: list[Finding]) -> N
     lines.append(
         "Keep the argument of that call inside the domain where its derivative is finite (clamp it, "
         "add a small constant), and where one branch of where() is not differentiable, replace its argument there "
-        "before the op instead of its result after it."
+        "before the op instead of its result after it. [nd-anomaly]"
     )
     raise RuntimeError("\n".join(lines))
 

@@ -87,7 +87,7 @@ class Distribution:
             lambda: (
                 f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
                 f"{self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n{value}\n"
-                "Give values that satisfy it, or pass validate_args=False to have none checked."
+                "Give values that satisfy it, or pass validate_args=False to have none checked. [nd-distribution]"
             ),
         )
 
@@ -250,7 +250,7 @@ class Distribution:
             lambda: (
                 f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the "
                 f"support ({support!r}) of the distribution {self!r}, but found invalid values:\n{value}\n"
-                "Give values of the support, or make the distribution with validate_args=False."
+                "Give values of the support, or make the distribution with validate_args=False. [nd-distribution]"
             ),
         )
 

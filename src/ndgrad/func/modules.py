@@ -122,7 +122,9 @@ def _check_names(module: Module, own: dict[str, Tensor], values: dict[str, Tenso
         if names
     ]
     if problems:
-        raise RuntimeError(f"Error(s) in reparametrizing for {type(module).__name__}:\n\t" + "\n\t".join(problems))
+        raise RuntimeError(
+            f"Error(s) in reparametrizing for {type(module).__name__}:\n\t" + "\n\t".join(problems) + " [nd-state-dict]"
+        )
 
 
 def _lock_of(module: Module) -> threading.RLock:

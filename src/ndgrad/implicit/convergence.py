@@ -55,7 +55,7 @@ def not_converged(name: str, reason: str, residual: float, remedy: str, x: Any, 
         f"the largest residual is {residual:.3g}. {remedy}"
     )
     if on_failure == "raise":
-        raise ConvergenceError(text, x, residual)
+        raise ConvergenceError(f"{text} [nd-no-convergence]", x, residual)
     if on_failure == "warn":
         warnings.warn(
             text + " Derivatives of this result are those of an equation that does not hold.",

@@ -92,7 +92,7 @@ class ProcessContext:
         process, errors = self.processes[i], self.error_queues[i]
         if not errors.empty():
             return ProcessRaisedException(
-                f"\n\n-- Process {i} terminated with the following error:\n{errors.get()}", i, process.pid
+                f"\n\n-- Process {i} terminated with the following error:\n{errors.get()}[nd-worker]", i, process.pid
             )
         code = process.exitcode
         if code < 0:

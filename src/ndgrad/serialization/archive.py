@@ -43,6 +43,7 @@ class Archive:
             raise RuntimeError(
                 f"ndgrad.load: {called} holds no data.pkl. It was not written by ndgrad.save or torch.save."
                 + (" It is an npz file: ndgrad.npz.load_file reads it." if _is_npz(self.names) else "")
+                + " [nd-file-kind]"
             )
         self.root = pickled[: -len("data.pkl")]
         if self.has("constants.pkl") and any(name.startswith(f"{self.root}code/") for name in self.names):

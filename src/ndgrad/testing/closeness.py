@@ -227,6 +227,7 @@ class _Comparison:
     def fail(self, what: str, where: str) -> NoReturn:
         if where:
             what += f"\n\nThe failure occurred for item {where}"
+        what += " [nd-not-close]"
         if callable(self.msg):
             what = self.msg(what)
         elif self.msg is not None:

@@ -448,7 +448,9 @@ class _Case:
         finite = np.abs(want[np.isfinite(want)])
         scale = 1 + (finite.max() if finite.size else 0)
         if not np.allclose(got, want, rtol=tolerance, atol=tolerance * scale, equal_nan=True):
-            raise Failure(f"{self.op.name} {self.sample.settings}: {what} is\n{got}\nand should be\n{want}")
+            raise Failure(
+                f"{self.op.name} {self.sample.settings}: {what} is\n{got}\nand should be\n{want} [nd-op-check]"
+            )
 
 
 # ----- numbers -------------------------------------------------------------------------------------------------------

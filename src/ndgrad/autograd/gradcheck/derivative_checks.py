@@ -369,7 +369,7 @@ class Check:
                 "batched:\n"
                 f"{got}\n"
                 "loop:\n"
-                f"{want}"
+                f"{want} [nd-gradcheck]"
             )
 
     # ----- telling what is wrong -----

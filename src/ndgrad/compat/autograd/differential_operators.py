@@ -118,6 +118,7 @@ def _check_scalar(value: Any) -> None:
                 if isinstance(value, Variable)
                 else f"{type(value).__name__}."
             )
+            + " [nd-not-scalar]"
         )
 
 

@@ -191,7 +191,10 @@ class _Primitive(Function):
 
 def _missing(kind: str, primitive: Primitive, argnums: list[int]) -> str:
     name = getattr(primitive.fun, "__name__", repr(primitive.fun))
-    return f"{kind} of {name} wrt argnums {tuple(argnums)} not defined. Define it with def{kind.lower()}({name}, ...)."
+    return (
+        f"{kind} of {name} wrt argnums {tuple(argnums)} not defined. Define it with def{kind.lower()}({name}, ...). "
+        "[nd-define]"
+    )
 
 
 def _fitted(g: Any, leaf: Any) -> Any:

@@ -31,7 +31,7 @@ __all__ = [
 
 
 def _empty(name: str, shape: Sizes) -> str:
-    return f"{name}: only the batch may be empty, and the input has shape {shape}."
+    return f"{name}: only the batch may be empty, and the input has shape {shape}. [nd-too-few]"
 
 
 def _window(

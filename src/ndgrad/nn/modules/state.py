@@ -233,7 +233,9 @@ class Stateful:
                     errors.insert(0, f"{what} key(s) in state_dict: {listed}. ")
         if errors:
             raise RuntimeError(
-                "Error(s) in loading state_dict for {}:\n\t{}".format(type(self).__name__, "\n\t".join(errors))
+                "Error(s) in loading state_dict for {}:\n\t{} [nd-state-dict]".format(
+                    type(self).__name__, "\n\t".join(errors).rstrip()
+                )
             )
         return _IncompatibleKeys(missing, unexpected)
 

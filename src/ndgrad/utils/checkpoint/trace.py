@@ -102,7 +102,7 @@ def with_traces(error: CheckpointError, forward: OpTrace, again: OpTrace) -> Che
     """The error with what both runs did, and a mark at the first op that differs."""
     pairs = enumerate(zip(forward.calls, again.calls))
     first = next((i for i, (a, b) in pairs if a != b), min(len(forward.calls), len(again.calls)))
-    parts = [str(error)]
+    parts = [str(error).removesuffix(" [nd-checkpoint]")]
     for title, trace in (("forward", forward), ("recomputation", again)):
         parts += [f"Ops of the {title} ({len(trace.calls)} in all):", *trace.lines(first)]
-    return CheckpointError("\n".join(parts))
+    return CheckpointError("\n".join(parts) + " [nd-checkpoint]")

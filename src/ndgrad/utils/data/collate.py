@@ -82,7 +82,7 @@ def _stacked(tensors: Sequence[Any]) -> Any:
 def _refused(sample: Any, more: str) -> str:
     return (
         "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found "
-        f"{type(sample).__name__}{more}. Give a collate_fn that makes batches of them."
+        f"{type(sample).__name__}{more}. Give a collate_fn that makes batches of them. [nd-loader]"
     )
 
 
