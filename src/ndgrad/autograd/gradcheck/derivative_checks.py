@@ -89,7 +89,7 @@ class Check:
             if not isinstance(o, Variable):
                 raise TypeError(
                     f"gradcheck: output {number} of {name_of(func)} is {type(o).__name__}. "
-                    "Let the function return tensors alone. [nd-gradcheck-call]"
+                    "Let the function return tensors alone. [nd-transform-result]"
                 )
         self.differentiable = differentiable(self.outputs)
         self.random = np.random.default_rng(0)
@@ -98,7 +98,7 @@ class Check:
         if not self.positions:
             raise ValueError(
                 "gradcheck expects at least one input tensor to require gradient, but none of them have "
-                "requires_grad=True. Call requires_grad_() on the inputs to check. [nd-gradcheck-call]"
+                "requires_grad=True. Call requires_grad_() on the inputs to check. [nd-no-graph]"
             )
         for i in self.positions:
             t = self.inputs[i]
@@ -117,7 +117,7 @@ class Check:
                 raise RuntimeError(
                     f"The {i}th input has a dimension with stride 0 ({self.names[i]}, of shape {tuple(t.shape)}), so "
                     "several of its elements are one place in memory and cannot be moved one by one. Call "
-                    ".contiguous() on it before passing it to gradcheck. [nd-gradcheck-call]"
+                    ".contiguous() on it before passing it to gradcheck. [nd-shared-memory]"
                 )
 
     def call(self) -> list[Array]:
