@@ -628,9 +628,8 @@ def validate(g: Any, node: Any, number: int) -> Any:
             return sum_leading(g, lead)
         if not can_sum_to(tuple(g.shape), shape):
             raise RuntimeError(
-                f"{node.name()} got a gradient of shape {tuple(g.shape)} for a value of shape {shape}. A rule or "
-                "a hook returned the wrong shape: return one that equals the value's, or that broadcasting made of it. "
-                "[nd-function]"
+                f"{node.name()} got a gradient of shape {tuple(g.shape)} for a value of shape {shape}. A rule or a "
+                "hook returned the wrong shape: return the value's, or one that broadcasting made of it. [nd-function]"
             )
         g = sum_to(g, shape)
     if dtype is None:  # a leaf whose grad_dtype is None

@@ -40,9 +40,8 @@ def check_writable(t: Any, op_name: str, value_requires_grad: bool = False, part
     state = modes()
     if is_inference(t) and not state.inference:
         raise RuntimeError(
-            f"{op_name}: Inplace update to inference tensor outside InferenceMode is not allowed: "
-            "its version is not tracked, so a saved value could change unseen. clone() it first, and write the clone. "
-            "[nd-inference]"
+            f"{op_name}: Inplace update to inference tensor outside InferenceMode is not allowed: its version "
+            "is not tracked, so a saved value could change unseen. Write a clone() of it. [nd-inference]"
         )
     meta = t._meta
     if meta is None or not state.grad_enabled:

@@ -116,8 +116,7 @@ class ViewInfo:
             raise RuntimeError(
                 f"a view of shape {tuple(t.shape)} belongs to a tensor that has changed its own shape in place "
                 f"since (to {tuple(self.base.shape)}), so the view's history cannot be found from it. "
-                "Take the view again, or use the out-of-place form of that change (transpose, squeeze, unsqueeze). "
-                "[nd-view-write]"
+                "Take it again, or use the out-of-place form of that change (transpose, squeeze). [nd-view-write]"
             )
 
 

@@ -108,7 +108,7 @@ def validate_hpu_device(location: str) -> int:
     >>> ndgrad.serialization.validate_hpu_device("hpu:0")
     Traceback (most recent call last):
     ...
-    RuntimeError: The HPU device module is not registered. Pass map_location='cpu'.
+    RuntimeError: The HPU device module is not registered. Pass map_location='cpu'. [nd-load-place]
     """
     raise RuntimeError("The HPU device module is not registered. Pass map_location='cpu'. [nd-load-place]")
 

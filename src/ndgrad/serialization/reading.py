@@ -110,7 +110,7 @@ def _archive(file: IO[bytes], called: str, limited: bool, mapped: bool) -> Archi
     file.seek(0)
     beginning = file.read(10)
     if not beginning:
-        raise EOFError(f"ndgrad.load: {called} is empty. Save it again.")
+        raise EOFError(f"ndgrad.load: {called} is empty. Save it again. [nd-file-damaged]")
     if beginning[:4] == b"PK\x03\x04":
         raise RuntimeError(
             f"ndgrad.load: {called} begins as an archive of ndgrad.save or torch.save and has no directory at its "

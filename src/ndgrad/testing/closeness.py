@@ -57,7 +57,7 @@ def assert_close(
     <BLANKLINE>
     1 of 2 elements differ (50.0%).
     The largest absolute difference is 0.5 at index (1,) (1e-05 is allowed).
-    The largest relative difference is 0.2 at index (1,) (1.3e-06 is allowed).
+    The largest relative difference is 0.2 at index (1,) (1.3e-06 is allowed). [nd-not-close]
     """
     if (rtol is None) != (atol is None):
         missing = "rtol" if rtol is None else "atol"
