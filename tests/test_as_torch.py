@@ -55,7 +55,7 @@ def test_a_script_runs_by_the_command(tmp_path):
     ]  # fmt: skip
     assert "compile(f).graph" in lines[4]
     assert "tensorboardX" in lines[5]
-    assert lines[6] == "No module named 'torch.nonsense' in ndgrad. docs/absent.md lists what is not here"
+    assert lines[6] == "No module named 'torch.nonsense' in ndgrad. docs/absent.md lists what is not here [nd-absent]"
     module = run("", "-m", "ndgrad.as_torch", "-m", "script", "--flag", "2", folder=tmp_path)
     assert module.stdout.splitlines()[0] == lines[0]
 

@@ -1,4 +1,4 @@
-"""A Sphinx extension: the reference, written from the source, and formulas typeset without the network."""
+"""A Sphinx extension: the reference and the error codes, written from the source, and formulas typeset without the network."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def setup(app: Any) -> dict[str, Any]:
 
 
 def _write_pages(app: Any) -> None:
-    from docs.reference_pages import pages  # loads all of ndgrad, which a mere look at the settings need not
+    from docs.reference_pages import errors, pages  # load all of ndgrad, which a mere look at the settings need not
     from sphinx.util import logging
 
-    written = pages.write(Path(app.srcdir))
+    written = pages.write(Path(app.srcdir)) + errors.write(Path(app.srcdir))
     app.objects_of_pages = pages.objects(Path(app.srcdir))
     logging.getLogger(__name__).info("reference: %d pages written", written)
 

@@ -109,7 +109,7 @@ def register(**provided: Any) -> None:
     if unknown:
         raise NameError(
             f"ndgrad._registry declares no {', '.join(sorted(unknown))}: declare it there, "
-            "with who provides it and when."
+            "with who provides it and when. [nd-bug]"
         )
     globals().update(provided)
 
@@ -120,6 +120,6 @@ if not TYPE_CHECKING:  # or a misspelt name would pass the type checker
         home = LOADED_ON_DEMAND.get(name)
         if home is None:
             known = "is declared, and its room is not loaded" if name in _NAMES else "is not declared"
-            raise AttributeError(f"ndgrad._registry.{name} {known}.")
+            raise AttributeError(f"ndgrad._registry.{name} {known}. [nd-bug]")
         importlib.import_module(home)
         return globals()[name]

@@ -399,7 +399,8 @@ class Tensor(PythonProtocols, TensorMethods):
             if batch_dims(self):
                 raise RuntimeError(
                     f"NYI: querying is_contiguous inside of vmap for memory_format {memory_format!r}, which counts "
-                    "dimensions that the batch has shifted. Ask outside of vmap, or for contiguous_format."
+                    "dimensions that the batch has shifted. Ask outside of vmap, or for contiguous_format. "
+                    "[nd-vmap-refused]"
                 )
             order = channels_last_order(memory_format, len(sizes))
             if order is None:
@@ -448,7 +449,9 @@ class Tensor(PythonProtocols, TensorMethods):
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         if not isinstance(value, bool):
-            raise RuntimeError(f"requires_grad must be a bool, and {value!r} was assigned. Assign True or False.")
+            raise RuntimeError(
+                f"requires_grad must be a bool, and {value!r} was assigned. Assign True or False. [nd-type]"
+            )
         if not self.is_leaf:
             raise not_a_leaf(self, value)
         set_requires_grad(self, value)
@@ -463,7 +466,8 @@ class Tensor(PythonProtocols, TensorMethods):
         """
         if not isinstance(requires_grad, bool):
             raise TypeError(
-                f"requires_grad_(): the argument must be a bool, and is {requires_grad!r}. Pass True or False."
+                f"requires_grad_(): the argument must be a bool, and is {requires_grad!r}. Pass True or False. "
+                "[nd-type]"
             )
         if self.is_leaf:
             set_requires_grad(self, requires_grad)
@@ -506,7 +510,8 @@ class Tensor(PythonProtocols, TensorMethods):
     def _grad_fn(self, value: None) -> None:
         if value is not None:
             raise RuntimeError(
-                "_grad_fn can be only set to None, which detaches the tensor; a node was assigned. Use detach_()."
+                "_grad_fn can be only set to None, which detaches the tensor; a node was assigned. Use detach_(). "
+                "[nd-immutable]"
             )
         self.detach_()
 
@@ -576,7 +581,8 @@ class Tensor(PythonProtocols, TensorMethods):
         """
         if not self.is_leaf:
             raise RuntimeError(
-                f"grad_dtype can only be accessed on leaf tensors, and this one was computed by {self._node}."
+                f"grad_dtype can only be accessed on leaf tensors, and this one was computed by {self._node}. "
+                "[nd-not-leaf]"
             )
         chosen = None if self._meta is None else self._meta.grad_dtype
         if chosen is None:
@@ -588,15 +594,15 @@ class Tensor(PythonProtocols, TensorMethods):
         if not self.is_leaf:
             raise RuntimeError(
                 f"grad_dtype can only be set on leaf tensors, and this one was computed by {self._node}. "
-                "Set it on the leaves."
+                "Set it on the leaves. [nd-not-leaf]"
             )
         if value is not None and not isinstance(value, (dtypes.dtype, np.dtype)):
-            raise RuntimeError(f"grad_dtype must be an ndgrad.dtype or None, but got {type(value).__name__}.")
+            raise RuntimeError(f"grad_dtype must be an ndgrad.dtype or None, but got {type(value).__name__}. [nd-type]")
         meta = meta_of(self)
         if meta.grad is not None and value is not None and meta.grad.dtype != value:
             raise RuntimeError(
                 f"Cannot set grad_dtype to {value} because there is already a gradient with dtype {meta.grad.dtype}. "
-                "Clear the gradient (.grad = None) before changing grad_dtype."
+                "Clear the gradient (.grad = None) before changing grad_dtype. [nd-grad-mismatch]"
             )
         meta.grad_dtype = "any" if value is None else dtypes.as_numpy_dtype(value)
         meta.accumulator = None  # the next graph makes one that knows
@@ -739,7 +745,7 @@ class Tensor(PythonProtocols, TensorMethods):
         if self._is_view():
             raise RuntimeError(
                 f"Can't detach views in-place: a tensor of shape {tuple(self.shape)} is a view, and its base would "
-                "keep the history. Use detach() instead, or detach_() the base."
+                "keep the history. Use detach() instead, or detach_() the base. [nd-view-write]"
             )
         outside, meta = self.detach(), self._meta
         self._array, self._node, self._storage = outside._array, None, outside._storage
@@ -763,7 +769,8 @@ class Tensor(PythonProtocols, TensorMethods):
         """
         if batch_dims(self):
             raise RuntimeError(
-                "accessing `data` under vmap transform is not allowed: it would miss the batch. Use detach()."
+                "accessing `data` under vmap transform is not allowed: it would miss the batch. Use detach(). "
+                "[nd-in-transform]"
             )
         alias = self.detach()
         if not is_inference(self):
@@ -775,16 +782,17 @@ class Tensor(PythonProtocols, TensorMethods):
         if batch_dims(self):
             raise RuntimeError(
                 "mutating directly with `.data` under vmap transform is not allowed. Use copy_(), "
-                "or the out-of-place op."
+                "or the out-of-place op. [nd-transform-write]"
             )
         if not isinstance(new, Tensor):
             raise TypeError(
-                f"Variable data has to be a tensor, but got {type(new).__name__}. Wrap it with ndgrad.as_tensor(...)."
+                f"Variable data has to be a tensor, but got {type(new).__name__}. Wrap it with ndgrad.as_tensor(...). "
+                "[nd-type]"
             )
         if self.requires_grad and not is_inexact(np_dtype(new)):
             raise RuntimeError(
                 "data set to a tensor that requires gradients must be floating point or complex dtype, "
-                f"and is {new.dtype}. Convert it, or clear requires_grad first."
+                f"and is {new.dtype}. Convert it, or clear requires_grad first. [nd-grad-dtype]"
             )
         storage_of(new)
         storage, meta = storage_of(self), meta_of(self)
@@ -810,7 +818,7 @@ class Tensor(PythonProtocols, TensorMethods):
         if self.is_inference():
             raise RuntimeError(
                 "Inference tensors do not track version counter. Make the tensor outside inference "
-                "mode, or clone() it there."
+                "mode, or clone() it there. [nd-inference]"
             )
         return version_number(self)
 
@@ -889,7 +897,8 @@ class Tensor(PythonProtocols, TensorMethods):
             return self
         if n == 1:
             raise RuntimeError(
-                "tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor. Add a dimension first."
+                "tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor. "
+                "Add a dimension first. [nd-matrix]"
             )
         return shape.permute(self, dims=(*range(n - 2), n - 1, n - 2))
 
@@ -905,7 +914,9 @@ class Tensor(PythonProtocols, TensorMethods):
         n = self.ndim
         if n not in (0, 2):
             more = " For batches of matrices, use tensor.mH." if n > 2 else " Add a dimension first."
-            raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {n}-D tensor.{more}")
+            raise RuntimeError(
+                f"tensor.H is only supported on matrices (2-D tensors). Got {n}-D tensor.{more} [nd-matrix]"
+            )
         if n == 0:
             warn_deprecated("H", n, "use x.conj()")
         return _conj(self.mT if n else self)
@@ -921,7 +932,8 @@ class Tensor(PythonProtocols, TensorMethods):
         n = self.ndim
         if n == 1:
             raise RuntimeError(
-                "tensor.mH is only supported on matrices or batches of matrices. Got 1-D tensor. Add a dimension first."
+                "tensor.mH is only supported on matrices or batches of matrices. Got 1-D tensor. "
+                "Add a dimension first. [nd-matrix]"
             )
         if n == 0:
             warn_deprecated("mH", n, "use x.conj()")
@@ -952,7 +964,7 @@ class Tensor(PythonProtocols, TensorMethods):
         if np_dtype(self).kind != "c":
             raise RuntimeError(
                 f"imag is not implemented for tensors with non-complex dtypes, and this one is {self.dtype}. "
-                "It would be zero."
+                "It would be zero. [nd-complex]"
             )
         return complex_ops.imag(self)
 

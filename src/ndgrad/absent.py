@@ -73,7 +73,8 @@ def explained(namespace: str, name: str) -> str:
 def refusal(namespace: str, name: str) -> AttributeError:
     """The error for a name that a namespace does not have."""
     told = "" if name.startswith("__") else explained(namespace, name)
-    return AttributeError(f"module {namespace!r} has no attribute {name!r}{told}", name=name)
+    code = " [nd-absent]" if told else ""  # a name that nobody has keeps Python's own words
+    return AttributeError(f"module {namespace!r} has no attribute {name!r}{told}{code}", name=name)
 
 
 def refuse_absent(namespace: str) -> None:

@@ -42,7 +42,7 @@ def current_accelerator(check_available: bool = False) -> device | None:
 def _needed() -> None:
     if not is_available():
         raise RuntimeError(
-            "Cannot access accelerator device when none is available. Ask accelerator.is_available() first."
+            "Cannot access accelerator device when none is available. Ask accelerator.is_available() first. [nd-gpu]"
         )
 
 

@@ -101,7 +101,7 @@ def _found(name: str) -> ModuleType:
     if isinstance(value, ModuleType):
         return value
     told = explained(parent, last) or ". docs/absent.md lists what is not here"
-    raise ModuleNotFoundError(f"No module named {name!r} in ndgrad{told}", name=name)
+    raise ModuleNotFoundError(f"No module named {name!r} in ndgrad{told} [nd-absent]", name=name)
 
 
 _finder = _Finder()
@@ -125,7 +125,7 @@ class install_as_torch:
                 raise RuntimeError(
                     f"install_as_torch: torch {getattr(there, '__version__', '')} has been imported in this process, "
                     f"from {getattr(there, '__file__', 'an unknown place')}. Install before anything imports it, or "
-                    "run the script with `python -m ndgrad.as_torch script.py`."
+                    "run the script with `python -m ndgrad.as_torch script.py`. [nd-call-order]"
                 )
             self._was_there = _finder in sys.meta_path
             if not self._was_there:

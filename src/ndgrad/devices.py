@@ -81,10 +81,14 @@ class device:
         return found
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"{self!r} cannot be changed: its {name!r} was assigned to. Make another device instead.")
+        raise AttributeError(
+            f"{self!r} cannot be changed: its {name!r} was assigned to. Make another device instead. [nd-immutable]"
+        )
 
     def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"{self!r} cannot be changed: its {name!r} was deleted. Make another device instead.")
+        raise AttributeError(
+            f"{self!r} cannot be changed: its {name!r} was deleted. Make another device instead. [nd-immutable]"
+        )
 
     def __enter__(self) -> Self:
         _defaults.set((*_defaults.get(), self))
@@ -95,7 +99,8 @@ class device:
         if len(stack) == 1 or stack[-1] is not self:
             raise RuntimeError(
                 f"{self!r} was left as default device by a thread or task that had not entered it last: the "
-                f"devices open here are {list(map(str, stack[1:]))}. Enter and leave it with one `with`."
+                f"devices open here are {list(map(str, stack[1:]))}. Enter and leave it with one `with`. "
+                "[nd-call-order]"
             )
         _defaults.set(stack[:-1])
 
@@ -117,33 +122,39 @@ def _parse(type: object, index: SupportsIndex | None) -> tuple[str, int | None]:
     if isinstance(type, device):
         if index is None:
             return type.type, type.index
-        raise RuntimeError(f"device() got {type!r} and an index, {index!r}. Pass device({type.type!r}, {index!r}).")
+        raise RuntimeError(
+            f"device() got {type!r} and an index, {index!r}. Pass device({type.type!r}, {index!r}). [nd-device]"
+        )
     if isinstance(type, int) and not isinstance(type, bool) and index is None:
         return _parse("cuda", type)  # a bare number counts accelerators, as in torch
     if not isinstance(type, str):
         raise TypeError(
             f"device() cannot read {type!r}, of type {type.__class__.__name__}. "
-            "Pass a string such as 'cpu' or 'cuda:0', a device, or the number of a GPU."
+            "Pass a string such as 'cpu' or 'cuda:0', a device, or the number of a GPU. [nd-device]"
         )
     match = _PATTERN.fullmatch(type)
     if match is None:
         raise RuntimeError(
             f"device() cannot read the string {type!r}. "
-            f"Write one of {', '.join(_TYPES)}, with the device's number after a colon if need be: 'cuda:0'."
+            f"Write one of {', '.join(_TYPES)}, with the device's number after a colon if need be: 'cuda:0'. "
+            "[nd-device]"
         )
     name, number = match.groups()
     if index is None:
         return name, None if number is None else int(number)
     if number is not None:
         raise RuntimeError(
-            f"device() got two indices, one in {type!r} and {index!r} beside it. Pass device({type!r}) alone."
+            f"device() got two indices, one in {type!r} and {index!r} beside it. Pass device({type!r}) alone. "
+            "[nd-device]"
         )
     try:
         index = operator.index(index)
     except TypeError:
-        raise TypeError(f"device() got the index {index!r}, which is not an integer. Pass an int or None.") from None
+        raise TypeError(
+            f"device() got the index {index!r}, which is not an integer. Pass an int or None. [nd-device]"
+        ) from None
     if index < 0:
-        raise RuntimeError(f"device() got the negative index {index}. Devices are counted from 0.")
+        raise RuntimeError(f"device() got the negative index {index}. Devices are counted from 0. [nd-device]")
     return name, index
 
 

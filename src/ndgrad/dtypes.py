@@ -137,7 +137,7 @@ class dtype:
         if found is None:
             raise RuntimeError(
                 f"{self!r} has no complex counterpart for to_complex(). "
-                "Only floating-point types have one: convert to a floating-point type first."
+                "Only floating-point types have one: convert to a floating-point type first. [nd-dtype]"
             )
         return found
 
@@ -204,7 +204,7 @@ def _load_bfloat16() -> np.dtype[Any]:
         raise ImportError(
             "ndgrad.bfloat16 needs the package ml_dtypes, which could not be imported: NumPy itself lacks the type. "
             "Install it with `pip install ndgrad[bfloat16]`, or use "
-            "ndgrad.float16 or ndgrad.float32."
+            "ndgrad.float16 or ndgrad.float32. [nd-install]"
         ) from error
     found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
     return found
@@ -324,7 +324,7 @@ def _resolve(x: Any) -> tuple[dtype, np.dtype[Any]]:
     if found is None or as_numpy is None:
         raise TypeError(
             f"{x!r} is not an element type that ndgrad has. "
-            f"Use one of {', '.join(_BY_NAME)}, by name, as ndgrad.<name> or as the NumPy dtype."
+            f"Use one of {', '.join(_BY_NAME)}, by name, as ndgrad.<name> or as the NumPy dtype. [nd-dtype]"
         )
     if isinstance(x, (str, type, np.dtype)):
         _dtype_of[x] = found
@@ -385,7 +385,7 @@ def set_default_dtype(d: DTypeLike) -> None:
     if not new.is_floating_point:
         raise TypeError(
             f"the default dtype cannot be {new!r}, as given to set_default_dtype(): it is the type of Python "
-            "floats. Pass a floating-point type; the default complex type follows it."
+            "floats. Pass a floating-point type; the default complex type follows it. [nd-dtype]"
         )
     _default_dtype, _default_complex_dtype = new, new.to_complex()
 
@@ -439,7 +439,9 @@ def result_type(*operands: Any) -> dtype:
     ndgrad.complex64
     """
     if not operands:
-        raise TypeError("result_type() was given nothing to combine. Pass at least one tensor, dtype or number.")
+        raise TypeError(
+            "result_type() was given nothing to combine. Pass at least one tensor, dtype or number. [nd-too-few]"
+        )
     ranks: list[dtype | None] = [None, None, None]
     for operand in operands:
         if isinstance(operand, (bool, int, float, complex, np.generic)):
@@ -513,7 +515,9 @@ tiny=1.17549e-38, dtype=float32)
     def __init__(self, type: DTypeLike | None = None) -> None:
         real = (_default_dtype if type is None else as_dtype(type)).to_real()
         if not real.is_floating_point:
-            raise TypeError(f"{real!r} is not a floating-point type, as finfo() needs. Use ndgrad.iinfo for integers.")
+            raise TypeError(
+                f"{real!r} is not a floating-point type, as finfo() needs. Use ndgrad.iinfo for integers. [nd-dtype]"
+            )
         # which imports ml_dtypes, if need be, with an error that says how to get it
         limits = precision.finfo(real.numpy)
         self.bits: int = 8 * real.itemsize
@@ -549,7 +553,7 @@ class iinfo:
         integer = as_dtype(type)
         if integer._category != _INTEGER:
             raise TypeError(
-                f"{integer!r} is not an integer type, as iinfo() needs. Use ndgrad.finfo for floating types."
+                f"{integer!r} is not an integer type, as iinfo() needs. Use ndgrad.finfo for floating types. [nd-dtype]"
             )
         limits = np.iinfo(integer.numpy)
         self.bits: int = 8 * integer.itemsize

@@ -39,7 +39,7 @@ class Future(Generic[T]):
     def value(self) -> T:
         """The value, which must be there."""
         if not self.done():
-            raise RuntimeError("Future.value(): the future has no value yet. Use wait().")
+            raise RuntimeError("Future.value(): the future has no value yet. Use wait(). [nd-call-order]")
         return self._inner.result()
 
     def set_result(self, result: T) -> None:
@@ -49,7 +49,7 @@ class Future(Generic[T]):
     def set_exception(self, result: BaseException) -> None:
         """Give it an error, which wait() raises."""
         if not isinstance(result, BaseException):
-            raise AssertionError(f"{result} is of type {type(result)}, not an Exception.")
+            raise AssertionError(f"{result} is of type {type(result)}, not an Exception. [nd-type]")
         self._set(lambda: self._inner.set_exception(result))
 
     def _set(self, put: Callable[[], None]) -> None:
@@ -58,7 +58,7 @@ class Future(Generic[T]):
         except concurrent.futures.InvalidStateError:
             raise RuntimeError(
                 "Attempting to mark a completed Future as complete again. Note that a Future can only be marked "
-                "completed once."
+                "completed once. [nd-call-order]"
             ) from None
 
     def then(self, callback: Callable[[Future[T]], S]) -> Future[S]:

@@ -91,12 +91,12 @@ class Generator:
         """
         if not isinstance(seed, (int, np.integer)):
             raise RuntimeError(
-                f"Generator.manual_seed() got the seed {seed!r}, of type {type(seed).__name__}. Pass an int."
+                f"Generator.manual_seed() got the seed {seed!r}, of type {type(seed).__name__}. Pass an int. [nd-type]"
             )
         if not -(1 << 63) <= seed <= _WORD:
             raise ValueError(
                 f"Generator.manual_seed() got {seed}, which does not fit in 64 bits. "
-                "Pass an integer from -2**63 to 2**64 - 1."
+                "Pass an integer from -2**63 to 2**64 - 1. [nd-overflow]"
             )
         with self.lock:
             self._seed = int(seed) & _WORD
@@ -157,14 +157,14 @@ class Generator:
         if state.dtype != np.uint8:
             raise TypeError(
                 f"Generator.set_state() got an array of {state.dtype}, where a state is an array of uint8. "
-                "Pass what get_state() returned."
+                "Pass what get_state() returned. [nd-type]"
             )
         packed = state.tobytes()
         if len(packed) != _STATE.size or not packed.startswith(_MARK):
             raise RuntimeError(
                 f"Generator.set_state() got {len(packed)} bytes that are not a state of this generator, "
                 f"{_STATE.size} bytes with a mark in front. Pass what get_state() returned; the state of a "
-                "torch generator will not do."
+                "torch generator will not do. [nd-values]"
             )
         return self._go_on_from(packed)
 
@@ -219,7 +219,7 @@ def _cpu(d: DeviceLike) -> device:
     if where.type != "cpu":
         raise RuntimeError(
             f"Generator() cannot be made on {where!r}: it draws with NumPy, on the CPU. "
-            "Make it with device='cpu' and move the numbers after they are drawn."
+            "Make it with device='cpu' and move the numbers after they are drawn. [nd-device]"
         )
     return where
 

@@ -78,7 +78,7 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None
     if builtins.isinstance(obj, (Module, dict, list)) or inspect.isclass(obj):
         return obj
     if not callable(obj):
-        raise TypeError(f"jit.script() takes a function, a module or a class, and got {type(obj).__name__}.")
+        raise TypeError(f"jit.script() takes a function, a module or a class, and got {type(obj).__name__}. [nd-type]")
     return compile(obj)
 
 
@@ -213,7 +213,9 @@ def freeze(
 ) -> Module:
     """A module for inference: the module itself, which must be in eval mode."""
     if mod.training:
-        raise RuntimeError("Freezing is currently only implemented for modules in eval mode. Call eval() first.")
+        raise RuntimeError(
+            "Freezing is currently only implemented for modules in eval mode. Call eval() first. [nd-call-order]"
+        )
     return mod
 
 

@@ -104,10 +104,11 @@ def elementwise(
     own = _own_name(name)
     for given, what in ((vjp, "vjp"), (jvp, "jvp")):
         if partials and given is not None:
-            raise ValueError(f"{name}: rules are given by argument and as {what}. Give one or the other.")
+            raise ValueError(f"{name}: rules are given by argument and as {what}. Give one or the other. [nd-op-block]")
     if (vjp is None) != (jvp is None):
         raise ValueError(
-            f"{name}: vjp and jvp come together. Give both, or one rule per argument, which serves as both."
+            f"{name}: vjp and jvp come together. Give both, or one rule per argument, which serves as both. "
+            "[nd-op-block]"
         )
     _check_forward(name, forward)
     names = args.split()
@@ -116,7 +117,7 @@ def elementwise(
         if arg not in names:
             raise ValueError(
                 f"{name}: there is a rule for {arg!r}, and the arguments are {', '.join(names)}. "
-                "Name the rule after one."
+                "Name the rule after one. [nd-op-block]"
             )
         _check_rule(name, arg, rule, known | {"t", "g"})
     rules: dict[str, Any] = partials
@@ -184,7 +185,7 @@ def op(
     elif batch not in ("elementwise", "leading", "dims", DATA_DEPENDENT, RANDOM):
         raise ValueError(
             f"{name}: batch={batch!r} is no batching rule. Give 'elementwise', 'leading', 'dims', "
-            "DATA_DEPENDENT or a function."
+            "DATA_DEPENDENT or a function. [nd-op-block]"
         )
     made = _table.op(
         own, args, forward,
@@ -203,15 +204,18 @@ def _own_name(name: str) -> str:
     library, separator, short = name.partition("::")
     if not separator or not library.isidentifier() or not short.isidentifier():
         raise ValueError(
-            f"an op is registered as 'library::name', so that libraries do not collide, and this one is {name!r}."
+            f"an op is registered as 'library::name', so that libraries do not collide, and this one is {name!r}. "
+            "[nd-op-block]"
         )
     if library in ("ndgrad", "aten") or library in _own_modules():
         raise ValueError(
-            f"{name!r}: ops of the namespace {library!r} are the project's own. Choose the name of your library."
+            f"{name!r}: ops of the namespace {library!r} are the project's own. Choose the name of your library. "
+            "[nd-op-block]"
         )
     if name in _registered:
         raise ValueError(
-            f"{name!r} is registered already. Call ndgrad.library.remove({name!r}) first, or choose another name."
+            f"{name!r} is registered already. Call ndgrad.library.remove({name!r}) first, or choose another name. "
+            "[nd-op-block]"
         )
     return f"{library}_{short}"
 
@@ -228,7 +232,9 @@ def _publish(
 ) -> Callable[..., Any]:
     if method is not None and (not method.isidentifier() or hasattr(Tensor, method)):
         del _table.table[made.name]
-        raise ValueError(f"{name}: tensors have {method!r} already, or it is no name. Choose another for method=.")
+        raise ValueError(
+            f"{name}: tensors have {method!r} already, or it is no name. Choose another for method=. [nd-op-block]"
+        )
     function.op = made  # type: ignore[attr-defined]  # functions take attributes
     if method is not None:
         setattr(Tensor, method, function)
@@ -249,7 +255,7 @@ def remove(name: str) -> None:
     """
     entry = _registered.pop(name, None)
     if entry is None:
-        raise KeyError(f"no op {name!r} is registered; there are {', '.join(_registered) or 'none'}")
+        raise KeyError(f"no op {name!r} is registered; there are {', '.join(_registered) or 'none'} [nd-key]")
     del _table.table[entry.op.name]
     forget(entry.op.name)
     if entry.method is not None:
@@ -281,11 +287,12 @@ def _check_forward(name: str, forward: object) -> None:
         if not hasattr(np, forward):
             raise ValueError(
                 f"{name}: forward={forward!r} names a function of the array library, and NumPy has none. "
-                "Give a function."
+                "Give a function. [nd-op-block]"
             )
     elif not callable(forward):
         raise TypeError(
-            f"{name}: forward is {type(forward).__name__}. Give a function of arrays, or the name of one of NumPy's."
+            f"{name}: forward is {type(forward).__name__}. Give a function of arrays, or the name of one of NumPy's. "
+            "[nd-op-block]"
         )
 
 
@@ -293,7 +300,9 @@ def _check_rules(name: str, kind: str, rules: Rules, args: Sequence[str], single
     if isinstance(rules, Mapping):
         for arg, rule in rules.items():
             if arg not in args:
-                raise ValueError(f"{name}: {kind} has a rule for {arg!r}, and the arguments are {', '.join(args)}.")
+                raise ValueError(
+                    f"{name}: {kind} has a rule for {arg!r}, and the arguments are {', '.join(args)}. [nd-op-block]"
+                )
             _check_rule(name, f"{kind} of {arg}", rule, single)
     elif callable(rules):
         _check_rule(name, kind, rules, joint)
@@ -302,7 +311,7 @@ def _check_rules(name: str, kind: str, rules: Rules, args: Sequence[str], single
     ):
         raise ValueError(
             f"{name}: {kind}={rules!r} is no rule. Give a dict of functions, a function, "
-            "a word of the manual, or NOT_DIFFERENTIABLE."
+            "a word of the manual, or NOT_DIFFERENTIABLE. [nd-op-block]"
         )
 
 
@@ -313,13 +322,13 @@ def _check_rule(name: str, which: str, rule: Callable[..., Any], known: set[str]
     except AttributeError:
         raise TypeError(
             f"{name}: the rule for {which} is {rule!r}. Give a Python function: "
-            "the names of its parameters say what is saved."
+            "the names of its parameters say what is saved. [nd-op-block]"
         ) from None
     unknown = [n for n in wanted if n not in known]
     if unknown:
         raise ValueError(
             f"{name}: the rule for {which} names {', '.join(unknown)}, and a rule can name {', '.join(sorted(known))}. "
-            "Rename the parameter, or declare the setting."
+            "Rename the parameter, or declare the setting. [nd-op-block]"
         )
 
 
@@ -362,12 +371,13 @@ def check(function: str | Callable[..., Any], *samples: Sample) -> list[str]:
         else next((n for n, e in _registered.items() if e.function is function), None)
     )
     if name is None or name not in _registered:
-        raise KeyError(f"{function!r} is no registered op; there are {', '.join(_registered) or 'none'}")
+        raise KeyError(f"{function!r} is no registered op; there are {', '.join(_registered) or 'none'} [nd-key]")
     entry = _registered[name]
     chosen = samples or entry.samples
     if not chosen:
         raise Failure(
-            f"{name}: there is no sample to check it on. Give some: check(f, Sample((array,), reference=...))."
+            f"{name}: there is no sample to check it on. Give some: check(f, Sample((array,), reference=...)). "
+            "[nd-op-check]"
         )
     return [what for sample in chosen for what in check_op(entry.op, sample)]
 

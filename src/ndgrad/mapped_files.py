@@ -20,10 +20,14 @@ def map_of(file: IO[bytes], changes: Literal["refused", "private", "shared"]) ->
         return mmap.mmap(writable.fileno(), 0, access=mmap.ACCESS_WRITE)
 
 
+class _Outside(ValueError):
+    """A part that the file does not have. Who reads the file says what it was to be, and what to do."""
+
+
 def part_of(mapped: mmap.mmap, begin: int, size: int) -> NDArray[np.uint8]:
     """Bytes of a map, as memory of their own: who writes into another part has not written into this one."""
     if begin < 0 or size < 0 or begin + size > len(mapped):
-        raise ValueError(f"bytes {begin:,} to {begin + size:,} of a file of {len(mapped):,} bytes")
+        raise _Outside(f"bytes {begin:,} to {begin + size:,} of a file of {len(mapped):,} bytes")
     return np.asarray(_Part(mapped, begin, size)) if size else np.empty(0, np.uint8)
 
 

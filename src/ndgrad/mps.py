@@ -23,7 +23,9 @@ def device_count() -> int:
 
 
 def _refuse(what: str) -> NoReturn:
-    raise RuntimeError(f"mps.{what}() needs a GPU of Apple's, and none is used here. Ask mps.is_available() first.")
+    raise RuntimeError(
+        f"mps.{what}() needs a GPU of Apple's, and none is used here. Ask mps.is_available() first. [nd-gpu]"
+    )
 
 
 def synchronize() -> None:

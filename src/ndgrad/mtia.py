@@ -67,7 +67,7 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 def _refuse(what: str) -> NoReturn:
     raise RuntimeError(
-        f"mtia.{what}() needs a device of kind 'mtia', and none is used here. Ask mtia.is_available() first."
+        f"mtia.{what}() needs a device of kind 'mtia', and none is used here. Ask mtia.is_available() first. [nd-gpu]"
     )
 
 

@@ -57,25 +57,25 @@ def save_file(
 
 def _values(name: object, value: object) -> NDArray[Any]:
     if type(name) is not str:
-        raise ValueError(f"ndgrad.npz.save_file: names are text, and one is {name!r:.100}.")
+        raise ValueError(f"ndgrad.npz.save_file: names are text, and one is {name!r:.100}. [nd-file-content]")
     if isinstance(value, Tensor):
         if isinstance(value._array, Variable) or is_sparse_data(value._array) or value.is_meta:
             raise ValueError(
                 f"ndgrad.npz.save_file: {name!r} of shape {tuple(value.shape)} is sparse, without data or inside a "
-                "transform, and has no array of its values. Make it dense, or return it first."
+                "transform, and has no array of its values. Make it dense, or return it first. [nd-file-content]"
             )
         array = memory_of(value)
         value = array if isinstance(array, np.ndarray) else moved(array, _device("cpu"))
     if not isinstance(value, (np.ndarray, np.generic, int, float, complex)):
         raise ValueError(
             f"ndgrad.npz.save_file: {name!r} is a {type(value).__name__}, and an npz file without pickles holds "
-            "arrays and numbers only. Make it a tensor, or use ndgrad.save."
+            "arrays and numbers only. Make it a tensor, or use ndgrad.save. [nd-file-content]"
         )
     array = np.asarray(value)
     if array.dtype.hasobject or array.dtype.kind == "V":
         raise ValueError(
             f"ndgrad.npz.save_file: {name!r} is of {array.dtype}, for which NumPy's files have no name. Use "
-            "ndgrad.safetensors.save_file, or convert it."
+            "ndgrad.safetensors.save_file, or convert it. [nd-file-content]"
         )
     return array
 
@@ -107,7 +107,8 @@ def load_file(filename: str | os.PathLike[str], device: Device = "cpu", *, mmap:
             names = archive.namelist()
         except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
             raise ValueError(
-                f"ndgrad.npz.load_file: {called} is no npz file, or was cut off: {error}. Copy it or save it again."
+                f"ndgrad.npz.load_file: {called} is no npz file, or was cut off: {error}. Copy it or save it again. "
+                "[nd-file-damaged]"
             ) from error
         mapped = map_of(file, "private") if mmap else None
         found = {}
@@ -118,11 +119,15 @@ def load_file(filename: str | os.PathLike[str], device: Device = "cpu", *, mmap:
             except Exception as error:
                 raise ValueError(
                     f"ndgrad.npz.load_file: {name!r:.100} in {called} is no array of numbers that can be read: "
-                    f"{error}. The file is damaged, or holds objects or text, which numpy.load reads."
+                    f"{error}. The file is damaged, or holds objects or text, which numpy.load reads. [nd-file-damaged]"
                 ) from error
             made = wrap(Tensor, array)
             found[name.removesuffix(".npy")] = made if str(device) == "cpu" else made.to(device)
         return found
+
+
+class _Unfit(ValueError):
+    """What is wrong with a record. `load_file` says in which file, and what to do."""
 
 
 def _array(archive: zipfile.ZipFile, name: str, mapped: mmap | None) -> NDArray[Any]:
@@ -131,10 +136,10 @@ def _array(archive: zipfile.ZipFile, name: str, mapped: mmap | None) -> NDArray[
         shape, fortran, dtype = _header(record)
         skipped = record.tell()
         if dtype.hasobject:
-            raise ValueError("it holds objects, which are pickled")
+            raise _Unfit("it holds objects, which are pickled")
         count = int(np.prod(shape, dtype=object))
         if skipped + count * dtype.itemsize != info.file_size:
-            raise ValueError(f"its shape {shape} of {dtype} does not fit its {info.file_size:,} bytes")
+            raise _Unfit(f"its shape {shape} of {dtype} does not fit its {info.file_size:,} bytes")
         raw: NDArray[Any]
         if mapped is not None and info.compress_type == zipfile.ZIP_STORED and count:
             name_length, extra_length = struct.unpack_from("<HH", mapped, info.header_offset + 26)

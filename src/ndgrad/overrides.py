@@ -182,7 +182,7 @@ class FunctionMode(Block):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         raise NotImplementedError(
-            f"{type(self).__name__} overrides neither __ndgrad_function__ nor __torch_function__."
+            f"{type(self).__name__} overrides neither __ndgrad_function__ nor __torch_function__. [nd-dispatch]"
         )
 
     names_itself = True
@@ -340,7 +340,7 @@ def _pop_mode_temporarily() -> Iterator[Any]:
     outside = scope()
     before = outside.modes.function_modes
     if not before:
-        raise RuntimeError("_pop_mode_temporarily(): no function mode is active in this thread.")
+        raise RuntimeError("_pop_mode_temporarily(): no function mode is active in this thread. [nd-call-order]")
     try:
         restore(outside.changed(function_modes=before[:-1]))
         yield before[-1]

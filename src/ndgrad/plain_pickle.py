@@ -56,7 +56,7 @@ class PlainUnpickler(_PythonUnpickler):  # type: ignore[misc]  # not in the stub
             raise
         except EOFError:
             raise pickle.UnpicklingError(
-                "the pickle in the file ends too early. The file is damaged: save it again."
+                "the pickle in the file ends too early. The file is damaged: save it again. [nd-file-damaged]"
             ) from None
         except Exception as error:
             raise damaged(f"{type(error).__name__}: {error}") from error
@@ -70,7 +70,7 @@ class PlainUnpickler(_PythonUnpickler):  # type: ignore[misc]  # not in the stub
             raise pickle.UnpicklingError(
                 f"Weights only load failed: the file wants {full}, which could run code of the file's author. If you "
                 "know it to be harmless, allow it: ndgrad.serialization.safe_globals([...]). If you trust where the "
-                "file comes from, pass weights_only=False."
+                "file comes from, pass weights_only=False. [nd-file-unsafe]"
             )
         return found
 
@@ -233,7 +233,7 @@ class UsersError(Exception):
 def damaged(what: str) -> pickle.UnpicklingError:
     return pickle.UnpicklingError(
         f"Weights only load failed: {what}. The file is damaged, or somebody has tampered with it: "
-        "save it again, and load what you do not trust in no other way."
+        "save it again, and load what you do not trust in no other way. [nd-file-unsafe]"
     )
 
 

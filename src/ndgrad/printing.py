@@ -66,7 +66,7 @@ def _updated(
     if profile is not None and profile not in _PROFILES:
         raise ValueError(
             f"unknown print profile {profile!r} given to set_printoptions(). "
-            f"Use one of {', '.join(map(repr, _PROFILES))}."
+            f"Use one of {', '.join(map(repr, _PROFILES))}. [nd-option]"
         )
     base = _current() if profile is None else _PROFILES[profile]
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}

@@ -179,13 +179,15 @@ def register_pytree_node(
     [1, 2, 3]
     """
     if not isinstance(cls, type):
-        raise TypeError(f"register_pytree_node() needs a class, but got {cls!r}. Pass the class of the nodes.")
+        raise TypeError(
+            f"register_pytree_node() needs a class, but got {cls!r}. Pass the class of the nodes. [nd-tree]"
+        )
     name = serialized_type_name or cls.__name__
     with _registration:
         if cls in _kinds:
             raise ValueError(
                 f"register_pytree_node(): {cls!r} is already registered as pytree node. "
-                "Trees flattened so far would no longer match: register a class once, where it is defined."
+                "Trees flattened so far would no longer match: register a class once, where it is defined. [nd-tree]"
             )
         _kinds[cls] = _Kind(
             flatten_fn,
@@ -224,7 +226,7 @@ class TreeSpec:
             if kind is None:
                 raise TypeError(
                     f"a TreeSpec cannot be made of {type!r}, whose instances are leaves in this process. "
-                    "Register the class with register_pytree_node() first."
+                    "Register the class with register_pytree_node() first. [nd-tree]"
                 )
         self.type = type
         self.context = context
@@ -266,7 +268,7 @@ class TreeSpec:
         if len(leaves) != self.num_leaves:
             raise ValueError(
                 f"{len(leaves)} leaves were given to unflatten() for the {self.num_leaves} of {self!r}. "
-                "Pass one value for each leaf, in the order in which tree_flatten() returned them."
+                "Pass one value for each leaf, in the order in which tree_flatten() returned them. [nd-tree]"
             )
         if self._is_flat:
             return self._kind.unflatten(leaves, self.context)
@@ -372,7 +374,7 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> PyTree:
     if not isinstance(treespec, TreeSpec):
         raise TypeError(
             f"tree_unflatten() needs a TreeSpec as its second argument, but got {type(treespec).__name__}. "
-            "Call tree_unflatten(leaves, treespec), with the spec that tree_flatten() returned."
+            "Call tree_unflatten(leaves, treespec), with the spec that tree_flatten() returned. [nd-type]"
         )
     return treespec.unflatten(leaves)
 
@@ -480,7 +482,7 @@ class _Mismatch(Exception):
             f"two trees do not match at {''.join(['tree', *reversed(self.path)])}: the first has "
             f"{_show(self.first)} there and the second {_show(self.second)}. As a whole they are\n"
             f"  {first!r}\n  {second!r}\n"
-            "The second needs every container of the first, with its type, length and keys; it may go deeper."
+            "The second needs every container of the first, with its type, length and keys; it may go deeper. [nd-tree]"
         )
 
 

@@ -135,28 +135,32 @@ def _check_names(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | No
     if wrong is not None:
         raise ValueError(
             f"{where}: expected a dict from names to tensors, and {wrong!r} is a {type(tensors[wrong]).__name__}. "
-            "Make it a tensor, or put what is none into `metadata`, as text."
+            "Make it a tensor, or put what is none into `metadata`, as text. [nd-file-content]"
         )
     if "__metadata__" in tensors:
-        raise ValueError(f"{where}: a tensor cannot be called '__metadata__' in this format. Give it another name.")
+        raise ValueError(
+            f"{where}: a tensor cannot be called '__metadata__' in this format. Give it another name. [nd-file-content]"
+        )
     if not all(type(text) is str for pair in (metadata or {}).items() for text in pair):
-        raise ValueError(f"{where}: metadata is a dict from text to text, and was {metadata!r:.200}.")
+        raise ValueError(f"{where}: metadata is a dict from text to text, and was {metadata!r:.200}. [nd-file-content]")
 
 
 def _values(name: str, t: Tensor, where: str) -> NDArray[Any]:
     if isinstance(t._array, Variable):
-        raise RuntimeError(f"{where}: {name!r} is inside a function transform, and has no values. Return it first.")
+        raise RuntimeError(
+            f"{where}: {name!r} is inside a function transform, and has no values. Return it first. [nd-in-transform]"
+        )
     if is_sparse_data(t._array) or t.is_meta:
         kind = "sparse" if not t.is_meta else "on the meta device"
         raise ValueError(
             f"{where}: {name!r} of shape {tuple(t.shape)} is {kind}, and the format has dense tensors only. Use "
-            f"{'to_dense(), or its indices and values' if not t.is_meta else 'a tensor with values'}."
+            f"{'to_dense(), or its indices and values' if not t.is_meta else 'a tensor with values'}. [nd-file-content]"
         )
     array = memory_of(t)
     if dtypes.as_dtype(array.dtype).name not in _NAME_OF:
         raise ValueError(
             f"{where}: {name!r} is of {t.dtype}, for which the format has no name. Save its real and imaginary "
-            "parts, or use ndgrad.save."
+            "parts, or use ndgrad.save. [nd-file-content]"
         )
     return np.asarray(array if str(device_of(array)) == "cpu" else moved(array, _device("cpu")))
 
@@ -190,7 +194,8 @@ def _check_memory(tensors: Mapping[str, Tensor], where: str) -> None:
             raise RuntimeError(
                 f"{where}: some tensors share memory, {holder!r} and {name!r}: the file would hold it twice, and the "
                 "tensors would be apart when they are loaded. Use ndgrad.safetensors.save_model for a module with "
-                "tied weights, ndgrad.save, which keeps such tensors together, or clone() one of them."
+                "tied weights, ndgrad.save, which keeps such tensors together, or clone() one of them. "
+                "[nd-file-content]"
             )
         if high > end:
             end, holder = high, name
@@ -215,7 +220,8 @@ class safe_open:  # the name in safetensors
     def __init__(self, filename: str | os.PathLike[str], framework: str = "pt", device: Device = "cpu") -> None:
         if framework not in ("pt", "torch", "np", "numpy"):
             raise ValueError(
-                f"safe_open: framework is {framework!r}, and can be 'pt' (tensors) or 'np' (NumPy's arrays) here."
+                f"safe_open: framework is {framework!r}, and can be 'pt' (tensors) or 'np' (NumPy's arrays) here. "
+                "[nd-option]"
             )
         self._plain, self._where = framework in ("np", "numpy"), device
         self._called = os.fspath(filename)
@@ -245,9 +251,11 @@ class safe_open:  # the name in safetensors
 
     def _mapped(self, name: str) -> NDArray[Any]:
         if self._map is None:
-            raise SafetensorError(f"{self._called} is closed. Read tensors inside the `with` block.")
+            raise SafetensorError(f"{self._called} is closed. Read tensors inside the `with` block. [nd-call-order]")
         if name not in self._header:
-            raise SafetensorError(f"File does not contain tensor {name}: {self._called} holds {self.keys()!r:.500}.")
+            raise SafetensorError(
+                f"File does not contain tensor {name}: {self._called} holds {self.keys()!r:.500}. [nd-key]"
+            )
         return _window(self._map, self._begin, self._header[name])
 
     def _made(self, array: NDArray[Any]) -> Any:
@@ -342,10 +350,14 @@ def load_model(
         raise RuntimeError(
             f"Error(s) in loading state_dict for {type(model).__name__} from {os.fspath(filename)}: missing keys "
             f"{sorted(missing)}, unexpected keys {unexpected}. The module is as it was; pass strict=False to fill "
-            f"what fits."
+            f"what fits. [nd-state-dict]"
         )
     model.load_state_dict(state, strict=False)
     return missing, unexpected
+
+
+class _Repeated(ValueError):
+    """What is wrong with a header. `_header_of` says of which file, and what to do."""
 
 
 def _header_of(file: IO[bytes], called: str) -> tuple[dict[str, dict[str, Any]], dict[str, str] | None, int]:
@@ -356,17 +368,21 @@ def _header_of(file: IO[bytes], called: str) -> tuple[dict[str, dict[str, Any]],
     if size < 8 or length > min(size - 8, _LONGEST_HEADER):
         raise SafetensorError(
             f"{called} of {size:,} bytes is no safetensors file, or was cut off: its header should have {length:,} "
-            "bytes. Copy it or save it again."
+            "bytes. Copy it or save it again. [nd-file-damaged]"
         )
     try:
         header = json.loads(file.read(length), object_pairs_hook=_without_repeats)
     except (ValueError, RecursionError) as error:
-        raise SafetensorError(f"{called} has a header that cannot be read: {error}. The file is damaged.") from error
+        raise SafetensorError(
+            f"{called} has a header that cannot be read: {error}. The file is damaged. [nd-file-damaged]"
+        ) from error
     if type(header) is not dict:
-        raise SafetensorError(f"{called} has a {type(header).__name__} for a header. The file is damaged.")
+        raise SafetensorError(
+            f"{called} has a {type(header).__name__} for a header. The file is damaged. [nd-file-damaged]"
+        )
     metadata = header.pop("__metadata__", None)
     if metadata is not None and not (type(metadata) is dict and all(type(v) is str for v in metadata.values())):
-        raise SafetensorError(f"{called} has metadata that are not text. The file is damaged.")
+        raise SafetensorError(f"{called} has metadata that are not text. The file is damaged. [nd-file-damaged]")
     for name, entry in header.items():
         _check_entry(name, entry, called)
     end = 0
@@ -375,13 +391,13 @@ def _header_of(file: IO[bytes], called: str) -> tuple[dict[str, dict[str, Any]],
         if begin != end:
             raise SafetensorError(
                 f"{called}: the bytes of {name!r:.100} begin at {begin}, and those before end at {end}. The file "
-                f"is damaged."
+                f"is damaged. [nd-file-damaged]"
             )
         end = after
     if end != size - 8 - length:
         raise SafetensorError(
             f"{called} has {size - 8 - length:,} bytes of tensors, and its header speaks of {end:,}. The file is "
-            "damaged, or was cut off: copy it or save it again."
+            "damaged, or was cut off: copy it or save it again. [nd-file-damaged]"
         )
     return header, metadata, 8 + length
 
@@ -389,7 +405,7 @@ def _header_of(file: IO[bytes], called: str) -> tuple[dict[str, dict[str, Any]],
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a name stands in it twice")
+        raise _Repeated("a name stands in it twice")
     return found
 
 
@@ -401,12 +417,13 @@ def _check_entry(name: str, entry: Any, called: str) -> None:
             if dtype not in _NAMES:
                 raise SafetensorError(
                     f"{called} holds {name!r:.100} of dtype {dtype!r:.20}, which there is not here. Convert it with "
-                    "the library that wrote it."
+                    "the library that wrote it. [nd-file-kind]"
                 )
             if math.prod(shape) * dtypes.as_numpy_dtype(_NAMES[dtype]).itemsize == offsets[1] - offsets[0]:
                 return
     raise SafetensorError(
-        f"{called}: what its header says of {name!r:.100} ({entry!r:.200}) fits no tensor. The file is damaged."
+        f"{called}: what its header says of {name!r:.100} ({entry!r:.200}) fits no tensor. The file is damaged. "
+        "[nd-file-damaged]"
     )
 
 

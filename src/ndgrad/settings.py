@@ -72,12 +72,12 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
     >>> ndgrad.set_deterministic_debug_mode("default")
     """
     if not isinstance(debug_mode, (int, str)):
-        raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
+        raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)} [nd-type]")
     found = _MODES.get(debug_mode) if isinstance(debug_mode, str) else debug_mode
     if found not in (0, 1, 2):
         raise RuntimeError(
             f"invalid value of debug_mode, expected one of 'default', 'warn', 'error' or 0, 1, 2, "
-            f"but got {debug_mode!r}"
+            f"but got {debug_mode!r} [nd-option]"
         )
     repeatable.demand = _DEMANDS[found]
 
@@ -106,7 +106,7 @@ def set_float32_matmul_precision(precision: str) -> None:
     global _precision
     if precision not in ("highest", "high", "medium"):
         raise RuntimeError(
-            f"set_float32_matmul_precision: {precision!r} is not one of 'highest', 'high' and 'medium'."
+            f"set_float32_matmul_precision: {precision!r} is not one of 'highest', 'high' and 'medium'. [nd-option]"
         )
     _precision = precision
 
@@ -145,7 +145,7 @@ def set_warn_always(b: bool) -> None:
     """
     global _warns_always
     if not isinstance(b, bool):
-        raise RuntimeError(f"set_warn_always expects a bool, but got {type(b).__name__}.")
+        raise RuntimeError(f"set_warn_always expects a bool, but got {type(b).__name__}. [nd-type]")
     _warns_always = b
 
 
@@ -190,5 +190,7 @@ def get_device_module(device: Device = None) -> ModuleType:
 
     kind = ("cuda" if cuda.is_available() else "cpu") if device is None else as_device(device).type
     if kind not in ("cpu", "cuda"):
-        raise RuntimeError(f"get_device_module: there is no module for devices of kind {kind!r}, only cpu and cuda.")
+        raise RuntimeError(
+            f"get_device_module: there is no module for devices of kind {kind!r}, only cpu and cuda. [nd-device]"
+        )
     return importlib.import_module(f"ndgrad.{kind}")

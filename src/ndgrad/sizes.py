@@ -40,7 +40,7 @@ class Size(tuple[int, ...]):
                     continue
                 raise TypeError(
                     f"Size() got {type(length).__name__} {length!r} as item {position} of {lengths!r}. "
-                    "Lengths are integers: convert it with int() if it is a whole number."
+                    "Lengths are integers: convert it with int() if it is a whole number. [nd-type]"
                 ) from None
         return tuple.__new__(cls, checked)
 

@@ -199,13 +199,13 @@ class UntypedStorage:
         [7, 7]
         """
         if nbytes < 0:
-            raise ValueError(f"UntypedStorage.from_file: nbytes must not be negative, and is {nbytes}.")
+            raise ValueError(f"UntypedStorage.from_file: nbytes must not be negative, and is {nbytes}. [nd-range]")
         with open(filename, ("r+b" if os.path.exists(filename) else "w+b") if shared else "rb") as file:
             size = file.seek(0, os.SEEK_END)
             if nbytes > size and not shared:
                 raise RuntimeError(
                     f"unable to mmap {nbytes} bytes from file <{os.fspath(filename)}>: it has {size}. Ask for fewer, "
-                    "or pass shared=True to lengthen it."
+                    "or pass shared=True to lengthen it. [nd-file-kind]"
                 )
             if nbytes > size:
                 file.truncate(nbytes)
@@ -294,7 +294,7 @@ class UntypedStorage:
         if size != self.nbytes():
             raise RuntimeError(
                 f"a storage of {self.nbytes()} bytes cannot be resized to {size}: NumPy fixes the size of memory when "
-                "it is made. Use tensor.resize_(), which takes new memory when it must."
+                "it is made. Use tensor.resize_(), which takes new memory when it must. [nd-strides]"
             )
         return self
 

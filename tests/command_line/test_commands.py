@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ import pytest
 
 from ndgrad.command_line import main
 from ndgrad.command_line.completion import words
+from ndgrad.error_codes import entries
 
 MODEL = """
 import numpy as np
@@ -143,6 +145,8 @@ def test_both_directions_of_a_complex_argument_are_measured(model, capsys):
         (["profile", "nothing.py"], "there is no file"),
         (["profile", "-o", "x.txt", "model.py"], "End it in .html"),
         (["bench", "--seconds", "0"], "Give a positive number"),
+        (["explain", "nd-brodcast"], "Did you mean nd-broadcast"),
+        (["explain", "qqqq"], "lists them"),
         (["completion", "tcsh"], "invalid choice: 'tcsh'"),
     ],
 )
@@ -152,6 +156,7 @@ def test_what_cannot_be_done_is_said_in_a_line(model, arguments, said, capsys):
     assert said in captured.err
     assert captured.err.startswith("ndgrad: ")
     assert "Traceback" not in captured.err
+    assert re.search(r" \[nd-[a-z]+\]\n$", captured.err)
 
 
 def test_graph_is_printed_or_written(model, tmp_path, capsys):
@@ -205,6 +210,25 @@ def test_help_teaches_by_examples(capsys):
     assert main([]) == 2
     assert "check" in capsys.readouterr().out
     assert main(["--version"]) == 0
+
+
+@pytest.mark.parametrize("given", ["nd-broadcast", "broadcast", "[nd-broadcast]", "add(): The size of tensor a ... [nd-broadcast]"])
+def test_explain_prints_cause_example_and_cure(given, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    assert main(["explain", *given.split()]) == 0
+    shown = capsys.readouterr().out
+    first, cause, example, cure = shown.split("\n\n")
+    assert first == f"nd-broadcast: {entries()['nd-broadcast'].summary}"
+    assert (cause[:6], cure[:5]) == ("Cause.", "Cure.")
+    assert example.startswith("    >>> ")
+    assert "[nd-broadcast]" in example
+    assert max(map(len, cause.splitlines())) <= 60
+    assert not re.search(r"\*\*|```", shown)
+
+
+def test_explain_lists_the_codes(capsys):
+    assert main(["explain"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(entries())
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -23,7 +23,7 @@ def test_message_says_how_many_differ_which_most_and_where():
     assert "2 of 4 elements differ (50.0%)" in text
     assert "largest absolute difference is 1 at index (1, 1)" in text
     assert "largest relative difference is 0.2 at index (0, 1)" in text
-    assert text.endswith("item ['a'][1]")
+    assert text.endswith("item ['a'][1] [nd-not-close]")
 
 
 def test_message_of_numbers():

@@ -13,6 +13,7 @@ import torch
 
 import ndgrad
 from tests.torch_parity.differences import deliberate
+from tests.torch_parity.errors import without_code
 from tests.torch_parity.programs.sameness import same
 from tests.torch_parity.side_by_side import Programs
 
@@ -651,7 +652,7 @@ def words(f: Any) -> Any:
     try:
         return text(f())
     except Exception as error:
-        return type(error).__name__, re.sub(r"\b(torch|ndgrad)\.", "", str(error))
+        return type(error).__name__, re.sub(r"\b(torch|ndgrad)\.", "", without_code(str(error)))
 
 
 BAD = {

@@ -42,7 +42,7 @@ class DelayedError:
 
     def __call__(self, *tensors: Any) -> Any:
         if len(tensors) != self.num_inputs:
-            raise RuntimeError(f"DelayedError expects {self.num_inputs} inputs, but got {len(tensors)}")
+            raise RuntimeError(f"DelayedError expects {self.num_inputs} inputs, but got {len(tensors)} [nd-function]")
         marked = tuple(_Delayed.apply(t, self.msg) for t in tensors)
         return marked[0] if len(marked) == 1 else marked
 

@@ -53,7 +53,7 @@ def maybe_get_bdim(t: Any) -> int:
 def get_unwrapped(t: Tensor) -> Tensor:
     """What lies under a tensor of a transform."""
     if not is_functorch_wrapped_tensor(t):
-        raise RuntimeError("No wrapped tensor: get_unwrapped takes a tensor of a transform.")
+        raise RuntimeError("No wrapped tensor: get_unwrapped takes a tensor of a transform. [nd-in-transform]")
     return debug_unwrap(t, recurse=False)
 
 
@@ -66,7 +66,7 @@ def current_level() -> int:
     """How many transforms are open, of which there must be one."""
     depth = maybe_current_level()
     if depth is None:
-        raise RuntimeError("current_level: no transform is open.")
+        raise RuntimeError("current_level: no transform is open. [nd-in-transform]")
     return depth
 
 

@@ -177,12 +177,13 @@ class autocast(Mode):
         super().__init__()
         if not isinstance(device_type, str):
             raise ValueError(
-                f"Expected `device_type` of type `str`, got: `{type(device_type)}`. Write autocast('cpu')."
+                f"Expected `device_type` of type `str`, got: `{type(device_type)}`. Write autocast('cpu'). [nd-type]"
             )
         self.device = as_device(device_type).type
         if self.device not in DEVICES:
             raise RuntimeError(
-                f"User specified an unsupported autocast device_type {device_type!r}. There are 'cpu' and 'cuda'."
+                f"User specified an unsupported autocast device_type {device_type!r}. There are 'cpu' and 'cuda'. "
+                "[nd-option]"
             )
         self.fast_dtype = state_of(modes()).dtype(self.device) if dtype is None else dtypes.as_dtype(dtype)
         self._cache_enabled = state_of(modes()).keeps if cache_enabled is None else cache_enabled
@@ -449,7 +450,8 @@ def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
 def _device_name(what: str, device_type: Any) -> str:
     if not isinstance(device_type, str):
         raise ValueError(
-            f"{what}: Expected `device_type` of type `str`, got: `{type(device_type)}`. Write device_type='cpu'."
+            f"{what}: Expected `device_type` of type `str`, got: `{type(device_type)}`. Write device_type='cpu'. "
+            "[nd-type]"
         )
     return as_device(device_type).type
 

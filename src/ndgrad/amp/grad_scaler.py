@@ -103,7 +103,7 @@ class GradScaler:
         if isinstance(outputs, Iterable):
             scaled = [self.scale(o) for o in outputs]
             return type(outputs)(scaled) if isinstance(outputs, (list, tuple)) else iter(scaled)
-        raise ValueError("outputs must be a Tensor or an iterable of Tensors")
+        raise ValueError("outputs must be a Tensor or an iterable of Tensors [nd-type]")
 
     def unscale_(self, optimizer: Optimizer) -> None:
         """Divide an optimizer's gradients by the scale, before they are clipped or looked at."""
@@ -112,9 +112,11 @@ class GradScaler:
         scale = self._begun("unscale_")
         known = self._of(optimizer)
         if known.stage is OptState.UNSCALED:
-            raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
+            raise RuntimeError(
+                "unscale_() has already been called on this optimizer since the last update(). [nd-call-order]"
+            )
         if known.stage is OptState.STEPPED:
-            raise RuntimeError("unscale_() is being called after step().")
+            raise RuntimeError("unscale_() is being called after step(). [nd-call-order]")
         known.found_inf = _divide(optimizer, scale)
         known.stage = OptState.UNSCALED
 
@@ -123,11 +125,11 @@ class GradScaler:
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs:
-            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled. [nd-call-order]")
         self._begun("step")
         known = self._of(optimizer)
         if known.stage is OptState.STEPPED:
-            raise RuntimeError("step() has already been called since the last update().")
+            raise RuntimeError("step() has already been called since the last update(). [nd-call-order]")
         if known.stage is OptState.READY:
             self.unscale_(optimizer)
         assert known.found_inf is not None, "No inf checks were recorded for this optimizer."
@@ -210,7 +212,8 @@ class GradScaler:
             return
         if not state_dict:
             raise RuntimeError(
-                "The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler."
+                "The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler. "
+                "[nd-state-dict]"
             )
         self._init_scale = float(state_dict["scale"])
         if self._scale is not None:
@@ -222,7 +225,7 @@ class GradScaler:
         if self._enabled and self._optimizers:
             raise AssertionError(
                 "A GradScaler instance may only be pickled at the beginning of an iteration, or at the end after "
-                "scaler.update()."
+                "scaler.update(). [nd-pickle]"
             )
         return dict(vars(self))
 
@@ -239,7 +242,8 @@ def _divide(optimizer: Optimizer, scale: float) -> bool | None:
                 continue
             if np_dtype(p.grad) == dtypes.float16.numpy:
                 raise ValueError(
-                    "Attempting to unscale FP16 gradients. Keep parameters in float32, and let autocast cast them."
+                    "Attempting to unscale FP16 gradients. Keep parameters in float32, and let autocast cast them. "
+                    "[nd-dtype]"
                 )
             gradient = p.grad.detach()
             found = bool(found) or not bool(gradient.isfinite().all())

@@ -81,10 +81,12 @@ def renamed(
         if name is None:
             raise TypeError(
                 f"{function.__name__}() got an unexpected keyword argument {other!r}. It takes: "
-                f"{', '.join(sorted(known))}."
+                f"{', '.join(sorted(known))}. [nd-arguments]"
             )
         if name in found:
-            raise TypeError(f"{function.__name__}() got both {other!r} and {name!r}, which mean the same. Give one.")
+            raise TypeError(
+                f"{function.__name__}() got both {other!r} and {name!r}, which mean the same. Give one. [nd-exclusive]"
+            )
         found[name] = given[other]
     return found
 
@@ -103,13 +105,13 @@ def as_dim(dim: SupportsIndex, ndim: int, what: str = "dim") -> int:
         number = operator.index(dim)
     except TypeError:
         raise TypeError(
-            f"{what} must be an int, and is {dim!r} ({type(dim).__name__}). Pass the number of a dimension."
+            f"{what} must be an int, and is {dim!r} ({type(dim).__name__}). Pass the number of a dimension. [nd-type]"
         ) from None
     size = max(ndim, 1)
     if not -size <= number < size:
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-size}, {size - 1}], but got {number}): "
-            f"the tensor has {ndim} dimensions. Pass a {what} within that range."
+            f"the tensor has {ndim} dimensions. Pass a {what} within that range. [nd-dim]"
         )
     return number % size
 
@@ -120,7 +122,8 @@ def as_integer(function: str, name: str, value: Any) -> int:
         return operator.index(value)
     except TypeError:
         raise TypeError(
-            f"{function}(): argument {name!r} must be int, not {type(value).__name__} ({value!r}). Give a whole number."
+            f"{function}(): argument {name!r} must be int, not {type(value).__name__} ({value!r}). "
+            "Give a whole number. [nd-type]"
         ) from None
 
 
@@ -132,7 +135,7 @@ def as_dims(dim: Dims, ndim: int) -> tuple[int, ...]:
     dims = tuple(as_dim(d, ndim) for d in given)
     if len(set(dims)) != len(dims):
         raise RuntimeError(
-            f"dim {tuple(given)} names a dimension twice (the tensor has {ndim} dimensions). Name each once."
+            f"dim {tuple(given)} names a dimension twice (the tensor has {ndim} dimensions). Name each once. [nd-dim]"
         )
     return dims if ndim else ()
 
@@ -146,7 +149,7 @@ def as_shape(sizes: tuple[Any, ...]) -> tuple[int, ...]:
     except TypeError:
         wrong = ", ".join(type(s).__name__ for s in sizes)
         raise TypeError(
-            f"sizes must be ints, and are {tuple(sizes)} ({wrong}). Pass ints, or one tuple of them."
+            f"sizes must be ints, and are {tuple(sizes)} ({wrong}). Pass ints, or one tuple of them. [nd-type]"
         ) from None
 
 
@@ -154,12 +157,15 @@ def infer_shape(shape: tuple[int, ...], numel: int, old: tuple[int, ...]) -> tup
     """`shape` with a -1 replaced by what the number of elements leaves."""
     if shape.count(-1) > 1:
         raise RuntimeError(
-            f"only one dimension can be inferred, and shape {shape} has several -1. Give all sizes but one."
+            f"only one dimension can be inferred, and shape {shape} has several -1. Give all sizes but one. "
+            "[nd-reshape]"
         )
     known = 1
     for s in shape:
         if s < -1:
-            raise RuntimeError(f"invalid shape dimension {s} in {shape}. Sizes are non-negative, or -1 once.")
+            raise RuntimeError(
+                f"invalid shape dimension {s} in {shape}. Sizes are non-negative, or -1 once. [nd-reshape]"
+            )
         if s != -1:
             known *= s
     if -1 in shape:
@@ -167,7 +173,7 @@ def infer_shape(shape: tuple[int, ...], numel: int, old: tuple[int, ...]) -> tup
             if numel != 0 or shape.count(-1):
                 raise RuntimeError(
                     f"cannot reshape a tensor of shape {tuple(old)} into {shape}: with a size of 0, "
-                    "the -1 can be any value. Give all sizes."
+                    "the -1 can be any value. Give all sizes. [nd-reshape]"
                 )
         elif numel % known == 0:
             return tuple(numel // known if s == -1 else s for s in shape)
@@ -175,5 +181,5 @@ def infer_shape(shape: tuple[int, ...], numel: int, old: tuple[int, ...]) -> tup
         return shape
     raise RuntimeError(
         f"shape '{list(shape)}' is invalid for input of size {numel} (shape {tuple(old)}). "
-        "The number of elements must agree."
+        "The number of elements must agree. [nd-reshape]"
     )

@@ -154,7 +154,7 @@ def isneginf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def _infinite(name: str, input: Tensor, out: Tensor | None) -> Tensor:
     if isinstance(input, Variable) and np_dtype(input).kind == "c":
         raise RuntimeError(
-            f"{name} does not support complex inputs, which have no sign. Take the real or imaginary part."
+            f"{name} does not support complex inputs, which have no sign. Take the real or imaginary part. [nd-complex]"
         )
     if out is None:
         return table[name](input)
@@ -191,12 +191,13 @@ def _check_closeness(function: str, input: TensorLike, other: TensorLike, rtol: 
     for name, value in (("rtol", rtol), ("atol", atol)):
         if value < 0:
             raise RuntimeError(
-                f"{function}(): {name} must be greater than or equal to zero, but got {value}. Give a tolerance."
+                f"{function}(): {name} must be greater than or equal to zero, but got {value}. Give a tolerance. "
+                "[nd-range]"
             )
     if isinstance(input, Variable) and isinstance(other, Variable) and np_dtype(input) != np_dtype(other):
         raise RuntimeError(
             f"{function}(): dtypes {np_dtype(input)} and {np_dtype(other)} did not match. "
-            "Convert one of the tensors with .to()."
+            "Convert one of the tensors with .to(). [nd-dtype-mismatch]"
         )
 
 
@@ -209,7 +210,9 @@ def equal(input: Tensor, other: Tensor) -> bool:
     """
     if not isinstance(input, Variable) or not isinstance(other, Variable):
         kinds = f"{type(input).__name__} and {type(other).__name__}"
-        raise TypeError(f"equal() takes two tensors, and got {kinds}. Wrap arrays with ndgrad.as_tensor(...).")
+        raise TypeError(
+            f"equal() takes two tensors, and got {kinds}. Wrap arrays with ndgrad.as_tensor(...). [nd-type]"
+        )
     return tuple(input.shape) == tuple(other.shape) and _everywhere("equal", comparison.eq(input, other))
 
 
@@ -217,6 +220,6 @@ def _everywhere(function: str, answer: Tensor) -> bool:
     if isinstance(answer._array, Variable):
         raise RuntimeError(
             f"{function}() inside vmap: its answer is one Python bool, and each sample of the batch has its own. "
-            f"Use the elementwise form (isclose, eq) and all(), or call {function}() outside vmap."
+            f"Use the elementwise form (isclose, eq) and all(), or call {function}() outside vmap. [nd-vmap-value]"
         )
     return bool(answer._array.all())

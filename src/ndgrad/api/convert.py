@@ -54,12 +54,12 @@ def item(self: Tensor) -> Any:  # an int for integers, a complex for complex num
     if batch_dims(self):
         raise RuntimeError(
             "vmap: It looks like you're calling .item() on a Tensor. Its value differs from one sample to the next. "
-            "Keep it a tensor, or do this outside of vmap."
+            "Keep it a tensor, or do this outside of vmap. [nd-vmap-value]"
         )
     if self.numel() != 1:
         raise RuntimeError(
             f"a Tensor with {self.numel()} elements cannot be converted to Scalar (shape {tuple(self.shape)}). Index "
-            "or reduce it first, or use tolist()."
+            "or reduce it first, or use tolist(). [nd-one-value]"
         )
     return handed_out(self, "item", memory_of(self).item())
 
@@ -73,12 +73,13 @@ def tolist(self: Tensor) -> Any:
     """
     if batch_dims(self):
         raise RuntimeError(
-            "vmap: tolist() of a batched tensor: its values differ from one sample to the next. Do it outside of vmap."
+            "vmap: tolist() of a batched tensor: its values differ from one sample to the next. Do it outside of vmap. "
+            "[nd-vmap-value]"
         )
     if is_wrapper(self):
         raise RuntimeError(
             f".tolist() is not supported for tensor subclasses, got {builtins.type(self).__name__}, which has no "
-            "memory of its own. Call it on the tensor inside."
+            "memory of its own. Call it on the tensor inside. [nd-unsupported]"
         )
     return handed_out(self, "tolist", memory_of(self).tolist())
 
@@ -94,17 +95,18 @@ def numpy(self: Tensor, *, force: builtins.bool = False) -> NDArray[Any]:
     """
     if batch_dims(self):
         raise RuntimeError(
-            "vmap: a batched tensor cannot become a NumPy array: it would lose its batch. Do it outside of vmap."
+            "vmap: a batched tensor cannot become a NumPy array: it would lose its batch. Do it outside of vmap. "
+            "[nd-vmap-value]"
         )
     if not force and (lost := stake_of(self)) is not None:
         raise RuntimeError(
             f"Can't call numpy() on Tensor that {lost} (shape {tuple(self.shape)}): the derivative would be lost. Use "
-            f"tensor.detach().numpy() instead, or ndgrad.numpy, whose functions record.{advice()}"
+            f"tensor.detach().numpy() instead, or ndgrad.numpy, whose functions record.{advice()} [nd-drops-gradient]"
         )
     if is_wrapper(self):
         raise RuntimeError(
             f".numpy() is not supported for tensor subclasses: {builtins.type(self).__name__} has no memory of its "
-            "own. Call it on the tensor inside."
+            "own. Call it on the tensor inside. [nd-unsupported]"
         )
     array = memory_of(self)
     if not isinstance(array, np.ndarray):
@@ -112,7 +114,7 @@ def numpy(self: Tensor, *, force: builtins.bool = False) -> NDArray[Any]:
         if not force or where.type == "meta":
             raise TypeError(
                 f"can't convert {where} device type tensor to numpy. Use Tensor.cpu() "
-                "to copy the tensor to host memory first."
+                "to copy the tensor to host memory first. [nd-host]"
             )
         return moved(array, devices.device("cpu"))
     if not isinstance(self._array, Variable):
@@ -205,14 +207,14 @@ def _read_to(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Any, 
     if len(rest) > 2:
         raise TypeError(
             f"to() got too many positional arguments: {args}. It takes a dtype, a device, or a tensor, "
-            "then non_blocking and copy."
+            "then non_blocking and copy. [nd-arguments]"
         )
     flags = dict(zip(("non_blocking", "copy"), rest))
     for name, value in options.items():
         if name not in ("dtype", "device", "non_blocking", "copy", "memory_format"):
             raise TypeError(
                 f"to() got an unexpected keyword argument {name!r}. "
-                "It takes dtype, device, non_blocking, copy and memory_format."
+                "It takes dtype, device, non_blocking, copy and memory_format. [nd-arguments]"
             )
         flags[name] = value
     dtype, device = flags.get("dtype", dtype), flags.get("device", device)
@@ -225,7 +227,7 @@ def _check_name(name: str) -> None:
     except TypeError:
         raise RuntimeError(
             f"to() cannot read {name!r}, which names neither a device nor a dtype. Write a device such as 'cpu', "
-            "'cuda:0' or 'meta', or a dtype such as ndgrad.float32."
+            "'cuda:0' or 'meta', or a dtype such as ndgrad.float32. [nd-device]"
         ) from None
 
 
@@ -309,7 +311,7 @@ def chalf(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -
     raise NotImplementedError(
         f"chalf(): there is no complex32 for a tensor of {dtypes.as_dtype(np_dtype(self))!r} and shape "
         f"{tuple(self.shape)}: NumPy has no complex "
-        "numbers of two halves. Use cfloat(), which takes twice the memory."
+        "numbers of two halves. Use cfloat(), which takes twice the memory. [nd-dtype]"
     )
 
 
@@ -448,7 +450,7 @@ def _ordered(t: Tensor, wanted: devices.memory_format) -> Tensor:
     if order is None:
         raise RuntimeError(
             f"required rank {4 if wanted is devices.channels_last else 5} tensor to use {wanted!r}, "
-            f"and got {t.ndim} dimensions."
+            f"and got {t.ndim} dimensions. [nd-strides]"
         )
     return ops.clone_ordered(t, order=order)
 

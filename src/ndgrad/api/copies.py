@@ -237,9 +237,13 @@ def slice_copy(
     tensor([1, 3])
     """
     if not input.ndim:
-        raise RuntimeError("slice() cannot be applied to a 0-dim tensor, which has no parts. Use reshape(1) first.")
+        raise RuntimeError(
+            "slice() cannot be applied to a 0-dim tensor, which has no parts. Use reshape(1) first. [nd-ndim]"
+        )
     if step <= 0:
-        raise RuntimeError(f"slice step must be positive, and is {step}. Use flip() for the other direction.")
+        raise RuntimeError(
+            f"slice step must be positive, and is {step}. Use flip() for the other direction. [nd-range]"
+        )
     number = as_dim(dim, input.ndim)
     first, stop, step = slice(start, end, step).indices(input.shape[number])
     view = split_ops.slice_(input, dim=number, start=first, stop=max(first, stop), step=step)

@@ -49,15 +49,20 @@ def shape_of(size: tuple[Any, ...], options: Any) -> tuple[int, ...]:
     """The shape given to a factory: separate ints, one sequence, or size=."""
     if "size" in options:
         if size:
-            raise TypeError(f"the shape was given twice, as {size} and as size={options['size']}. Give it once.")
+            raise TypeError(
+                f"the shape was given twice, as {size} and as size={options['size']}. Give it once. [nd-exclusive]"
+            )
         size = (options.pop("size"),)
     elif not size:
-        raise TypeError('missing the argument "size". Give sizes, or () for a tensor without dimensions.')
+        raise TypeError(
+            'missing the argument "size". Give sizes, or () for a tensor without dimensions. [nd-arguments]'
+        )
     shape = as_shape(size)
     for n in shape:
         if n < 0:
             raise RuntimeError(
-                f"Trying to create tensor with negative dimension {n}: {list(shape)}. Sizes are non-negative."
+                f"Trying to create tensor with negative dimension {n}: {list(shape)}. Sizes are non-negative. "
+                "[nd-range]"
             )
     return shape
 
@@ -88,14 +93,14 @@ class Options:
         if self.layout is not devices.strided and name not in ("zeros", "empty"):
             raise RuntimeError(
                 f"{name}() makes dense tensors, and not the layout {layout!r}. Leave layout out, or convert the result "
-                "with to_sparse()."
+                "with to_sparse(). [nd-sparse]"
             )
         given.pop("pin_memory", None)
         self.names = given.pop("names", None)
         if given:
             raise TypeError(
                 f"{name}() got an unexpected keyword argument {min(given)!r}. It takes dtype, device, layout, "
-                "requires_grad and, where torch's does, out."
+                "requires_grad and, where torch's does, out. [nd-arguments]"
             )
 
     def tensor(self, name: str, array: Payload) -> Tensor:
@@ -208,7 +213,7 @@ def _number(value: Any) -> tuple[Number, np.dtype[Any]]:
     if not isinstance(value, (bool, int, float, complex)) and not hasattr(value, "item"):
         raise TypeError(
             f"the fill value must be a number, and is {value!r} ({type(value).__name__}). "
-            "Pass a number or a tensor of one element."
+            "Pass a number or a tensor of one element. [nd-type]"
         )
     return value, dtypes.result_type(value if type(value) in (bool, int, float, complex) else value.item()).numpy
 
@@ -284,7 +289,8 @@ def _order(memory_format: devices.memory_format, ndim: int) -> tuple[int, ...]:
     order = channels_last_order(memory_format, ndim)
     if order is None:
         raise RuntimeError(
-            f"required rank 4 tensor to use channels_last format (5 for channels_last_3d), and got {ndim} dimensions."
+            f"required rank 4 tensor to use channels_last format (5 for channels_last_3d), and got {ndim} dimensions. "
+            "[nd-strides]"
         )
     return order
 
@@ -429,7 +435,7 @@ def _strided(name: str, size: Shape, stride: Shape, given: Options) -> Tensor:
     if len(size) != len(stride) or any(n < 0 for n in (*size, *stride)):
         raise RuntimeError(
             f"{name}: size {size} and stride {stride} must be non-negative and of equal length. "
-            "Give one stride per size."
+            "Give one stride per size. [nd-strides]"
         )
     dtype = given.dtype or dtypes.get_default_dtype().numpy
     memory = np.empty(_extent(size, stride) * dtype.itemsize, np.uint8)
@@ -446,7 +452,7 @@ def empty_permuted(size: Shape, physical_layout: Shape, **options: Unpack[Factor
     given = Options("empty_permuted", options)
     shape, order = as_shape((size,)), as_shape((physical_layout,))
     if sorted(order) != list(_builtin_range(len(shape))):
-        raise RuntimeError(f"empty_permuted: {order} does not name each of the {len(shape)} dimensions once.")
+        raise RuntimeError(f"empty_permuted: {order} does not name each of the {len(shape)} dimensions once. [nd-dim]")
     dtype = given.dtype or dtypes.get_default_dtype().numpy
     return given.tensor("empty_permuted", _ordered_empty(shape, dtype, order, given.device))
 
@@ -477,18 +483,19 @@ def arange(
     first, last, by = _bounds("arange", start, end, step)
     given = Options("arange", options)
     if by == 0:
-        raise RuntimeError("arange: step must be nonzero.")
+        raise RuntimeError("arange: step must be nonzero. [nd-range]")
     if not all(map(math.isfinite, (first, last))):
-        raise RuntimeError(f"arange: unsupported range: {first} -> {last}. The ends must be finite.")
+        raise RuntimeError(f"arange: unsupported range: {first} -> {last}. The ends must be finite. [nd-range]")
     if (last - first) * by < 0:
         raise RuntimeError(
-            f"arange: upper bound and lower bound inconsistent with step sign: from {first} to {last} in steps of {by}."
+            "arange: upper bound and lower bound inconsistent with step sign: "
+            f"from {first} to {last} in steps of {by}. [nd-range]"
         )
     whole = all(isinstance(v, int) for v in (first, last, by))
     dtype = given.dtype or (np.dtype(np.int64) if whole else dtypes.get_default_dtype().numpy)
     if dtype.kind == "b":
         raise NotImplementedError(
-            "arange: not implemented for bool, which has two values. Compare a range of numbers instead."
+            "arange: not implemented for bool, which has two values. Compare a range of numbers instead. [nd-dtype]"
         )
     count = max(0, -(-(last - first) // by) if whole else math.ceil((last - first) / by))
     if count == 0 and first != last:
@@ -518,7 +525,9 @@ def range(
     first, last, by = _bounds("range", start, end, step)
     given = Options("range", options)
     if by == 0 or (last - first) * by < 0:
-        raise RuntimeError(f"range: from {first} to {last} in steps of {by}: the step is zero or goes the wrong way.")
+        raise RuntimeError(
+            f"range: from {first} to {last} in steps of {by}: the step is zero or goes the wrong way. [nd-range]"
+        )
     dtype = given.dtype or dtypes.get_default_dtype().numpy
     return given.tensor("range", _steps(first, by, math.floor((last - first) / by) + 1, dtype))
 
@@ -531,7 +540,7 @@ def _spaced_dtype(start: TensorLike, end: TensorLike, given: Options) -> np.dtyp
 
 def _spaced(name: str, start: Number, end: Number, steps: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     if steps < 0:
-        raise RuntimeError(f"{name}: number of steps must be non-negative, and is {steps}.")
+        raise RuntimeError(f"{name}: number of steps must be non-negative, and is {steps}. [nd-range]")
     wide = np.complex128 if dtype.kind == "c" else np.float64
     return np.linspace(start, end, steps, dtype=wide)
 
@@ -590,6 +599,6 @@ def eye(n: int, m: int | None = None, **options: Unpack[FactoryOptions]) -> Tens
     """
     given = Options("eye", options)
     if n < 0 or (m is not None and m < 0):
-        raise RuntimeError(f"eye: n and m must be greater or equal to 0, and are {n} and {m}.")
+        raise RuntimeError(f"eye: n and m must be greater or equal to 0, and are {n} and {m}. [nd-range]")
     dtype = given.dtype or dtypes.get_default_dtype().numpy
     return given.tensor("eye", np.eye(n, m, dtype=dtype))

@@ -150,7 +150,7 @@ def asarray(
     if copy is False and changed:
         raise ValueError(
             f"asarray(): a {type(obj).__name__} cannot become a tensor of dtype {dtype} without a copy, and "
-            "copy=False forbids one. Leave copy out."
+            "copy=False forbids one. Leave copy out. [nd-copy]"
         )
     return made.requires_grad_() if requires_grad else made
 
@@ -165,7 +165,9 @@ def from_numpy(ndarray: NDArray[Any]) -> Tensor:
     array([1., 1.])
     """
     if not isinstance(ndarray, np.ndarray):
-        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__}). Use as_tensor() for other data.")
+        raise TypeError(
+            f"expected np.ndarray (got {type(ndarray).__name__}). Use as_tensor() for other data. [nd-type]"
+        )
     dtypes.as_dtype(ndarray.dtype)
     return _over(ndarray, devices.device("cpu"))
 
@@ -185,7 +187,7 @@ def frombuffer(
     except (ValueError, TypeError) as error:
         raise ValueError(
             f"frombuffer(): a {type(buffer).__name__} cannot be read as {count} elements of {wanted} from byte "
-            f"{offset}: {error}. Choose dtype, count and offset so that they fit."
+            f"{offset}: {error}. Choose dtype, count and offset so that they fit. [nd-data]"
         ) from error
     made = _over(array, devices.device("cpu"))
     return made.requires_grad_() if requires_grad else made
@@ -252,15 +254,17 @@ def to_array(data: Any, dtype: Dtype, *, copy: bool) -> Payload:
         array = np.array(data) if wanted is None else np.array(data, wanted)
     except OverflowError as error:
         raise RuntimeError(
-            f"Overflow: a Python int in the data does not fit into {wanted}: {error}. Pass a wider dtype=."
+            f"Overflow: a Python int in the data does not fit into {wanted}: {error}. Pass a wider dtype=. "
+            "[nd-overflow]"
         ) from error
     except TypeError as error:
         raise TypeError(
-            f"data of type {type(data).__name__} cannot become a tensor of {wanted}: {error}. Pass numbers or arrays."
+            f"data of type {type(data).__name__} cannot become a tensor of {wanted}: {error}. Pass numbers or arrays. "
+            "[nd-data]"
         ) from error
     except ValueError as error:
         raise ValueError(
-            f"the data does not form an array: {error}. Give sequences of equal length at each depth."
+            f"the data does not form an array: {error}. Give sequences of equal length at each depth. [nd-data]"
         ) from error
     if wanted is not None:
         return array
@@ -269,7 +273,7 @@ def to_array(data: Any, dtype: Dtype, *, copy: bool) -> Payload:
     if array.dtype == np.uint64 and _leaf(data).__class__ is int:
         raise ValueError(
             f"Overflow: {data!r:.60} holds a Python int that does not fit into int64. "
-            "Pass dtype=uint64 or a floating one."
+            "Pass dtype=uint64 or a floating one. [nd-overflow]"
         )
     if is_inexact(array.dtype) and dtypes.get_default_dtype() is not dtypes.float64 and not _holds_arrays(data):
         return array.astype(_default_for(array.dtype))
@@ -284,15 +288,18 @@ def _no_numbers(array: NDArray[Any]) -> Exception:
     """Why data of which NumPy made an array of objects or text is no tensor."""
     if array.dtype.kind in "US":
         return TypeError(
-            f"invalid data type 'str': text such as {str(array.flat[0])!r:.40} is no number. Convert it first."
+            f"invalid data type 'str': text such as {str(array.flat[0])!r:.40} is no number. Convert it first. "
+            "[nd-data]"
         )
     for element in array.flat:
         if not isinstance(element, (bool, int, float, complex, np.generic)):
             return RuntimeError(
                 f"Could not infer dtype of {type(element).__name__} in the data. Pass numbers, "
-                "sequences of them, or arrays."
+                "sequences of them, or arrays. [nd-data]"
             )
-    return ValueError("Overflow: a Python int in the data does not fit into int64. Pass a floating dtype=.")
+    return ValueError(
+        "Overflow: a Python int in the data does not fit into int64. Pass a floating dtype=. [nd-overflow]"
+    )
 
 
 def _leaf(data: Any) -> Any:
@@ -316,7 +323,7 @@ def _values(t: Variable) -> Payload:
     if batch_dims(t):
         raise RuntimeError(
             "vmap: It looks like you're calling .item() on a Tensor: a batched tensor stands in a list that "
-            "is to become one tensor. Use stack() or cat(), which keep the batch."
+            "is to become one tensor. Use stack() or cat(), which keep the batch. [nd-vmap-value]"
         )
     if (lost := stake_of(t)) is not None:
         warn_user(
@@ -361,7 +368,8 @@ def construct(
         args = (*args, *options.pop("size"))
     if options:
         raise TypeError(
-            f"{face.__name__}() got unexpected keyword arguments {sorted(options)}. Use ndgrad.tensor(data, dtype=...)."
+            f"{face.__name__}() got unexpected keyword arguments {sorted(options)}. "
+            "Use ndgrad.tensor(data, dtype=...). [nd-arguments]"
         )
     if len(args) == 1 and isinstance(args[0], Size):
         args = tuple(args[0])
@@ -370,7 +378,7 @@ def construct(
         if typed and np_dtype(source) != dtype:
             raise TypeError(
                 f"{face.__name__}() was given a tensor of {np_dtype(source)}, and makes tensors of {dtype}. Convert "
-                "it with .to(), or use ndgrad.tensor(data)."
+                "it with .to(), or use ndgrad.tensor(data). [nd-dtype]"
             )
         alias = source.detach()
         made = fresh(alias._array, face=face)
@@ -386,11 +394,14 @@ def construct(
     sizes = tuple(args)
     if any(not hasattr(n, "__index__") for n in sizes):
         raise TypeError(
-            f"{face.__name__}() takes sizes as ints or one sequence of data, and got {sizes}. Use ndgrad.tensor(data)."
+            f"{face.__name__}() takes sizes as ints or one sequence of data, and got {sizes}. Use ndgrad.tensor(data). "
+            "[nd-type]"
         )
     shape = tuple(int(n) for n in sizes) if sizes else (0,)
     if any(n < 0 for n in shape):
-        raise RuntimeError(f"Trying to create tensor with negative dimension in {list(shape)}. Sizes are non-negative.")
+        raise RuntimeError(
+            f"Trying to create tensor with negative dimension in {list(shape)}. Sizes are non-negative. [nd-range]"
+        )
     return fresh(library_for(where).empty(shape, dtype), face=face)
 
 

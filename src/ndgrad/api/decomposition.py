@@ -144,7 +144,8 @@ def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Te
 def _require_pivoting(name: str, pivot: bool) -> None:
     if not pivot:
         raise RuntimeError(
-            f"linalg.{name}: LU without pivoting is not implemented on the CPU: it is not stable. Leave pivot=True."
+            f"linalg.{name}: LU without pivoting is not implemented on the CPU: it is not stable. Leave pivot=True. "
+            "[nd-unsupported]"
         )
 
 
@@ -189,7 +190,8 @@ def lu_factor_ex(
         raise LinAlgError(
             f"linalg.lu_factor_ex: U[{int(info.max().item())},{int(info.max().item())}] is zero and using it on "
             "lu_solve would result in a "
-            f"division by zero (shape {tuple(A.shape)}). Leave check_errors out to have the factors all the same."
+            f"division by zero (shape {tuple(A.shape)}). Leave check_errors out to have the factors all the same. "
+            "[nd-singular]"
         )
     return LUFactorInfo(packed, pivots, info)
 
@@ -287,7 +289,8 @@ def qr(A: Tensor, mode: str = "reduced", *, out: tuple[Tensor, Tensor] | None = 
     require_precision("qr", A)
     if mode not in ("reduced", "complete", "r"):
         raise RuntimeError(
-            f"qr received unrecognized mode {mode!r} but expected one of 'reduced' (default), 'r', or 'complete'."
+            f"qr received unrecognized mode {mode!r} but expected one of 'reduced' (default), 'r', or 'complete'. "
+            "[nd-option]"
         )
     if mode == "r":
         R = ops.qr(A, mode="reduced")[1]
@@ -311,7 +314,7 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) ->
     if m < n or k > n:
         raise RuntimeError(
             "linalg.householder_product: A must have at least as many rows as columns, and tau at most as many entries "
-            f"as A columns; the shapes are {tuple(A.shape)} and {tuple(tau.shape)}."
+            f"as A columns; the shapes are {tuple(A.shape)} and {tuple(tau.shape)}. [nd-shape]"
         )
     ones = identity(A, m)
     out = shape.expand(index_ops.getitem(ones, index=(slice(None), slice(0, n))), shape=tuple(A.shape))
@@ -373,7 +376,7 @@ def _check_driver(name: str, driver: str | None) -> None:
     if driver is not None:
         raise RuntimeError(
             f"linalg.{name}: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend. "
-            "Leave it out."
+            "Leave it out. [nd-option]"
         )
 
 
@@ -395,7 +398,7 @@ def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) 
 def _triangle(UPLO: str) -> str:
     if str(UPLO).upper() not in ("L", "U"):
         raise RuntimeError(
-            f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}. It names the triangle that is read."
+            f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}. It names the triangle that is read. [nd-option]"
         )
     return str(UPLO).upper()
 

@@ -49,7 +49,7 @@ def _tensor(name: str, input: Tensor) -> Tensor:
     if not isinstance(input, Variable):
         raise TypeError(
             f"{name}(): argument 'input' must be Tensor, not {type(input).__name__}. "
-            "Wrap it with ndgrad.as_tensor(...)."
+            "Wrap it with ndgrad.as_tensor(...). [nd-type]"
         )
     return input
 
@@ -102,7 +102,9 @@ def is_nonzero(input: Tensor) -> bool:
     True
     """
     if _tensor("is_nonzero", input).numel() != 1:
-        raise RuntimeError(f"Boolean value of Tensor with shape {tuple(input.shape)} is ambiguous. Use any() or all().")
+        raise RuntimeError(
+            f"Boolean value of Tensor with shape {tuple(input.shape)} is ambiguous. Use any() or all(). [nd-one-value]"
+        )
     return bool(input)
 
 
@@ -180,7 +182,7 @@ def _is_all_true(input: Tensor) -> Tensor:
 
 def _mask(name: str, input: Tensor) -> Tensor:
     if np_dtype(_tensor(name, input)).kind != "b":
-        raise RuntimeError(f"{name}: expected a boolean tensor, and got {input.dtype}. Compare first.")
+        raise RuntimeError(f"{name}: expected a boolean tensor, and got {input.dtype}. Compare first. [nd-dtype]")
     return input
 
 
@@ -226,7 +228,7 @@ def as_subclass(self: Tensor, cls: type[T]) -> T:
     'Mine'
     """
     if not issubclass(cls, Variable):
-        raise TypeError(f"as_subclass: {cls.__name__} is no subclass of Tensor.")
+        raise TypeError(f"as_subclass: {cls.__name__} is no subclass of Tensor. [nd-type]")
     view = shape_ops.alias(self)
     made = new(cls)
     made._array, made._node, made._storage, made._meta = view._array, view._node, view._storage, view._meta
@@ -292,9 +294,9 @@ def set_num_threads(count: int) -> None:
     >>> ndgrad.set_num_threads(before)
     """
     if isinstance(count, bool) or not isinstance(count, int):
-        raise RuntimeError(f"set_num_threads expects an int, but got {type(count).__name__}.")
+        raise RuntimeError(f"set_num_threads expects an int, but got {type(count).__name__}. [nd-type]")
     if count < 1:
-        raise RuntimeError(f"set_num_threads expects a positive integer, and got {count}.")
+        raise RuntimeError(f"set_num_threads expects a positive integer, and got {count}. [nd-range]")
 
     threads.set_max_threads(count)
 
@@ -316,4 +318,4 @@ def set_num_interop_threads(count: int) -> None:
     >>> ndgrad.set_num_interop_threads(4)
     """
     if count < 1:
-        raise RuntimeError(f"set_num_interop_threads expects a positive integer, and got {count}.")
+        raise RuntimeError(f"set_num_interop_threads expects a positive integer, and got {count}. [nd-range]")

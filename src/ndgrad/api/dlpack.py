@@ -35,16 +35,17 @@ def _memory(t: Variable) -> Payload:
     """The array to share, once it is clear that nothing is lost."""
     if batch_dims(t):
         raise BufferError(
-            "a tensor inside vmap cannot be exported: its memory holds the whole batch. Do it outside of vmap."
+            "a tensor inside vmap cannot be exported: its memory holds the whole batch. Do it outside of vmap. "
+            "[nd-vmap-refused]"
         )
     if (lost := stake_of(t)) is not None:
         raise BufferError(
             f"Can't export tensors that require gradient or carry a tangent: this one (shape {tuple(t.shape)}) {lost}. "
             "DLPack shares memory, and the other library's results would have no graph. Use tensor.detach() "
-            "if no derivative is meant to pass."
+            "if no derivative is meant to pass. [nd-drops-gradient]"
         )
     if t.device.type == "meta":
-        raise BufferError("a tensor on the meta device has no memory to export. Make it on a real device.")
+        raise BufferError("a tensor on the meta device has no memory to export. Make it on a real device. [nd-meta]")
     return memory_of(t)
 
 
@@ -72,7 +73,7 @@ def to_capsule(
         if copy or (dl_device is not None and tuple(dl_device) != dlpack_device(t)):
             raise BufferError(
                 f"the installed {library_of(array).__name__} shares memory by DLPack only as it lies. "
-                "Copy the tensor with clone() first."
+                "Copy the tensor with clone() first. [nd-unsupported]"
             ) from None
         return array.__dlpack__(**({} if stream is None else {"stream": stream}))
 
@@ -106,7 +107,7 @@ def from_dlpack(ext_tensor: Any, *, device: Device = None, copy: bool | None = N
     if not hasattr(ext_tensor, "__dlpack__"):
         raise RuntimeError(
             f"from_dlpack(): a {type(ext_tensor).__name__} has no __dlpack__ method. "
-            "Pass an array of a library that knows DLPack, or use as_tensor()."
+            "Pass an array of a library that knows DLPack, or use as_tensor(). [nd-foreign-array]"
         )
     kind, _ = ext_tensor.__dlpack_device__()
     if kind == _CUDA:
@@ -118,7 +119,7 @@ def from_dlpack(ext_tensor: Any, *, device: Device = None, copy: bool | None = N
     else:
         raise BufferError(
             f"from_dlpack(): memory on a device of DLPack's kind {kind} cannot be read. "
-            "Move the array to the CPU or to CUDA first."
+            "Move the array to the CPU or to CUDA first. [nd-device]"
         )
     dtypes.as_dtype(made._array.dtype)
     return made.clone() if copy else made
@@ -132,7 +133,7 @@ def _from_cpu(ext_tensor: Any) -> NDArray[Any]:
     except (RuntimeError, BufferError) as error:
         raise BufferError(
             f"from_dlpack(): the memory of a {type(ext_tensor).__module__}.{type(ext_tensor).__name__} cannot be "
-            f"shared: {error}. Pass a copy in a dtype that NumPy has."
+            f"shared: {error}. Pass a copy in a dtype that NumPy has. [nd-foreign-array]"
         ) from error
 
 

@@ -65,13 +65,16 @@ def einsum(*args: Any) -> Tensor:
     tensor([12., 34.])
     """
     if not args:
-        raise ValueError("einsum(): takes an equation and operands, and got nothing. Write einsum('ij,jk->ik', x, y).")
+        raise ValueError(
+            "einsum(): takes an equation and operands, and got nothing. Write einsum('ij,jk->ik', x, y). [nd-equation]"
+        )
     equation, operands = (args[0], args[1:]) if isinstance(args[0], str) else _from_sublists(args)
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
     if not operands:
         raise ValueError(
-            f"einsum(): must provide at least one operand for {equation!r}. Pass the tensors after the equation."
+            f"einsum(): must provide at least one operand for {equation!r}. Pass the tensors after the equation. "
+            "[nd-equation]"
         )
     plan = _plan(equation, tuple(tuple(t.shape) for t in operands))
     left = [_prepare(t, p) for t, p in zip(operands, plan.operands, strict=True)]
@@ -104,7 +107,7 @@ def _letters(numbers: Sequence[int | EllipsisType]) -> str:
     if not isinstance(numbers, (list, tuple)):
         raise TypeError(
             f"einsum(): expected a list of subscripts behind each operand, and got {type(numbers).__name__}. "
-            "Write einsum(x, [0, 1], y, [1, 2], [0, 2]), or an equation as a string."
+            "Write einsum(x, [0, 1], y, [1, 2], [0, 2]), or an equation as a string. [nd-equation]"
         )
     out = ""
     for n in numbers:
@@ -114,7 +117,8 @@ def _letters(numbers: Sequence[int | EllipsisType]) -> str:
             out += chr(ord("A") + n) if n < 26 else chr(ord("a") + n - 26)
         else:
             raise ValueError(
-                f"einsum(): subscripts in lists are numbers from 0 to 51, and one is {n}. Number the dimensions anew."
+                f"einsum(): subscripts in lists are numbers from 0 to 51, and one is {n}. Number the dimensions anew. "
+                "[nd-equation]"
             )
     return out
 
@@ -124,7 +128,8 @@ def _letters(numbers: Sequence[int | EllipsisType]) -> str:
 
 def _error(equation: str, problem: str) -> RuntimeError:
     return RuntimeError(
-        f"einsum(): {problem} (in the equation {equation!r}). Correct the equation or the operands' shapes."
+        f"einsum(): {problem} (in the equation {equation!r}). Correct the equation or the operands' shapes. "
+        "[nd-equation]"
     )
 
 
@@ -307,7 +312,7 @@ def tensordot(
             raise RuntimeError(
                 f"tensordot: contracted dimensions need to match, but first has size {m} in dim {i} "
                 f"and second has size {n} in dim {j} (shapes {tuple(a.shape)} and {tuple(b.shape)}). "
-                "Name dimensions of equal size in dims."
+                "Name dimensions of equal size in dims. [nd-matmul]"
             )
     names = [chr(_ELLIPSIS + i) for i in range(len(a.shape) + len(b.shape))]
     a_names, b_names = names[: len(a.shape)], names[len(a.shape) :]
@@ -336,7 +341,7 @@ def _dims_to_contract(a: Tensor, b: Tensor, dims: Any) -> tuple[list[int], list[
         if dims < 0 or dims > min(len(a.shape), len(b.shape)):
             raise RuntimeError(
                 f"tensordot expects dims >= 0 and at most the dimensions of both tensors, but got dims={dims} for "
-                f"shapes {tuple(a.shape)} and {tuple(b.shape)}."
+                f"shapes {tuple(a.shape)} and {tuple(b.shape)}. [nd-range]"
             )
         return list(range(len(a.shape) - dims, len(a.shape))), list(range(dims))
     first, second = dims
@@ -344,10 +349,11 @@ def _dims_to_contract(a: Tensor, b: Tensor, dims: Any) -> tuple[list[int], list[
     second = [second] if isinstance(second, int) else list(second)
     if len(first) != len(second):
         raise RuntimeError(
-            f"tensordot: both dimension lists should have same length, got {first} and {second}. Name as many of each."
+            f"tensordot: both dimension lists should have same length, got {first} and {second}. Name as many of each. "
+            "[nd-shape]"
         )
     lists = [as_dim(d, len(a.shape)) for d in first], [as_dim(d, len(b.shape)) for d in second]
     for found in lists:
         if len(set(found)) != len(found):
-            raise RuntimeError(f"tensordot: a dimension appears twice in {found}. Name each once.")
+            raise RuntimeError(f"tensordot: a dimension appears twice in {found}. Name each once. [nd-dim]")
     return lists

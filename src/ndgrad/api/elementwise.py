@@ -67,7 +67,9 @@ def _run(op: Op, args: tuple[TensorLike, ...], out: Tensor | None = None, **sett
 
 def _dtype(function: str, t: object) -> np.dtype[Any]:
     if not isinstance(t, Variable):
-        raise TypeError(f"{function}() takes a tensor, and got {type(t).__name__}. Wrap it with ndgrad.as_tensor(...).")
+        raise TypeError(
+            f"{function}() takes a tensor, and got {type(t).__name__}. Wrap it with ndgrad.as_tensor(...). [nd-type]"
+        )
     return np_dtype(t)
 
 
@@ -132,7 +134,7 @@ def _scaled(function: str, input: TensorLike, other: Any, alpha: Number) -> Tens
     if isinstance(alpha, float) and _kind(input) in "biu" and _kind(other) in "biu":
         raise RuntimeError(
             f"{function}(): for integral input tensors, argument alpha must not be a floating point number, "
-            f"and is {alpha}. Convert a tensor to a floating-point dtype first, or give an integer."
+            f"and is {alpha}. Convert a tensor to a floating-point dtype first, or give an integer. [nd-dtype]"
         )
     return arithmetic.mul.eager(other, alpha) if isinstance(other, Variable) else other * alpha
 
@@ -145,7 +147,7 @@ def _division(rounding_mode: str | None) -> Op:
     if op is None:
         raise RuntimeError(
             f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found {rounding_mode!r}. "
-            "Give one of these."
+            "Give one of these. [nd-option]"
         )
     return op
 
@@ -179,7 +181,8 @@ def positive(input: Tensor) -> Tensor:
     """
     if _dtype("positive", input).kind == "b":
         raise RuntimeError(
-            "positive(): the `+` operator on a bool tensor is not supported. Convert it to an integer dtype first."
+            "positive(): the `+` operator on a bool tensor is not supported. Convert it to an integer dtype first. "
+            "[nd-dtype]"
         )
     return input
 
@@ -206,7 +209,7 @@ def float_power_(self: Tensor, exponent: TensorLike) -> Tensor:
     if np_dtype(self) != dtype:
         raise RuntimeError(
             f"float_power_: the base has dtype {np_dtype(self)} but the result requires {dtype}. "
-            "Use float_power(), which makes a new tensor."
+            "Use float_power(), which makes a new tensor. [nd-write-fit]"
         )
     return write(arithmetic.pow, self, (_as_dtype(exponent, dtype),), {})
 
@@ -315,7 +318,9 @@ def sign_(self: Tensor) -> Tensor:
 
 
 def _no_sign(function: str) -> NotImplementedError:
-    return NotImplementedError(f"{function}(): complex numbers have no sign. Use sgn(), which gives z / |z|.")
+    return NotImplementedError(
+        f"{function}(): complex numbers have no sign. Use sgn(), which gives z / |z|. [nd-complex]"
+    )
 
 
 def nan_to_num(
@@ -381,7 +386,7 @@ def clamp_(self: Tensor, min: TensorLike | None = None, max: TensorLike | None =
 def _clamping(min: TensorLike | None, max: TensorLike | None) -> tuple[Op, tuple[TensorLike, ...]]:
     if max is None:
         if min is None:
-            raise RuntimeError("clamp: At least one of 'min' or 'max' must not be None. Give a bound.")
+            raise RuntimeError("clamp: At least one of 'min' or 'max' must not be None. Give a bound. [nd-exclusive]")
         return selection.clamp_min, (min,)
     return (selection.clamp_max, (max,)) if min is None else (selection.clamp, (min, max))
 
@@ -406,12 +411,13 @@ def where(
         return nonzero(condition, as_tuple=True)
     if input is None or other is None:
         raise TypeError(
-            "where() takes a condition, or a condition and two values, and got one value. Give `input` and `other`."
+            "where() takes a condition, or a condition and two values, and got one value. Give `input` and `other`. "
+            "[nd-arguments]"
         )
     if _dtype("where", condition).kind != "b":
         raise RuntimeError(
             f"where expected condition to be a boolean tensor, but got a tensor with dtype {np_dtype(condition)}. "
-            "Compare it with something (condition != 0)."
+            "Compare it with something (condition != 0). [nd-dtype]"
         )
     if not isinstance(input, Variable) and not isinstance(other, Variable):
         input, other = (_constant(condition, v) for v in (input, other))
@@ -486,7 +492,7 @@ def celu_(self: Tensor, alpha: float = 1.0) -> Tensor:
 
 def _inverse(alpha: float) -> float:
     if alpha == 0:
-        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for celu. Give a positive number.")
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for celu. Give a positive number. [nd-range]")
     return 1.0 / alpha
 
 
@@ -532,7 +538,8 @@ def abs_(self: Tensor) -> Tensor:
     """
     if np_dtype(self).kind == "c":
         raise RuntimeError(
-            "abs_: In-place abs is not supported for complex tensors, since the result is real. Use abs()."
+            "abs_: In-place abs is not supported for complex tensors, since the result is real. Use abs(). "
+            "[nd-write-fit]"
         )
     return write(complex_ops.abs, self, (), {})
 
@@ -564,12 +571,12 @@ def _check_parts(function: str, first: Tensor, second: Tensor) -> None:
     if not is_floating(a) or not is_floating(b):
         raise RuntimeError(
             f"{function}(): Expected both inputs to be Half, Float or Double tensors but got {a} and {b}. "
-            "Convert them with .to()."
+            "Convert them with .to(). [nd-dtype]"
         )
     if a != b:
         raise RuntimeError(
             f"{function}(): Expected object of scalar type {a} but got scalar type {b} for second argument. "
-            "Convert one with .to()."
+            "Convert one with .to(). [nd-dtype-mismatch]"
         )
 
 
@@ -595,7 +602,7 @@ def imag(input: Tensor) -> Tensor:
     if dtype.kind != "c":
         raise RuntimeError(
             f"imag is not implemented for tensors with non-complex dtypes, and this one is {dtype}. "
-            "Convert it with .to(), or use zeros_like()."
+            "Convert it with .to(), or use zeros_like(). [nd-complex]"
         )
     return complex_ops.imag(input)
 

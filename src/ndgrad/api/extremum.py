@@ -32,7 +32,7 @@ def require_order(name: str, input: Tensor) -> None:
     if np_dtype(input).kind == "c":
         raise NotImplementedError(
             f"{name}(): not implemented for {as_dtype(np_dtype(input))!r}: complex numbers have no order. "
-            "Take it of the real part, or of abs()."
+            "Take it of the real part, or of abs(). [nd-complex]"
         )
 
 
@@ -46,14 +46,15 @@ def require_elements(name: str, input: Tensor, dims: tuple[int, ...] | None) -> 
         if math.prod(sizes) == 0:
             raise RuntimeError(
                 f"{name}(): Expected reduction dim to be specified for input.numel() == 0: of no elements (shape "
-                f"{sizes}) there is none to choose. Give a dim whose size is not 0, or look at numel() first."
+                f"{sizes}) there is none to choose. Give a dim whose size is not 0, or look at numel() first. "
+                "[nd-too-few]"
             )
         return
     for d in dims:
         if sizes[d] == 0:
             raise IndexError(
                 f"{name}(): Expected reduction dim {d} to have non-zero size, and the shape is {sizes}. "
-                "Choose another dim, or look at the shape first."
+                "Choose another dim, or look at the shape first. [nd-too-few]"
             )
 
 
@@ -73,7 +74,7 @@ def _extremum(
         if other is not None or keepdim:
             raise TypeError(
                 f"{name}(): argument 'dim' (position 2) must be int, not {type(dim).__name__}. "
-                "Give a dim or another tensor."
+                "Give a dim or another tensor. [nd-type]"
             )
         other, dim = dim, None
     ndim = ndim_of(input, name)
@@ -88,7 +89,7 @@ def _extremum(
     if isinstance(dim, (tuple, list)):
         raise TypeError(
             f"{name}(): argument 'dim' must be int, not {type(dim).__name__}. Use a{name}() "
-            "to reduce several dimensions."
+            "to reduce several dimensions. [nd-type]"
         )
     require_elements(name, input, (as_dim(dim, ndim),) if ndim else ())
     if ndim:
@@ -217,13 +218,14 @@ def _place(op: Op, input: Tensor, dim: int | None, keepdim: bool, out: Tensor | 
     kind = np_dtype(input).kind
     if kind == "c" or (kind == "b" and not input.on_numpy_face):
         raise RuntimeError(
-            f"{name}(): does not support {as_dtype(np_dtype(input))!r} input. Convert it to integers or floats first."
+            f"{name}(): does not support {as_dtype(np_dtype(input))!r} input. Convert it to integers or floats first. "
+            "[nd-dtype]"
         )
     if dim is None:
         if math.prod(input.shape) == 0:
             raise IndexError(
                 f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
-                "Give a dim whose size is not 0."
+                "Give a dim whose size is not 0. [nd-too-few]"
             )
         result = op(shape.reshape(input, shape=(math.prod(input.shape),)), dim=0)
         result = shape.reshape(result, shape=(1,) * ndim) if keepdim else result

@@ -44,19 +44,21 @@ _Plan = tuple[tuple[int, ...], tuple[int | None, ...]]
 def _floating(name: str, input: Tensor, *, real: bool = False) -> Tensor:
     """The input in a dtype that can be transformed: integers become the default dtype."""
     if not isinstance(input, Variable):
-        raise TypeError(f"{name}() takes a tensor, and got {type(input).__name__}. Wrap it with ndgrad.as_tensor(...).")
+        raise TypeError(
+            f"{name}() takes a tensor, and got {type(input).__name__}. Wrap it with ndgrad.as_tensor(...). [nd-type]"
+        )
     dtype = np_dtype(input)
     if dtype.kind in "biu":
         return cast.cast(input, dtype=as_numpy_dtype(get_default_dtype()))
     if real and dtype.kind == "c":
         raise RuntimeError(
             f"{name} expects a real input tensor, but got {as_dtype(dtype)!r}. Pass its .real, "
-            "or use a transform of complex numbers."
+            "or use a transform of complex numbers. [nd-complex]"
         )
     if dtype.itemsize == 2:
         raise RuntimeError(
             f"{name}: Unsupported dtype {as_dtype(dtype)!r}: there are no transforms in half precision. "
-            "Convert it with .float()."
+            "Convert it with .float(). [nd-dtype]"
         )
     return input
 
@@ -66,7 +68,8 @@ def _scale(name: str, norm: str | None, forward: bool) -> str:
         return "root"
     if norm not in (None, "backward", "forward"):
         raise RuntimeError(
-            f'{name}: Invalid normalization mode: {norm!r}. Give "ortho", "forward" or "backward", the default.'
+            f'{name}: Invalid normalization mode: {norm!r}. Give "ortho", "forward" or "backward", the default. '
+            "[nd-option]"
         )
     return "full" if forward == (norm == "forward") else "none"
 
@@ -83,7 +86,7 @@ def _dims_and_sizes(name: str, input: Tensor, s: Sequence[int] | None, dim: Dims
         if sizes is not None and len(sizes) > ndim:
             raise RuntimeError(
                 f"{name}: Got shape with {len(sizes)} values but input tensor only has {ndim} dimensions. "
-                "Give at most one size per dimension."
+                "Give at most one size per dimension. [nd-shape]"
             )
         numbers = tuple(range(0 if sizes is None else ndim - len(sizes), ndim))
     else:
@@ -93,7 +96,7 @@ def _dims_and_sizes(name: str, input: Tensor, s: Sequence[int] | None, dim: Dims
     if len(sizes) != len(numbers):
         raise RuntimeError(
             f"{name}: When given, dim and shape arguments must have the same length, and s = {s} has {len(sizes)} and "
-            f"dim = {dim} has {len(numbers)}. Give one size per dim."
+            f"dim = {dim} has {len(numbers)}. Give one size per dim. [nd-shape]"
         )
     points = tuple(as_integer(name, "s", n) for n in sizes)
     return _unique(name, numbers), tuple(None if n == -1 else n for n in points)
@@ -101,7 +104,7 @@ def _dims_and_sizes(name: str, input: Tensor, s: Sequence[int] | None, dim: Dims
 
 def _unique(name: str, dims: tuple[int, ...]) -> tuple[int, ...]:
     if len(set(dims)) != len(dims):
-        raise RuntimeError(f"{name}: FFT dims must be unique, and these are {dims}. Name each dimension once.")
+        raise RuntimeError(f"{name}: FFT dims must be unique, and these are {dims}. Name each dimension once. [nd-dim]")
     return dims
 
 
@@ -120,7 +123,7 @@ def _resized(name: str, input: Tensor, plan: _Plan, halved: bool = False) -> tup
         if n < 1:
             raise RuntimeError(
                 f"{name}: Invalid number of data points ({n}) specified for dimension {d} of an input of shape "
-                f"{list(shape)}. A transform needs at least one."
+                f"{list(shape)}. A transform needs at least one. [nd-range]"
             )
     last = points[-1] if points else 0
     if halved:
@@ -169,7 +172,9 @@ def _c2r(name: str, input: Tensor, plan: _Plan, norm: str | None, forward: bool)
 
 def _some(name: str, dims: tuple[int, ...]) -> None:
     if not dims:
-        raise RuntimeError(f"{name} must transform at least one axis, and dim names none. Name a dimension to halve.")
+        raise RuntimeError(
+            f"{name} must transform at least one axis, and dim names none. Name a dimension to halve. [nd-dim]"
+        )
 
 
 def _line(name: str, input: Tensor, n: int | None, dim: int) -> _Plan:
@@ -509,7 +514,7 @@ def _frequencies(name: str, numbers: NDArray[Any], n: int, d: float, options: di
     if not is_inexact(dtype):
         raise RuntimeError(
             f"{name} requires a floating point or complex dtype, and dtype is {as_dtype(dtype)!r}. "
-            "Leave it out, or give one."
+            "Leave it out, or give one. [nd-dtype]"
         )
     with np.errstate(divide="ignore", invalid="ignore"):
         values = numbers / np.float64(n * as_number(name, "d", d))
@@ -520,7 +525,8 @@ def _count(name: str, n: int) -> int:
     count = as_integer(name, "n", n)
     if count < 0:
         raise RuntimeError(
-            f"{name}: Trying to create tensor with negative dimension {count}: n counts points. Give 0 or more."
+            f"{name}: Trying to create tensor with negative dimension {count}: n counts points. Give 0 or more. "
+            "[nd-range]"
         )
     return count
 

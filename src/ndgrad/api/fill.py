@@ -48,7 +48,7 @@ def copy_(self: Tensor, src: TensorLike, non_blocking: bool = False) -> Tensor:
     if len(have) > len(want) or not all(h in (1, w) for h, w in zip(have[::-1], want[::-1])):
         raise RuntimeError(
             f"copy_: a source of shape {list(have)} does not broadcast to the tensor's shape {list(want)}. "
-            "Give one that does."
+            "Give one that does. [nd-write-fit]"
         )
     return write(ops.copy, self, (source,), {})
 
@@ -64,7 +64,7 @@ def fill_(self: Tensor, value: TensorLike) -> Tensor:
         if len(value.shape):
             raise RuntimeError(
                 f"fill_ only supports 0-dimension value tensor but got tensor with {len(value.shape)} dimensions. Use "
-                "copy_()."
+                "copy_(). [nd-ndim]"
             )
         return write(ops.fill_with, self, (value,), {})
     value = _fitting(value, np_dtype(self))
@@ -88,7 +88,8 @@ def _fitting(value: Any, dtype: np.dtype[Any]) -> Any:
     if isinstance(value, complex) and dtype.kind != "c":
         if value.imag:
             raise RuntimeError(
-                f"value cannot be converted to type {dtype} without overflow: {value} has an imaginary part."
+                f"value cannot be converted to type {dtype} without overflow: {value} has an imaginary part. "
+                "[nd-complex]"
             )
         value = value.real
     return np.asarray(value).astype(dtype)[()] if dtype.kind in "biu" else value
@@ -116,11 +117,12 @@ def fill_diagonal_(self: Tensor, fill_value: TensorLike, wrap: bool = False) -> 
     sizes = tuple(self.shape)
     if len(sizes) < 2:
         raise RuntimeError(
-            f"fill_diagonal_: dimensions must larger than 1, and the shape is {list(sizes)}. Use fill_()."
+            f"fill_diagonal_: dimensions must larger than 1, and the shape is {list(sizes)}. Use fill_(). [nd-ndim]"
         )
     if len(sizes) > 2 and len(set(sizes)) > 1:
         raise RuntimeError(
-            f"fill_diagonal_: all dimensions of input must be of equal length, and the shape is {list(sizes)}."
+            f"fill_diagonal_: all dimensions of input must be of equal length, and the shape is {list(sizes)}. "
+            "[nd-shape]"
         )
     steps = geometry_of(self).strides
     length = min(sizes)
@@ -140,12 +142,13 @@ def _each(name: str, self: Tensor, others: tuple[Tensor, ...], function: Callabl
             raise RuntimeError(
                 f"Can't call {name}() on Variable that requires grad: a Python function of numbers has no derivative. "
                 "Use "
-                f"var.detach().{name}(), or compute with tensors."
+                f"var.detach().{name}(), or compute with tensors. [nd-no-derivative]"
             )
         _check_plain(t, name)
         if tuple(t.shape) != tuple(self.shape):
             raise RuntimeError(
-                f"{name}: the shapes must agree, and are {tuple(self.shape)} and {tuple(t.shape)}. Use expand_as()."
+                f"{name}: the shapes must agree, and are {tuple(self.shape)} and {tuple(t.shape)}. Use expand_as(). "
+                "[nd-shape]"
             )
     made = [function(*values) for values in zip(*(memory_of(t).ravel().tolist() for t in (self, *others)), strict=True)]
     return copy_(self, np.array(made, np_dtype(self)).reshape(tuple(self.shape)))
@@ -207,11 +210,11 @@ def resize_(self: Tensor, *sizes: Shape, memory_format: MemoryFormat = None) -> 
     if self.requires_grad or stake_of(self) == TANGENT:
         raise RuntimeError(
             f"cannot resize variables that require grad or carry a tangent (shape {tuple(self.shape)}). "
-            "Use reshape(), or resize a detach()ed clone()."
+            "Use reshape(), or resize a detach()ed clone(). [nd-shared-memory]"
         )
     shape = as_shape(sizes)
     if any(n < 0 for n in shape):
-        raise RuntimeError(f"resize_: sizes must be non-negative, and are {list(shape)}.")
+        raise RuntimeError(f"resize_: sizes must be non-negative, and are {list(shape)}. [nd-range]")
     if shape == tuple(self.shape):
         return self
     check_writable(self, "resize_")
@@ -255,7 +258,7 @@ def set_(
     if not self.is_leaf or tangents or (isinstance(source, Variable) and source.requires_grad):
         raise RuntimeError(
             "set_: changing the memory of a tensor that is part of a graph, or taking that of one that is, cannot be "
-            "differentiated. Use copy_(), or detach() them first."
+            "differentiated. Use copy_(), or detach() them first. [nd-shared-memory]"
         )
     dtype = np_dtype(self)
     if source is None:
@@ -266,7 +269,7 @@ def set_(
         if array.dtype != dtype:
             raise RuntimeError(
                 f"Could not set tensor of type {array.dtype} to a tensor of type {dtype}. "
-                "Convert the source with .to() first."
+                "Convert the source with .to() first. [nd-write-fit]"
             )
         if size is None:
             return _replace(self, "set_", array)
@@ -276,7 +279,7 @@ def set_(
         if size is None:
             size = (memory.nbytes // dtype.itemsize,)
     else:
-        raise TypeError(f"set_: the source must be a tensor or a storage, and is {type(source).__name__}.")
+        raise TypeError(f"set_: the source must be a tensor or a storage, and is {type(source).__name__}. [nd-type]")
     size = as_shape((size,))
     stride = contiguous_strides(size) if stride is None else as_shape((stride,))
     return _replace(self, "set_", window(memory, dtype, storage_offset, size, stride))
@@ -298,7 +301,7 @@ def share_memory_(self: Tensor) -> Tensor:
         raise RuntimeError(
             f"share_memory_: a tensor that was computed, or a view of another (shape {tuple(self.shape)}), cannot move "
             "to other memory: "
-            "its graph or its base would stay behind. Share the base, or a detach()ed clone()."
+            "its graph or its base would stay behind. Share the base, or a detach()ed clone(). [nd-shared-memory]"
         )
     array = memory_of(self)
     memory = np.frombuffer(mmap.mmap(-1, max(array.nbytes, 1)), np.uint8)
@@ -324,5 +327,5 @@ def _check_plain(t: Tensor, name: str) -> None:
     if batch_dims(t) or isinstance(t._array, Variable):
         raise RuntimeError(
             f"{name}: the memory of a tensor inside a function transform cannot be exchanged. "
-            "Use out-of-place ops there."
+            "Use out-of-place ops there. [nd-in-transform]"
         )

@@ -44,7 +44,8 @@ def as_tensor(name: str, argument: str, like: Tensor, value: TensorLike) -> Tens
     if is_raw_array(value):
         return wrap(like.face, value)
     raise TypeError(
-        f"{name}(): argument '{argument}' must be Tensor, not {type(value).__name__}. Wrap it in ndgrad.tensor(...)."
+        f"{name}(): argument '{argument}' must be Tensor, not {type(value).__name__}. Wrap it in ndgrad.tensor(...). "
+        "[nd-type]"
     )
 
 
@@ -57,7 +58,7 @@ def as_index(
     if dtype.kind not in "iu":
         raise error(
             f"{name}(): Expected dtype int32/int64 for index, and it is {dtype} (shape {tuple(index.shape)}). "
-            "Convert it with .long()."
+            "Convert it with .long(). [nd-dtype]"
         )
     return index if dtype.itemsize >= 4 and dtype.kind == "i" else cast.cast(index, dtype=np.dtype(np.int64))
 
@@ -74,7 +75,7 @@ def same_dtype(name: str, input: Tensor, source: Tensor, error: type[Exception] 
     if np_dtype(input) != np_dtype(source):
         raise error(
             f"{name}(): Expected self.dtype to be equal to src.dtype, and they are {np_dtype(input)} and "
-            f"{np_dtype(source)}. Convert one with .to()."
+            f"{np_dtype(source)}. Convert one with .to(). [nd-dtype-mismatch]"
         )
 
 
@@ -84,13 +85,14 @@ def as_number(name: str, input: Tensor, value: Any) -> Number:
     dtype = np_dtype(input)
     if not isinstance(value, (bool, int, float, complex, np.number, np.bool_)):
         raise TypeError(
-            f"{name}(): argument 'value' must be Tensor or Number, not {type(value).__name__}. Give one of these."
+            f"{name}(): argument 'value' must be Tensor or Number, not {type(value).__name__}. Give one of these. "
+            "[nd-type]"
         )
     if isinstance(value, (complex, np.complexfloating)) and dtype.kind != "c":
         if value.imag:
             raise RuntimeError(
                 f"{name}(): value cannot be converted to type {dtype} without overflow: "
-                f"{value} is complex. Give its .real."
+                f"{value} is complex. Give its .real. [nd-complex]"
             )
         value = value.real
     if dtype.kind in "iu":
@@ -98,7 +100,7 @@ def as_number(name: str, input: Tensor, value: Any) -> Number:
         if value != value or not limits.min <= value <= limits.max:
             raise RuntimeError(
                 f"{name}(): value cannot be converted to type {dtype} without overflow: it is {value}. "
-                f"Give one from {limits.min} to {limits.max}, or convert the tensor."
+                f"Give one from {limits.min} to {limits.max}, or convert the tensor. [nd-overflow]"
             )
         return int(value)
     return bool(value) if dtype.kind == "b" else value
@@ -112,12 +114,13 @@ def fill_value(name: str, input: Tensor, value: TensorLike) -> Tensor | Number:
     if value.ndim:
         raise RuntimeError(
             f"{name}_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s). "
-            "Use where() to fill with many values."
+            "Use where() to fill with many values. [nd-ndim]"
         )
     dtype = np_dtype(input)
     if np_dtype(value).kind == "c" and dtype.kind != "c":
         raise RuntimeError(
-            f"{name}(): value cannot be converted to type {dtype} without overflow: it is complex. Give its .real."
+            f"{name}(): value cannot be converted to type {dtype} without overflow: it is complex. Give its .real. "
+            "[nd-complex]"
         )
     return value if np_dtype(value) == dtype else cast.cast(value, dtype=dtype)
 
@@ -139,14 +142,14 @@ def _check_index(name: str, dim: int, index: Tensor, limits: dict[str, Tensor]) 
         if len(have) != len(sizes):
             raise RuntimeError(
                 f"{name}(): Index tensor must have the same number of dimensions as {what} tensor: their shapes are "
-                f"{list(sizes)} and {list(have)}. Reshape the index; expand() repeats it without copying."
+                f"{list(sizes)} and {list(have)}. Reshape the index; expand() repeats it without copying. [nd-ndim]"
             )
         for d, n in enumerate(sizes):
             if n > have[d] and (d != dim or what == "src"):
                 apart = "" if what == "src" else f" apart from dimension {dim}"
                 raise RuntimeError(
                     f"{name}(): Size does not match at dimension {d}: expected index {list(sizes)} to be no larger "
-                    f"than {what} {list(have)}{apart}. Cut the index to that size."
+                    f"than {what} {list(have)}{apart}. Cut the index to that size. [nd-shape]"
                 )
 
 
@@ -215,7 +218,7 @@ def _scatter(
     if (src is None) == (value is None):
         raise TypeError(
             f"{name}() takes a tensor 'src' or a number 'value', and got {'neither' if src is None else 'both'}. "
-            "Give one."
+            "Give one. [nd-exclusive]"
         )
     source = src if value is None else value
     if is_raw_array(source) and not isinstance(source, Variable):
@@ -224,7 +227,8 @@ def _scatter(
         source = as_number(name, input, source)
     if reduce not in (None, "add", "multiply"):
         raise RuntimeError(
-            f"{name}(): reduce argument must be either add or multiply, and is {reduce!r}. scatter_reduce() knows more."
+            f"{name}(): reduce argument must be either add or multiply, and is {reduce!r}. "
+            "scatter_reduce() knows more. [nd-option]"
         )
     target, dim, index, source = _scatter_arguments(name, input, dim, index, source)
     if reduce == "multiply":
@@ -346,13 +350,14 @@ def reduce_along(
     if reduce not in ("sum", "prod", "mean", *_EXTREMES):
         raise RuntimeError(
             f"{name}(): reduce argument must be either sum, prod, mean, amax or amin, "
-            f"got {reduce!r}. Give one of these."
+            f"got {reduce!r}. Give one of these. [nd-option]"
         )
     target, dim, index, src = _scatter_arguments(name, input, dim, index, as_tensor(name, "src", input, src))
     if reduce in _EXTREMES:
         if np_dtype(input).kind == "c":
             raise NotImplementedError(
-                f"{name}(): {reduce} is not defined for {np_dtype(input)}, which has no order. Reduce abs()."
+                f"{name}(): {reduce} is not defined for {np_dtype(input)}, which has no order. Reduce abs(). "
+                "[nd-complex]"
             )
         settings = {"dim": dim, "largest": _EXTREMES[reduce], "include_self": include_self}
         result = run(ops.scatter_extreme, in_place, target, index, src, **settings)
@@ -407,7 +412,7 @@ def _mask(name: str, input: Tensor, mask: Tensor, in_place: bool) -> Tensor:
     mask = as_tensor(name, "mask", input, mask)
     if np_dtype(mask).kind != "b":
         raise RuntimeError(
-            f"{name}(): only supports boolean masks, but got mask with dtype {np_dtype(mask)}. Use .bool()."
+            f"{name}(): only supports boolean masks, but got mask with dtype {np_dtype(mask)}. Use .bool(). [nd-dtype]"
         )
     try:
         common = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
@@ -415,12 +420,12 @@ def _mask(name: str, input: Tensor, mask: Tensor, in_place: bool) -> Tensor:
         raise RuntimeError(
             f"{name}(): the shapes {list(input.shape)} of the tensor and {list(mask.shape)} of the mask do "
             "not broadcast: The size of tensor a must match the size of tensor b in every dimension where neither "
-            "is 1. Reshape the mask."
+            "is 1. Reshape the mask. [nd-broadcast]"
         ) from None
     if in_place and common != tuple(input.shape):
         raise RuntimeError(
             f"{name}(): output with shape {list(input.shape)} doesn't match the broadcast shape {list(common)}. "
-            f"Use {name.rstrip('_')}(), which makes a new tensor."
+            f"Use {name.rstrip('_')}(), which makes a new tensor. [nd-write-fit]"
         )
     return mask
 
@@ -481,7 +486,7 @@ def _masked_scatter(name: str, input: Tensor, mask: Tensor, source: Tensor, in_p
         if wanted > numel(source):
             raise RuntimeError(
                 f"{name}(): Number of elements of source < number of ones in mask: "
-                f"{numel(source)} < {wanted}. Give a longer source."
+                f"{numel(source)} < {wanted}. Give a longer source. [nd-shape]"
             )
     if not numel(source):
         return input if in_place else cast.clone(input)
@@ -524,7 +529,8 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     index = as_index("take", input, index)
     if numel(index) and not numel(input):
         raise IndexError(
-            f"take(): tried to take from an empty tensor (shape {tuple(input.shape)}). Look at numel() first."
+            f"take(): tried to take from an empty tensor (shape {tuple(input.shape)}). Look at numel() first. "
+            "[nd-too-few]"
         )
     return deliver("take", ops.take(input, index), out, input)
 
@@ -536,7 +542,7 @@ def _put(name: str, input: Tensor, index: Tensor, source: Tensor, accumulate: bo
     if numel(source) != numel(index):
         raise IndexError(
             f"{name}(): Expected source and index to have the same number of elements, but got source.numel() "
-            f"= {numel(source)}, index.numel() = {numel(index)}. Expand the source to the index."
+            f"= {numel(source)}, index.numel() = {numel(index)}. Expand the source to the index. [nd-shape]"
         )
     if tuple(source.shape) != tuple(index.shape):
         source = shape.reshape(source, shape=tuple(index.shape))
@@ -579,7 +585,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
     if input.ndim != indices.ndim:
         raise RuntimeError(
             f"take_along_dim(): input and indices should have the same number of dimensions, but got {input.ndim} "
-            f"dimensions for input, and {indices.ndim} dimensions for indices. Unsqueeze the shorter one."
+            f"dimensions for input, and {indices.ndim} dimensions for indices. Unsqueeze the shorter one. [nd-ndim]"
         )
     dim = as_dim(dim, input.ndim)
     x, indices = line(input), line(indices)
@@ -589,7 +595,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
     except ValueError:
         raise RuntimeError(
             f"take_along_dim(): input {list(x.shape)} and indices {list(indices.shape)} do not broadcast apart from "
-            f"dim {dim}: The size of tensor a must match the size of tensor b where neither is 1. Expand one of them."
+            f"dim {dim}: The size of tensor a must match the size of tensor b where neither is 1. Expand one of them. "
+            "[nd-broadcast]"
         ) from None
     x = _expanded(x, (*rest[:dim], x.shape[dim], *rest[dim:]))
     indices = _expanded(indices, (*rest[:dim], indices.shape[dim], *rest[dim:]))

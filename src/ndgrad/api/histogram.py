@@ -36,18 +36,18 @@ def _edges(name: str, column: Tensor, bins: int | Tensor, ends: tuple[float, flo
             raise RuntimeError(
                 f"{name}: bins tensor should have one dimension and at least one edge, and has shape "
                 f"{tuple(bins.shape)}. "
-                "Give the edges in rising order."
+                "Give the edges in rising order. [nd-ndim]"
             )
         if np_dtype(bins) != np_dtype(column):
             raise RuntimeError(
                 f"{name}: input tensor and bins tensors should have the same dtype, and have "
                 f"{as_dtype(np_dtype(column))!r} and "
-                f"{as_dtype(np_dtype(bins))!r}. Convert one of them."
+                f"{as_dtype(np_dtype(bins))!r}. Convert one of them. [nd-dtype-mismatch]"
             )
         return bins
     count = as_integer(name, "bins", bins)
     if count <= 0:
-        raise RuntimeError(f"{name}: bins must be > 0, but got {count} for dimension {dimension}.")
+        raise RuntimeError(f"{name}: bins must be > 0, but got {count} for dimension {dimension}. [nd-range]")
     low: Any
     high: Any
     if ends is not None:
@@ -55,7 +55,7 @@ def _edges(name: str, column: Tensor, bins: int | Tensor, ends: tuple[float, flo
         if low > high:
             raise RuntimeError(
                 f"{name}: min should not exceed max, but got min {low} max {high} for dimension {dimension}. Exchange "
-                "them."
+                "them. [nd-range]"
             )
         values = (low, high)
     elif not column.shape[0]:
@@ -65,7 +65,7 @@ def _edges(name: str, column: Tensor, bins: int | Tensor, ends: tuple[float, flo
         values = (float(low.detach().item()), float(high.detach().item()))
     if not all(map(math.isfinite, values)):
         raise RuntimeError(
-            f"{name}: dimension {dimension}'s range [{values[0]}, {values[1]}] is not finite. Give a range."
+            f"{name}: dimension {dimension}'s range [{values[0]}, {values[1]}] is not finite. Give a range. [nd-range]"
         )
     if values[0] == values[1]:
         low, high = low - 0.5, high + 0.5
@@ -109,14 +109,15 @@ def _counts(columns: Sequence[Tensor], edges: Sequence[Tensor], weight: Tensor |
 def _checked(name: str, input: Tensor, points: tuple[int, ...], weight: Tensor | None) -> None:
     if not is_floating(np_dtype(input)):
         raise NotImplementedError(
-            f"{name}(): not implemented for {as_dtype(np_dtype(input))!r}. Convert the input to floating point first."
+            f"{name}(): not implemented for {as_dtype(np_dtype(input))!r}. Convert the input to floating point first. "
+            "[nd-dtype]"
         )
     if weight is not None and (tuple(weight.shape) != points or np_dtype(weight) != np_dtype(input)):
         raise RuntimeError(
             f"{name}: if weight tensor is provided it should have one weight for each point, shape {list(points)}, and "
             "the dtype of "
             f"input, {as_dtype(np_dtype(input))!r}, but it has shape {list(weight.shape)} and dtype "
-            f"{as_dtype(np_dtype(weight))!r}."
+            f"{as_dtype(np_dtype(weight))!r}. [nd-shape]"
         )
 
 
@@ -141,7 +142,9 @@ def histogram(
     ndim_of(input, "histogram")
     _checked("histogram", input, tuple(input.shape), weight)
     if isinstance(bins, Variable) and range is not None:
-        raise TypeError("histogram(): got both edges, as bins, and a range. Give a number of bins with a range.")
+        raise TypeError(
+            "histogram(): got both edges, as bins, and a range. Give a number of bins with a range. [nd-exclusive]"
+        )
     column = shape.reshape(input, shape=(math.prod(input.shape),))
     edges = _edges("histogram", column, bins, None if range is None else (float(range[0]), float(range[1])), 0)
     counts = _counts([column], [edges], weight, density)
@@ -170,7 +173,7 @@ def histogramdd(
         raise RuntimeError(
             f"histogramdd: input tensor should have at least 2 dimensions, and has shape {tuple(input.shape)}. Its "
             "last one is the "
-            "coordinates of a point."
+            "coordinates of a point. [nd-ndim]"
         )
     count = input.shape[-1]
     _checked("histogramdd", input, tuple(input.shape[:-1]), weight)
@@ -178,12 +181,12 @@ def histogramdd(
     if len(sides) != count:
         raise RuntimeError(
             f"histogramdd: expected {count} sequences of bin edges or numbers of bins, one for each coordinate, but "
-            f"got {len(sides)}."
+            f"got {len(sides)}. [nd-shape]"
         )
     if range is not None and len(range) != 2 * count:
         raise RuntimeError(
             f"histogramdd: for a {count}-dimensional histogram, range should have {2 * count} elements, but got "
-            f"{len(range)}."
+            f"{len(range)}. [nd-shape]"
         )
     points = shape.reshape(input, shape=(math.prod(input.shape[:-1]), count))
     columns = [index.getitem(points, index=(slice(None), d)) for d in np.arange(count).tolist()]

@@ -193,7 +193,7 @@ def _unfit(self: Tensor, items: tuple[Any, ...], error: IndexError) -> IndexErro
     text = str(error).replace("for array: array is", "for tensor: it is")
     return IndexError(
         f"{text}: the tensor has shape {tuple(self.shape)}. Give at most {self.ndim} ints and slices, each within its "
-        "dimension's size."
+        "dimension's size. [nd-index]"
     )
 
 
@@ -207,7 +207,7 @@ def select(self: Tensor, index: int) -> Tensor:
         size = self.shape[0]
         raise IndexError(
             f"index {index} is out of bounds for dimension 0 with size {size} (shape {tuple(self.shape)}). "
-            f"Indices run from {-size} to {size - 1}."
+            f"Indices run from {-size} to {size - 1}. [nd-index]"
         ) from None
 
 
@@ -349,7 +349,7 @@ def _normalise(t: Tensor, item: Any) -> Any:
     if np_dtype(item).kind not in "iu":
         raise IndexError(
             f"tensors used as indices must be integers or booleans, and this one is {np_dtype(item)} of shape "
-            f"{tuple(item.shape)}. Convert it with .long(), or compare to make a mask."
+            f"{tuple(item.shape)}. Convert it with .long(), or compare to make a mask. [nd-index]"
         )
     return [item]
 
@@ -367,7 +367,7 @@ def _index_array(t: Tensor, item: Any) -> Tensor:
         return over(t.face, array) if array is item else wrap(t.face, array)
     raise IndexError(
         "only integers, slices (`:`), ellipsis (`...`), None and long, int, byte or bool tensors are valid indices "
-        f"(got {type(item).__name__}). Convert it to one of them."
+        f"(got {type(item).__name__}). Convert it to one of them. [nd-index]"
     )
 
 
@@ -414,7 +414,7 @@ def _check_masks(t: Tensor, items: tuple[Any, ...]) -> None:
         ):
             raise IndexError(
                 f"The shape of the mask {list(item.shape)} at index {place} does not match the shape of the indexed "
-                f"tensor {list(t.shape)} at index {at}. Give a mask of the sizes that it selects from."
+                f"tensor {list(t.shape)} at index {at}. Give a mask of the sizes that it selects from. [nd-index]"
             )
         at += _dimensions(item)
 
@@ -437,9 +437,9 @@ def _expand_ellipsis(t: Tensor, items: tuple[Any, ...]) -> tuple[Any, ...]:
     taken = sum(map(_dimensions, items))
     dots = [n for n, i in enumerate(items) if i is Ellipsis]
     if len(dots) > 1:
-        raise IndexError("an index can only have a single ellipsis ('...')")
+        raise IndexError("an index can only have a single ellipsis ('...') [nd-index]")
     if taken > t.ndim:
-        raise IndexError(f"too many indices for tensor of dimension {t.ndim}: the index takes {taken}.")
+        raise IndexError(f"too many indices for tensor of dimension {t.ndim}: the index takes {taken}. [nd-index]")
     fill_in = (slice(None),) * (t.ndim - taken)
     if dots:
         return (*items[: dots[0]], *fill_in, *items[dots[0] + 1 :])
@@ -483,7 +483,7 @@ def _fitted(value: Tensor, result: tuple[int, ...]) -> Tensor:
     if len(have) > len(result) or not all(h in (1, r) for h, r in zip(have[::-1], result[::-1], strict=False)):
         raise RuntimeError(
             f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing result "
-            f"of shape {list(result)}. Give a value of that shape, or one that broadcasts to it."
+            f"of shape {list(result)}. Give a value of that shape, or one that broadcasts to it. [nd-broadcast]"
         )
     return value if have == tuple(value.shape) else shape_ops.reshape(value, shape=have)
 
@@ -496,7 +496,7 @@ def _lead(arrays: Tensors) -> tuple[int, ...]:
         raise IndexError(
             "shape mismatch: indexing tensors could not be broadcast together with shapes "
             f"{', '.join(str(list(a.shape)) for a in arrays)}. Reshape them so that they broadcast; "
-            "x[i][:, j] takes a block."
+            "x[i][:, j] takes a block. [nd-broadcast]"
         ) from None
 
 
@@ -506,7 +506,8 @@ def _converted(t: Tensor, value: Tensor, *, strict: bool) -> Tensor:
     if strict and not t.on_numpy_face:
         raise RuntimeError(
             f"Index put requires the source and destination dtypes match, got {dtype} for the destination and "
-            f"{np_dtype(value)} for the source. Convert the value with .to(), or assign to a slice, which converts."
+            f"{np_dtype(value)} for the source. Convert the value with .to(), or assign to a slice, which converts. "
+            "[nd-dtype-mismatch]"
         )
     _refuse_complex(t, value)
     return cast.cast(value, dtype=dtype)
@@ -516,7 +517,7 @@ def _refuse_complex(t: Tensor, value: Tensor) -> None:
     if np_dtype(value).kind == "c" and np_dtype(t).kind != "c":
         raise RuntimeError(
             f"a complex value cannot be assigned to a tensor of dtype {np_dtype(t)}: the imaginary part would be lost. "
-            "Assign its .real, or make the tensor complex."
+            "Assign its .real, or make the tensor complex. [nd-complex]"
         )
 
 
@@ -524,7 +525,7 @@ def _as_value(t: Tensor, value: Any) -> Tensor:
     if t.on_numpy_face:
         return registry.as_array(value)
     if isinstance(value, (list, tuple)) and any(isinstance(v, Variable) for v in value):
-        raise TypeError("can't assign a list of tensors to a tensor. Stack them first: ndgrad.stack([...]).")
+        raise TypeError("can't assign a list of tensors to a tensor. Stack them first: ndgrad.stack([...]). [nd-type]")
     return beside(t, np.asarray(value))
 
 

@@ -55,7 +55,7 @@ def frexp(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> return_
     if not is_floating(np_dtype(input)):
         raise RuntimeError(
             f"frexp() only supports floating-point dtypes, and the input is {as_dtype(np_dtype(input))!r}. Convert it "
-            "first."
+            "first. [nd-dtype]"
         )
     exponent = rounding.binary_exponent(input)
     return deliver("frexp", return_types.frexp(arithmetic.ldexp(input, -exponent), exponent), out, input)

@@ -35,18 +35,18 @@ def _checked(name: str, tensors: Tensors, error: type[Exception] = RuntimeError)
     if isinstance(tensors, Variable) or not isinstance(tensors, Sequence):
         raise TypeError(
             f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}. "
-            "Put them in a list; unbind() makes one of one tensor."
+            "Put them in a list; unbind() makes one of one tensor. [nd-type]"
         )
     if not tensors:
         raise error(
             f"{name}(): expected a non-empty list of Tensors, and got none. "
-            "There is no shape or dtype to give the result."
+            "There is no shape or dtype to give the result. [nd-too-few]"
         )
     for position, x in enumerate(tensors):
         if not isinstance(x, Variable) and not is_raw_array(x):
             raise TypeError(
                 f"{name}(): expected Tensor as element {position} in argument 0, but got {type(x).__name__}. "
-                "Wrap it in ndgrad.tensor(...)."
+                "Wrap it in ndgrad.tensor(...). [nd-type]"
             )
     return tuple(tensors)
 
@@ -83,19 +83,19 @@ def cat(tensors: Tensors, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
 def _check_end_to_end(position: int, shape: tuple[int, ...], first: tuple[int, ...], dim: int) -> None:
     if not shape or not first:
         raise RuntimeError(
-            f"cat: zero-dimensional tensor (at position {position}) cannot be concatenated. Use stack()."
+            f"cat: zero-dimensional tensor (at position {position}) cannot be concatenated. Use stack(). [nd-ndim]"
         )
     if len(shape) != len(first):
         raise RuntimeError(
             f"cat: Tensors must have same number of dimensions: got {len(first)} and {len(shape)} (shapes {first} and "
-            f"{shape}). Use unsqueeze() or reshape() first."
+            f"{shape}). Use unsqueeze() or reshape() first. [nd-ndim]"
         )
     other = next((d for d, (m, n) in enumerate(zip(first, shape, strict=True)) if m != n and d != dim), None)
     if other is not None:
         raise RuntimeError(
             f"Sizes of tensors must match except in dimension {dim}. Expected size {first[other]} but got size "
             f"{shape[other]} for tensor number {position} in the list: cat of {list(first)} and {list(shape)}. Bring "
-            "them to one size first."
+            "them to one size first. [nd-shape]"
         )
 
 
@@ -114,7 +114,7 @@ def stack(tensors: Tensors, dim: int = 0, *, out: Tensor | None = None) -> Tenso
         if _shape(x) != first:
             raise RuntimeError(
                 f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and {list(x.shape)} at "
-                f"entry {position}. Broadcast or pad them first."
+                f"entry {position}. Broadcast or pad them first. [nd-shape]"
             )
     return _run(ops.stack, parts, {"dim": as_dim(dim, len(first) + 1)}, out)
 
@@ -179,7 +179,7 @@ def block_diag(*tensors: Tensor) -> Tensor:
         if len(x.shape) > 2:
             raise RuntimeError(
                 f"block_diag: Input tensors must have 2 or fewer dimensions. Input {position} has {len(x.shape)} "
-                "dimensions. Reshape it to a matrix."
+                "dimensions. Reshape it to a matrix. [nd-ndim]"
             )
     return ops.block_diag(*(atleast_2d(x) for x in tensors))
 
@@ -198,22 +198,22 @@ def meshgrid(*tensors: Tensor | Tensors, indexing: str | None = None) -> tuple[T
     """
     vectors = _tensors(tensors)
     if not vectors:
-        raise RuntimeError("meshgrid expects a non-empty TensorList. Give at least one vector.")
+        raise RuntimeError("meshgrid expects a non-empty TensorList. Give at least one vector. [nd-too-few]")
     if indexing is None:
         warn_user("meshgrid: indexing was not given and is 'ij', as in torch; NumPy's is 'xy'. Say which.")
         indexing = "ij"
     if indexing not in ("ij", "xy"):
-        raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}.')
+        raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}. [nd-option]')
     for x in vectors:
         if x.ndim > 1:
             raise RuntimeError(
                 f"meshgrid: Expected 0D or 1D tensor in the tensor list but got shape {tuple(x.shape)}. "
-                "Flatten it first."
+                "Flatten it first. [nd-ndim]"
             )
         if np_dtype(x) != np_dtype(vectors[0]):
             raise RuntimeError(
                 f"meshgrid expects all tensors to have the same dtype, and got {np_dtype(vectors[0])} and "
-                f"{np_dtype(x)}. Convert one."
+                f"{np_dtype(x)}. Convert one. [nd-dtype-mismatch]"
             )
     order = list(range(len(vectors)))
     if indexing == "xy" and len(vectors) > 1:
@@ -239,7 +239,9 @@ def cartesian_prod(*tensors: Tensor | Tensors) -> Tensor:
     vectors = _tensors(tensors)
     for x in vectors:
         if x.ndim != 1:
-            raise RuntimeError(f"cartesian_prod: Expect a 1D vector, but got shape {tuple(x.shape)}. Flatten it first.")
+            raise RuntimeError(
+                f"cartesian_prod: Expect a 1D vector, but got shape {tuple(x.shape)}. Flatten it first. [nd-ndim]"
+            )
     if len(vectors) == 1:
         return vectors[0]
     return stack([reshape(x, -1) for x in meshgrid(*vectors, indexing="ij")], 1)
@@ -255,10 +257,13 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
             [2, 3]])
     """
     if input.ndim != 1:
-        raise RuntimeError(f"combinations: Expect a 1D vector, but got shape {list(input.shape)}. Flatten it first.")
+        raise RuntimeError(
+            f"combinations: Expect a 1D vector, but got shape {list(input.shape)}. Flatten it first. [nd-ndim]"
+        )
     if r < 0:
         raise RuntimeError(
-            f"combinations: Expect a non-negative number, but got {r}. Give the number of elements to choose."
+            f"combinations: Expect a non-negative number, but got {r}. Give the number of elements to choose. "
+            "[nd-range]"
         )
     if r == 0:
         return index_ops.getitem(input, index=(slice(0, 0),))

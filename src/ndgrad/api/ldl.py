@@ -70,7 +70,7 @@ def _require_pivots(name: str, A: Tensor, info: Tensor) -> None:
         raise LinAlgError(
             f"linalg.{name}: D has a zero pivot, the {int(failed.max())}-th, so that the matrix (shape "
             f"{tuple(A.shape)}) is singular. "
-            "Use ldl_factor_ex(), which says so in info."
+            "Use ldl_factor_ex(), which says so in info. [nd-singular]"
         )
 
 
@@ -107,7 +107,7 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False,
         raise RuntimeError(
             f"linalg.ldl_solve: Incompatible shapes: LD {tuple(LD.shape)}, pivots {tuple(pivots.shape)} and B "
             f"{tuple(B.shape)}. A has "
-            "as many rows as B, and there is one pivot for each."
+            "as many rows as B, and there is one pivot for each. [nd-shape]"
         )
     batch = broadcast_shapes("ldl_solve", tuple(LD.shape[:-2]), tuple(B.shape[:-2]))
     n = LD.shape[-1]

@@ -133,7 +133,8 @@ def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
         power = operator.index(n)
     except TypeError:
         raise TypeError(
-            f"linalg.matrix_power: argument 'n' must be int, not {type(n).__name__}. Other powers need the eigenvalues."
+            f"linalg.matrix_power: argument 'n' must be int, not {type(n).__name__}. "
+            "Other powers need the eigenvalues. [nd-type]"
         ) from None
     if power == 0:
         return cast.clone(identity(A, A.shape[-1], tuple(A.shape[:-2])))
@@ -161,13 +162,15 @@ def multi_dot(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
     """
     chain = list(tensors)
     if len(chain) < 2:
-        raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(chain)}. Pass them in one list.")
+        raise RuntimeError(
+            f"multi_dot(): expected at least 2 tensors but got {len(chain)}. Pass them in one list. [nd-too-few]"
+        )
     for i, t in enumerate(chain):
         ends = i in (0, len(chain) - 1)
         if t.ndim != 2 and not (ends and t.ndim == 1):
             raise RuntimeError(
                 f"multi_dot(): tensor {i} must be 2D{' or 1D' if ends else ''} but got {t.ndim}D "
-                f"(shape {tuple(t.shape)})."
+                f"(shape {tuple(t.shape)}). [nd-ndim]"
             )
     first, last = chain[0].ndim == 1, chain[-1].ndim == 1
     if first:
@@ -178,7 +181,7 @@ def multi_dot(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
         if a.shape[1] != b.shape[0]:
             raise RuntimeError(
                 f"multi_dot(): tensors of shapes {tuple(a.shape)} and {tuple(b.shape)} cannot be multiplied. "
-                "Check their order."
+                "Check their order. [nd-matmul]"
             )
     split = _best_splits([chain[0].shape[0], *(t.shape[1] for t in chain)])
 
@@ -325,13 +328,15 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:
     """
     n = (x.shape[-1] if x.ndim else 1) if N is None else operator.index(N)
     if n <= 1:
-        raise RuntimeError(f"linalg.vander: N must be greater than 1, and is {n}. Give the number of powers.")
+        raise RuntimeError(
+            f"linalg.vander: N must be greater than 1, and is {n}. Give the number of powers. [nd-range]"
+        )
     return powers("linalg.vander", x if x.ndim else shape.reshape(x, shape=(1,)), n, increasing=True)
 
 
 def powers(name: str, x: Tensor, N: int | None, *, increasing: bool) -> Tensor:
     if x.ndim == 0:
-        raise RuntimeError(f"{name}: expected a vector, and got a number. Use reshape(1).")
+        raise RuntimeError(f"{name}: expected a vector, and got a number. Use reshape(1). [nd-ndim]")
     n = x.shape[-1] if N is None else operator.index(N)
     # in the dtype of x, or its parts: whole numbers of 64 bits would widen single precision
     dtype = np_dtype(x)

@@ -57,9 +57,10 @@ def _check_counts(name: str, q: int, niter: int, most: int | None) -> None:
         raise ValueError(
             f"{name}: q(={q}) must be non-negative integer"
             + ("" if most is None else f" and not greater than min(m, n)={most}.")
+            + " [nd-range]"
         )
     if niter < 0:
-        raise ValueError(f"{name}: niter(={niter}) must be non-negative integer.")
+        raise ValueError(f"{name}: niter(={niter}) must be non-negative integer. [nd-range]")
 
 
 def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Tensor, Tensor, Tensor]:
@@ -113,14 +114,14 @@ def lobpcg(
     require_square("lobpcg", A)
     rows = A.shape[-1]
     if method not in (None, "basic", "ortho"):
-        raise ValueError(f"lobpcg: method must be 'basic' or 'ortho', and is {method!r}.")
+        raise ValueError(f"lobpcg: method must be 'basic' or 'ortho', and is {method!r}. [nd-option]")
     if tracker is not None:
         raise NotImplementedError(
             "lobpcg: there is no iteration for a tracker to follow: dense matrices are decomposed outright. Leave it "
-            "out."
+            "out. [nd-arguments]"
         )
     if X is not None and X.shape[-2] != rows:
-        raise RuntimeError(f"lobpcg: X must have the {rows} rows of A, and has shape {tuple(X.shape)}.")
+        raise RuntimeError(f"lobpcg: X must have the {rows} rows of A, and has shape {tuple(X.shape)}. [nd-shape]")
     count = k if k is not None else 1 if X is None else X.shape[-1]
     if X is not None and n is None:
         n = X.shape[-1]
@@ -128,7 +129,7 @@ def lobpcg(
         raise ValueError(
             f"LOBPCG algorithm is not applicable when the number of A rows (={rows}) is smaller than 3 x the number of "
             "requested eigenpairs "
-            f"(={count if n is None else n}). Use linalg.eigh()."
+            f"(={count if n is None else n}). Use linalg.eigh(). [nd-range]"
         )
     if B is None:
         values, vectors = decomposition.eigh(A)

@@ -46,7 +46,7 @@ def _read(name: str, input: Tensor, dtype: Dtype, mask: Tensor | None) -> tuple[
         raise IndexError(
             f"masked.{name}: expected a mask that can be broadcast to the input (got mask dimensionality higher than "
             "of the input: shapes "
-            f"{tuple(mask.shape)} and {tuple(input.shape)}). Leave out leading dimensions."
+            f"{tuple(mask.shape)} and {tuple(input.shape)}). Leave out leading dimensions. [nd-index]"
         )
     if np_dtype(mask).kind != "b":
         mask = comparison.ne(mask, 0)
@@ -72,7 +72,7 @@ def _fraction(name: str, input: Tensor) -> None:
         raise ValueError(
             f"{name}(): Could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
             "Got: "
-            f"{as_dtype(np_dtype(input))!r}. Pass dtype=."
+            f"{as_dtype(np_dtype(input))!r}. Pass dtype=. [nd-dtype]"
         )
 
 
@@ -216,7 +216,7 @@ def median(
             raise ValueError(
                 f"masked.median: a line of integers ({as_dtype(own)!r}) without one unmasked element has no median, "
                 "and no NaN to say so. "
-                "Convert the input to floating point."
+                "Convert the input to floating point. [nd-values]"
             )
         input = cast.cast(input, dtype=np.dtype(np.float64))
     lines = where(mask, input, math.nan)
@@ -242,7 +242,7 @@ def norm(
     """
     input, mask = _read("norm", input, dtype, mask)
     if not isinstance(ord, (int, float)):
-        raise TypeError(f"masked.norm: ord must be a number, and is {ord!r}. Give the power.")
+        raise TypeError(f"masked.norm: ord must be a number, and is {ord!r}. Give the power. [nd-type]")
     filled = _filled(input, mask, math.inf if ord < 0 else 0)
     return norms.vector_norm(filled, ord, None if dim == () else dim, keepdim)
 
@@ -252,7 +252,8 @@ def _variance(
 ) -> Tensor:
     if unbiased is not None and correction is not None:
         raise ValueError(
-            f"masked.{name}: got both unbiased={unbiased} and correction={correction}, which say the same. Give one."
+            f"masked.{name}: got both unbiased={unbiased} and correction={correction}, which say the same. Give one. "
+            "[nd-exclusive]"
         )
     taken = correction if correction is not None else 1 if unbiased is None or unbiased else 0
     dims = dims_of(dim, input.ndim)
@@ -416,7 +417,8 @@ def logaddexp(
     """
     if tuple(input.shape) != tuple(other.shape):
         raise ValueError(
-            f"masked.logaddexp: the shapes must agree, and are {tuple(input.shape)} and {tuple(other.shape)}."
+            f"masked.logaddexp: the shapes must agree, and are {tuple(input.shape)} and {tuple(other.shape)}. "
+            "[nd-shape]"
         )
     input, input_mask = _read("logaddexp", input, dtype, input_mask)
     other, other_mask = _read("logaddexp", other, dtype, other_mask)

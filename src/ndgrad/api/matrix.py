@@ -232,6 +232,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """
     if x.ndim != 1:
         raise RuntimeError(
-            f"vander: x must be a one-dimensional tensor, and has shape {tuple(x.shape)}. linalg.vander takes batches."
+            f"vander: x must be a one-dimensional tensor, and has shape {tuple(x.shape)}. linalg.vander takes batches. "
+            "[nd-ndim]"
         )
     return linalg.powers("vander", x, N, increasing=increasing)

@@ -20,7 +20,7 @@ def require_matrices(name: str, A: Tensor, argument: str = "A") -> None:
     if A.ndim < 2:
         raise RuntimeError(
             f"linalg.{name}: The input tensor {argument} must have at least 2 dimensions, "
-            f"and has shape {tuple(A.shape)}. Matrices stand in the last two."
+            f"and has shape {tuple(A.shape)}. Matrices stand in the last two. [nd-matrix]"
         )
 
 
@@ -29,14 +29,15 @@ def require_square(name: str, A: Tensor, argument: str = "A") -> None:
     if A.shape[-1] != A.shape[-2]:
         raise RuntimeError(
             f"linalg.{name}: {argument} must be batches of square matrices, but they are {A.shape[-2]} by "
-            f"{A.shape[-1]} matrices (shape {tuple(A.shape)}). Use pinv, lstsq or svd for others."
+            f"{A.shape[-1]} matrices (shape {tuple(A.shape)}). Use pinv, lstsq or svd for others. [nd-matrix]"
         )
 
 
 def require_precision(name: str, A: Tensor) -> None:
     if is_half(np_dtype(A)):
         raise RuntimeError(
-            f"linalg.{name}: Low precision dtypes not supported. Got {np_dtype(A)}. Convert with .to(ndgrad.float32)."
+            f"linalg.{name}: Low precision dtypes not supported. Got {np_dtype(A)}. Convert with .to(ndgrad.float32). "
+            "[nd-dtype]"
         )
 
 
@@ -87,7 +88,7 @@ def require_system(name: str, A: Tensor, B: Tensor, left: bool) -> None:
         equation = "AX = B" if left else "XA = B"
         raise RuntimeError(
             f"linalg.{name}: Incompatible shapes of A and B for the equation {equation} ({A.shape[-2]}x{A.shape[-1]} "
-            f"and {B.shape[-2]}x{B.shape[-1]}). Check which of them is to be transposed."
+            f"and {B.shape[-2]}x{B.shape[-1]}). Check which of them is to be transposed. [nd-shape]"
         )
     broadcast_shapes(f"linalg.{name}", tuple(A.shape[:-2]), tuple(B.shape[:-2]))
 

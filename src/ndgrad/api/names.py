@@ -30,14 +30,16 @@ def _expanded(what: str, names: tuple[Any, ...], t: Tensor) -> tuple[str | None,
     if len(dots) > 1 or rest < 0:
         raise RuntimeError(
             f"{what}: the names {names} do not fit a tensor with dims {t.names}: one ellipsis stands for the "
-            "dimensions that the others leave. Give one name per dimension, or one ellipsis."
+            "dimensions that the others leave. Give one name per dimension, or one ellipsis. [nd-names]"
         )
     return (*names[:at], *t.names[at : at + rest], *names[at + 1 :])
 
 
 def _renamed(what: str, t: Tensor, names: tuple[Any, ...], mapping: dict[str, str]) -> tuple[str | None, ...] | None:
     if names and mapping:
-        raise RuntimeError(f"{what}: got both positional names {names} and keywords {mapping}. Use one of them.")
+        raise RuntimeError(
+            f"{what}: got both positional names {names} and keywords {mapping}. Use one of them. [nd-names]"
+        )
     if names == (None,) and t.ndim != 1:
         return None
     if names == (None,):
@@ -47,7 +49,7 @@ def _renamed(what: str, t: Tensor, names: tuple[Any, ...], mapping: dict[str, st
         if missing:
             raise RuntimeError(
                 f"{what}: Tried to rename dim {missing[0]!r} to {mapping[missing[0]]!r} in Tensor[{t.names}] but dim "
-                f"{missing[0]!r} does not exist. Use a name of the tensor's."
+                f"{missing[0]!r} does not exist. Use a name of the tensor's. [nd-names]"
             )
         return tuple(mapping.get(n, n) if n is not None else None for n in t.names)
     return _expanded(what, names, t)
@@ -84,13 +86,13 @@ def refine_names(self: Tensor, *names: str | EllipsisType | None) -> Tensor:
     if len(wanted) != self.ndim:
         raise RuntimeError(
             f"refine_names: cannot coerce Tensor[{self.names}] to Tensor[{wanted}]: different number of dims "
-            f"({self.ndim} vs {len(wanted)} respectively). Give one name per dimension, or an ellipsis."
+            f"({self.ndim} vs {len(wanted)} respectively). Give one name per dimension, or an ellipsis. [nd-names]"
         )
     for old, name in zip(self.names, wanted):
         if old is not None and old != name:
             raise RuntimeError(
                 f"refine_names: cannot coerce Tensor[{self.names}] to Tensor[{wanted}] because {old!r} is different "
-                f"from {name!r}. Use rename(), which replaces names."
+                f"from {name!r}. Use rename(), which replaces names. [nd-names]"
             )
     return _view(self, wanted)
 
@@ -115,7 +117,7 @@ def _check_alignment(own: tuple[str | None, ...], wanted: tuple[Any, ...]) -> No
     if None in wanted or dots > 1:
         raise RuntimeError(
             f"align_to: dims of the output {wanted} must all be named, with one ellipsis at most. Name them, or write "
-            "an ellipsis for those that keep their order."
+            "an ellipsis for those that keep their order. [nd-names]"
         )
     if dots:
         for name in wanted:
@@ -124,13 +126,13 @@ def _check_alignment(own: tuple[str | None, ...], wanted: tuple[Any, ...]) -> No
     elif None in own:
         raise RuntimeError(
             f"align_to: All input dims must be named. Found unnamed dim at index {own.index(None)} of "
-            f"Tensor{list(own)}. Please use tensor.refine_names(*names) to name it."
+            f"Tensor{list(own)}. Please use tensor.refine_names(*names) to name it. [nd-names]"
         )
     elif not set(own) <= set(wanted):
         missing = next(name for name in own if name not in wanted)
         raise RuntimeError(
             f"align_to: Cannot find dim {missing!r} of Tensor{list(own)} in the desired alignment {wanted}. Name every "
-            "dimension of the tensor, or write an ellipsis."
+            "dimension of the tensor, or write an ellipsis. [nd-names]"
         )
 
 
@@ -167,7 +169,9 @@ def align_as(self: Tensor, other: Tensor) -> Tensor:
     ndgrad.Size([1, 3, 1])
     """
     if any(name is None for name in other.names):
-        raise RuntimeError(f"align_as: dims of other {other.names} must all be named. Use refine_names() on it first.")
+        raise RuntimeError(
+            f"align_as: dims of other {other.names} must all be named. Use refine_names() on it first. [nd-names]"
+        )
     return align_to(self, *other.names)
 
 

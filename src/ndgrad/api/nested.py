@@ -22,5 +22,5 @@ def to_padded_tensor(self: Tensor, padding: Number, output_size: Sequence[int] |
     """
     raise NotImplementedError(
         f"to_padded_tensor(): a dense tensor of shape {tuple(self.shape)} has no components to pad. Use "
-        "nn.functional.pad()."
+        "nn.functional.pad(). [nd-nested]"
     )

@@ -72,7 +72,8 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tenso
     count = as_integer("nonzero_static", "size", size)
     if count < 0:
         raise RuntimeError(
-            f"nonzero_static: 'size' must be an non-negative integer, and is {count}. Give the number of rows."
+            f"nonzero_static: 'size' must be an non-negative integer, and is {count}. Give the number of rows. "
+            "[nd-range]"
         )
     shape_ = tuple(input.shape)
     elements = math.prod(shape_)
@@ -113,15 +114,15 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     if np_dtype(indices).kind not in "iu":
         raise TypeError(
             f"unravel_index(): expected 'indices' to be integer dtype, but got {as_dtype(np_dtype(indices))!r}. "
-            "Convert it with .long()."
+            "Convert it with .long(). [nd-dtype]"
         )
     given: Any = shape
     if isinstance(given, Variable) or not (isinstance(given, int) or all(hasattr(n, "__index__") for n in given)):
         raise TypeError(
             f"unravel_index(): expected 'shape' to be int or sequence of ints, but got {type(shape).__name__}. Use "
-            "tolist()."
+            "tolist(). [nd-type]"
         )
     sizes = (given,) if isinstance(given, int) else tuple(int(n) for n in given)
     if any(n < 0 for n in sizes):
-        raise ValueError(f"unravel_index(): 'shape' cannot have negative values, but got {sizes}.")
+        raise ValueError(f"unravel_index(): 'shape' cannot have negative values, but got {sizes}. [nd-range]")
     return tuple(_unraveled(indices, sizes))

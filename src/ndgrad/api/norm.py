@@ -44,7 +44,7 @@ def _prepared(name: str, input: Tensor, dtype: Dtype) -> Tensor:
     if not is_inexact(have):
         raise RuntimeError(
             f"linalg.{name}: Expected a floating point or complex tensor as input. Got {as_dtype(have)!r}. "
-            "Convert it first: A.to(ndgrad.float64)."
+            "Convert it first: A.to(ndgrad.float64). [nd-dtype]"
         )
     if dtype is None:
         return input
@@ -52,7 +52,7 @@ def _prepared(name: str, input: Tensor, dtype: Dtype) -> Tensor:
     if not is_inexact(want) or (want.kind == "c") != (have.kind == "c") or result_dtype(have, want) != want:
         raise RuntimeError(
             f"linalg.{name}: the dtype of the input ({as_dtype(have)!r}) should be convertible without narrowing "
-            f"to the specified dtype ({as_dtype(want)!r}). Convert the result instead."
+            f"to the specified dtype ({as_dtype(want)!r}). Convert the result instead. [nd-cast]"
         )
     return input if want == have else cast.cast(input, dtype=want)
 
@@ -81,13 +81,13 @@ def vector_norm(
     if isinstance(ord, (str, bytes)) or not isinstance(ord, (int, float)):
         raise TypeError(
             f"linalg.vector_norm(): argument 'ord' (position 2) must be a number, not {ord!r}. "
-            "Matrix norms have named orders."
+            "Matrix norms have named orders. [nd-type]"
         )
     x = _prepared("vector_norm", input, dtype)
     if (ord < 0 or ord == math.inf) and reductions.count(tuple(x.shape), dims) == 0:
         raise RuntimeError(
             f"linalg.vector_norm cannot compute the {ord} norm on an empty tensor (shape {tuple(x.shape)}, "
-            f"dims {dims}): it has no value there. Look at numel() first."
+            f"dims {dims}): it has no value there. Look at numel() first. [nd-too-few]"
         )
     if ord == 0:
         counts = reductions.count_nonzero(x, dim=dims, keepdim=keepdim)
@@ -124,18 +124,21 @@ def matrix_norm(
     if ndim < 2:
         raise RuntimeError(
             "linalg.matrix_norm: The input tensor A must have at least 2 dimensions, "
-            f"and has {ndim}. Use vector_norm()."
+            f"and has {ndim}. Use vector_norm(). [nd-ndim]"
         )
     if not isinstance(dim, (tuple, list)) or len(dim) != 2:
-        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple, the dims of rows and columns. Got {dim!r}.")
+        raise RuntimeError(
+            f"linalg.matrix_norm: dim must be a 2-tuple, the dims of rows and columns. Got {dim!r}. [nd-dim]"
+        )
     rows, columns = as_dim(dim[0], ndim), as_dim(dim[1], ndim)
     if rows == columns:
         raise RuntimeError(
-            f"linalg.matrix_norm: dims must be different. Got {tuple(dim)} of a tensor with {ndim} dimensions."
+            f"linalg.matrix_norm: dims must be different. Got {tuple(dim)} of a tensor with {ndim} dimensions. [nd-dim]"
         )
     if isinstance(ord, bool) or ord not in _MATRIX_ORDERS:
         raise RuntimeError(
-            f"linalg.matrix_norm: Order {ord} not supported. It is one of: {', '.join(map(str, _MATRIX_ORDERS))}."
+            f"linalg.matrix_norm: Order {ord} not supported. It is one of: {', '.join(map(str, _MATRIX_ORDERS))}. "
+            "[nd-option]"
         )
     x = _prepared("matrix_norm", input, dtype)
     if ord == "fro":
@@ -203,7 +206,8 @@ def linalg_norm(
     ndim = ndim_of(input, "norm")
     if ord is not None and dim is None and ndim not in (1, 2):
         raise RuntimeError(
-            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {ndim}D. Give dim=."
+            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {ndim}D. Give dim=. "
+            "[nd-dim]"
         )
     dims = _as_tuple(dim)
     if ord is not None and (
@@ -287,11 +291,11 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
 def _renorm_settings(input: Tensor, p: float, dim: int, maxnorm: float) -> dict[str, Any]:
     ndim = ndim_of(input, "renorm")
     if p <= 0:
-        raise RuntimeError(f"renorm: non-positive-norm not supported, and p is {p}. Give p > 0.")
+        raise RuntimeError(f"renorm: non-positive-norm not supported, and p is {p}. Give p > 0. [nd-range]")
     if maxnorm < 0:
-        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}.")
+        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}. [nd-range]")
     if ndim < 2:
-        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {ndim} dimensions. Reshape it.")
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {ndim} dimensions. Reshape it. [nd-ndim]")
     return {
         "p": float(as_number("renorm", "p", p)),
         "dim": as_dim(dim, ndim),

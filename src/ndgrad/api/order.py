@@ -34,7 +34,7 @@ def _require_order(name: str, input: Tensor, kinds: str = "c") -> None:
     if np_dtype(input).kind in kinds:
         raise RuntimeError(
             f"{name}() does not support {np_dtype(input)} tensors: there is no order that ranks "
-            "them. Convert them first."
+            "them. Convert them first. [nd-dtype]"
         )
 
 
@@ -105,10 +105,13 @@ def topk(
     size = input.shape[as_dim(dim, input.ndim)] if input.ndim else 1
     if not 0 <= k <= size:
         raise RuntimeError(
-            f"topk(): selected index k out of range: {k} of {size} elements along dim {dim}. Give a k from 0 to {size}."
+            f"topk(): selected index k out of range: {k} of {size} elements along dim {dim}. "
+            f"Give a k from 0 to {size}. [nd-range]"
         )
     if not input.ndim and k == 0:
-        raise RuntimeError("topk(): a 0-d tensor has one element, and k is 0. Reshape it to one dimension first.")
+        raise RuntimeError(
+            "topk(): a 0-d tensor has one element, and k is 0. Reshape it to one dimension first. [nd-ndim]"
+        )
     result = along(ops.topk, "topk", input, dim, k=int(k), largest=bool(largest))
     return deliver("topk", return_types.topk(*result), out, input)
 
@@ -129,7 +132,7 @@ def kthvalue(
     if not 1 <= k <= size:
         raise RuntimeError(
             f"kthvalue(): selected number k out of range for dimension {number}: "
-            f"{k} of {size} elements. k counts from 1."
+            f"{k} of {size} elements. k counts from 1. [nd-range]"
         )
     result = along(ops.kthvalue, "kthvalue", input, dim, k=int(k), keepdim=bool(keepdim))
     return deliver("kthvalue", return_types.kthvalue(*result), out, input)
@@ -279,7 +282,8 @@ def _operand(name: str, value: TensorLike, like: Tensor) -> Tensor:
     if is_raw_array(value) or isinstance(value, (bool, int, float)):
         return wrap(like.face, np.asarray(value) if not is_raw_array(value) else value)
     raise TypeError(
-        f"{name}(): arguments must be Tensor or Number, not {type(value).__name__}. Wrap it in ndgrad.tensor(...)."
+        f"{name}(): arguments must be Tensor or Number, not {type(value).__name__}. Wrap it in ndgrad.tensor(...). "
+        "[nd-type]"
     )
 
 
@@ -303,29 +307,33 @@ def searchsorted(
     """
     ndim_of(sorted_sequence, "searchsorted")
     if side not in (None, "left", "right"):
-        raise RuntimeError(f"searchsorted(): side can only be 'left' or 'right' but got {side!r}. Give one of these.")
+        raise RuntimeError(
+            f"searchsorted(): side can only be 'left' or 'right' but got {side!r}. Give one of these. [nd-option]"
+        )
     if side == "left" and right:
         raise RuntimeError(
-            "searchsorted(): side and right can't be set to opposites, got side of left while right was True. Give one."
+            "searchsorted(): side and right can't be set to opposites, got side of left while right was True. "
+            "Give one. [nd-exclusive]"
         )
     sequence, values = sorted_sequence, _operand("searchsorted", input, sorted_sequence)
     have, want = tuple(sequence.shape), tuple(values.shape)
     if not have:
         raise RuntimeError(
-            "searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension. Reshape it to one."
+            "searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension. Reshape it to one. "
+            "[nd-ndim]"
         )
     if len(have) > 1 and have[:-1] != want[:-1]:
         raise RuntimeError(
             "searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor "
             f"and input value tensor must match, but we got boundaries tensor {list(have)} and input value tensor "
-            f"{list(want)}. Expand one of them."
+            f"{list(want)}. Expand one of them. [nd-ndim]"
         )
     if sorter is not None:
         sorter = as_index("searchsorted", sequence, sorter, argument="sorter")
         if tuple(sorter.shape) != have:
             raise RuntimeError(
                 f"searchsorted(): boundary and sorter must have the same size, but got boundary tensor {list(have)} "
-                f"and got sorter tensor {list(sorter.shape)}. argsort() of the sequence gives one."
+                f"and got sorter tensor {list(sorter.shape)}. argsort() of the sequence gives one. [nd-shape]"
             )
         sequence = gather.gather(sequence, sorter, dim=len(have) - 1)
     return _searched("searchsorted", sequence, values, right or side == "right", out_int32, out)
@@ -342,7 +350,9 @@ def bucketize(
     """
     ndim = ndim_of(boundaries, "bucketize")
     if ndim != 1:
-        raise RuntimeError(f"bucketize(): boundaries tensor must be 1 dimension, but got dim({ndim}). Flatten it.")
+        raise RuntimeError(
+            f"bucketize(): boundaries tensor must be 1 dimension, but got dim({ndim}). Flatten it. [nd-ndim]"
+        )
     return _searched("bucketize", boundaries, _operand("bucketize", input, boundaries), right, out_int32, out)
 
 
@@ -370,7 +380,7 @@ def isin(
     tensors = [t for t in (elements, test_elements) if isinstance(t, Variable)]
     if not tensors:
         kinds = f"{type(elements).__name__} and {type(test_elements).__name__}"
-        raise TypeError(f"isin() takes at least one Tensor, and got {kinds}. Wrap one in ndgrad.tensor(...).")
+        raise TypeError(f"isin() takes at least one Tensor, and got {kinds}. Wrap one in ndgrad.tensor(...). [nd-type]")
     x, y = (_operand("isin", t, tensors[0]) for t in (elements, test_elements))
     result = ops.isin(x, y)
     return deliver("isin", comparison.logical_not(result) if invert else result, out)

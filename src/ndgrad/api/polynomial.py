@@ -28,12 +28,14 @@ __all__ = [
 def _polynomial(name: str, family: str, x: Any, n: Any, out: Tensor | None, *, shifted: bool = False) -> Tensor:
     if not isinstance(x, Variable) and not isinstance(n, Variable):
         raise TypeError(
-            f"{name}(): one of x and n must be a tensor, and they are {type(x).__name__} and {type(n).__name__}."
+            f"{name}(): one of x and n must be a tensor, and they are {type(x).__name__} and {type(n).__name__}. "
+            "[nd-type]"
         )
     for value in (x, n):
         if value.is_complex() if isinstance(value, Variable) else isinstance(value, complex):
             raise NotImplementedError(
-                f"{name}() is not implemented for complex numbers. Apply it to a real tensor (.real, .abs())."
+                f"{name}() is not implemented for complex numbers. Apply it to a real tensor (.real, .abs()). "
+                "[nd-complex]"
             )
     if not isinstance(x, Variable):
         x = wrap(n.face, np.asarray(x, get_default_dtype().numpy))

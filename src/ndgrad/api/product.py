@@ -42,7 +42,7 @@ def _require_arrays(name: str, input: TensorLike, other: TensorLike) -> None:
         if not hasattr(t, "shape"):
             raise TypeError(
                 f"{name}(): argument '{argument}' (position {position}) must be a Tensor, not {type(t).__name__}. "
-                "Wrap it with ndgrad.as_tensor(...); to scale by a number, use *."
+                "Wrap it with ndgrad.as_tensor(...); to scale by a number, use *. [nd-type]"
             )
 
 
@@ -62,7 +62,8 @@ def _require_dims(name: str, **tensors: tuple[Tensor, int]) -> None:
         if t.ndim != ndim:
             kind = {1: "a vector (1-D)", 2: "a matrix (2-D)", 3: "a batch of matrices (3-D)"}[ndim]
             raise RuntimeError(
-                f"{name}: {argument} must be {kind}, and has shape {tuple(t.shape)}. Use matmul for other ranks."
+                f"{name}: {argument} must be {kind}, and has shape {tuple(t.shape)}. Use matmul for other ranks. "
+                "[nd-ndim]"
             )
 
 
@@ -106,7 +107,7 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     if input.shape[0] != mat2.shape[0]:
         raise RuntimeError(
             f"bmm: Expected size for first two dimensions of batch2 tensor to be [{input.shape[0]}, "
-            f"{input.shape[2]}] but got {list(mat2.shape[:2])}. Use matmul to broadcast a batch of one."
+            f"{input.shape[2]}] but got {list(mat2.shape[:2])}. Use matmul to broadcast a batch of one. [nd-matmul]"
         )
     return deliver("bmm", ops.matmul.strict(input, mat2), out, input, mat2)
 
@@ -125,12 +126,13 @@ def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
 def _require_vectors(name: str, a: Tensor, b: Tensor) -> None:
     if a.ndim != 1 or b.ndim != 1:
         raise RuntimeError(
-            f"{name}: 1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors. Use matmul, inner or tensordot."
+            f"{name}: 1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors. Use matmul, inner or tensordot. "
+            "[nd-ndim]"
         )
     if a.shape != b.shape:
         raise RuntimeError(
             f"{name}: both vectors must have the same number of elements, but got {a.shape[0]} and {b.shape[0]} "
-            "elements. Narrow or pad one of them."
+            "elements. Narrow or pad one of them. [nd-matmul]"
         )
 
 
@@ -174,7 +176,7 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     if input.shape[-1] != other.shape[-1]:
         raise RuntimeError(
             f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and "
-            f"{list(other.shape)}. Use tensordot to contract other dimensions."
+            f"{list(other.shape)}. Use tensordot to contract other dimensions. [nd-matmul]"
         )
     from ndgrad.api.einsum import tensordot  # which is made of this file's products
 
@@ -239,14 +241,14 @@ def _check_added(
                 raise RuntimeError(
                     f"{name}: For integral input tensors, argument {scale} must not be a floating point number, and it "
                     f"is {value}. "
-                    "Convert the tensors, or give a whole number."
+                    "Convert the tensors, or give a whole number. [nd-dtype]"
                 )
     if len(input.shape) > len(product) or any(
         s not in (1, n) for s, n in zip(input.shape[::-1], product[::-1], strict=False)
     ):
         raise RuntimeError(
             f"{name}: input of shape {tuple(input.shape)} does not broadcast to the product's shape {product}. "
-            "Its sizes must be those of the product, or one."
+            "Its sizes must be those of the product, or one. [nd-broadcast]"
         )
 
 
@@ -399,13 +401,13 @@ def cross_along(name: str, input: Tensor, other: Tensor, dim: int) -> Tensor:
     if input.ndim != other.ndim:
         raise RuntimeError(
             f"{name}: inputs must have the same number of dimensions, and have shapes {tuple(input.shape)} and "
-            f"{tuple(other.shape)}. Add the missing ones with unsqueeze."
+            f"{tuple(other.shape)}. Add the missing ones with unsqueeze. [nd-ndim]"
         )
     d = as_dim(dim, input.ndim)
     if input.shape[d] != 3 or other.shape[d] != 3:
         raise RuntimeError(
             f"{name}: inputs dimension {dim} must have length 3. Got {input.shape[d]} and {other.shape[d]}. Name the "
-            "dimension of the vectors in dim."
+            "dimension of the vectors in dim. [nd-shape]"
         )
     common = broadcast_shapes(name, tuple(input.shape), tuple(other.shape))
     return ops.cross(_expand(input, common), _expand(other, common), dim=d)
@@ -418,7 +420,8 @@ def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
         larger = {n for n in sizes if n != 1}
         if len(larger) > 1:
             raise RuntimeError(
-                f"{name}: shapes {' and '.join(map(str, shapes))} do not broadcast. Sizes must be equal, or one."
+                f"{name}: shapes {' and '.join(map(str, shapes))} do not broadcast. Sizes must be equal, or one. "
+                "[nd-broadcast]"
             )
         out.append(larger.pop() if larger else 1)
     return tuple(out)
@@ -441,7 +444,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor |
         if not found:
             raise RuntimeError(
                 f"cross: no dimension of size 3 in input of shape {tuple(input.shape)}. "
-                "The vectors must have three entries."
+                "The vectors must have three entries. [nd-shape]"
             )
         warn_user(
             "cross() without dim takes the first dimension of size 3. "
@@ -461,7 +464,7 @@ def trace(input: Tensor) -> Tensor:
     if input.ndim != 2:
         raise RuntimeError(
             f"trace: expected a matrix, but got tensor with dim {input.ndim} (shape {tuple(input.shape)}). "
-            "For a batch, sum linalg.diagonal(input) over its last dimension."
+            "For a batch, sum linalg.diagonal(input) over its last dimension. [nd-matrix]"
         )
     return matrix_ops.trace(input)
 
@@ -482,12 +485,12 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
     if x1.ndim < 2 or x2.ndim < 2:
         raise RuntimeError(
             f"cdist only supports at least 2D tensors, and got shapes {tuple(x1.shape)} and {tuple(x2.shape)}. Add "
-            "dimensions with unsqueeze."
+            "dimensions with unsqueeze. [nd-ndim]"
         )
     if x1.shape[-1] != x2.shape[-1]:
         raise RuntimeError(
             f"cdist: X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]} (shapes "
-            f"{tuple(x1.shape)} and {tuple(x2.shape)})."
+            f"{tuple(x1.shape)} and {tuple(x2.shape)}). [nd-shape]"
         )
     if compute_mode not in (
         "use_mm_for_euclid_dist_if_necessary",
@@ -495,7 +498,8 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
         "donot_use_mm_for_euclid_dist",
     ):
         raise ValueError(
-            f"{compute_mode} is not a valid value for compute_mode. Leave it out: all give the same result here."
+            f"{compute_mode} is not a valid value for compute_mode. Leave it out: all give the same result here. "
+            "[nd-option]"
         )
     p = as_number("cdist", "p", p)
     _require_order("cdist", p)
@@ -516,7 +520,8 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """
     if input.ndim != 2:
         raise RuntimeError(
-            f"pdist only supports 2D tensors, got: {input.ndim}D (shape {tuple(input.shape)}). Use cdist for batches."
+            f"pdist only supports 2D tensors, got: {input.ndim}D (shape {tuple(input.shape)}). Use cdist for batches. "
+            "[nd-ndim]"
         )
     _require_order("pdist", p)
     return distance.pairs(cdist(input, input, p))
@@ -524,7 +529,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
 
 def _require_order(name: str, p: float) -> None:
     if not p >= 0:
-        raise RuntimeError(f"{name} only supports non-negative p values, and p is {p}.")
+        raise RuntimeError(f"{name} only supports non-negative p values, and p is {p}. [nd-range]")
 
 
 def _norm_of_rows(x: Tensor, p: float) -> Tensor:

@@ -71,7 +71,7 @@ def _check_generator(name: str, generator: Generator | None) -> Generator | None
     if generator is not None and not isinstance(generator, Generator):
         raise TypeError(
             f"{name}(): generator must be an ndgrad.Generator, and is {type(generator).__name__}. Make one with "
-            "ndgrad.Generator()."
+            "ndgrad.Generator(). [nd-type]"
         )
     return generator
 
@@ -80,7 +80,9 @@ def _need_continuous(
     name: str, dtype: np.dtype[Any], error: type[Exception] = NotImplementedError, *, complex: bool = True
 ) -> None:
     if not (is_inexact if complex else is_floating)(dtype):
-        raise error(f"{name}: not implemented for {dtype}: the distribution is continuous. Use a floating dtype.")
+        raise error(
+            f"{name}: not implemented for {dtype}: the distribution is continuous. Use a floating dtype. [nd-dtype]"
+        )
 
 
 def _continuous(name: str, op: Op, size: tuple[int | Sequence[int], ...], options: dict[str, Any]) -> Tensor:
@@ -192,7 +194,7 @@ def randint(  # type: ignore[misc]  # the second argument may be the size
     elif high is None or low is None:
         low, high = 0, low if high is None else high
     if high is None:
-        raise TypeError("randint() needs high: randint(10, (2, 3)) or randint(0, 10, (2, 3)).")
+        raise TypeError("randint() needs high: randint(10, (2, 3)) or randint(0, 10, (2, 3)). [nd-arguments]")
     generator = _check_generator("randint", options.pop("generator", None))
     shape = shape_of((size,) if size is not None else (), options)
     given = Options("randint", options)
@@ -228,12 +230,14 @@ def _bounds(name: str, low: int, high: int, dtype: np.dtype[Any]) -> tuple[int, 
     if low >= high:
         raise RuntimeError(
             f"{name} expects 'from' to be less than 'to', but got from={low} >= to={high}. "
-            "Give a range that is not empty."
+            "Give a range that is not empty. [nd-range]"
         )
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         if low < limits.min or high - 1 > limits.max:
-            raise RuntimeError(f"{name}: the range [{low}, {high}) is out of bounds for {dtype}. Choose a wider dtype.")
+            raise RuntimeError(
+                f"{name}: the range [{low}, {high}) is out of bounds for {dtype}. Choose a wider dtype. [nd-overflow]"
+            )
     return low, high
 
 
@@ -291,9 +295,13 @@ def normal(
     """
     _check_generator("normal", generator)
     if not isinstance(std, Variable) and std < 0:
-        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}. A standard deviation is not negative.")
+        raise RuntimeError(
+            f"normal expects std >= 0.0, but found std {std}. A standard deviation is not negative. [nd-range]"
+        )
     if isinstance(std, Variable) and (np_dtype(std).kind == "c" or _any_negative(std)):
-        raise RuntimeError("normal expects all elements of std >= 0.0. A standard deviation is not negative.")
+        raise RuntimeError(
+            "normal expects all elements of std >= 0.0. A standard deviation is not negative. [nd-values]"
+        )
     for v in (mean, std):
         if isinstance(v, Variable):
             _need_continuous("normal", np_dtype(v))
@@ -306,7 +314,8 @@ def normal(
         return _finished("normal", ops.normal_std(std, mean=mean, generator=generator), out)
     if size is None:
         raise TypeError(
-            "normal() of two numbers needs a size: normal(0.0, 1.0, (2, 3)). Pass one, or a tensor for mean or std."
+            "normal() of two numbers needs a size: normal(0.0, 1.0, (2, 3)). Pass one, or a tensor for mean or std. "
+            "[nd-arguments]"
         )
     settings = Options("normal", {**options, "out": out})
     dtype = settings.dtype or dtypes.get_default_dtype().numpy
@@ -319,7 +328,8 @@ def _check_broadcast(name: str, a: Tensor, b: Tensor) -> None:
         np.broadcast_shapes(tuple(a.shape), tuple(b.shape))
     except ValueError:
         raise RuntimeError(
-            f"{name}: shapes {tuple(a.shape)} and {tuple(b.shape)} do not broadcast. Their sizes must agree or be 1."
+            f"{name}: shapes {tuple(a.shape)} and {tuple(b.shape)} do not broadcast. Their sizes must agree or be 1. "
+            "[nd-broadcast]"
         ) from None
 
 
@@ -344,7 +354,7 @@ def bernoulli(
 
 def _probability(name: str, p: float) -> float:
     if not 0 <= p <= 1:
-        raise RuntimeError(f"{name} expects p to be in [0, 1], but got p={p}.")
+        raise RuntimeError(f"{name} expects p to be in [0, 1], but got p={p}. [nd-range]")
     return p
 
 
@@ -352,7 +362,8 @@ def _check_probabilities(name: str, p: Tensor) -> None:
     values = checkable(p)
     if values is not None and not bool(((values >= 0) & (values <= 1)).all()):
         raise RuntimeError(
-            f"{name} expects probabilities, 0 <= p <= 1, and the tensor of shape {tuple(p.shape)} holds others."
+            f"{name} expects probabilities, 0 <= p <= 1, and the tensor of shape {tuple(p.shape)} holds others. "
+            "[nd-values]"
         )
 
 
@@ -371,7 +382,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     _check_generator("poisson", generator)
     _need_continuous("poisson", np_dtype(input), complex=False)
     if _any_negative(input):
-        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative, and some are negative.")
+        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative, and some are negative. [nd-values]")
     return ops.poisson(input, generator=generator)
 
 
@@ -387,16 +398,17 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
         if not is_floating(np_dtype(t)):
             raise ValueError(
                 "binomial only supports floating-point dtypes for count and prob but got: "
-                f"{count.dtype} for count and {prob.dtype} for prob. Convert them with .float()."
+                f"{count.dtype} for count and {prob.dtype} for prob. Convert them with .float(). [nd-dtype]"
             )
     if np_dtype(count) != np_dtype(prob):
         raise RuntimeError(
-            f"binomial: found dtype {prob.dtype} of prob but expected that of count, {count.dtype}. Convert one."
+            f"binomial: found dtype {prob.dtype} of prob but expected that of count, {count.dtype}. Convert one. "
+            "[nd-dtype-mismatch]"
         )
     _check_probabilities("binomial", prob)
     _check_broadcast("binomial", count, prob)
     if _any_negative(count):
-        raise RuntimeError("binomial expects count >= 0, and some are negative.")
+        raise RuntimeError("binomial expects count >= 0, and some are negative. [nd-values]")
     return ops.binomial(count, prob, generator=generator)
 
 
@@ -416,24 +428,28 @@ def multinomial(
     """
     _check_generator("multinomial", generator)
     if input.ndim not in (1, 2):
-        raise RuntimeError(f"prob_dist must be 1 or 2 dim, and has {input.ndim}. Reshape it to rows of weights.")
+        raise RuntimeError(
+            f"prob_dist must be 1 or 2 dim, and has {input.ndim}. Reshape it to rows of weights. [nd-ndim]"
+        )
     _need_continuous("multinomial", np_dtype(input), RuntimeError, complex=False)
     if num_samples <= 0:
-        raise RuntimeError(f"cannot sample n_sample <= 0 samples: num_samples is {num_samples}.")
+        raise RuntimeError(f"cannot sample n_sample <= 0 samples: num_samples is {num_samples}. [nd-range]")
     categories = input.shape[-1]
     if not replacement and num_samples > categories:
         raise RuntimeError(
             "cannot sample n_sample > prob_dist.size(-1) samples without replacement: "
-            f"{num_samples} of {categories}. Pass replacement=True."
+            f"{num_samples} of {categories}. Pass replacement=True. [nd-range]"
         )
     weights = memory_of(input)
     if not bool((np.isfinite(weights) & (weights >= 0)).all()):
         raise RuntimeError(
-            "probability tensor contains either `inf`, `nan` or element < 0. Give finite, non-negative weights."
+            "probability tensor contains either `inf`, `nan` or element < 0. Give finite, non-negative weights. "
+            "[nd-values]"
         )
     if not bool((weights.sum(-1) > 0).all()):
         raise RuntimeError(
-            "invalid multinomial distribution (sum of probabilities <= 0). Each row needs a positive weight."
+            "invalid multinomial distribution (sum of probabilities <= 0). Each row needs a positive weight. "
+            "[nd-values]"
         )
     made = ops.multinomial(input, num_samples=int(num_samples), replacement=bool(replacement), generator=generator)
     return _finished("multinomial", made, out)
@@ -460,7 +476,7 @@ def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tens
     if not input.ndim:
         raise IndexError(
             "_sample_dirichlet() got a tensor without dimensions, and concentrations lie along the last one. "
-            "Pass a vector of them."
+            "Pass a vector of them. [nd-ndim]"
         )
     _need_continuous("_sample_dirichlet", np_dtype(input), complex=False)
     return ops.sample_dirichlet(input, generator=_check_generator("_sample_dirichlet", generator))
@@ -507,7 +523,9 @@ def uniform_(self: Tensor, *bounds: float, generator: Generator | None = None, *
     low, high = _from_to("uniform_", bounds, named, 0.0, 1.0)
     _need_continuous("uniform_", np_dtype(self))
     if low > high:
-        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}.")
+        raise RuntimeError(
+            f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}. [nd-range]"
+        )
     return _overwrite(
         ops.uniform, self, (), {"low": low, "high": high, "generator": _check_generator("uniform_", generator)}
     )
@@ -520,7 +538,9 @@ def _from_to(
     given = dict(zip(("from", "to"), bounds))
     for key, value in named.items():
         if key not in ("from", "to") or key in given:
-            raise TypeError(f"{name}() got an unexpected keyword argument {key!r}. It takes from, to and generator.")
+            raise TypeError(
+                f"{name}() got an unexpected keyword argument {key!r}. It takes from, to and generator. [nd-arguments]"
+            )
         given[key] = value
     return given.get("from", low), given.get("to", high)
 
@@ -534,7 +554,9 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Gen
     """
     _need_continuous("normal_", np_dtype(self))
     if std < 0:
-        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}. A standard deviation is not negative.")
+        raise RuntimeError(
+            f"normal expects std >= 0.0, but found std {std}. A standard deviation is not negative. [nd-range]"
+        )
     return _overwrite(
         ops.normal, self, (), {"mean": mean, "std": std, "generator": _check_generator("normal_", generator)}
     )
@@ -549,7 +571,7 @@ def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator:
     """
     _need_continuous("log_normal_", np_dtype(self), complex=False)
     if std <= 0:
-        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}.")
+        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}. [nd-range]")
     settings = {"mean": mean, "std": std, "generator": _check_generator("log_normal_", generator)}
     return _overwrite(ops.log_normal, self, (), settings)
 
@@ -563,7 +585,7 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
     """
     _need_continuous("exponential_", np_dtype(self), RuntimeError, complex=False)
     if lambd <= 0:
-        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}.")
+        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}. [nd-range]")
     return _overwrite(
         ops.exponential, self, (), {"rate": lambd, "generator": _check_generator("exponential_", generator)}
     )
@@ -578,7 +600,7 @@ def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator:
     """
     _need_continuous("cauchy_", np_dtype(self), RuntimeError, complex=False)
     if sigma <= 0:
-        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}.")
+        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}. [nd-range]")
     settings = {"median": median, "sigma": sigma, "generator": _check_generator("cauchy_", generator)}
     return _overwrite(ops.cauchy, self, (), settings)
 
@@ -591,7 +613,7 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
     True
     """
     if not 0 < p < 1:
-        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}.")
+        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}. [nd-range]")
     return _overwrite(ops.geometric, self, (), {"p": p, "generator": _check_generator("geometric_", generator)})
 
 

@@ -57,7 +57,8 @@ def fliplr(input: Tensor) -> Tensor:
     """
     if input.ndim < 2:
         raise RuntimeError(
-            f"fliplr: Input must be >= 2-d, and has {input.ndim} dimensions. Use flip(), whose dims are yours to name."
+            f"fliplr: Input must be >= 2-d, and has {input.ndim} dimensions. Use flip(), whose dims are yours to name. "
+            "[nd-ndim]"
         )
     return ops.flip(input, dims=(1,))
 
@@ -71,7 +72,7 @@ def flipud(input: Tensor) -> Tensor:
             [1., 2.]])
     """
     if input.ndim < 1:
-        raise RuntimeError("flipud: Input must be >= 1-d, and is 0-d, which has no order.")
+        raise RuntimeError("flipud: Input must be >= 1-d, and is 0-d, which has no order. [nd-ndim]")
     return ops.flip(input, dims=(0,))
 
 
@@ -88,17 +89,17 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     if len(given) != 2:
         raise RuntimeError(
             f"rot90: expected total rotation dims == 2, but got dims = {len(given)}. "
-            "Name the two dimensions of a plane."
+            "Name the two dimensions of a plane. [nd-dim]"
         )
     if input.ndim < 2:
         raise RuntimeError(
-            f"rot90: expected total dims >= 2, but got total dims = {input.ndim}. Only planes can be turned."
+            f"rot90: expected total dims >= 2, but got total dims = {input.ndim}. Only planes can be turned. [nd-ndim]"
         )
     first, second = (as_dim(d, input.ndim) for d in given)
     if first == second:
         raise RuntimeError(
             f"rot90: expected rotation dims to be different, but got dim0 = {given[0]} and dim1 = {given[1]}. "
-            "Name two dimensions."
+            "Name two dimensions. [nd-dim]"
         )
     return ops.rot90(input, k=operator.index(k), dims=(first, second))
 
@@ -115,15 +116,18 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: Dims = None) -> Tenso
     moves = as_shape((shifts,))
     where = () if dims is None else as_shape((dims,))
     if not moves:
-        raise RuntimeError("roll: `shifts` required, and is (). Give a number of places.")
+        raise RuntimeError("roll: `shifts` required, and is (). Give a number of places. [nd-arguments]")
     if len(moves) != (len(where) or 1):
         raise RuntimeError(
-            f"roll: shifts and dimensions must align. shifts: {len(moves)}, dims: {len(where)}. Give one shift per dim."
+            f"roll: shifts and dimensions must align. shifts: {len(moves)}, dims: {len(where)}. "
+            "Give one shift per dim. [nd-dim]"
         )
     numbers = tuple(as_dim(d, input.ndim) for d in where)
     if not input.ndim:
         if where:
-            raise IndexError(f"roll: dims is {where}, and a 0-d tensor has no dimension to roll along. Leave dims out.")
+            raise IndexError(
+                f"roll: dims is {where}, and a 0-d tensor has no dimension to roll along. Leave dims out. [nd-dim]"
+            )
         return cast.clone(input)
     return ops.roll(input, shifts=moves, dims=numbers or None)
 
@@ -151,12 +155,12 @@ def repeat(self: Tensor, *repeats: int | Sequence[int], **keyword: Sequence[int]
     if len(times) < self.ndim:
         raise RuntimeError(
             "repeat: Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor: "
-            f"{list(times)} for shape {list(self.shape)}. Give one number per dimension, or use tile()."
+            f"{list(times)} for shape {list(self.shape)}. Give one number per dimension, or use tile(). [nd-ndim]"
         )
     if any(n < 0 for n in times):
         raise RuntimeError(
             f"repeat: Trying to create tensor with negative dimension: repeats {list(times)} of shape "
-            f"{list(self.shape)}. Repeat 0 times or more."
+            f"{list(self.shape)}. Repeat 0 times or more. [nd-range]"
         )
     return ops.repeat(self, repeats=times)
 
@@ -200,7 +204,8 @@ def repeat_interleave(
     number = as_dim(dim, input.ndim)
     if not input.ndim:
         raise IndexError(
-            "repeat_interleave: a 0-d tensor has no dimension to repeat along. Leave dim out, or use reshape(1) first."
+            "repeat_interleave: a 0-d tensor has no dimension to repeat along. Leave dim out, or use reshape(1) first. "
+            "[nd-dim]"
         )
     size = input.shape[number]
     if isinstance(repeats, (Variable, np.ndarray)):
@@ -210,18 +215,21 @@ def repeat_interleave(
         if len(counts) != size:
             raise RuntimeError(
                 "repeat_interleave: repeats must have the same size as input along dim, but got repeats.size(0) = "
-                f"{len(counts)} and input.size({number}) = {size}. Give one number per slice, or one for all."
+                f"{len(counts)} and input.size({number}) = {size}. Give one number per slice, or one for all. "
+                "[nd-shape]"
             )
         _check_output_size(output_size, sum(counts))
         return ops.repeat_interleave(input, repeats=counts, dim=number)
     if isinstance(repeats, (list, tuple)):
         raise TypeError(
             f"repeat_interleave(): repeats must be an int or a tensor of ints, and is a {type(repeats).__name__}. "
-            "Wrap it in ndgrad.tensor(...)."
+            "Wrap it in ndgrad.tensor(...). [nd-type]"
         )
     times = operator.index(repeats)
     if times < 0:
-        raise RuntimeError(f"repeat_interleave: Repeats must be non-negative, and is {times}. Repeat 0 times or more.")
+        raise RuntimeError(
+            f"repeat_interleave: Repeats must be non-negative, and is {times}. Repeat 0 times or more. [nd-range]"
+        )
     _check_output_size(output_size, times * size)
     shape = tuple(input.shape)
     apart = shape_ops.expand(unsqueeze(input, number + 1), shape=(*shape[: number + 1], times, *shape[number + 1 :]))
@@ -233,7 +241,8 @@ def _positions(repeats: Tensor, output_size: int | None) -> Tensor:
     counts = _counts(repeats)
     if repeats.ndim != 1:
         raise RuntimeError(
-            f"repeat_interleave only accept 1D vector as repeat, and got {repeats.ndim} dimensions. Flatten it first."
+            f"repeat_interleave only accept 1D vector as repeat, and got {repeats.ndim} dimensions. Flatten it first. "
+            "[nd-ndim]"
         )
     _check_output_size(output_size, sum(counts))
     return beside(repeats, np.repeat(np.arange(len(counts)), counts))
@@ -245,19 +254,21 @@ def _counts(repeats: Tensor | NDArray[Any]) -> tuple[int, ...]:
     if isinstance(array, Variable):
         raise RuntimeError(
             "repeat_interleave: the shape of the result depends on the values of repeats, which here belong "
-            "to a transform (vmap, grad). Give an int, or a tensor from outside the transform."
+            "to a transform (vmap, grad). Give an int, or a tensor from outside the transform. [nd-vmap-value]"
         )
     if array.dtype.kind not in "iu":
         raise NotImplementedError(
-            f"repeat_interleave: repeats must be integers, and is {array.dtype}. Convert it with .long()."
+            f"repeat_interleave: repeats must be integers, and is {array.dtype}. Convert it with .long(). [nd-dtype]"
         )
     if array.ndim > 1:
         raise RuntimeError(
-            f"repeat_interleave: repeats must be 0-dim or 1-dim tensor, and has shape {array.shape}. Flatten it first."
+            f"repeat_interleave: repeats must be 0-dim or 1-dim tensor, and has shape {array.shape}. Flatten it first. "
+            "[nd-ndim]"
         )
     if (array < 0).any():
         raise RuntimeError(
-            f"repeat_interleave: repeats can not be negative, and is {array.tolist()}. Repeat 0 times or more."
+            f"repeat_interleave: repeats can not be negative, and is {array.tolist()}. Repeat 0 times or more. "
+            "[nd-range]"
         )
     return tuple(int(n) for n in np.atleast_1d(array).tolist())
 
@@ -266,5 +277,5 @@ def _check_output_size(given: int | None, actual: int) -> None:
     if given is not None and given != actual:
         raise RuntimeError(
             f"repeat_interleave: Invalid output_size, expected {actual} but got {given}. "
-            "Give the right size or leave it out."
+            "Give the right size or leave it out. [nd-shape]"
         )

@@ -48,7 +48,7 @@ def ndim_of(input: Tensor, name: str) -> int:
     except AttributeError:
         raise TypeError(
             f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}. "
-            "Wrap it in ndgrad.as_tensor(...)."
+            "Wrap it in ndgrad.as_tensor(...). [nd-type]"
         ) from None
     if meta is None or not meta.batch_level:
         n: int = input._array.ndim
@@ -83,7 +83,7 @@ def deliver(name: str, result: Result, out: Tensor | Tensors | None, *inputs: Te
     if len(outs) != len(result):
         raise TypeError(
             f"{name}(): out= must be {len(result)} tensors, one for each result, and is {len(outs)}. "
-            "Pass a tuple of them."
+            "Pass a tuple of them. [nd-out]"
         )
     copied = [copy_into(name, o, r) for o, r in zip(outs, result)]
     made: Any = type(result)(*copied) if hasattr(result, "_fields") else tuple(copied)
@@ -110,7 +110,7 @@ def require_inexact(name: str, input: Tensor, error: type[Exception] = RuntimeEr
     if not is_inexact(np_dtype(input)) and not input.on_numpy_face:
         raise error(
             f"{name}(): input must be of a floating point or complex dtype, and is {as_dtype(np_dtype(input))!r}. "
-            "Convert it first: input.to(ndgrad.float64)."
+            "Convert it first: input.to(ndgrad.float64). [nd-dtype]"
         )
 
 
@@ -285,7 +285,7 @@ def _normalised(op: Op, input: Tensor, dim: int, dtype: Dtype, out: Tensor | Non
     if not is_floating(np_dtype(input)):
         raise NotImplementedError(
             f"{op.name}(): not implemented for {as_dtype(np_dtype(input))!r}. Give dtype=, "
-            "a floating point dtype, or convert the input."
+            "a floating point dtype, or convert the input. [nd-dtype]"
         )
     return deliver(op.name, along(op, op.name, input, dim), out, input)
 

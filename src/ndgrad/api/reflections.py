@@ -119,11 +119,12 @@ def ormqr(
             f"ormqr: input of shape {tuple(input.shape)} with tau of shape {tuple(tau.shape)} does not fit other of "
             "shape "
             f"{tuple(other.shape)}, left={left}: the sizes of the vectors and of other must agree, and there is at "
-            "most one tau per column."
+            "most one tau per column. [nd-shape]"
         )
     if not len(input.shape) == len(other.shape):
         raise RuntimeError(
-            f"ormqr: input and other must have the same number of dimensions, not {input.ndim} and {other.ndim}."
+            f"ormqr: input and other must have the same number of dimensions, not {input.ndim} and {other.ndim}. "
+            "[nd-ndim]"
         )
     rows = beside(input, np.arange(side)[:, None])
     made = other

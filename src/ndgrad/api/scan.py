@@ -64,7 +64,7 @@ def _in_place(op: Op, self: Tensor, dim: int, dtype: Dtype) -> Tensor:
     if dtype is not None and as_numpy_dtype(dtype) != np_dtype(self):
         raise RuntimeError(
             f"{op.name}_(): provided dtype must match the dtype of self, {as_dtype(np_dtype(self))!r}, "
-            f"and is {as_dtype(dtype)!r}. Use {op.name}(), which makes a new tensor."
+            f"and is {as_dtype(dtype)!r}. Use {op.name}(), which makes a new tensor. [nd-write-fit]"
         )
     return write(op, self, (), {"dim": number, "reverse": False, "dtype": np_dtype(self)}) if ndim else self
 
@@ -103,7 +103,7 @@ def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tenso
     if not is_inexact(np_dtype(input)):
         raise NotImplementedError(
             f"logcumsumexp(): not implemented for {as_dtype(np_dtype(input))!r}. "
-            "Convert the input to floating point first."
+            "Convert the input to floating point first. [nd-dtype]"
         )
     return deliver("logcumsumexp", along(ops.logcumsumexp, "logcumsumexp", input, dim), out, input)
 
@@ -151,7 +151,7 @@ def _joined(input: Tensor, dim: int, prepend: Tensor | None, append: Tensor | No
         if len(sizes) != len(own) or sizes[:dim] + sizes[dim + 1 :] != own[:dim] + own[dim + 1 :]:
             raise RuntimeError(
                 "diff expects the shape of the tensor to prepend or append to match that of input except along dim "
-                f"{dim}: they are {tuple(sizes)} and {tuple(own)}. Expand or reshape it first."
+                f"{dim}: they are {tuple(sizes)} and {tuple(own)}. Expand or reshape it first. [nd-shape]"
             )
     parts = [p for p in (prepend, input, append) if p is not None]
     return join.cat(*parts, dim=dim) if len(parts) > 1 else input
@@ -176,11 +176,11 @@ def diff(
     ndim = ndim_of(input, "diff")
     if ndim == 0:
         raise RuntimeError(
-            "diff expects input to be at least one-dimensional, and it has no dimensions. Reshape it to (1,)."
+            "diff expects input to be at least one-dimensional, and it has no dimensions. Reshape it to (1,). [nd-ndim]"
         )
     number = as_dim(dim, ndim)
     if n < 0:
-        raise RuntimeError(f"diff: order must be non-negative but got {n}. Give n >= 0.")
+        raise RuntimeError(f"diff: order must be non-negative but got {n}. Give n >= 0. [nd-range]")
     result = _joined(input, number, prepend, append) if n else input  # to which nothing is joined then
     for _ in range(n):
         later, earlier = stretch(result, number, 1, None), stretch(result, number, None, -1)
@@ -245,18 +245,22 @@ def gradient(
     """
     ndim = ndim_of(input, "gradient")
     if edge_order not in (1, 2):
-        raise RuntimeError(f"gradient only supports edge_order=1 and edge_order=2, and got {edge_order}.")
+        raise RuntimeError(f"gradient only supports edge_order=1 and edge_order=2, and got {edge_order}. [nd-option]")
     if np_dtype(input).kind == "b":
-        raise RuntimeError("gradient: differences of bools are not supported. Convert the input to numbers first.")
+        raise RuntimeError(
+            "gradient: differences of bools are not supported. Convert the input to numbers first. [nd-dtype]"
+        )
     dims = as_dims(dim, ndim)
     if isinstance(spacing, Variable):
-        raise TypeError("gradient(): spacing must be a number, or a list with one number or 1-d tensor for each dim.")
+        raise TypeError(
+            "gradient(): spacing must be a number, or a list with one number or 1-d tensor for each dim. [nd-type]"
+        )
     several = isinstance(spacing, (list, tuple))
     given: Any = tuple(spacing) if several else (1.0 if spacing is None else spacing,) * len(dims)  # type: ignore[arg-type]
     if len(given) != len(dims):
         raise RuntimeError(
             "gradient expected spacing to be unspecified, a scalar, or of the same length as dim, but got a spacing "
-            f"argument of length {len(given)} and {len(dims)} dims. Give one spacing for each."
+            f"argument of length {len(given)} and {len(dims)} dims. Give one spacing for each. [nd-shape]"
         )
     found = []
     for d, h in zip(dims, given, strict=True):
@@ -264,14 +268,14 @@ def gradient(
             raise RuntimeError(
                 f"gradient expected each dimension size to be at least edge_order+1: dimension {d} has "
                 f"{input.shape[d]} "
-                f"(shape {tuple(input.shape)}, edge_order {edge_order}). Leave that dimension out of dim."
+                f"(shape {tuple(input.shape)}, edge_order {edge_order}). Leave that dimension out of dim. [nd-too-few]"
             )
         if isinstance(h, Variable):
             if h.ndim != 1 or h.shape[0] != input.shape[d]:
                 raise RuntimeError(
                     f"gradient expected each element of spacing to have one dimension, with the {input.shape[d]} "
                     "coordinates along "
-                    f"dimension {d}, and got shape {tuple(h.shape)}. Give the coordinates of the samples."
+                    f"dimension {d}, and got shape {tuple(h.shape)}. Give the coordinates of the samples. [nd-shape]"
                 )
             h = stretch(h, 0, 1, None) - stretch(h, 0, None, -1)
         found.append(grid_derivative(input, h, d, edge_order))
@@ -286,12 +290,14 @@ def _widths(name: str, y: Tensor, x: Tensor | None, dx: float | Tensor | None, d
     if x is None:
         return 1.0 if dx is None else dx
     if dx is not None:
-        raise TypeError(f"{name}(): got both x, the sample points, and dx, their distance. Give one of them.")
+        raise TypeError(
+            f"{name}(): got both x, the sample points, and dx, their distance. Give one of them. [nd-exclusive]"
+        )
     if x.ndim == 1:
         if x.shape[0] != y.shape[dim]:
             raise RuntimeError(
                 f"{name}: There must be one `x` value for each sample point: x has {x.shape[0]}, "
-                f"and y {y.shape[dim]} along dim {dim}."
+                f"and y {y.shape[dim]} along dim {dim}. [nd-shape]"
             )
         x = shape.reshape(x, shape=(x.shape[0], *(1,) * (y.ndim - dim - 1)))
     elif x.ndim < y.ndim:
@@ -303,11 +309,13 @@ def _areas(name: str, y: Tensor, x: Tensor | None, dx: float | Tensor | None, di
     """The areas of the trapezoids, and the dimension along which they stand."""
     ndim = ndim_of(y, name)
     if ndim == 0:
-        raise IndexError(f"{name}(): Dimension specified as {dim} but tensor has no dimensions. Reshape y to (1,).")
+        raise IndexError(
+            f"{name}(): Dimension specified as {dim} but tensor has no dimensions. Reshape y to (1,). [nd-dim]"
+        )
     number = as_dim(dim, ndim)
     if np_dtype(y).kind == "b":
         raise RuntimeError(
-            f"{name}: received a bool input for `y`, but bool is not supported. Convert it to numbers first."
+            f"{name}: received a bool input for `y`, but bool is not supported. Convert it to numbers first. [nd-dtype]"
         )
     areas = (stretch(y, number, 1, None) + stretch(y, number, None, -1)) * (_widths(name, y, x, dx, number) / 2)
     return areas, number - ndim + areas.ndim

@@ -49,13 +49,17 @@ def segment_reduce(
     kind = {"amax": "max", "amin": "min"}.get(reduce, reduce)
     if kind not in _KINDS:
         raise RuntimeError(
-            f"segment_reduce(): reduce argument must be either sum, prod, mean, amax or amin, got {reduce}."
+            f"segment_reduce(): reduce argument must be either sum, prod, mean, amax or amin, got {reduce}. [nd-option]"
         )
     if indices is not None:
-        raise RuntimeError("segment_reduce(): indices based reduction is not supported yet. Give lengths or offsets.")
+        raise RuntimeError(
+            "segment_reduce(): indices based reduction is not supported yet. Give lengths or offsets. [nd-unsupported]"
+        )
     if lengths is None:
         if offsets is None:
-            raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined. Give one of them.")
+            raise RuntimeError(
+                "segment_reduce(): Either lengths or offsets must be defined. Give one of them. [nd-exclusive]"
+            )
         lengths = index.getitem(offsets, index=(Ellipsis, slice(1, None))) - index.getitem(
             offsets, index=(Ellipsis, slice(None, -1))
         )
@@ -64,7 +68,7 @@ def segment_reduce(
         raise RuntimeError(
             f"segment_reduce(): Expected axis to be the last dimension of lengths but got {axis}: lengths have shape "
             f"{tuple(lengths.shape)} "
-            f"and data {tuple(data.shape)}. Leading dimensions are a batch."
+            f"and data {tuple(data.shape)}. Leading dimensions are a batch. [nd-dim]"
         )
     n, count = data.shape[dim], lengths.shape[-1]
     known = innermost_array(lengths)
@@ -72,7 +76,7 @@ def segment_reduce(
         raise RuntimeError(
             f"segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1), {n}, "
             "when !unsafe, and to be "
-            "non-negative. Pass unsafe=True to leave a rest."
+            "non-negative. Pass unsafe=True to leave a rest. [nd-shape]"
         )
     ends = scan.cumsum(lengths, dim=dim)
     places = shape.expand(beside(data, np.arange(n)), shape=(*tuple(data.shape[:dim]), n))

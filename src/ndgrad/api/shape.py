@@ -52,7 +52,8 @@ def _sizes(name: str, given: tuple[Any, ...]) -> tuple[int, ...]:
     """Sizes given one by one or as one sequence, of which there must be something."""
     if not given:
         raise TypeError(
-            f"{name}() missing its argument: sizes. Give them one by one or as a tuple, () for a 0-d tensor."
+            f"{name}() missing its argument: sizes. Give them one by one or as a tuple, () for a 0-d tensor. "
+            "[nd-arguments]"
         )
     return as_shape(given)
 
@@ -87,7 +88,8 @@ def _keyword(name: str, known: str, given: tuple[Any, ...], keyword: dict[str, A
         return given
     if given or set(keyword) != {known}:
         raise TypeError(
-            f"{name}() got {', '.join(map(repr, keyword))}; it takes {known}, once. Give it by position or by keyword."
+            f"{name}() got {', '.join(map(repr, keyword))}; it takes {known}, once. Give it by position or by keyword. "
+            "[nd-arguments]"
         )
     return (keyword[known],)
 
@@ -131,7 +133,7 @@ def view(self: Tensor, *size: Any, **keyword: Any) -> Tensor:
         raise RuntimeError(
             "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
             f"contiguous subspaces): view({list(wanted)}) of {list(self.shape)}, whose strides are "
-            f"{list(geometry_of(self).strides)}. Use reshape(), which copies then, or contiguous().view()."
+            f"{list(geometry_of(self).strides)}. Use reshape(), which copies then, or contiguous().view(). [nd-reshape]"
         )
     return ops.reshape.eager(self, shape=wanted)
 
@@ -150,28 +152,30 @@ def _view_as_dtype(self: Tensor, dtype: dtypes.DTypeLike) -> Tensor:
     if lost is not None and {old.kind, new.kind} != {"f", "c"}:
         raise RuntimeError(
             f"view: a tensor of {old} and shape {tuple(self.shape)} that {lost} cannot be read as {new}: the bits of "
-            "its elements have no derivative in that reading. Use .to(dtype) to convert the numbers, or detach() first."
+            "its elements have no derivative in that reading. "
+            "Use .to(dtype) to convert the numbers, or detach() first. [nd-no-derivative]"
         )
     if old.itemsize != new.itemsize:
         to = f"to view {old} as {new} (different element sizes)"
         if not self.ndim:
-            raise RuntimeError(f"view: self.dim() cannot be 0 {to}. Use view(1) first.")
+            raise RuntimeError(f"view: self.dim() cannot be 0 {to}. Use view(1) first. [nd-ndim]")
         if geometry_of(self).strides[-1] != 1:
             raise RuntimeError(
                 f"view: self.stride(-1) must be 1 {to}, but got {geometry_of(self).strides[-1]}. "
-                "Use contiguous() first."
+                "Use contiguous() first. [nd-strides]"
             )
         if self.shape[-1] * old.itemsize % new.itemsize:
             raise RuntimeError(
                 f"view: self.size(-1) must be divisible by {new.itemsize // old.itemsize} {to}, "
-                f"but got {self.shape[-1]}. Narrow or pad it first."
+                f"but got {self.shape[-1]}. Narrow or pad it first. [nd-divisible]"
             )
     if lost is None:
         return ops.view_dtype(self, dtype=new)
     if old.itemsize != (2 * new.itemsize if old.kind == "c" else new.itemsize / 2):
         raise RuntimeError(
             f"view: a tensor of {old} that {lost} cannot be read as {new}, which is of another precision: "
-            "its bits have no derivative in that reading. Use .to(dtype) to convert the numbers, or detach() first."
+            "its bits have no derivative in that reading. Use .to(dtype) to convert the numbers, or detach() first. "
+            "[nd-no-derivative]"
         )
     if old.kind == "c":
         parts = ops.view_as_real(self)
@@ -202,7 +206,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     if first > last:
         raise RuntimeError(
             f"flatten() has invalid args: start_dim cannot come after end_dim, and they are {start_dim} and {end_dim} "
-            f"of {len(shape)} dimensions. Swap them."
+            f"of {len(shape)} dimensions. Swap them. [nd-dim]"
         )
     if first == last and shape:
         return input
@@ -222,16 +226,17 @@ def unflatten(input: Tensor, dim: int, sizes: Shape) -> Tensor:
     wanted = as_shape((sizes,))
     if not wanted:
         raise RuntimeError(
-            "unflatten: sizes must be non-empty, and are (). To drop a dimension of size 1 use squeeze(dim)."
+            "unflatten: sizes must be non-empty, and are (). To drop a dimension of size 1 use squeeze(dim). "
+            "[nd-too-few]"
         )
     if not shape:
-        raise IndexError("unflatten: a 0-d tensor has no dimension to unflatten. Use reshape().")
+        raise IndexError("unflatten: a 0-d tensor has no dimension to unflatten. Use reshape(). [nd-dim]")
     try:
         wanted = infer_shape(wanted, shape[number], shape)
     except RuntimeError:
         raise RuntimeError(
             f"unflatten: Provided sizes {list(wanted)} don't multiply up to the size of dim {dim} ({shape[number]}) "
-            f"in the input tensor of shape {list(shape)}. Give sizes whose product it is."
+            f"in the input tensor of shape {list(shape)}. Give sizes whose product it is. [nd-reshape]"
         ) from None
     return view(input, (*shape[:number], *wanted, *shape[number + 1 :]))
 
@@ -278,7 +283,7 @@ def _expand(name: str, t: Tensor, sizes: tuple[int, ...]) -> Tensor:
         raise RuntimeError(
             f"{name}: the number of sizes provided ({len(sizes)}) must be greater or equal to the number "
             f"of dimensions in the tensor ({len(shape)}): sizes {list(sizes)}, tensor {list(shape)}. "
-            "Give one size per dimension; -1 keeps a size."
+            "Give one size per dimension; -1 keeps a size. [nd-reshape]"
         )
     wanted = []
     for dim, n in enumerate(sizes):
@@ -287,14 +292,15 @@ def _expand(name: str, t: Tensor, sizes: tuple[int, ...]) -> Tensor:
             if dim < lead:
                 raise RuntimeError(
                     f"{name}: the expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension "
-                    f"{dim} of {list(sizes)}, since the tensor {list(shape)} has no size to keep there. Give a size."
+                    f"{dim} of {list(sizes)}, since the tensor {list(shape)} has no size to keep there. Give a size. "
+                    "[nd-reshape]"
                 )
             n = have
         if n < 0 or have not in (1, n):
             raise RuntimeError(
                 f"{name}: the expanded size of the tensor ({n}) must match the existing size ({have}) "
                 f"at non-singleton dimension {dim}. Target sizes: {list(sizes)}. Tensor sizes: {list(shape)}. "
-                "Only dimensions of size 1 can be expanded."
+                "Only dimensions of size 1 can be expanded. [nd-reshape]"
             )
         wanted.append(n)
     return ops.expand(t, shape=tuple(wanted))
@@ -331,14 +337,15 @@ def sum_to_size(self: Tensor, *size: Shape) -> Tensor:
     """
     if not size:
         raise TypeError(
-            'sum_to_size() missing 1 required positional arguments: "size". Give sizes, or () for the sum of all.'
+            'sum_to_size() missing 1 required positional arguments: "size". Give sizes, or () for the sum of all. '
+            "[nd-arguments]"
         )
     have, want = tuple(self.shape), as_shape(size)
     extra = len(have) - len(want)
     if extra < 0 or not all(w in (1, h) for h, w in zip(have[extra:], want)):
         raise RuntimeError(
             f"sum_to_size: size {list(want)} is not expandable to size {list(have)}, the tensor's. Sizes must agree or "
-            "be 1."
+            "be 1. [nd-broadcast]"
         )
     dims = (*range(extra), *(d + extra for d, w in enumerate(want) if w == 1 and have[d + extra] != 1))
     return ops.reshape(reduce_ops.sum(self, dim=dims), shape=want) if dims or not have else self
@@ -356,7 +363,7 @@ def broadcast_shapes(*shapes: Shape) -> Size:
     except ValueError:
         raise RuntimeError(
             f"shapes {', '.join(str(tuple(s)) if hasattr(s, '__iter__') else str(s) for s in shapes)} cannot be "
-            "broadcast together: aligned at the right, sizes must be equal or 1."
+            "broadcast together: aligned at the right, sizes must be equal or 1. [nd-broadcast]"
         ) from None
 
 
@@ -491,11 +498,11 @@ def permute(input: Tensor, *dims: Shape, **keyword: Shape) -> Tensor:
     if len(order) != ndim:
         raise RuntimeError(
             "permute: number of dimensions in the tensor input does not match the length of the desired ordering of "
-            f"dimensions: input.dim() = {ndim}, and dims is {given}. Name every dimension once."
+            f"dimensions: input.dim() = {ndim}, and dims is {given}. Name every dimension once. [nd-dim]"
         )
     if len(set(order)) != len(order):
         raise RuntimeError(
-            f"permute(): duplicate dims are not allowed, and dims is {given}. Name every dimension once."
+            f"permute(): duplicate dims are not allowed, and dims is {given}. Name every dimension once. [nd-dim]"
         )
     return ops.permute.eager(input, dims=order)
 
@@ -515,11 +522,13 @@ def transpose(
     """
     if axes is not None or isinstance(dim0, (tuple, list)):
         if dim1 is not None or (axes is not None and dim0 is not None):
-            raise TypeError("transpose() takes two dims, or one tuple with all of them. Give one or the other.")
+            raise TypeError(
+                "transpose() takes two dims, or one tuple with all of them. Give one or the other. [nd-arguments]"
+            )
         order: Any = dim0 if axes is None else axes
         return permute(input, tuple(order))
     if dim0 is None or dim1 is None:
-        raise TypeError("transpose() takes two dims to swap. Give both, or use t() for a matrix.")
+        raise TypeError("transpose() takes two dims to swap. Give both, or use t() for a matrix. [nd-arguments]")
     ndim, first = input.ndim, operator.index(dim0)  # type: ignore[arg-type]  # a number, after the test above
     return ops.transpose.eager(input, dim0=as_dim(first, ndim), dim1=as_dim(dim1, ndim))
 
@@ -547,7 +556,8 @@ def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
 def _check_matrix(name: str, t: Tensor) -> None:
     if t.ndim > 2:
         raise RuntimeError(
-            f"{name} expects a tensor with <= 2 dimensions, but self is {t.ndim}D. Use transpose(dim0, dim1) or mT."
+            f"{name} expects a tensor with <= 2 dimensions, but self is {t.ndim}D. Use transpose(dim0, dim1) or mT. "
+            "[nd-ndim]"
         )
 
 
@@ -574,19 +584,19 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
     if any(isinstance(s, (tuple, list)) for s in both) and not all(isinstance(s, (tuple, list)) for s in both):
         raise TypeError(
             f"movedim: source {source!r} and destination {destination!r} must be two ints or two "
-            "tuples. Make both alike."
+            "tuples. Make both alike. [nd-type]"
         )
     froms, tos = (tuple(s) if isinstance(s, (tuple, list)) else (s,) for s in both)
     if len(froms) != len(tos):
         raise RuntimeError(
             f"movedim: Invalid source or destination dims: source ({list(froms)} dims) should contain the same number "
-            f"of dims as destination ({list(tos)} dims). Give one destination per source."
+            f"of dims as destination ({list(tos)} dims). Give one destination per source. [nd-shape]"
         )
     n = input.ndim
     old, new = [as_dim(d, n, "source") for d in froms], [as_dim(d, n, "destination") for d in tos]
     for name, given, dims in (("source", froms, old), ("destination", tos, new)):
         if len(set(dims)) != len(dims):
-            raise RuntimeError(f"movedim: repeated dim in `{name}` ({list(given)}). Name each once.")
+            raise RuntimeError(f"movedim: repeated dim in `{name}` ({list(given)}). Name each once. [nd-dim]")
     if not n:
         return ops.alias(input)
     order = [d for d in range(n) if d not in old]
@@ -617,7 +627,7 @@ def adjoint(input: Tensor) -> Tensor:
     if n == 1:
         raise RuntimeError(
             "adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor. "
-            "Use unsqueeze() to make it a matrix."
+            "Use unsqueeze() to make it a matrix. [nd-matrix]"
         )
     if n:
         turned = ops.transpose(input, dim0=n - 2, dim1=n - 1)
@@ -639,7 +649,8 @@ def view_as_real(input: Tensor) -> Tensor:
     """
     if np_dtype(input).kind != "c":
         raise RuntimeError(
-            f"view_as_real is only supported for complex tensors, and this one is {np_dtype(input)}. Use it as it is."
+            f"view_as_real is only supported for complex tensors, and this one is {np_dtype(input)}. Use it as it is. "
+            "[nd-complex]"
         )
     return ops.view_as_real(input)
 
@@ -655,21 +666,22 @@ def view_as_complex(input: Tensor) -> Tensor:
     if not is_floating(dtype) or dtype.itemsize < 4:
         raise RuntimeError(
             f"view_as_complex is only supported for float and double tensors, but got {dtype}. "
-            "Convert it with .to() first."
+            "Convert it with .to() first. [nd-dtype]"
         )
     if not input.ndim:
         raise RuntimeError(
-            "view_as_complex: Input tensor must have one or more dimensions, the last of size 2. Got a 0-d tensor."
+            "view_as_complex: Input tensor must have one or more dimensions, the last of size 2. Got a 0-d tensor. "
+            "[nd-ndim]"
         )
     if input.shape[-1] != 2:
         raise RuntimeError(
             f"view_as_complex: Tensor must have a last dimension of size 2, and has shape {tuple(input.shape)}. "
-            "Stack the parts along it."
+            "Stack the parts along it. [nd-shape]"
         )
     if geometry_of(input).strides[-1] != 1:
         raise RuntimeError(
             "view_as_complex: Tensor must have a last dimension with stride 1, and its strides are "
-            f"{geometry_of(input).strides}. Use contiguous() first."
+            f"{geometry_of(input).strides}. Use contiguous() first. [nd-strides]"
         )
     return ops.view_as_complex(input)
 

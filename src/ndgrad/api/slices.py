@@ -49,7 +49,7 @@ def _vector(name: str, like: Tensor, index: Tensor, error: type[Exception] = Run
     if index.ndim > 1:
         raise IndexError(
             f"{name}(): Index is supposed to be a vector, and has shape {tuple(index.shape)}. "
-            "Flatten it, or use gather()."
+            "Flatten it, or use gather(). [nd-index]"
         )
     return line(index)
 
@@ -68,7 +68,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     if not input.ndim and index.shape[0] != 1:
         raise IndexError(
             f"index_select(): a 0-d tensor can be indexed once, and the index has {index.shape[0]} entries. "
-            "Use expand()."
+            "Use expand(). [nd-index]"
         )
     result = ops.index_select(line(input), index, dim=dim)
     return deliver("index_select", result if input.ndim else shape.reshape(result, shape=()), out, input)
@@ -88,7 +88,7 @@ def _slices(
     if source.shape[dim] != index.shape[0]:
         raise count_error(
             f"{name}(): Number of indices ({index.shape[0]}) should be equal to source.size(dim): "
-            f"({source.shape[dim]}), for dim: {dim}. Give one slice of the source per index."
+            f"({source.shape[dim]}), for dim: {dim}. Give one slice of the source per index. [nd-shape]"
         )
     rest = [d for d in range(target.ndim) if d != dim]
     if source.ndim != target.ndim or any(source.shape[d] != target.shape[d] for d in rest):
@@ -99,7 +99,8 @@ def _slices(
 def _shape_message(name: str, input: Tensor, source: Tensor) -> str:
     return (
         f"{name}(): source tensor shape must match self tensor shape, excluding the specified dimension. "
-        f"Got self.shape = {list(input.shape)} source.shape = {list(source.shape)}. Expand the source first."
+        f"Got self.shape = {list(input.shape)} source.shape = {list(source.shape)}. Expand the source first. "
+        "[nd-shape]"
     )
 
 
@@ -168,7 +169,7 @@ def _index_fill(name: str, input: Tensor, dim: int, index: Tensor, value: Tensor
     index = as_index(name, input, index, IndexError)
     if index.ndim > 1:
         raise RuntimeError(
-            f"{name}(): Index has to be a vector/scalar, and has shape {tuple(index.shape)}. Flatten it."
+            f"{name}(): Index has to be a vector/scalar, and has shape {tuple(index.shape)}. Flatten it. [nd-ndim]"
         )
     value = fill_value("index_fill", input, value)
     return shaped(input, run(ops.index_fill, in_place, line(input), line(index), value, dim=dim), in_place)
@@ -202,7 +203,8 @@ def _index_reduce(
 ) -> Tensor:
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(
-            f"{name}(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}. index_add() sums."
+            f"{name}(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}. index_add() sums. "
+            "[nd-option]"
         )
     target, dim, index, source = _slices(name, input, dim, index, source, IndexError)
     if not isinstance(index._array, Variable):
@@ -278,19 +280,20 @@ def _index_put_arguments(
 ) -> tuple[tuple[Tensor, ...], Tensor]:
     if not isinstance(indices, (tuple, list)):
         raise TypeError(
-            f"{name}(): argument 'indices' (position 1) must be tuple of Tensors, not {type(indices).__name__}."
+            f"{name}(): argument 'indices' (position 1) must be tuple of Tensors, not {type(indices).__name__}. "
+            "[nd-type]"
         )
     for place, item in enumerate(indices):
         if not isinstance(item, Variable) and not is_raw_array(item):
             raise TypeError(
                 f"{name}(): expected Tensor as element {place} in argument 0, but got {type(item).__name__}. "
-                "Use x[...] = for slices and lists."
+                "Use x[...] = for slices and lists. [nd-type]"
             )
     values = as_tensor(name, "values", input, values)
     if np_dtype(values) != np_dtype(input):
         raise RuntimeError(
             f"{name}(): Index put requires the source and destination dtypes match, got {np_dtype(input)} for "
-            f"the destination and {np_dtype(values)} for the source. Convert the values with .to()."
+            f"the destination and {np_dtype(values)} for the source. Convert the values with .to(). [nd-dtype-mismatch]"
         )
     return tuple(indices), values
 
@@ -304,7 +307,7 @@ def _replaced(name: str, input: Tensor, src: Tensor, index: tuple[int | slice, .
     if tuple(src.shape) != part:
         raise RuntimeError(
             f"{name}(): expected src to have a size equal to the slice of self. src size = {list(src.shape)}, "
-            f"slice size = {list(part)}. Expand the source."
+            f"slice size = {list(part)}. Expand the source. [nd-shape]"
         )
     if np_dtype(src) != np_dtype(input):
         src = cast.cast(src, dtype=np_dtype(input))
@@ -325,7 +328,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     if not -size <= index < size:
         raise IndexError(
             f"select_scatter(): index {index} out of range for tensor of size {list(input.shape)} at dimension {dim}. "
-            f"Give one from {-size} to {size - 1}."
+            f"Give one from {-size} to {size - 1}. [nd-index]"
         )
     return _replaced("select_scatter", input, src, (*(slice(None),) * dim, int(index)))
 
@@ -349,7 +352,9 @@ def slice_scatter(
     """
     dim = as_dim(dim, input.ndim)
     if step <= 0:
-        raise RuntimeError(f"slice_scatter(): slice step must be positive, and is {step}. Flip the tensors instead.")
+        raise RuntimeError(
+            f"slice_scatter(): slice step must be positive, and is {step}. Flip the tensors instead. [nd-range]"
+        )
     result = _replaced("slice_scatter", input, src, (*(slice(None),) * dim, slice(start, end, step)))
     return deliver("slice_scatter", result, out, input, src)
 
@@ -368,7 +373,7 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
     if tuple(src.shape) != tuple(part.shape):
         raise RuntimeError(
             "diagonal_scatter(): expected src to have a size equal to the slice of self. "
-            f"src size = {list(src.shape)}, slice size = {list(part.shape)}. Expand the source."
+            f"src size = {list(src.shape)}, slice size = {list(part.shape)}. Expand the source. [nd-shape]"
         )
     along = np.arange(part.shape[-1])
     rows, columns = wrap(input.face, along + max(-offset, 0)), wrap(input.face, along + max(offset, 0))
@@ -398,16 +403,19 @@ def embedding(
     indices = as_index("embedding", weight, indices, argument="indices")
     if weight.ndim != 2:
         raise RuntimeError(
-            f"embedding(): 'weight' must be 2-D, and has shape {tuple(weight.shape)}. Reshape it to rows of vectors."
+            f"embedding(): 'weight' must be 2-D, and has shape {tuple(weight.shape)}. Reshape it to rows of vectors. "
+            "[nd-ndim]"
         )
     if padding_idx >= weight.shape[0]:
         raise RuntimeError(
-            f"embedding(): padding_idx {padding_idx} is not among the {weight.shape[0]} rows. Give one of them."
+            f"embedding(): padding_idx {padding_idx} is not among the {weight.shape[0]} rows. Give one of them. "
+            "[nd-target]"
         )
     if sparse:
         if scale_grad_by_freq:
             raise RuntimeError(
-                "embedding(): scale_grad_by_freq not supported with sparse gradients. Leave out one of the two."
+                "embedding(): scale_grad_by_freq not supported with sparse gradients. Leave out one of the two. "
+                "[nd-sparse-grad]"
             )
         from ndgrad.sparse import lookups  # loaded with the first sparse gradient
 
@@ -436,7 +444,7 @@ def as_strided_scatter(
     if tuple(src.shape) != sizes:
         raise RuntimeError(
             f"as_strided_scatter: expected src to have a size equal to the slice of self, {list(sizes)}, and it has "
-            f"{list(src.shape)}."
+            f"{list(src.shape)}. [nd-shape]"
         )
     same_dtype("as_strided_scatter", input, src)
     own = input.storage_offset()
@@ -445,7 +453,7 @@ def as_strided_scatter(
         raise RuntimeError(
             f"as_strided_scatter: the strides {input.stride()} of an input of shape {tuple(input.shape)} leave gaps or "
             "overlap, and a copy "
-            "has others. Use contiguous() first, and strides for that."
+            "has others. Use contiguous() first, and strides for that. [nd-strides]"
         )
     copy_(as_strided(made, sizes, stride, None if storage_offset is None else storage_offset - own), src)
     return deliver("as_strided_scatter", made, out, input, src)

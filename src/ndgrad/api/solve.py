@@ -111,7 +111,8 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None)
     require_precision("solve", A)
     if B.ndim == 0:
         raise RuntimeError(
-            f"linalg.solve: The input tensor B must have at least 1 dimension, and has shape {tuple(B.shape)}."
+            f"linalg.solve: The input tensor B must have at least 1 dimension, and has shape {tuple(B.shape)}. "
+            "[nd-ndim]"
         )
     vector = is_vector(A, B)
     if vector:
@@ -166,7 +167,7 @@ def pinv(
     require_precision("pinv", A)
     if rcond is not None:
         if rtol is not None:
-            raise TypeError("linalg.pinv: got both rcond and rtol, which mean the same. Give rtol.")
+            raise TypeError("linalg.pinv: got both rcond and rtol, which mean the same. Give rtol. [nd-exclusive]")
         rtol = rcond
     atol, rtol = tolerances(A, atol, rtol)
     return ops.pinv(A, atol, rtol, hermitian=hermitian)
@@ -196,7 +197,8 @@ def lstsq(
     require_precision("lstsq", A)
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
         raise RuntimeError(
-            f"linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), and is {driver!r}."
+            f"linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), and is {driver!r}. "
+            "[nd-option]"
         )
     vector = is_vector(A, B)
     if vector:
@@ -205,7 +207,7 @@ def lstsq(
     if B.shape[-2] != m:
         raise RuntimeError(
             f"linalg.lstsq: A.size(-2) must match B.size(-2), and the shapes are {tuple(A.shape)} and "
-            f"{tuple(B.shape)}. They must have as many rows."
+            f"{tuple(B.shape)}. They must have as many rows. [nd-shape]"
         )
     tolerance = max(m, n) * precision(np_dtype(A)) if rcond is None else float(rcond)
     if driver == "gels" and m >= n:
@@ -239,12 +241,15 @@ def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
     ndgrad.Size([6, 2, 3])
     """
     if ind <= 0:
-        raise RuntimeError(f"linalg.tensorinv: expected a strictly positive integer for 'ind', and got {ind}.")
+        raise RuntimeError(
+            f"linalg.tensorinv: expected a strictly positive integer for 'ind', and got {ind}. [nd-range]"
+        )
     first, last = tuple(A.shape[:ind]), tuple(A.shape[ind:])
     if math.prod(first) != math.prod(last):
         raise RuntimeError(
             f"linalg.tensorinv: expected prod(A.shape[:ind]) == prod(A.shape[ind:]), and the shape is {tuple(A.shape)} "
-            f"with ind={ind} ({math.prod(first)} and {math.prod(last)}). Choose an ind that splits A into equal parts."
+            f"with ind={ind} ({math.prod(first)} and {math.prod(last)}). Choose an ind that splits A into equal parts. "
+            "[nd-shape]"
         )
     matrix = shape.reshape(A, shape=(math.prod(first), math.prod(last)))
     return shape.reshape(inv(matrix), shape=(*last, *first))
@@ -265,7 +270,7 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None, *, out:
     if math.prod(unknown) != math.prod(B.shape) or math.prod(B.shape) != math.prod(A.shape[: B.ndim]):
         raise RuntimeError(
             "linalg.tensorsolve: expected A to satisfy prod(A.shape[B.ndim:]) == B.numel(), and the shapes are "
-            f"{tuple(A.shape)} and {tuple(B.shape)}. Use dims to bring A into that form."
+            f"{tuple(A.shape)} and {tuple(B.shape)}. Use dims to bring A into that form. [nd-shape]"
         )
     size = math.prod(unknown)
     X = ops.solve(shape.reshape(A, shape=(size, size)), shape.reshape(B, shape=(size, 1)))

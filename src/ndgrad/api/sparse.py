@@ -59,7 +59,9 @@ def _indices_of(name: str, argument: str, value: Any) -> Any:
     """Indices as a NumPy array of 64-bit integers; those of compressed layouts may have 32."""
     array = np.asarray(value.detach()._array if isinstance(value, Variable) else value)
     if array.dtype.kind not in "iuf" or (array.dtype.kind == "f" and array.size and (array != np.floor(array)).any()):
-        raise TypeError(f"{name}(): {argument} must be integers, and are {array.dtype}. Convert them with .long().")
+        raise TypeError(
+            f"{name}(): {argument} must be integers, and are {array.dtype}. Convert them with .long(). [nd-dtype]"
+        )
     return array.astype(np.int32 if array.dtype == np.int32 and "coo" not in name else np.int64)  # a copy
 
 
@@ -69,7 +71,7 @@ def _values_from(values: Any, dtype: Dtype) -> Any:
     made: Any = as_tensor(values) if isinstance(values, Variable) else tensor(values)
     if _layout(made) != "strided":
         raise TypeError(
-            f"the values of a sparse tensor must be dense, and have layout {_layout(made)}. Use to_dense()."
+            f"the values of a sparse tensor must be dense, and have layout {_layout(made)}. Use to_dense(). [nd-sparse]"
         )
     return made if dtype is None else made.to(dtypes.as_dtype(dtypes.as_numpy_dtype(dtype)))
 
@@ -77,7 +79,8 @@ def _values_from(values: Any, dtype: Dtype) -> Any:
 def _finished(made: Any, wanted: bool, device: Device) -> Any:
     if device is not None and devices.device(device).type != "cpu":
         raise NotImplementedError(
-            f"a sparse tensor was asked for on {device}: sparse layouts are kept in the CPU's memory. Use device='cpu'."
+            f"a sparse tensor was asked for on {device}: sparse layouts are kept in the CPU's memory. "
+            "Use device='cpu'. [nd-device]"
         )
     if wanted and made._node is None:
         set_requires_grad(made, True)
@@ -122,14 +125,15 @@ def sparse_coo_tensor(
         places = places.reshape(-1, 1)
     if places.ndim != 2:
         raise RuntimeError(
-            f"{name}(): indices must be sparse_dim x nnz, and have shape {places.shape}: one row per sparse dimension."
+            f"{name}(): indices must be sparse_dim x nnz, and have shape {places.shape}: one row per sparse dimension. "
+            "[nd-sparse-parts]"
         )
     if numbers.ndim == 0:
         numbers = ops.expand(numbers, shape=(places.shape[1],)) if places.shape[1] == 1 else numbers
     if not numbers.ndim or numbers.shape[0] != places.shape[1]:
         raise RuntimeError(
             f"{name}(): indices and values must have same nnz, but got nnz from indices: {places.shape[1]}, nnz from "
-            f"values: {numbers.shape[0] if numbers.ndim else 1}."
+            f"values: {numbers.shape[0] if numbers.ndim else 1}. [nd-sparse-parts]"
         )
     inner = tuple(numbers.shape[1:])
     if size is None:
@@ -142,7 +146,7 @@ def sparse_coo_tensor(
     if is_coalesced and places.shape[1] > 1 and not (np.diff(structure.keys) > 0).all():
         raise RuntimeError(
             f"{name}(): is_coalesced=True, and the {places.shape[1]} indices are not in order, or a place is named "
-            "twice. Leave it out, and call coalesce()."
+            "twice. Leave it out, and call coalesce(). [nd-sparse-parts]"
         )
     return _finished(room.build(numbers, structure), requires_grad, device)
 
@@ -157,23 +161,25 @@ def _check_coo(name: str, places: Any, inner: tuple[int, ...], shape: tuple[int,
     if len(shape) != sparse_dim + len(inner):
         raise RuntimeError(
             f"{name}(): 'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(shape)}, sparse_dim = "
-            f"{sparse_dim}, dense_dim = {len(inner)}."
+            f"{sparse_dim}, dense_dim = {len(inner)}. [nd-sparse-parts]"
         )
     if any(n < 0 for n in shape):
-        raise RuntimeError(f"{name}(): a size is negative: {shape}.")
+        raise RuntimeError(f"{name}(): a size is negative: {shape}. [nd-sparse-parts]")
     if shape[sparse_dim:] != inner:
         raise RuntimeError(
             f"{name}(): values has incorrect size, expected {[places.shape[1], *shape[sparse_dim:]]}, got "
-            f"{[places.shape[1], *inner]}."
+            f"{[places.shape[1], *inner]}. [nd-sparse-parts]"
         )
     for d in range(sparse_dim):
         line = places[d]
         if line.size and line.min() < 0:
-            raise RuntimeError(f"{name}(): found negative index {line.min()} for dim {d}. Indices count from 0.")
+            raise RuntimeError(
+                f"{name}(): found negative index {line.min()} for dim {d}. Indices count from 0. [nd-sparse-parts]"
+            )
         if line.size and line.max() >= shape[d]:
             raise RuntimeError(
                 f"{name}(): size is inconsistent with indices: for dim {d}, size is {shape[d]} but found index "
-                f"{line.max()}."
+                f"{line.max()}. [nd-sparse-parts]"
             )
 
 
@@ -201,7 +207,7 @@ def sparse_compressed_tensor(
     if kind not in _COMPRESSED:
         raise RuntimeError(
             f"sparse_compressed_tensor expected sparse compressed tensor layout but got {layout!r}. "
-            f"Give one of {', '.join(_COMPRESSED)}."
+            f"Give one of {', '.join(_COMPRESSED)}. [nd-sparse-parts]"
         )
     return _compressed_tensor(kind, compressed_indices, plain_indices, values, size, dtype, device, requires_grad)
 
@@ -219,12 +225,13 @@ def _compressed_tensor(
         raise RuntimeError(
             f"{name}(): the dimensions do not fit: {first} has {starts.ndim}, {second} {inner.ndim}, values "
             f"{numbers.ndim}. "
-            f"Give as many batch dimensions to each, and values{' in blocks of two dimensions' if block else ''}."
+            f"Give as many batch dimensions to each, and values{' in blocks of two dimensions' if block else ''}. "
+            "[nd-sparse-parts]"
         )
     if tuple(numbers.shape[: batch + 1]) != inner.shape or starts.shape[:-1] != inner.shape[:-1]:
         raise RuntimeError(
             f"{name}(): {second} of shape {inner.shape} and values of shape {tuple(numbers.shape)} must agree in batch "
-            f"and number of entries, and {first} of shape {starts.shape} in batch."
+            f"and number of entries, and {first} of shape {starts.shape} in batch. [nd-sparse-parts]"
         )
     height, width = (int(n) for n in numbers.shape[batch + 1 : batch + 3]) if block else (1, 1)
     dense = tuple(numbers.shape[batch + 1 + block :])
@@ -238,10 +245,12 @@ def _compressed_tensor(
     if len(shape) != batch + 2 + len(dense) or shape[:batch] != starts.shape[:-1] or shape[batch + 2 :] != dense:
         raise RuntimeError(
             f"{name}(): the size {shape} does not fit {first} of shape {starts.shape} and values of shape "
-            f"{tuple(numbers.shape)}: batch, rows, columns, dense dimensions."
+            f"{tuple(numbers.shape)}: batch, rows, columns, dense dimensions. [nd-sparse-parts]"
         )
     if shape[batch] % max(height, 1) or shape[batch + 1] % max(width, 1):
-        raise RuntimeError(f"{name}(): the size {shape} is not divisible by the size of blocks, ({height}, {width}).")
+        raise RuntimeError(
+            f"{name}(): the size {shape} is not divisible by the size of blocks, ({height}, {width}). [nd-divisible]"
+        )
     down, across = shape[batch] // max(height, 1), shape[batch + 1] // max(width, 1)
     outers, inners = (down, across) if by_rows else (across, down)
     _check_compressed(name, layout, starts, inner, outers, inners)
@@ -254,18 +263,20 @@ def _check_compressed(name: str, layout: str, starts: Any, inner: Any, outers: i
     if starts.shape[-1] != outers + 1:
         raise RuntimeError(
             f"{name}(): `{first}.shape[-1] == {outer_name} + 1` is not satisfied: it is {starts.shape[-1]}, for "
-            f"{outers} {outer_name[1:]}."
+            f"{outers} {outer_name[1:]}. [nd-sparse-parts]"
         )
     if (starts[..., 0] != 0).any():
-        raise RuntimeError(f"{name}(): `{first}[..., 0] == 0` is not satisfied.")
+        raise RuntimeError(f"{name}(): `{first}[..., 0] == 0` is not satisfied. [nd-sparse-parts]")
     if (starts[..., -1] != inner.shape[-1]).any():
-        raise RuntimeError(f"{name}(): `{first}[..., -1] == nnz` is not satisfied: nnz is {inner.shape[-1]}.")
+        raise RuntimeError(
+            f"{name}(): `{first}[..., -1] == nnz` is not satisfied: nnz is {inner.shape[-1]}. [nd-sparse-parts]"
+        )
     if (np.diff(starts, axis=-1) < 0).any():
-        raise RuntimeError(f"{name}(): `{first}` must not decrease along its last dimension.")
+        raise RuntimeError(f"{name}(): `{first}` must not decrease along its last dimension. [nd-sparse-parts]")
     if inner.size and (inner.min() < 0 or inner.max() >= inners):
         raise RuntimeError(
             f"{name}(): `0 <= {second} < {inner_name}` is not satisfied: they run from {inner.min()} to {inner.max()}, "
-            f"and {inner_name} is {inners}."
+            f"and {inner_name} is {inners}. [nd-sparse-parts]"
         )
     lead = starts.reshape(-1, starts.shape[-1])
     for pointers, line in zip(lead, inner.reshape(lead.shape[0], -1), strict=True):
@@ -274,7 +285,7 @@ def _check_compressed(name: str, layout: str, starts: Any, inner: Any, outers: i
         if not rising.all():
             raise RuntimeError(
                 f"{name}(): `{second}[..., {first}[..., i - 1]:{first}[..., i]] for all i = 1, ..., {outer_name} are "
-                "sorted and distinct along the last dimension values` is not satisfied."
+                "sorted and distinct along the last dimension values` is not satisfied. [nd-sparse-parts]"
             )
 
 
@@ -399,7 +410,8 @@ def _from_dense(x: Any, layout: str, sparse_dim: int | None, block: Any, dense_d
         count = x.ndim if sparse_dim is None else sparse_dim
         if not 0 <= count <= x.ndim or (count == 0 and x.ndim):
             raise RuntimeError(
-                f"to_sparse(): sparse_dim argument must be in [{min(x.ndim, 1)},{x.ndim}] range, but {count} is given."
+                f"to_sparse(): sparse_dim argument must be in [{min(x.ndim, 1)},{x.ndim}] range, but {count} is given. "
+                "[nd-sparse-parts]"
             )
         inner = tuple(range(count, x.ndim))
         places = (
@@ -412,7 +424,7 @@ def _from_dense(x: Any, layout: str, sparse_dim: int | None, block: Any, dense_d
     if batch < 0:
         raise RuntimeError(
             f"to_{layout}(): a tensor of shape {tuple(x.shape)} has too few dimensions for {inner_count} dense ones "
-            "beside rows and columns."
+            "beside rows and columns. [nd-sparse-parts]"
         )
     height, width = (1, 1) if block is None else _block(layout, block, x, batch)
     inner = tuple(range(batch + 2, x.ndim))
@@ -437,7 +449,7 @@ def _plain_values(x: Any) -> Any:
     if batch_dims(x):
         raise RuntimeError(
             "vmap: to_sparse() of a batched tensor: which elements are zero differs from one sample to the next. "
-            "Convert outside of vmap, or use sparse_mask()."
+            "Convert outside of vmap, or use sparse_mask(). [nd-vmap-value]"
         )
     return memory_of(x)
 
@@ -448,7 +460,7 @@ def _block(layout: str, block: Any, x: Any, batch: int) -> tuple[int, int]:
     if height < 1 or width < 1 or rows % height or columns % width:
         raise RuntimeError(
             f"to_{layout}(): tensor sparse size ({rows},{columns}) must be divisible by given blocksize "
-            f"({height},{width})."
+            f"({height},{width}). [nd-divisible]"
         )
     return height, width
 
@@ -458,7 +470,9 @@ def _converted(
 ) -> Any:
     room = _room()
     if layout in BLOCKED and block is None and _layout(self) != layout:
-        raise RuntimeError(f"to_{layout}(): blocksize is needed, the rows and columns of a block: blocksize=(2, 2).")
+        raise RuntimeError(
+            f"to_{layout}(): blocksize is needed, the rows and columns of a block: blocksize=(2, 2). [nd-arguments]"
+        )
     if not room.is_sparse(self):
         return _from_dense(self, layout, sparse_dim, block, dense_dim)
     structure = self.structure
@@ -467,7 +481,8 @@ def _converted(
         if sparse_dim is not None and sparse_dim != made.structure.sparse_dim:
             if not 0 < sparse_dim <= self.ndim:
                 raise RuntimeError(
-                    f"to_sparse(): sparse_dim argument must be in [1,{self.ndim}] range, but {sparse_dim} is given."
+                    f"to_sparse(): sparse_dim argument must be in [1,{self.ndim}] range, but {sparse_dim} is given. "
+                    "[nd-sparse-parts]"
                 )
             made = room.with_sparse_dim(room.coalesced(made), sparse_dim)
         return made
@@ -475,7 +490,7 @@ def _converted(
     if batch < 0:
         raise RuntimeError(
             f"to_{layout}(): a {structure.layout} tensor of shape {tuple(self.shape)} with {structure.sparse_dim} "
-            "sparse dimensions has no rows and columns. Only matrices can be compressed."
+            "sparse dimensions has no rows and columns. Only matrices can be compressed. [nd-sparse-parts]"
         )
     size = (1, 1) if block is None else _block(layout, block, self, batch)
     if structure.layout == layout and (block is None or tuple(structure.block) == size):
@@ -499,7 +514,7 @@ def to_sparse(
     """
     kind = "sparse_coo" if layout is None else str(layout).rpartition(".")[2]
     if kind == "strided":
-        raise RuntimeError("to_sparse(): the layout strided is dense. Use to_dense().")
+        raise RuntimeError("to_sparse(): the layout strided is dense. Use to_dense(). [nd-sparse]")
     return _converted(self, kind, sparse_dim, blocksize, dense_dim)
 
 
@@ -583,12 +598,12 @@ def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
     room = _room()
     if not room.is_sparse(mask):
         raise NotImplementedError(
-            f"sparse_mask(): the mask must be sparse, and has layout {_layout(mask)}. Use to_sparse()."
+            f"sparse_mask(): the mask must be sparse, and has layout {_layout(mask)}. Use to_sparse(). [nd-sparse]"
         )
     if tuple(mask.shape) != tuple(self.shape):
         raise RuntimeError(
             f"sparse_mask(): operands have incompatible sizes; self has size {list(self.shape)} but mask has size "
-            f"{list(mask.shape)}."
+            f"{list(mask.shape)}. [nd-shape]"
         )
     structure = _structure(mask)
     return room.build(room.at(self, structure), structure)

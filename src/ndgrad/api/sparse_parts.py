@@ -45,7 +45,8 @@ def _need(self: Any, name: str, layouts: tuple[str, ...], what: str) -> Any:
     have = _layout(self)
     if have not in layouts:
         raise RuntimeError(
-            f"{name} expected {what} but got {have} (shape {tuple(self.shape)}). Convert with to_{layouts[0]}() first."
+            f"{name} expected {what} but got {have} (shape {tuple(self.shape)}). Convert with to_{layouts[0]}() first. "
+            "[nd-sparse]"
         )
     return self.structure
 
@@ -80,7 +81,8 @@ def _coalesced_(self: Tensor, coalesced: bool) -> Tensor:
     structure = _need(self, "_coalesced_", _COO, "sparse coordinate tensor layout")
     if coalesced and structure.count > 1 and not (np.diff(structure.keys) > 0).all():
         raise RuntimeError(
-            "_coalesced_(True): a place is named twice, or the indices are not in order. Use coalesce()."
+            "_coalesced_(True): a place is named twice, or the indices are not in order. Use coalesce(). "
+            "[nd-sparse-parts]"
         )
     made = Coo(structure.coordinates, structure.shape, coalesced)
     self._array = type(self._array)(made, self._array.values)
@@ -98,7 +100,7 @@ def indices(self: Tensor) -> Tensor:
     if not structure.coalesced:
         raise RuntimeError(
             "Cannot get indices on an uncoalesced tensor, please call .coalesce() first "
-            f"(shape {tuple(self.shape)}, {structure.count} entries)."
+            f"(shape {tuple(self.shape)}, {structure.count} entries). [nd-sparse-parts]"
         )
     return _fixed(structure.coordinates)
 
@@ -114,7 +116,7 @@ def values(self: Tensor) -> Tensor:
     if not structure.coalesced:
         raise RuntimeError(
             "Cannot get values on an uncoalesced tensor, please call .coalesce() first "
-            f"(shape {tuple(self.shape)}, {structure.count} entries)."
+            f"(shape {tuple(self.shape)}, {structure.count} entries). [nd-sparse-parts]"
         )
     return _room().values_of(self)
 
@@ -235,10 +237,13 @@ def _resized(self: Any, name: str, size: Shape, sparse_dim: int, dense_dim: int,
     if len(shape) != sparse_dim + dense_dim:
         raise RuntimeError(
             f"{name}(): 'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(shape)}, sparse_dim = "
-            f"{sparse_dim}, dense_dim = {dense_dim}."
+            f"{sparse_dim}, dense_dim = {dense_dim}. [nd-sparse-parts]"
         )
     if requires_grad(self):
-        raise RuntimeError(f"{name}(): a tensor that requires grad cannot change its size in place. detach() it first.")
+        raise RuntimeError(
+            f"{name}(): a tensor that requires grad cannot change its size in place. detach() it first. "
+            "[nd-shared-memory]"
+        )
     room = _room()
     data = room.data_of(self)
     if clear or not structure.count:
@@ -247,18 +252,19 @@ def _resized(self: Any, name: str, size: Shape, sparse_dim: int, dense_dim: int,
         if (sparse_dim, dense_dim) != (structure.sparse_dim, structure.dense_dim):
             raise RuntimeError(
                 f"{name}(): changing the number of sparse or dense dimensions (from {structure.sparse_dim} and "
-                f"{structure.dense_dim} to {sparse_dim} and {dense_dim}) on a non-empty sparse tensor is not supported."
+                f"{structure.dense_dim} to {sparse_dim} and {dense_dim}) on a non-empty sparse tensor is not "
+                "supported. [nd-sparse-parts]"
             )
         before = structure.shape
         if any(a < b for a, b in zip(shape[:sparse_dim], before[:sparse_dim], strict=True)):
             raise RuntimeError(
                 f"{name}(): shrinking the size of sparse dimensions (from {list(before[:sparse_dim])} to "
-                f"{list(shape[:sparse_dim])}) on a non-empty sparse tensor is not supported."
+                f"{list(shape[:sparse_dim])}) on a non-empty sparse tensor is not supported. [nd-sparse-parts]"
             )
         if any(a < b for a, b in zip(shape[sparse_dim:], before[sparse_dim:], strict=True)):
             raise RuntimeError(
                 f"{name}(): shrinking the size of dense dimensions (from {list(before[sparse_dim:])} to "
-                f"{list(shape[sparse_dim:])}) on a non-empty sparse tensor is not supported."
+                f"{list(shape[sparse_dim:])}) on a non-empty sparse tensor is not supported. [nd-sparse-parts]"
             )
         values = np.zeros((structure.count, *shape[sparse_dim:]), data.dtype)
         values[(slice(None), *(slice(n) for n in before[sparse_dim:]))] = data.values
@@ -297,7 +303,7 @@ def resize_as_sparse_(self: Tensor, the_template: Tensor) -> Tensor:
     if _layout(self) != _layout(the_template):
         raise RuntimeError(
             f"resize_as_sparse_(): the layouts differ: {_layout(self)} and {_layout(the_template)}. Convert one of "
-            "them."
+            "them. [nd-sparse]"
         )
     if _layout(self) != "sparse_coo" and tuple(self.shape) == tuple(the_template.shape):
         return self

@@ -61,7 +61,7 @@ psi = digamma
 def _order(n: int) -> int:
     order = as_integer("polygamma", "n", n)
     if order < 0:
-        raise RuntimeError(f"polygamma(n, x) does not support negative n, and n is {order}. Give 0 or more.")
+        raise RuntimeError(f"polygamma(n, x) does not support negative n, and n is {order}. Give 0 or more. [nd-range]")
     return order
 
 
@@ -100,11 +100,11 @@ def _dimension(input: Tensor, p: int) -> int:
     if count < 1:
         raise RuntimeError(
             f"mvlgamma: p has to be greater than or equal to 1, and is {count}. It is the dimension of the matrices "
-            "that are integrated over."
+            "that are integrated over. [nd-range]"
         )
     if np_dtype(input).kind == "b":
         raise RuntimeError(
-            "mvlgamma: The input tensor may not be a boolean tensor. Convert it to a floating point dtype."
+            "mvlgamma: The input tensor may not be a boolean tensor. Convert it to a floating point dtype. [nd-dtype]"
         )
     return count
 

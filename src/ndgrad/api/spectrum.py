@@ -37,15 +37,21 @@ def _sizes(
     hop = n // 4 if hop_length is None else as_integer(name, "hop_length", hop_length)
     length = n if win_length is None else as_integer(name, "win_length", win_length)
     if n <= 0:
-        raise RuntimeError(f"{name}: expected n_fft > 0, and it is {n}. Give the number of points of each transform.")
+        raise RuntimeError(
+            f"{name}: expected n_fft > 0, and it is {n}. Give the number of points of each transform. [nd-window]"
+        )
     if hop <= 0:
-        raise RuntimeError(f"{name}: expected hop_length > 0, and it is {hop}. Give the distance of frames.")
+        raise RuntimeError(
+            f"{name}: expected hop_length > 0, and it is {hop}. Give the distance of frames. [nd-window]"
+        )
     if not 0 < length <= n:
-        raise RuntimeError(f"{name}: expected 0 < win_length <= n_fft, but got win_length={length} and n_fft={n}.")
+        raise RuntimeError(
+            f"{name}: expected 0 < win_length <= n_fft, but got win_length={length} and n_fft={n}. [nd-window]"
+        )
     if window is not None and tuple(window.shape) != (length,):
         raise RuntimeError(
             f"{name}: expected a 1D window tensor of size equal to win_length={length}, but got window with size "
-            f"{list(window.shape)}."
+            f"{list(window.shape)}. [nd-window]"
         )
     return n, hop, length
 
@@ -69,14 +75,14 @@ def _extended(input: Tensor, size: int, mode: str) -> Tensor:
         return padding.constant_pad_nd(input, pads=(*((0, 0),) * dim, (size, size)), value=0)
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(
-            f"stft: Unrecognised padding mode {mode}. Choose constant, reflect, replicate or circular."
+            f"stft: Unrecognised padding mode {mode}. Choose constant, reflect, replicate or circular. [nd-option]"
         )
     length = input.shape[dim]
     if size >= length + (mode != "reflect") or not length:
         raise RuntimeError(
             f"stft: Padding size should be less than the corresponding input dimension, but got: padding ({size}, "
             f"{size}) of a signal of "
-            f"{length} points (shape {tuple(input.shape)}). Choose a smaller n_fft, or center=False."
+            f"{length} points (shape {tuple(input.shape)}). Choose a smaller n_fft, or center=False. [nd-window]"
         )
     return resample(input, dim=dim, taps=border_taps(length, size, size, mode))
 
@@ -111,24 +117,31 @@ def stft(
     dtype = np_dtype(input)
     if not (is_floating(dtype) or dtype.kind == "c"):
         raise RuntimeError(
-            f"stft: expected a tensor of floating point or complex values, and it is {as_dtype(dtype)!r}. Convert it."
+            f"stft: expected a tensor of floating point or complex values, and it is {as_dtype(dtype)!r}. Convert it. "
+            "[nd-dtype]"
         )
     if ndim not in (1, 2):
         raise RuntimeError(
-            f"stft: expected a 1D or 2D tensor, a signal or a batch of them, and got shape {tuple(input.shape)}."
+            f"stft: expected a 1D or 2D tensor, a signal or a batch of them, and got shape {tuple(input.shape)}. "
+            "[nd-ndim]"
         )
     is_complex = dtype.kind == "c" or (window is not None and np_dtype(window).kind == "c")
     if return_complex is None:
         if not is_complex:
             raise RuntimeError(
-                "stft requires the return_complex parameter be given for real inputs. Pass return_complex=True."
+                "stft requires the return_complex parameter be given for real inputs. Pass return_complex=True. "
+                "[nd-arguments]"
             )
         return_complex = True
     if onesided and is_complex:
-        raise RuntimeError("stft: Cannot have onesided output if window or input is complex. Pass onesided=False.")
+        raise RuntimeError(
+            "stft: Cannot have onesided output if window or input is complex. Pass onesided=False. [nd-complex]"
+        )
     half = not is_complex if onesided is None else onesided
     if align_to_window is not None and center:
-        raise RuntimeError("stft align_to_window should only be set when center = false. Leave one of them out.")
+        raise RuntimeError(
+            "stft align_to_window should only be set when center = false. Leave one of them out. [nd-exclusive]"
+        )
     if center:
         input = _extended(input, n // 2, pad_mode)
     elif align_to_window:
@@ -137,7 +150,7 @@ def stft(
     if input.shape[-1] < n:
         raise RuntimeError(
             f"stft: expected 0 < n_fft <= {input.shape[-1]}, the points of the signal, but got n_fft={n}. Pad the "
-            "signal, or take center=True."
+            "signal, or take center=True. [nd-window]"
         )
     frames = windows.unfold(input, dim=ndim - 1, width=n, step=hop)
     if window is not None or length < n:
@@ -173,17 +186,17 @@ def istft(
         raise RuntimeError(
             "istft requires a complex-valued input tensor matching the output from stft with return_complex=True, and "
             "it is "
-            f"{as_dtype(np_dtype(input))!r}. Use view_as_complex()."
+            f"{as_dtype(np_dtype(input))!r}. Use view_as_complex(). [nd-complex]"
         )
     n, hop, win = _sizes("istft", n_fft, hop_length, win_length, window)
     if ndim not in (2, 3):
         raise RuntimeError(
             "istft: expected a tensor with 2 or 3 dimensions, frequencies by frames, and got shape "
-            f"{tuple(input.shape)}."
+            f"{tuple(input.shape)}. [nd-ndim]"
         )
     bins, count = input.shape[-2], input.shape[-1]
     if not bins * count:
-        raise RuntimeError(f"istft: input tensor cannot be empty, and its shape is {tuple(input.shape)}.")
+        raise RuntimeError(f"istft: input tensor cannot be empty, and its shape is {tuple(input.shape)}. [nd-too-few]")
     window_is_complex = window is not None and np_dtype(window).kind == "c"
     half = (bins != n) if onesided is None else onesided
     wanted = n // 2 + 1 if half else n
@@ -191,15 +204,18 @@ def istft(
         raise RuntimeError(
             f"istft: expected the frequency dimension (3rd to the last) of the input tensor to match n_fft={n}: "
             f"{wanted} when "
-            f"onesided={half}, but got {bins}."
+            f"onesided={half}, but got {bins}. [nd-window]"
         )
     if return_complex and half:
-        raise RuntimeError("istft: Cannot have onesided output if window or input is complex. Pass onesided=False.")
+        raise RuntimeError(
+            "istft: Cannot have onesided output if window or input is complex. Pass onesided=False. [nd-complex]"
+        )
     if window_is_complex and not return_complex:
-        raise RuntimeError("istft: a complex window gives a complex signal. Pass return_complex=True.")
+        raise RuntimeError("istft: a complex window gives a complex signal. Pass return_complex=True. [nd-complex]")
     if hop > win:
         raise RuntimeError(
-            f"istft: expected hop_length <= win_length, but got {hop} and {win}: points between frames are in none."
+            f"istft: expected hop_length <= win_length, but got {hop} and {win}: points between frames are in none. "
+            "[nd-window]"
         )
     norm = "ortho" if normalized else None
     spectrum = shape.transpose(input, dim0=ndim - 2, dim1=ndim - 1)
@@ -223,7 +239,7 @@ def istft(
         raise RuntimeError(
             f"istft: window overlap add min: {least}. The squares of the window (n_fft={n}, hop_length={hop}, "
             f"win_length={win}) must add up to more than 0 at every point. Choose a smaller hop_length or another "
-            "window."
+            "window. [nd-window]"
         )
     made = signal / envelope
     if stop > stop_known:

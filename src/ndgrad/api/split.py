@@ -37,7 +37,9 @@ METHODS = (*__all__, "unfold")
 
 def _needs_dimension(name: str, t: Tensor, error: type[Exception] = RuntimeError) -> None:
     if not t.ndim:
-        raise error(f"{name}() cannot be applied to a 0-dim tensor, which has no parts. Use reshape(1) first.")
+        raise error(
+            f"{name}() cannot be applied to a 0-dim tensor, which has no parts. Use reshape(1) first. [nd-ndim]"
+        )
 
 
 # ----- one part -------------------------------------------------------------------------------------------------------
@@ -61,18 +63,18 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     first = int(start._array) if isinstance(start, Variable) else operator.index(start)
     if length < 0:
         raise RuntimeError(
-            f"narrow(): length must be non-negative, and is {length}. Give the number of indices to keep."
+            f"narrow(): length must be non-negative, and is {length}. Give the number of indices to keep. [nd-range]"
         )
     if not -size <= first <= size:
         raise IndexError(
             f"narrow(): start out of range (expected to be in range of [{-size}, {size}], but got {first}). "
-            f"Shape: {tuple(input.shape)}."
+            f"Shape: {tuple(input.shape)}. [nd-index]"
         )
     first += size if first < 0 else 0
     if first + length > size:
         raise RuntimeError(
             f"narrow(): start ({first}) + length ({length}) exceeds dimension size ({size}) of dimension {number} "
-            f"in shape {tuple(input.shape)}. Shorten it."
+            f"in shape {tuple(input.shape)}. Shorten it. [nd-index]"
         )
     return _slice(input, number, first, first + length)
 
@@ -92,7 +94,7 @@ def select(input: Tensor, dim: int, index: int | Tensor) -> Tensor:
     if not -size <= place < size:
         raise IndexError(
             f"select(): index {place} out of range for tensor of size {list(input.shape)} at dimension {number}. "
-            f"It must lie in [{-size}, {size - 1}]."
+            f"It must lie in [{-size}, {size - 1}]. [nd-index]"
         )
     return ops.select(input, dim=number, index=place % size)
 
@@ -116,21 +118,23 @@ def split(
     """
     given: Any = split_size_or_sections if split_size is None else split_size  # the name that torch's method has for it
     if given is None:
-        raise TypeError("split() missing its argument: the size of a part, or a list of sizes.")
+        raise TypeError("split() missing its argument: the size of a part, or a list of sizes. [nd-arguments]")
     if not hasattr(given, "__index__"):
         return split_with_sizes(tensor, given, dim)
     if not tensor.ndim:
-        raise RuntimeError("split expects at least a 1-dimensional tensor, and got a 0-d one. Use reshape(1) first.")
+        raise RuntimeError(
+            "split expects at least a 1-dimensional tensor, and got a 0-d one. Use reshape(1) first. [nd-ndim]"
+        )
     number, part = as_dim(dim, tensor.ndim), operator.index(given)
     size = tensor.shape[number]
     if part < 0:
         raise RuntimeError(
-            f"split expects split_size be non-negative, but got split_size={part}. Give the size of a part."
+            f"split expects split_size be non-negative, but got split_size={part}. Give the size of a part. [nd-range]"
         )
     if part == 0 and size:
         raise RuntimeError(
             f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}. "
-            "Give the size of a part."
+            "Give the size of a part. [nd-range]"
         )
     return ops.split.eager(tensor, split_size=part, dim=number)
 
@@ -144,18 +148,20 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
     (tensor([0]), tensor([1, 2, 3, 4]))
     """
     if not input.ndim:
-        raise RuntimeError("split expects at least a 1-dimensional tensor, and got a 0-d one. Use reshape(1) first.")
+        raise RuntimeError(
+            "split expects at least a 1-dimensional tensor, and got a 0-d one. Use reshape(1) first. [nd-ndim]"
+        )
     number, sizes = as_dim(dim, input.ndim), as_shape((split_sizes,))
     size = input.shape[number]
     if any(n < 0 for n in sizes):
         raise RuntimeError(
             f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(sizes)}. "
-            "Give sizes of parts."
+            "Give sizes of parts. [nd-range]"
         )
     if sum(sizes) != size:
         raise RuntimeError(
             f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension "
-            f"{number}), but got split_sizes={list(sizes)}. Narrow the tensor first, or list every part."
+            f"{number}), but got split_sizes={list(sizes)}. Narrow the tensor first, or list every part. [nd-shape]"
         )
     return ops.split_with_sizes(input, sizes=sizes, dim=number) if sizes else ()
 
@@ -170,9 +176,13 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """
     shape = input.shape
     if not shape:
-        raise RuntimeError("chunk expects at least a 1-dimensional tensor, and got a 0-d one. Use reshape(1) first.")
+        raise RuntimeError(
+            "chunk expects at least a 1-dimensional tensor, and got a 0-d one. Use reshape(1) first. [nd-ndim]"
+        )
     if chunks <= 0:
-        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}. Give the number of parts.")
+        raise RuntimeError(
+            f"chunk expects `chunks` to be greater than 0, got: {chunks}. Give the number of parts. [nd-range]"
+        )
     number = as_dim(dim, len(shape))
     size = shape[number]
     if not size:
@@ -190,7 +200,8 @@ def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tenso
     """
     if not input.ndim:
         raise RuntimeError(
-            "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims. Use reshape(1) first."
+            "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims. "
+            "Use reshape(1) first. [nd-ndim]"
         )
     number = as_dim(dim, input.ndim)
     size = input.shape[number]
@@ -199,7 +210,8 @@ def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tenso
         sections = operator.index(given)
         if sections <= 0:
             raise RuntimeError(
-                f"tensor_split: number of sections must be larger than 0, got {sections}. Give the number of parts."
+                f"tensor_split: number of sections must be larger than 0, got {sections}. Give the number of parts. "
+                "[nd-range]"
             )
         least, larger = divmod(size, sections)
         stops = [(i + 1) * least + min(i + 1, larger) for i in range(sections)]
@@ -216,7 +228,7 @@ def _plain(value: int | Sequence[int] | Tensor) -> Any:
     if not is_raw_array(array) or array.dtype.kind not in "iu" or array.ndim > 1:
         raise RuntimeError(
             "tensor_split expected tensor_indices_or_sections to be a zero- or one-dimensional int64 tensor from "
-            f"outside any transform, and got {np_dtype(value)} with {array.ndim} dimensions. Give ints."
+            f"outside any transform, and got {np_dtype(value)} with {array.ndim} dimensions. Give ints. [nd-vmap-value]"
         )
     return array.tolist()
 
@@ -225,12 +237,12 @@ def _split_along(name: str, t: Tensor, given: Any, dim: int, least: int) -> tupl
     if t.ndim < least:
         raise RuntimeError(
             f"{name} requires a tensor with at least {least} dimension, but got a tensor with {t.ndim} dimensions. Use "
-            "split(), whose dim is yours to name."
+            "split(), whose dim is yours to name. [nd-ndim]"
         )
     if hasattr(given, "__index__") and (given <= 0 or t.shape[dim] % operator.index(given)):
         raise RuntimeError(
             f"{name} attempted to split along dimension {dim}, but the size of the dimension {t.shape[dim]} is not "
-            f"divisible by the split_size {given}. Use tensor_split(), which allows that."
+            f"divisible by the split_size {given}. Use tensor_split(), which allows that. [nd-divisible]"
         )
     return tensor_split(t, given, dim)
 
@@ -277,7 +289,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     if not input.ndim:
         raise IndexError(
             f"Dimension specified as {dim} but tensor has no dimensions: a 0-d tensor cannot be unbound. "
-            "Use reshape(1) first."
+            "Use reshape(1) first. [nd-dim]"
         )
     number = as_dim(dim, input.ndim)
     return ops.unbind(input, dim=number) if input.shape[number] else ()
@@ -297,13 +309,14 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     dim = as_dim(dimension, self.ndim, "dimension")
     length = self.shape[dim] if self.ndim else 1
     if size < 0:
-        raise RuntimeError(f"unfold: size is {size} but must be >= 0. Give the size of a window.")
+        raise RuntimeError(f"unfold: size is {size} but must be >= 0. Give the size of a window. [nd-window]")
     if size > length:
         raise RuntimeError(
-            f"unfold: maximum size for tensor at dimension {dim} is {length} but size is {size}. Give a smaller window."
+            f"unfold: maximum size for tensor at dimension {dim} is {length} but size is {size}. "
+            "Give a smaller window. [nd-window]"
         )
     if step <= 0:
-        raise RuntimeError(f"unfold: step is {step} but must be > 0. Give the distance between windows.")
+        raise RuntimeError(f"unfold: step is {step} but must be > 0. Give the distance between windows. [nd-window]")
     if not self.ndim:
         return _slice(shape_ops.reshape(self, shape=(1,)), 0, 0, size)
     return window.unfold(self, dim=dim, width=operator.index(size), step=operator.index(step))
@@ -321,23 +334,27 @@ def as_strided(input: Tensor, size: Shape, stride: Shape, storage_offset: int | 
     if len(sizes) != len(strides):
         raise RuntimeError(
             f"as_strided: mismatch in length of strides and shape: size {list(sizes)}, stride {list(strides)}. "
-            "Give one stride per size."
+            "Give one stride per size. [nd-strides]"
         )
     if any(s < 0 for s in strides):
         raise RuntimeError(
-            f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}. Use flip()."
+            f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}. Use flip(). "
+            "[nd-strides]"
         )
     if any(n < 0 for n in sizes):
-        raise RuntimeError(f"as_strided: size {list(sizes)} has a negative entry. Sizes are non-negative.")
+        raise RuntimeError(f"as_strided: size {list(sizes)} has a negative entry. Sizes are non-negative. [nd-range]")
     own, available = _extent(input)
     first = own if storage_offset is None else operator.index(storage_offset)
     if first < 0:
-        raise RuntimeError(f"as_strided: invalid storage offset {first}. Count from the first element of the memory.")
+        raise RuntimeError(
+            f"as_strided: invalid storage offset {first}. Count from the first element of the memory. [nd-strides]"
+        )
     last = first + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True)) if 0 not in sizes else -1
     if last >= available:
         raise RuntimeError(
             f"as_strided: sizes {list(sizes)}, strides {list(strides)}, storage offset {first} requiring {last + 1} "
-            f"elements are out of bounds for storage of {available} elements. Stay within the tensor's memory."
+            f"elements are out of bounds for storage of {available} elements. Stay within the tensor's memory. "
+            "[nd-strides]"
         )
     source, target = input, Geometry(sizes, strides, first - own)
     if not _covers(input, target):
@@ -349,7 +366,7 @@ def as_strided(input: Tensor, size: Shape, stride: Shape, storage_offset: int | 
             raise RuntimeError(
                 f"as_strided: sizes {list(sizes)}, strides {list(strides)}, storage offset {first} reach memory that "
                 f"is not part of the tensor (shape {list(input.shape)}), which vmap and forward mode cannot follow. "
-                "Stay within the tensor."
+                "Stay within the tensor. [nd-vmap-refused]"
             )
     return window.as_strided(source, source=window.geometry_of(source), target=target)
 

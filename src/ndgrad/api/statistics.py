@@ -44,19 +44,22 @@ def _spread(op: Op, input: Tensor, dim: Dims, unbiased: bool | None, keepdim: bo
     name = op.name
     if dim is True or dim is False:
         if unbiased is not None:
-            raise TypeError(f"{name}(): argument 'dim' (position 2) must be an int or a tuple of ints, not bool.")
+            raise TypeError(
+                f"{name}(): argument 'dim' (position 2) must be an int or a tuple of ints, not bool. [nd-type]"
+            )
         dim, unbiased = None, dim
     if unbiased is not None:
         if correction is not None:
             raise TypeError(
-                f"{name}(): got both unbiased={unbiased} and correction={correction}, which say the same. Give one."
+                f"{name}(): got both unbiased={unbiased} and correction={correction}, which say the same. Give one. "
+                "[nd-exclusive]"
             )
         correction = 1 if unbiased else 0
     ndim = ndim_of(input, name)
     if not is_inexact(np_dtype(input)) and not input.on_numpy_face:
         raise RuntimeError(
             f"{name}(): std and var only support floating point and complex dtypes, and the input "
-            f"is {as_dtype(np_dtype(input))!r}. Convert it first: input.to(ndgrad.float64)."
+            f"is {as_dtype(np_dtype(input))!r}. Convert it first: input.to(ndgrad.float64). [nd-dtype]"
         )
     dims = dims_of(dim, ndim)
     correction = 1 if correction is None else correction
@@ -242,14 +245,18 @@ def _fractions(name: str, input: Tensor, q: float | Tensor) -> Tensor:
     """q as a tensor in [0, 1] of the input's dtype."""
     if not isinstance(q, Variable):
         if not 0 <= q <= 1:
-            raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q}. Divide a percentage by 100.")
+            raise RuntimeError(
+                f"{name}() q must be in the range [0, 1] but got {q}. Divide a percentage by 100. [nd-range]"
+            )
         return beside(input, np.asarray(q, np_dtype(input)))
     if len(q.shape) > 1:
-        raise RuntimeError(f"{name}() q must be a scalar or 1D tensor, and has shape {tuple(q.shape)}. Flatten it.")
+        raise RuntimeError(
+            f"{name}() q must be a scalar or 1D tensor, and has shape {tuple(q.shape)}. Flatten it. [nd-ndim]"
+        )
     if np_dtype(q) != np_dtype(input):
         raise RuntimeError(
             f"{name}() q tensor must be same dtype as the input tensor, and they are {as_dtype(np_dtype(q))!r} and "
-            f"{as_dtype(np_dtype(input))!r}. Convert one with .to()."
+            f"{as_dtype(np_dtype(input))!r}. Convert one with .to(). [nd-dtype-mismatch]"
         )
     return q
 
@@ -296,15 +303,17 @@ def _check_quantile(name: str, input: Tensor, interpolation: str) -> None:
     if not is_floating(np_dtype(input)):
         raise RuntimeError(
             f"{name}() input tensor must be either float or double dtype, and is {as_dtype(np_dtype(input))!r}. "
-            "Convert it with .to()."
+            "Convert it with .to(). [nd-dtype]"
         )
     if interpolation not in ("linear", "midpoint", *_ROUNDED):
         raise RuntimeError(
-            f"{name}() interpolation must be one of linear, midpoint, {', '.join(_ROUNDED)}, but got {interpolation!r}."
+            f"{name}() interpolation must be one of linear, midpoint, {', '.join(_ROUNDED)}, but got "
+            f"{interpolation!r}. [nd-option]"
         )
     if math.prod(input.shape) == 0:
         raise RuntimeError(
-            f"{name}() input tensor must be non-empty, and its shape is {tuple(input.shape)}. Look at numel() first."
+            f"{name}() input tensor must be non-empty, and its shape is {tuple(input.shape)}. Look at numel() first. "
+            "[nd-too-few]"
         )
 
 
@@ -378,10 +387,11 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0, *, out
     ndim_of(input, "histc")
     if not is_floating(np_dtype(input)):
         raise NotImplementedError(
-            f"histc(): not implemented for {as_dtype(np_dtype(input))!r}. Convert the input to floating point first."
+            f"histc(): not implemented for {as_dtype(np_dtype(input))!r}. Convert the input to floating point first. "
+            "[nd-dtype]"
         )
     if bins <= 0:
-        raise RuntimeError(f"histc(): bins must be > 0, but got {bins}.")
+        raise RuntimeError(f"histc(): bins must be > 0, but got {bins}. [nd-range]")
     low, high = float(min), float(max)
     size = math.prod(input.shape)
     if low == high and size:
@@ -389,9 +399,9 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0, *, out
     if low == high:
         low, high = low - 1, high + 1
     if not (math.isfinite(low) and math.isfinite(high)):
-        raise RuntimeError(f"histc(): range of [{low}, {high}] is not finite. Give min and max.")
+        raise RuntimeError(f"histc(): range of [{low}, {high}] is not finite. Give min and max. [nd-range]")
     if low > high:
-        raise RuntimeError(f"histc(): max must be larger than min, and they are {high} and {low}.")
+        raise RuntimeError(f"histc(): max must be larger than min, and they are {high} and {low}. [nd-range]")
     flat = shape.reshape(shape.detach(input), shape=(size,))
     return deliver("histc", ops.histogram(flat, bins=bins, low=low, high=high), out, input)
 
@@ -413,19 +423,20 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     ndim = ndim_of(input, "bincount")
     if np_dtype(input).kind not in "iu":
         raise NotImplementedError(
-            f"bincount(): not implemented for {as_dtype(np_dtype(input))!r}. Convert the input to integers first."
+            f"bincount(): not implemented for {as_dtype(np_dtype(input))!r}. Convert the input to integers first. "
+            "[nd-dtype]"
         )
     if ndim != 1 or (np_dtype(input).kind == "i" and input.shape[0] and _least(input) < 0):
         raise RuntimeError(
             f"bincount only supports 1-d non-negative integral inputs, and got shape {tuple(input.shape)}. "
-            "Flatten it, or shift its values."
+            "Flatten it, or shift its values. [nd-ndim]"
         )
     if minlength < 0:
-        raise RuntimeError(f"bincount: minlength should be >= 0, and is {minlength}.")
+        raise RuntimeError(f"bincount: minlength should be >= 0, and is {minlength}. [nd-range]")
     if weights is not None and tuple(weights.shape) != tuple(input.shape):
         raise RuntimeError(
             "bincount: weights should be 1-d and have the same length as input, and the shapes are "
-            f"{tuple(weights.shape)} and {tuple(input.shape)}. Give one weight for each element."
+            f"{tuple(weights.shape)} and {tuple(input.shape)}. Give one weight for each element. [nd-shape]"
         )
     result = ops.bincount(input, weights, minlength=minlength)
     if weights is not None and np_dtype(weights) == np.float32:
@@ -445,12 +456,12 @@ def _weights(input: Tensor, fweights: Tensor | None, aweights: Tensor | None) ->
         if len(w.shape) > 1 or math.prod(w.shape) != observations:
             raise RuntimeError(
                 f"cov(): expected {name} to have one entry for each of the {observations} observations, "
-                f"and got shape {tuple(w.shape)}. Give a vector of that length."
+                f"and got shape {tuple(w.shape)}. Give a vector of that length. [nd-shape]"
             )
         if (np_dtype(w).kind in "iu") != (name == "fweights"):
             raise RuntimeError(
                 f"cov(): {name} are {as_dtype(np_dtype(w))!r}. fweights, how often each was observed, are integers, "
-                "and aweights, how much each counts, floats."
+                "and aweights, how much each counts, floats. [nd-dtype]"
             )
     if fweights is None:
         return aweights
@@ -474,7 +485,7 @@ def cov(
     if ndim > 2:
         raise RuntimeError(
             f"cov(): expected input to have two or fewer dimensions but got an input with {ndim} dimensions. "
-            "Flatten some."
+            "Flatten some. [nd-ndim]"
         )
     x = shape.reshape(input, shape=(1, math.prod(input.shape))) if ndim < 2 else input
     if not is_inexact(np_dtype(x)):
@@ -513,7 +524,7 @@ def corrcoef(input: Tensor) -> Tensor:
     if ndim_of(input, "corrcoef") > 2:
         raise RuntimeError(
             f"corrcoef(): expected input to have two or fewer dimensions, and got shape {tuple(input.shape)}. "
-            "Flatten some."
+            "Flatten some. [nd-ndim]"
         )
     c = cov(input)
     if not len(c.shape):

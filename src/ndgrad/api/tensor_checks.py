@@ -21,7 +21,7 @@ from ndgrad.storage import batch_dims, memory_of
 
 def existing_dim(dim: int, ndim: int) -> int:
     if ndim == 0:
-        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions. Leave it out.")
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions. Leave it out. [nd-dim]")
     return as_dim(dim, ndim)
 
 
@@ -42,7 +42,7 @@ def set_requires_grad(t: Any, value: bool) -> None:
         if t.is_inference() and not thread.inference:
             raise RuntimeError(
                 "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed: "
-                "its writes are not tracked. clone() it outside inference mode, and set it on the clone."
+                "its writes are not tracked. clone() it outside inference mode, and set it on the clone. [nd-inference]"
             )
     if value or t._meta is not None:
         meta_of(t).requires_grad = value
@@ -72,7 +72,7 @@ def check_differentiable(dtype: np.dtype[Any]) -> None:
     if not is_inexact(dtype):
         raise RuntimeError(
             f"Only Tensors of floating point and complex dtype can require gradients, and this one is {dtype}. "
-            "Convert it first, for example with .double(), or give dtype= when it is made."
+            "Convert it first, for example with .double(), or give dtype= when it is made. [nd-grad-dtype]"
         )
 
 
@@ -81,7 +81,7 @@ def refuse_in_transform(what: str) -> None:
         raise RuntimeError(
             f"You are attempting to call {what} inside a function that is being transformed by grad, vjp, vmap or "
             "functionalize, whose graphs are their "
-            "own. Return what you want differentiated, or call it outside of the transform."
+            "own. Return what you want differentiated, or call it outside of the transform. [nd-in-transform]"
         )
 
 
@@ -89,7 +89,7 @@ def not_a_leaf(t: Any, value: bool) -> RuntimeError:
     remedy = "It requires grad already." if value else "For a copy outside the graph, use detach()."
     return RuntimeError(
         f"you can only change requires_grad flags of leaf variables, and this one (shape {tuple(t.shape)}) "
-        f"was computed by {t._node}. {remedy}"
+        f"was computed by {t._node}. {remedy} [nd-not-leaf]"
     )
 
 
@@ -101,33 +101,33 @@ def check_grad(t: Any, grad: Any) -> None:
     if not _is_tensor(grad):
         raise TypeError(
             f"assigned grad expected to be a Tensor or None but got grad of type {type(grad).__name__}. Wrap it with "
-            "as_tensor()."
+            "as_tensor(). [nd-grad-mismatch]"
         )
     if grad is t:
-        raise RuntimeError("can't assign Variable as its own grad. Assign a clone() of it.")
+        raise RuntimeError("can't assign Variable as its own grad. Assign a clone() of it. [nd-grad-mismatch]")
     if grad.device.type != t.device.type:
         raise RuntimeError(
             f"attempting to assign a gradient with device type '{grad.device.type}' to a tensor with device type "
             f"'{t.device.type}'. "
-            "Move the gradient with .to() first."
+            "Move the gradient with .to() first. [nd-grad-mismatch]"
         )
     wanted = t.dtype if not t.is_leaf else t.grad_dtype
     if wanted is not None and grad.dtype != wanted:
         raise RuntimeError(
             f"attempting to assign a gradient with dtype {grad.dtype} to a tensor with grad_dtype {wanted} (by default "
-            "the tensor's dtype). Convert the gradient with .to(), or set the tensor's grad_dtype."
+            "the tensor's dtype). Convert the gradient with .to(), or set the tensor's grad_dtype. [nd-grad-mismatch]"
         )
     if tuple(grad.shape) != tuple(t.shape):
         raise RuntimeError(
             f"attempting to assign a gradient of size '{list(grad.shape)}' to a tensor of size '{list(t.shape)}'. "
-            "Give a gradient of the tensor's size."
+            "Give a gradient of the tensor's size. [nd-grad-mismatch]"
         )
 
 
 def vmap_error(what: str) -> RuntimeError:
     return RuntimeError(
         f"vmap: {what}. Its value differs from one sample to the next, while Python sees one. "
-        "Use tensor operations (where, sums, masks) instead, or do it outside of vmap."
+        "Use tensor operations (where, sums, masks) instead, or do it outside of vmap. [nd-vmap-value]"
     )
 
 
@@ -154,7 +154,7 @@ def scalar(t: Any) -> Any:
     if t.numel() != 1:
         raise ValueError(
             f"only one element tensors can be converted to Python scalars, and this one has shape {tuple(t.shape)}. "
-            "Index or reduce it first."
+            "Index or reduce it first. [nd-one-value]"
         )
     lost = stake_of(t)
     if lost is not None and not batch_dims(t):
@@ -171,7 +171,7 @@ def real_scalar(t: Any) -> Any:
         if value.imag:
             raise RuntimeError(
                 f"value cannot be converted to type double without overflow: {value} has an imaginary "
-                "part. Take .real or .abs()."
+                "part. Take .real or .abs(). [nd-complex]"
             )
         return value.real
     return value

@@ -35,13 +35,13 @@ def deep_copy(t: Any, memo: Any) -> Any:
     if stake_of(t) == TANGENT:
         raise RuntimeError(
             f"deepcopy of a tensor (shape {tuple(t.shape)}) that {TANGENT} would drop it: a copy has no history. "
-            "Use clone(), which keeps it, or detach() the tensor first."
+            "Use clone(), which keeps it, or detach() the tensor first. [nd-drops-gradient]"
         )
     if not t.is_leaf or isinstance(t._array, Variable):
         raise RuntimeError(
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment: "
             f"this one (shape {tuple(t.shape)}) was computed by {t._node}. Use clone() for a copy inside "
-            "the graph, or detach() it first."
+            "the graph, or detach() it first. [nd-not-leaf]"
         )
     made = wrap(t.__class__, _copied_array(memory_of(t), memo))
     if thread.inference:
@@ -86,12 +86,12 @@ def reduced(t: Any) -> Any:
     if stake_of(t) == TANGENT:
         raise RuntimeError(
             f"a tensor (shape {tuple(t.shape)}) that {TANGENT} cannot be pickled: "
-            "the tangent would be lost. detach() it first."
+            "the tangent would be lost. detach() it first. [nd-pickle]"
         )
     if isinstance(t._array, Variable):
         raise RuntimeError(
             "a tensor inside a function transform (grad, vmap) cannot be pickled or copied: "
-            "it has no values of its own. Return it from the transformed function first."
+            "it has no values of its own. Return it from the transformed function first. [nd-pickle]"
         )
     meta = t._meta
     state = attributes(t)

@@ -42,14 +42,18 @@ class PythonProtocols(BareTensor):
     def __len__(self: Any) -> int:
         sizes = self.shape
         if not sizes:
-            raise TypeError("len() of a 0-d tensor, which has no dimensions. It holds one element: use item().")
+            raise TypeError(
+                "len() of a 0-d tensor, which has no dimensions. It holds one element: use item(). [nd-one-value]"
+            )
         return int(sizes[0])
 
     def __iter__(self) -> Iterator[Self]:
         """The parts along the first dimension, as views that may be written."""
         t: Any = self
         if not t.shape:
-            raise TypeError("iteration over a 0-d tensor, which has no dimensions. It holds one element: use item().")
+            raise TypeError(
+                "iteration over a 0-d tensor, which has no dimensions. It holds one element: use item(). [nd-one-value]"
+            )
         return (t[i] for i in range(len(t)))
 
     def __reversed__(self) -> Self:
@@ -61,7 +65,7 @@ class PythonProtocols(BareTensor):
         if not isinstance(element, (Variable, bool, int, float, complex, np.generic)):
             raise RuntimeError(
                 f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}. "
-                "Compare with == and any() instead."
+                "Compare with == and any() instead. [nd-type]"
             )
         return bool((self == element).any())
 
@@ -75,7 +79,7 @@ class PythonProtocols(BareTensor):
             how_many = "more than one value" if count else "no values"
             raise RuntimeError(
                 f"Boolean value of Tensor with {how_many} is ambiguous (shape {tuple(self.shape)}). "
-                "Use any(), all() or numel()."
+                "Use any(), all() or numel(). [nd-one-value]"
             )
         return bool(only_element(self, "data-dependent control flow (if, while, and, or, not)"))
 
@@ -104,7 +108,8 @@ class PythonProtocols(BareTensor):
         if np_dtype(self).kind not in "iub" or self.numel() != 1:
             raise TypeError(
                 "only integer tensors of a single element can be converted to an index, and this one has dtype "
-                f"{self.dtype} and shape {tuple(self.shape)}. Convert it with .long() or take one element."
+                f"{self.dtype} and shape {tuple(self.shape)}. Convert it with .long() or take one element. "
+                "[nd-one-value]"
             )
         return int(only_element(self, "an index or a size"))
 
@@ -118,7 +123,7 @@ class PythonProtocols(BareTensor):
             if copy is False:
                 raise ValueError(
                     f"a tensor of {array.dtype} cannot become an array of {dtype} without a copy, "
-                    "and copy=False forbids one."
+                    "and copy=False forbids one. [nd-copy]"
                 )
             return array.astype(dtype)
         return array.copy() if copy else array

@@ -76,7 +76,9 @@ def type_of(wanted: Any) -> dtypes.dtype:
     try:
         return dtypes.as_dtype(wanted)
     except TypeError as error:
-        raise ValueError(f"invalid type: {wanted!r}. Give a dtype or a name such as 'ndgrad.FloatTensor'.") from error
+        raise ValueError(
+            f"invalid type: {wanted!r}. Give a dtype or a name such as 'ndgrad.FloatTensor'. [nd-dtype]"
+        ) from error
 
 
 def set_default_tensor_type(t: Any) -> None:

@@ -30,7 +30,7 @@ def _check_matrix(name: str, t: Tensor) -> None:
     if t.ndim < 2:
         raise RuntimeError(
             f"{name}: input tensor must have at least 2 dimensions, and has {t.ndim}. "
-            "Use diag() to make a matrix of a vector."
+            "Use diag() to make a matrix of a vector. [nd-ndim]"
         )
 
 
@@ -88,7 +88,7 @@ def _triangle(name: str, row: int, col: int, offset: int, options: dict[str, Any
     """The indices of one triangle of a row x col matrix."""
     for what, n in (("row", row), ("col", col)):
         if n < 0:
-            raise RuntimeError(f"{name}: {what} must be non-negative, got {n}. Give the sizes of a matrix.")
+            raise RuntimeError(f"{name}: {what} must be non-negative, got {n}. Give the sizes of a matrix. [nd-range]")
     given = Options(name, options)
     inside = (
         np.tri(row, col, offset, dtype=bool) if name == "tril_indices" else ~np.tri(row, col, offset - 1, dtype=bool)
@@ -128,7 +128,9 @@ def triu_indices(
 def _two_dims(name: str, first: int, second: int, ndim: int) -> tuple[int, int]:
     dim0, dim1 = as_dim(first, ndim, "dim1"), as_dim(second, ndim, "dim2")
     if dim0 == dim1:
-        raise RuntimeError(f"{name}: diagonal dimensions cannot be identical {first}, {second}. Name two dimensions.")
+        raise RuntimeError(
+            f"{name}: diagonal dimensions cannot be identical {first}, {second}. Name two dimensions. [nd-dim]"
+        )
     return dim0, dim1
 
 
@@ -152,7 +154,9 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
             [0., 2.]])
     """
     if not input.ndim:
-        raise IndexError("diag_embed: a 0-d tensor has no dimension to lay on a diagonal. Use reshape(1) first.")
+        raise IndexError(
+            "diag_embed: a 0-d tensor has no dimension to lay on a diagonal. Use reshape(1) first. [nd-dim]"
+        )
     first, second = _two_dims("diag_embed", dim1, dim2, input.ndim + 1)
     return ops.diag_embed(input, offset=operator.index(offset), dim0=first, dim1=second)
 
@@ -169,7 +173,9 @@ def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
         return deliver("diag", ops.diag_embed(input, offset=offset, dim0=0, dim1=1), out, input)
     if input.ndim == 2:
         return deliver("diag", cast.clone(ops.diagonal(input, offset=offset, dim0=0, dim1=1)), out, input)
-    raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D. Use diagonal() or diag_embed().")
+    raise RuntimeError(
+        f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D. Use diagonal() or diag_embed(). [nd-ndim]"
+    )
 
 
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:

@@ -73,11 +73,14 @@ def _signal_window(
 ) -> Tensor:
     length = as_integer(name, "M", M)
     if length < 0:
-        raise ValueError(f"{name} requires non-negative window length, got M={length}. Give the number of points.")
+        raise ValueError(
+            f"{name} requires non-negative window length, got M={length}. Give the number of points. [nd-range]"
+        )
     wanted = options.get("dtype")
     if wanted is not None and dtypes.as_numpy_dtype(wanted).name not in ("float32", "float64"):
         raise ValueError(
-            f"{name} expects float32 or float64 dtypes, got: {dtypes.as_dtype(wanted)!r}. Convert the window."
+            f"{name} expects float32 or float64 dtypes, got: {dtypes.as_dtype(wanted)!r}. Convert the window. "
+            "[nd-dtype]"
         )
     return _made(name, length, sym, options, formula)
 
@@ -123,11 +126,13 @@ def exponential(
     """
     if tau <= 0:
         raise ValueError(
-            f"exponential: Tau must be positive, got: {tau} instead. It is the distance over which the window falls."
+            f"exponential: Tau must be positive, got: {tau} instead. It is the distance over which the window falls. "
+            "[nd-range]"
         )
     if sym and center is not None:
         raise ValueError(
-            f"exponential: Center must be None for symmetric windows, and is {center}. Pass sym=False with it."
+            f"exponential: Center must be None for symmetric windows, and is {center}. Pass sym=False with it. "
+            "[nd-exclusive]"
         )
 
     def formula(k: NDArray[Any], last: float) -> NDArray[Any]:
@@ -144,7 +149,7 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **options: Unpack[Fa
     tensor([0.6065, 1.0000, 0.6065])
     """
     if std <= 0:
-        raise ValueError(f"gaussian: Standard deviation must be positive, got: {std} instead.")
+        raise ValueError(f"gaussian: Standard deviation must be positive, got: {std} instead. [nd-range]")
     return _signal_window("gaussian", M, sym, options, lambda k, last: np.exp(-(((k - last / 2) / std) ** 2) / 2))
 
 
@@ -156,10 +161,10 @@ def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, **options: U
     tensor([0., 1., 0.])
     """
     if not isinstance(a, Iterable):
-        raise TypeError(f"general_cosine: Coefficients must be a list/tuple, and a is {type(a).__name__}.")
+        raise TypeError(f"general_cosine: Coefficients must be a list/tuple, and a is {type(a).__name__}. [nd-type]")
     terms = tuple(float(c) for c in a)
     if not terms:
-        raise ValueError("general_cosine: Coefficients cannot be empty. Give at least a constant term.")
+        raise ValueError("general_cosine: Coefficients cannot be empty. Give at least a constant term. [nd-too-few]")
     return _signal_window("general_cosine", M, sym, options, lambda k, last: _cosines(k, last, terms))
 
 
@@ -201,7 +206,7 @@ def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **options: Unpack[Fa
     tensor([0.7898, 1.0000, 0.7898])
     """
     if beta < 0:
-        raise ValueError(f"kaiser: beta must be non-negative, got: {beta} instead.")
+        raise ValueError(f"kaiser: beta must be non-negative, got: {beta} instead. [nd-range]")
     return _signal_window("kaiser", M, sym, options, lambda k, last: _kaiser(k, last, beta))
 
 
@@ -227,11 +232,12 @@ def _window(
 ) -> Tensor:
     count = as_integer(name, "window_length", length)
     if count < 0:
-        raise RuntimeError(f"{name} requires non-negative window_length, got window_length={count}.")
+        raise RuntimeError(f"{name} requires non-negative window_length, got window_length={count}. [nd-range]")
     wanted = options.get("dtype")
     if wanted is not None and not is_floating(dtypes.as_numpy_dtype(wanted)):
         raise RuntimeError(
-            f"{name} expects floating point dtypes, got: {dtypes.as_dtype(wanted)!r}. Convert the window afterwards."
+            f"{name} expects floating point dtypes, got: {dtypes.as_dtype(wanted)!r}. Convert the window afterwards. "
+            "[nd-dtype]"
         )
     return _made(name, count, not periodic, options, formula)
 

@@ -38,7 +38,7 @@ def __getattr__(name: str) -> _Any:
         return _importlib.import_module(f"ndgrad.array_api.{name}")
     raise AttributeError(
         f"module 'ndgrad.array_api' has no attribute {name!r}: it holds what the array API standard "
-        f"{__array_api_version__} names, and no more. NumPy's other functions are in ndgrad.numpy."
+        f"{__array_api_version__} names, and no more. NumPy's other functions are in ndgrad.numpy. [nd-absent]"
     )
 
 

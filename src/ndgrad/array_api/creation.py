@@ -35,7 +35,7 @@ def asarray(obj: ArrayLike, /, *, dtype: Dtype = None, device: Device = None, co
     if not isinstance(made, Variable):
         raise TypeError(
             f"asarray(): {type(obj).__name__} gives an array of {made.dtype}, and the standard knows "
-            "numbers and booleans only."
+            "numbers and booleans only. [nd-dtype]"
         )
     return placed(made, device)
 
@@ -44,7 +44,8 @@ def _moved(made: Array, device: Device, copy: bool | None) -> Array:
     elsewhere = on_device(made, device)
     if copy is False and elsewhere.device != made.device:
         raise ValueError(
-            f"asarray(): a move from {made.device} to {elsewhere.device} needs a copy, and copy=False forbids one."
+            f"asarray(): a move from {made.device} to {elsewhere.device} needs a copy, and copy=False forbids one. "
+            "[nd-copy]"
         )
     return elsewhere
 

@@ -62,7 +62,7 @@ def astype(x: ArrayLike, dtype: Dtype, /, *, copy: builtins.bool = True, device:
     if np_dtype(t).kind == "c" and wanted.kind not in "cb":
         raise TypeError(
             f"astype(): {np_dtype(t)} cannot become {wanted}, since one part would be dropped. "
-            "Say which: real(x) or imag(x)."
+            "Say which: real(x) or imag(x). [nd-type]"
         )
     return on_device(t.astype(wanted, copy=copy), device)
 
@@ -89,7 +89,7 @@ def result_type(*arrays_and_dtypes: ArrayLike | Dtype) -> np.dtype[Any]:
     dtype('float32')
     """
     if not arrays_and_dtypes:
-        raise ValueError("result_type(): no array and no data type was given. Give at least one.")
+        raise ValueError("result_type(): no array and no data type was given. Give at least one. [nd-too-few]")
     return inspection.result_type(*arrays_and_dtypes)
 
 
@@ -113,7 +113,9 @@ def _is_of(dtype: np.dtype[Any], kind: Dtype) -> builtins.bool:
     if not isinstance(kind, str):
         return dtype == np.dtype(kind)
     if kind not in _LETTERS:
-        raise ValueError(f"isdtype(): {kind!r} is no kind of data type. Choose from {', '.join(map(repr, _LETTERS))}.")
+        raise ValueError(
+            f"isdtype(): {kind!r} is no kind of data type. Choose from {', '.join(map(repr, _LETTERS))}. [nd-option]"
+        )
     return ("f" if is_floating(dtype) else dtype.kind) in _LETTERS[kind]
 
 

@@ -82,7 +82,9 @@ class Info:
         kinds = ("bool", "numeric") if kind is None else kind if isinstance(kind, tuple) else (kind,)
         for k in kinds:
             if k not in KINDS:
-                raise ValueError(f"dtypes(): {k!r} is no kind of data type. Choose from {', '.join(map(repr, KINDS))}.")
+                raise ValueError(
+                    f"dtypes(): {k!r} is no kind of data type. Choose from {', '.join(map(repr, KINDS))}. [nd-option]"
+                )
         return {name: np.dtype(name) for k in kinds for name in KINDS[k]}
 
 

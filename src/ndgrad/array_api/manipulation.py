@@ -124,6 +124,7 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     x, y = as_array(x1), as_array(x2)
     if x.shape[one_axis(axis, x.ndim)] != y.shape[one_axis(axis, y.ndim)]:
         raise ValueError(
-            f"vecdot(): axis {axis} has sizes {x.shape[axis]} and {y.shape[axis]} (shapes {x.shape} and {y.shape})."
+            f"vecdot(): axis {axis} has sizes {x.shape[axis]} and {y.shape[axis]} (shapes {x.shape} and {y.shape}). "
+            "[nd-shape]"
         )
     return call(np.vecdot, x, y, axis=axis)

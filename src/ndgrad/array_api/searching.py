@@ -47,7 +47,7 @@ def argmin(x: ArrayLike, /, *, axis: int | None = None, keepdims: bool = False) 
 def nonzero(x: ArrayLike, /) -> tuple[Array, ...]:
     t = as_array(x)
     if t.ndim == 0:
-        raise ValueError("nonzero() of a 0-d array: it has no places. Reshape it to (1,) first.")
+        raise ValueError("nonzero() of a 0-d array: it has no places. Reshape it to (1,) first. [nd-ndim]")
     return tuple(indexing.nonzero(t))
 
 
@@ -80,7 +80,8 @@ def take(x: ArrayLike, indices: ArrayLike, /, *, axis: int | None = None) -> Arr
     t = as_array(x)
     if axis is None and t.ndim != 1:
         raise ValueError(
-            f"take(): the array has {t.ndim} dimensions (shape {t.shape}), so axis= must say along which to take."
+            f"take(): the array has {t.ndim} dimensions (shape {t.shape}), so axis= must say along which to take. "
+            "[nd-dim]"
         )
     return indexing.take(t, indices, 0 if axis is None else axis)
 

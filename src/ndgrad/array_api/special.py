@@ -60,7 +60,7 @@ def _op(name: str, op: Op, sentence: str, arguments: str, result: str) -> Callab
 
     def function(*args: ArrayLike) -> Array:
         if len(args) != len(op.args):
-            raise TypeError(f"{name}() takes {len(op.args)} arguments, and got {len(args)}.")
+            raise TypeError(f"{name}() takes {len(op.args)} arguments, and got {len(args)}. [nd-arguments]")
         return op(*_floats(*args))
 
     function.__name__ = function.__qualname__ = name
@@ -235,7 +235,7 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
     """
     orders, t = values_of(_whole("polygamma", n)), inexact(as_array(x))
     if (orders != np.floor(orders)).any() or (orders < 0).any():
-        raise ValueError(f"polygamma(): the orders must be whole numbers from 0 on, and are {orders!r}.")
+        raise ValueError(f"polygamma(): the orders must be whole numbers from 0 on, and are {orders!r}. [nd-range]")
     found = np.unique(orders)
     if found.size == 1:
         made = gamma_ops.polygamma(t, order=int(found[0]))
@@ -256,7 +256,7 @@ def multigammaln(a: ArrayLike, d: SupportsIndex | Array) -> Array:
     t, count = inexact(as_array(a)), int(values_of(d)) if isinstance(d, (Variable, np.ndarray)) else operator.index(d)
     if bool((values_of(t) <= 0.5 * (count - 1)).any()):
         raise ValueError(
-            f"condition a > 0.5 * (d - 1) not met: d is {count}, and the smallest a is {values_of(t).min()}"
+            f"condition a > 0.5 * (d - 1) not met: d is {count}, and the smallest a is {values_of(t).min()} [nd-values]"
         )
     return gamma_ops.mvlgamma(t, p=count)
 

@@ -21,7 +21,7 @@ def namespace(api_version: str | None) -> ModuleType:
     if api_version is not None and api_version not in KNOWN:
         raise ValueError(
             f"__array_namespace__(): version {api_version!r} of the array API standard is not supported. "
-            f"Ask for one of {', '.join(KNOWN)}, or leave api_version out."
+            f"Ask for one of {', '.join(KNOWN)}, or leave api_version out. [nd-option]"
         )
     return sys.modules["ndgrad.array_api"]
 

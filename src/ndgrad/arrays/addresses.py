@@ -41,7 +41,8 @@ def flat_bytes(owner: Payload) -> Payload:
     if not dense.flags.c_contiguous:
         raise RuntimeError(
             f"the memory under an array of shape {owner.shape} with strides {owner.strides} has gaps that belong to "
-            "other arrays, so it has no storage object. Copy it first: clone(memory_format=contiguous_format)."
+            "other arrays, so it has no storage object. Copy it first: clone(memory_format=contiguous_format). "
+            "[nd-strides]"
         )
     return dense.reshape(-1).view(np.uint8)
 
@@ -54,14 +55,14 @@ def window(
     if any(n < 0 for n in size) or any(s < 0 for s in stride) or offset < 0 or len(size) != len(stride):
         raise RuntimeError(
             f"sizes, strides and the offset must be non-negative, with one stride per size: got size {tuple(size)}, "
-            f"stride {tuple(stride)}, storage_offset {offset}."
+            f"stride {tuple(stride)}, storage_offset {offset}. [nd-strides]"
         )
     last = offset + sum((n - 1) * s for n, s in zip(size, stride)) if 0 not in size else -1
     if (last + 1) * item > memory.nbytes:
         raise RuntimeError(
             f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, and itemsize {item} "
             f"requiring a storage size of {(last + 1) * item} are out of bounds for storage of size {memory.nbytes}. "
-            "Give sizes and strides that stay inside it."
+            "Give sizes and strides that stay inside it. [nd-strides]"
         )
     if 0 in size:
         return np.empty(size, dtype)

@@ -210,18 +210,18 @@ def axes_of(
         raise ValueError(
             f"{_title(x_shape, w_shape)}, stride {tuple(stride)}, padding {tuple(padding)} and dilation "
             f"{tuple(dilation)}: the numbers of dimensions do not fit. Give an input (N, C, *spatial), a weight (M, "
-            "C / groups, *kernel) and one setting for each spatial axis."
+            "C / groups, *kernel) and one setting for each spatial axis. [nd-window]"
         )
     if groups < 1 or w_shape[0] % groups or x_shape[1] != w_shape[1] * groups:
         raise ValueError(
             f"{_title(x_shape, w_shape)} in {groups} groups: the weight expects {w_shape[1] * groups} channels, "
             f"and its {w_shape[0]} outputs have to fall into equal groups. Change the weight's first two sizes "
-            "or the number of groups."
+            "or the number of groups. [nd-window]"
         )
     if min(*stride, *dilation) < 1:
         raise ValueError(
             f"{_title(x_shape, w_shape)}: stride {tuple(stride)} and dilation {tuple(dilation)} have to be at least 1. "
-            "Use 1 for an ordinary convolution."
+            "Use 1 for an ordinary convolution. [nd-window]"
         )
     axes = []
     settings = zip(x_shape[2:], w_shape[2:], stride, padding, dilation, strict=True)
@@ -231,7 +231,8 @@ def axes_of(
         if taps < 1 or room < 0:
             raise ValueError(
                 f"{_title(x_shape, w_shape)}: a kernel of {taps} taps spans {axis.reach} positions, "
-                f"but the padded input has {size + 2 * pad}. Use a larger input, more padding or a smaller kernel."
+                f"but the padded input has {size + 2 * pad}. Use a larger input, more padding or a smaller kernel. "
+                "[nd-window]"
             )
         axes.append(axis._replace(out=room // step + 1))
     return tuple(axes)
@@ -246,7 +247,8 @@ def _require_output_shape(g: Array, x_shape: Sequence[int], w_shape: Sequence[in
     if g.shape != expected:
         raise ValueError(
             f"adjoint of a convolution of an input of shape {tuple(x_shape)} with a weight of shape {tuple(w_shape)}: "
-            f"the cotangent has shape {g.shape}, the output {expected}. Pass a cotangent of the output's shape."
+            f"the cotangent has shape {g.shape}, the output {expected}. Pass a cotangent of the output's shape. "
+            "[nd-grad-mismatch]"
         )
 
 

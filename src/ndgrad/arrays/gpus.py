@@ -29,12 +29,12 @@ def cupy_with_devices(what: str) -> Any:
     if cupy is None:
         raise RuntimeError(
             f"{what} needs a GPU, and CuPy, which holds ndgrad's GPU memory, could not be imported. "
-            "Install it with `pip install ndgrad[cuda]`, or ask ndgrad.cuda.is_available() first."
+            "Install it with `pip install ndgrad[cuda]`, or ask ndgrad.cuda.is_available() first. [nd-install]"
         )
     if not count:
         raise RuntimeError(
             f"{what} needs a GPU, and CuPy finds none (no device, or no driver). "
-            "Ask ndgrad.cuda.is_available() first."
+            "Ask ndgrad.cuda.is_available() first. [nd-gpu]"
         )
     return cupy
 
@@ -50,5 +50,7 @@ def device_number(what: str, device: Device) -> int:
         return current(what)
     named = devices.device(device)
     if named.type != "cuda":
-        raise ValueError(f"{what}: expected a cuda device, but got {named}. Give 'cuda:0', its number, or nothing.")
+        raise ValueError(
+            f"{what}: expected a cuda device, but got {named}. Give 'cuda:0', its number, or nothing. [nd-device]"
+        )
     return current(what) if named.index is None else named.index

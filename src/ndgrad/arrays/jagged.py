@@ -83,7 +83,7 @@ class RaggedSize:
             return True
         raise ValueError(
             f"{self!r} {sign} {other!r}: relation is indeterminate, since the components have different sizes "
-            f"{self.described()}. Compare the lengths: offsets().diff()."
+            f"{self.described()}. Compare the lengths: offsets().diff(). [nd-nested]"
         )
 
     def described(self) -> str:
@@ -241,7 +241,7 @@ class JaggedData:
             raise AttributeError(name)
         raise AttributeError(
             f"a nested tensor of shape {self.shape} came to code that has no rule for it (it asked for {name!r}). "
-            "Compute on values(), on the components (unbind()), or on to_padded_tensor(0.0)."
+            "Compute on values(), on the components (unbind()), or on to_padded_tensor(0.0). [nd-nested]"
         )
 
     def __repr__(self) -> str:
@@ -250,5 +250,5 @@ class JaggedData:
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise TypeError(
             f"can't convert a nested tensor of shape {self.shape} to a NumPy array. Use to_padded_tensor(0.0), or "
-            "unbind(), first."
+            "unbind(), first. [nd-nested]"
         )

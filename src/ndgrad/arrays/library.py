@@ -38,7 +38,7 @@ def _find(cls: type[Any]) -> Any:
         return numpy
     raise TypeError(
         f"an array of type {cls.__module__}.{cls.__qualname__} belongs to no array library that ndgrad knows. "
-        "Convert it to a NumPy or CuPy array first."
+        "Convert it to a NumPy or CuPy array first. [nd-foreign-array]"
     )
 
 

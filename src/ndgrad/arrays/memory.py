@@ -38,7 +38,8 @@ def set_retained_memory(nbytes: int) -> bool:
     global _retained, _chosen
     if isinstance(nbytes, bool) or not isinstance(nbytes, int) or not 0 <= nbytes < 1 << 31:
         raise ValueError(
-            f"set_retained_memory expects a number of bytes below 2**31, and got {nbytes!r}. The default is {DEFAULT}."
+            f"set_retained_memory expects a number of bytes below 2**31, and got {nbytes!r}. The default is {DEFAULT}. "
+            "[nd-range]"
         )
     _chosen = True
     from ctypes import CDLL  # NumPy has loaded it already
@@ -73,7 +74,7 @@ def retain_for_training() -> None:
     if not wish.isdecimal():
         raise ValueError(
             f"NDGRAD_RETAINED_MEMORY is {wish!r}, which is no number of bytes. "
-            "Unset it, or give one; 0 changes nothing."
+            "Unset it, or give one; 0 changes nothing. [nd-environment]"
         )
     _chosen = True
     if int(wish):

@@ -108,7 +108,8 @@ class MetaArray(NDArrayOperatorsMixin):
     def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise NotImplementedError(
             f"the values of a tensor on the meta device were asked for (shape {self.shape}, {self.dtype}), and it has "
-            "none. Make the tensor on the CPU, or make one of this shape there with empty_like(t, device='cpu')."
+            "none. Make the tensor on the CPU, or make one of this shape there with empty_like(t, device='cpu'). "
+            "[nd-meta]"
         )
 
     __array__ = __bool__ = __int__ = __float__ = __complex__ = __index__ = __iter__ = item = tolist = tobytes = _refuse

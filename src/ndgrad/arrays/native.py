@@ -159,7 +159,8 @@ def _find() -> Any:
     wish = os.environ.get("NDGRAD_EAGER_KERNELS", "1")
     if wish not in ("0", "1"):
         raise ValueError(
-            f"NDGRAD_EAGER_KERNELS is {wish!r}, and can be 1 (use native kernels where llvmlite is installed) or 0."
+            f"NDGRAD_EAGER_KERNELS is {wish!r}, and can be 1 (use native kernels where llvmlite is installed) or 0. "
+            "[nd-environment]"
         )
     # What is found there needs llvmlite, and is for large arrays alone.
     found = registry.native_kernels() if wish == "1" and importlib.util.find_spec("llvmlite") is not None else None

@@ -39,7 +39,7 @@ def library_for(where: device) -> Any:
     except ImportError as error:
         raise RuntimeError(
             f"a tensor was asked for on device {str(where)!r}, and CuPy, which holds ndgrad's GPU memory, "
-            "could not be imported. Install it with `pip install ndgrad[cuda]`, or use device='cpu'."
+            "could not be imported. Install it with `pip install ndgrad[cuda]`, or use device='cpu'. [nd-install]"
         ) from error
     second_library()
     return cupy
@@ -53,7 +53,7 @@ def moved(array: Any, where: device) -> Any:
     if here.type == "meta":
         raise NotImplementedError(
             f"a tensor of shape {tuple(array.shape)} on the meta device was asked to move to {str(where)!r}, "
-            "and has no data to move. Make a new one there with empty_like(t, device=...)."
+            "and has no data to move. Make a new one there with empty_like(t, device=...). [nd-meta]"
         )
     library = library_for(where)
     if where.type == "meta":

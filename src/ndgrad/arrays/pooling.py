@@ -66,12 +66,12 @@ def _regular(
         raise ValueError(
             f"pooling an array of shape {tuple(shape)} with kernel {tuple(kernel)}, stride {tuple(stride)}, padding "
             f"{tuple(padding)} and dilation {tuple(dilation)}: the numbers of dimensions do not fit. "
-            "Give an array (N, C, *spatial) and one setting per spatial axis."
+            "Give an array (N, C, *spatial) and one setting per spatial axis. [nd-window]"
         )
     if min(*kernel, *stride, *dilation) < 1:
         raise ValueError(
             f"pooling with kernel {tuple(kernel)}, stride {tuple(stride)} and dilation {tuple(dilation)}: "
-            "all of them have to be at least 1."
+            "all of them have to be at least 1. [nd-window]"
         )
     windows = []
     for size, taps, step, pad, spread in zip(shape[2:], kernel, stride, padding, dilation, strict=True):
@@ -80,19 +80,19 @@ def _regular(
             raise ValueError(
                 f"pooling with kernel {tuple(kernel)}, padding {tuple(padding)} and dilation {tuple(dilation)}: "
                 "the padding has to lie between 0 and half the kernel, or a window could see nothing but padding. "
-                "Pad the array itself instead."
+                "Pad the array itself instead. [nd-window]"
             )
         if size + 2 * pad < reach and not (ceil_mode and size + 2 * pad + step > reach):
             raise ValueError(
                 f"pooling an array of shape {tuple(shape)}: a kernel of {taps} taps spans {reach} positions, "
-                f"but the padded array has {size + 2 * pad}. Use a smaller kernel or more padding."
+                f"but the padded array has {size + 2 * pad}. Use a smaller kernel or more padding. [nd-window]"
             )
         along = regular_axis(size, taps, step, pad, spread, ceil_mode, count_include_pad)
         if along is None:
             raise ValueError(
                 f"pooling an array of shape {tuple(shape)} with kernel {tuple(kernel)}, "
                 f"padding {tuple(padding)} and dilation {tuple(dilation)}: all taps of a window fall into the padding. "
-                "Use less padding or less dilation."
+                "Use less padding or less dilation. [nd-window]"
             )
         windows.append(along)
     return windows
@@ -124,7 +124,8 @@ def _adaptive(shape: Sequence[int], out_sizes: Sequence[int]) -> list[Windows]:
     if len(shape) < 3 or len(out_sizes) != len(shape) - 2:
         raise ValueError(
             f"adaptive pooling of an array of shape {tuple(shape)} to {tuple(out_sizes)}: "
-            "the numbers of dimensions do not fit. Give an array (N, C, *spatial) and one size per spatial axis."
+            "the numbers of dimensions do not fit. Give an array (N, C, *spatial) and one size per spatial axis. "
+            "[nd-window]"
         )
     windows = []
     for size, out in zip(shape[2:], out_sizes, strict=True):
@@ -134,7 +135,7 @@ def _adaptive(shape: Sequence[int], out_sizes: Sequence[int]) -> list[Windows]:
         if size == 0 and out > 0:
             raise ValueError(
                 f"adaptive pooling of an array of shape {tuple(shape)} to {tuple(out_sizes)}: "
-                "there is nothing to pool along an axis of length 0. Ask for size 0 there too."
+                "there is nothing to pool along an axis of length 0. Ask for size 0 there too. [nd-window]"
             )
         index = np.arange(out)
         starts = index * size // max(out, 1)

@@ -28,4 +28,4 @@ active: Recording | None = None
 def refuse(what: str, instead: str) -> None:
     """Raise if a graph is being recorded, of which `what` cannot be a part."""
     if active is not None:
-        raise RuntimeError(f"{what} cannot be recorded in a CUDA graph: {instead}")
+        raise RuntimeError(f"{what} cannot be recorded in a CUDA graph: {instead} [nd-cuda-graph]")

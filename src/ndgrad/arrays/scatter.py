@@ -98,7 +98,7 @@ def wrapped(np: Library, index: Payload, size: int, dim: int = 0, later: bool = 
     def made(found: int) -> Exception:
         return IndexError(
             f"index {found} is out of bounds for dimension {dim} with size {size}. "
-            f"Indices run from {-size} to {size - 1}."
+            f"Indices run from {-size} to {size - 1}. [nd-index]"
         )
 
     if not later or not check_later(index, -size, size, made):

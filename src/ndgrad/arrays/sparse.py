@@ -222,7 +222,7 @@ class SparseData(NDArrayOperatorsMixin):
             raise AttributeError(name)
         raise AttributeError(
             f"a {self.structure.layout} gradient of shape {self.shape} came to an op that has no rule for sparse "
-            f"gradients (it asked for {name!r}). Return a dense one there: to_dense()."
+            f"gradients (it asked for {name!r}). Return a dense one there: to_dense(). [nd-sparse-grad]"
         )
 
     def __repr__(self) -> str:
@@ -285,13 +285,13 @@ class SparseData(NDArrayOperatorsMixin):
     def refuse(self, name: str) -> NoReturn:
         raise TypeError(
             f"NumPy's {name} was called on a {self.structure.layout} tensor of shape {self.shape}, "
-            "whose entries are not an array. Use ndgrad's functions, or to_dense() first."
+            "whose entries are not an array. Use ndgrad's functions, or to_dense() first. [nd-sparse]"
         )
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise TypeError(
             f"can't convert a {self.structure.layout} tensor of shape {self.shape} to a NumPy array. "
-            "Use Tensor.to_dense() first."
+            "Use Tensor.to_dense() first. [nd-sparse]"
         )
 
 
@@ -382,7 +382,7 @@ def compress(structure: Structure, layout: str, block: tuple[int, int], batch: i
     if batch and per_batch.size and (per_batch != per_batch[0]).any():
         raise RuntimeError(
             f"to {layout}: Expect the same number of specified elements per batch, and there are {per_batch.tolist()} "
-            f"in a tensor of shape {shape}. Use sparse_coo, or convert the matrices one by one."
+            f"in a tensor of shape {shape}. Use sparse_coo, or convert the matrices one by one. [nd-sparse]"
         )
     n = int(per_batch[0]) if per_batch.size else 0
     pointers = np.zeros((*lead_shape, outers + 1), np.int64)

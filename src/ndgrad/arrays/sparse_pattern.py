@@ -26,12 +26,13 @@ class Pattern:
         if self.rows.shape != self.columns.shape or self.rows.ndim != 1:
             raise ValueError(
                 f"a sparse matrix needs as many rows as columns of entries, and got {self.rows.shape} "
-                f"and {self.columns.shape}."
+                f"and {self.columns.shape}. [nd-sparse-parts]"
             )
         for name, places, size in (("row", self.rows, self.shape[0]), ("column", self.columns, self.shape[1])):
             if places.size and (places.min() < 0 or places.max() >= size):
                 raise ValueError(
-                    f"a {name} index lies outside of a matrix of shape {self.shape}: {places.min()} to {places.max()}."
+                    f"a {name} index lies outside of a matrix of shape {self.shape}: {places.min()} to {places.max()}. "
+                    "[nd-sparse-parts]"
                 )
         self._factor: tuple[Any, Any] | None = None
 
@@ -98,7 +99,7 @@ class Pattern:
         except ImportError as error:
             raise ImportError(
                 f"sparse solves come from SciPy, which could not be imported ({error}). "
-            'Install it: pip install "ndgrad[scipy]".'
+            'Install it: pip install "ndgrad[scipy]". [nd-install]'
             ) from None
         matrix = sparse.coo_array((data, (self.rows, self.columns)), shape=self.shape).tocsc()
         try:
@@ -106,7 +107,7 @@ class Pattern:
         except RuntimeError as error:
             raise np.linalg.LinAlgError(
                 f"sparse solve: the matrix of shape {self.shape} is singular ({error}). "
-                "Check its pattern, or regularise it."
+                "Check its pattern, or regularise it. [nd-singular]"
             ) from None
         self._factor = (data.copy(), lu)
         return lu

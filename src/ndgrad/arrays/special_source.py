@@ -39,7 +39,7 @@ def special(name: str) -> Callable[..., Any]:
     if not callable(function):
         raise AttributeError(
             f"scipy.special has no function {name!r} in the SciPy that is installed. Use SciPy's own name "
-            f"(log gamma is 'gammaln'), or install a SciPy that has it."
+            f"(log gamma is 'gammaln'), or install a SciPy that has it. [nd-absent]"
         )
     return _promoting_as_numpy(function)
 
@@ -49,7 +49,7 @@ def _without_scipy(name: str, error: ImportError) -> Callable[..., Any]:
         raise ImportError(
             f"the special function {name!r} comes from SciPy, which could not be imported ({error}); in NumPy "
             f"alone there are {', '.join(sorted(_OWN))}. Use one of these, or install SciPy: "
-            'pip install "ndgrad[scipy]".',
+            'pip install "ndgrad[scipy]". [nd-install]',
             name="scipy",
         ) from error
     function: Callable[..., Any] = getattr(importlib.import_module("ndgrad.arrays.special"), _OWN[name])

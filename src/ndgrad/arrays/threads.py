@@ -25,7 +25,8 @@ def _usable_cores() -> int:
     if wish:
         if not wish.isdecimal() or not int(wish):
             raise ValueError(
-                f"NDGRAD_NUM_THREADS is {wish!r}, which is no number of threads. Unset it, or give a positive integer."
+                f"NDGRAD_NUM_THREADS is {wish!r}, which is no number of threads. Unset it, or give a positive integer. "
+                "[nd-environment]"
             )
         return int(wish)
     if hasattr(os, "sched_getaffinity"):  # a container or a batch system may grant fewer cores than exist

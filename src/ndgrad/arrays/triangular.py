@@ -47,7 +47,7 @@ def _matrices(where: str, **arrays: Array) -> tuple[Array, ...]:
         if array.ndim < 2:
             raise ValueError(
                 f"{where} got {name} of shape {array.shape}: it works on matrices, in the last two dimensions. "
-                f"Add the missing dimension, {name}[..., None] for one column."
+                f"Add the missing dimension, {name}[..., None] for one column. [nd-matrix]"
             )
     dtype = result_dtype(*arrays.values())
     if dtype.kind in "biu":
@@ -91,7 +91,7 @@ def solve_triangular(a: Array, b: Array, *, upper: bool, unitriangular: bool = F
     if a.shape[-2] != n or b.shape[-2] != n:
         raise ValueError(
             f"solve_triangular got a of shape {a.shape} and b of shape {b.shape}: a must be square in its last "
-            f"two dimensions, and b must have as many rows. Check which of them is transposed."
+            f"two dimensions, and b must have as many rows. Check which of them is transposed. [nd-shape]"
         )
     stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     x = np.empty(stack + b.shape[-2:], matrix.dtype)
@@ -275,7 +275,7 @@ def lu_solve(lu: Array, pivots: Array, b: Array, *, adjoint: bool = False) -> Ar
     if lu.ndim < 2 or b.ndim < 2 or lu.shape[-2] != n or b.shape[-2] != n:
         raise ValueError(
             f"lu_solve got factors of shape {lu.shape} and b of shape {b.shape}: it needs the factors of square "
-            f"matrices, and matrices b with as many rows. Write b[..., None] for one column."
+            f"matrices, and matrices b with as many rows. Write b[..., None] for one column. [nd-shape]"
         )
     stack = np.broadcast_shapes(lu.shape[:-2], b.shape[:-2])
     right = np.broadcast_to(b, stack + b.shape[-2:])

@@ -106,7 +106,7 @@ def accumulate_tensor(node: Any, g: Any) -> None:
         raise RuntimeError(
             f"backward() inside vmap reached a leaf of shape {tuple(variable.shape)} outside of it, "
             "and a batch of gradients cannot be added to its .grad. Use autograd.grad(), which returns them, "
-            "or reduce the output over the batch first."
+            "or reduce the output over the batch first. [nd-in-transform]"
         )
     made = first = None
     while True:  # until nobody has changed `.grad` while the sum was made
@@ -126,7 +126,7 @@ def check_still_leaf(variable: Any) -> None:
         raise RuntimeError(
             f"a leaf of shape {tuple(variable.shape)} has been moved into the graph interior: after the forward "
             "it was detached in place and then overwritten, so its .grad would belong to another value. "
-            "Use detach() or clone() instead of detach_()."
+            "Use detach() or clone() instead of detach_(). [nd-leaf-write]"
         )
 
 

@@ -73,7 +73,8 @@ def backward(
         warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
         if grad_tensors is not None:
             raise RuntimeError(
-                "`grad_tensors` and `grad_variables` (its old name) were both given. Give `grad_tensors` alone."
+                "`grad_tensors` and `grad_variables` (its old name) were both given. Give `grad_tensors` alone. "
+                "[nd-exclusive]"
             )
         grad_tensors = grad_variables
     roots = _as_list(tensors)
@@ -157,7 +158,8 @@ def grad(
             return functional.grad(outputs, inputs, grad_outputs, options)
     if materialize_grads and allow_unused is False:
         raise ValueError(
-            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False. "
+            "[nd-exclusive]"
         )
     if not only_inputs:
         warnings.warn(
@@ -179,7 +181,7 @@ def grad(
     _check_count(roots, grads)
     if not wanted:
         raise RuntimeError(
-            "`inputs` argument to `grad()` cannot be empty. Name the tensors whose gradients are wanted."
+            "`inputs` argument to `grad()` cannot be empty. Name the tensors whose gradients are wanted. [nd-too-few]"
         )
     _check_inputs(wanted)
     keep = create_graph if retain_graph is None else retain_graph
@@ -222,7 +224,7 @@ def _batched_grad(outputs: Any, inputs: Any, grad_outputs: Any, options: dict[st
             raise RuntimeError(
                 "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
                 f"dimension: grad_output[{i}] of shape {tuple(g.shape)} does not hold gradients for output[{i}] of "
-                f"shape {tuple(o.shape)}. Stack one gradient per row."
+                f"shape {tuple(o.shape)}. Stack one gradient per row. [nd-grad-mismatch]"
             )
     rows = iter(vmap(one)(*given))
     answer = tuple(next(rows) if p else None for p in present)
@@ -233,7 +235,7 @@ def _unused(t: Any, position: int) -> str:
     what = f"a tensor of shape {tuple(t.shape)}" if isinstance(t, Variable) else f"an edge of {t.node.name()}"
     return (
         f"The differentiated Tensor at index {position} appears to not have been used in the graph ({what}). Set "
-        "allow_unused=True if this is the desired behavior, or materialize_grads=True for zeros."
+        "allow_unused=True if this is the desired behavior, or materialize_grads=True for zeros. [nd-unused]"
     )
 
 
@@ -244,7 +246,7 @@ def _zeros_like(t: Any) -> Any:
         return beside(t, np.zeros(tuple(t.shape), np_dtype(t)))
     raise RuntimeError(
         f"materialize_grads cannot be used when the given input is a GradientEdge (of {t.node.name()}), "
-        "which does not know where its zeros should lie. Use allow_unused=True, and zeros for None."
+        "which does not know where its zeros should lie. Use allow_unused=True, and zeros for None. [nd-unused]"
     )
 
 
@@ -257,12 +259,15 @@ def _tensor_class() -> type[Any]:
 def _wanted_inputs(inputs: Any) -> list[Any]:
     wanted = _as_list(inputs)
     if not wanted:
-        raise RuntimeError("`inputs` argument to `backward()` cannot be empty. Leave it out to reach all leaves.")
+        raise RuntimeError(
+            "`inputs` argument to `backward()` cannot be empty. Leave it out to reach all leaves. [nd-too-few]"
+        )
     for t in wanted:
         if isinstance(t, Variable) and not requires_grad(t):
             raise RuntimeError(
                 "can't retain_grad on Tensor that has requires_grad=False, and backward() was to reach it as one of "
-                f"its `inputs` (shape {tuple(t.shape)}). Call requires_grad_() on it before the computation."
+                f"its `inputs` (shape {tuple(t.shape)}). Call requires_grad_() on it before the computation. "
+                "[nd-no-graph]"
             )
     _check_inputs(wanted)
     return wanted
@@ -273,19 +278,20 @@ def _check_inputs(wanted: Sequence[Any]) -> None:
         if not isinstance(t, Variable) and not hasattr(t, "input_nr"):
             raise RuntimeError(
                 f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}. "
-                "Wrap arrays with as_tensor()."
+                "Wrap arrays with as_tensor(). [nd-type]"
             )
         if isinstance(t, Variable) and not requires_grad(t):
             raise RuntimeError(
                 f"One of the differentiated Tensors does not require grad (shape {tuple(t.shape)}). "
-                "Call requires_grad_() on it before the computation."
+                "Call requires_grad_() on it before the computation. [nd-no-graph]"
             )
 
 
 def _check_count(roots: Sequence[Any], grads: Sequence[Any]) -> None:
     if len(roots) != len(grads):
         raise RuntimeError(
-            f"got {len(roots)} tensors and {len(grads)} gradients. Pass one gradient (or None) per tensor."
+            f"got {len(roots)} tensors and {len(grads)} gradients. Pass one gradient (or None) per tensor. "
+            "[nd-grad-mismatch]"
         )
 
 
@@ -293,7 +299,7 @@ def _check_allowed() -> None:
     if any(level.kind in ("grad", "functional") for level in thread.levels):
         raise RuntimeError(
             "backward() called inside a functorch-style transform: it would write .grad of tensors that the transform "
-            "owns. Use ndgrad.func.grad, or autograd.grad, which returns gradients."
+            "owns. Use ndgrad.func.grad, or autograd.grad, which returns gradients. [nd-in-transform]"
         )
 
 

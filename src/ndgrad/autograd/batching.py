@@ -112,7 +112,7 @@ def apply_batch_rule(
         raise RuntimeError(
             "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over "
             f"{op.name}, whose result can have another shape from one sample to the next. "
-            "Use a form with a fixed shape (where, masked sums), or call it outside vmap."
+            "Use a form with a fixed shape (where, masked sums), or call it outside vmap. [nd-vmap-value]"
         )
     if rule == "dims":
         moved = {k: _shift(v) if k in ("dim", "dims", "dim0", "dim1") else v for k, v in settings.items()}
@@ -120,7 +120,7 @@ def apply_batch_rule(
     if rule == "leading":
         return run(*_expand(args, batched, size), **settings)
     if isinstance(rule, str) or not callable(rule):
-        raise RuntimeError(f"op {op.name!r} has no batching rule ({rule!r})")
+        raise RuntimeError(f"op {op.name!r} has no batching rule ({rule!r}) [nd-op-block]")
     if size:
         return _run_rule(op, rule, args, batched, settings, size, ops)
     try:
@@ -204,14 +204,15 @@ def _random_op(
         raise RuntimeError(
             f"vmap: called random operation while in randomness error mode ({op.name}): "
             "it does not say whether samples share their numbers. Pass randomness='different' or randomness='same' "
-            "to vmap, or draw outside of it."
+            "to vmap, or draw outside of it. [nd-vmap-random]"
         )
     if level.randomness == "same":
         if any(batched):
             if op.name not in SHAPE_ONLY:
                 raise RuntimeError(
                     f"vmap: {op.name} with randomness='same' was given a batched tensor, "
-                    "whose samples have different distributions. Pass randomness='different', or draw outside of vmap."
+                    "whose samples have different distributions. Pass randomness='different', or draw outside of vmap. "
+                    "[nd-vmap-random]"
                 )
             args = (tensor_ops.getitem(args[0], index=(0,)), *args[1:])
         with below(level):

@@ -30,7 +30,7 @@ def queue_callback(callback: Callable[[], Any]) -> None:
     if task is None:
         raise RuntimeError(
             "Final callbacks can only be installed during backward pass, and this thread runs none. "
-            "Call queue_callback() from a hook or a custom backward."
+            "Call queue_callback() from a hook or a custom backward. [nd-hook]"
         )
     task.callbacks.append(callback)
 
@@ -74,7 +74,8 @@ def current_execution_order() -> list[Node]:
     task = thread.task
     if task is None:
         raise RuntimeError(
-            "the order of execution can only be asked for during the backward pass: from a hook or a custom backward."
+            "the order of execution can only be asked for during the backward pass: from a hook or a custom backward. "
+            "[nd-hook]"
         )
     return execution_order(task.roots, task.wanted)
 

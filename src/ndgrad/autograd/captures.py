@@ -52,7 +52,7 @@ class _Interceptor:
                 f"{tuple(target.shape)} from outside, "
                 "which requires grad or belongs to a transform. It is called many times, so it must not change its "
                 "surroundings: "
-                "write into a clone() made inside it."
+                "write into a clone() made inside it. [nd-transform-write]"
             )
         return self.see(args)
 
@@ -177,14 +177,14 @@ class Replace:
     def __call__(self, function: Callable[..., Any], given: Sequence[Any], *args: Any) -> Any:
         """`function(*args)` with `given` instead of the captured tensors."""
         if len(given) != len(self.originals):
-            raise AssertionError(f"{len(given)} tensors for {len(self.originals)} captured ones")
+            raise AssertionError(f"{len(given)} tensors for {len(self.originals)} captured ones [nd-bug]")
         for t, version in self._constants:
             if _version(t) != version:
                 raise RuntimeError(
                     f"a tensor of shape {tuple(t.shape)} that a solved or looped function closes over was modified by "
                     "an inplace operation "
                     "after the solve, so the derivative would be taken with other values than the solution. Write "
-                    "into a clone() instead."
+                    "into a clone() instead. [nd-overwritten]"
                 )
         with _Swap(self, given).active():
             return function(*args)

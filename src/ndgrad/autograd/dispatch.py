@@ -223,7 +223,7 @@ def _override_or_refuse(op: Any, args: tuple[Any, ...], settings: dict[str, Any]
     kinds = ", ".join(_kind(a) for a in args)
     raise TypeError(
         f"{op.name}() takes tensors, and got ({kinds}). Wrap arrays with ndgrad.as_tensor(...) "
-        "(or use ndgrad.numpy, whose functions take arrays)."
+        "(or use ndgrad.numpy, whose functions take arrays). [nd-type]"
     )
 
 

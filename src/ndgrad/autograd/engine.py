@@ -442,7 +442,7 @@ def run_node(task: GraphTask, node: Any, g: Any, apply: Any = apply_lane) -> tup
         return outs, False
     outs = apply(task, node, g, task.keep)
     if len(outs) != len(node.next):
-        raise RuntimeError(f"{node.name()} returned {len(outs)} gradients for {len(node.next)} inputs")
+        raise RuntimeError(f"{node.name()} returned {len(outs)} gradients for {len(node.next)} inputs [nd-op-block]")
     return outs, node.reads or (node.consumes and (task.owns or outs[0] is not g))
 
 
@@ -628,8 +628,8 @@ def validate(g: Any, node: Any, number: int) -> Any:
             return sum_leading(g, lead)
         if not can_sum_to(tuple(g.shape), shape):
             raise RuntimeError(
-                f"{node.name()} got a gradient of shape {tuple(g.shape)} for a value of shape {shape}. A rule or "
-                "a hook returned the wrong shape: return one that equals the value's, or that broadcasting made of it."
+                f"{node.name()} got a gradient of shape {tuple(g.shape)} for a value of shape {shape}. A rule or a "
+                "hook returned the wrong shape: return the value's, or one that broadcasting made of it. [nd-function]"
             )
         g = sum_to(g, shape)
     if dtype is None:  # a leaf whose grad_dtype is None

@@ -505,12 +505,12 @@ def exit_dual_level(*, level: int | None = None) -> None:
     if not stack:
         raise RuntimeError(
             "exit_dual_level: dual level must be a positive number: no level is open. Call enter_dual_level() first, "
-            "or use `with dual_level():`."
+            "or use `with dual_level():`. [nd-dual-level]"
         )
     if level is not None and stack[-1] != level:
         raise RuntimeError(
             "exit_dual_level: Trying to exit a forward AD level that was not the last one that was created: "
-            f"level {level} is not {stack[-1]}. Leave dual levels in the reverse order of entering."
+            f"level {level} is not {stack[-1]}. Leave dual levels in the reverse order of entering. [nd-dual-level]"
         )
     process.open.pop(stack[-1], None)
     made = modes().copy()
@@ -544,12 +544,14 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     """
     for name, t in (("tensor", tensor), ("tangent", tangent)):
         if not isinstance(t, Variable):
-            raise TypeError(f"make_dual: the {name} is {type(t).__name__}. Wrap it with ndgrad.as_tensor(...).")
+            raise TypeError(
+                f"make_dual: the {name} is {type(t).__name__}. Wrap it with ndgrad.as_tensor(...). [nd-type]"
+            )
     number = _open_number("make_dual", level)
     if number is None:
         raise RuntimeError(
             "make_dual: trying to create a dual tensor for forward AD but no level exists. "
-            "Put it inside `with dual_level():`."
+            "Put it inside `with dual_level():`. [nd-dual-level]"
         )
     for t in (tensor, tangent):
         refuse_sparse(t, "make_dual, jvp, jacfwd")
@@ -558,25 +560,25 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             "Trying to set a forward gradient that has a different size than that of the original Tensor: make_dual "
             "was "
             f"given a tangent of shape {tuple(tangent.shape)} for a primal of shape {tuple(tensor.shape)}. They must "
-            "agree."
+            "agree. [nd-grad-mismatch]"
         )
     if number not in interpreters:
         for name, t in (("primal", tensor), ("tangent", tangent)):
             if not is_inexact(np_dtype(t)):
                 raise ValueError(
                     f"make_dual: expected {name} to be floating point or complex, but got {np_dtype(t)}. "
-                    "Convert it to a floating dtype first."
+                    "Convert it to a floating dtype first. [nd-grad-dtype]"
                 )
         if tangent_of(tensor, number) is not None:
             raise RuntimeError(
                 "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level is not "
                 "supported (make_dual). Take its primal with unpack_dual "
-                "first, or add the tangents."
+                "first, or add the tangents. [nd-dual-level]"
             )
         if tangent_of(tangent, number) is not None:
             raise RuntimeError(
                 "make_dual: the tangent itself has a tangent at this level. Take its primal with unpack_dual "
-                "first, or open another level."
+                "first, or open another level. [nd-dual-level]"
             )
     dual = tensor_ops.alias(tensor)
     meta = meta_of(dual)
@@ -606,7 +608,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     UnpackedDualTensor(primal=tensor(0.), tangent=tensor(2.))
     """
     if not isinstance(tensor, Variable):
-        raise TypeError(f"unpack_dual: expected a tensor, and got {type(tensor).__name__}.")
+        raise TypeError(f"unpack_dual: expected a tensor, and got {type(tensor).__name__}. [nd-type]")
     number = _open_number("unpack_dual", level) or innermost_dual((tensor,))  # of another thread's level
     if not number:
         return UnpackedDualTensor(tensor, None)
@@ -625,7 +627,8 @@ def _open_number(name: str, level: int | None) -> int | None:
     if not stack and name == "unpack_dual":
         return None
     raise RuntimeError(
-        f"{name}: invalid level {level}: it was not created, or is closed already. Open are {list(stack)}."
+        f"{name}: invalid level {level}: it was not created, or is closed already. Open are {list(stack)}. "
+        "[nd-dual-level]"
     )
 
 

@@ -71,7 +71,8 @@ class FunctionNode(MultiNode, FunctionCtx):
             if self.__dict__.get("_accessed"):
                 raise RuntimeError(
                     f"{self.name()}: saved_tensors can only be accessed once, since the Function has "
-                    "clear_saved_tensors_on_access=True. Read them once into variables, or leave that switch off."
+                    "clear_saved_tensors_on_access=True. Read them once into variables, or leave that switch off. "
+                    "[nd-function]"
                 )
             raise freed_error(self)
         values = tuple(self._unpack(s) for s in saved)
@@ -116,7 +117,7 @@ class FunctionNode(MultiNode, FunctionCtx):
                 f"{self.name()}: backward, inside a dual level, read a saved tensor that forward computed and "
                 "that is neither input nor output. It has no tangent, so forward over reverse would be wrong. "
                 "Compute it in backward from saved inputs, return it as an output, or, if it does not depend on "
-                "the inputs, name it in ctx.save_constants()."
+                "the inputs, name it in ctx.save_constants(). [nd-function]"
             )
         return tuple(with_saved_tangents(self, position, v) for position, v in enumerate(values))
 
@@ -172,7 +173,8 @@ class FunctionNode(MultiNode, FunctionCtx):
                 f"{self.name()}: backward read a saved tensor (shape {saved.shape}) that forward computed "
                 "and that is neither input nor output, while a graph of the backward is recorded. "
                 "It has no history, so the second derivative would be wrong. Compute it in backward from saved inputs, "
-                "return it as an output, or, if it does not depend on the inputs, name it in ctx.save_constants()."
+                "return it as an output, or, if it does not depend on the inputs, name it in ctx.save_constants(). "
+                "[nd-function]"
             )
         value, guard = saved.tensor, None
         if isinstance(value, Packed) and value.checksum is not None:
@@ -242,14 +244,14 @@ class FunctionNode(MultiNode, FunctionCtx):
         if len(answer) < count or any(g is not None for g in answer[count:]):
             raise RuntimeError(
                 f"function {self.name()} returned an incorrect number of gradients (expected {count}, "
-                f"got {len(answer)}): backward returns one gradient, or None, per argument of forward."
+                f"got {len(answer)}): backward returns one gradient, or None, per argument of forward. [nd-function]"
             )
         kept: list[Any] = []
         for position, (g, is_tensor) in enumerate(zip(answer, self._is_tensor, strict=False)):
             if g is not None and not isinstance(g, Variable):
                 raise RuntimeError(
                     f"expected Variable or None (got {type(g).__name__}) from function {self.name()}, for argument "
-                    f"{position}. Return a tensor or None."
+                    f"{position}. Return a tensor or None. [nd-function]"
                 )
             if is_tensor:
                 e = self.next[len(kept)] if self.needs_input_grad[position] else None
@@ -259,7 +261,7 @@ class FunctionNode(MultiNode, FunctionCtx):
             elif g is not None:
                 raise RuntimeError(
                     f"function {self.name()} returned a gradient different from None at position {position + 1}, "
-                    "but the corresponding forward input was not a Variable."
+                    "but the corresponding forward input was not a Variable. [nd-function]"
                 )
         return tuple(kept)
 
@@ -268,7 +270,7 @@ class FunctionNode(MultiNode, FunctionCtx):
         if function.backward is not Function.backward and function.vjp is not Function.vjp:
             raise RuntimeError(
                 f"{function.__name__} implements both backward and vjp, which are two names for one "
-                "thing. Implement one of them."
+                "thing. Implement one of them. [nd-function]"
             )
         return function.vjp if function.backward is Function.backward else function.backward
 
@@ -279,12 +281,13 @@ class FunctionNode(MultiNode, FunctionCtx):
         if tuple(g.shape) != shape and not can_sum_to(tuple(g.shape), shape):
             raise RuntimeError(
                 f"Function {self.name()} returned an invalid gradient at index {position} - got {list(g.shape)} but "
-                f"expected shape compatible with {list(shape)}. Return a gradient of the argument's shape."
+                f"expected shape compatible with {list(shape)}. Return a gradient of the argument's shape. "
+                "[nd-function]"
             )
         if dtype is not None and np_dtype(g).kind == "c" and dtype.kind != "c":
             raise RuntimeError(
                 f"function {self.name()} returned a complex gradient ({np_dtype(g)}) for argument {position}, "
-                f"which is real ({dtype}). Return its real part: g.real."
+                f"which is real ({dtype}). Return its real part: g.real. [nd-function]"
             )
 
     _is_tensor: tuple[bool, ...] = ()
@@ -345,19 +348,20 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(
             "Legacy autograd function with non-static forward method is deprecated. "
-            f"Please use new-style autograd function with static forward method: {type(self).__name__}.apply(...)."
+            f"Please use new-style autograd function with static forward method: {type(self).__name__}.apply(...). "
+            "[nd-function]"
         )
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
         """To be overridden: compute the result of `forward(ctx, *args)`, or of `forward(*args)`
         beside a `setup_context`."""
-        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function. [nd-function]")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
         """To be overridden where forward takes no ctx: save what backward needs of inputs and output."""
-        raise NotImplementedError("setup_context is not implemented.")
+        raise NotImplementedError("setup_context is not implemented. [nd-function]")
 
     # **options only says to type checkers that an override may have parameters of its own.
     @staticmethod
@@ -365,7 +369,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         """To be overridden: from the gradients of the outputs, one gradient (or None) per argument of forward."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use "
-            "it with backward mode AD."
+            "it with backward mode AD. [nd-function]"
         )
 
     @staticmethod
@@ -378,7 +382,8 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         """To be overridden for forward mode: from the tangents of the arguments (None where there is
         none), those of the outputs."""
         raise NotImplementedError(
-            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD. "
+            "[nd-function]"
         )
 
     @classmethod
@@ -442,7 +447,7 @@ def attach(cls: type[Function], node: FunctionNode, args: tuple[Any, ...], outpu
         if not any(d is o for o in outputs):
             raise RuntimeError(
                 f"Some elements marked as dirty during the forward method of {cls.__name__} were not returned as "
-                "output. The inputs that are modified inplace must all be outputs of the Function."
+                "output. The inputs that are modified inplace must all be outputs of the Function. [nd-function]"
             )
     made = [_attach_one(node, number, o, inputs, recording) for number, o in enumerate(outputs)]
     tensors = [o for o in made if isinstance(o, Variable)]
@@ -524,7 +529,7 @@ def _rewrite_history(node: FunctionNode, number: int, o: Any, is_first: bool) ->
     if not is_first:
         raise RuntimeError(
             f"{node.name()}: a view that a custom Function changes in place must be its first tensor argument. "
-            "Pass it first, or clone() it."
+            "Pass it first, or clone() it. [nd-view-write]"
         )
     set_history(o, node)
 

@@ -56,7 +56,7 @@ def by_position(
         elif any(n in rest for n in parameters.names[len(placed) :]):
             raise TypeError(
                 f"{owner}.apply() got a keyword argument behind {name!r}, which was left out. "
-                f"Gradients are returned by position: give {name!r} too."
+                f"Gradients are returned by position: give {name!r} too. [nd-function]"
             )
         else:
             break
@@ -64,11 +64,11 @@ def by_position(
         if not parameters.any_keyword or name in parameters.names:
             raise TypeError(
                 f"{owner}.apply() got an unexpected keyword argument {name!r}, or one twice. An argument that forward "
-                "takes by keyword only has no place among the gradients: let it be given by position too."
+                "takes by keyword only has no place among the gradients: let it be given by position too. [nd-function]"
             )
         if isinstance(value, Variable) and requires_grad(value):
             raise TypeError(
                 f"{owner}.apply() got {name!r}, a tensor that requires grad, among forward's **keywords, "
-                "for which backward returns no gradients. Give forward a parameter of that name."
+                "for which backward returns no gradients. Give forward a parameter of that name. [nd-function]"
             )
     return tuple(placed), rest

@@ -49,7 +49,7 @@ class FunctionCtx:
             if t is not None and not isinstance(t, Variable):
                 raise TypeError(
                     f"save_for_backward can only save variables, but argument is of type {type(t).__name__}. "
-                    "Set anything else as an attribute: ctx.value = value."
+                    "Set anything else as an attribute: ctx.value = value. [nd-function]"
                 )
         self._to_save = tensors
 
@@ -78,7 +78,7 @@ class FunctionCtx:
             if t is not None and not isinstance(t, Variable):
                 raise AssertionError(
                     f"save_for_forward expects all arguments to be tensors, and one is of type {type(t).__name__}. "
-                    "Set anything else as an attribute: ctx.value = value."
+                    "Set anything else as an attribute: ctx.value = value. [nd-function]"
                 )
         self._to_save_forward = tensors
 
@@ -106,7 +106,9 @@ class FunctionCtx:
     def set_materialize_grads(self, value: bool) -> None:
         """Whether backward gets zeros (the default) or None for outputs that received no gradient."""
         if not isinstance(value, bool):
-            raise TypeError(f"set_materialize_grads() takes a bool, and got {value!r}. Pass True or False.")
+            raise TypeError(
+                f"set_materialize_grads() takes a bool, and got {value!r}. Pass True or False. [nd-function]"
+            )
         self.materialize_grads = value
 
 
@@ -120,7 +122,7 @@ def _check_tensors(name: str, values: tuple[Any, ...]) -> None:
     for value in values:
         if not isinstance(value, Variable):
             raise RuntimeError(
-                f"{name} {_EXPECTED[name]} {type(value).__name__}. Pass tensors."
+                f"{name} {_EXPECTED[name]} {type(value).__name__}. Pass tensors. [nd-function]"
             )
 
 
@@ -155,5 +157,5 @@ class Context:
     def __delattr__(self, name: str) -> None:
         notes = self._node.__dict__.get("_notes", {})
         if name not in notes:
-            raise AttributeError(f"{self._node.name()}: ctx has no attribute {name!r} that forward set")
+            raise AttributeError(f"{self._node.name()}: ctx has no attribute {name!r} that forward set [nd-function]")
         del notes[name]

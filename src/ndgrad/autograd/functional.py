@@ -49,7 +49,7 @@ def vjp(
         if v is None and not (single_output and math.prod(outputs[0].shape) == 1):
             raise RuntimeError(
                 "vjp: the vector v can only be None if the function returns one tensor with a single element. "
-                "Pass v, like the outputs."
+                "Pass v, like the outputs. [nd-not-scalar]"
             )
         cotangents = _vectors("vjp", v, outputs, single_output, "outputs")
         grads = _grad(outputs, args, cotangents, create_graph)
@@ -189,7 +189,7 @@ def jacobian(
     if vectorize and strict:
         raise RuntimeError(
             "ndgrad.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. Set "
-            "one of them to False."
+            "one of them to False. [nd-exclusive]"
         )
     with enable_grad():
         single_input, args = _inputs("jacobian", inputs, create_graph)
@@ -263,25 +263,26 @@ def _check_strategy(name: str, argument: str, strategy: str, vectorize: bool, cr
     if strategy not in _STRATEGIES:
         raise AssertionError(
             'Expected strategy to be either "forward-mode" or "reverse-mode": '
-            f"{name} was given {argument}={strategy!r}. Choose the first for more outputs than inputs, else the second."
+            f"{name} was given {argument}={strategy!r}. "
+            "Choose the first for more outputs than inputs, else the second. [nd-option]"
         )
     if strategy == "reverse-mode":
         return
     if create_graph:
         raise NotImplementedError(
             f'ndgrad.autograd.functional.{name}: `create_graph=True` and `{argument}="forward-mode"` are not supported '
-            "together. Use 'reverse-mode', or ndgrad.func.jacfwd, which can be differentiated."
+            "together. Use 'reverse-mode', or ndgrad.func.jacfwd, which can be differentiated. [nd-exclusive]"
         )
     if strict:
         raise RuntimeError(
             f'ndgrad.autograd.functional.{name}: `strict=True` and `{argument}="forward-mode"` are not supported '
             'together. '
-            "Use 'reverse-mode'."
+            "Use 'reverse-mode'. [nd-exclusive]"
         )
     if not vectorize:
         raise NotImplementedError(
             "Computing Jacobian using forward-AD or forward-over-reverse Hessian is only implemented for "
-            f"vectorize=True ({name}, {argument}='forward-mode'). Pass vectorize=True."
+            f"vectorize=True ({name}, {argument}='forward-mode'). Pass vectorize=True. [nd-exclusive]"
         )
 
 
@@ -319,7 +320,7 @@ def _rows(
             if every[0][i] is None:
                 raise RuntimeError(
                     f"Output {number} of the user-provided function given to {name} is independent of input {i}. This "
-                    "is not allowed in strict mode."
+                    "is not allowed in strict mode. [nd-unused]"
                 )
         if strict:
             _tell_constant(name, [row[i] for row in every for i in range(len(args))], strict, create_graph)
@@ -361,7 +362,7 @@ def _tensors(name: str, value: Any, what: str) -> tuple[bool, Tensors]:
             which = f"is {type(value).__name__}" if single else f"has {type(t).__name__} at index {i}"
             raise TypeError(
                 f"The {what} given to {name} must be either a Tensor or a tuple of Tensors, and {which}. Convert with "
-                "as_tensor()."
+                "as_tensor(). [nd-type]"
             )
     return single, found
 
@@ -381,7 +382,7 @@ def _outputs(name: str, value: Any, strict: bool) -> tuple[bool, Tensors]:
         if strict and not requires_grad(o):
             raise RuntimeError(
                 f"Output {i} of the user-provided function does not require gradients, which {name} does not allow in "
-                "strict mode: it must be computed from the inputs by differentiable ops."
+                "strict mode: it must be computed from the inputs by differentiable ops. [nd-no-graph]"
             )
     return single, found
 
@@ -390,12 +391,13 @@ def _scalar(name: str, value: Any, strict: bool) -> Any:
     single, outputs = _outputs(name, value, strict)
     if not single:
         raise RuntimeError(
-            f"The function given to {name} should return a single Tensor, and returned a tuple of {len(outputs)}."
+            f"The function given to {name} should return a single Tensor, and returned a tuple of {len(outputs)}. "
+            "[nd-not-scalar]"
         )
     if math.prod(outputs[0].shape) != 1:
         raise RuntimeError(
             f"The Tensor returned by the function given to {name} should contain a single element, and has shape "
-            f"{tuple(outputs[0].shape)}. Reduce it, e.g. with .sum()."
+            f"{tuple(outputs[0].shape)}. Reduce it, e.g. with .sum(). [nd-not-scalar]"
         )
     return tensor_ops.reshape(outputs[0], shape=()) if outputs[0].shape else outputs[0]
 
@@ -414,12 +416,15 @@ def _vectors(name: str, v: Any, like: Tensors, single: bool, what: str) -> Tenso
     _, given = _tensors(name, v, "v")
     if len(given) != len(like):
         expected = "a single tensor" if single else f"{len(like)} tensors"
-        raise RuntimeError(f"The given v should contain {expected}, like the {what} of {name}, and has {len(given)}.")
+        raise RuntimeError(
+            f"The given v should contain {expected}, like the {what} of {name}, and has {len(given)}. "
+            "[nd-grad-mismatch]"
+        )
     for i, (t, u) in enumerate(zip(like, given, strict=True)):
         if tuple(t.shape) != tuple(u.shape):
             raise RuntimeError(
                 f"{'v' if single else f'Entry {i} in v'} has invalid size: should be {tuple(t.shape)}, like the "
-                f"{what} of {name}, but got {tuple(u.shape)}."
+                f"{what} of {name}, but got {tuple(u.shape)}. [nd-grad-mismatch]"
             )
     return tuple(
         u if np_dtype(u) == np_dtype(t) else tensor_ops.cast(u, dtype=np_dtype(t))
@@ -432,7 +437,7 @@ def _input_vectors(name: str, v: Any, inputs: Any, args: Tensors) -> Tensors:
     if v is None and not (len(args) == 1 and math.prod(args[0].shape) == 1):
         raise RuntimeError(
             f"{name}: the vector v can only be None if the input is a single tensor with a single element. "
-            "Pass v, like the inputs."
+            "Pass v, like the inputs. [nd-not-scalar]"
         )
     return _vectors(name, v, args, single, "inputs")
 
@@ -471,19 +476,19 @@ def _tell(name: str, grads: Any, args: Tensors, strict: bool, create_graph: bool
             raise RuntimeError(
                 "While computing the hessian, found that the jacobian of the user-provided function with respect to "
                 f"input {i} is independent of the input, as a linear function's is ({name}): then the Hessian is zero, "
-                "which strict mode does not allow."
+                "which strict mode does not allow. [nd-unused]"
             )
         if g is None:
             raise RuntimeError(
                 f"The output of the user-provided function given to {name} is independent of input {i}. This is not "
-                "allowed in strict mode."
+                "allowed in strict mode. [nd-unused]"
             )
     if not second:
         _tell_constant(name, grads, strict, create_graph)
     elif create_graph and not any(requires_grad(g) for g in grads):
         raise RuntimeError(
             f"While computing the hessian, found that the jacobian of the user-provided function given to {name} does "
-            "not depend on the inputs. This is not allowed in strict mode."
+            "not depend on the inputs. This is not allowed in strict mode. [nd-unused]"
         )
 
 
@@ -493,7 +498,7 @@ def _tell_constant(name: str, found: Any, strict: bool, create_graph: bool) -> N
             if g is not None and not requires_grad(g):
                 raise RuntimeError(
                     f"The jacobian of the user-provided function given to {name} is independent of input {i}. This is "
-                    "not allowed in strict mode when create_graph=True: its derivative would be zero."
+                    "not allowed in strict mode when create_graph=True: its derivative would be zero. [nd-unused]"
                 )
 
 

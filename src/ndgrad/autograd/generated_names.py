@@ -56,13 +56,16 @@ def check_names(op: Op) -> None:
     for name in (*arguments, *settings):
         if not name.isidentifier() or keyword.iskeyword(name):
             raise ValueError(
-                f"{name!r} is no name for an argument or a setting. Choose an identifier that is not a keyword."
+                f"{name!r} is no name for an argument or a setting. Choose an identifier that is not a keyword. "
+                "[nd-op-block]"
             )
     for name in (*arguments, *settings):
         for what, used in _uses(op, name):
             if name in used or public_name(name) in used:
                 called = "argument" if name in arguments else "setting"
-                raise ValueError(f"the {called} {name!r} has the name of {what}. Choose another, {name}_ for example.")
+                raise ValueError(
+                    f"the {called} {name!r} has the name of {what}. Choose another, {name}_ for example. [nd-op-block]"
+                )
 
 
 def _uses(op: Op, name: str) -> Iterator[tuple[str, Any]]:

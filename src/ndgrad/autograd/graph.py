@@ -74,7 +74,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     if found is None:
         raise RuntimeError(
             "It is not possible to get the gradient edge for a Tensor that does not require gradients. "
-            "Call requires_grad_() first."
+            "Call requires_grad_() first. [nd-no-graph]"
         )
     return GradientEdge(edge_node(found), edge_number(found))
 
@@ -208,7 +208,7 @@ def register_multi_grad_hook(
     [2.0, 3.0]
     """
     if mode not in ("all", "any"):
-        raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+        raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode} [nd-option]")
     several = _Several(tensors, fn)
     hooks = [_OfAll(several, i) if mode == "all" else _OfAny(several) for i in range(len(several.places))]
     return _MultiHandle([t.register_hook(hook) for t, hook in zip(tensors, hooks, strict=True)])
@@ -244,10 +244,12 @@ def region_activation_memory_budget(budget: float) -> NoReturn:
     """
     name = "ndgrad.autograd.graph.region_activation_memory_budget"
     if not 0 <= budget <= 1:
-        raise ValueError(f"{name} must be in [0, 1], got {budget}. Give the share of the values that may be kept.")
+        raise ValueError(
+            f"{name} must be in [0, 1], got {budget}. Give the share of the values that may be kept. [nd-range]"
+        )
     raise RuntimeError(
         f"{name} can only be used inside a compiled region, of torch's compiler: ndgrad.compile chooses what to keep "
-        "by itself. Use ndgrad.utils.checkpoint to keep less."
+        "by itself. Use ndgrad.utils.checkpoint to keep less. [nd-unsupported]"
     )
 
 

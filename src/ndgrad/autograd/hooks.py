@@ -121,7 +121,8 @@ def register_tensor_hook(t: Tensor, hook: Callable[[Any], Tensor | None]) -> Rem
     t = recorded(t)
     if not requires_grad(t):
         raise RuntimeError(
-            "cannot register a hook on a tensor that doesn't require gradient. Call requires_grad_() first."
+            "cannot register a hook on a tensor that doesn't require gradient. Call requires_grad_() first. "
+            "[nd-no-graph]"
         )
     if t.grad_fn is None:
         meta = meta_of(t)
@@ -158,7 +159,7 @@ def set_tensor_hooks(t: Any, hooks: Any) -> None:
     """Give a tensor a dict of hooks in place of those it has, as code that rebuilds tensors does."""
     if hooks is not None and not isinstance(hooks, MutableMapping):
         raise TypeError(
-            f"_backward_hooks is a dict of hooks by number or None, and {type(hooks).__name__} was assigned."
+            f"_backward_hooks is a dict of hooks by number or None, and {type(hooks).__name__} was assigned. [nd-hook]"
         )
     node = t.grad_fn
     made = None
@@ -180,11 +181,13 @@ def register_post_accumulate_grad_hook(t: Any, hook: Callable[[Any], Any]) -> Re
     """Call `hook` with the leaf `t` after its `.grad` has been set."""
     if not requires_grad(t):
         raise RuntimeError(
-            "cannot register a hook on a tensor that doesn't require gradient. Call requires_grad_() first."
+            "cannot register a hook on a tensor that doesn't require gradient. Call requires_grad_() first. "
+            "[nd-no-graph]"
         )
     if t.grad_fn is not None:
         raise RuntimeError(
-            "post accumulate grad hooks cannot be registered on non-leaf tensors. Use register_hook() there."
+            "post accumulate grad hooks cannot be registered on non-leaf tensors. Use register_hook() there. "
+            "[nd-not-leaf]"
         )
     meta = meta_of(t)
     if meta.post_accumulate_hooks is None:
@@ -196,7 +199,8 @@ def retain_grad(t: Any) -> None:
     """Keep the gradient of a result in its `.grad`, as if it were a leaf."""
     if not requires_grad(t):
         raise RuntimeError(
-            "can't retain_grad on Tensor that has requires_grad=False. Call requires_grad_() before the computation."
+            "can't retain_grad on Tensor that has requires_grad=False. Call requires_grad_() before the computation. "
+            "[nd-no-graph]"
         )
     node = t.grad_fn
     if node is None:
@@ -326,10 +330,12 @@ def run_post_accumulate_hooks(task: Any, node: Any) -> None:
         answer = call(task, hook, node.variable)
         if answer is not None:
             if isinstance(answer, Variable):
-                raise RuntimeError("Tensor post accumulate grad hooks should return None. Change .grad instead.")
+                raise RuntimeError(
+                    "Tensor post accumulate grad hooks should return None. Change .grad instead. [nd-hook]"
+                )
             raise TypeError(
                 f"expected Variable, but hook returned '{type(answer).__name__}': post accumulate grad hooks should "
-                "return None. Change .grad instead."
+                "return None. Change .grad instead. [nd-hook]"
             )
 
 
@@ -361,19 +367,21 @@ def _replacement(hook: Any, before: Any, answer: Any, node: Any) -> Any:
     if not isinstance(answer, Variable):
         raise TypeError(
             f"expected Variable, but hook returned '{type(answer).__name__}' ({name}, on a value made by "
-            f"{node.name()}). Return None to keep the gradient, or a tensor to replace it."
+            f"{node.name()}). Return None to keep the gradient, or a tensor to replace it. [nd-hook]"
         )
     if before is None:
         return answer
     if tuple(answer.shape) != tuple(before.shape):
         raise RuntimeError(
             f"hook '{name}' has changed the size of value (made by {node.name()}): it got a gradient of "
-            f" shape {tuple(before.shape)} and returned {tuple(answer.shape)}. Return a gradient of the same shape."
+            f" shape {tuple(before.shape)} and returned {tuple(answer.shape)}. Return a gradient of the same shape. "
+            "[nd-hook]"
         )
     if np_dtype(answer) != np_dtype(before):
         raise RuntimeError(
             f"hook '{name}' has changed the type of value (made by {node.name()}): it got a gradient of "
-            f" dtype {np_dtype(before)} and returned {np_dtype(answer)}. Convert it back: return g.to(grad.dtype)."
+            f" dtype {np_dtype(before)} and returned {np_dtype(answer)}. Convert it back: return g.to(grad.dtype). "
+            "[nd-hook]"
         )
     return answer
 
@@ -386,12 +394,12 @@ def _replacements(hook: Any, before: tuple[Any, ...], answer: Any, node: Any) ->
     if not isinstance(answer, tuple):
         raise TypeError(
             f"expected tuple, but hook returned '{type(answer).__name__}' ({name}, on {node.name()}). Return None to "
-            f"keep the gradients, or a tuple with {len(before)} of them: return (g,)."
+            f"keep the gradients, or a tuple with {len(before)} of them: return (g,). [nd-hook]"
         )
     if len(answer) != len(before):
         raise RuntimeError(
             f"hook '{name}' has returned an incorrect number of values (got {len(answer)}, but expected "
-            f"{len(before)}, on {node.name()}). Return one gradient, or None, for each it was given."
+            f"{len(before)}, on {node.name()}). Return one gradient, or None, for each it was given. [nd-hook]"
         )
     return tuple(None if a is None else _replacement(hook, b, a, node) for a, b in zip(answer, before, strict=True))
 

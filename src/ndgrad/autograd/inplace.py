@@ -40,8 +40,8 @@ def check_writable(t: Any, op_name: str, value_requires_grad: bool = False, part
     state = modes()
     if is_inference(t) and not state.inference:
         raise RuntimeError(
-            f"{op_name}: Inplace update to inference tensor outside InferenceMode is not allowed: "
-            "its version is not tracked, so a saved value could change unseen. clone() it first, and write the clone."
+            f"{op_name}: Inplace update to inference tensor outside InferenceMode is not allowed: its version "
+            "is not tracked, so a saved value could change unseen. Write a clone() of it. [nd-inference]"
         )
     meta = t._meta
     if meta is None or not state.grad_enabled:
@@ -53,7 +53,7 @@ def check_writable(t: Any, op_name: str, value_requires_grad: bool = False, part
         raise RuntimeError(
             f"{op_name}: a {'view of a ' if part else ''}leaf Variable that requires grad is being used in an "
             f"in-place operation (shape {tuple(t.shape)}): its gradient would belong to neither the old nor the new "
-            "value. Do the write under no_grad(), or on a clone()."
+            "value. Do the write under no_grad(), or on a clone(). [nd-leaf-write]"
         )
     if (meta if info is None else info.base._meta).__class__ is KeptMeta and (
         value_requires_grad or t._node is not None
@@ -61,20 +61,20 @@ def check_writable(t: Any, op_name: str, value_requires_grad: bool = False, part
         raise RuntimeError(
             f"{op_name}: a view of shape {tuple(t.shape)} that was read from a graph is being used in an in-place "
             "operation. Nobody has held the view itself since it was saved, so its base would not learn of the write. "
-            "Write a clone() of it, or keep the view."
+            "Write a clone() of it, or keep the view. [nd-view-write]"
         )
     if info is not None:
         base_meta = info.base._meta
         if base_meta is not None and base_meta.requires_grad and info.base._node is None:
             raise RuntimeError(
                 f"{op_name}: a view of a leaf Variable that requires grad is being used in an in-place operation "
-                f"(shape {tuple(t.shape)}). Do the write under no_grad(), or on a view of a clone()."
+                f"(shape {tuple(t.shape)}). Do the write under no_grad(), or on a view of a clone(). [nd-leaf-write]"
             )
         if t._node is not None and edge(info.base) is None and not info.is_stale(t):
             raise RuntimeError(
                 f"{op_name}: a view of shape {tuple(t.shape)} of a tensor that has left the graph since (detach_()) "
                 "is being used in an in-place operation: what it does not overwrite would lose its history. "
-                "Write a clone() of the view, or take the view again."
+                "Write a clone() of the view, or take the view again. [nd-view-write]"
             )
         if value_requires_grad:
             info.check_geometry(t)
@@ -265,7 +265,7 @@ def check_memory(name: str, array: Any) -> None:
         raise RuntimeError(
             f"{name}: the tensor of shape {tuple(array.shape)} lies in read-only memory: NumPy holds it so, or it is a "
             "conjugate (conj(), mH), which is a copy here and a view in torch, or the values of a sparse tensor with a "
-            "history. clone() it first, and write the clone."
+            "history. clone() it first, and write the clone. [nd-shared-memory]"
         )
     if (
         0 in array.strides
@@ -275,7 +275,7 @@ def check_memory(name: str, array: Any) -> None:
         raise RuntimeError(
             f"{name}: unsupported operation: more than one element of the written-to tensor "
             f"refers to a single memory location (shape {tuple(array.shape)}, made by expand). "
-            "clone() the tensor before performing the operation."
+            "clone() the tensor before performing the operation. [nd-shared-memory]"
         )
 
 
@@ -324,12 +324,12 @@ def check_fits(name: str, array: Any, result: Any) -> None:
     ):
         raise RuntimeError(
             f"{name}_: output with shape {list(want)} doesn't match the broadcast shape {list(have)}. "
-            f"Use {name}(), which makes a new tensor."
+            f"Use {name}(), which makes a new tensor. [nd-write-fit]"
         )
     if not fits(result.dtype, array.dtype):
         raise RuntimeError(
             f"{name}_: result type {result.dtype} can't be cast to the desired output type {array.dtype}. "
-            f"Use {name}(), which makes a new tensor, or convert the tensor with .to() first."
+            f"Use {name}(), which makes a new tensor, or convert the tensor with .to() first. [nd-write-fit]"
         )
 
 

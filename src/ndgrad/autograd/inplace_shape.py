@@ -28,7 +28,8 @@ def change_shape(op: Any, t: Any, settings: dict[str, Any], node_name: str) -> A
     if leaf and t._meta.level:
         raise RuntimeError(
             f"{op.name}_: an argument of a function transform (shape {tuple(t.shape)}) would change its shape "
-            f"in place, and its gradient with it. Use the out-of-place form, {op.name}(), or change a clone()."
+            f"in place, and its gradient with it. Use the out-of-place form, {op.name}(), or change a clone(). "
+            "[nd-write-fit]"
         )
     outside = scope()
     try:

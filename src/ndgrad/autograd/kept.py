@@ -79,12 +79,12 @@ class Packed:
         if not isinstance(value, Variable):
             raise TypeError(
                 "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
-                f"{type(value).__name__}. Return the tensor that was packed, or one equal to it."
+                f"{type(value).__name__}. Return the tensor that was packed, or one equal to it. [nd-saved-hook]"
             )
         if self.shape is not None and tuple(value.shape) != self.shape:
             raise RuntimeError(
                 f"the unpack hook of saved_tensors_hooks returned a tensor of shape {tuple(value.shape)} for a saved "
-                f"one of shape {self.shape}. Return the tensor that was packed, or one equal to it."
+                f"one of shape {self.shape}. Return the tensor that was packed, or one equal to it. [nd-saved-hook]"
             )
         return value
 

@@ -604,7 +604,8 @@ class joined:
                 if opener == owner and (self.number in duals or any(level.number == self.number for level in levels)):
                     return levels, duals
         raise RuntimeError(
-            "a function transform of another thread ended while this one worked inside it. Wait for threads before."
+            "a function transform of another thread ended while this one worked inside it. Wait for threads before. "
+            "[nd-escaped]"
         )
 
 

@@ -40,7 +40,7 @@ class NestedIOFunction(Function):
         if kwargs:
             raise TypeError(
                 f"{cls.__name__}.apply() takes positional arguments only, and got {', '.join(kwargs)}. "
-                "Put them in order."
+                "Put them in order. [nd-function]"
             )
         leaves, spec = tree_flatten(args)
         shapes: list[Any] = []
@@ -64,7 +64,7 @@ class NestedIOFunction(Function):
         if len(made) != len(specs):
             raise RuntimeError(
                 f"{function.__name__}.backward_extended returned {len(made)} gradients for {len(specs)} arguments. "
-                "Return one per argument, each of its argument's structure, or None."
+                "Return one per argument, each of its argument's structure, or None. [nd-function]"
             )
         flat: list[Any] = []
         for spec, g in zip(specs, made, strict=True):
@@ -73,8 +73,10 @@ class NestedIOFunction(Function):
 
     @staticmethod
     def forward_extended(ctx: Any, *args: Any, **options: Any) -> Any:
-        raise NotImplementedError("A NestedIOFunction needs a forward_extended(ctx, *args).")
+        raise NotImplementedError("A NestedIOFunction needs a forward_extended(ctx, *args). [nd-function]")
 
     @staticmethod
     def backward_extended(ctx: Any, *grads: Any, **options: Any) -> Any:
-        raise NotImplementedError("A NestedIOFunction needs a backward_extended(ctx, *grads) to be used with backward.")
+        raise NotImplementedError(
+            "A NestedIOFunction needs a backward_extended(ctx, *grads) to be used with backward. [nd-function]"
+        )

@@ -170,7 +170,7 @@ class Node:
         from ndgrad.autograd.variable import Variable  # which ends in nodes
 
         if not isinstance(tensor, Variable):
-            raise TypeError(f"_register_hook_dict expected a variable, and got {type(tensor).__name__}.")
+            raise TypeError(f"_register_hook_dict expected a variable, and got {type(tensor).__name__}. [nd-type]")
         hooks = tensor._backward_hooks
         if hooks is not None:
             extra_of(self).tensor_hooks[tensor.output_nr] = hooks
@@ -228,7 +228,7 @@ class MultiNode(Node):
     def output_metadata(self, number: int) -> tuple[tuple[int, ...], Any]:
         known = self.metadata_of_outputs[number]
         if known is None:
-            raise RuntimeError(f"{self.name()}: output {number} is not differentiable and takes no gradient")
+            raise RuntimeError(f"{self.name()}: output {number} is not differentiable and takes no gradient [nd-bug]")
         return known
 
     def with_zeros(self, grads: Any, zeros: Any) -> list[Any]:

@@ -18,7 +18,8 @@ class _VariableType(type):
     def __call__(cls, data: Any, requires_grad: bool = False, volatile: Any = None) -> Any:
         if not isinstance(data, BareTensor):
             raise TypeError(
-                f"Variable data has to be a tensor, but got {type(data).__name__}. Wrap it with ndgrad.as_tensor(...)."
+                f"Variable data has to be a tensor, but got {type(data).__name__}. Wrap it with ndgrad.as_tensor(...). "
+                "[nd-type]"
             )
         made = data.detach()
         return made.requires_grad_() if requires_grad else made

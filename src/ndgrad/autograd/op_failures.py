@@ -40,21 +40,22 @@ def explain(op: Any, args: tuple[Any, ...], error: Exception) -> Exception:
         if mismatch is not None:
             return ShapeError(
                 f"{op.name}(): {mismatch}: the shapes {' and '.join(map(str, shapes))} cannot be broadcast together. "
-                "Reshape or expand one of the tensors."
+                "Reshape or expand one of the tensors. [nd-broadcast]"
             )
         if "negative integer powers" in str(error):
             return DomainError(
-                f"{op.name}(): Integers to negative integer powers are not allowed. Convert the base to a float dtype."
+                f"{op.name}(): Integers to negative integer powers are not allowed. Convert the base to a float dtype. "
+                "[nd-dtype]"
             )
     if isinstance(error, np.exceptions.DTypePromotionError) or (
         isinstance(error, TypeError) and _is_about_dtypes(error)
     ):
         if op.refuses_bool is not None and all(_dtype(a) in ("bool", "int") for a in args):
-            return DtypeError(f"{op.name}(): {op.refuses_bool}")
+            return DtypeError(f"{op.name}(): {op.refuses_bool} [nd-dtype]")
         dtypes = ", ".join(map(_dtype, args))
         return DtypeError(
             f'{op.name}(): "{op.name}" is not implemented for {dtypes}. '
-            "Convert with .to() to a dtype it is defined for."
+            "Convert with .to() to a dtype it is defined for. [nd-dtype]"
         )
     return error
 

@@ -169,7 +169,7 @@ class DispatchMode(Block):
     ) -> Any:
         raise NotImplementedError(
             f"{type(self).__name__} overrides neither __ndgrad_dispatch__ nor __torch_dispatch__, "
-            f"so it cannot handle {func!r}."
+            f"so it cannot handle {func!r}. [nd-dispatch]"
         )
 
     names_itself = True
@@ -201,7 +201,7 @@ def checked(op: Any, who: str, answer: Any) -> Any:
     if not isinstance(answer, (tuple, list)):
         raise TypeError(
             f"{who} answered {type(answer).__name__} to {op.name}, which has several results. "
-            "Return a tuple of tensors."
+            "Return a tuple of tensors. [nd-dispatch]"
         )
     return tuple(_payload(op, who, a) for a in answer)
 
@@ -211,10 +211,11 @@ def _payload(op: Any, who: str, answer: Any) -> Any:
         return answer
     if answer is NotImplemented:
         raise TypeError(
-            f"{who} answered NotImplemented to {op.name}, and nobody else is asked. Call func(*args, **kwargs)."
+            f"{who} answered NotImplemented to {op.name}, and nobody else is asked. Call func(*args, **kwargs). "
+            "[nd-dispatch]"
         )
     raise RuntimeError(
-        f"{who} answered {type(answer).__name__} to {op.name}, whose result is a tensor. Return a tensor."
+        f"{who} answered {type(answer).__name__} to {op.name}, whose result is a tensor. Return a tensor. [nd-dispatch]"
     )
 
 
@@ -265,7 +266,7 @@ class Factory:
         if args != self.args or settings != self.settings:
             raise RuntimeError(
                 f"a dispatch mode called {self.name} with other arguments than it was given. "
-                f"Make another tensor by its public function (ndgrad.{self.name}) and return that."
+                f"Make another tensor by its public function (ndgrad.{self.name}) and return that. [nd-dispatch]"
             )
         return wrap(registry.Tensor, observed_factory(self.name, self.array))
 
@@ -283,7 +284,7 @@ def observed_factory(name: str, array: Any) -> Any:
     if tuple(out.shape) != tuple(array.shape) or out.dtype != array.dtype:
         raise RuntimeError(
             f"a dispatch mode answered a tensor of shape {tuple(out.shape)} and {out.dtype} to {name}, "
-            f"which makes one of shape {tuple(array.shape)} and {array.dtype}. Answer one of the same."
+            f"which makes one of shape {tuple(array.shape)} and {array.dtype}. Answer one of the same. [nd-dispatch]"
         )
     return out
 

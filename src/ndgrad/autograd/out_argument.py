@@ -33,19 +33,19 @@ def refuse_out(name: str, *arguments: Any) -> None:
         what = f"Trying to use forward AD with {name}_out that does not support it because it is an out= function"
     raise kind(
         f"{what}, but one of the arguments (shape {tuple(t.shape)}) {lost}. Call it without out=, or on a detached "
-        "tensor."
+        "tensor. [nd-out]"
     )
 
 
 def copy_into(name: str, out: Any, result: Any) -> Any:
     """Put a result where `out=` says."""
     if not isinstance(out, Variable):
-        raise TypeError(f"{name}(): out= must be a tensor, and is {type(out).__name__}.")
+        raise TypeError(f"{name}(): out= must be a tensor, and is {type(out).__name__}. [nd-out]")
     have, want = np_dtype(result), np_dtype(out)
     if not np.can_cast(have, want, "same_kind"):
         raise RuntimeError(
             f"{name}(): result type {have} can't be cast to the desired output type {want} of out=. "
-            "Give an out= of a dtype that holds the result."
+            "Give an out= of a dtype that holds the result. [nd-out]"
         )
     if tuple(out.shape) != tuple(result.shape):
         out._array = library_of(out._array).empty(tuple(result.shape), want)

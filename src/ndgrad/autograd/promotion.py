@@ -97,7 +97,7 @@ def agreeing(run: Callable[..., Any]) -> Callable[..., Any]:
             which = " and ".join(dict.fromkeys(dtype.name for dtype in found))
             raise RuntimeError(
                 f"{op.known_as}(): expected its arguments to have the same dtype, but got {which}. Convert one of "
-                "them with t.to(dtype). (On NumPy's face, dtypes are promoted.)"
+                "them with t.to(dtype). (On NumPy's face, dtypes are promoted.) [nd-dtype-mismatch]"
             )
         return run(op, args, settings)
 

@@ -94,7 +94,7 @@ def together(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
             raise RuntimeError(
                 f"{op.name}(): expected all tensors to be on the same device, and {name!r} (shape "
                 f"{tuple(arrays[i].shape)}) is on {here} while another argument is on {where}. "
-                f"Move one of them: t.to({str(where)!r})."
+                f"Move one of them: t.to({str(where)!r}). [nd-device]"
             )
         out[i] = on_device(args[i], where, here) if isinstance(args[i], Variable) else moved(args[i], where)
     return tuple(out)

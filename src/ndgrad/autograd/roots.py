@@ -42,7 +42,7 @@ def gradient_edges(roots: list[Any]) -> list[Any]:
         raise RuntimeError(
             f"element {position} of tensors does not require grad and does not have a grad_fn (shape "
             f"{tuple(roots[position].shape)}), so backward cannot start there. Call requires_grad_() on the leaves "
-            "before the computation, and check that no no_grad(), detach() or integer dtype cuts it."
+            "before the computation, and check that no no_grad(), detach() or integer dtype cuts it. [nd-no-graph]"
         )
     return found
 
@@ -93,13 +93,13 @@ def root_gradients(tensors: list[Any], grads: list[Any]) -> list[Any]:
         if not isinstance(g, Variable):
             raise TypeError(
                 f"gradients can be either Tensors or None, but got {type(g).__name__}. Wrap it with "
-                "ndgrad.as_tensor(...)."
+                "ndgrad.as_tensor(...). [nd-grad-mismatch]"
             )
         shape = tuple(t.shape) if isinstance(t, Variable) else t.node.output_metadata(t.input_nr)[0]
         if tuple(g.shape) != tuple(shape):
             raise RuntimeError(
                 f"Mismatch in shape: grad_output[{position}] has a shape of {tuple(g.shape)} and output[{position}] "
-                f"has a shape of {tuple(shape)}. Pass a gradient of the output's shape."
+                f"has a shape of {tuple(shape)}. Pass a gradient of the output's shape. [nd-grad-mismatch]"
             )
         want = np_dtype(t) if isinstance(t, Variable) else t.node.output_metadata(t.input_nr)[1]
         if np_dtype(g).kind == "c" and want.kind != "c":
@@ -107,7 +107,8 @@ def root_gradients(tensors: list[Any], grads: list[Any]) -> list[Any]:
                 "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in "
                 "dtype: "
                 f"grad_output[{position}] has a dtype of {np_dtype(g)} and output[{position}] has a dtype of {want}; "
-                "a real output has a real gradient. Pass its .real, or differentiate a complex output."
+                "a real output has a real gradient. Pass its .real, or differentiate a complex output. "
+                "[nd-grad-mismatch]"
             )
         out.append(g)
     return out
@@ -125,12 +126,13 @@ def implicit_gradient(t: Any) -> Any:
     if math.prod(shape) != 1:
         raise RuntimeError(
             f"grad can be implicitly created only for scalar outputs, and this one has shape {tuple(shape)}. "
-            "Reduce it first (y.sum().backward()), or pass the gradient: y.backward(gradient)."
+            "Reduce it first (y.sum().backward()), or pass the gradient: y.backward(gradient). [nd-not-scalar]"
         )
     if dtype.kind == "c":
         raise RuntimeError(
             "grad can be implicitly created only for real scalar outputs, and this one is "
-            f"{dtype}. Take a real function of it (y.abs(), y.real), or pass the gradient: y.backward(gradient)."
+            f"{dtype}. Take a real function of it (y.abs(), y.real), or pass the gradient: y.backward(gradient). "
+            "[nd-not-scalar]"
         )
     if process.dispatching and isinstance(t, Variable):
         bottom: Any = t

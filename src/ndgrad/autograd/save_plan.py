@@ -40,7 +40,8 @@ class SavePlan:
         if unknown:
             raise TypeError(
                 f"rules of op {op.name!r} name {', '.join(unknown)}, which is neither an array argument {op.args}, "
-                f"an output, a setting {tuple(op.settings)}, a fact such as {op.args[0]}_shape, nor g, t, ops or needs"
+                f"an output, a setting {tuple(op.settings)}, a fact such as {op.args[0]}_shape, nor g, t, ops or needs "
+                "[nd-op-block]"
             )
 
         self._positions = {a: i for i, a in enumerate(op.differentiable_args)}

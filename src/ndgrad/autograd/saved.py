@@ -250,7 +250,7 @@ def lower_unpacked(node: Any, value: Packed, made: Any) -> Any:
         raise RuntimeError(
             f"{node.name()}: saved_tensors_hooks returned a tensor that has lost its history in an outer "
             "function transform, so second derivatives would be wrong: hooks run without recording. "
-            "Pack the tensor itself, or leave hooks out of nested transforms."
+            "Pack the tensor itself, or leave hooks out of nested transforms. [nd-saved-hook]"
         )
     return low
 

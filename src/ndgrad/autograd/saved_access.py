@@ -192,7 +192,7 @@ class SavedTensor:
     def __init__(self, *args: Any) -> None:
         raise RuntimeError(
             "Trying to create a SavedTensor object from Python is forbidden. "
-            "Read one from a node: grad_fn._raw_saved_self."
+            "Read one from a node: grad_fn._raw_saved_self. [nd-saved-hook]"
         )
 
     @staticmethod
@@ -213,24 +213,26 @@ class SavedTensor:
         if not callable(pack_hook) or not callable(unpack_hook):
             raise TypeError(
                 "register_hooks(): incompatible function arguments: it takes two functions, and got "
-                f"{type(pack_hook).__name__} and {type(unpack_hook).__name__}. Pass a pack hook and an unpack hook."
+                f"{type(pack_hook).__name__} and {type(unpack_hook).__name__}. Pass a pack hook and an unpack hook. "
+                "[nd-saved-hook]"
             )
         value = self._slot.read()
         if value is None:
             raise RuntimeError(
-                "Calling register_hooks on a saved tensor with value None is forbidden: there is nothing to pack."
+                "Calling register_hooks on a saved tensor with value None is forbidden: there is nothing to pack. "
+                "[nd-saved-hook]"
             )
         if value is FREED:
             raise RuntimeError(
                 "Calling register_hooks on a saved tensor after it has been freed by backward() or grad(). "
-                "Register the hooks before, or pass retain_graph=True."
+                "Register the hooks before, or pass retain_graph=True. [nd-freed-graph]"
             )
         if value.__class__ is Packed and value.checksum is not None:
             value = value.packed
         if value.__class__ is Packed:
             raise RuntimeError(
                 "Calling register_hooks on a saved tensor whose hooks have already been set. "
-                "Only one pair of hooks is allowed at a time: compose the functions."
+                "Only one pair of hooks is allowed at a time: compose the functions. [nd-saved-hook]"
             )
         bare = self._slot.bare(value)
         made = Packed(run_pack(pack_hook, bare, None), unpack_hook, is_output=self._slot.is_output())

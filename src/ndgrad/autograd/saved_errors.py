@@ -21,7 +21,7 @@ def freed_error(node: Node) -> RuntimeError:
     return RuntimeError(
         "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
         f"been freed): {node.name()}'s saved values are gone since the first backward. Specify retain_graph=True in "
-        "the first backward() or grad() call, or run the forward again."
+        "the first backward() or grad() call, or run the forward again. [nd-freed-graph]"
     )
 
 
@@ -42,10 +42,11 @@ def overwritten_error(
     )
     where, there = _line_of(node), None if write.place is None else registry.innermost(write.place)
     if where is None and there is None:
-        return RuntimeError(f"{what} {remedy(write.writer)} {_LINES_HINT}")
+        return RuntimeError(f"{what} {remedy(write.writer)} {_LINES_HINT} [nd-overwritten]")
     unknown = "(before the mode that remembers lines was on)"
     return RuntimeError(
-        f"{what}\n  saved at        {where or unknown}\n  overwritten at  {there or unknown}\n{remedy(write.writer)}"
+        f"{what}\n  saved at        {where or unknown}\n  overwritten at  {there or unknown}\n{remedy(write.writer)} "
+        "[nd-overwritten]"
     )
 
 
@@ -110,5 +111,6 @@ def changed_error(node: Any, name: str, shape: tuple[int, ...]) -> RuntimeError:
         f"  saved at  {place}\n"
         "Something wrote it through a NumPy array that shares its memory (from_numpy, numpy(), "
         "the array that the tensor was made of), or through .data. Hand over a copy (ndgrad.tensor(array) makes one), "
-        "write through the tensor, or call ndgrad.autograd.graph.increment_version(tensor) after such a write."
+        "write through the tensor, or call ndgrad.autograd.graph.increment_version(tensor) after such a write. "
+        "[nd-overwritten]"
     )

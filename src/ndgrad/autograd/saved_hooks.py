@@ -78,7 +78,7 @@ def run_pack(hook: Callable[[Any], Any], value: Any, saving: tuple[Any, str] | N
     if version_number(value) != before:
         raise RuntimeError(
             "A saved tensor pack hook is modifying its input in place: the forward pass still uses that tensor. "
-            "Work on a clone(): pack = lambda t: t.clone().mul_(2)."
+            "Work on a clone(): pack = lambda t: t.clone().mul_(2). [nd-saved-hook]"
         )
     return packed
 
@@ -170,7 +170,8 @@ class allow_mutation_on_saved_tensors(Mode):
     def begin(self) -> None:
         if thread.copy_on_write:
             raise RuntimeError(
-                "allow_mutation_on_saved_tensors contexts cannot be nested: one is enough for everything inside it."
+                "allow_mutation_on_saved_tensors contexts cannot be nested: one is enough for everything inside it. "
+                "[nd-saved-hook]"
             )
 
     def change(self, modes: Modes) -> None:

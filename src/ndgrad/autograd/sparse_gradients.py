@@ -28,14 +28,14 @@ def refuse_sparse(t: Any, what: str) -> None:
         raise RuntimeError(
             f"{what}: a nested tensor (shape {tuple(t.shape)}) cannot be differentiated or batched here as a whole. "
             "Pass its values, and build the nested tensor inside: "
-            "lambda v: f(ndgrad.nested.nested_tensor_from_jagged(v, offsets))."
+            "lambda v: f(ndgrad.nested.nested_tensor_from_jagged(v, offsets)). [nd-nested]"
         )
     if isinstance(t, Variable) and is_sparse_data(t._array):
         raise RuntimeError(
             f"{what}: a sparse tensor (shape {tuple(t.shape)}) cannot be differentiated or batched by function "
             "transforms "
             "as a whole. Pass its values, and build the sparse tensor inside: "
-            "lambda v: f(ndgrad.sparse_coo_tensor(indices, v, size))."
+            "lambda v: f(ndgrad.sparse_coo_tensor(indices, v, size)). [nd-sparse]"
         )
 
 

@@ -70,7 +70,7 @@ def refuse_loss_in_lent(name: str, target: Any, values: tuple[Any, ...]) -> None
             f"{name}: what is written {stake_of(lost)} (shape {tuple(lost.shape)}), and the Array that it "
             f"is written to (shape {tuple(target.shape)}) lies in the memory of a plain numpy.ndarray, "
             "of which asarray() makes no copy: read there, the value would have lost its derivative. "
-            "Make the Array by array(), which copies, or detach() what is written."
+            "Make the Array by array(), which copies, or detach() what is written. [nd-drops-gradient]"
         )
 
 
@@ -89,13 +89,14 @@ def as_number(function: str, argument: str, value: Any) -> Any:
             raise RuntimeError(
                 "vmap: It looks like you're calling .item() on a Tensor: argument "
                 f"{argument!r} of {function}() must be one number, and differs from one sample to the next (shape "
-                f"{tuple(value.shape)}). Compute with the tensor instead, or call {function}() outside of vmap."
+                f"{tuple(value.shape)}). Compute with the tensor instead, or call {function}() outside of vmap. "
+                "[nd-vmap-value]"
             )
         what = f"a tensor of shape {tuple(value.shape)}" + ("" if lost is None else f" that {lost}")
         raise TypeError(
             f"{function}(): argument {argument!r} must be a number, and is {what}: "
             "no derivative passes through it here. Detach the tensor if its value is meant, or write the function with "
-            "tensor operations in which it takes part."
+            "tensor operations in which it takes part. [nd-no-derivative]"
         )
     return array.item()
 

@@ -143,7 +143,7 @@ def ask(func: Any, types: tuple[type[Any], ...], args: tuple[Any, ...], kwargs: 
     raise TypeError(
         f"Multiple dispatch failed for '{name}'; all __torch_function__ handlers returned NotImplemented: "
         f"{', '.join(asked)}. Handle the function in one of them, or pass it on with super().__torch_function__(func, "
-        "types, args, kwargs)."
+        "types, args, kwargs). [nd-dispatch]"
     )
 
 
@@ -239,7 +239,8 @@ def subclass_op(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any
         names = " and ".join(t.__name__ for t in types)
         raise TypeError(
             f"{op.name}: {names} are classes of tensors of which none is a subclass of the others, so the class of the "
-            "result is not known. Define __ndgrad_function__ in one of them, or convert with as_subclass(Tensor) first."
+            "result is not known. "
+            "Define __ndgrad_function__ in one of them, or convert with as_subclass(Tensor) first. [nd-dispatch]"
         )
     face = max((face_of_class(type(a)) for a in args if isinstance(a, Variable)), key=lambda f: f.on_numpy_face)
     out = registry.dispatch_as(modes(), face, op, args, settings, plain=False)
@@ -293,7 +294,7 @@ def dispatched(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     names = ", ".join(c.__name__ for c in types)
     raise TypeError(
         f"{op.name}: the dispatch of {names} answered NotImplemented, and nobody else can be asked. "
-        "Handle the op there: unwrap the arguments, call func(*args, **kwargs), and wrap the result."
+        "Handle the op there: unwrap the arguments, call func(*args, **kwargs), and wrap the result. [nd-dispatch]"
     )
 
 
@@ -318,7 +319,7 @@ def scalar_of(t: Any) -> Any:
     if t.numel() != 1:
         raise RuntimeError(
             f"a Tensor with {t.numel()} elements cannot be converted to Scalar (shape {tuple(t.shape)}). Index or "
-            "reduce it first."
+            "reduce it first. [nd-one-value]"
         )
     return dispatched(local_scalar, (t,), {})
 
@@ -334,7 +335,8 @@ def default_dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         if is_wrapper(a):
             raise NotImplementedError(
                 f"{func.name}: {type(a).__name__} has no memory of its own (_make_wrapper_subclass), "
-                "so the op cannot run on it as on a plain tensor. Unwrap it in __ndgrad_dispatch__ before calling func."
+                "so the op cannot run on it as on a plain tensor. "
+                "Unwrap it in __ndgrad_dispatch__ before calling func. [nd-dispatch]"
             )
         bare = new(face_of_class(type(a)))
         bare._array, bare._node, bare._storage, bare._meta = a._array, None, a._storage, None
@@ -454,7 +456,7 @@ def make_wrapper(cls: type[Any], size: Any, dtype: Any, device: Any, requires_gr
         raise TypeError(
             f"{cls.__name__} must define __torch_dispatch__ (or __ndgrad_dispatch__): _make_wrapper_subclass makes "
             "tensors without memory, and without it nobody could compute with it. Define it, or use _make_subclass, "
-            "whose tensors have memory."
+            "whose tensors have memory. [nd-dispatch]"
         )
     shape = (size,) if isinstance(size, int) else tuple(int(n) for n in size)
     made = new(cls)

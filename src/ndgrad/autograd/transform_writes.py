@@ -141,7 +141,8 @@ def _check_broadcast(target: Any, value: Any) -> None:
     have, want = tuple(value.shape), tuple(target.shape)
     if len(have) > len(want) or not all(h in (1, w) for h, w in zip(have[::-1], want[::-1], strict=False)):
         raise RuntimeError(
-            f"a value of shape {have} cannot be written into a tensor of shape {want}. Give one that broadcasts to it."
+            f"a value of shape {have} cannot be written into a tensor of shape {want}. Give one that broadcasts to it. "
+            "[nd-write-fit]"
         )
 
 
@@ -366,7 +367,7 @@ def bring_to(level: Level, target: Any) -> None:
         raise RuntimeError(
             f"{what}: an in-place write of a value that belongs to the transform into a tensor of shape "
             f"{tuple(target.shape)} from outside it. The write would have to outlive the transform. "
-            "Make the tensor inside the function, or use the out-of-place op."
+            "Make the tensor inside the function, or use the out-of-place op. [nd-transform-write]"
         )
     # tangents of older levels go down with the value, those of younger ones stay
     tangents = tangents_of(base) or {}

@@ -163,7 +163,7 @@ def recorded(t: Any) -> Any:
 
 ESCAPED = (
     "a tensor made inside a function transform (grad, vjp, jvp, vmap) was used after the transform had ended. "
-    "Return it from the transformed function instead of keeping it."
+    "Return it from the transformed function instead of keeping it. [nd-escaped]"
 )
 
 

@@ -145,8 +145,8 @@ class InferenceStorage(Storage):
     @property
     def version(self) -> Version:  # type: ignore[override]  # a property that refuses, in place of the attribute
         raise RuntimeError(
-            "Inference tensors cannot be saved for backward: writes to them are not tracked. Use a clone() "
-            "of the tensor, made outside inference mode, or make it under no_grad() instead of inference_mode()."
+            "Inference tensors cannot be saved for backward: writes to them are not tracked. Use a clone() of "
+            "it, made outside inference mode, or make it under no_grad() instead of inference_mode(). [nd-inference]"
         )
 
     def bump(self, writer: str | None = None) -> None:

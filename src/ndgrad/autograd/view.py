@@ -116,7 +116,7 @@ class ViewInfo:
             raise RuntimeError(
                 f"a view of shape {tuple(t.shape)} belongs to a tensor that has changed its own shape in place "
                 f"since (to {tuple(self.base.shape)}), so the view's history cannot be found from it. "
-                "Take the view again, or use the out-of-place form of that change (transpose, squeeze, unsqueeze)."
+                "Take it again, or use the out-of-place form of that change (transpose, squeeze). [nd-view-write]"
             )
 
 
@@ -249,7 +249,7 @@ def write_error(t: Any, creation: str, after_the_fact: bool = False) -> RuntimeE
     if creation == NO_GRAD and not after_the_fact:
         what += " with grad mode enabled"
     reason = _REASONS[creation].format(n=number, op=name, what=what)
-    return RuntimeError(f"{reason} (shape {tuple(t.shape)}). {_REMEDIES[creation]}")
+    return RuntimeError(f"{reason} (shape {tuple(t.shape)}). {_REMEDIES[creation]} [nd-view-write]")
 
 
 # ----- the base's new history ----------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ class verbose:
         if enable != VERBOSE_OFF:
             raise RuntimeError(
                 "backends.mkl.verbose: MKL is called by NumPy and cannot be told from here to print its calls. "
-                "Set the environment variable MKL_VERBOSE=1 before Python starts."
+                "Set the environment variable MKL_VERBOSE=1 before Python starts. [nd-unsupported]"
             )
 
     def __enter__(self) -> Self:

@@ -18,15 +18,18 @@ class Switches:
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self._names:
             raise AttributeError(
-                f"{self._owner} has no setting {name!r}. There are {', '.join(map(repr, sorted(self._names)))}."
+                f"{self._owner} has no setting {name!r}. There are {', '.join(map(repr, sorted(self._names)))}. "
+                "[nd-option]"
             )
         kind = type(getattr(self, name))
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise RuntimeError(f"{self._owner}.{name} expects {kind.__name__}, but got {type(value).__name__}.")
+            raise RuntimeError(
+                f"{self._owner}.{name} expects {kind.__name__}, but got {type(value).__name__}. [nd-type]"
+            )
         vars(self)[name] = value
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"{vars(self)['_owner']} has no setting {name!r}.")
+        raise AttributeError(f"{vars(self)['_owner']} has no setting {name!r}. [nd-option]")
 
     def set(self, **values: Any) -> dict[str, Any]:
         """Set several, and say what they were; None leaves one alone."""

@@ -24,6 +24,7 @@ ndgrad is PyTorch's autograd for the NumPy world. Commands:
   graph       draw the graph behind a function's result, as a page to walk in
   profile     run a script, and say where its time went
   bench       how quick this installation is
+  explain     what the code at the end of an error message means: cause, example, cure
   completion  print what makes your shell complete these words
 
 `ndgrad COMMAND --help` shows each with examples."""
@@ -45,6 +46,7 @@ _EXAMPLES = {
     "profile": "  ndgrad profile train.py --epochs 1\n  ndgrad profile -o flame.html train.py\n"
     "  ndgrad profile -o trace.json train.py",
     "bench": "  ndgrad bench\n  ndgrad bench --seconds 0.1",
+    "explain": "  ndgrad explain nd-broadcast\n  ndgrad explain            (lists the codes)",
     "completion": '  eval "$(ndgrad completion bash)"          in ~/.bashrc\n  ndgrad completion fish | source',
 }
 
@@ -60,7 +62,7 @@ class _Parser(argparse.ArgumentParser):
         wrong = message.partition("invalid choice: '")[2].partition("'")[0]
         close = difflib.get_close_matches(wrong, _EXAMPLES, 1) if wrong else []
         hint = f" Did you mean `{close[0]}`?" if close else f" `{self.prog} --help` shows how."
-        raise CommandError(f"{message.partition(' (choose')[0]}.{hint}")
+        raise CommandError(f"{message.partition(' (choose')[0]}.{hint} [nd-command]")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -103,6 +105,9 @@ def parser() -> argparse.ArgumentParser:
 
     bench = command("bench", "Time a few things that programs do, beside NumPy alone.")
     bench.add_argument("--seconds", type=float, default=0.3, metavar="S", help="time for each row (%(default)s)")
+
+    explain = command("explain", "Print what stands behind the code at the end of an error message.")
+    explain.add_argument("code", nargs="*", metavar="CODE", help="the code, or the message that ends in it")
 
     completion = command("completion", "Print a script that makes a shell complete commands and options.")
     completion.add_argument("shell", choices=["bash", "zsh", "fish"], help="which shell")

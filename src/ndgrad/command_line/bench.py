@@ -62,7 +62,9 @@ def seconds(run: Callable[[], Any], budget: float) -> float:
 
 def run(options: argparse.Namespace) -> int:
     if options.seconds <= 0:
-        raise CommandError(f"--seconds is {options.seconds}: measuring takes some time. Give a positive number.")
+        raise CommandError(
+            f"--seconds is {options.seconds}: measuring takes some time. Give a positive number. [nd-command]"
+        )
     print(f"  {'':42} {'ndgrad':>12}   {'NumPy, forward alone':>20}")
     for name, (ours, plain) in workloads().items():
         mine = seconds(ours, options.seconds)

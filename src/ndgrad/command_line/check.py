@@ -23,12 +23,14 @@ def run(options: argparse.Namespace) -> int:
     names = list(target.differentiable)
     if not names:
         raise CommandError(
-            f"{target.name} has no argument of floating point to differentiate. Give some with --inputs."
+            f"{target.name} has no argument of floating point to differentiate. Give some with --inputs. [nd-command]"
         )
     out = target.call(target.values)
     if not out.requires_grad:
         print(ndgrad.autograd.explain(out, target.values[names[0]]))
-        raise CommandError(f"the result of {target.name} does not depend on its arguments through a graph.")
+        raise CommandError(
+            f"the result of {target.name} does not depend on its arguments through a graph. [nd-command]"
+        )
     rng = np.random.default_rng(options.seed)
     weights = ndgrad.tensor(rng.normal(size=tuple(out.shape)), dtype=ndgrad.float64)
 

@@ -15,7 +15,8 @@ def run(options: argparse.Namespace) -> int:
         result = target.call(target.values)
     if not result.requires_grad:
         raise CommandError(
-            f"there is no graph behind the result of {target.name}: no argument of floating point leads to it."
+            f"there is no graph behind the result of {target.name}: no argument of floating point leads to it. "
+            "[nd-command]"
         )
     picture = ndgrad.viz.graph({target.name: result}, params=target.differentiable)
     if options.output is None:

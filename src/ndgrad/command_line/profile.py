@@ -17,12 +17,13 @@ def run(options: argparse.Namespace) -> int:
     if not script.is_file():
         raise CommandError(
             f"there is no file {options.script!r}. The script comes after the options: "
-            "ndgrad profile -o flame.html train.py"
+            "ndgrad profile -o flame.html train.py [nd-command]"
         )
     output = None if options.output is None else Path(options.output)
     if output is not None and output.suffix not in (".html", ".json"):
         raise CommandError(
-            f"a profile cannot be written to {options.output!r}. End it in .html (a flame view) or .json (a trace)."
+            f"a profile cannot be written to {options.output!r}. End it in .html (a flame view) or .json (a trace). "
+            "[nd-command]"
         )
     arguments, path = sys.argv, sys.path[0]
     sys.argv, sys.path[0] = [options.script, *options.arguments], str(script.resolve().parent)

@@ -45,7 +45,7 @@ class Target:
         if not smooth:
             raise CommandError(
                 f"{self.name} returned {type(result).__name__}, in which there is no tensor of floating point. "
-                "Return one: a `.item()` or `float()` inside drops the graph."
+                "Return one: a `.item()` or `float()` inside drops the graph. [nd-command]"
             )
         return smooth[0] if len(smooth) == 1 else ndgrad.cat([r.reshape(-1) for r in smooth])
 
@@ -54,7 +54,7 @@ def load(text: str) -> tuple[ModuleType, Callable[..., Any]]:
     """The module and the function that FILE:FUNCTION names."""
     file, colon, name = text.rpartition(":")
     if not colon or not file:
-        raise CommandError(f"{text!r} names no function. Write FILE:FUNCTION, such as model.py:loss.")
+        raise CommandError(f"{text!r} names no function. Write FILE:FUNCTION, such as model.py:loss. [nd-command]")
     path = Path(file)
     if not path.is_file():
         near = (
@@ -63,11 +63,13 @@ def load(text: str) -> tuple[ModuleType, Callable[..., Any]]:
             else []
         )
         raise CommandError(
-            f"there is no file {file!r}." + (f" Did you mean {str(path.parent / near[0])!r}?" if near else "")
+            f"there is no file {file!r}."
+            + (f" Did you mean {str(path.parent / near[0])!r}?" if near else "")
+            + " [nd-command]"
         )
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
-        raise CommandError(f"{file!r} is no Python file: its name should end in .py.")
+        raise CommandError(f"{file!r} is no Python file: its name should end in .py. [nd-command]")
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.resolve().parent))
     sys.modules[path.stem] = module  # dataclasses and pickles look for it there
@@ -79,7 +81,7 @@ def load(text: str) -> tuple[ModuleType, Callable[..., Any]]:
         known = (
             f" Did you mean {near[0]}?" if near else f" It has {', '.join(there)}." if there else " It defines none."
         )
-        raise CommandError(f"{file} has no function {name!r}.{known}")
+        raise CommandError(f"{file} has no function {name!r}.{known} [nd-command]")
     return module, function
 
 
@@ -96,7 +98,7 @@ def _evaluated(target: Target, text: str) -> dict[str, Any]:
         given = eval(text, {**vars(target.module), "ndgrad": ndgrad, "np": np})
     except Exception as error:
         raise CommandError(
-            f"--inputs {text!r} raised {type(error).__name__}: {error}. It is evaluated in the file."
+            f"--inputs {text!r} raised {type(error).__name__}: {error}. It is evaluated in the file. [nd-command]"
         ) from error
     values = given if isinstance(given, tuple) else (given,)
     names = [p.name for p in inspect.signature(target.function).parameters.values()]
@@ -125,7 +127,8 @@ def _random(function: Callable[..., Any], shapes: list[str], seed: int) -> dict[
     ]  # fmt: skip
     if len(shapes) > len(wanted):
         raise CommandError(
-            f"{len(shapes)} shapes were given, and {function.__name__} has {len(wanted)} arguments without a default."
+            f"{len(shapes)} shapes were given, and {function.__name__} has {len(wanted)} arguments without a default. "
+            "[nd-command]"
         )
     sizes = [_shape(text) for text in shapes] + [(3,)] * (len(wanted) - len(shapes))
     return {
@@ -139,4 +142,6 @@ def _shape(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.replace("x", ",").strip("() ").split(",") if part.strip())
     except ValueError:
-        raise CommandError(f"--shape {text!r} is no shape. Write numbers with commas, such as 4,3.") from None
+        raise CommandError(
+            f"--shape {text!r} is no shape. Write numbers with commas, such as 4,3. [nd-command]"
+        ) from None

@@ -18,7 +18,9 @@ from ndgrad.numpy._array import Array, to_array, to_tensor
 try:
     from einops._backends import AbstractBackend
 except ImportError as error:
-    raise ImportError('ndgrad.compat.einops needs einops: pip install "ndgrad[examples]", or einops alone.') from error
+    raise ImportError(
+        'ndgrad.compat.einops needs einops: pip install "ndgrad[examples]", or einops alone. [nd-install]'
+    ) from error
 
 __all__ = ["NdgradBackend"]
 

@@ -573,7 +573,7 @@ class UnknownRounds(RuntimeError):
         super().__init__(
             "while_loop: the gradient of a compiled while_loop is differentiated, and a program does not know "
             "the number of its rounds. Differentiate the function itself instead of the compiled one, "
-            "or compile the derivative: ndgrad.compile(hessian(f)) runs eagerly where it must."
+            "or compile the derivative: ndgrad.compile(hessian(f)) runs eagerly where it must. [nd-compile-again]"
         )
 
 

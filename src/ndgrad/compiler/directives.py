@@ -78,11 +78,12 @@ class set_stance:
         if stance not in ("default", "force_eager"):
             raise RuntimeError(
                 f"compiler.set_stance({stance!r}): there are 'default' and 'force_eager' here. Functions that cannot be "
-                "compiled run eagerly; compile(fullgraph=True) makes that an error."
+                "compiled run eagerly; compile(fullgraph=True) makes that an error. [nd-option]"
             )
         if skip_guard_eval_unsafe or force_backend is not None:
             raise RuntimeError(
-                "compiler.set_stance: guards are always checked, and backends are chosen by compile(backend=...)."
+                "compiler.set_stance: guards are always checked, and backends are chosen by compile(backend=...). "
+                "[nd-unsupported]"
             )
         self._token: Any = CompiledFunction.disabled.set(stance == "force_eager")
 

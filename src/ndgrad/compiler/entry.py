@@ -79,7 +79,7 @@ def compile(
     if not callable(f):
         raise TypeError(
             f"compile() takes a function, a method or a module, and got {type(f).__name__}. "
-            "Give it something that can be called."
+            "Give it something that can be called. [nd-type]"
         )
     if disable or resolved_options is None:
         return f

@@ -21,7 +21,7 @@ class GraphBreak(RuntimeError):
             where = tracer.line()
         super().__init__(
             f"compile: {reason}{f' ({where})' if where else ''}. The function runs eagerly instead; "
-            "ndgrad.compile(..., fullgraph=True) makes this an error."
+            "ndgrad.compile(..., fullgraph=True) makes this an error. [nd-graph-break]"
         )
         self.reason = reason
         #: the line of the user's, where it is known

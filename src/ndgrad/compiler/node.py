@@ -130,7 +130,7 @@ class CompiledFunctionBackward(MultiNode):
                 f"{self.name()}: gradients of a compiled call (of {spec.name}) were asked for inside a transform, "
                 "and are to be differentiated in turn; the program does not know what was detached in it. "
                 "Apply the transform to the compiled function itself (vmap(grad(f)), jacrev(f)), "
-                "or use the function that was compiled."
+                "or use the function that was compiled. [nd-compile-again]"
             )
         like = [wrap(Tensor, np.zeros(shape_of(g), np_dtype(g))) for g in given]
         return tuple(spec.derivative(present, tensors, like).on_tensors([*tensors, *given]))

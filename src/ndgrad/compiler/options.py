@@ -22,23 +22,25 @@ _OWN = ("strict", "threads")
 def resolved(mode: Any, backend: Any, options: Any, own: dict[str, Any]) -> dict[str, Any] | None:
     """Our own options with those of torch's arguments in them; None where nothing is to be compiled."""
     if mode is not None and options is not None:
-        raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+        raise RuntimeError(
+            "Either mode or options can be specified, but both can't be specified at the same time. [nd-exclusive]"
+        )
     if mode is not None and mode not in MODES:
         raise RuntimeError(
             f"compile(mode={mode!r}): no such mode. There are {', '.join(map(repr, MODES))}, "
-            "which are all the same here."
+            "which are all the same here. [nd-option]"
         )
     found = {**own, **_checked(options)}
     threads = found["threads"]
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
         raise ValueError(
             f"compile(threads={threads!r}): a number of threads is a positive int. "
-            "Leave it out for as many as are allowed."
+            "Leave it out for as many as are allowed. [nd-range]"
         )
     if not isinstance(backend, str):
         raise TypeError(
             f"compile(backend={backend!r}): programs are not handed to functions of other compilers. "
-            f"Give one of {', '.join(map(repr, (*NATIVE, *ON_NUMPY, *UNCOMPILED)))}, or leave it out."
+            f"Give one of {', '.join(map(repr, (*NATIVE, *ON_NUMPY, *UNCOMPILED)))}, or leave it out. [nd-type]"
         )
     if backend in UNCOMPILED:
         return None
@@ -47,7 +49,7 @@ def resolved(mode: Any, backend: Any, options: Any, own: dict[str, Any]) -> dict
     elif backend not in NATIVE:
         raise RuntimeError(
             f"compile(backend={backend!r}): no such backend. "
-            f"There are {', '.join(map(repr, (*NATIVE, *ON_NUMPY, *UNCOMPILED)))}."
+            f"There are {', '.join(map(repr, (*NATIVE, *ON_NUMPY, *UNCOMPILED)))}. [nd-option]"
         )
     return found
 
@@ -57,12 +59,14 @@ def _checked(options: Any) -> Mapping[str, Any]:
         return {}
     if not isinstance(options, Mapping):
         raise TypeError(
-            f"compile(options=...) takes a dict, and got {type(options).__name__}. Write options={{'threads': 1}}."
+            f"compile(options=...) takes a dict, and got {type(options).__name__}. Write options={{'threads': 1}}. "
+            "[nd-type]"
         )
     unknown = [name for name in options if name not in _OWN]
     if unknown:
         raise RuntimeError(
             f"compile(options=...): unknown option{'s' * (len(unknown) > 1)} {', '.join(map(repr, unknown))}. "
-            "There are 'strict' and 'threads'; those of torch's inductor have no meaning here, so leave them out."
+            "There are 'strict' and 'threads'; those of torch's inductor have no meaning here, so leave them out. "
+            "[nd-option]"
         )
     return options

@@ -142,7 +142,7 @@ class TracedArray:
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("len() of a 0-d tensor")
+            raise TypeError("len() of a 0-d tensor [nd-one-value]")
         return self.shape[0]
 
     def __repr__(self) -> str:

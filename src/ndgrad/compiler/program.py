@@ -108,23 +108,26 @@ class Program:
         """Raise if a value is used before it is defined, or defined twice."""
         known = {*self.inputs, *self.constants}
         if len(known) != len(self.inputs) + len(self.constants):
-            raise ValueError(f"{self.name}: an input is given twice, or is a constant too.")
+            raise ValueError(f"{self.name}: an input is given twice, or is a constant too. [nd-compiler]")
         for instruction in self.instructions:
             for value in instruction.values():
                 if value not in known:
                     raise ValueError(
-                        f"{self.name}: {instruction.op.name} reads a value that nothing before it defines."
+                        f"{self.name}: {instruction.op.name} reads a value that nothing before it defines. "
+                        "[nd-compiler]"
                     )
             for setting in instruction.settings.values():
                 if isinstance(setting, Program):
                     setting.check()
             for value in instruction.results:
                 if value in known:
-                    raise ValueError(f"{self.name}: {instruction.op.name} defines a value that is there already.")
+                    raise ValueError(
+                        f"{self.name}: {instruction.op.name} defines a value that is there already. [nd-compiler]"
+                    )
                 known.add(value)
         missing = [value for value in self.outputs if value not in known]
         if missing:
-            raise ValueError(f"{self.name}: {len(missing)} of its outputs are not defined.")
+            raise ValueError(f"{self.name}: {len(missing)} of its outputs are not defined. [nd-compiler]")
 
     def __str__(self) -> str:
         from ndgrad.compiler.text import print_program  # which is only for people

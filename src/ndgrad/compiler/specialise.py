@@ -511,7 +511,7 @@ class Specialisation:
             raise RuntimeError(
                 f"{self.name}: derivatives of the gradients of a compiled call are traced when they are "
                 f"first asked for, and {reason}. Ask for them before changing what the function uses, "
-                "or call the function itself instead of the compiled one."
+                "or call the function itself instead of the compiled one. [nd-compile-again]"
             )
 
     def gradients_again(
@@ -536,7 +536,7 @@ class Specialisation:
             raise RuntimeError(
                 f"{self.name}: the derivatives of the gradients of a compiled call cannot be traced, since {reason}; "
                 "and the function writes, draws random numbers or returns views, so it is not run again. Ask for them "
-                "from the function itself instead of the compiled one."
+                "from the function itself instead of the compiled one. [nd-compile-again]"
             )
         outside = scope()
         try:

@@ -153,7 +153,7 @@ def _unwind(*tensors: Any, body: Program, pull: Program, carried: int, pulled: i
         raise RuntimeError(
             "while_loop: the gradient of a compiled while_loop is asked for inside a transform in which each sample "
             "has a number of rounds of its own. Apply the transform to the function itself instead of the compiled "
-            "one, and compile the result."
+            "one, and compile the result. [nd-compile-again]"
         )
     cotangents = list(tensors[carried : carried + pulled])
     for before in states[-2::-1]:

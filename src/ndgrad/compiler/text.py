@@ -124,7 +124,8 @@ def _parsed(lines: deque[tuple[int, str]], given: Iterator[Any]) -> Program:
     head = _HEAD.match(line)
     if head is None:
         raise ValueError(
-            f"line {number} of a program cannot be read: {line!r} (a program begins with `program name(...)`)."
+            f"line {number} of a program cannot be read: {line!r} (a program begins with `program name(...)`). "
+            "[nd-compiler]"
         )
     program.name, program.inputs = head[1], _defined(head[2], values)
     while lines:
@@ -153,7 +154,7 @@ def _parsed(lines: deque[tuple[int, str]], given: Iterator[Any]) -> Program:
                     Instruction(op_named(op), arguments, settings, results, where.strip() or None)
                 )
         except Exception as error:
-            raise ValueError(f"line {number} of a program cannot be read: {line!r} ({error}).") from error
+            raise ValueError(f"line {number} of a program cannot be read: {line!r} ({error}). [nd-compiler]") from error
     program.check()
     return program
 
@@ -204,4 +205,4 @@ def _evaluate(node: ast.expr, values: dict[str, Value]) -> Any:
             return slice(*[_evaluate(p, values) for p in parts])
         case ast.Call(func=ast.Name(id=name), args=[part]):
             return np.dtype(name).type(_evaluate(part, values))
-    raise ValueError(f"{ast.unparse(node)} is no literal of a program")
+    raise ValueError(f"{ast.unparse(node)} is no literal of a program [nd-compiler]")

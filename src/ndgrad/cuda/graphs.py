@@ -59,19 +59,23 @@ class CUDAGraph:
     def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
         """Record from here on what is put into the current queue, which must not be the default one."""
         if recording.active is not None:
-            raise RuntimeError("a CUDA graph is being recorded already, and one is recorded at a time.")
+            raise RuntimeError("a CUDA graph is being recorded already, and one is recorded at a time. [nd-cuda-graph]")
         if self._graph is not None:
-            raise RuntimeError("this CUDAGraph holds a recording already. Call reset() first, or make another one.")
+            raise RuntimeError(
+                "this CUDAGraph holds a recording already. Call reset() first, or make another one. [nd-cuda-graph]"
+            )
         if capture_error_mode not in _MODES:
             raise RuntimeError(
-                f"capture_error_mode is {capture_error_mode!r}, and can be one of {', '.join(map(repr, _MODES))}."
+                f"capture_error_mode is {capture_error_mode!r}, and can be one of {', '.join(map(repr, _MODES))}. "
+                "[nd-cuda-graph]"
             )
         faults.settle()
         cuda = self._cupy.cuda
         self._stream = cuda.get_current_stream()
         if self._stream.ptr in (0, 1, 2):
             raise RuntimeError(
-                "CUDA graphs must be captured on a non-default stream. Use `with ndgrad.cuda.graph(g):`, which has one."
+                "CUDA graphs must be captured on a non-default stream. "
+                "Use `with ndgrad.cuda.graph(g):`, which has one. [nd-cuda-graph]"
             )
         self._pool = cuda.MemoryPool()
         with contextlib.ExitStack() as leaving:
@@ -84,7 +88,7 @@ class CUDAGraph:
     def capture_end(self) -> None:
         """The end of the recording."""
         if self._leaving is None:
-            raise RuntimeError("capture_end() without capture_begin().")
+            raise RuntimeError("capture_end() without capture_begin(). [nd-cuda-graph]")
         recording.active = None
         leaving, self._leaving = self._leaving, None
         with leaving:
@@ -103,7 +107,8 @@ class CUDAGraph:
         """Run what was recorded, in the current queue."""
         if self._graph is None or self._recording is None:
             raise RuntimeError(
-                "replay() of a CUDAGraph that holds no recording. Record one with `with ndgrad.cuda.graph(g):`."
+                "replay() of a CUDAGraph that holds no recording. Record one with `with ndgrad.cuda.graph(g):`. "
+                "[nd-cuda-graph]"
             )
         for prepare in self._recording.before_replay:
             prepare()
@@ -151,7 +156,7 @@ class graph:
                 if "captur" in str(error).lower() and not isinstance(error, RuntimeError):
                     raise RuntimeError(
                         f"the GPU's driver refused a call while a graph was recorded: {error}. What waits for the GPU "
-                        "or asks for values cannot be recorded; run it before or after."
+                        "or asks for values cannot be recorded; run it before or after. [nd-cuda-graph]"
                     ) from error
                 raise
             try:

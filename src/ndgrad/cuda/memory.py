@@ -102,7 +102,7 @@ def set_per_process_memory_fraction(fraction: float, device: Device = None) -> N
     """Let this process use at most a part of a GPU's memory."""
     what = "cuda.set_per_process_memory_fraction()"
     if not 0 <= fraction <= 1:
-        raise ValueError(f"{what}: a fraction is a number from 0 to 1, and it is {fraction}.")
+        raise ValueError(f"{what}: a fraction is a number from 0 to 1, and it is {fraction}. [nd-range]")
     with cupy_with_devices(what).cuda.Device(device_number(what, device)):
         _pool(device).set_limit(fraction=fraction)
 

@@ -92,7 +92,9 @@ class Event:
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
         if interprocess:
-            raise NotImplementedError("cuda.Event(interprocess=True): events are not shared between processes here.")
+            raise NotImplementedError(
+                "cuda.Event(interprocess=True): events are not shared between processes here. [nd-unsupported]"
+            )
         event = cupy_with_devices("cuda.Event()").cuda.Event
         self.event = event(block=blocking, disable_timing=not enable_timing)
 

@@ -130,7 +130,7 @@ def check(task: Any, node: Any, g: Any, outs: Any, infinite: list[Finding]) -> N
         lines.append(
             "It was there in the gradient that arrived: a hook, or whoever gave backward() its gradient, put it in."
         )
-        raise RuntimeError("\n".join(lines))
+        raise RuntimeError("\n".join(lines) + " [nd-anomaly]")
     if node.extra is not None and (node.extra.tensor_hooks or node.extra.pre_hooks):
         lines.append(
             "Hooks changed, or could have changed, the gradient that arrived before this op got it: look at them first."
@@ -140,7 +140,7 @@ def check(task: Any, node: Any, g: Any, outs: Any, infinite: list[Finding]) -> N
         "add a small constant), and where one branch of where() is not differentiable, replace its argument there "
         "before the op instead of its result after it."
     )
-    raise RuntimeError("\n".join(lines))
+    raise RuntimeError("\n".join(lines) + " [nd-anomaly]")
 
 
 def of_what(node: Any, output: int) -> str:

@@ -117,7 +117,8 @@ def explain(y: Any, x: Any) -> Explanation:
     """
     if not isinstance(x, Variable):
         raise TypeError(
-            f"explain(y, x): x must be a tensor, and is {type(x).__name__}. Pass the tensor whose gradient is missing."
+            f"explain(y, x): x must be a tensor, and is {type(x).__name__}. Pass the tensor whose gradient is missing. "
+            "[nd-type]"
         )
     if not isinstance(y, Variable):
         return _not_a_tensor(y, x)

@@ -227,12 +227,12 @@ class Pending:
         raise DistBackendError(
             f"the ranks of {group.name} called different collectives as number {self.sequence}: {told}. All ranks of a "
             "group "
-            "must make the same calls in the same order, on the same shapes and dtypes."
+            "must make the same calls in the same order, on the same shapes and dtypes. [nd-peer]"
         )
 
     def _failed(self, error: Exception) -> DistBackendError:
         group = self.group
         return DistBackendError(
             f"{self.call} on rank {group.global_rank(group.rank())} of {group.name} failed: "
-            f"{str(error).splitlines()[0]}"
+            f"{str(error).splitlines()[0]} [nd-peer]"
         )

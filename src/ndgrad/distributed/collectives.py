@@ -105,7 +105,7 @@ def _tensor(name: str, value: Any, what: str = "tensor") -> Any:
         raise TypeError(
             f"Invalid function argument. Expected parameter `{what}` of {name} to be a tensor but got {type(value)} "
             "instead. "
-            "Wrap arrays with ndgrad.as_tensor(...), which shares their memory."
+            "Wrap arrays with ndgrad.as_tensor(...), which shares their memory. [nd-type]"
         )
     return value
 
@@ -114,7 +114,7 @@ def _tensors(name: str, values: Any, what: str) -> list[Any]:
     if not isinstance(values, (list, tuple)):
         raise TypeError(
             f"Invalid function argument. Expected parameter `{what}` of {name} to be a list of tensors but got "
-            f"{type(values)} instead."
+            f"{type(values)} instead. [nd-type]"
         )
     return [_tensor(name, v, what) for v in values]
 
@@ -124,7 +124,7 @@ def _array(name: str, t: Any) -> Any:
     if process.open or modes().levels:
         raise RuntimeError(
             f"{name}: inside a transform (grad, vmap, ...) a collective that writes into a tensor has no meaning. Use "
-            "ndgrad.distributed.nn.functional, whose functions return new tensors."
+            "ndgrad.distributed.nn.functional, whose functions return new tensors. [nd-collective-grad]"
         )
     array = t._array
     if isinstance(array, np.generic):
@@ -134,7 +134,7 @@ def _array(name: str, t: Any) -> Any:
         raise NotImplementedError(
             f"{name}: messages go through the memory of the host, and the tensor of shape {tuple(t.shape)} is not "
             "there "
-            f"({type(array).__name__}). Bring it there with .cpu(), and the result back with .to(device)."
+            f"({type(array).__name__}). Bring it there with .cpu(), and the result back with .to(device). [nd-host]"
         )
     return array
 
@@ -156,7 +156,7 @@ def _refuse_asynchronous(name: str) -> None:
     raise RuntimeError(
         f"{name}(async_op=True) on tensors that require grad: the graph cannot wait for the result. Leave async_op "
         "out, or call it "
-        "under no_grad() if no gradient is to pass."
+        "under no_grad() if no gradient is to pass. [nd-collective-grad]"
     )
 
 
@@ -171,15 +171,19 @@ def rank_in(name: str, group: ProcessGroup, rank: int | None, group_rank: int | 
     """A root or partner as a number of the group, given by its number in the world or in the group."""
     if (rank is None) == (group_rank is None):
         raise ValueError(
-            f"{name}: Must specify global_rank or group_rank" if rank is None else
-            f"{name}: Can't specify both group_{what} and {what}"
+            f"{name}: Must specify global_rank or group_rank [nd-exclusive]" if rank is None else
+            f"{name}: Can't specify both group_{what} and {what} [nd-exclusive]"
         )  # fmt: skip
     if group_rank is not None:
         if not 0 <= group_rank < group.size():
-            raise ValueError(f"{name}(group_{what}={group_rank}): {group.name} has ranks 0 to {group.size() - 1}.")
+            raise ValueError(
+                f"{name}(group_{what}={group_rank}): {group.name} has ranks 0 to {group.size() - 1}. [nd-rank]"
+            )
         return group_rank
     if rank not in group.ranks:
-        raise ValueError(f"{name}({what}={rank}): the ranks of {group.name} are {', '.join(map(str, group.ranks))}.")
+        raise ValueError(
+            f"{name}({what}={rank}): the ranks of {group.name} are {', '.join(map(str, group.ranks))}. [nd-rank]"
+        )
     return group.ranks.index(rank)
 
 
@@ -202,14 +206,15 @@ def _same(name: str, tensors: Sequence[Any], like: Any, what: str) -> None:
         if t.shape != like.shape or t.dtype != like.dtype:
             raise RuntimeError(
                 f"{name}: {what}[{i}] is {t.dtype} {tuple(t.shape)}, and must be {like.dtype} {tuple(like.shape)} like "
-                "the other tensor. Make it with empty_like."
+                "the other tensor. Make it with empty_like. [nd-collective]"
             )
 
 
 def _count(name: str, tensors: Sequence[Any], group: ProcessGroup, what: str) -> None:
     if len(tensors) != group.size():
         raise RuntimeError(
-            f"{name}: {what} has {len(tensors)} tensors, and the group {group.size()} ranks. Give one for each rank."
+            f"{name}: {what} has {len(tensors)} tensors, and the group {group.size()} ranks. Give one for each rank. "
+            "[nd-collective]"
         )
 
 
@@ -287,7 +292,7 @@ def reduce(
         raise RuntimeError(
             "reduce: the tensor requires grad, and on the ranks that keep theirs it would stand for two things in the "
             "graph. Use "
-            "ndgrad.distributed.nn.functional.reduce, or no_grad()."
+            "ndgrad.distributed.nn.functional.reduce, or no_grad(). [nd-collective-grad]"
         )
     return _ended(transport.reduce(found, _target("reduce", t), root, op), "reduce", (t,), async_op)
 
@@ -405,7 +410,8 @@ def reduce_scatter_tensor(
             _refuse_asynchronous(name)
         if op not in (ReduceOp.SUM, ReduceOp.AVG):
             raise RuntimeError(
-                f"{name}: {op} has no derivative here. Use SUM or AVG, or all_reduce and take the piece."
+                f"{name}: {op} has no derivative here. Use SUM or AVG, or all_reduce and take the piece. "
+                "[nd-no-derivative]"
             )
         whole = t.reshape((found.size(), *out.shape))
         out.copy_(ops.reduce_scatter(whole, group=found, reduction=op).squeeze(0))
@@ -482,7 +488,7 @@ def all_to_all_single(
         raise RuntimeError(
             f"{name}: output is {out.dtype} {tuple(out.shape)} and input {t.dtype} {tuple(t.shape)}: the dtypes and "
             "all dimensions "
-            "but the first must agree."
+            "but the first must agree. [nd-collective]"
         )
     if _at_stake(out, t):
         if async_op:
@@ -526,7 +532,7 @@ def scatter(
     elif scatter_list:
         raise ValueError(
             f"scatter: Argument ``scatter_list`` must NOT be specified on non-source ranks (rank {found.rank()} of "
-            f"{found.size()})."
+            f"{found.size()}). [nd-rank]"
         )
     if _at_stake(t):
         _refuse_recording("scatter")
@@ -559,7 +565,7 @@ def gather(
             raise ValueError(
                 f"gather: Argument ``gather_list`` must NOT be specified on non-destination ranks (rank {found.rank()} "
                 "of "
-                f"{found.size()})."
+                f"{found.size()}). [nd-rank]"
             )
         return _ended(transport.gather(found, None, array, root), "gather", (), async_op)
     outs = _tensors("gather", gather_list, "gather_list")
@@ -578,7 +584,7 @@ def gather(
 def _refuse_recording(name: str) -> None:
     raise RuntimeError(
         f"{name}: a tensor requires grad, and whether one does is not known on the other ranks. Use "
-        f"ndgrad.distributed.nn.functional.{name}, which every rank differentiates, or no_grad()."
+        f"ndgrad.distributed.nn.functional.{name}, which every rank differentiates, or no_grad(). [nd-collective-grad]"
     )
 
 
@@ -620,7 +626,7 @@ def _check_whole(name: str, whole: Any, piece: Any, group: ProcessGroup, whole_n
         raise RuntimeError(
             f"{name}: {whole_name} is {whole.dtype} {tuple(whole.shape)}, and with {piece_name} of {piece.dtype} "
             f"{shape} on {count} "
-            f"ranks it must be {piece.dtype} {joined} or {(count, *shape)}."
+            f"ranks it must be {piece.dtype} {joined} or {(count, *shape)}. [nd-collective]"
         )
 
 
@@ -644,7 +650,7 @@ def _splits(name: str, t: Any, sizes: Sequence[int] | None, group: ProcessGroup,
             raise RuntimeError(
                 f"{name}: the first dimension of {what} ({length}) does not divide equally across group size "
                 f"({group.size()}). "
-                f"Give {what}_split_sizes."
+                f"Give {what}_split_sizes. [nd-divisible]"
             )
         return [length // group.size()] * group.size()
     found = [int(n) for n in sizes]
@@ -652,7 +658,7 @@ def _splits(name: str, t: Any, sizes: Sequence[int] | None, group: ProcessGroup,
         raise RuntimeError(
             f"{name}: {what}_split_sizes {found} must be {group.size()} numbers, one for each rank, whose sum is the "
             "first dimension "
-            f"of {what}, {length}."
+            f"of {what}, {length}. [nd-collective]"
         )
     return found
 
@@ -666,7 +672,7 @@ def _peer(name: str, group: ProcessGroup, rank: int | None, group_rank: int | No
         role = "destination" if what == "dst" else "source"
         raise ValueError(
             f"Invalid {role} rank: {role} rank should not be the same as the rank of the current process ({name}, rank "
-            f"{group.global_rank(peer)})."
+            f"{group.global_rank(peer)}). [nd-rank]"
         )
     return peer
 
@@ -705,7 +711,7 @@ def _refuse_message(name: str) -> None:
     raise RuntimeError(
         f"{name}: the tensor requires grad, and a message carries none back. Use ndgrad.distributed.nn.functional.send "
         "and recv, "
-        "whose gradients travel the other way, or no_grad() or detach()."
+        "whose gradients travel the other way, or no_grad() or detach(). [nd-collective-grad]"
     )
 
 
@@ -735,7 +741,7 @@ class P2POp:
         if op not in (isend, irecv):
             raise ValueError(
                 "Invalid ``op``. Expected ``op`` to be of type ``ndgrad.distributed.isend`` or "
-                "``ndgrad.distributed.irecv``."
+                "``ndgrad.distributed.irecv``. [nd-type]"
             )
         _tensor("P2POp", tensor)
         self.op, self.tensor, self.peer, self.group, self.tag, self.group_peer = (
@@ -754,7 +760,7 @@ class P2POp:
 def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
     """Begin several messages, in any order: none waits for another."""
     if not isinstance(p2p_op_list, list) or not all(isinstance(p, P2POp) for p in p2p_op_list) or not p2p_op_list:
-        raise ValueError("batch_isend_irecv takes a list of P2POp that is not empty.")
+        raise ValueError("batch_isend_irecv takes a list of P2POp that is not empty. [nd-too-few]")
     # receiving first: what is sent has a place to go to
     works: dict[int, Any] = {}
     for kind in (irecv, isend):
@@ -781,7 +787,9 @@ def all_reduce_coalesced(
         return None
     targets = [_target("all_reduce_coalesced", t) for t in given]
     if len({t.dtype for t in targets}) > 1:
-        raise ValueError("all_reduce_coalesced: the tensors are of several dtypes. Call it for those of each.")
+        raise ValueError(
+            "all_reduce_coalesced: the tensors are of several dtypes. Call it for those of each. [nd-dtype-mismatch]"
+        )
     buffer = np.concatenate([t.reshape(-1) for t in targets])
 
     def deal() -> None:

@@ -91,7 +91,7 @@ class DistributedDataParallel(Module):
         group = group_of(process_group)
         if group is None:
             raise ValueError(
-                "DistributedDataParallel: this process is not in process_group. Make it on the members alone."
+                "DistributedDataParallel: this process is not in process_group. Make it on the members alone. [nd-rank]"
             )
         self.module = module
         self.process_group: ProcessGroup = group
@@ -102,7 +102,7 @@ class DistributedDataParallel(Module):
         if not named:
             raise RuntimeError(
                 "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a "
-                "gradient. Use the module."
+                "gradient. Use the module. [nd-data-parallel]"
             )
         self._buckets = _in_buckets(named, 25.0 if bucket_cap_mb is None else float(bucket_cap_mb))
         self._places = {id(p): (bucket, i) for bucket in self._buckets for i, p in enumerate(bucket.params)}
@@ -125,7 +125,7 @@ class DistributedDataParallel(Module):
                 "Expected to have finished reduction in the prior iteration before starting a new one: a backward pass "
                 "ended before all gradients "
                 f"were there ({', '.join(self._missing())}). Pass find_unused_parameters=True, or use these parameters "
-                "in every loss."
+                "in every loss. [nd-data-parallel]"
             )
         if (
             self.broadcast_buffers
@@ -218,7 +218,8 @@ class DistributedDataParallel(Module):
             raise RuntimeError(
                 "DistributedDataParallel: backward has ended, and these parameters got no gradient: "
                 f"{', '.join(self._missing())}. Gradients are "
-                "averaged when all are there. Pass find_unused_parameters=True, or use these parameters in every loss."
+                "averaged when all are there. Pass find_unused_parameters=True, or use these parameters in every loss. "
+                "[nd-data-parallel]"
             )
         used = self._used
         if used is not None:

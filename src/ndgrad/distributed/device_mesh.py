@@ -40,13 +40,15 @@ class DeviceMesh:
             raise RuntimeError(
                 f"DeviceMesh: mesh_dim_names {names} must be {self._ranks.ndim} different names, one for each "
                 "dimension of the mesh "
-                f"of shape {self._ranks.shape}."
+                f"of shape {self._ranks.shape}. [nd-dtensor]"
             )
         self.mesh_dim_names = names
         flat = self._ranks.reshape(-1)
         size = get_world_size()
         if len(set(flat.tolist())) != flat.size or flat.min(initial=0) < 0 or flat.max(initial=0) >= size:
-            raise RuntimeError(f"DeviceMesh: {self._ranks.tolist()} must be different ranks from 0 to {size - 1}.")
+            raise RuntimeError(
+                f"DeviceMesh: {self._ranks.tolist()} must be different ranks from 0 to {size - 1}. [nd-dtensor]"
+            )
         here = np.argwhere(self._ranks == get_rank())
         #: where this rank stands, None if it is not in the mesh
         self._coordinate = tuple(int(i) for i in here[0]) if len(here) else None
@@ -101,19 +103,22 @@ class DeviceMesh:
         """Where this rank stands along one dimension."""
         dim = self.dim_number(mesh_dim)
         if self._coordinate is None:
-            raise RuntimeError(f"rank {get_rank()} is not in {self!r}.")
+            raise RuntimeError(f"rank {get_rank()} is not in {self!r}. [nd-rank]")
         return self._coordinate[dim]
 
     def dim_number(self, mesh_dim: int | str | None) -> int:
         """The number of a dimension, given by number or by name."""
         if mesh_dim is None:
             if self.ndim != 1:
-                raise RuntimeError(f"{self!r} has {self.ndim} dimensions: say which one, by number or by name.")
+                raise RuntimeError(
+                    f"{self!r} has {self.ndim} dimensions: say which one, by number or by name. [nd-dtensor]"
+                )
             return 0
         if isinstance(mesh_dim, str):
             if self.mesh_dim_names is None or mesh_dim not in self.mesh_dim_names:
                 raise KeyError(
-                    f"Invalid mesh_dim_name {mesh_dim!r}: the dimensions of the mesh are {self.mesh_dim_names}."
+                    f"Invalid mesh_dim_name {mesh_dim!r}: the dimensions of the mesh are {self.mesh_dim_names}. "
+                    "[nd-key]"
                 )
             return self.mesh_dim_names.index(mesh_dim)
         return range(self.ndim)[mesh_dim]
@@ -122,7 +127,7 @@ class DeviceMesh:
         """The group of the ranks on this rank's line along a dimension."""
         group = self._groups[self.dim_number(mesh_dim)]
         if group is None:
-            raise RuntimeError(f"rank {get_rank()} is not in {self!r}.")
+            raise RuntimeError(f"rank {get_rank()} is not in {self!r}. [nd-rank]")
         return group
 
     def get_all_groups(self) -> list[ProcessGroup]:
@@ -134,7 +139,7 @@ class DeviceMesh:
         names = (mesh_dim_names,) if isinstance(mesh_dim_names, str) else tuple(mesh_dim_names)
         dims = [self.dim_number(n) for n in names]
         if self._coordinate is None:
-            raise RuntimeError(f"rank {get_rank()} is not in {self!r}.")
+            raise RuntimeError(f"rank {get_rank()} is not in {self!r}. [nd-rank]")
         index = tuple(slice(None) if i in dims else self._coordinate[i] for i in range(self.ndim))
         part = np.transpose(self._ranks[index], np.argsort(np.argsort(dims)))
         return DeviceMesh(self.device_type, part, mesh_dim_names=names, _groups=tuple(self._groups[d] for d in dims))
@@ -199,7 +204,7 @@ def init_device_mesh(
         raise RuntimeError(
             f"init_device_mesh: a mesh of shape {shape} has {math.prod(shape)} places, and there are "
             f"{get_world_size()} ranks. "
-            "Give a shape with as many, or make a DeviceMesh of some of the ranks."
+            "Give a shape with as many, or make a DeviceMesh of some of the ranks. [nd-dtensor]"
         )
     ranks = np.arange(math.prod(shape)).reshape(shape)
     groups = (world_group(),) if len(shape) == 1 else None

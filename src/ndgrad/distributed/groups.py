@@ -75,7 +75,7 @@ class ProcessGroup:
     def __reduce__(self) -> Any:
         raise TypeError(
             f"a process group ({self.name}) belongs to its processes and cannot be pickled. Save the ranks "
-            "(get_process_group_ranks) and make a group of them where it is loaded."
+            "(get_process_group_ranks) and make a group of them where it is loaded. [nd-pickle]"
         )
 
 
@@ -183,7 +183,7 @@ def _check_backend(backend: str | None) -> None:
         raise ValueError(
             f"init_process_group(backend={backend!r}): messages go through MPI here. Give backend='mpi', or leave it "
             "out; "
-            "'gloo' is taken to mean it too."
+            "'gloo' is taken to mean it too. [nd-process-group]"
         )
 
 
@@ -212,7 +212,8 @@ def init_process_group(
     """
     if GroupMember.WORLD is not None:
         raise ValueError(
-            "trying to initialize the default process group twice! Call destroy_process_group() in between."
+            "trying to initialize the default process group twice! Call destroy_process_group() in between. "
+            "[nd-process-group]"
         )
     _check_backend(backend)
     size, here, comm = _world()
@@ -221,14 +222,15 @@ def init_process_group(
             raise ValueError(
                 f"init_process_group({name}={given}), and MPI says {found}. Start the processes with `mpiexec -n N "
                 "python ...` "
-                f"or `python -m ndgrad.launch -n N ...`, and leave {name} out."
+                f"or `python -m ndgrad.launch -n N ...`, and leave {name} out. [nd-process-group]"
             )
     told = next((int(os.environ[n]) for n in _SIZES if os.environ.get(n, "").isdigit()), size)
     if told != size:
         raise ValueError(
             f"init_process_group(): WORLD_SIZE is {told} in the environment, and MPI sees {size} process"
             f"{'es' if size > 1 else ''}. Start the program with `mpiexec -n {told} python ...` or "
-            f"`python -m ndgrad.launch -n {told} ...` (mpi4py must be installed: `pip install 'ndgrad[distributed]'`)."
+            f"`python -m ndgrad.launch -n {told} ...` (mpi4py must be installed: `pip install 'ndgrad[distributed]'`). "
+            "[nd-process-group]"
         )
     if size > 1:
         notices.open(comm.Dup())
@@ -279,7 +281,10 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
 def world_group() -> ProcessGroup:
     """The group of all processes; an error if there is none yet."""
     if GroupMember.WORLD is None:
-        raise ValueError("Default process group has not been initialized, please make sure to call init_process_group.")
+        raise ValueError(
+            "Default process group has not been initialized, please make sure to call init_process_group. "
+            "[nd-process-group]"
+        )
     return GroupMember.WORLD
 
 
@@ -322,7 +327,7 @@ def new_group(
         raise ValueError(
             f"new_group(ranks={list(members)}): "
             f"{'there is no rank ' + str(outside[0]) if outside else 'a rank comes twice'} in a "
-            f"world of {world.size()}. Give different numbers from 0 to {world.size() - 1}."
+            f"world of {world.size()}. Give different numbers from 0 to {world.size() - 1}. [nd-rank]"
         )
     number = next(_numbers)
     if world.rank() not in members:
@@ -360,7 +365,7 @@ def new_subgroups(
     if count < 1 or size % count:
         raise ValueError(
             f"new_subgroups(group_size={count}): a world of {size} cannot be divided into groups of {count}. "
-            "Give a divisor, or use new_subgroups_by_enumeration."
+            "Give a divisor, or use new_subgroups_by_enumeration. [nd-divisible]"
         )
     return new_subgroups_by_enumeration([list(range(i, i + count)) for i in range(0, size, count)], timeout, backend)
 
@@ -396,21 +401,21 @@ def get_world_size(group: Any = None) -> int:
 def get_backend(group: Any = None) -> str:
     """The string "mpi"."""
     if group_of(group) is None:
-        raise ValueError("Invalid process group specified: this process is not in it.")
+        raise ValueError("Invalid process group specified: this process is not in it. [nd-rank]")
     return "mpi"
 
 
 def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
     """The number in a group of a rank of the world."""
     if global_rank not in group.ranks:
-        raise ValueError(f"Global rank {global_rank} is not part of group {group}")
+        raise ValueError(f"Global rank {global_rank} is not part of group {group} [nd-rank]")
     return group.ranks.index(global_rank)
 
 
 def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
     """The number in the world of a member of a group."""
     if not 0 <= group_rank < group.size():
-        raise ValueError(f"Group rank {group_rank} is not part of group {group}")
+        raise ValueError(f"Group rank {group_rank} is not part of group {group} [nd-rank]")
     return group.ranks[group_rank]
 
 
@@ -433,5 +438,5 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
         return int(fallback_rank)
     raise RuntimeError(
         "LOCAL_RANK is not in the environment. Please either set it, or provide a fallback_rank. mpiexec and "
-        "`python -m ndgrad.launch` set it."
+        "`python -m ndgrad.launch` set it. [nd-environment]"
     )

@@ -123,7 +123,7 @@ class Notices:
         for rank, told in self._failed.items():
             raise DistBackendError(
                 f"rank {rank} failed with {told}, while rank {here} was in {call} of {group.name} (number {sequence}). "
-                f"See what rank {rank} said."
+                f"See what rank {rank} said. [nd-peer]"
             )
         for rank, counts in self._left.items():
             if rank in group.ranks and sequence > counts.get(group.name, 0):
@@ -131,7 +131,7 @@ class Notices:
                     f"rank {rank} has exited, while rank {here} was in {call} of {group.name} (number {sequence}; rank "
                     f"{rank} had "
                     f"called {counts.get(group.name, 0)}). Let every rank make the same calls, and call "
-                    "destroy_process_group() on all of them at the end."
+                    "destroy_process_group() on all of them at the end. [nd-peer]"
                 )
 
     def too_late(self, group: ProcessGroup, call: Call, sequence: int, waited: float) -> DistBackendError:
@@ -155,7 +155,7 @@ class Notices:
         return DistBackendError(
             f"{call} of {group.name} (number {sequence}) on rank {here} took more than {waited:.3g} s: {told}. Look at "
             "what "
-            "these ranks do, or give init_process_group() or new_group() a longer timeout."
+            "these ranks do, or give init_process_group() or new_group() a longer timeout. [nd-peer]"
         )
 
     # ----- the end of a process -----

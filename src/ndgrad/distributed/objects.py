@@ -56,7 +56,7 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
     if len(object_list) != found.size():
         raise ValueError(
             f"all_gather_object: object_list has {len(object_list)} places, and the group {found.size()} ranks. Give "
-            f"[None] * {found.size()}."
+            f"[None] * {found.size()}. [nd-collective]"
         )
     object_list[:] = _all(found, obj)
 
@@ -85,7 +85,7 @@ def gather_object(
         if object_gather_list is None or len(object_gather_list) != found.size():
             raise ValueError(
                 f"gather_object: on the destination, object_gather_list must have {found.size()} places, one for each "
-                "rank."
+                "rank. [nd-collective]"
             )
         object_gather_list[:] = [pickle.loads(whole[i, : sizes[i]].tobytes()) for i in range(found.size())]
 
@@ -104,7 +104,7 @@ def broadcast_object_list(
     if len(given) != len(object_list):
         raise ValueError(
             f"broadcast_object_list: rank {found.global_rank(root)} has {len(given)} objects, and this rank "
-            f"{len(object_list)} places."
+            f"{len(object_list)} places. [nd-collective]"
         )
     object_list[:] = given
 
@@ -118,7 +118,9 @@ def scatter_object_list(
     if found is None:
         return
     if not isinstance(scatter_object_output_list, list) or len(scatter_object_output_list) < 1:
-        raise ValueError("Expected argument scatter_object_output_list to be a list of size at least 1.")
+        raise ValueError(
+            "Expected argument scatter_object_output_list to be a list of size at least 1. [nd-collective]"
+        )
     if src is None and group_src is None:
         group_src = 0
     root = rank_in("scatter_object_list", found, src, group_src, "src")
@@ -155,6 +157,8 @@ def recv_object_list(
     transport.receive(found, buffer, first.source, 0).wait()
     given = pickle.loads(buffer.tobytes())
     if len(given) != len(object_list):
-        raise ValueError(f"recv_object_list: {len(given)} objects came, and there are {len(object_list)} places.")
+        raise ValueError(
+            f"recv_object_list: {len(given)} objects came, and there are {len(object_list)} places. [nd-collective]"
+        )
     object_list[:] = given
     return found.global_rank(first.source)

@@ -35,7 +35,7 @@ def _host(name: str, np_: Library, x: Payload) -> Payload:
         raise NotImplementedError(
             f"{name}: messages go through the memory of the host, and the tensor of shape {tuple(x.shape)} is not "
             "there. "
-            "Bring it there with .cpu(), and the result back with .to(device)."
+            "Bring it there with .cpu(), and the result back with .to(device). [nd-host]"
         )
     return np.asarray(x)
 

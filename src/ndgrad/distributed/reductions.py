@@ -52,15 +52,17 @@ def check_reducible(name: str, array: Payload, op: ReduceOp) -> None:
     if kind == "c" and op not in (ReduceOp.SUM, ReduceOp.AVG):
         raise ValueError(
             f"{name} does not support {op} on complex tensors (shape {tuple(array.shape)}). Reduce "
-            "ndgrad.view_as_real(tensor), or use SUM or AVG."
+            "ndgrad.view_as_real(tensor), or use SUM or AVG. [nd-complex]"
         )
     if op is ReduceOp.AVG and kind in "iub":
         raise RuntimeError(
             f"{name}: the average of {array.dtype} is not {array.dtype} (shape {tuple(array.shape)}). "
-            "Convert the tensor to floats, or use SUM."
+            "Convert the tensor to floats, or use SUM. [nd-dtype]"
         )
     if op in (ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR) and kind not in "iub":
-        raise ValueError(f"{name}: {op} is for integers and bools, and the tensor is of {array.dtype}. Use SUM or MAX.")
+        raise ValueError(
+            f"{name}: {op} is for integers and bools, and the tensor is of {array.dtype}. Use SUM or MAX. [nd-dtype]"
+        )
 
 
 def mpi_operation(mpi: Any, array: Payload, op: ReduceOp) -> tuple[Any, Any]:

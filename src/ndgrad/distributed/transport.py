@@ -238,7 +238,7 @@ def _receive_from(
             raise RuntimeError(
                 f"recv on rank {group.global_rank(group.rank())}: rank {group.global_rank(peer)} sent {came}"
                 f"{list(shape)}, and the tensor to receive into is {call.described()}. Receive into a tensor of the "
-                "shape and dtype that is sent."
+                "shape and dtype that is sent. [nd-collective]"
             )
 
     pending = Pending(group, call, requests, _then(back, None), (buffer, header), alone=True, check=check)

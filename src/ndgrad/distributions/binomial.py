@@ -84,7 +84,8 @@ class Binomial(ByProbability):
         largest = int(self.total_count.max())
         if not bool(self.total_count.min() == largest):
             raise NotImplementedError(
-                f"Inhomogeneous total count not supported by `{wanted_by}`. Make a distribution for each count."
+                f"Inhomogeneous total count not supported by `{wanted_by}`. Make a distribution for each count. "
+                "[nd-unsupported]"
             )
         return largest
 

@@ -36,7 +36,8 @@ class Categorical(ByProbability):
         self._given_name, given = either(probs, logits)
         if given.ndim < 1:
             raise ValueError(
-                f"`{self._given_name}` parameter must be at least one-dimensional. Classes lie along the last of them."
+                f"`{self._given_name}` parameter must be at least one-dimensional. Classes lie along the last of them. "
+                "[nd-ndim]"
             )
         normal = given / given.sum(-1, keepdim=True) if logits is None else given - given.logsumexp(-1, keepdim=True)
         setattr(self, self._given_name, normal)

@@ -46,7 +46,9 @@ class Transform:
 
     def __init__(self, cache_size: int = 0) -> None:
         if cache_size not in (0, 1):
-            raise ValueError(f"cache_size must be 0 or 1, and is {cache_size}: one pair of values is kept, or none.")
+            raise ValueError(
+                f"cache_size must be 0 or 1, and is {cache_size}: one pair of values is kept, or none. [nd-option]"
+            )
         self._cache_size = cache_size
         self._cached_x_y: tuple[Any, Any] = None, None
         # weak, since the inverse holds this one
@@ -61,7 +63,7 @@ class Transform:
         if self.domain.event_dim != self.codomain.event_dim:
             raise ValueError(
                 "Please use either .domain.event_dim or .codomain.event_dim: values have "
-                f"{self.domain.event_dim} dimensions before and {self.codomain.event_dim} after."
+                f"{self.domain.event_dim} dimensions before and {self.codomain.event_dim} after. [nd-distribution]"
             )
         return int(self.domain.event_dim)
 
@@ -80,7 +82,7 @@ class Transform:
     @property
     def sign(self) -> Any:
         """+1 or -1, as a map of numbers rises or falls."""
-        raise NotImplementedError(f"{type(self).__name__} has no sign: it is no monotonic map of numbers.")
+        raise NotImplementedError(f"{type(self).__name__} has no sign: it is no monotonic map of numbers. [nd-define]")
 
     def with_cache(self, cache_size: int = 1) -> Transform:
         """The same, with or without a cache."""
@@ -88,7 +90,9 @@ class Transform:
             return self
         if type(self).__init__ is Transform.__init__:
             return type(self)(cache_size=cache_size)
-        raise NotImplementedError(f"{type(self)}.with_cache is not implemented: define it where __init__ is defined.")
+        raise NotImplementedError(
+            f"{type(self)}.with_cache is not implemented: define it where __init__ is defined. [nd-define]"
+        )
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -118,14 +122,14 @@ class Transform:
         return x
 
     def _call(self, x: Tensor) -> Tensor:
-        raise NotImplementedError(f"{type(self).__name__} does not say what it maps to: define _call(x).")
+        raise NotImplementedError(f"{type(self).__name__} does not say what it maps to: define _call(x). [nd-define]")
 
     def _inverse(self, y: Tensor) -> Tensor:
-        raise NotImplementedError(f"{type(self).__name__} has no inverse: define _inverse(y).")
+        raise NotImplementedError(f"{type(self).__name__} has no inverse: define _inverse(y). [nd-define]")
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """log |det dy/dx| for each value, given it and what it is mapped to."""
-        raise NotImplementedError(f"{type(self).__name__} has no log_abs_det_jacobian.")
+        raise NotImplementedError(f"{type(self).__name__} has no log_abs_det_jacobian. [nd-define]")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -225,7 +229,9 @@ class ComposeTransform(Transform):
             return constraints.real
         constraint, event_dim = self._event_dims(forward)
         if event_dim < constraint.event_dim:
-            raise AssertionError(f"a value of {constraint} has {constraint.event_dim} dimensions, not {event_dim}.")
+            raise AssertionError(
+                f"a value of {constraint} has {constraint.event_dim} dimensions, not {event_dim}. [nd-distribution]"
+            )
         more = event_dim - int(constraint.event_dim)
         return constraints.independent(constraint, more) if more else constraint
 
@@ -341,7 +347,8 @@ class IndependentTransform(Transform):
     def _check(self, value: Tensor, event_dim: int) -> None:
         if value.ndim < event_dim:
             raise ValueError(
-                f"Too few dimensions on input: a value has {event_dim}, and the shape is {tuple(value.shape)}."
+                f"Too few dimensions on input: a value has {event_dim}, and the shape is {tuple(value.shape)}. "
+                "[nd-ndim]"
             )
 
     def _call(self, x: Tensor) -> Tensor:
@@ -379,7 +386,7 @@ class ReshapeTransform(Transform):
         if self.in_shape.numel() != self.out_shape.numel():
             raise ValueError(
                 f"in_shape, out_shape have different numbers of elements: {self.in_shape} has "
-                f"{self.in_shape.numel()}, {self.out_shape} has {self.out_shape.numel()}."
+                f"{self.in_shape.numel()}, {self.out_shape} has {self.out_shape.numel()}. [nd-shape]"
             )
         super().__init__(cache_size=cache_size)
 
@@ -414,9 +421,13 @@ class ReshapeTransform(Transform):
     def _replaced(self, shape: Sequence[int], old: Size, new: Size) -> tuple[int, ...]:
         cut = len(shape) - len(old)
         if cut < 0:
-            raise ValueError(f"Too few dimensions on input: the shape is {tuple(shape)}, and a value has {old}.")
+            raise ValueError(
+                f"Too few dimensions on input: the shape is {tuple(shape)}, and a value has {old}. [nd-ndim]"
+            )
         if tuple(shape[cut:]) != tuple(old):
-            raise ValueError(f"Shape mismatch: expected {tuple(shape[cut:])} but got {old}. A value has the latter.")
+            raise ValueError(
+                f"Shape mismatch: expected {tuple(shape[cut:])} but got {old}. A value has the latter. [nd-shape]"
+            )
         return (*shape[:cut], *new)
 
 
@@ -425,7 +436,7 @@ class ReshapeTransform(Transform):
 
 def _check_parts(tseq: Sequence[Transform]) -> None:
     if not all(isinstance(t, Transform) for t in tseq):
-        raise AssertionError(f"all elements of {tseq!r} must be Transforms.")
+        raise AssertionError(f"all elements of {tseq!r} must be Transforms. [nd-type]")
 
 
 class CatTransform(Transform):
@@ -447,7 +458,7 @@ class CatTransform(Transform):
         self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
         if len(self.lengths) != len(self.transforms):
             raise AssertionError(
-                f"{len(self.transforms)} transforms have {len(self.lengths)} lengths. Give one for each."
+                f"{len(self.transforms)} transforms have {len(self.lengths)} lengths. Give one for each. [nd-shape]"
             )
         self.dim = dim
 
@@ -467,10 +478,11 @@ class CatTransform(Transform):
 
     def _parts(self, value: Tensor) -> tuple[Tensor, ...]:
         if not -value.ndim <= self.dim < value.ndim:
-            raise AssertionError(f"dim {self.dim} is out of range for a value of shape {tuple(value.shape)}.")
+            raise AssertionError(f"dim {self.dim} is out of range for a value of shape {tuple(value.shape)}. [nd-dim]")
         if value.shape[self.dim] != self.length:
             raise AssertionError(
-                f"value.size({self.dim}) = {value.shape[self.dim]} must equal length {self.length}, the sum of lengths."
+                f"value.size({self.dim}) = {value.shape[self.dim]} must equal length {self.length}, the sum of "
+                "lengths. [nd-shape]"
             )
         return value.split(self.lengths, self.dim)
 
@@ -525,10 +537,11 @@ class StackTransform(Transform):
 
     def _slice(self, z: Tensor) -> tuple[Tensor, ...]:
         if not -z.ndim <= self.dim < z.ndim:
-            raise AssertionError(f"dim {self.dim} is out of range for a value of shape {tuple(z.shape)}.")
+            raise AssertionError(f"dim {self.dim} is out of range for a value of shape {tuple(z.shape)}. [nd-dim]")
         if z.shape[self.dim] != len(self.transforms):
             raise AssertionError(
-                f"x.size({self.dim}) = {z.shape[self.dim]} must equal len(transforms) {len(self.transforms)}."
+                f"x.size({self.dim}) = {z.shape[self.dim]} must equal len(transforms) {len(self.transforms)}. "
+                "[nd-shape]"
             )
         return z.unbind(self.dim)
 

@@ -39,7 +39,7 @@ class ConstraintRegistry:
         if not (isinstance(cls, type) and issubclass(cls, Constraint)):
             raise TypeError(
                 f"Expected constraint to be either a Constraint subclass or instance, but got {constraint}: "
-                "transforms are registered for those."
+                "transforms are registered for those. [nd-distribution]"
             )
         self._registry[cls] = factory
         return factory
@@ -49,7 +49,7 @@ class ConstraintRegistry:
         if factory is None:
             raise NotImplementedError(
                 f"Cannot transform {type(constraint).__name__} constraints: no transform is registered for them. "
-                "Register one with `.register(constraint, factory)`."
+                "Register one with `.register(constraint, factory)`. [nd-distribution]"
             )
         return factory(constraint)
 

@@ -39,7 +39,9 @@ class Constraint:
 
     def check(self, value: Tensor) -> Tensor:
         """Whether each value is inside."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what satisfies it: define check(value).")
+        raise NotImplementedError(
+            f"{type(self).__name__} does not say what satisfies it: define check(value). [nd-define]"
+        )
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={getattr(self, name)}" for name in self._shown)
@@ -58,13 +60,17 @@ class _Dependent(Constraint):
     @property
     def is_discrete(self) -> bool:
         if self._is_discrete is NotImplemented:
-            raise NotImplementedError(".is_discrete cannot be determined statically: ask an instance's constraint.")
+            raise NotImplementedError(
+                ".is_discrete cannot be determined statically: ask an instance's constraint. [nd-distribution]"
+            )
         return bool(self._is_discrete)
 
     @property
     def event_dim(self) -> int:
         if self._event_dim is NotImplemented:
-            raise NotImplementedError(".event_dim cannot be determined statically: ask an instance's constraint.")
+            raise NotImplementedError(
+                ".event_dim cannot be determined statically: ask an instance's constraint. [nd-distribution]"
+            )
         return int(self._event_dim)
 
     def __call__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> _Dependent:
@@ -76,7 +82,8 @@ class _Dependent(Constraint):
 
     def check(self, value: Tensor) -> Tensor:
         raise ValueError(
-            "Cannot determine validity of dependent constraint: it depends on parameters. Ask an instance's constraint."
+            "Cannot determine validity of dependent constraint: it depends on parameters. "
+            "Ask an instance's constraint. [nd-distribution]"
         )
 
 
@@ -114,7 +121,8 @@ class _IndependentConstraint(Constraint):
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         if reinterpreted_batch_ndims < 0:
             raise AssertionError(
-                f"reinterpreted_batch_ndims must be >= 0, got {reinterpreted_batch_ndims}. It counts dimensions."
+                f"reinterpreted_batch_ndims must be >= 0, got {reinterpreted_batch_ndims}. It counts dimensions. "
+                "[nd-range]"
             )
         self.base_constraint, self.reinterpreted_batch_ndims = base_constraint, reinterpreted_batch_ndims
 
@@ -132,7 +140,7 @@ class _IndependentConstraint(Constraint):
             expected = self.base_constraint.event_dim + self.reinterpreted_batch_ndims
             raise ValueError(
                 f"Expected value.dim() >= {expected} but got {value.ndim}: the shape is {tuple(value.shape)}, and one "
-                f"value has {expected} dimensions. Add them."
+                f"value has {expected} dimensions. Add them. [nd-ndim]"
             )
         kept = result.shape[: result.ndim - self.reinterpreted_batch_ndims]
         return result.reshape((*kept, -1)).all(-1)
@@ -161,7 +169,7 @@ class MixtureSameFamilyConstraint(Constraint):
         if value.ndim < self.event_dim:
             raise ValueError(
                 f"Expected value.dim() >= {self.event_dim} but got {value.ndim}: the shape is {tuple(value.shape)}. "
-                f"One value has {self.event_dim} dimensions."
+                f"One value has {self.event_dim} dimensions. [nd-ndim]"
             )
         # what the check has reduced is the event, so the components come last
         return result.all(-1)
@@ -370,7 +378,7 @@ class _Several(Constraint):
 
     def __init__(self, cseq: Sequence[Constraint], dim: int) -> None:
         if not all(isinstance(c, Constraint) for c in cseq):
-            raise AssertionError(f"each element of {cseq!r} must be a Constraint.")
+            raise AssertionError(f"each element of {cseq!r} must be a Constraint. [nd-type]")
         self.cseq, self.dim = list(cseq), dim
 
     @property
@@ -380,7 +388,8 @@ class _Several(Constraint):
     def _check_dim(self, value: Tensor) -> None:
         if not -value.ndim <= self.dim < value.ndim:
             raise AssertionError(
-                f"dim {self.dim} is out of range for a value of {value.ndim} dimensions, of shape {tuple(value.shape)}."
+                f"dim {self.dim} is out of range for a value of {value.ndim} dimensions, of shape "
+                f"{tuple(value.shape)}. [nd-dim]"
             )
 
 
@@ -391,7 +400,9 @@ class _Cat(_Several):
         super().__init__(cseq, dim)
         self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
         if len(self.lengths) != len(self.cseq):
-            raise AssertionError(f"{len(self.cseq)} constraints have {len(self.lengths)} lengths. Give one for each.")
+            raise AssertionError(
+                f"{len(self.cseq)} constraints have {len(self.lengths)} lengths. Give one for each. [nd-shape]"
+            )
 
     @property
     def event_dim(self) -> int:

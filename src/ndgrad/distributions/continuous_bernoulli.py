@@ -48,7 +48,10 @@ class ContinuousBernoulli(ByProbability, ExponentialFamily):
         if probs is not None:
             if validate_args if validate_args is not None else self._validate_args:
                 unit = constraints.unit_interval
-                require(unit.check(value), lambda: f"The parameter probs has invalid values: {value} is not in [0, 1].")
+                require(
+                    unit.check(value),
+                    lambda: f"The parameter probs has invalid values: {value} is not in [0, 1]. [nd-distribution]",
+                )
             value = clamp_probs(value)
         setattr(self, self._given_name, value)
         self._lims = lims

@@ -34,7 +34,8 @@ class Dirichlet(ExponentialFamily):
     def __init__(self, concentration: Tensor, validate_args: bool | None = None) -> None:
         if concentration.ndim < 1:
             raise ValueError(
-                "`concentration` parameter must be at least one-dimensional. Categories lie along its last dimension."
+                "`concentration` parameter must be at least one-dimensional. Categories lie along its last dimension. "
+                "[nd-ndim]"
             )
         self.concentration = concentration
         super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args=validate_args)

@@ -51,7 +51,7 @@ class Distribution:
         >>> ndgrad.distributions.Distribution.set_default_validate_args(True)
         """
         if value not in (True, False):
-            raise ValueError(f"set_default_validate_args() got {value!r}. Pass True or False.")
+            raise ValueError(f"set_default_validate_args() got {value!r}. Pass True or False. [nd-type]")
         Distribution._validate_args = value
 
     def __init__(
@@ -87,7 +87,7 @@ class Distribution:
             lambda: (
                 f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
                 f"{self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n{value}\n"
-                "Give values that satisfy it, or pass validate_args=False to have none checked."
+                "Give values that satisfy it, or pass validate_args=False to have none checked. [nd-distribution]"
             ),
         )
 
@@ -135,7 +135,7 @@ class Distribution:
         if _instance is None and type(self).__init__ is not cls.__init__:  # type: ignore[misc]  # they are compared
             raise NotImplementedError(
                 f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ method must also "
-                "define a custom .expand() method."
+                "define a custom .expand() method. [nd-define]"
             )
         return type(self).__new__(type(self)) if _instance is None else _instance
 
@@ -143,7 +143,7 @@ class Distribution:
     # -----------------------------------------------------------------------------------------
 
     def _missing(self, name: str) -> NotImplementedError:
-        return NotImplementedError(f"{type(self)} does not implement {name}")
+        return NotImplementedError(f"{type(self)} does not implement {name} [nd-define]")
 
     @property
     def arg_constraints(self) -> dict[str, Any]:
@@ -221,20 +221,20 @@ class Distribution:
         if not isinstance(value, ndgrad.Tensor):
             raise ValueError(
                 f"The value argument to log_prob must be a Tensor, and is a {type(value).__name__}. "
-                "Make it one with ndgrad.tensor()."
+                "Make it one with ndgrad.tensor(). [nd-type]"
             )
         shape, events = value.shape, len(self._event_shape)
         if shape[len(shape) - events :] != self._event_shape:
             raise ValueError(
                 f"The right-most size of value must match event_shape: {value.shape} vs {self._event_shape}. "
-                f"One sample of {self!r} has that shape."
+                f"One sample of {self!r} has that shape. [nd-shape]"
             )
         expected = self._batch_shape + self._event_shape
         for i, j in zip(reversed(shape), reversed(expected), strict=False):
             if i != 1 and j != 1 and i != j:
                 raise ValueError(
                     f"Value is not broadcastable with batch_shape+event_shape: {value.shape} vs {expected}. "
-                    "Sizes must agree or be 1."
+                    "Sizes must agree or be 1. [nd-broadcast]"
                 )
         try:
             support = self.support
@@ -250,7 +250,7 @@ class Distribution:
             lambda: (
                 f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the "
                 f"support ({support!r}) of the distribution {self!r}, but found invalid values:\n{value}\n"
-                "Give values of the support, or make the distribution with validate_args=False."
+                "Give values of the support, or make the distribution with validate_args=False. [nd-distribution]"
             ),
         )
 

@@ -43,7 +43,8 @@ class Geometric(ByProbability):
                 value > 0,
                 lambda: (
                     f"Expected parameter probs ({type(probs).__name__} of shape {tuple(value.shape)}) of "
-                    f"distribution {self!r} to be positive but found invalid values:\n{value[value <= 0]}"
+                    f"distribution {self!r} to be positive but found invalid values:\n{value[value <= 0]} "
+                    "[nd-distribution]"
                 ),
             )
 

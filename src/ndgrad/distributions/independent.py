@@ -36,7 +36,7 @@ class Independent(Distribution):
         if reinterpreted_batch_ndims > len(batch):
             raise ValueError(
                 "Expected reinterpreted_batch_ndims <= len(base_distribution.batch_shape), actual "
-                f"{reinterpreted_batch_ndims} vs {len(batch)}: the batch has the shape {tuple(batch)}."
+                f"{reinterpreted_batch_ndims} vs {len(batch)}: the batch has the shape {tuple(batch)}. [nd-range]"
             )
         self.base_dist, self.reinterpreted_batch_ndims = base_distribution, reinterpreted_batch_ndims
         shape, cut = batch + base_distribution.event_shape, len(batch) - reinterpreted_batch_ndims
@@ -92,7 +92,7 @@ class Independent(Distribution):
         if self.reinterpreted_batch_ndims > 0:
             raise NotImplementedError(
                 "Enumeration over cartesian product is not implemented: the values of an independent batch are all "
-                "combinations of theirs. Enumerate the support of base_dist."
+                "combinations of theirs. Enumerate the support of base_dist. [nd-unsupported]"
             )
         return self.base_dist.enumerate_support(expand=expand)
 

@@ -76,7 +76,7 @@ def register_kl(type_p: type[Distribution], type_q: type[Distribution]) -> Calla
         if not (isinstance(cls, type) and issubclass(cls, Distribution)):
             raise TypeError(
                 f"Expected type_p and type_q to be Distribution subclasses but got {cls}: a divergence is registered "
-                "for two of those."
+                "for two of those. [nd-type]"
             )
 
     def decorator(function: F_) -> F_:
@@ -120,7 +120,8 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     if formula is None:
         raise NotImplementedError(
             f"No KL(p || q) is implemented for p type {pair[0].__name__} and q type {pair[1].__name__}. Register one "
-            "with register_kl, or estimate it: (p.log_prob(x) - q.log_prob(x)).mean(0) for x = p.sample((n,))."
+            "with register_kl, or estimate it: (p.log_prob(x) - q.log_prob(x)).mean(0) for x = p.sample((n,)). "
+            "[nd-distribution]"
         )
     return formula(p, q)
 
@@ -134,7 +135,8 @@ def _kl_expfamily_expfamily(p: Any, q: Any) -> Tensor:
     if type(p) is not type(q):
         raise NotImplementedError(
             "The cross KL-divergence between different exponential families cannot be computed using Bregman "
-            f"divergences, and these are {type(p).__name__} and {type(q).__name__}. Register a formula."
+            f"divergences, and these are {type(p).__name__} and {type(q).__name__}. Register a formula. "
+            "[nd-distribution]"
         )
     ours, theirs = p._natural_params, q._natural_params
     result = q._log_normalizer(*theirs) - p._log_normalizer(*ours)
@@ -162,7 +164,7 @@ def _kl_binomial_binomial(p: Binomial, q: Binomial) -> Tensor:
     if not are_all(p.total_count >= q.total_count):
         raise NotImplementedError(
             "KL between Binomials where q.total_count > p.total_count is not implemented: it has no closed form. "
-            "Sum over p.enumerate_support()."
+            "Sum over p.enumerate_support(). [nd-distribution]"
         )
     kl = p.total_count * (p.probs * (p.logits - q.logits) + (-p.probs).log1p() - (-q.probs).log1p())
     return ndgrad.where(p.total_count > q.total_count, math.inf, kl)
@@ -275,7 +277,7 @@ def _check_events(p: Distribution, q: Distribution, name: str) -> None:
     if p.event_shape != q.event_shape:
         raise ValueError(
             f"KL-divergence between two {name} with different event shapes cannot be computed: {tuple(p.event_shape)} "
-            f"and {tuple(q.event_shape)}."
+            f"and {tuple(q.event_shape)}. [nd-shape]"
         )
 
 
@@ -362,7 +364,7 @@ def _kl_transformed_transformed(p: TransformedDistribution, q: TransformedDistri
     if p.transforms != q.transforms or p.event_shape != q.event_shape:
         raise NotImplementedError(
             f"the KL-divergence of two transformed distributions is implemented for equal transforms, and these have "
-            f"{p.transforms} and {q.transforms}. Register a formula with register_kl."
+            f"{p.transforms} and {q.transforms}. Register a formula with register_kl. [nd-distribution]"
         )
     return kl_divergence(p.base_dist, q.base_dist)
 
@@ -372,7 +374,7 @@ def _kl_independent_independent(p: Independent, q: Independent) -> Tensor:
     if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
         raise NotImplementedError(
             f"the KL-divergence of two Independent distributions is implemented for as many dimensions of the event in "
-            f"both, and these have {p.reinterpreted_batch_ndims} and {q.reinterpreted_batch_ndims}."
+            f"both, and these have {p.reinterpreted_batch_ndims} and {q.reinterpreted_batch_ndims}. [nd-distribution]"
         )
     return _sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
 

@@ -36,7 +36,7 @@ class LKJCholesky(Distribution):
 
     def __init__(self, dim: int, concentration: Parameter = 1.0, validate_args: bool | None = None) -> None:
         if dim < 2:
-            raise ValueError(f"Expected dim to be an integer greater than or equal to 2. Found dim={dim}.")
+            raise ValueError(f"Expected dim to be an integer greater than or equal to 2. Found dim={dim}. [nd-range]")
         self.dim = dim
         (self.concentration,) = broadcast_all(concentration)
         super().__init__(self.concentration.shape, (dim, dim), validate_args=validate_args)

@@ -60,22 +60,24 @@ class LowRankMultivariateNormal(Distribution):
 
     def __init__(self, loc: Tensor, cov_factor: Tensor, cov_diag: Tensor, validate_args: bool | None = None) -> None:
         if loc.ndim < 1:
-            raise ValueError("loc must be at least one-dimensional. A sample is a vector, along its last dimension.")
+            raise ValueError(
+                "loc must be at least one-dimensional. A sample is a vector, along its last dimension. [nd-ndim]"
+            )
         event_shape = loc.shape[-1:]
         if cov_factor.ndim < 2:
             raise ValueError(
                 "cov_factor must be at least two-dimensional, with optional leading batch dimensions, and its shape is "
-                f"{tuple(cov_factor.shape)}."
+                f"{tuple(cov_factor.shape)}. [nd-ndim]"
             )
         if cov_factor.shape[-2:-1] != event_shape:
             raise ValueError(
                 f"cov_factor must be a batch of matrices with shape {event_shape[0]} x m, and its shape is "
-                f"{tuple(cov_factor.shape)}."
+                f"{tuple(cov_factor.shape)}. [nd-shape]"
             )
         if cov_diag.shape[-1:] != event_shape:
             raise ValueError(
                 f"cov_diag must be a batch of vectors with shape {event_shape}, and its shape is "
-                f"{tuple(cov_diag.shape)}."
+                f"{tuple(cov_diag.shape)}. [nd-shape]"
             )
         try:
             batch_shape = ndgrad.broadcast_shapes(loc.shape[:-1], cov_factor.shape[:-2], cov_diag.shape[:-1])
@@ -83,7 +85,7 @@ class LowRankMultivariateNormal(Distribution):
             raise ValueError(
                 "Incompatible batch shapes: "
                 f"loc {loc.shape}, cov_factor {cov_factor.shape}, cov_diag {cov_diag.shape}. "
-                "Sizes must agree or be 1."
+                "Sizes must agree or be 1. [nd-shape]"
             ) from error
         self.loc = loc.expand(batch_shape + event_shape)
         self.cov_factor = cov_factor.expand(batch_shape + cov_factor.shape[-2:])

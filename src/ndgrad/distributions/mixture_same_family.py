@@ -38,30 +38,30 @@ class MixtureSameFamily(Distribution):
         if not isinstance(mixture_distribution, Categorical):
             raise ValueError(
                 " The Mixture distribution needs to be an  instance of torch.distributions.Categorical, and is a "
-                f"{type(mixture_distribution).__name__}."
+                f"{type(mixture_distribution).__name__}. [nd-type]"
             )
         if not isinstance(component_distribution, Distribution):
             raise ValueError(
                 "The Component distribution needs to be an instance of torch.distributions.Distribution, and is a "
-                f"{type(component_distribution).__name__}."
+                f"{type(component_distribution).__name__}. [nd-type]"
             )
         batch, component_batch = mixture_distribution.batch_shape, component_distribution.batch_shape[:-1]
         for i, j in zip(reversed(batch), reversed(component_batch), strict=False):
             if i != 1 and j != 1 and i != j:
                 raise ValueError(
                     f"`mixture_distribution.batch_shape` ({batch}) is not compatible with "
-                    f"`component_distribution.batch_shape`({component_batch}). Sizes must agree or be 1."
+                    f"`component_distribution.batch_shape`({component_batch}). Sizes must agree or be 1. [nd-shape]"
                 )
         count = mixture_distribution.logits.shape[-1]
         if not component_distribution.batch_shape:
             raise IndexError(
                 "the component distribution has no batch, along whose last dimension components would lie: give it "
-                f"{count} of them."
+                f"{count} of them. [nd-ndim]"
             )
         if component_distribution.batch_shape[-1] != count:
             raise ValueError(
                 f"`mixture_distribution component` ({count}) does not equal `component_distribution.batch_shape[-1]` "
-                f"({component_distribution.batch_shape[-1]})"
+                f"({component_distribution.batch_shape[-1]}) [nd-shape]"
             )
         self._mixture_distribution, self._component_distribution = mixture_distribution, component_distribution
         self._num_component = count

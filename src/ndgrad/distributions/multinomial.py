@@ -42,7 +42,8 @@ class Multinomial(Distribution):
     ) -> None:
         if not isinstance(total_count, int):
             raise NotImplementedError(
-                f"inhomogeneous total_count is not supported: it is a {type(total_count).__name__}. Pass an int."
+                f"inhomogeneous total_count is not supported: it is a {type(total_count).__name__}. Pass an int. "
+                "[nd-type]"
             )
         self.total_count = total_count
         self._categorical = Categorical(probs=probs, logits=logits)

@@ -78,12 +78,14 @@ class MultivariateNormal(Distribution):
         validate_args: bool | None = None,
     ) -> None:
         if loc.ndim < 1:
-            raise ValueError("loc must be at least one-dimensional. A sample is a vector, along its last dimension.")
+            raise ValueError(
+                "loc must be at least one-dimensional. A sample is a vector, along its last dimension. [nd-ndim]"
+            )
         name, matrix = one_of_three(covariance_matrix, precision_matrix, scale_tril)
         if matrix.ndim < 2:
             raise ValueError(
                 f"{name}{' matrix' if name == 'scale_tril' else ''} must be at least two-dimensional, with optional "
-                f"leading batch dimensions, and its shape is {tuple(matrix.shape)}."
+                f"leading batch dimensions, and its shape is {tuple(matrix.shape)}. [nd-ndim]"
             )
         batch_shape = ndgrad.broadcast_shapes(matrix.shape[:-2], loc.shape[:-1])
         setattr(self, name, matrix.expand((*batch_shape, *matrix.shape[-2:])))
@@ -158,7 +160,7 @@ def one_of_three(
     if len(given) != 1:
         raise ValueError(
             "Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified. "
-            f"{len(given)} of them were given."
+            f"{len(given)} of them were given. [nd-exclusive]"
         )
     return next(iter(given.items()))
 

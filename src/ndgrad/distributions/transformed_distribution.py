@@ -45,17 +45,19 @@ class TransformedDistribution(Distribution):
             self.transforms = [transforms]
         elif isinstance(transforms, list):
             if not all(isinstance(t, Transform) for t in transforms):
-                raise ValueError(f"transforms must be a Transform or a list of Transforms, and is {transforms}.")
+                raise ValueError(
+                    f"transforms must be a Transform or a list of Transforms, and is {transforms}. [nd-type]"
+                )
             self.transforms = transforms
         else:
-            raise ValueError(f"transforms must be a Transform or list, but was {transforms}")
+            raise ValueError(f"transforms must be a Transform or list, but was {transforms} [nd-type]")
         whole = ComposeTransform(self.transforms)
         shape = base_distribution.batch_shape + base_distribution.event_shape
         needed, own = whole.domain.event_dim, len(base_distribution.event_shape)
         if len(shape) < needed:
             raise ValueError(
                 f"base_distribution needs to have shape with size at least {needed}, but got {shape}. The transform "
-                f"maps values of {needed} dimensions; expand the distribution."
+                f"maps values of {needed} dimensions; expand the distribution. [nd-shape]"
             )
         # parameters of the transforms may broadcast the batch
         result_shape = Size(whole.forward_shape(shape))

@@ -358,7 +358,9 @@ class SoftmaxTransform(Transform):
 
 def _with_dimensions(shape: Sequence[int], least: int) -> Sequence[int]:
     if len(shape) < least:
-        raise ValueError(f"Too few dimensions on input: the shape is {tuple(shape)}, and a value has {least}.")
+        raise ValueError(
+            f"Too few dimensions on input: the shape is {tuple(shape)}, and a value has {least}. [nd-ndim]"
+        )
     return shape
 
 
@@ -449,14 +451,15 @@ class CorrCholeskyTransform(Transform):
         n = round((0.25 + 2 * shape[-1]) ** 0.5 + 0.5)
         if n * (n - 1) // 2 != shape[-1]:
             raise ValueError(
-                f"Input is not a flattened lower-diagonal number: {shape[-1]} is not n (n - 1) / 2 for any n."
+                f"Input is not a flattened lower-diagonal number: {shape[-1]} is not n (n - 1) / 2 for any n. "
+                "[nd-shape]"
             )
         return (*shape[:-1], n, n)
 
     def inverse_shape(self, shape: Sequence[int]) -> Sequence[int]:
         shape = _with_dimensions(shape, 2)
         if shape[-2] != shape[-1]:
-            raise ValueError(f"Input is not square: its shape is {tuple(shape)}.")
+            raise ValueError(f"Input is not square: its shape is {tuple(shape)}. [nd-matrix]")
         n = shape[-1]
         return (*shape[:-2], n * (n - 1) // 2)
 

@@ -45,7 +45,8 @@ def broadcast_all(*values: Parameter) -> tuple[Tensor, ...]:
         if not (_is_tensor(value) or isinstance(value, numbers.Number)):
             raise ValueError(
                 "Input arguments must all be instances of Number, torch.Tensor or objects implementing "
-                f"__torch_function__, and one is a {type(value).__name__}: make it a tensor with ndgrad.tensor()."
+                f"__torch_function__, and one is a {type(value).__name__}: make it a tensor with ndgrad.tensor(). "
+                "[nd-type]"
             )
     like = next((v for v in values if isinstance(v, ndgrad.Tensor)), None)
     made: list[Any] = [v if _is_tensor(v) else _as_tensor(v, like) for v in values]
@@ -66,7 +67,7 @@ def either(probs: Parameter | None, logits: Parameter | None) -> tuple[str, Any]
     if (probs is None) == (logits is None):
         raise ValueError(
             "Either `probs` or `logits` must be specified, but not both. "
-            f"{'Both' if probs is not None else 'None of them'} was given."
+            f"{'Both' if probs is not None else 'None of them'} was given. [nd-exclusive]"
         )
     return ("logits", logits) if probs is None else ("probs", probs)
 
@@ -170,7 +171,7 @@ def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
     """
     n = mat.shape[-1]
     if not -n <= diag < n:
-        raise ValueError(f"diag ({diag}) provided is outside [{-n}, {n - 1}]. The matrix has {n} columns.")
+        raise ValueError(f"diag ({diag}) provided is outside [{-n}, {n - 1}]. The matrix has {n} columns. [nd-range]")
     rows, columns = ndgrad.tril_indices(n, n, diag)
     return mat[..., rows, columns]
 
@@ -190,7 +191,7 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
     if len(rows) != count:
         raise RuntimeError(
             f"shape mismatch: a vector of {count} elements is no triangle: a matrix of {n} rows has {len(rows)} on and "
-            f"below its diagonal {diag}. Give as many."
+            f"below its diagonal {diag}. Give as many. [nd-shape]"
         )
     out = vec.new_zeros((*vec.shape[:-1], n, n))
     out[..., rows, columns] = vec

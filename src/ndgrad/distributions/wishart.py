@@ -52,7 +52,7 @@ class Wishart(ExponentialFamily):
         if matrix.ndim < 2:
             raise ValueError(
                 "scale_tril must be at least two-dimensional, with optional leading batch dimensions: the shape of "
-                f"{name} is {tuple(matrix.shape)}."
+                f"{name} is {tuple(matrix.shape)}. [nd-ndim]"
             )
         n = matrix.shape[-1]
         df = ndgrad.as_tensor(df, dtype=matrix.dtype, device=matrix.device)
@@ -60,7 +60,10 @@ class Wishart(ExponentialFamily):
         self.df = df.expand(batch_shape)
         require(
             df > n - 1,
-            lambda: f"Value of df={df} expected to be greater than ndim - 1 = {n - 1}. Fewer make no density.",
+            lambda: (
+                f"Value of df={df} expected to be greater than ndim - 1 = {n - 1}. Fewer make no density. "
+                "[nd-distribution]"
+            ),
         )
         setattr(self, name, matrix.expand((*batch_shape, n, n)))
         super().__init__(batch_shape, (n, n), validate_args=validate_args)

@@ -40,14 +40,15 @@ def associative_scan(
         if not -len(t.shape) <= axis < len(t.shape):
             raise ValueError(
                 f"associative_scan: axis is {axis}, and {given.path(k)} has {len(t.shape)} dimensions (shape "
-                f"{tuple(t.shape)}). Choose one of these."
+                f"{tuple(t.shape)}). Choose one of these. [nd-carry]"
             )
         sizes.append(int(t.shape[axis]))
     if not sizes:
-        raise ValueError("associative_scan: elems holds no tensor. Give at least one.")
+        raise ValueError("associative_scan: elems holds no tensor. Give at least one. [nd-carry]")
     if len(set(sizes)) > 1:
         raise ValueError(
-            f"associative_scan: the tensors of elems have {sizes} elements along axis {axis}. They must agree."
+            f"associative_scan: the tensors of elems have {sizes} elements along axis {axis}. They must agree. "
+            "[nd-carry]"
         )
     return given.filled(_Prefixes(fn, given, axis, reverse)())
 

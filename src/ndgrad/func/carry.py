@@ -35,7 +35,7 @@ class Leaves:
         if not isinstance(leaf, (bool, int, float, complex, np.ndarray, np.generic)):
             raise TypeError(
                 f"{self.name}: {self.what}{leaf_paths(self.spec)[place]} is {type(leaf).__name__}, and a loop or "
-                "branch computes with tensors. Make it a tensor, or let the function close over it."
+                "branch computes with tensors. Make it a tensor, or let the function close over it. [nd-carry]"
             )
         return registry.as_array(leaf) if on_numpy else as_tensor(leaf)
 
@@ -57,14 +57,15 @@ class Leaves:
             raise TypeError(
                 f"{self.name}: {self.what} {before} has the structure {_shown(self.spec, self._set)}, and the "
                 f"function returned {_shown(spec, {i for i, leaf in enumerate(leaves) if leaf is not None})}. "
-                f"{advice}"
+                f"{advice} [nd-carry]"
             )
         found = [self._like(k, leaves[place]) for k, place in enumerate(self.places)]
         for k, (then, now) in enumerate(zip(self.tensors, found, strict=True)):
             if tuple(then.shape) != tuple(now.shape) or np_dtype(then) != np_dtype(now):
                 raise TypeError(
                     f"{self.name}: {self.path(k)} {before} has shape {tuple(then.shape)} and dtype {np_dtype(then)}, "
-                    f"and the function returned it with shape {tuple(now.shape)} and dtype {np_dtype(now)}. {advice}"
+                    f"and the function returned it with shape {tuple(now.shape)} and dtype {np_dtype(now)}. "
+                    f"{advice} [nd-carry]"
                 )
         return found
 

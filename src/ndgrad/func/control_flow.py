@@ -122,7 +122,7 @@ class _Step:
         if not isinstance(made, tuple) or len(made) != 2:
             raise TypeError(
                 f"{self.name}: the function returned {type(made).__name__}, and it must return a pair (carry, y). "
-                "Return (carry, None) where there is no y."
+                "Return (carry, None) where there is no y. [nd-carry]"
             )
         following = self.carry.followed_by(made[0], "before the round", _KEEP)
         if self.ys is None:
@@ -235,22 +235,24 @@ def _length(rows: Leaves, length: int | None) -> int:
     if length is not None:
         length = operator.index(length)
         if length < 0:
-            raise ValueError(f"{rows.name}: length is {length}. It is the number of rounds, and cannot be negative.")
+            raise ValueError(
+                f"{rows.name}: length is {length}. It is the number of rounds, and cannot be negative. [nd-carry]"
+            )
     for k, t in enumerate(rows.tensors):
         if not t.shape:
             raise ValueError(
                 f"{rows.name}: {rows.path(k)} has no dimensions, so it has no rows to go through. Give it a leading "
-                "one."
+                "one. [nd-carry]"
             )
         if length is not None and t.shape[0] != length:
             other = "length is" if k == 0 else f"{rows.path(0)} has"
             raise ValueError(
                 f"{rows.name}: {rows.path(k)} has {t.shape[0]} rows (shape {tuple(t.shape)}), and {other} {length}. "
-                "They must agree."
+                "They must agree. [nd-carry]"
             )
         length = int(t.shape[0])
     if length is None:
-        raise ValueError(f"{rows.name}: without xs, the number of rounds is not known. Pass length=.")
+        raise ValueError(f"{rows.name}: without xs, the number of rounds is not known. Pass length=. [nd-carry]")
     return length
 
 
@@ -259,7 +261,7 @@ def _whole(name: str, number: Any) -> int:
         return 1
     number = operator.index(number)
     if number < 1:
-        raise ValueError(f"scan: {name} is {number}. Give a number of rounds, at least 1, or True or False.")
+        raise ValueError(f"scan: {name} is {number}. Give a number of rounds, at least 1, or True or False. [nd-carry]")
     return int(number)
 
 
@@ -331,7 +333,7 @@ def _bound(name: str, bound: Any) -> int | None:
         if tuple(bound.shape) or np_dtype(bound).kind not in "biu":
             raise TypeError(
                 f"fori_loop: {name} is a tensor of shape {tuple(bound.shape)} and dtype {np_dtype(bound)}. Give an "
-                "integer without dimensions."
+                "integer without dimensions. [nd-carry]"
             )
         known = samples.known(bound)
         return None if known is None else int(known)
@@ -423,11 +425,13 @@ def _predicate(what: str, p: Any) -> Any:
     if isinstance(p, (bool, int, float, np.bool_)):
         return p
     if not isinstance(p, (Variable, np.ndarray, np.generic)):
-        raise TypeError(f"{what} of class {type(p).__name__}. Give a number or a tensor of one, such as x > 0.")
+        raise TypeError(
+            f"{what} of class {type(p).__name__}. Give a number or a tensor of one, such as x > 0. [nd-carry]"
+        )
     if tuple(p.shape):
         raise TypeError(
             f"{what} a tensor of shape {tuple(p.shape)}, which decides nothing. Reduce it to one number with all() or "
-            "any()."
+            "any(). [nd-carry]"
         )
     if not isinstance(p, Variable):
         return p

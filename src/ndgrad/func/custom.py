@@ -66,7 +66,7 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
         raise RuntimeError(
             f"{cls.__name__}: in order to use an autograd.Function with function transforms (vmap, grad, jvp, jacrev, "
             "...), it must override the setup_context staticmethod: split forward(ctx, ...) into forward(...) "
-            "and setup_context(ctx, inputs, output)."
+            "and setup_context(ctx, inputs, output). [nd-function-transform]"
         )
     if isinstance(level, BatchLevel):
         return _apply_batched(level, cls, args, kwargs)
@@ -215,7 +215,8 @@ def _check_jvp(
     if len(made) != len(outs):
         raise RuntimeError(
             f"{name}: function's jvp returned an invalid number of forward gradients (expected {len(outs)} but got "
-            f"{len(made)}). Return one per output of forward, None for those that are not differentiable."
+            f"{len(made)}). Return one per output of forward, None for those that are not differentiable. "
+            "[nd-function-transform]"
         )
     discrete = _marks(node)[1]
     for number, (o, t) in enumerate(zip(outs, made, strict=True)):
@@ -223,29 +224,32 @@ def _check_jvp(
             if t is not None:
                 raise RuntimeError(
                     f"{name}: jvp returned a tangent for output {number}, which is not a differentiable tensor. "
-                    "Return None."
+                    "Return None. [nd-function-transform]"
                 )
             continue
         if not isinstance(t, Variable):
             raise RuntimeError(
-                f"{name}: jvp returned {type(t).__name__} for output {number}. Return a tensor, zeros if need be."
+                f"{name}: jvp returned {type(t).__name__} for output {number}. Return a tensor, zeros if need be. "
+                "[nd-function-transform]"
             )
         if tuple(t.shape) != tuple(o.shape):
             raise RuntimeError(
                 f"{name}: Trying to set a forward gradient that has a different size than that of the original "
                 f"Tensor: jvp returned a tangent of shape {tuple(t.shape)} for output {number} of shape "
-                f"{tuple(o.shape)}. They must agree."
+                f"{tuple(o.shape)}. They must agree. [nd-grad-mismatch]"
             )
         for p, pt in zip(primals, tangents, strict=True):
             if o is p and t is not pt:
                 raise RuntimeError(
                     f"{name}: forward changes an input in place and returns it as output {number}, and jvp does "
-                    "not change its tangent in place. Write to the tangent that jvp was given, and return it."
+                    "not change its tangent in place. Write to the tangent that jvp was given, and return it. "
+                    "[nd-function-transform]"
                 )
             if o is not p and isinstance(pt, Variable) and _is_view_of(o, p) and not _is_view_of(t, pt):
                 raise RuntimeError(
                     f"{name}: output {number} of forward is a view of an input, and jvp does not return a view of its "
-                    "tangent. Return the same view of the tangent (of the tangent itself: t.view_as(t))."
+                    "tangent. Return the same view of the tangent (of the tangent itself: t.view_as(t)). "
+                    "[nd-function-transform]"
                 )
     return made
 
@@ -343,7 +347,7 @@ def _apply_batched(level: BatchLevel, cls: type[Function], args: tuple[Any, ...]
         if rule is not None:
             raise RuntimeError(
                 f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and a vmap "
-                "staticmethod. Keep one of them."
+                "staticmethod. Keep one of them. [nd-function-transform]"
             )
         with below(level):
             result = _batched_function(cls, in_dims, level).apply(*payloads, **kwargs)
@@ -351,20 +355,21 @@ def _apply_batched(level: BatchLevel, cls: type[Function], args: tuple[Any, ...]
     if rule is None:
         raise RuntimeError(
             f"You tried to vmap over {cls.__name__}, but it does not have vmap support. "
-            "Please override and implement the vmap staticmethod or set generate_vmap_rule=True."
+            "Please override and implement the vmap staticmethod or set generate_vmap_rule=True. "
+            "[nd-function-transform]"
         )
     with below(level):
         answer = rule(VmapInfo(level.size, level.randomness), in_dims, *payloads)
     if not isinstance(answer, tuple) or len(answer) != 2:
         raise RuntimeError(
             f"{cls.__name__}: Expected the vmap staticmethod to have two returns, an output and out_dims, and it "
-            f"returned {type(answer).__name__}."
+            f"returned {type(answer).__name__}. [nd-function-transform]"
         )
     result, out_dims = answer
     if isinstance(out_dims, (tuple, list)) and not (isinstance(result, (tuple, list)) and len(result) == len(out_dims)):
         raise RuntimeError(
             f"{cls.__name__}: the vmap staticmethod returned out_dims={out_dims} for an output of another structure. "
-            "Give one int or None per output, or one for all."
+            "Give one int or None per output, or one for all. [nd-function-transform]"
         )
     return _rebatch(level, result, out_dims)
 

@@ -67,7 +67,9 @@ def functionalize(func: Callable[P, R], *, remove: str = "mutations") -> Callabl
     tensor([ 0.0000, -1.0322])
     """
     if remove not in ("mutations", "mutations_and_views"):
-        raise RuntimeError(f"functionalize: remove is {remove!r}. Choose 'mutations' or 'mutations_and_views'.")
+        raise RuntimeError(
+            f"functionalize: remove is {remove!r}. Choose 'mutations' or 'mutations_and_views'. [nd-option]"
+        )
 
     @functools.wraps(func)
     @section
@@ -95,19 +97,19 @@ def _write_back(pairs: list[tuple[Any, Any]]) -> None:
         if w._meta.geometry:
             raise RuntimeError(
                 f"functionalize: an argument of shape {tuple(t.shape)} was given another shape in place. "
-                "Use the out-of-place form (transpose, squeeze, unsqueeze) and return the result."
+                "Use the out-of-place form (transpose, squeeze, unsqueeze) and return the result. [nd-transform-write]"
             )
         if _is_leaf(w._array):
             raise RuntimeError(
                 f"functionalize: requires_grad_() was called on an argument of shape {tuple(t.shape)} after a write "
-                "to it, so that the leaf is not the argument. Call it before, or on a clone()."
+                "to it, so that the leaf is not the argument. Call it before, or on a clone(). [nd-transform-write]"
             )
         for other, _ in pairs:
             if other is not t and np.may_share_memory(innermost_array(other), innermost_array(t)):
                 raise RuntimeError(
                     f"functionalize: an argument of shape {tuple(t.shape)} was written to, "
                     f"and another of shape {tuple(other.shape)} shares its memory, so it should have changed too. "
-                    "Pass one of them, and take the view inside."
+                    "Pass one of them, and take the view inside. [nd-transform-write]"
                 )
     for t, w in written:
         write(copy, t, (lift(w._array, t.face),), {})
@@ -313,7 +315,7 @@ class FunctionalLevel(Level):
         if _is_leaf(view._array):
             raise RuntimeError(
                 f"functionalize: a write changes a detached tensor of shape {tuple(view.shape)} that requires grad and "
-                "shares the memory. Call requires_grad_() on a clone() of it."
+                "shares the memory. Call requires_grad_() on a clone() of it. [nd-transform-write]"
             )
         info.check_geometry(view)
         base = self.value(info.base)
@@ -355,7 +357,7 @@ def _renew_leaf(old: Any, new: Any) -> None:
 def _behind_the_history(what: str, t: Any) -> RuntimeError:
     return RuntimeError(
         f"functionalize: {what} changes the values of a tensor of shape {tuple(t.shape)} and not its history, "
-        "which no out-of-place op does. Write to a clone()."
+        "which no out-of-place op does. Write to a clone(). [nd-transform-write]"
     )
 
 
@@ -401,7 +403,7 @@ def _put(parent: Any, step: Path, part: Any) -> Any:
     if len(shown) != len(np.unique(shown)):
         raise RuntimeError(
             f"functionalize: a write to a tensor of shape {tuple(part.shape)} of which several elements are one place "
-            "in memory (expand, unfold). clone() it first, and write the clone."
+            "in memory (expand, unfold). clone() it first, and write the clone. [nd-shared-memory]"
         )
     flat = tensor_ops.scatter(
         tensor_ops.reshape(parent, shape=(-1,)), lift(shown), tensor_ops.reshape(part, shape=(-1,)), dim=0

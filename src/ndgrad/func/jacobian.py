@@ -292,7 +292,8 @@ def linearize(func: Callable[[*Ts], R], *primals: *Ts) -> tuple[R, Callable[[*Ts
         for p, t in zip(flat, tree_leaves(tangents), strict=True):
             if np_dtype(p) != np_dtype(t):
                 raise RuntimeError(
-                    f"linearize: a tangent of dtype {np_dtype(t)} for a primal of dtype {np_dtype(p)}. They must agree."
+                    f"linearize: a tangent of dtype {np_dtype(t)} for a primal of dtype {np_dtype(p)}. "
+                    "They must agree. [nd-grad-mismatch]"
                 )
         return push(tangents)[0]
 
@@ -308,7 +309,9 @@ def _basis(tensors: list[Any]) -> list[Any]:
     total, start, out = sum(sizes), 0, []
     for t, size in zip(tensors, sizes, strict=True):
         if not is_inexact(np_dtype(t)):
-            raise RuntimeError(f"a Jacobian needs floating tensors, and one has dtype {np_dtype(t)}. Convert it first.")
+            raise RuntimeError(
+                f"a Jacobian needs floating tensors, and one has dtype {np_dtype(t)}. Convert it first. [nd-grad-dtype]"
+            )
         basis = library_of(innermost_array(t)).eye(total, size, -start, np_dtype(t))
         out.append(wrap(t.face, basis.reshape((total, *t.shape))))
         start += size
@@ -324,18 +327,21 @@ def _check_inputs(inputs: list[Any]) -> None:
         if not isinstance(t, Variable):
             raise ValueError(
                 f"jacfwd: expected tensors to differentiate, and got {type(t).__name__}. "
-                "Wrap it with ndgrad.as_tensor(...)."
+                "Wrap it with ndgrad.as_tensor(...). [nd-type]"
             )
         if not is_inexact(np_dtype(t)):
             raise ValueError(
                 f"jacfwd: a tensor of dtype {np_dtype(t)} cannot be differentiated. "
-                "Convert it to a floating dtype first."
+                "Convert it to a floating dtype first. [nd-grad-dtype]"
             )
 
 
 def _check_chunk(name: str, chunk_size: int | None) -> None:
     if chunk_size is not None and chunk_size <= 0:
-        raise ValueError(f"{name}: `chunk_size` should be greater than 0, or None for all at once (got {chunk_size}).")
+        raise ValueError(
+            f"{name}: `chunk_size` should be greater than 0, or None for all at once (got {chunk_size}). "
+            "[nd-transform-args]"
+        )
 
 
 def _unbatched(aux: Any) -> Any:

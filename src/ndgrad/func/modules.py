@@ -77,16 +77,17 @@ def _merged(dicts: dict[str, Tensor] | Sequence[dict[str, Tensor]]) -> dict[str,
         return dicts
     if not isinstance(dicts, Sequence) or isinstance(dicts, str):
         raise ValueError(
-            f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(dicts)}."
+            f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(dicts)}. "
+            "[nd-type]"
         )
     if not all(isinstance(d, Mapping) for d in dicts):
-        raise ValueError("Expected all elements of parameter_and_buffer_dicts to be dictionaries.")
+        raise ValueError("Expected all elements of parameter_and_buffer_dicts to be dictionaries. [nd-type]")
     names = [name for d in dicts for name in d]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise ValueError(
             f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous. "
-            "Give each name once."
+            "Give each name once. [nd-exclusive]"
         )
     return {name: value for d in dicts for name, value in d.items()}
 
@@ -104,7 +105,8 @@ def _tied(own: dict[str, Tensor], given: dict[str, Tensor]) -> dict[str, Tensor]
         if any(given[name] is not given[found[0]] for name in found):
             raise ValueError(
                 f"functional_call got multiple values for keys {found}, which are tied: "
-                "they name one tensor of the module. Give one of them, or consider using tie_weights=False."
+                "they name one tensor of the module. Give one of them, or consider using tie_weights=False. "
+                "[nd-exclusive]"
             )
         values.update(dict.fromkeys(names, given[found[0]]))
     return values
@@ -120,7 +122,9 @@ def _check_names(module: Module, own: dict[str, Tensor], values: dict[str, Tenso
         if names
     ]
     if problems:
-        raise RuntimeError(f"Error(s) in reparametrizing for {type(module).__name__}:\n\t" + "\n\t".join(problems))
+        raise RuntimeError(
+            f"Error(s) in reparametrizing for {type(module).__name__}:\n\t" + "\n\t".join(problems) + " [nd-state-dict]"
+        )
 
 
 def _lock_of(module: Module) -> threading.RLock:
@@ -149,9 +153,9 @@ def _swapped(module: Module, values: dict[str, Tensor], given: dict[str, Tensor]
 def _home(module: Module, name: str, value: object) -> tuple[dict[str, Any], str]:
     """The dictionary in which the tensor of this dotted name is kept, and its name there."""
     if name == "":
-        raise KeyError('tensor name can\'t be empty string "".')
+        raise KeyError('tensor name can\'t be empty string "". [nd-module]')
     if value is not None and not isinstance(value, Variable):
-        raise TypeError(f"{value!r} is not an instance of Tensor, and was given as {name!r}. Give a tensor.")
+        raise TypeError(f"{value!r} is not an instance of Tensor, and was given as {name!r}. Give a tensor. [nd-type]")
     path, _, own_name = name.rpartition(".")
     owner = module.get_submodule(path)
     for home in (owner._parameters, owner._buffers):
@@ -159,7 +163,9 @@ def _home(module: Module, name: str, value: object) -> tuple[dict[str, Any], str
             return home, own_name
     old = getattr(owner, own_name, None)
     if old is not None and not isinstance(old, Variable):
-        raise TypeError(f"attribute `{name}`: {old!r} is not an instance of Tensor, so no tensor can take its place.")
+        raise TypeError(
+            f"attribute `{name}`: {old!r} is not an instance of Tensor, so no tensor can take its place. [nd-type]"
+        )
     return owner.__dict__, own_name
 
 
@@ -178,16 +184,18 @@ def stack_module_state(models: Sequence[Module] | ModuleList) -> tuple[dict[str,
     ndgrad.Size([5, 4, 3])
     """
     if len(models) == 0:
-        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0. [nd-too-few]")
     first = models[0]
     if not all(m.training == first.training for m in models):
         raise RuntimeError(
             "stack_module_state: Expected all models to have the same training/eval mode. "
-            "Call train() or eval() on all."
+            "Call train() or eval() on all. [nd-module]"
         )
     if not all(type(m) is type(first) for m in models):
         kinds = ", ".join(sorted({type(m).__name__ for m in models}))
-        raise RuntimeError(f"stack_module_state: Expected all models to be of the same class, and they are {kinds}.")
+        raise RuntimeError(
+            f"stack_module_state: Expected all models to be of the same class, and they are {kinds}. [nd-module]"
+        )
     params = {
         name: _stacked(models, name, [m.get_parameter(name) for m in models]) for name, _ in first.named_parameters()
     }
@@ -199,7 +207,8 @@ def _stacked(models: Sequence[Module] | ModuleList, name: str, tensors: list[Ten
     wanted = [t.requires_grad for t in tensors]
     if any(wanted) and not all(wanted):
         raise RuntimeError(
-            f"Expected {name} from each model to have the same .requires_grad. Set it alike in all {len(models)}."
+            f"Expected {name} from each model to have the same .requires_grad. Set it alike in all {len(models)}. "
+            "[nd-module]"
         )
     with no_grad():
         made = stack(tensors)

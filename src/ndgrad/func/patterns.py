@@ -46,7 +46,7 @@ def rearrange(tensor: Tensor | Sequence[Tensor], pattern: str, **axes_lengths: i
     if not isinstance(tensor, Variable):
         raise TypeError(
             f"rearrange: expected a tensor or a list of tensors, and got {type(tensor).__name__}. "
-            "Use ndgrad.as_tensor(...)."
+            "Use ndgrad.as_tensor(...). [nd-equation]"
         )
     left, right = _parse(pattern)
     shape = tuple(tensor.shape)
@@ -76,13 +76,13 @@ def _lengths(pattern: str, left: Side, shape: Sequence[int], known: dict[str, in
     if free < 0 or (free and [_ELLIPSIS] not in left):
         raise ValueError(
             f"rearrange: the left of {pattern!r} names {len(left)} dimensions, and the tensor has shape "
-            f"{tuple(shape)}. They must agree."
+            f"{tuple(shape)}. They must agree. [nd-equation]"
         )
     unknown = known.keys() - {name for group in left for name in group}
     if unknown:
         raise ValueError(
             f"rearrange: lengths are given for {sorted(unknown)}, which the left of {pattern!r} does "
-            "not name. Leave them out."
+            "not name. Leave them out. [nd-equation]"
         )
     sides = _spread(left, [f"{_ELLIPSIS}{i}" for i in range(free)])
     out: dict[str, int] = {}
@@ -91,12 +91,13 @@ def _lengths(pattern: str, left: Side, shape: Sequence[int], known: dict[str, in
         product = math.prod(known[name] for name in group if name in known)
         if len(missing) > 1:
             raise ValueError(
-                f"rearrange: the lengths of {missing} in {pattern!r} cannot be told apart. Give all but one of them."
+                f"rearrange: the lengths of {missing} in {pattern!r} cannot be told apart. Give all but one of them. "
+                "[nd-equation]"
             )
         if (length % product if missing and product else length != product) or (missing and not product):
             raise ValueError(
                 f"rearrange: a dimension of length {length} cannot be ({' '.join(group)}) with the lengths {known}, "
-                f"in {pattern!r} for shape {tuple(shape)}. Their product must be that length."
+                f"in {pattern!r} for shape {tuple(shape)}. Their product must be that length. [nd-equation]"
             )
         for name in group:
             out[name] = known[name] if name in known else length // product
@@ -110,22 +111,26 @@ def _parse(pattern: str) -> tuple[Side, Side]:
     parts = pattern.split("->")
     if len(parts) != 2:
         raise ValueError(
-            f"rearrange: the pattern {pattern!r} must have one '->', between what there is and what is wanted."
+            f"rearrange: the pattern {pattern!r} must have one '->', between what there is and what is wanted. "
+            "[nd-equation]"
         )
     left, right = (_side(pattern, part) for part in parts)
     names = [[name for group in side for name in group] for side in (left, right)]
     for found in names:
         if len(set(found)) != len(found):
-            raise ValueError(f"rearrange: a name stands twice on one side of {pattern!r}. Each dimension has its own.")
+            raise ValueError(
+                f"rearrange: a name stands twice on one side of {pattern!r}. Each dimension has its own. [nd-equation]"
+            )
     if set(names[0]) != set(names[1]):
         only = sorted(set(names[0]) ^ set(names[1]))
         raise ValueError(
-            f"rearrange: {only} stands on one side of {pattern!r} only. Both sides name the same dimensions."
+            f"rearrange: {only} stands on one side of {pattern!r} only. Both sides name the same dimensions. "
+            "[nd-equation]"
         )
     if any(_ELLIPSIS in group and len(group) > 1 for group in left):
         raise ValueError(
             f"rearrange: '...' stands in parentheses on the left of {pattern!r}, "
-            "where its dimensions cannot be told apart."
+            "where its dimensions cannot be told apart. [nd-equation]"
         )
     return left, right
 
@@ -140,14 +145,14 @@ def _side(pattern: str, text: str) -> Side:
         if match is None:
             raise ValueError(
                 f"rearrange: {text[position:].strip()!r} in {pattern!r} is no name. Use letters, digits, '_', "
-                "'...', '1' and parentheses."
+                "'...', '1' and parentheses. [nd-equation]"
             )
         position, token = match.end(), match.group(1)
         if token in "()":
             if (token == "(") == (open_group is not None):
                 raise ValueError(
                     f"rearrange: the parentheses in {pattern!r} do not match, or lie in each other. "
-                    "Write each group once."
+                    "Write each group once. [nd-equation]"
                 )
             if open_group is not None:
                 side.append(open_group)
@@ -156,7 +161,7 @@ def _side(pattern: str, text: str) -> Side:
             if token != "1":
                 raise ValueError(
                     f"rearrange: the number {token} in {pattern!r} is no dimension. Only '1' is; "
-                    "give other lengths by name."
+                    "give other lengths by name. [nd-equation]"
                 )
             if open_group is None:
                 side.append([])
@@ -167,5 +172,5 @@ def _side(pattern: str, text: str) -> Side:
             else:
                 open_group.append(name)
     if open_group is not None:
-        raise ValueError(f"rearrange: a parenthesis in {pattern!r} is not closed.")
+        raise ValueError(f"rearrange: a parenthesis in {pattern!r} is not closed. [nd-equation]")
     return side

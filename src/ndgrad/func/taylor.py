@@ -78,7 +78,9 @@ def jet(func: Callable[..., R], primals: Sequence[Any], series: Sequence[Any]) -
         values, made = [], []
         for o in outputs:
             if not isinstance(o, Variable):
-                raise TypeError(f"jet: the function must return tensors, and returned {type(o).__name__}.")
+                raise TypeError(
+                    f"jet: the function must return tensors, and returned {type(o).__name__}. [nd-transform-result]"
+                )
             value, *terms = interpreter.series_of(o)
             values.append(value)
             made.append(
@@ -101,14 +103,14 @@ def derivatives(
     [16.0, 32.0, 48.0, 48.0, 24.0, 0.0]
     """
     if isinstance(order, bool) or not isinstance(order, int) or order < 0:
-        raise ValueError(f"derivatives: the order is {order!r}. It must be a whole number, 0 or more.")
+        raise ValueError(f"derivatives: the order is {order!r}. It must be a whole number, 0 or more. [nd-range]")
     if order == 0:
         return [func(x)]
     value, terms = jet(func, (x,), ([1.0 if direction is None else direction, *(None,) * (order - 1)],))
     if not isinstance(value, Variable):
         raise TypeError(
             f"derivatives: the function must return one tensor, and returned {type(value).__name__}. "
-            "Use jet for structures."
+            "Use jet for structures. [nd-transform-result]"
         )
     return [value, *terms]
 
@@ -118,29 +120,34 @@ def _order(flat: list[Any], given: list[Any]) -> int:
     for p, terms in zip(flat, given, strict=True):
         if not isinstance(p, Variable):
             raise TypeError(
-                f"jet: expected tensors as primals, and got {type(p).__name__}. Wrap it with ndgrad.as_tensor(...)."
+                f"jet: expected tensors as primals, and got {type(p).__name__}. Wrap it with ndgrad.as_tensor(...). "
+                "[nd-type]"
             )
         if not is_inexact(np_dtype(p)):
             raise RuntimeError(
-                f"jet: a tensor of dtype {np_dtype(p)} cannot be differentiated. Convert it to a floating dtype first."
+                f"jet: a tensor of dtype {np_dtype(p)} cannot be differentiated. Convert it to a floating dtype first. "
+                "[nd-grad-dtype]"
             )
         if not isinstance(terms, (list, tuple)):
             raise TypeError(
                 f"jet: the series of a primal must be a list of its derivatives, and is {type(terms).__name__}. "
-                "Pass [first, ...]."
+                "Pass [first, ...]. [nd-type]"
             )
         for t in terms:
             if isinstance(t, Variable) and tuple(t.shape) != tuple(p.shape):
                 raise RuntimeError(
                     f"jet: a derivative of shape {tuple(t.shape)} for a primal of shape {tuple(p.shape)}. "
-                    "They must agree."
+                    "They must agree. [nd-grad-mismatch]"
                 )
             if not isinstance(t, (Variable, int, float, complex)) and t is not None:
-                raise TypeError(f"jet: expected tensors, numbers or None in a series, and got {type(t).__name__}.")
+                raise TypeError(
+                    f"jet: expected tensors, numbers or None in a series, and got {type(t).__name__}. [nd-type]"
+                )
         lengths.append(len(terms))
     if len(set(lengths)) != 1 or not lengths[0]:
         raise ValueError(
-            f"jet: the series of the primals have lengths {lengths}. Give them all the same length, at least 1."
+            f"jet: the series of the primals have lengths {lengths}. Give them all the same length, at least 1. "
+            "[nd-shape]"
         )
     return lengths[0]
 

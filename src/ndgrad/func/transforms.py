@@ -147,11 +147,12 @@ def _check_differentiable(name: str, t: Any) -> None:
     if not isinstance(t, Variable):
         raise ValueError(
             f"{name}: expected tensors to differentiate, and got {type(t).__name__}. "
-            "Wrap it with ndgrad.as_tensor(...)."
+            "Wrap it with ndgrad.as_tensor(...). [nd-type]"
         )
     if np_dtype(t).kind not in INEXACT:
         raise RuntimeError(
-            f"{name}: a tensor of dtype {np_dtype(t)} cannot be differentiated. Convert it to a floating dtype first."
+            f"{name}: a tensor of dtype {np_dtype(t)} cannot be differentiated. Convert it to a floating dtype first. "
+            "[nd-grad-dtype]"
         )
 
 
@@ -160,17 +161,17 @@ def _select(argnums: Argnums, args: tuple[Any, ...]) -> tuple[tuple[int, ...], t
     if not isinstance(numbers, tuple) or not numbers or not all(isinstance(n, int) for n in numbers):
         raise RuntimeError(
             f"argnums must be int or Tuple[int, ...], and at least one: got {argnums!r}. Give the position of an "
-            "argument, or a tuple of positions."
+            "argument, or a tuple of positions. [nd-transform-args]"
         )
     for n in numbers:
         if not -len(args) <= n < len(args):
             raise RuntimeError(
                 f"Got argnum={n}, but only {len(args)} positional inputs. Give the position of an argument that there "
-                "is."
+                "is. [nd-transform-args]"
             )
     numbers = tuple([n % len(args) for n in numbers])
     if len(numbers) > 1 and len({*numbers}) < len(numbers):
-        raise RuntimeError(f"argnums {argnums} names an argument twice. Name each once.")
+        raise RuntimeError(f"argnums {argnums} names an argument twice. Name each once. [nd-transform-args]")
     return numbers, tuple([args[n] for n in numbers])
 
 
@@ -314,7 +315,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any: 
         if np_dtype(o).kind not in INEXACT:
             raise RuntimeError(
                 f"vjp: the function returned a tensor of dtype {np_dtype(o)}, which has no cotangent. "
-                "Return it as aux, with has_aux=True."
+                "Return it as aux, with has_aux=True. [nd-grad-dtype]"
             )
 
     def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
@@ -322,20 +323,22 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any: 
         if given_spec != spec:
             raise RuntimeError(
                 "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the "
-                f"function: vjp was given {given_spec} for {spec}. Pass one per output tensor."
+                f"function: vjp was given {given_spec} for {spec}. Pass one per output tensor. [nd-grad-mismatch]"
             )
         for i, (o, c) in enumerate(zip(outputs, given, strict=True)):
             if c is None:
                 raise RuntimeError(
                     f"vjp: the cotangent of an output of shape {tuple(o.shape)} is None. "
-                    "Pass zeros where there is none."
+                    "Pass zeros where there is none. [nd-grad-mismatch]"
                 )
             if not isinstance(c, Variable):
-                raise TypeError(f"vjp: a cotangent is {type(c).__name__}. Wrap it with ndgrad.as_tensor(...).")
+                raise TypeError(
+                    f"vjp: a cotangent is {type(c).__name__}. Wrap it with ndgrad.as_tensor(...). [nd-grad-mismatch]"
+                )
             if tuple(o.shape) != tuple(c.shape):
                 raise RuntimeError(
                     f"Mismatch in shape: grad_output[{i}] has a shape of {tuple(c.shape)} and output[{i}] has a shape "
-                    f"of {tuple(o.shape)} (vjp). They must agree."
+                    f"of {tuple(o.shape)} (vjp). They must agree. [nd-grad-mismatch]"
                 )
         return run.pull_back(outputs, given, keep=retain_graph)
 
@@ -349,12 +352,15 @@ _CALLS = {"vjp": "vjp(f, *primals)", "jvp": "jvp(f, primals, tangents)"}
 def _output_tensors(name: str, result: Any) -> tuple[list[Any], TreeSpec]:
     outputs, spec = tree_flatten(result)
     if not outputs:
-        raise RuntimeError(f"{name}: the function returned {result!r}, with no tensor in it. Return at least one.")
+        raise RuntimeError(
+            f"{name}: the function returned {result!r}, with no tensor in it. Return at least one. "
+            "[nd-transform-result]"
+        )
     for o in outputs:
         if not isinstance(o, Variable):
             raise RuntimeError(
                 f"{_CALLS[name]}: Expected f(*primals) to return only tensors, got unsupported type "
-                f"{type(o).__name__}. Return it as aux, with has_aux=True."
+                f"{type(o).__name__}. Return it as aux, with has_aux=True. [nd-transform-result]"
             )
     return outputs, spec
 
@@ -365,7 +371,7 @@ def _split_aux(name: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
     if not isinstance(result, tuple) or len(result) != 2:
         raise RuntimeError(
             f"{name}(f)(*args): output of function f should be a tuple: (output, aux) if has_aux is True, and it is "
-            f"{type(result).__name__}. Return both."
+            f"{type(result).__name__}. Return both. [nd-transform-result]"
         )
     return result
 
@@ -374,17 +380,17 @@ def _check_scalar(out: Any) -> None:
     if not isinstance(out, Variable):
         raise RuntimeError(
             f"grad_and_value(f)(*args): Expected f(*args) to return a tensor, got {type(out).__name__}. "
-            "With extra results, pass has_aux=True."
+            "With extra results, pass has_aux=True. [nd-transform-result]"
         )
     if tuple(out.shape) != ():
         raise RuntimeError(
             "grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got one of shape "
-            f"{tuple(out.shape)}. Reduce it, e.g. with .sum()."
+            f"{tuple(out.shape)}. Reduce it, e.g. with .sum(). [nd-not-scalar]"
         )
     if np_dtype(out).kind == "c":
         raise RuntimeError(
             f"grad_and_value(f)(*args): Expected f(*args) to return a real scalar, got {np_dtype(out)}. Take .real or "
-            ".abs() of it."
+            ".abs() of it. [nd-not-scalar]"
         )
 
 
@@ -459,7 +465,9 @@ def jvp(
             primal, tangent = forward_ad.unpack_dual(o, level=level)
             if tangent is None:
                 if strict:
-                    raise RuntimeError("jvp: an output does not depend on the inputs, and strict=True asks to be told.")
+                    raise RuntimeError(
+                        "jvp: an output does not depend on the inputs, and strict=True asks to be told. [nd-unused]"
+                    )
                 tangent = tensor_ops.zeros_like(primal)
             values.append(primal)
             out_tangents.append(tangent)
@@ -478,34 +486,34 @@ def _primals_and_tangents(name: str, primals: Any, tangents: Any) -> tuple[list[
         wrong = next(a for a in (primals, tangents) if not isinstance(a, tuple))
         raise RuntimeError(
             f"{name}(f, primals, tangents): Expected {'primals' if wrong is primals else 'tangents'} to be a tuple, "
-            f"and it is {type(wrong).__name__}. For a single one write (x,)."
+            f"and it is {type(wrong).__name__}. For a single one write (x,). [nd-transform-args]"
         )
     flat, spec = tree_flatten(primals)
     flat_tangents, tangent_spec = tree_flatten(tangents)
     if spec != tangent_spec:
         raise RuntimeError(
             f"{name}(f, primals, tangents): Expected primals and tangents to have the same python structure, and they "
-            f"are {spec} and {tangent_spec}. Pass one tangent per primal."
+            f"are {spec} and {tangent_spec}. Pass one tangent per primal. [nd-transform-args]"
         )
     if not flat:
-        raise RuntimeError(f"{name}: primals hold no tensor. Give at least one.")
+        raise RuntimeError(f"{name}: primals hold no tensor. Give at least one. [nd-transform-args]")
     for p, t in zip(flat, flat_tangents, strict=True):
         for a in (p, t):
             if not isinstance(a, Variable):
                 raise RuntimeError(
                     f"{name}: primals and tangents must be tensors, and one is {type(a).__name__}. "
-                    "Use ndgrad.as_tensor(...)."
+                    "Use ndgrad.as_tensor(...). [nd-type]"
                 )
         if np_dtype(p).kind not in INEXACT:
             raise ValueError(
                 f"{name}: a tensor of dtype {np_dtype(p)} cannot be differentiated. "
-                "Convert it to a floating dtype first."
+                "Convert it to a floating dtype first. [nd-grad-dtype]"
             )
         if tuple(p.shape) != tuple(t.shape):
             raise RuntimeError(
                 "Trying to set a forward gradient that has a different size than that of the original Tensor: "
                 f"{name} was given a tangent of shape {tuple(t.shape)} for a primal of shape {tuple(p.shape)}. They "
-                "must agree."
+                "must agree. [nd-grad-mismatch]"
             )
     return flat, flat_tangents, spec
 
@@ -537,7 +545,8 @@ def vmap(
     _check_randomness(randomness)
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError(
-            f"vmap: chunk_size should be None or greater than 0 (got {chunk_size}). None is for all at once."
+            f"vmap: chunk_size should be None or greater than 0 (got {chunk_size}). None is for all at once. "
+            "[nd-transform-args]"
         )
     return _mapped(
         func, in_dims, out_dims, randomness, (lambda size: size) if chunk_size is None else (lambda size: chunk_size)
@@ -553,14 +562,15 @@ def chunk_vmap(func: F, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "
     """
     _check_randomness(randomness)
     if chunks <= 0:
-        raise ValueError(f"chunk_vmap: chunks is {chunks}. It must be positive.")
+        raise ValueError(f"chunk_vmap: chunks is {chunks}. It must be positive. [nd-transform-args]")
     return _mapped(func, in_dims, out_dims, randomness, lambda size: -(-size // chunks))
 
 
 def _check_randomness(randomness: str) -> None:
     if randomness not in ("error", "different", "same"):
         raise RuntimeError(
-            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness!r}."
+            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness!r}. "
+            "[nd-vmap-random]"
         )
 
 
@@ -619,35 +629,38 @@ def _in_dims(func: Any, in_dims: Any, args: tuple[Any, ...], flat: list[Any]) ->
     if not isinstance(in_dims, (int, tuple)):
         raise ValueError(
             f"{call}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, "
-            f"got {type(in_dims).__name__}. Give at least one argument an int."
+            f"got {type(in_dims).__name__}. Give at least one argument an int. [nd-vmap-dims]"
         )
     if not args:
         raise ValueError(
             f"vmap({name_of(func)})(<inputs>): got no inputs. Maybe you forgot to add inputs: without any there is no "
-            "batch to map over."
+            "batch to map over. [nd-vmap-dims]"
         )
     prefix = in_dims if isinstance(in_dims, tuple) else (in_dims,) * len(args)
     try:
         dims = broadcast_prefix(prefix, args, is_leaf=lambda d: d is None)
     except ValueError as error:
-        raise ValueError(f"{call}: in_dims is not compatible with the structure of `inputs`: {error}") from None
+        raise ValueError(
+            f"{call}: in_dims is not compatible with the structure of `inputs`: {error} [nd-vmap-dims]"
+        ) from None
     out: list[int | None] = []
     for t, d in zip(flat, dims, strict=True):
         if d is not None:
             if isinstance(d, bool) or not isinstance(d, int):
                 raise ValueError(
-                    f"{call}: Got in_dim={d!r} for an input but in_dim must be either an integer dimension or None."
+                    f"{call}: Got in_dim={d!r} for an input but in_dim must be either an integer dimension or None. "
+                    "[nd-vmap-dims]"
                 )
             if not isinstance(t, Variable):
                 raise ValueError(
                     f"{call}: Got in_dim={d} for an input but the input is of type {type(t).__name__}. "
-                    "Only tensors are batched; give None there."
+                    "Only tensors are batched; give None there. [nd-vmap-dims]"
                 )
             n = len(t.shape)
             if not -n <= d < n:
                 raise ValueError(
                     f"{call}: Got in_dim={d} for some input, but that input is a Tensor of dimensionality {n} (shape "
-                    f"{tuple(t.shape)}), so expected in_dim to satisfy -{n} <= in_dim < {n}."
+                    f"{tuple(t.shape)}), so expected in_dim to satisfy -{n} <= in_dim < {n}. [nd-vmap-dims]"
                 )
             d %= n
         out.append(d)
@@ -657,12 +670,14 @@ def _in_dims(func: Any, in_dims: Any, args: tuple[Any, ...], flat: list[Any]) ->
 def _batch_size(flat: list[Any], dims: list[int | None]) -> int:
     sizes = {t.shape[d] for t, d in zip(flat, dims, strict=True) if d is not None}
     if not sizes:
-        raise ValueError("vmap: at least one argument must be batched: in_dims maps over none. Give one an int.")
+        raise ValueError(
+            "vmap: at least one argument must be batched: in_dims maps over none. Give one an int. [nd-vmap-dims]"
+        )
     if len(sizes) > 1:
         every = [t.shape[d] for t, d in zip(flat, dims, strict=True) if d is not None]
         raise ValueError(
             f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {every} for the "
-            "mapped dimension. Give tensors of equal batches, or None in in_dims for those without one."
+            "mapped dimension. Give tensors of equal batches, or None in in_dims for those without one. [nd-vmap-dims]"
         )
     return int(sizes.pop())
 
@@ -689,12 +704,14 @@ def _run_batched(
         if not isinstance(o, Variable):
             raise ValueError(
                 f"vmap({name_of(func)}, ...): `{name_of(func)}` must only return Tensors, got type "
-                f"{type(o).__name__}. Did you mean to return it by other means, or to make a tensor of it?"
+                f"{type(o).__name__}. "
+                "Did you mean to return it by other means, or to make a tensor of it? [nd-transform-result]"
             )
         if level_number(o) == level.number:
             if d is None:
                 raise ValueError(
-                    "vmap: out_dims is None for an output that is batched. Give the dimension where the batch is to go."
+                    "vmap: out_dims is None for an output that is batched. "
+                    "Give the dimension where the batch is to go. [nd-vmap-dims]"
                 )
             payload = forward_ad.hand_down(o, o._array, lambda t: _payload_of(level, t))
             out.append(_from_front(payload, d))
@@ -713,12 +730,14 @@ def _out_dims(func: Any, out_dims: Any, spec: TreeSpec) -> list[int | None]:
     try:
         dims = broadcast_prefix(out_dims, spec, is_leaf=lambda d: d is None)
     except ValueError as error:
-        raise ValueError(f"{call}: out_dims is not compatible with the structure of `outputs`: {error}") from None
+        raise ValueError(
+            f"{call}: out_dims is not compatible with the structure of `outputs`: {error} [nd-vmap-dims]"
+        ) from None
     for d in dims:
         if d is not None and (isinstance(d, bool) or not isinstance(d, int)):
             raise ValueError(
                 f"{call}: `out_dims` must be an int, None or a python collection of ints representing where in the "
-                f"outputs the vmapped dimension should appear, and holds {d!r}."
+                f"outputs the vmapped dimension should appear, and holds {d!r}. [nd-vmap-dims]"
             )
     return dims
 
@@ -736,7 +755,9 @@ def _to_front(t: Any, dim: int) -> Any:
 def _from_front(t: Any, dim: int) -> Any:
     n = len(t.shape)
     if not -n <= dim < n:
-        raise IndexError(f"vmap: out_dims is {dim} for a result of {n} dimensions. It must lie in [{-n}, {n - 1}].")
+        raise IndexError(
+            f"vmap: out_dims is {dim} for a result of {n} dimensions. It must lie in [{-n}, {n - 1}]. [nd-vmap-dims]"
+        )
     if dim % n == 0:
         return t
     order = [*range(1, n)]

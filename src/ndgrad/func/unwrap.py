@@ -26,7 +26,7 @@ def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
     [tensor([0., 1., 2.])]
     """
     if not isinstance(tensor, Variable):
-        raise TypeError(f"debug_unwrap: expected a tensor, and got {type(tensor).__name__}.")
+        raise TypeError(f"debug_unwrap: expected a tensor, and got {type(tensor).__name__}. [nd-type]")
     while level_number(tensor):
         tensor = lift(tensor._array, tensor.face)
         if not recurse:

@@ -87,7 +87,7 @@ def _named(what: str, names: Sequence[str], values: Sequence[Any]) -> dict[str, 
     if len(names) != len(values):
         raise ValueError(
             f"a functional module was given {len(values)} {what} for the {len(names)} it has ({', '.join(names)}). "
-            "Give one tensor for each, in that order."
+            "Give one tensor for each, in that order. [nd-arguments]"
         )
     return dict(zip(names, values, strict=True))
 
@@ -143,7 +143,7 @@ def make_functional(
     if list(model.buffers()):
         raise RuntimeError(
             "make_functional(model): `model` has buffers, which are no parameters and may change. "
-            "Use make_functional_with_buffers(model) instead."
+            "Use make_functional_with_buffers(model) instead. [nd-module]"
         )
     return FunctionalModule(model), _parameters(model, disable_autograd_tracking)
 
@@ -163,16 +163,16 @@ def combine_state_for_ensemble(
     """
     _warn("combine_state_for_ensemble", "ndgrad.func.stack_module_state")
     if not models:
-        raise RuntimeError("combine_state_for_ensemble: Expected at least one model, got 0. Give some.")
+        raise RuntimeError("combine_state_for_ensemble: Expected at least one model, got 0. Give some. [nd-too-few]")
     if len({m.training for m in models}) > 1:
         raise RuntimeError(
             "combine_state_for_ensemble: Expected all models to have the same training/eval mode. Call train() or "
-            "eval() on each."
+            "eval() on each. [nd-module]"
         )
     if len({type(m) for m in models}) > 1:
         raise RuntimeError(
             "combine_state_for_ensemble: Expected all models to be of the same class, and they are "
-            f"{', '.join(sorted({type(m).__name__ for m in models}))}. Combine each kind by itself."
+            f"{', '.join(sorted({type(m).__name__ for m in models}))}. Combine each kind by itself. [nd-module]"
         )
     stacked = [
         tuple(_stack(each) for each in zip(*rows, strict=True))

@@ -32,7 +32,7 @@ def take_apart(t: Any) -> tuple[Any, tuple[int, ...]]:
         raise TypeError(
             "SciPy's solvers compute in main memory, and a tensor that they are to work with lies in a "
             f"{type(array).__module__} array. "
-            "Move it there with .cpu(); gradients flow through the move."
+            "Move it there with .cpu(); gradients flow through the move. [nd-host]"
         )
     return array, levels
 

@@ -23,7 +23,7 @@ def constant(name: str, what: str, value: Any) -> Any:
             raise ValueError(
                 f"{name}: {what} is a tensor that requires grad or belongs to a transform, and settings are constants. "
                 "Detach it, or write the limit into the function: a constraint function c(x, *args) "
-                "= x - limit can depend on anything."
+                "= x - limit can depend on anything. [nd-drops-gradient]"
             )
         return np.asarray(value.detach()._array)
     return np.asarray(value, np.float64)
@@ -72,7 +72,8 @@ def read_bounds(name: str, bounds: Any, layout: Layout) -> Bounds:
         return Bounds(np.full(n, -np.inf), np.full(n, np.inf), False)
     if any(d.kind == "c" for d in layout.dtypes):
         raise ValueError(
-            f"{name}: bounds order numbers, and an unknown is complex. Minimise over real and imaginary parts instead."
+            f"{name}: bounds order numbers, and an unknown is complex. Minimise over real and imaginary parts instead. "
+            "[nd-complex]"
         )
     if hasattr(bounds, "lb") and hasattr(bounds, "ub"):
         lower, upper = bounds.lb, bounds.ub
@@ -83,7 +84,7 @@ def read_bounds(name: str, bounds: Any, layout: Layout) -> Bounds:
         if len(pairs) != n or not all(_is_pair(p) for p in pairs):
             raise ValueError(
                 f"{name}: bounds must be a pair (low, high) for each of the {n} unknowns, "
-                "SciPy's Bounds, or (lower, upper)."
+                "SciPy's Bounds, or (lower, upper). [nd-problem]"
             )
         lower = [-np.inf if p[0] is None else p[0] for p in pairs]
         upper = [np.inf if p[1] is None else p[1] for p in pairs]
@@ -112,7 +113,7 @@ def _spread(name: str, limit: Any, layout: Layout, absent: float) -> Any:
             return _stacked(name, [absent if v is None else v for v in leaves])
         raise ValueError(
             f"{name}: bounds of structure {spec} for unknowns of structure {layout.spec}. "
-            "Give numbers or structures like x0."
+            "Give numbers or structures like x0. [nd-tree]"
         )
     parts = [
         np.broadcast_to(constant(name, "a bound", absent if v is None else v), shape).reshape(-1)
@@ -211,7 +212,7 @@ def _read(name: str, c: Any) -> Constraint:
         if kind not in ("eq", "ineq") or not callable(c.get("fun")):
             raise ValueError(
                 f"{name}: a constraint dict needs 'fun' and 'type', 'eq' or 'ineq'; "
-                f"this one has {sorted(c)}, type {kind!r}."
+                f"this one has {sorted(c)}, type {kind!r}. [nd-problem]"
             )
         args = c.get("args", ())
         return Constraint(name, c["fun"], tuple(args), 0.0, 0.0 if kind == "eq" else np.inf, given={"type": kind})
@@ -222,7 +223,8 @@ def _read(name: str, c: Any) -> Constraint:
     if hasattr(c, "fun"):
         return Constraint(name, c.fun, (), np.asarray(c.lb, np.float64), np.asarray(c.ub, np.float64), given=c)
     raise TypeError(
-        f"{name}: a constraint is {type(c).__name__}. Give a dict, a LinearConstraint or a NonlinearConstraint."
+        f"{name}: a constraint is {type(c).__name__}. Give a dict, a LinearConstraint or a NonlinearConstraint. "
+        "[nd-problem]"
     )
 
 

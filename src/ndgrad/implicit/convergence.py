@@ -55,7 +55,7 @@ def not_converged(name: str, reason: str, residual: float, remedy: str, x: Any, 
         f"the largest residual is {residual:.3g}. {remedy}"
     )
     if on_failure == "raise":
-        raise ConvergenceError(text, x, residual)
+        raise ConvergenceError(f"{text} [nd-no-convergence]", x, residual)
     if on_failure == "warn":
         warnings.warn(
             text + " Derivatives of this result are those of an equation that does not hold.",
@@ -67,14 +67,14 @@ def not_converged(name: str, reason: str, residual: float, remedy: str, x: Any, 
 def check_on_failure(name: str, on_failure: str) -> None:
     """`on_failure` as users may give it; SciPy's own names, whose results tell of failure, use "return" inside."""
     if on_failure not in ("raise", "warn", "return"):
-        raise ValueError(f"{name}: on_failure is {on_failure!r}. Choose 'raise' or 'warn'.")
+        raise ValueError(f"{name}: on_failure is {on_failure!r}. Choose 'raise' or 'warn'. [nd-option]")
 
 
 def singular(name: str, what: str, shape: tuple[int, ...]) -> SingularError:
     return SingularError(
         f"{name}: {what} (shape {shape}) is singular at the solution, so the solution is no differentiable "
         "function of the parameters there (a double root, or a flat direction of the objective). "
-        "Change the problem so that the solution is isolated, or add a small regularising term."
+        "Change the problem so that the solution is isolated, or add a small regularising term. [nd-singular]"
     )
 
 
@@ -86,7 +86,7 @@ def scipy_module(name: str, needed_by: str) -> Any:
         return importlib.import_module(f"scipy.{name}")
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            f"{needed_by} runs on SciPy's solvers, and SciPy is not installed. Install ndgrad[scipy]."
+            f"{needed_by} runs on SciPy's solvers, and SciPy is not installed. Install ndgrad[scipy]. [nd-install]"
         ) from error
 
 

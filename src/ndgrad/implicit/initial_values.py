@@ -59,7 +59,7 @@ def check_unbatched(name: str, what: str, t: Any) -> None:
         raise ValueError(
             f"{name}: {what} is batched by vmap, and all samples are integrated together, over the same times. "
             "Rescale time: with s = (t - t0) / (t1 - t0), dy/ds = (t1 - t0) f(t0 + s (t1 - t0), y) "
-            "has the same interval for all."
+            "has the same interval for all. [nd-vmap-refused]"
         )
 
 

@@ -158,7 +158,7 @@ def advance(solver: Any, name: str) -> None:
                 f"{name}: {type(solver).__name__} failed at t = {solver.t:.6g} "
                 f"with steps of {abs(solver.t - (solver.t_old or solver.t)):.3g} "
                 f"({(message or 'the solution is not finite').strip()}). The solution may leave every bound there: "
-                "end before, try a stiff method ('Radau', 'BDF', 'LSODA'), or change rtol and atol."
+                "end before, try a stiff method ('Radau', 'BDF', 'LSODA'), or change rtol and atol. [nd-no-convergence]"
             ),
             solver.y,
         )

@@ -62,12 +62,12 @@ def linear_solve(
     check_on_failure(name, on_failure)
     if isinstance(method, str) and method not in METHODS:
         raise ValueError(
-            f"{name}: there is no method {method!r}. Choose one of {', '.join(METHODS)}, or pass a solver."
+            f"{name}: there is no method {method!r}. Choose one of {', '.join(METHODS)}, or pass a solver. [nd-option]"
         )
     if isinstance(A, (Variable, np.ndarray)):
         return _solve_matrix(name, A, b, args, method, symmetric, x0, rtol, atol, maxiter, preconditioner, on_failure)
     if not callable(A):
-        raise TypeError(f"{name}: A is {type(A).__name__}. Pass a matrix or a function of x.")
+        raise TypeError(f"{name}: A is {type(A).__name__}. Pass a matrix or a function of x. [nd-problem]")
     face = face_of_tree(b, args)
     b = tree_map(lambda leaf: as_tensor(f"{name}: b", leaf, face), b)
     right = Layout(f"{name}: b", b, face)
@@ -87,12 +87,14 @@ def _solve_matrix(name: str, A: Any, b: Any, args: Any, method: Any, symmetric: 
     matrix = as_tensor(f"{name}: A", A, face)
     b = as_tensor(f"{name}: b", b, face)
     if args:
-        raise TypeError(f"{name}: args= are the arguments of a function A, and A is a matrix. Leave them out.")
+        raise TypeError(
+            f"{name}: args= are the arguments of a function A, and A is a matrix. Leave them out. [nd-problem]"
+        )
     if len(matrix.shape) != 2 or matrix.shape[-1] != b.shape[0]:
         if method != "lsmr":
             raise ValueError(
                 f"{name}: a matrix of shape {tuple(matrix.shape)} and a right side of shape "
-                f"{tuple(b.shape)} do not fit."
+                f"{tuple(b.shape)} do not fit. [nd-shape]"
             )
     if method in (None, "dense"):
         try:
@@ -167,7 +169,7 @@ def _solve_krylov(
     if not least_squares and layout.size != right.size:
         raise ValueError(
             f"{name}: {layout.size} unknowns (x0) for {right.size} equations (b). "
-            "Only method='lsmr' solves systems that are not square."
+            "Only method='lsmr' solves systems that are not square. [nd-problem]"
         )
 
     def image(vector: Any) -> Any:
@@ -204,7 +206,7 @@ def _iterate(
 
     flat_b, flat_x = np.asarray(b, dtype).reshape(-1), np.asarray(start, dtype).reshape(-1)
     if not np.isfinite(flat_b).all():
-        raise ValueError(f"{name}: the right side holds NaN or infinity.")
+        raise ValueError(f"{name}: the right side holds NaN or infinity. [nd-values]")
     method = options.method
     if callable(method):
         found = np.asarray(method(matvec, flat_b), dtype)

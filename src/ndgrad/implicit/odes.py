@@ -79,17 +79,21 @@ def solve_ivp(
     """
     name = "implicit.solve_ivp"
     if method not in METHODS:
-        raise ValueError(f"{name}: method is {method!r}. Choose one of {', '.join(METHODS)}.")
+        raise ValueError(f"{name}: method is {method!r}. Choose one of {', '.join(METHODS)}. [nd-option]")
     if dense_output:
         raise ValueError(
-            f"{name}: dense_output=True would hand out interpolants without derivatives. Ask for times with t_eval=."
+            f"{name}: dense_output=True would hand out interpolants without derivatives. Ask for times with t_eval=. "
+            "[nd-no-derivative]"
         )
     if vectorized:
-        raise ValueError(f"{name}: vectorized=True is for finite differences, which are not used here. Leave it out.")
+        raise ValueError(
+            f"{name}: vectorized=True is for finite differences, which are not used here. Leave it out. [nd-arguments]"
+        )
     allowed = {"method", "rtol", "atol", "max_step"}
     if set(adjoint_options or {}) - allowed:
         raise ValueError(
-            f"{name}: adjoint_options may hold {', '.join(sorted(allowed))}, and holds {sorted(adjoint_options or {})}."
+            f"{name}: adjoint_options may hold {', '.join(sorted(allowed))}, and holds "
+            f"{sorted(adjoint_options or {})}. [nd-option]"
         )
     settings = Settings(
         name, method, _positive(name, "rtol", rtol), _positive(name, "atol", atol), max_step, first_step, checkpoints,
@@ -102,7 +106,7 @@ def solve_ivp(
 
 def _positive(name: str, what: str, value: Any) -> float:
     if np.ndim(value) or not float(value) > 0:
-        raise ValueError(f"{name}: {what} is {value!r}. It must be one positive number.")
+        raise ValueError(f"{name}: {what} is {value!r}. It must be one positive number. [nd-range]")
     return float(value)
 
 
@@ -121,7 +125,7 @@ class _Problem:
         self.equations = Equations(self.name, y0, args, face_of_tree(y0, args, t_span, t_eval))
         self.layout = self.equations.layout
         if len(t_span) != 2:
-            raise ValueError(f"{self.name}: t_span has {len(t_span)} elements. It is (start, end).")
+            raise ValueError(f"{self.name}: t_span has {len(t_span)} elements. It is (start, end). [nd-shape]")
         self.t0, self.t1 = (self._time("t_span", t, 0) for t in t_span)
         self.t_eval = None if t_eval is None else self._time("t_eval", t_eval, 1)
         self.start, self.end = float(numbers(self.t0)), float(numbers(self.t1))
@@ -137,24 +141,26 @@ class _Problem:
             t = wrap(self.layout.face, np.asarray(t, np.float64))
         if len(t.shape) != ndim:
             raise ValueError(
-                f"{self.name}: {what} has shape {tuple(t.shape)}; it must have {ndim} dimension{'s' * (ndim != 1)}."
+                f"{self.name}: {what} has shape {tuple(t.shape)}; it must have {ndim} dimension{'s' * (ndim != 1)}. "
+                "[nd-ndim]"
             )
         return t if is_floating(np_dtype(t)) else tensor_ops.cast(t, dtype=np.dtype(np.float64))
 
     def _check_times(self) -> None:
         if not (np.isfinite(self.start) and np.isfinite(self.end)):
-            raise ValueError(f"{self.name}: t_span ({self.start}, {self.end}) is not finite.")
+            raise ValueError(f"{self.name}: t_span ({self.start}, {self.end}) is not finite. [nd-range]")
         if self.t_eval is None:
             return
         at, sign = numbers(self.t_eval), 1.0 if self.end >= self.start else -1.0
         if not len(at):
-            raise ValueError(f"{self.name}: t_eval is empty. Give at least one time, or leave it out.")
+            raise ValueError(f"{self.name}: t_eval is empty. Give at least one time, or leave it out. [nd-too-few]")
         if (sign * at < sign * self.start).any() or (sign * at > sign * self.end).any():
             raise ValueError(
-                f"{self.name}: t_eval goes from {at.min()} to {at.max()}, outside of t_span ({self.start}, {self.end})."
+                f"{self.name}: "
+                f"t_eval goes from {at.min()} to {at.max()}, outside of t_span ({self.start}, {self.end}). [nd-range]"
             )
         if (sign * np.diff(at) <= 0).any():
-            raise ValueError(f"{self.name}: t_eval must be strictly monotonic, in the direction of t_span.")
+            raise ValueError(f"{self.name}: t_eval must be strictly monotonic, in the direction of t_span. [nd-values]")
 
     # ----- the right side -----
 
@@ -175,7 +181,8 @@ class _Problem:
             if len(found) != 1 or int(np.prod(found[0].shape)) != 1:
                 shapes = [tuple(t.shape) for t in found]
                 raise ValueError(
-                    f"{self.name}: an event function returns one number, and this one returned shapes {shapes}."
+                    f"{self.name}: an event function returns one number, and this one returned shapes {shapes}. "
+                    "[nd-problem]"
                 )
             return tensor_ops.reshape(found[0], shape=())
 
@@ -195,7 +202,7 @@ class _Problem:
                 if equations.batch.levels:
                     raise ValueError(
                         f"{self.name}: events have other times for every sample, and this call is inside vmap. "
-                        "Call it in a loop outside."
+                        "Call it in a loop outside. [nd-vmap-refused]"
                     )
             events = [self._event(f, system.shape) for f in functions]
             wanted = None if self.t_eval is None else list(numbers(self.t_eval))

@@ -106,7 +106,7 @@ def not_batched(name: str) -> ValueError:
     return ValueError(
         f"{name}: a minimiser solves one problem at a time, and this call is inside vmap. "
         "Call it in a loop outside vmap, minimise the sum over the batch (its terms are independent), "
-        "or give implicit.root the gradient, which is solved for all samples together."
+        "or give implicit.root the gradient, which is solved for all samples together. [nd-vmap-refused]"
     )
 
 
@@ -177,7 +177,7 @@ class Objective:
             if known not in ("trust-constr", None):
                 raise ValueError(
                     f"{self.name}: method {method!r} takes no sparse Hessian. 'trust-constr' does, "
-                    "and is the default then."
+                    "and is the default then. [nd-option]"
                 )
             settings["method"] = known = "trust-constr"
             settings["hess"] = lent(self.sparse_hessian(start))
@@ -351,7 +351,7 @@ def scalar_result(name: str, result: Any, layout: Layout) -> Any:
     if more or int(np.prod(value.shape)) != 1:
         raise ValueError(
             f"{name}: fun returned {1 + len(more)} tensor(s), the first of shape {tuple(value.shape)}. "
-            "A function to be minimised returns one number: reduce it, e.g. with .sum()."
+            "A function to be minimised returns one number: reduce it, e.g. with .sum(). [nd-not-scalar]"
         )
     return tensor_ops.reshape(value, shape=()) if value.shape else value
 
@@ -400,7 +400,7 @@ def find_least_squares(
 
     check_on_failure(name, on_failure)
     if loss not in LOSSES:
-        raise ValueError(f"{name}: loss is {loss!r}. Choose one of {', '.join(LOSSES)}.")
+        raise ValueError(f"{name}: loss is {loss!r}. Choose one of {', '.join(LOSSES)}. [nd-option]")
     optimize = scipy_module("optimize", name)
     equations = Equations(name, x0, (args if isinstance(args, tuple) else (args,), ()))
     layout = equations.layout

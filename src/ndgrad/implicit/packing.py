@@ -26,7 +26,7 @@ class Layout:
     def __init__(self, name: str, tree: PyTree, face: type[Any]) -> None:
         leaves, self.spec = tree_flatten(tree)
         if not leaves:
-            raise ValueError(f"{name} holds no tensor. Pass at least one number, array or tensor.")
+            raise ValueError(f"{name} holds no tensor. Pass at least one number, array or tensor. [nd-too-few]")
         tensors = [as_tensor(name, leaf, face) for leaf in leaves]
         self.face = face
         self.shapes = [tuple(t.shape) for t in tensors]
@@ -35,7 +35,7 @@ class Layout:
             if not is_inexact(dtype):
                 raise TypeError(
                     f"{name} holds a tensor of dtype {dtype} (shape {shape}). Solvers need real or complex numbers: "
-                    "convert it."
+                    "convert it. [nd-dtype]"
                 )
         #: the dtype of the vector
         self.dtype = result_dtype(*(np.empty(0, d).real.dtype for d in self.dtypes))
@@ -72,7 +72,7 @@ class Layout:
             shapes = [tuple(np.shape(leaf)) for leaf in tree_flatten(result)[0]]
             raise ValueError(
                 f"{name} returned {vector.shape[0]} numbers (shapes {shapes}) for {self.size} unknowns (shapes "
-                f"{self.shapes}). It must return one equation per unknown."
+                f"{self.shapes}). It must return one equation per unknown. [nd-problem]"
             )
         return vector
 
@@ -96,12 +96,14 @@ def as_tensor(name: str, leaf: Any, face: type[Any]) -> Any:
     try:
         array = np.asarray(leaf)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{name} holds {type(leaf).__name__}, which is no number, array or tensor ({error}).") from None
+        raise TypeError(
+            f"{name} holds {type(leaf).__name__}, which is no number, array or tensor ({error}). [nd-type]"
+        ) from None
     if array.dtype.kind in "biu":
         array = array.astype(np.float64)
     if not is_inexact(array.dtype):
         raise TypeError(
-            f"{name} holds {type(leaf).__name__} of dtype {array.dtype}, which is no number, array or tensor."
+            f"{name} holds {type(leaf).__name__} of dtype {array.dtype}, which is no number, array or tensor. [nd-type]"
         )
     return wrap(face, array)
 
@@ -113,7 +115,8 @@ def tensors_of(name: str, result: PyTree, face: type[Any]) -> list[Any]:
         kinds = ", ".join(sorted({type(leaf).__name__ for leaf in leaves})) or "nothing"
         raise TypeError(
             f"{name} returned {kinds}, and no tensor, so its derivatives cannot be known. Compute with the tensors "
-            "that it is given and return the result; ndgrad's functions (and NumPy's, on Arrays) keep track of it."
+            "that it is given and return the result; ndgrad's functions (and NumPy's, on Arrays) keep track of it. "
+            "[nd-transform-result]"
         )
     return [as_tensor(name, leaf, face) for leaf in leaves]
 

@@ -86,12 +86,13 @@ def _limit(name: str, what: str, value: Any, face: type[Any]) -> Any:
     t = with_face(value, face) if isinstance(value, Variable) else wrap(face, np.asarray(value, np.float64))
     if len(t.shape) or np_dtype(t).kind not in "iu" + FLOATING:
         raise ValueError(
-            f"{name}: the limit {what} has shape {tuple(t.shape)} and dtype {np_dtype(t)}. It must be one real number."
+            f"{name}: the limit {what} has shape {tuple(t.shape)} and dtype {np_dtype(t)}. It must be one real number. "
+            "[nd-shape]"
         )
     if take_apart(t)[1]:
         raise ValueError(
             f"{name}: the limit {what} is batched by vmap, and all samples are integrated together. "
-            "Substitute x = a + (b - a) s, with s from 0 to 1."
+            "Substitute x = a + (b - a) s, with s from 0 to 1. [nd-vmap-refused]"
         )
     return t if is_floating(np_dtype(t)) else tensor_ops.cast(t, dtype=np.dtype(np.float64))
 
@@ -205,7 +206,7 @@ class IntegralRule(Rule):
         if np.isinf(np.asarray(take_apart(limit)[0])).any():
             raise ValueError(
                 f"{self.settings.name}: a derivative with respect to an infinite limit was asked "
-                "for. Detach that limit."
+                "for. Detach that limit. [nd-no-derivative]"
             )
         return self.f(limit, rest)
 

@@ -180,7 +180,8 @@ def find_root(
     check_on_failure(name, on_failure)
     if isinstance(method, str) and method not in (*METHODS, "newton"):
         raise ValueError(
-            f"{name}: there is no method {method!r}. Choose one of {', '.join(METHODS)}, 'newton', or pass a solver."
+            f"{name}: there is no method {method!r}. Choose one of {', '.join(METHODS)}, 'newton', or pass a solver. "
+            "[nd-option]"
         )
     equations = Equations(name, x0, args)
     layout = equations.layout
@@ -237,7 +238,8 @@ def _solve(
         if method not in (None, "newton") and not isinstance(method, _Iteration):
             raise ValueError(
                 f"{name}: method {method!r} solves one sample at a time, and this call is inside vmap. Leave method "
-                "out: our Newton's method steps the whole batch together. Or call the solver in a loop outside vmap."
+                "out: our Newton's method steps the whole batch together. Or call the solver in a loop outside vmap. "
+                "[nd-vmap-refused]"
             )
     dense = numbers.size <= DENSE_LIMIT
     if method is None:

@@ -47,7 +47,8 @@ class Rule:
             if t is not None and (t._node is not None or isinstance(t._array, Variable)):
                 raise RuntimeError(
                     "a function that was solved uses a tensor now, while derivatives are computed, that it did not use "
-                    "while it was solved, so the gradient of that tensor would be lost. Pass it through args=(...)."
+                    "while it was solved, so the gradient of that tensor would be lost. Pass it through args=(...). "
+                    "[nd-drops-gradient]"
                 )
         return tuple(None if t is None else t._array for t in grads)
 

@@ -67,7 +67,7 @@ def lift(f: Any = None, *, also: str | ModuleType | Iterable[str | ModuleType] =
     if program.value(original) is original and original.__class__ is not MethodType:
         raise TypeError(
             f"{_name(original)} cannot be lifted: {_reason(original)}. Lift the Python function that calls it, "
-            "or give its derivative with ndgrad.autograd.Function."
+            "or give its derivative with ndgrad.autograd.Function. [nd-lift]"
         )
     return bordered(program, original)
 
@@ -206,7 +206,7 @@ class Border:
                 raise RuntimeError(
                     f"{name} wrote into an argument, a plain numpy.ndarray of shape {array.shape}, "
                     f"and what it wrote {lost}. The caller would see the values without their derivatives. "
-                    "Pass an Array (ndgrad.numpy.array(x)), or return the result instead."
+                    "Pass an Array (ndgrad.numpy.array(x)), or return the result instead. [nd-drops-gradient]"
                 )
 
 
@@ -223,7 +223,7 @@ def lifted_class(program: Program, original: type) -> Any:
     if inner is original:
         raise TypeError(
             f"{_name(original)} cannot be lifted: "
-            f"{program.left.get(_name(original), 'there is nothing in it to lift')}."
+            f"{program.left.get(_name(original), 'there is nothing in it to lift')}. [nd-lift]"
         )
     space: dict[str, Any] = {
         "__module__": original.__module__,

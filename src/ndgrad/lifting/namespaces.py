@@ -94,7 +94,7 @@ def refuse_export(name: str, *values: object) -> None:
         raise TypeError(
             f"{name} was called by lifted code with an Array of shape {tuple(lost.shape)} that {stake_of(lost)}: "
             "what is read back from bytes or a file has no derivative. Keep the Array itself, or write x.detach() "
-            "if its values alone are meant."
+            "if its values alone are meant. [nd-drops-gradient]"
         )
 
 
@@ -153,7 +153,7 @@ def numpy_module(theirs: ModuleType, lift: Callable[[Any], Any]) -> ModuleType:
     def find(name: str) -> Any:
         if path == "numpy":
             if name in _REFUSED:
-                raise TypeError(f"numpy.{name} cannot be used in lifted code: {_REFUSED[name]}.")
+                raise TypeError(f"numpy.{name} cannot be used in lifted code: {_REFUSED[name]}. [nd-lift]")
             if name in _NUMPY:
                 return _NUMPY[name]
             value = getattr(theirs, name, UNKNOWN)

@@ -43,7 +43,8 @@ def scalar(t: Variable, what: str) -> Array:
     array = to_array(t)
     if array.size != 1:
         raise TypeError(
-            f"only length-1 arrays can be converted to Python scalars, and {what} got shape {tuple(array.shape)}"
+            f"only length-1 arrays can be converted to Python scalars, and {what} got shape {tuple(array.shape)} "
+            "[nd-one-value]"
         )
     return array.reshape(()) if array.ndim else array
 
@@ -133,7 +134,7 @@ class _Float(_Number):
 
     def keep(cls, *args: Any, **named: Any) -> Any:
         if np_dtype(args[0]).kind == "c":
-            raise TypeError("float() argument must be a real number, not complex. Take .real of it.")
+            raise TypeError("float() argument must be a real number, not complex. Take .real of it. [nd-complex]")
         return python_number(shape_ops.alias(scalar(args[0], "float()").astype(np.float64, copy=False)))
 
 

@@ -61,7 +61,7 @@ def _correlation(x: Any, y: Any, /, *, method: str = "linear") -> Any:
     if method != "linear":
         raise TypeError(
             f"statistics.correlation with method={method!r} was called by lifted code: ranks have no derivative. Use "
-            "method='linear'."
+            "method='linear'. [nd-no-derivative]"
         )
     a, b = a - dnp.mean(a), b - dnp.mean(b)
     return dnp.sum(a * b) / dnp.sqrt(dnp.sum(a * a) * dnp.sum(b * b))

@@ -49,7 +49,7 @@ def set_sharing_strategy(new_strategy: str) -> None:
     if new_strategy != "file_system":
         raise ValueError(
             f"set_sharing_strategy: {new_strategy!r} is not a strategy here; shared memory goes by name. "
-            "Leave it at 'file_system'."
+            "Leave it at 'file_system'. [nd-option]"
         )
 
 

@@ -42,7 +42,7 @@ def reduce_tensor(tensor: Any) -> tuple[Any, ...]:
     if tensor._node is not None and requires_grad(tensor):
         raise RuntimeError(
             f"Cowardly refusing to serialize non-leaf tensor which requires_grad: one of shape {tuple(tensor.shape)} "
-            "was to go to another process, and graphs do not leave a process. Send tensor.detach()."
+            "was to go to another process, and graphs do not leave a process. Send tensor.detach(). [nd-pickle]"
         )
     return _received, (transport.pack(tensor, _prefix()),)
 

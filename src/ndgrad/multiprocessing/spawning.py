@@ -92,13 +92,15 @@ class ProcessContext:
         process, errors = self.processes[i], self.error_queues[i]
         if not errors.empty():
             return ProcessRaisedException(
-                f"\n\n-- Process {i} terminated with the following error:\n{errors.get()}", i, process.pid
+                f"\n\n-- Process {i} terminated with the following error:\n{errors.get()}[nd-worker]", i, process.pid
             )
         code = process.exitcode
         if code < 0:
             name = signal.Signals(-code).name
-            return ProcessExitedException(f"process {i} terminated with signal {name}", i, process.pid, code, name)
-        return ProcessExitedException(f"process {i} terminated with exit code {code}", i, process.pid, code)
+            return ProcessExitedException(
+                f"process {i} terminated with signal {name} [nd-worker]", i, process.pid, code, name
+            )
+        return ProcessExitedException(f"process {i} terminated with exit code {code} [nd-worker]", i, process.pid, code)
 
 
 SpawnContext = ProcessContext

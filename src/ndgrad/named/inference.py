@@ -55,7 +55,7 @@ def tensors_in(value: Any) -> Any:
 def refuse(name: str, why: str = "") -> NoReturn:
     raise RuntimeError(
         f"{name} is not yet supported with named tensors{why}. Please drop names via `tensor = tensor.rename(None)`, "
-        "call the op with an unnamed tensor, and set names on the result of the operation."
+        "call the op with an unnamed tensor, and set names on the result of the operation. [nd-names]"
     )
 
 
@@ -74,14 +74,14 @@ def unify(first: Names, second: Names) -> Names:
             raise RuntimeError(
                 f"Error when attempting to broadcast dims {list(first)} and dims {list(second)}: dim {a!r} and dim "
                 f"{b!r} are at the same position from the right but do not match. Bring one of the tensors into the "
-                "other's order with align_as() or align_to(), or rename() its dimensions."
+                "other's order with align_as() or align_to(), or rename() its dimensions. [nd-names]"
             )
         for name, own, other in ((a, first, second), (b, second, first)):
             if name is not None and (a is None or b is None) and name in other:
                 raise RuntimeError(
                     f"Misaligned dims when attempting to broadcast dims {list(own)} and dims {list(other)}: dim "
                     f"{name!r} appears in a different position from the right across both lists. Align the tensors by "
-                    "name with align_as() or align_to()."
+                    "name with align_as() or align_to(). [nd-names]"
                 )
         result.append(b if a is None else a)
     return tuple(result[::-1])

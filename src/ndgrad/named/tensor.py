@@ -98,7 +98,7 @@ class NamedTensor(Tensor):
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise RuntimeError(
             f"NYI: Named tensors don't support serialization (this one has dims {list(self.names)}). Please drop names "
-            "via `tensor = tensor.rename(None)` before serialization."
+            "via `tensor = tensor.rename(None)` before serialization. [nd-pickle]"
         )
 
 
@@ -137,7 +137,7 @@ def _named_call(func: Any, args: tuple[Any, ...], options: dict[str, Any]) -> An
             if t is out and t.has_names() and t.names != names:
                 raise RuntimeError(
                     f"{name}(): the names of out={list(t.names)} and of the result, {list(names)}, differ. Give an out "
-                    "without names, or rename() it."
+                    "without names, or rename() it. [nd-names]"
                 )
             set_names(t, names)
         elif not any(t is a for a in tensors_in(list(args))):
@@ -173,7 +173,9 @@ def as_numbers(given: Any, names: Names) -> Any:
 
 def number_of(name: str, names: Names) -> int:
     if name not in names:
-        raise RuntimeError(f"Name {name!r} not found in Tensor{list(names)}. Use one of its names, or a number.")
+        raise RuntimeError(
+            f"Name {name!r} not found in Tensor{list(names)}. Use one of its names, or a number. [nd-names]"
+        )
     return names.index(name)
 
 
@@ -187,19 +189,19 @@ def checked(names: Iterable[Any], ndim: int) -> Names:
         if name is not None and not (isinstance(name, str) and name.isidentifier()):
             raise RuntimeError(
                 f"Invalid name: a valid identifier contains only digits, underscores and letters, and {name!r} is "
-                "none. Use a word, or None for a dimension without a name."
+                "none. Use a word, or None for a dimension without a name. [nd-names]"
             )
     given = [n for n in found if n is not None]
     if len(found) != ndim:
         raise RuntimeError(
             f"Number of names ({len(found)}) and number of dimensions in tensor ({ndim}) do not match: {found} do not "
-            f"name the {ndim} dimensions once each. Give one name, or None, per dimension."
+            f"name the {ndim} dimensions once each. Give one name, or None, per dimension. [nd-names]"
         )
     if len(set(given)) != len(given):
         twice = next(n for n in given if given.count(n) > 1)
         raise RuntimeError(
             f"Cannot construct a tensor with duplicate names. Got names: {list(found)}: {twice!r} must name one of "
-            f"the {ndim} dimensions once. rename() a dimension first."
+            f"the {ndim} dimensions once. rename() a dimension first. [nd-names]"
         )
     return found
 
@@ -208,7 +210,7 @@ def _class_for_names(t: Any) -> None:
     if type(t) is not NamedTensor and type(t) is not Tensor:
         raise NotImplementedError(
             f"a {type(t).__name__} (shape {tuple(t.shape)}) cannot have names of dimensions: they belong to plain "
-            "tensors of torch's face. Name what is computed from it, or a detach() of it."
+            "tensors of torch's face. Name what is computed from it, or a detach() of it. [nd-names]"
         )
 
 
@@ -256,11 +258,13 @@ def _flatten_dims(t: Any, dims: Any, out_dim: str) -> Any:
     own = t.names
     places = [number_of(d, own) if isinstance(d, str) else d % t.ndim for d in dims]
     if not places:
-        raise RuntimeError("flatten(tensor, dims, out_dim): dims cannot be empty. Name the dimensions to make one of.")
+        raise RuntimeError(
+            "flatten(tensor, dims, out_dim): dims cannot be empty. Name the dimensions to make one of. [nd-names]"
+        )
     if places != list(range(places[0], places[0] + len(places))):
         raise RuntimeError(
             f"flatten(tensor, dims, out_dim): dims {list(dims)} must be consecutive in Tensor{list(own)}. Bring them "
-            "together with align_to() first."
+            "together with align_to() first. [nd-names]"
         )
     first, last = places[0], places[-1]
     shape = tuple(t.shape)
@@ -274,13 +278,13 @@ def _unflatten(input: Any, dim: str | int, sizes: Any) -> Any:
     at = number_of(dim, own) if isinstance(dim, str) else dim % input.ndim
     pairs = list(sizes.items() if isinstance(sizes, Mapping) else sizes or ())
     if not pairs:
-        raise RuntimeError("unflatten: sizes must be non-empty. Give (name, size) for each new dimension.")
+        raise RuntimeError("unflatten: sizes must be non-empty. Give (name, size) for each new dimension. [nd-names]")
     names, numbers = [name for name, _ in pairs], [int(size) for _, size in pairs]
     shape = tuple(input.shape)
     if math.prod(numbers) != shape[at]:
         raise RuntimeError(
             f"unflatten: Provided sizes {numbers} don't multiply up to the size of dim {dim!r} ({shape[at]}) in "
-            f"Tensor{list(own)}. Give sizes whose product it is."
+            f"Tensor{list(own)}. Give sizes whose product it is. [nd-names]"
         )
     parted = ops.reshape(input, shape=(*shape[:at], *numbers, *shape[at + 1 :]))
     return set_names(parted, (*own[:at], *names, *own[at + 1 :]))

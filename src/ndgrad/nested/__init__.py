@@ -34,31 +34,34 @@ __all__ = [
 def _check_layout(name: str, layout: Any) -> None:
     if layout not in (None, devices.strided, devices.jagged):
         raise RuntimeError(
-            f"{name}(): Specified layout is unsupported for nested tensors: {layout!r}. Use layout=ndgrad.jagged."
+            f"{name}(): Specified layout is unsupported for nested tensors: {layout!r}. Use layout=ndgrad.jagged. "
+            "[nd-nested]"
         )
 
 
 def _joined(name: str, parts: list[Any]) -> Any:
     """A nested tensor of these components, which keeps their history."""
     if not parts:
-        raise RuntimeError(f"{name}(): Cannot construct a nested tensor from an empty tensor list.")
+        raise RuntimeError(f"{name}(): Cannot construct a nested tensor from an empty tensor list. [nd-nested]")
     sizes = [tuple(p.shape) for p in parts]
     if any(is_nested(p) for p in parts):
-        raise RuntimeError(f"{name}(): a component is nested itself. Only one dimension can be ragged.")
+        raise RuntimeError(f"{name}(): a component is nested itself. Only one dimension can be ragged. [nd-nested]")
     for what, found in (("dim", {len(s) for s in sizes}), ("dtype", {np_dtype(p) for p in parts})):
         if len(found) > 1:
             names = ", ".join(sorted(str(f) for f in found))
             raise RuntimeError(
                 f"{name}(): When constructing a nested tensor, all tensors in list must have the same {what}, and "
-                f"there are {names}. Convert them first."
+                f"there are {names}. Convert them first. [nd-nested]"
             )
     if not sizes[0]:
-        raise RuntimeError(f"{name}(): Cannot construct a nested tensor from a list of zero-dim tensors. Use stack().")
+        raise RuntimeError(
+            f"{name}(): Cannot construct a nested tensor from a list of zero-dim tensors. Use stack(). [nd-nested]"
+        )
     if len({s[1:] for s in sizes}) > 1:
         raise RuntimeError(
             f"{name}(): Cannot represent given tensor list as a nested tensor with the jagged layout: shapes "
             f"{', '.join(map(str, sizes[:8]))}. Note that the jagged layout only allows for a single ragged dimension, "
-            "the first of the components."
+            "the first of the components. [nd-nested]"
         )
     values = parts[0].clone() if len(parts) == 1 else _ops.cat(*parts, dim=0)
     return build(values, Layout(ragged_size([s[0] for s in sizes])))
@@ -108,7 +111,7 @@ def as_nested_tensor(
         if ts.ndim < 2:
             raise RuntimeError(
                 f"as_nested_tensor(): Expected tensor argument to have dim() > 1, and its shape is {tuple(ts.shape)}. "
-                "Give one row for each component."
+                "Give one row for each component. [nd-nested]"
             )
         ts = ts.to(dtype=dtype, device=device) if dtype is not None or device is not None else ts
         rows = _ops.reshape(ts, shape=(ts.shape[0] * ts.shape[1], *ts.shape[2:]))
@@ -117,7 +120,7 @@ def as_nested_tensor(
     if not isinstance(ts, (list, tuple)) or not all(isinstance(t, ndgrad.Tensor) for t in ts):
         raise TypeError(
             "as_nested_tensor(): Expected first argument to be a tensor or a list / tuple of tensors, and got "
-            f"{type(ts).__name__}. Use nested_tensor() for lists of numbers."
+            f"{type(ts).__name__}. Use nested_tensor() for lists of numbers. [nd-type]"
         )
     parts = [t.to(dtype=dtype, device=device) for t in ts] if dtype is not None or device is not None else list(ts)
     made: NestedTensor = _joined("as_nested_tensor", parts)
@@ -141,15 +144,15 @@ def nested_tensor_from_jagged(
     """
     name = "nested_tensor_from_jagged"
     if offsets is None and lengths is None:
-        raise RuntimeError(f"{name}(): At least one of offsets or lengths is required.")
+        raise RuntimeError(f"{name}(): At least one of offsets or lengths is required. [nd-nested]")
     if not isinstance(values, ndgrad.Tensor) or is_nested(values):
-        raise TypeError(f"{name}(): values must be a dense Tensor, and are {type(values).__name__}.")
+        raise TypeError(f"{name}(): values must be a dense Tensor, and are {type(values).__name__}. [nd-type]")
     arrays = []
     for what, given in (("offsets", offsets), ("lengths", lengths)):
         if given is not None and not isinstance(given, ndgrad.Tensor):
             raise TypeError(
                 f"{name}(): argument '{what}' must be Tensor, not {type(given).__name__}. Wrap it with "
-                "ndgrad.as_tensor(...)."
+                "ndgrad.as_tensor(...). [nd-type]"
             )
         arrays.append(None if given is None else np.array(given.detach()._array))
     found = make_layout(f"{name}()", tuple(values.shape), arrays[0], arrays[1], 1 if jagged_dim is None else jagged_dim)
@@ -159,7 +162,8 @@ def nested_tensor_from_jagged(
     ):
         if known is not None and int(known) != right:
             raise RuntimeError(
-                f"{name}(): {what}={known}, and the lengths {found.size.described()} say {right}. Leave it out."
+                f"{name}(): {what}={known}, and the lengths {found.size.described()} say {right}. Leave it out. "
+                "[nd-nested]"
             )
     made: NestedTensor = build(values, found)
     return made
@@ -180,7 +184,8 @@ def narrow(
     _check_layout("narrow", layout)
     if tensor.ndim < 2 or dim not in (1, 1 - tensor.ndim):
         raise RuntimeError(
-            f"narrow(): jagged layout only supports dim=1, and dim={dim} of shape {tuple(tensor.shape)} was given."
+            f"narrow(): jagged layout only supports dim=1, and dim={dim} of shape {tuple(tensor.shape)} was given. "
+            "[nd-nested]"
         )
     batch, rows = tensor.shape[0], tensor.shape[1]
     starts, lengths = (
@@ -190,7 +195,7 @@ def narrow(
     if (starts < 0).any() or (lengths < 0).any() or (starts + lengths > rows).any():
         raise RuntimeError(
             f"narrow(): starts {starts.tolist()} and lengths {lengths.tolist()} do not lie inside dimension 1 of shape "
-            f"{tuple(tensor.shape)}. Each start + length is at most {rows}."
+            f"{tuple(tensor.shape)}. Each start + length is at most {rows}. [nd-nested]"
         )
     begins = np.arange(batch) * rows + starts
     ends = begins + lengths
@@ -213,9 +218,11 @@ def masked_select(tensor: Tensor, mask: Tensor) -> NestedTensor:
     (tensor([2.]), tensor([3., 4.]))
     """
     if np_dtype(mask).kind != "b":
-        raise RuntimeError(f"masked_select: expected BoolTensor for mask, and it is {mask.dtype!r}. Compare first.")
+        raise RuntimeError(
+            f"masked_select: expected BoolTensor for mask, and it is {mask.dtype!r}. Compare first. [nd-dtype]"
+        )
     if tensor.ndim < 1:
-        raise RuntimeError("masked_select: a tensor without dimensions has no rows. Use where().")
+        raise RuntimeError("masked_select: a tensor without dimensions has no rows. Use where(). [nd-nested]")
     full = np.broadcast_to(np.asarray(mask.detach()._array), tuple(tensor.shape))
     lengths = full.reshape(-1, full.shape[-1]).sum(axis=1)
     values = _ops.index(tensor, *(constant(i) for i in np.nonzero(full)))

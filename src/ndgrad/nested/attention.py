@@ -29,7 +29,8 @@ def scaled_dot_product_attention(
     if attn_mask is not None:
         raise RuntimeError(
             f"scaled_dot_product_attention(): a mask beside nested tensors ({described(query)}) is not supported: "
-            "sequences have no padding to be masked. Leave it out, use is_causal=True, or to_padded_tensor(0.0)."
+            "sequences have no padding to be masked. Leave it out, use is_causal=True, or to_padded_tensor(0.0). "
+            "[nd-nested]"
         )
     places = {t.ndim - layout_of(t).dim for t in tensors if is_nested(t)}
     dims = {t.ndim for t in tensors}
@@ -52,5 +53,5 @@ def _mismatch(query: Any, key: Any, value: Any) -> None:
     raise RuntimeError(
         f"scaled_dot_product_attention(): query {described(query)}, key {described(key)} and value {described(value)} "
         "do not fit together. Each is (B, heads, sequence, size) with the sequence ragged, and keys and values have "
-        "the same lengths."
+        "the same lengths. [nd-nested]"
     )

@@ -41,11 +41,13 @@ def from_parts(parts: Any) -> Any:
         or type(dim) is not int
         or type(leaf) is not bool
     ):
-        raise pickle.UnpicklingError("a nested tensor in the file lacks its values or offsets. The file is damaged.")
+        raise pickle.UnpicklingError(
+            "a nested tensor in the file lacks its values or offsets. The file is damaged. [nd-file-damaged]"
+        )
     numbers = [None if a is None else np.asarray(a._array) for a in (offsets, lengths)]
     try:
         layout = make_layout("ndgrad.load", tuple(values.shape), numbers[0], numbers[1], dim)
         made = build(values.detach(), layout)
         return made.requires_grad_() if leaf else made
     except RuntimeError as error:
-        raise pickle.UnpicklingError(f"{error} The file is damaged.") from None
+        raise pickle.UnpicklingError(f"{error} The file is damaged. [nd-file-damaged]") from None

@@ -43,7 +43,9 @@ from ndgrad.ops.vocabulary import tensor_ops as ops
 @handles("matmul", "__matmul__", "bmm")
 def matmul(input: Any, other: Any, *, out: None = None) -> Any:
     if not isinstance(other, Variable) or not isinstance(input, Variable):
-        raise TypeError(f"matmul(): an operand is {type(other).__name__}. Wrap arrays with ndgrad.as_tensor(...).")
+        raise TypeError(
+            f"matmul(): an operand is {type(other).__name__}. Wrap arrays with ndgrad.as_tensor(...). [nd-type]"
+        )
     left, right = _from_the_right(input), _from_the_right(other)
     batch = input.shape[0] if is_nested(input) else other.shape[0]
     if left is not None and right is not None:
@@ -91,7 +93,7 @@ def _no_product(x: Any, y: Any) -> NoReturn:
     raise RuntimeError(
         f"matmul(): not supported between inputs of shapes {tuple(x.shape)} and {tuple(y.shape)}: {described(x)} "
         f"beside {described(y)}. A product may have one ragged dimension, or sum over one that both have; else use "
-        "to_padded_tensor(0.0), or scaled_dot_product_attention()."
+        "to_padded_tensor(0.0), or scaled_dot_product_attention(). [nd-nested]"
     )
 
 
@@ -100,7 +102,7 @@ def dense_last(name: str, x: Any, count: int) -> None:
     if layout_of(x).dim >= x.ndim - count:
         raise RuntimeError(
             f"{name}(): the last {count} dimension{'s' if count > 1 else ''} of a nested tensor must be dense, and "
-            f"this is {described(x)}. transpose() it first."
+            f"this is {described(x)}. transpose() it first. [nd-nested]"
         )
 
 
@@ -168,7 +170,7 @@ def equal(input: Any, other: Any) -> bool:
 @handles("allclose")
 def allclose(input: Any, other: Any, *args: Any, **options: Any) -> bool:
     if not isinstance(other, Variable):
-        raise TypeError(f"allclose(): argument 'other' must be Tensor, not {type(other).__name__}.")
+        raise TypeError(f"allclose(): argument 'other' must be Tensor, not {type(other).__name__}. [nd-type]")
     if not (is_nested(input) and is_nested(other)) or tuple(input.shape) != tuple(other.shape):
         mismatch("allclose", input, other)
     return bool(ndgrad.allclose(packed(input)[1], packed(other)[1], *args, **options))
@@ -242,7 +244,7 @@ def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
     if not is_nested(self) or not is_nested(src):
         raise RuntimeError(
             f"copy_(): {described(src)} cannot be copied into {described(self)}. Both must be nested: use "
-            "as_nested_tensor() or to_padded_tensor() first."
+            "as_nested_tensor() or to_padded_tensor() first. [nd-nested]"
         )
     return adopt("copy_", self, clone(src))
 
@@ -279,7 +281,7 @@ def to_padded_tensor(self: Any, padding: float, output_size: Any = None) -> Any:
         if len(wanted) != self.ndim or any(d != dim and wanted[d] != shape[d] for d in range(self.ndim)):
             raise RuntimeError(
                 f"to_padded_tensor(): {described(self)} cannot be padded to {wanted}: only the ragged dimension {dim} "
-                "is."
+                "is. [nd-nested]"
             )
         width = wanted[dim]
     rows = moved(values, dim - 1, 0)
@@ -313,7 +315,7 @@ def values(self: Any) -> Any:
 def numpy(self: Any, *args: Any, **options: Any) -> NoReturn:
     raise RuntimeError(
         f".numpy() and .tolist() are not supported for nested tensors ({described(self)}). Use values(), "
-        "[c.numpy() for c in nt.unbind()], or to_padded_tensor(0.0)."
+        "[c.numpy() for c in nt.unbind()], or to_padded_tensor(0.0). [nd-nested]"
     )
 
 
@@ -321,7 +323,8 @@ def numpy(self: Any, *args: Any, **options: Any) -> NoReturn:
 def item(self: Any) -> Any:
     if self.numel() != 1:
         raise RuntimeError(
-            f"a Tensor with {self.numel()} elements cannot be converted to Scalar ({described(self)}). Reduce it first."
+            f"a Tensor with {self.numel()} elements cannot be converted to Scalar ({described(self)}). "
+            "Reduce it first. [nd-one-value]"
         )
     return packed(self)[1].item()
 
@@ -330,7 +333,8 @@ def item(self: Any) -> Any:
 def truth(self: Any) -> bool:
     if self.numel() != 1:
         raise RuntimeError(
-            f"Boolean value of Tensor with more than one value is ambiguous ({described(self)}). Use any() or all()."
+            f"Boolean value of Tensor with more than one value is ambiguous ({described(self)}). Use any() or all(). "
+            "[nd-one-value]"
         )
     return bool(item(self))
 
@@ -347,7 +351,7 @@ def numel(self: Any) -> int:
 
 @handles("data_ptr", "storage", "untyped_storage", "storage_offset")
 def without_memory(self: Any, *args: Any, **options: Any) -> NoReturn:
-    raise RuntimeError(f"{described(self)} has no memory of its own shape. Ask its values().")
+    raise RuntimeError(f"{described(self)} has no memory of its own shape. Ask its values(). [nd-nested]")
 
 
 def _passed_on(name: str) -> Any:
@@ -373,7 +377,8 @@ def deepcopy(self: Any, memo: dict[int, Any]) -> Any:
     if self._node is not None or carries(self):
         raise RuntimeError(
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment: "
-            f"this one ({described(self)}) was computed by {self._node}. Use clone(), or detach() it first."
+            f"this one ({described(self)}) was computed by {self._node}. Use clone(), or detach() it first. "
+            "[nd-not-leaf]"
         )
     memo[id(self)] = made = over(data_of(self).copy())
     if self._meta is not None:

@@ -56,7 +56,8 @@ def mismatch(name: str, *tensors: Any) -> NoReturn:
     raise RuntimeError(
         f"cannot call binary pointwise function {name} with inputs of shapes {shapes}: "
         f"{' beside '.join(described(t) for t in tensors)}. Nested tensors combine if their components have the same "
-        "lengths, and with dense tensors that broadcast to (B, 1, ...); convert with to_padded_tensor(0.0) otherwise."
+        "lengths, and with dense tensors that broadcast to (B, 1, ...); convert with to_padded_tensor(0.0) otherwise. "
+        "[nd-nested]"
     )
 
 
@@ -250,12 +251,12 @@ def _refuse_batch(name: str, x: Any, dims: int | tuple[int, ...], reduces: bool)
     if not reduces:
         raise RuntimeError(
             f"{name}(): not supported for NestedTensor on dim=0, the batch ({described(x)}). Use unbind(), or "
-            "to_padded_tensor(0.0)."
+            "to_padded_tensor(0.0). [nd-nested]"
         )
     raise RuntimeError(
         f"{name}(): reducing along the batch dimension but not the ragged dimension is not supported for nested "
         f"tensors ({described(x)}, dim={dims}). Reduce over the ragged dimension {layout_of(x).dim} first, or use "
-        "to_padded_tensor(0.0)."
+        "to_padded_tensor(0.0). [nd-nested]"
     )
 
 
@@ -275,7 +276,7 @@ def _along_ragged(
             if tuple(result.shape) != tuple(group[0].shape):
                 raise RuntimeError(
                     f"{name}(): not supported for NestedTensor on ragged dim ({described(first)}, dim={dims}). Use "
-                    "unbind(), or to_padded_tensor(0.0)."
+                    "unbind(), or to_padded_tensor(0.0). [nd-nested]"
                 )
         return out
 

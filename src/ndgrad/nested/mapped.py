@@ -22,7 +22,8 @@ def map_components(run: Callable[[list[Any], int], Any], flat: list[Any], dims: 
     """The results of `run(arguments, count)`, which computes for a batch of `count` samples, for all components."""
     if out_dims != 0:
         raise NotImplementedError(
-            f"vmap: out_dims is {out_dims!r}, and over nested tensors the batch goes in front, as in them: out_dims=0."
+            f"vmap: out_dims is {out_dims!r}, and over nested tensors the batch goes in front, as in them: out_dims=0. "
+            "[nd-nested]"
         )
     operands: list[Any] = [
         rows_first(t) if is_nested(t) and d is not None else None for t, d in zip(flat, dims, strict=True)
@@ -32,7 +33,9 @@ def map_components(run: Callable[[list[Any], int], Any], flat: list[Any], dims: 
         if operand is None:
             continue
         if d != 0:
-            raise ValueError(f"vmap: in_dims is {d} for {described(t)}, whose components lie along dimension 0.")
+            raise ValueError(
+                f"vmap: in_dims is {d} for {described(t)}, whose components lie along dimension 0. [nd-nested]"
+            )
         if operand[0].size not in sizes:
             sizes.append(operand[0].size)
     numbers, results = [], []
@@ -48,7 +51,8 @@ def map_components(run: Callable[[list[Any], int], Any], flat: list[Any], dims: 
         results.append(tree_flatten(run(piece, which.size)))
     if not results:
         raise RuntimeError(
-            "vmap: a nested tensor without components was given, and a function without samples has no result."
+            "vmap: a nested tensor without components was given, and a function without samples has no result. "
+            "[nd-nested]"
         )
     leaves = zip(*(found for found, _ in results), strict=True)
     return tree_unflatten([_together(list(parts), numbers) for parts in leaves], results[0][1])
@@ -56,14 +60,14 @@ def map_components(run: Callable[[list[Any], int], Any], flat: list[Any], dims: 
 
 def _together(parts: list[Any], numbers: list[Any]) -> Any:
     if not all(isinstance(p, Variable) for p in parts) or any(map(is_nested, parts)):
-        raise ValueError("vmap: a function over nested tensors must only return dense tensors.")
+        raise ValueError("vmap: a function over nested tensors must only return dense tensors. [nd-nested]")
     if len(parts[0].shape) == 1:
         return in_order(parts, numbers)
     if len({tuple(p.shape[2:]) for p in parts}) > 1 or len({len(p.shape) for p in parts}) > 1:
         shapes = ", ".join(str(tuple(p.shape[1:])) for p in parts)
         raise RuntimeError(
             f"vmap: the results for components of different lengths have shapes {shapes}, which differ in more than "
-            "the first size. A nested tensor has one ragged dimension, the first of its components."
+            "the first size. A nested tensor has one ragged dimension, the first of its components. [nd-nested]"
         )
     lengths = np.empty(sum(w.size for w in numbers), np.int64)
     for part, which in zip(parts, numbers, strict=True):

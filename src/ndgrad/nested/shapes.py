@@ -41,7 +41,8 @@ from ndgrad.ops.vocabulary import tensor_ops as ops
 def refuse_dim(name: str, x: Any, dim: int) -> NoReturn:
     where = "dim=0" if dim == 0 else "ragged dim"
     raise RuntimeError(
-        f"{name}(): not supported for NestedTensor on {where} ({described(x)}). Use unbind(), or to_padded_tensor(0.0)."
+        f"{name}(): not supported for NestedTensor on {where} ({described(x)}). "
+        "Use unbind(), or to_padded_tensor(0.0). [nd-nested]"
     )
 
 
@@ -63,11 +64,13 @@ def permute(input: Any, *dims: Any, **keyword: Any) -> Any:
 
 def _permuted(name: str, x: Any, dims: list[int]) -> Any:
     if sorted(dims) != list(range(x.ndim)):
-        raise RuntimeError(f"{name.lower()}(): {tuple(dims)} are not the dimensions of {described(x)}, each once.")
+        raise RuntimeError(
+            f"{name.lower()}(): {tuple(dims)} are not the dimensions of {described(x)}, each once. [nd-dim]"
+        )
     if dims[0] != 0:
         raise ValueError(
             f"{name} is not supported on the batch dimension for jagged NT ({described(x)}, dims {tuple(dims)}). Use "
-            "unbind(), or to_padded_tensor(0.0)."
+            "unbind(), or to_padded_tensor(0.0). [nd-nested]"
         )
     if dims == list(range(x.ndim)):
         return build(values_of(x), layout_of(x))
@@ -114,7 +117,8 @@ def view(input: Any, *shape: Any, **keyword: Any) -> Any:
         return build(values, layout.at(place))
     raise RuntimeError(
         f"view(): cannot view shape {tuple(input.shape)} as {list(sizes)} ({described(input)}). The batch and the "
-        "ragged size stay (as -1, or as size(dim)), and the sizes before and after it are divided among themselves."
+        "ragged size stay (as -1, or as size(dim)), and the sizes before and after it are divided among themselves. "
+        "[nd-nested]"
     )
 
 
@@ -151,7 +155,7 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     if at == 0 or at == layout_of(input).dim:
         raise RuntimeError(
             f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {at} ({shape[at]!r}) in the "
-            f"input tensor ({described(input)}). Divide a dense dimension."
+            f"input tensor ({described(input)}). Divide a dense dimension. [nd-nested]"
         )
     return view(input, (*shape[:at], *_filled(tuple(sizes), shape[at]), *shape[at + 1 :]))
 
@@ -167,7 +171,7 @@ def expand(self: Any, *size: Any, **keyword: Any) -> Any:
     ):
         raise RuntimeError(
             f"expand(): {described(self)} cannot be expanded to {list(sizes)}. The batch and the ragged size stay, and "
-            "only dense sizes of 1 are repeated."
+            "only dense sizes of 1 are repeated. [nd-nested]"
         )
     values = values_of(self)
     target = [n if s == -1 or isinstance(s, RaggedSize) else s for s, n in zip(sizes[1:], values.shape, strict=True)]
@@ -239,7 +243,9 @@ def component(x: Any, number: int) -> Any:
     layout = layout_of(x)
     count = layout.batch
     if not -count <= number < count:
-        raise IndexError(f"index {number} is out of range for dimension 0 with size {count} ({described(x)})")
+        raise IndexError(
+            f"index {number} is out of range for dimension 0 with size {count} ({described(x)}) [nd-index]"
+        )
     start = int(layout.offsets[number % count])
     length = int(layout.size.lengths[number % count])
     return ops.slice(values_of(x), dim=layout.dim - 1, start=start, stop=start + length, step=1)
@@ -250,7 +256,7 @@ def unbind(input: Any, dim: int = 0) -> Any:
     if as_dim(dim, input.ndim) != 0:
         raise RuntimeError(
             f"unbind(): only supported for NestedTensor on dim=0 ({described(input)}, dim={dim}). Unbind the values(), "
-            "or use select()."
+            "or use select(). [nd-nested]"
         )
     layout, values = layout_of(input), values_of(input)
     starts, lengths = layout.offsets[:-1].tolist(), layout.size.lengths.tolist()

@@ -210,7 +210,7 @@ def make_layout(name: str, shape: tuple[int, ...], offsets: Any, lengths: Any, d
     if not 0 <= at < len(shape):
         raise RuntimeError(
             f"{name}: values of shape {tuple(shape)} have no dimension {at}, in which components should lie one after "
-            f"another (jagged_dim={dim}). Give a jagged_dim between 1 and {len(shape)}."
+            f"another (jagged_dim={dim}). Give a jagged_dim between 1 and {len(shape)}. [nd-nested]"
         )
     if offsets is None:
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
@@ -223,18 +223,19 @@ def make_layout(name: str, shape: tuple[int, ...], offsets: Any, lengths: Any, d
         if array.ndim != 1 or array.dtype.kind not in "iu":
             raise RuntimeError(
                 f"{name}: {what} must be 1D and of integers, but got {array.ndim}D of {array.dtype}. "
-                "Convert them with to(ndgrad.int64)."
+                "Convert them with to(ndgrad.int64). [nd-nested]"
             )
     if lengths.size + 1 != offsets.size:
         raise RuntimeError(
             f"{name}: {offsets.size} offsets tell of {offsets.size - 1} components, and there are {lengths.size} "
-            "lengths. Give one offset for each component, and the end."
+            "lengths. Give one offset for each component, and the end. [nd-nested]"
         )
     ends = offsets[:-1] + lengths
     if (lengths < 0).any() or (offsets < 0).any() or (ends > rows).any():
         raise RuntimeError(
             f"{name}: components with offsets {offsets.tolist()} and lengths {lengths.tolist()} do not lie inside "
-            f"{rows} rows (values of shape {tuple(shape)}, dimension {at}). Offsets rise from 0 to the number of rows."
+            f"{rows} rows (values of shape {tuple(shape)}, dimension {at}). Offsets rise from 0 to the number of rows. "
+            "[nd-nested]"
         )
     size = ragged_size(lengths)
     packed = bool(np.array_equal(offsets, size.offsets)) and size.total == rows
@@ -246,7 +247,7 @@ def refuse(name: str, args: Any, options: Any, cause: BaseException | None = Non
     kinds = ", ".join(described(a) for a in _tensors((*args, *options.values())))
     raise NotImplementedError(
         f"{f'{name}()' if name.isidentifier() else name} is not there for nested tensors, and was called with "
-        f"({kinds}). Compute on values(), on the components (unbind()), or on to_padded_tensor(0.0)."
+        f"({kinds}). Compute on values(), on the components (unbind()), or on to_padded_tensor(0.0). [nd-nested]"
     ) from cause
 
 
@@ -304,11 +305,11 @@ def adopt(name: str, target: Any, result: Any) -> Any:
     """Let a tensor have the value and the history of another: what an in-place function comes to."""
     if not is_nested(target) or not is_nested(result) or tuple(result.shape) != tuple(target.shape):
         shapes = f"{described(result)} cannot take the place of {described(target)}"
-        raise RuntimeError(f"{name}(): the result, {shapes}. Use {name.rstrip('_')}() instead.")
+        raise RuntimeError(f"{name}(): the result, {shapes}. Use {name.rstrip('_')}() instead. [nd-nested]")
     if target._node is None and requires_grad(target) and thread.grad_enabled:
         raise RuntimeError(
             f"{name}(): a leaf Variable that requires grad is being used in an in-place operation. "
-            "Write in a no_grad() block, or use the function without the underscore."
+            "Write in a no_grad() block, or use the function without the underscore. [nd-leaf-write]"
         )
     if np_dtype(result) != np_dtype(target):
         result = on_values(lambda v: ops.cast(v, dtype=np_dtype(target)), result)
@@ -521,7 +522,9 @@ def by_groups(
         pieces.append(out if isinstance(out, tuple) else (out,))
         numbers.append(which if result_dim is None else rows[sizes.index(size)])
     if not pieces:
-        raise RuntimeError(f"{name}(): a nested tensor without components (batch {batch}) has no result here.")
+        raise RuntimeError(
+            f"{name}(): a nested tensor without components (batch {batch}) has no result here. [nd-nested]"
+        )
     results = []
     for parts in zip(*pieces, strict=True):
         if result_dim is None:

@@ -74,11 +74,11 @@ def factory_kwargs(kwargs: dict[str, _Any] | None) -> dict[str, _Any]:
     known = {"device", "dtype", "memory_format"}
     unexpected = kwargs.keys() - known - {"factory_kwargs"}
     if unexpected:
-        raise TypeError(f"unexpected kwargs {unexpected}: factories take {', '.join(sorted(known))}.")
+        raise TypeError(f"unexpected kwargs {unexpected}: factories take {', '.join(sorted(known))}. [nd-arguments]")
     found = dict(kwargs.get("factory_kwargs", {}))
     for name in sorted(known & kwargs.keys()):
         if name in found:
-            raise TypeError(f"{name} specified twice, in **kwargs and in factory_kwargs")
+            raise TypeError(f"{name} specified twice, in **kwargs and in factory_kwargs [nd-arguments]")
         found[name] = kwargs[name]
     return found
 

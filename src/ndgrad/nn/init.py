@@ -44,10 +44,12 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     if nonlinearity == "leaky_relu":
         slope = 0.01 if param is None else param
         if isinstance(slope, bool) or not isinstance(slope, (int, float)):
-            raise ValueError(f"negative_slope {slope!r} not a valid number. Give an int or a float.")
+            raise ValueError(f"negative_slope {slope!r} not a valid number. Give an int or a float. [nd-type]")
         return math.sqrt(2.0 / (1 + slope**2))
     if nonlinearity not in _GAINS:
-        raise ValueError(f"Unsupported nonlinearity {nonlinearity!r}. Known are leaky_relu, {', '.join(_GAINS)}.")
+        raise ValueError(
+            f"Unsupported nonlinearity {nonlinearity!r}. Known are leaky_relu, {', '.join(_GAINS)}. [nd-option]"
+        )
     return _GAINS[nonlinearity]
 
 
@@ -148,7 +150,7 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     if tensor.dim() < 2:
         raise ValueError(
             "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions (shape "
-            f"{tuple(tensor.shape)}). Fill a vector with uniform_ or constant_."
+            f"{tuple(tensor.shape)}). Fill a vector with uniform_ or constant_. [nd-ndim]"
         )
     field = math.prod(tensor.shape[2:])
     return tensor.shape[1] * field, tensor.shape[0] * field
@@ -157,7 +159,7 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
 def _fan(tensor: Tensor, mode: str) -> int:
     chosen = mode.lower()
     if chosen not in ("fan_in", "fan_out"):
-        raise ValueError(f"Mode {mode!r} not supported, please use one of ['fan_in', 'fan_out'].")
+        raise ValueError(f"Mode {mode!r} not supported, please use one of ['fan_in', 'fan_out']. [nd-option]")
     fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
     return fan_in if chosen == "fan_in" else fan_out
 
@@ -233,7 +235,8 @@ def kaiming_normal_(
 def _needs(tensor: Tensor, dims: tuple[int, ...], text: str) -> None:
     if tensor.dim() not in dims:
         raise ValueError(
-            f"Only tensors with {text} dimensions are supported, and this one has shape {tuple(tensor.shape)}."
+            f"Only tensors with {text} dimensions are supported, and this one has shape {tuple(tensor.shape)}. "
+            "[nd-ndim]"
         )
 
 
@@ -260,7 +263,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """
     _needs(tensor, (3, 4, 5), "3, 4, or 5")
     if tensor.shape[0] % groups:
-        raise ValueError(f"dim 0 must be divisible by groups, and {tensor.shape[0]} is not by {groups}.")
+        raise ValueError(f"dim 0 must be divisible by groups, and {tensor.shape[0]} is not by {groups}. [nd-divisible]")
     per_group = tensor.shape[0] // groups
     middle = tuple(n // 2 for n in tensor.shape[2:])
     with no_grad():
@@ -284,7 +287,8 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
 
     if tensor.dim() < 2:
         raise ValueError(
-            f"Only tensors with 2 or more dimensions are supported, and this one has shape {tuple(tensor.shape)}."
+            f"Only tensors with 2 or more dimensions are supported, and this one has shape {tuple(tensor.shape)}. "
+            "[nd-ndim]"
         )
     if tensor.numel() == 0:
         return tensor

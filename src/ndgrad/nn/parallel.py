@@ -35,7 +35,8 @@ class DataParallel(Module):
         self.device_ids = list(device_ids or ())
         if len(self.device_ids) > 1:
             raise RuntimeError(
-                f"DataParallel(device_ids={self.device_ids}): a module runs on one device here. Leave device_ids out."
+                f"DataParallel(device_ids={self.device_ids}): a module runs on one device here. Leave device_ids out. "
+                "[nd-unsupported]"
             )
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:

@@ -44,7 +44,7 @@ def _checked(kind: str, data: Tensor | None) -> Tensor:
     if not isinstance(data, Variable):
         raise AttributeError(
             f"{kind}() takes a tensor, and got {type(data).__name__}, which has no attribute 'detach'. "
-            "Wrap it with ndgrad.tensor(...)."
+            "Wrap it with ndgrad.tensor(...). [nd-module]"
         )
     return data
 
@@ -77,7 +77,8 @@ class Parameter(Tensor, metaclass=_Marked):
         if type(made) is not type(data):
             raise RuntimeError(
                 f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() "
-                f"returns an instance of the same type, but it returned {type(made).__name__}. Fix its detach()."
+                f"returns an instance of the same type, but it returned {type(made).__name__}. Fix its detach(). "
+                "[nd-module]"
             )
         made.__dict__["_is_param"] = True
         return made.requires_grad_(requires_grad)
@@ -133,7 +134,8 @@ class UninitializedTensorMixin:
     def _array(self) -> Any:
         raise ValueError(
             "Attempted to use an uninitialized parameter. This happens with lazy modules (LazyLinear and the like) "
-            "that have not seen an input yet. Call forward with a batch first, so that the parameters get their shapes."
+            "that have not seen an input yet. "
+            "Call forward with a batch first, so that the parameters get their shapes. [nd-lazy]"
         )
 
     @_array.setter
@@ -145,7 +147,7 @@ class UninitializedTensorMixin:
         raise RuntimeError(
             "Can't access the shape of an uninitialized parameter or buffer. This usually happens in load_state_dict() "
             "when an uninitialized parameter is loaded into an initialized one. Call forward once, "
-            "so that the module learns its sizes."
+            "so that the module learns its sizes. [nd-lazy]"
         )
 
     @property

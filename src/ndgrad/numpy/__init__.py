@@ -69,7 +69,7 @@ def __getattr__(name: str) -> _Any:
         return getattr(_numpy, name)
     from ndgrad.numpy.reexports import LEFT_OUT  # read when a name is missing
 
-    why = f": {LEFT_OUT[name]}" if name in LEFT_OUT else ""
+    why = f": {LEFT_OUT[name]} [nd-absent]" if name in LEFT_OUT else ""
     raise AttributeError(f"module 'ndgrad.numpy' has no attribute {name!r}{why}")
 
 

@@ -102,7 +102,8 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
     @shape.setter
     def shape(self, value: object) -> None:
         raise AttributeError(
-            "an Array's shape cannot be assigned: views of its memory may exist. Write x = x.reshape(...)."
+            "an Array's shape cannot be assigned: views of its memory may exist. Write x = x.reshape(...). "
+            "[nd-immutable]"
         )
 
     @property
@@ -134,7 +135,8 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
     def imag(self, value: ArrayLike) -> None:
         if np_dtype(self).kind != "c":
             raise TypeError(
-                f"cannot set the imaginary part of an Array of {np_dtype(self)}. Make it complex with .astype(complex)."
+                f"cannot set the imaginary part of an Array of {np_dtype(self)}. "
+                "Make it complex with .astype(complex). [nd-complex]"
             )
         write(fill_ops.copy, self.imag, (value,), {})
 
@@ -191,7 +193,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         else:
             made = reshaped(self, wanted)
         if copy is False and made._base is None and made is not self and self.size and self.ndim:
-            raise ValueError("Unable to avoid creating a copy while reshaping (copy=False).")
+            raise ValueError("Unable to avoid creating a copy while reshaping (copy=False). [nd-copy]")
         return made.copy() if copy else made
 
     def flatten(self, order: str = "C") -> Array:
@@ -218,7 +220,9 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         if not axes:
             return _reversed(self)
         if len(axes) != self.ndim or len({a % self.ndim for a in axes}) != self.ndim:
-            raise ValueError(f"axes {axes} don't match an array of {self.ndim} dimensions. Name each axis once.")
+            raise ValueError(
+                f"axes {axes} don't match an array of {self.ndim} dimensions. Name each axis once. [nd-dim]"
+            )
         dims = np.lib.array_utils.normalize_axis_tuple(axes, self.ndim)
         return shape_ops.permute(self, dims=dims)
 
@@ -230,7 +234,9 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         array([4607182418800017408])
         """
         if isinstance(dtype, (int, tuple, list)):
-            raise TypeError("Array.view() takes a dtype, as NumPy's does. To change the shape, call reshape().")
+            raise TypeError(
+                "Array.view() takes a dtype, as NumPy's does. To change the shape, call reshape(). [nd-arguments]"
+            )
         if dtype is None or _is_array_class(dtype):
             return shape_ops.alias(self)
         return cast("Array", shape.view(self, np.dtype(dtype)))
@@ -244,7 +250,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         """
         raise ValueError(
             "resize() of an Array in place is not supported: other Arrays may view its memory. "
-            "Use reshape(), or ndgrad.numpy.resize()."
+            "Use reshape(), or ndgrad.numpy.resize(). [nd-unsupported]"
         )
 
     # ----- elements ---------------------------------------------------------------------------------------------------
@@ -261,7 +267,8 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         wanted = np.dtype(dtype)
         if not np.can_cast(np_dtype(self), wanted, casting):  # type: ignore[arg-type]  # the stubs want a literal
             raise TypeError(
-                f"Cannot cast array data from {np_dtype(self)!r} to {wanted!r} according to the rule {casting!r}"
+                f"Cannot cast array data from {np_dtype(self)!r} to {wanted!r} according to the rule {casting!r} "
+                "[nd-cast]"
             )
         if np_dtype(self) == wanted:
             return self.copy(order) if copy else self._arranged(order)
@@ -359,7 +366,8 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         """
         if stream is not None:
             raise ValueError(
-                f"to_device(): stream={stream!r} was given, and streams are chosen by CuPy's own context. Leave it out."
+                f"to_device(): stream={stream!r} was given, and streams are chosen by CuPy's own context. "
+                "Leave it out. [nd-arguments]"
             )
         return self.to(devices.device(device)) if device is not None else self
 
@@ -393,7 +401,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         if self.ndim and np.ndim(other) < 2:
             raise ValueError(
                 "inplace matrix multiplication requires the first operand to have at least one and the second "
-                "at least two dimensions."
+                "at least two dimensions. [nd-write-fit]"
             )
         np.matmul(self, other, out=self)  # type: ignore[call-overload]  # the stubs know no Array
         return self
@@ -434,7 +442,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
     @property
     def __array_interface__(self) -> dict[str, Any]:
         if asked_by_sparse():
-            raise AttributeError("a product with a sparse matrix is the Array's to compute")
+            raise AttributeError("a product with a sparse matrix is the Array's to compute [nd-sparse]")
         refuse_memory(self)
         found: dict[str, Any] = self.numpy().__array_interface__
         return found
@@ -449,11 +457,13 @@ def _inferred(sizes: tuple[int, ...], t: Array) -> tuple[int, ...]:
     """A shape with its -1 replaced, with NumPy's errors."""
     count, known = t.size, math.prod(n for n in sizes if n != -1)
     if sizes.count(-1) > 1:
-        raise ValueError("can only specify one unknown dimension")
+        raise ValueError("can only specify one unknown dimension [nd-reshape]")
     if -1 in sizes and known and count % known == 0:
         return tuple(count // known if n == -1 else n for n in sizes)
     if -1 in sizes or known != count or any(n < 0 for n in sizes):
-        raise ValueError(f"cannot reshape array of size {count} into shape {sizes} (its shape is {t.shape})")
+        raise ValueError(
+            f"cannot reshape array of size {count} into shape {sizes} (its shape is {t.shape}) [nd-reshape]"
+        )
     return sizes
 
 
@@ -481,7 +491,8 @@ def _dropped(t: Array, door: str) -> TypeError:
         f"{door} of an Array of shape {tuple(t.shape)} that {stake_of(t)} would drop its derivative: "
         "the result is plain Python numbers. Keep the Array (write u[i] = t into an Array made by ndgrad.numpy, "
         "use ndgrad.numpy's functions instead of math's, print with "
-        f'f"{{t:.3f}}"), or leave the graph on purpose: t.detach().{"tolist" if door == "tolist()" else "item"}().'
+        f'f"{{t:.3f}}"), or leave the graph on purpose: t.detach().{"tolist" if door == "tolist()" else "item"}(). '
+        "[nd-drops-gradient]"
     )
 
 
@@ -495,7 +506,7 @@ def as_no_numbers(t: Array, dtype: np.dtype[Any]) -> Any:
     if (lost := stake_of(t)) is not None:
         raise TypeError(
             f"an Array of shape {tuple(t.shape)} that {lost} cannot become {dtype}, which has no derivative. "
-            "Use t.detach() for its values."
+            "Use t.detach() for its values. [nd-drops-gradient]"
         )
     return t.numpy().astype(dtype)
 
@@ -507,7 +518,7 @@ def refuse_memory(t: Array) -> None:
             f"a call needs the bare memory of an Array that {stake_of(t)} (shape {tuple(t.shape)}), "
             "and a computation on it would drop the derivative. This is what numpy.array([t, ...]), numpy.asarray(t), "
             "numpy.vectorize and others do that cannot see tensors: use ndgrad.numpy (array, stack, vectorize, ...) "
-            f"there. For the values alone: t.detach().numpy().{advice()}"
+            f"there. For the values alone: t.detach().numpy().{advice()} [nd-drops-gradient]"
         )
 
 
@@ -545,7 +556,7 @@ def _with_face(t: Any, face: type[Any]) -> Any:
     if is_structured(t._array):
         raise TypeError(
             f"NumPy's face has strided tensors only, and one of shape {tuple(t.shape)} has the layout {t.layout}. "
-            "Convert it with to_dense() or to_padded_tensor(0.0) first, or use ndgrad.scipy.sparse."
+            "Convert it with to_dense() or to_padded_tensor(0.0) first, or use ndgrad.scipy.sparse. [nd-sparse]"
         )
     other = shape_ops.alias(t)
     other.__class__ = face

@@ -49,9 +49,9 @@ def diff(
     """
     t = as_array(a)
     if t.ndim == 0:
-        raise ValueError("diff requires input that is at least one dimensional")
+        raise ValueError("diff requires input that is at least one dimensional [nd-ndim]")
     if n < 0:
-        raise ValueError(f"order must be non-negative but got {n}")
+        raise ValueError(f"order must be non-negative but got {n} [nd-range]")
     axis = one_axis(axis, t.ndim)
     if n == 0:
         return t
@@ -91,7 +91,7 @@ def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike
         if p is not None and not np.can_cast(np_dtype(p), np_dtype(line), "same_kind"):
             raise TypeError(
                 "dtype of `to_begin` and `to_end` must be compatible with input `ary`: "
-                f"{np_dtype(p)} is not, with {np_dtype(line)}"
+                f"{np_dtype(p)} is not, with {np_dtype(line)} [nd-dtype-mismatch]"
             )
     return join.cat(*(with_dtype(p, np_dtype(line)) for p in pieces if p is not None), dim=0)
 
@@ -114,7 +114,7 @@ def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Axes = None, edge_order: i
     t = inexact(as_array(f))
     axes = many_axes(axis, t.ndim)
     if edge_order not in (1, 2):
-        raise ValueError("'edge_order' greater than 2 not supported")
+        raise ValueError("'edge_order' greater than 2 not supported [nd-range]")
     spacings = _spacings(t, varargs, axes)
     made = tuple(_derivative(t, h, d, edge_order) for d, h in zip(axes, spacings, strict=True))
     return made[0] if len(axes) == 1 else made
@@ -123,11 +123,11 @@ def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Axes = None, edge_order: i
 def _spacings(t: Array, given: tuple[Any, ...], axes: tuple[int, ...]) -> list[Any]:
     """For each axis the one distance of neighbours, or all of them."""
     if len(given) not in (0, 1, len(axes)):
-        raise TypeError(f"invalid number of arguments: {len(given)} spacings for {len(axes)} axes")
+        raise TypeError(f"invalid number of arguments: {len(given)} spacings for {len(axes)} axes [nd-arguments]")
     if len(given) == 1 and np.ndim(given[0]) == 0:
         given = given * len(axes)
     elif len(given) == 1 and len(axes) != 1:
-        raise TypeError(f"invalid number of arguments: one grid for {len(axes)} axes")
+        raise TypeError(f"invalid number of arguments: one grid for {len(axes)} axes [nd-arguments]")
     found: list[Any] = []
     for h, d in zip(given or (1.0,) * len(axes), axes, strict=True):
         if np.ndim(h) == 0:
@@ -137,7 +137,7 @@ def _spacings(t: Array, given: tuple[Any, ...], axes: tuple[int, ...]) -> list[A
         if grid.ndim != 1 or grid.shape[0] != t.shape[d]:
             raise ValueError(
                 "when 1d, distances must match the length of the corresponding dimension: "
-                f"{grid.shape} and {t.shape[d]}"
+                f"{grid.shape} and {t.shape[d]} [nd-shape]"
             )
         grid = inexact(grid)
         found.append(grid[1:] - grid[:-1])
@@ -149,7 +149,7 @@ def _derivative(t: Array, h: Any, d: int, edge_order: int) -> Array:
     if n < edge_order + 1:
         raise ValueError(
             f"Shape of array too small to calculate a numerical gradient: axis {d} has {n} elements, "
-            f"and needs {edge_order + 1}."
+            f"and needs {edge_order + 1}. [nd-too-few]"
         )
 
     return arranged_like(grid_derivative(t, h, d, edge_order), t)
@@ -219,10 +219,10 @@ def _lines(name: str, a: ArrayLike, v: ArrayLike) -> list[Array]:
         if t.ndim != 1:
             raise ValueError(
                 f"{name}(): object too deep for desired array: {which} has shape {t.shape}, "
-                "and must have one dimension."
+                "and must have one dimension. [nd-ndim]"
             )
         if not t.shape[0]:
-            raise ValueError(f"{name}(): {which} cannot be empty")
+            raise ValueError(f"{name}(): {which} cannot be empty [nd-too-few]")
     return [x, y]
 
 
@@ -231,7 +231,7 @@ def _slide(x: Array, y: Array, mode: str) -> Array:
     n = y.shape[0]
     mode = {0: "valid", 1: "same", 2: "full"}.get(mode, mode) if isinstance(mode, int) else mode
     if mode not in ("valid", "same", "full"):
-        raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
+        raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r}) [nd-option]")
     margins = {"valid": (0, 0), "same": (n // 2, n - 1 - n // 2), "full": (n - 1, n - 1)}[mode]
     if margins != (0, 0):
         x = padding.constant_pad_nd(x, pads=(margins,), value=0)

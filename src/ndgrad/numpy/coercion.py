@@ -81,7 +81,7 @@ def stacked(items: Sequence[Any]) -> Array:
     if len(shapes) > 1:
         raise ValueError(
             "setting an array element with a sequence: the requested array has an inhomogeneous shape (parts have "
-            f"shapes {sorted(shapes)}). Give parts of one shape."
+            f"shapes {sorted(shapes)}). Give parts of one shape. [nd-data]"
         )
     return arranged(join_ops.stack(*together(parts), dim=0))
 
@@ -293,14 +293,14 @@ def deliver(name: str, result: Array, out: Out, casting: str = "same_kind", broa
         return result
     if isinstance(out, tuple):
         if len(out) != 1:
-            raise ValueError(f"{name}(): out= has {len(out)} arrays, and there is one result. Pass one array.")
+            raise ValueError(f"{name}(): out= has {len(out)} arrays, and there is one result. Pass one array. [nd-out]")
         return deliver(name, result, out[0], casting, broadcasts)
     if isinstance(out, Variable):
         _check_out(name, result, tuple(out.shape), np_dtype(out), casting, broadcasts)
         return write(fill_ops.copy, out, (result,), {})
     if not isinstance(out, np.ndarray):
         raise TypeError(
-            f"{name}(): out= must be an array, and is a {type(out).__name__}. Pass an Array, or leave it out."
+            f"{name}(): out= must be an array, and is a {type(out).__name__}. Pass an Array, or leave it out. [nd-out]"
         )
     refuse_loss_in_memory(name, out, result)
     _check_out(name, result, out.shape, out.dtype, casting, broadcasts)
@@ -312,14 +312,14 @@ def _check_out(name: str, result: Array, shape: tuple[int, ...], dtype: Dtype, c
     if not np.can_cast(np_dtype(result), dtype, casting):  # type: ignore[arg-type]  # the stubs want a literal casting
         raise TypeError(
             f"{name}(): cannot cast the result from {np_dtype(result)!r} to {dtype!r} of out= with casting rule "
-            f"{casting!r}. Give an out= that holds the result, or casting='unsafe'."
+            f"{casting!r}. Give an out= that holds the result, or casting='unsafe'. [nd-out]"
         )
     have = tuple(result.shape)
     fits = len(have) <= len(shape) and all(h in (1, s) for h, s in zip(have[::-1], shape[::-1], strict=False))
     if not fits or (have != shape and not broadcasts):
         raise ValueError(
             f"{name}(): non-broadcastable output operand with shape {shape} doesn't match the broadcast shape {have}. "
-            "Give an out= of that shape."
+            "Give an out= of that shape. [nd-out]"
         )
 
 
@@ -332,7 +332,7 @@ def refuse_loss_in_memory(name: str, out: Any, *values: object) -> None:
             f"{name}: what is written {stake_of(lost)} (shape {tuple(lost.shape)}), and the target is a plain "
             f"numpy.ndarray (shape {tuple(out.shape)}), which has no graph: the derivative would be lost. "
             "Make the buffer with ndgrad.numpy (zeros, array), or write x = x + y instead of x += y; "
-            "for values without derivatives, detach() the tensor."
+            "for values without derivatives, detach() the tensor. [nd-drops-gradient]"
         )
 
 

@@ -123,7 +123,8 @@ def _objects(items: Any) -> Any:
 
 def _unable(object: Variable, dtype: Dtype) -> ValueError:
     return ValueError(
-        f"Unable to avoid copy while creating an array of {dtype} from {np_dtype(object)} as requested (copy=False)."
+        f"Unable to avoid copy while creating an array of {dtype} from {np_dtype(object)} as requested (copy=False). "
+        "[nd-copy]"
     )
 
 
@@ -227,7 +228,7 @@ def asarray_chkfinite(a: ArrayLike, dtype: Dtype = None, order: str | None = Non
     """
     t = asarray(a, dtype, order)
     if is_inexact(np.dtype(t.dtype)) and not np.isfinite(plain(t)).all():
-        raise ValueError("array must not contain infs or NaNs")
+        raise ValueError("array must not contain infs or NaNs [nd-values]")
     return t
 
 
@@ -296,7 +297,7 @@ def fromiter(iter: Iterable[ArrayLike], dtype: Dtype, count: int = -1) -> Array:
     """
     items: list[Any] = [item for _, item in zip(range(count), iter)] if count >= 0 else list(iter)
     if len(items) < count:
-        raise ValueError(f"iterator too short: Expected {count} but iterator had only {len(items)} items.")
+        raise ValueError(f"iterator too short: Expected {count} but iterator had only {len(items)} items. [nd-data]")
     return array(items, dtype) if items else zeros(0, dtype)
 
 
@@ -524,7 +525,7 @@ def linspace(
         made = np.linspace(start, stop, count, endpoint, retstep, dtype, axis)  # type: ignore[call-overload]
         return (_made(made[0], device), made[1]) if retstep else _made(made, device)
     if count < 0:
-        raise ValueError(f"Number of samples, {num}, must be non-negative.")
+        raise ValueError(f"Number of samples, {num}, must be non-negative. [nd-range]")
     first, last = (inexact(t) for t in operands(start, stop))
     shape = np.broadcast_shapes(first.shape, last.shape)
     intervals = count - 1 if endpoint else count
@@ -574,13 +575,14 @@ def geomspace(
         return constant(numpy.geomspace(start, stop, num, endpoint, dtype, axis))
     first, last = (inexact(t) for t in operands(start, stop))
     if (np.asarray(plain(first)) == 0).any() or (np.asarray(plain(last)) == 0).any():
-        raise ValueError("Geometric sequence cannot include zero")
+        raise ValueError("Geometric sequence cannot include zero [nd-values]")
     sign: float | Array = 1.0
     if is_floating(np_dtype(first)):
         negative = (np.asarray(plain(first)) < 0) & (np.asarray(plain(last)) < 0)
         if not negative.any() and ((np.asarray(plain(first)) < 0) | (np.asarray(plain(last)) < 0)).any():
             raise ValueError(
-                "geomspace() between numbers of different signs goes through the complex plane. Make the ends complex."
+                "geomspace() between numbers of different signs goes through the complex plane. Make the ends complex. "
+                "[nd-complex]"
             )
         sign = constant(np.where(negative, -1.0, 1.0)) if negative.any() else 1.0
     made = (

@@ -75,10 +75,11 @@ def refusal(function: Any) -> TypeError:
     """What a function says that has no implementation."""
     name, module = function.__name__, getattr(function, "__module__", None) or "numpy"
     if name in REFUSED:
-        return TypeError(f"{module}.{name}() does not take tensors: {REFUSED[name]}.")
+        return TypeError(f"{module}.{name}() does not take tensors: {REFUSED[name]}. [nd-no-derivative]")
     return TypeError(
         f"{module}.{name}() has no implementation for tensors, and NumPy's own would drop the graph. Write it with "
-        "functions that dir(ndgrad.numpy) lists, or pass t.detach().numpy() if no gradient is meant to pass."
+        "functions that dir(ndgrad.numpy) lists, or pass t.detach().numpy() if no gradient is meant to pass. "
+        "[nd-no-derivative]"
     )
 
 

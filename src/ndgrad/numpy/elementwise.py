@@ -249,7 +249,7 @@ def i0(x: ArrayLike) -> Array:
     """
     t = as_array(x)
     if np_dtype(t).kind == "c":
-        raise TypeError(f"i0 not supported for complex values (shape {t.shape}). Take the real part.")
+        raise TypeError(f"i0 not supported for complex values (shape {t.shape}). Take the real part. [nd-complex]")
     return bessel.i0(inexact(t))
 
 
@@ -271,13 +271,14 @@ def interp(
     at, knots, values = inexact(as_array(x)), inexact(as_array(xp)), inexact(as_array(fp))
     if knots.ndim != 1 or values.shape != knots.shape:
         raise ValueError(
-            f"fp and xp are not of the same length, or not 1-D: their shapes are {values.shape} and {knots.shape}"
+            "fp and xp are not of the same length, or not 1-D: "
+            f"their shapes are {values.shape} and {knots.shape} [nd-shape]"
         )
     if not knots.shape[0]:
-        raise ValueError("array of sample points is empty")
+        raise ValueError("array of sample points is empty [nd-too-few]")
     if period is not None:
         if period == 0:
-            raise ValueError("period must be a non-zero value")
+            raise ValueError("period must be a non-zero value [nd-range]")
         span = abs(period)
         at, knots = at % span, knots % span
         order = order_ops.argsort(knots, dim=0, descending=False)

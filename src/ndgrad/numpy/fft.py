@@ -33,7 +33,8 @@ def _floating(name: str, a: ArrayLike, *, real: bool) -> Array:
     dtype = np_dtype(t)
     if real and dtype.kind == "c":
         raise TypeError(
-            f"{name}() takes real numbers, and got {dtype}. Take .real, or use the transform of complex numbers."
+            f"{name}() takes real numbers, and got {dtype}. Take .real, or use the transform of complex numbers. "
+            "[nd-complex]"
         )
     if not is_inexact(dtype):
         return with_dtype(t, np.float64)
@@ -42,7 +43,7 @@ def _floating(name: str, a: ArrayLike, *, real: bool) -> Array:
 
 def _norm(norm: str | None) -> str | None:
     if norm not in (None, "backward", "ortho", "forward"):
-        raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".')
+        raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward". [nd-option]')
     return norm
 
 
@@ -77,7 +78,7 @@ def _line(name: str, sentence: str, example: str, *, real: bool = False) -> _Lin
     def function(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: Out = None) -> Array:
         t = _floating(name, a, real=real)
         if n is not None and n < 1:
-            raise ValueError(f"Invalid number of FFT data points ({n}) specified.")
+            raise ValueError(f"Invalid number of FFT data points ({n}) specified. [nd-range]")
         made = transform(t, n, one_axis(axis, t.ndim), _norm(norm))
         return deliver(name, arranged_like(made, t.copy() if name == "hfft" and 0 in t.strides else t), out)
 
@@ -98,7 +99,7 @@ def _box(name: str, sentence: str, example: str, axes: Sequence[int] | None = No
     ) -> Array:
         t = _floating(name, a, real=real)
         if s is not None and axes is not None and len(s) != len(axes):
-            raise ValueError("Shape and axes have different lengths.")
+            raise ValueError("Shape and axes have different lengths. [nd-shape]")
         dims = None if axes is None else tuple(one_axis(d, t.ndim) for d in axes)
         if dims is not None and len(set(dims)) < len(dims):
             return deliver(name, _repeated(name, t, s, dims, norm), out)
@@ -110,7 +111,7 @@ def _box(name: str, sentence: str, example: str, axes: Sequence[int] | None = No
 def _repeated(name: str, t: Array, s: Sequence[int] | None, dims: tuple[int, ...], norm: str | None) -> Array:
     """NumPy transforms an axis that is named twice twice."""
     if name not in ("fft2", "fftn", "ifft2", "ifftn"):
-        raise ValueError(f"{name}(): axes {dims} names an axis twice. Name each once.")
+        raise ValueError(f"{name}(): axes {dims} names an axis twice. Name each once. [nd-dim]")
     for d, n in zip(reversed(dims), reversed(s if s is not None else (None,) * len(dims)), strict=True):
         t = (ifft if name.startswith("i") else fft)(t, n, d, norm)
     return t

@@ -37,7 +37,9 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *arg
     lines = moved(t, axis, t.ndim - 1)
     lead = lines.shape[:-1]
     if 0 in lead:
-        raise ValueError(f"Cannot apply_along_axis when any iteration dimensions are 0 (shape {t.shape}, axis {axis})")
+        raise ValueError(
+            f"Cannot apply_along_axis when any iteration dimensions are 0 (shape {t.shape}, axis {axis}) [nd-shape]"
+        )
     results = [as_array(func1d(lines[place], *args, **kwargs)) for place in np.ndindex(*lead)]
     made = join.stack(*operands(*results), dim=0)
     made = shape_ops.reshape(made, shape=(*lead, *results[0].shape))
@@ -61,7 +63,7 @@ def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: int | Sequence
         if made.ndim != t.ndim:
             made = shape_ops.reshape(made, shape=(*made.shape[:axis], 1, *made.shape[axis:]))
             if made.ndim != t.ndim:
-                raise ValueError("function is not returning an array of the correct shape")
+                raise ValueError("function is not returning an array of the correct shape [nd-shape]")
         t = made
     return t
 
@@ -115,7 +117,7 @@ class vectorize:
             results.append(made if isinstance(made, tuple) else (made,))
         if not results:
             if self.otypes is None:
-                raise ValueError("cannot call `vectorize` on size 0 inputs unless `otypes` is set")
+                raise ValueError("cannot call `vectorize` on size 0 inputs unless `otypes` is set [nd-too-few]")
             empty = tuple(constant(np.empty(lead, o)) for o in self.otypes)
             return empty if len(empty) > 1 else empty[0]
         joined = tuple(self._joined(k, [r[k] for r in results], lead) for k in range(len(results[0])))

@@ -32,7 +32,7 @@ def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: 
            [4, 4]]))
     """
     if indexing not in ("xy", "ij"):
-        raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
+        raise ValueError("Valid values for `indexing` are 'xy' and 'ij'. [nd-option]")
     lines = [flat(as_array(x)) for x in xi]
     n = len(lines)
     grid = [shape_ops.reshape(t, shape=(*(1,) * k, t.size, *(1,) * (n - k - 1))) for k, t in enumerate(lines)]
@@ -151,7 +151,7 @@ class _Joiner:
                 numbers = [int(w) for w in word.split(",")]
                 axis, ndmin, trans1d = (*numbers, *(axis, ndmin, trans1d)[len(numbers) :])
         if any(isinstance(i, str) for i in items):
-            raise ValueError("special directives must be the first entry.")
+            raise ValueError("special directives must be the first entry. [nd-index]")
         parts = []
         for item in items:
             t = _range(item) if isinstance(item, slice) else as_array(item)

@@ -70,7 +70,7 @@ def where(condition: ArrayLike, /, *values: ArrayLike) -> Any:
     if not values:
         return nonzero(condition)
     if len(values) != 2:
-        raise ValueError("either both or neither of x and y should be given")
+        raise ValueError("either both or neither of x and y should be given [nd-exclusive]")
     mask = as_array(condition)
     mask = mask if np_dtype(mask).kind == "b" else comparison.ne(mask, 0)
     return selection.where(mask, *operands(*values))
@@ -85,14 +85,14 @@ def select(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], defau
     array([ 1.,  0., -3.])
     """
     if len(condlist) != len(choicelist):
-        raise ValueError("list of cases must be same length as list of conditions")
+        raise ValueError("list of cases must be same length as list of conditions [nd-shape]")
     if not len(condlist):
-        raise ValueError("select with an empty condition list is not possible")
+        raise ValueError("select with an empty condition list is not possible [nd-too-few]")
     *choices, result = operands(*choicelist, default)
     for condition, choice in zip(reversed(list(condlist)), reversed(choices), strict=True):
         mask = as_array(condition)
         if np_dtype(mask).kind != "b":
-            raise TypeError(f"invalid entry in condlist: should be boolean ndarray, and is {np_dtype(mask)}")
+            raise TypeError(f"invalid entry in condlist: should be boolean ndarray, and is {np_dtype(mask)} [nd-dtype]")
         result = selection.where(mask, choice, result)
     return arranged(broadcast(result, np.broadcast_shapes(result.shape, *(np.shape(c) for c in condlist))))
 
@@ -133,7 +133,8 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
         masks.append(~np.logical_or.reduce(masks))
     elif len(functions) != len(masks):
         raise ValueError(
-            f"with {len(masks)} condition(s), either {len(masks)} or {len(masks) + 1} functions are expected"
+            f"with {len(masks)} condition(s), either {len(masks)} or {len(masks) + 1} functions are expected "
+            "[nd-arguments]"
         )
     result = constant(np.zeros_like(sample_of(t)))
     for mask, function in zip(masks, functions, strict=True):
@@ -150,17 +151,19 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
 def _within(indices: NDArray[Any], length: int, mode: str) -> NDArray[Any]:
     """Places within an axis, by NumPy's three modes."""
     if indices.dtype.kind not in "iub":
-        raise TypeError(f"Cannot cast array data from {indices.dtype!r} to dtype('int64') according to the rule 'safe'")
+        raise TypeError(
+            f"Cannot cast array data from {indices.dtype!r} to dtype('int64') according to the rule 'safe' [nd-cast]"
+        )
     if mode == "wrap":
         return indices % length
     if mode == "clip":
         return np.clip(indices, 0, length - 1)
     if mode != "raise":
-        raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
+        raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r}) [nd-option]")
     if indices.size and (indices.min() < -length or indices.max() >= length):
         raise IndexError(
             f"index {indices.max() if indices.max() >= length else indices.min()} is out of bounds "
-            f"for axis of size {length}"
+            f"for axis of size {length} [nd-index]"
         )
     return np.where(indices < 0, indices + length, indices)
 
@@ -193,14 +196,15 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -
     t, places = as_array(arr), as_array(indices)
     if axis is None:
         if places.ndim != 1:
-            raise ValueError("when axis=None, `indices` must have a single dimension.")
+            raise ValueError("when axis=None, `indices` must have a single dimension. [nd-ndim]")
         t, axis = flat(t), 0
     axis = one_axis(axis, t.ndim)
     if np_dtype(places).kind not in "iu":
-        raise IndexError("`indices` must be an integer array")
+        raise IndexError("`indices` must be an integer array [nd-index]")
     if places.ndim != t.ndim:
         raise ValueError(
-            f"`indices` and `arr` must have the same number of dimensions, and have {places.ndim} and {t.ndim}"
+            f"`indices` and `arr` must have the same number of dimensions, and have {places.ndim} and {t.ndim} "
+            "[nd-ndim]"
         )
     # the other dimensions broadcast against each other
     rest = np.broadcast_shapes(*((*x.shape[:axis], 1, *x.shape[axis + 1 :]) for x in (t, places)))
@@ -219,7 +223,7 @@ def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: O
     t, axis = swept_line(as_array(a), axis)
     mask = np.asarray(values_of(condition))
     if mask.ndim != 1:
-        raise ValueError("condition must be a 1-d array")
+        raise ValueError("condition must be a 1-d array [nd-ndim]")
     return deliver("compress", taken(t, axis, np.flatnonzero(mask)), out)
 
 
@@ -242,7 +246,8 @@ def _written_elsewhere(name: str, target: Any, function: Callable[..., Any], *ar
         return False
     if not isinstance(target, np.ndarray):
         raise TypeError(
-            f"{name}(): argument 1 must be an array, and is a {type(target).__name__}. Pass the Array to write into."
+            f"{name}(): argument 1 must be an array, and is a {type(target).__name__}. Pass the Array to write into. "
+            "[nd-type]"
         )
     refuse_loss_in_memory(f"{name}()", target, args, options)
     function(target, *plain(args), **plain(options))
@@ -265,7 +270,8 @@ def copyto(dst: Array | NDArray[Any], src: ArrayLike, casting: str = "same_kind"
     # the stubs want a literal casting
     if not np.can_cast(np.min_scalar_type(src) if number else np_dtype(value), np_dtype(dst), casting):  # type: ignore[arg-type]
         raise TypeError(
-            f"Cannot cast array data from {np_dtype(value)!r} to {np_dtype(dst)!r} according to the rule {casting!r}"
+            f"Cannot cast array data from {np_dtype(value)!r} to {np_dtype(dst)!r} according to the rule {casting!r} "
+            "[nd-cast]"
         )
     value = broadcast(with_dtype(value, np_dtype(dst)), tuple(dst.shape))
     if where is not True:
@@ -331,7 +337,7 @@ def place(arr: Array | NDArray[Any], mask: ArrayLike, vals: ArrayLike) -> None:
     places = np.flatnonzero(np.ravel(values_of(mask)))
     if len(places):
         if not as_array(vals).size:
-            raise ValueError("Cannot insert from an empty array!")
+            raise ValueError("Cannot insert from an empty array! [nd-too-few]")
         if isinstance(vals, Variable) and np_dtype(vals) == np_dtype(arr) and sample_of(vals).flags.c_contiguous:
             put_in_turn(as_array(arr), places, vals)
         else:  # NumPy copies values that do not lie in a line
@@ -378,10 +384,11 @@ def put_along_axis(arr: Array | NDArray[Any], indices: ArrayLike, values: ArrayL
 def _open_grid(shape: tuple[int, ...], places: NDArray[Any], axis: int) -> tuple[NDArray[Any], ...]:
     """Index arrays for all dimensions: the places along one, counting along the others."""
     if places.dtype.kind not in "iu":
-        raise IndexError("`indices` must be an integer array")
+        raise IndexError("`indices` must be an integer array [nd-index]")
     if places.ndim != len(shape):
         raise ValueError(
-            f"`indices` and `arr` must have the same number of dimensions, and have {places.ndim} and {len(shape)}"
+            f"`indices` and `arr` must have the same number of dimensions, and have {places.ndim} and {len(shape)} "
+            "[nd-ndim]"
         )
     return tuple(
         places if d == axis else np.arange(n).reshape([-1 if i == d else 1 for i in range(len(shape))])
@@ -403,7 +410,7 @@ def fill_diagonal(a: Array | NDArray[Any], val: ArrayLike, wrap: bool = False) -
         return
     shape = tuple(a.shape)
     if len(shape) < 2:
-        raise ValueError("array must be at least 2-d")
+        raise ValueError("array must be at least 2-d [nd-ndim]")
     end: int | None = None
     if len(shape) == 2:
         step = shape[1] + 1
@@ -411,7 +418,7 @@ def fill_diagonal(a: Array | NDArray[Any], val: ArrayLike, wrap: bool = False) -
             end = shape[1] * shape[1]
     else:
         if len(set(shape)) != 1:
-            raise ValueError("All dimensions of input must be of equal length")
+            raise ValueError("All dimensions of input must be of equal length [nd-shape]")
         step = 1 + int(np.cumprod(shape[:-1]).sum())
     put_in_turn(as_array(a), np.arange(math.prod(shape))[:end:step], val)
 
@@ -428,7 +435,9 @@ def nonzero(a: ArrayLike) -> tuple[Array, ...]:
     """
     t = as_array(a)
     if t.ndim == 0:
-        raise ValueError("Calling nonzero on 0d arrays is not allowed. Use np.atleast_1d(scalar).nonzero() instead.")
+        raise ValueError(
+            "Calling nonzero on 0d arrays is not allowed. Use np.atleast_1d(scalar).nonzero() instead. [nd-ndim]"
+        )
     rows = arranged(index_ops.nonzero(t))  # in C order, so that columns lie apart, as NumPy's do
     return tuple(rows[:, d] for d in range(t.ndim))
 

@@ -47,7 +47,7 @@ __all__ = [
 def _parts(name: str, arrays: Any) -> list[Array]:
     found = [as_array(a) for a in arrays]
     if not found:
-        raise ValueError(f"need at least one array to {name}")
+        raise ValueError(f"need at least one array to {name} [nd-too-few]")
     return found
 
 
@@ -57,7 +57,8 @@ def _typed(found: list[Any], dtype: Dtype, casting: str) -> list[Array]:
     for t in found:
         if not np.can_cast(np_dtype(t), dtype, casting):  # type: ignore[arg-type]  # the stubs want a literal casting
             raise TypeError(
-                f"Cannot cast array data from {np_dtype(t)!r} to {np.dtype(dtype)!r} according to the rule {casting!r}"
+                f"Cannot cast array data from {np_dtype(t)!r} to {np.dtype(dtype)!r} according to the rule {casting!r} "
+                "[nd-cast]"
             )
     return [with_dtype(t, dtype) for t in found]
 
@@ -76,14 +77,16 @@ def concatenate(
     if axis is None:
         found, axis = [flat(t) for t in found], 0
     if found[0].ndim == 0:
-        raise ValueError("zero-dimensional arrays cannot be concatenated. Use stack(), or atleast_1d() first.")
+        raise ValueError(
+            "zero-dimensional arrays cannot be concatenated. Use stack(), or atleast_1d() first. [nd-ndim]"
+        )
     axis = one_axis(axis, found[0].ndim)
     for position, t in enumerate(found):
         if t.ndim != found[0].ndim or any(t.shape[d] != n for d, n in enumerate(found[0].shape) if d != axis):
             raise ValueError(
                 "all the input array dimensions except for the concatenation axis must match exactly, "
                 f"but along axis {axis} the array at index 0 has shape {found[0].shape} and the array at index "
-                f"{position} has shape {t.shape}"
+                f"{position} has shape {t.shape} [nd-shape]"
             )
     if isinstance(out, Variable) and any(shares_memory(out, t) for t in found):
         return _joined_in_turn(found, axis, out, casting)
@@ -98,7 +101,7 @@ def _joined_in_turn(found: list[Array], axis: int, out: Any, casting: str) -> An
     if tuple(out.shape) != tuple(shape):
         raise ValueError(
             f"concatenate(): out= has shape {tuple(out.shape)}, and the result {tuple(shape)}. "
-            "Give an out= of that shape."
+            "Give an out= of that shape. [nd-out]"
         )
     for t in found:
         end = begin + t.shape[axis]
@@ -122,7 +125,9 @@ def stack(
     """
     found = _parts("stack", arrays)
     if len({t.shape for t in found}) != 1:
-        raise ValueError(f"all input arrays must have the same shape, and they have {[t.shape for t in found]}")
+        raise ValueError(
+            f"all input arrays must have the same shape, and they have {[t.shape for t in found]} [nd-shape]"
+        )
     if isinstance(out, Variable) and any(shares_memory(out, t) for t in found):
         return concatenate([expand_dims(t, axis) for t in found], axis, out, dtype=dtype, casting=casting)
     made = ops.stack(*_typed(found, dtype, casting), dim=one_axis(axis, found[0].ndim + 1))
@@ -200,15 +205,17 @@ def block(arrays: Any) -> Array:
 
 def _depth(arrays: Any) -> int:
     if isinstance(arrays, tuple):
-        raise TypeError("block(): only lists can be used to arrange blocks, and a tuple was given. Use a list.")
+        raise TypeError(
+            "block(): only lists can be used to arrange blocks, and a tuple was given. Use a list. [nd-type]"
+        )
     if not isinstance(arrays, list):
         return 0
     if not arrays:
-        raise ValueError("block(): List depths are mismatched: a list is empty. Give a block in each list.")
+        raise ValueError("block(): List depths are mismatched: a list is empty. Give a block in each list. [nd-data]")
     depths = {_depth(a) for a in arrays}
     if len(depths) != 1:
         raise ValueError(
-            f"block(): List depths are mismatched: {sorted(depths)} within one list. Nest all blocks alike."
+            f"block(): List depths are mismatched: {sorted(depths)} within one list. Nest all blocks alike. [nd-data]"
         )
     return depths.pop() + 1
 
@@ -234,12 +241,12 @@ def _places(obj: Any, length: int) -> Any:
     given = np.asarray(plain(obj))
     if given.dtype.kind == "b":
         if given.shape != (length,):
-            raise ValueError(f"boolean array argument must have shape ({length},), and has {given.shape}.")
+            raise ValueError(f"boolean array argument must have shape ({length},), and has {given.shape}. [nd-shape]")
         return np.flatnonzero(given)
     if given.size == 0:
         given = given.astype(np.intp)
     if given.dtype.kind not in "iu":
-        raise IndexError(f"places must be ints, slices or booleans, and are {given.dtype}.")
+        raise IndexError(f"places must be ints, slices or booleans, and are {given.dtype}. [nd-index]")
     return given
 
 
@@ -257,7 +264,7 @@ def delete(arr: ArrayLike, obj: int | slice | ArrayLike, axis: int | None = None
     length = t.shape[axis]
     places = _places(obj, length)
     if (places < -length).any() or (places >= length).any():
-        raise IndexError(f"index {np.ravel(places)} is out of bounds for axis {axis} with size {length}")
+        raise IndexError(f"index {np.ravel(places)} is out of bounds for axis {axis} with size {length} [nd-index]")
     kept = np.ones(length, bool)
     kept[places] = False
     if places.size == 1 or isinstance(obj, slice):
@@ -291,7 +298,7 @@ def insert(arr: ArrayLike, obj: int | slice | ArrayLike, values: ArrayLike, axis
         if new.ndim < t.ndim:
             new = shape_ops.reshape(new, shape=(1,) * (t.ndim - new.ndim) + new.shape)
     if (places < -length).any() or (places > length).any():
-        raise IndexError(f"index {places} is out of bounds for axis {axis} with size {length}")
+        raise IndexError(f"index {places} is out of bounds for axis {axis} with size {length} [nd-index]")
     places = np.where(places < 0, places + length, places)
     new = broadcast(new, (*t.shape[:axis], count, *t.shape[axis + 1 :]))
     order = np.argsort(places, kind="stable")
@@ -328,7 +335,7 @@ def _padded(t: Array, pad_width: Any, mode: str | Callable[..., Any], kwargs: di
         return _pad_constant(t, widths, kwargs.get("constant_values", 0))
     for d, (before, after) in enumerate(widths):
         if (before or after) and t.shape[d] == 0 and mode != "empty":
-            raise ValueError(f"can't extend empty axis {d} using modes other than 'constant' or 'empty'")
+            raise ValueError(f"can't extend empty axis {d} using modes other than 'constant' or 'empty' [nd-too-few]")
         t = _pad_axis(t, d, before, after, mode, kwargs)
     return t
 
@@ -344,10 +351,10 @@ _OPTIONS = {
 
 def _check_options(mode: str, kwargs: dict[str, Any]) -> None:
     if mode not in _OPTIONS:
-        raise ValueError(f"mode '{mode}' is not supported. Choose one of {', '.join(_OPTIONS)}.")
+        raise ValueError(f"mode '{mode}' is not supported. Choose one of {', '.join(_OPTIONS)}. [nd-option]")
     unknown = set(kwargs) - set(_OPTIONS[mode])
     if unknown:
-        raise ValueError(f"unsupported keyword arguments for mode '{mode}': {unknown}")
+        raise ValueError(f"unsupported keyword arguments for mode '{mode}': {unknown} [nd-arguments]")
 
 
 def _widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
@@ -358,9 +365,9 @@ def _widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
         pad_width = found
     given = np.asarray(plain(pad_width))
     if given.dtype.kind not in "iu":
-        raise TypeError("`pad_width` must be of integral type.")
+        raise TypeError("`pad_width` must be of integral type. [nd-dtype]")
     if given.size and given.min() < 0:
-        raise ValueError("index can't contain negative values")
+        raise ValueError("index can't contain negative values [nd-range]")
     pairs = (
         np.broadcast_to(given, (ndim, 2)) if given.ndim != 1 or given.shape != (1,) else np.full((ndim, 2), given[0])
     )
@@ -461,7 +468,7 @@ def _pad_statistic(t: Array, d: int, before: int, after: int, mode: str, length:
     made = []
     for side, count, chosen in ((0, before, min(lengths[d][0], n)), (1, after, min(lengths[d][1], n))):
         if chosen <= 0:
-            raise ValueError(f"stat_length of {chosen} yields no value for padding. Give a positive one.")
+            raise ValueError(f"stat_length of {chosen} yields no value for padding. Give a positive one. [nd-range]")
         piece = part(t, d, slice(0, chosen) if side == 0 else slice(n - chosen, n))
         value = functions[mode](piece, axis=d, keepdims=True)
         if not is_inexact(np_dtype(t)) and is_floating(np_dtype(value)):

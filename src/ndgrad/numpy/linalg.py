@@ -102,11 +102,13 @@ class SVDResult(NamedTuple):
 def _matrices(a: ArrayLike, *, square: bool = False) -> Array:
     t = as_array(a)
     if t.ndim < 2:
-        raise LinAlgError(f"{t.ndim}-dimensional array given. Array must be at least two-dimensional")
+        raise LinAlgError(f"{t.ndim}-dimensional array given. Array must be at least two-dimensional [nd-matrix]")
     if square and t.shape[-1] != t.shape[-2]:
-        raise LinAlgError(f"Last 2 dimensions of the array must be square, and the shape is {t.shape}")
+        raise LinAlgError(f"Last 2 dimensions of the array must be square, and the shape is {t.shape} [nd-matrix]")
     if np_dtype(t).name == "float16":
-        raise TypeError("array type float16 is unsupported in linalg. Convert it with .astype(numpy.float32).")
+        raise TypeError(
+            "array type float16 is unsupported in linalg. Convert it with .astype(numpy.float32). [nd-dtype]"
+        )
     return inexact(t)
 
 
@@ -138,7 +140,9 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """
     x, y = as_array(x1), as_array(x2)
     if x.ndim != 1 or y.ndim != 1:
-        raise ValueError(f"Input arrays must be one-dimensional, but they are x1.ndim={x.ndim} and x2.ndim={y.ndim}.")
+        raise ValueError(
+            f"Input arrays must be one-dimensional, but they are x1.ndim={x.ndim} and x2.ndim={y.ndim}. [nd-ndim]"
+        )
     return products.outer(x, y)
 
 
@@ -176,7 +180,7 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     if x.shape[one_axis(axis, x.ndim)] != 3 or y.shape[one_axis(axis, y.ndim)] != 3:
         raise ValueError(
             "Both input arrays must be (arrays of) 3-dimensional vectors, but their shapes are "
-            f"{x.shape} and {y.shape}."
+            f"{x.shape} and {y.shape}. [nd-shape]"
         )
     return products.cross(x, y, axis=axis)
 
@@ -190,10 +194,10 @@ def multi_dot(arrays: Sequence[ArrayLike], *, out: Out = None) -> Array:
     """
     chain = operands(*arrays)
     if len(chain) < 2:
-        raise ValueError("Expecting at least two arrays.")
+        raise ValueError("Expecting at least two arrays. [nd-too-few]")
     for place, t in enumerate(chain):
         if t.ndim != 2 and not (t.ndim == 1 and place in (0, len(chain) - 1)):
-            raise LinAlgError(f"{t.ndim}-dimensional array given. Array must be two-dimensional")
+            raise LinAlgError(f"{t.ndim}-dimensional array given. Array must be two-dimensional [nd-matrix]")
     return deliver("multi_dot", linalg_api.multi_dot(chain), out)
 
 
@@ -207,11 +211,11 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
     """
     t = as_array(a)
     if t.ndim < 2 or t.shape[-1] != t.shape[-2]:
-        raise LinAlgError(f"Last 2 dimensions of the array must be square, and the shape is {t.shape}")
+        raise LinAlgError(f"Last 2 dimensions of the array must be square, and the shape is {t.shape} [nd-matrix]")
     try:
         power = operator.index(n)
     except TypeError as error:
-        raise TypeError("exponent must be an integer") from error
+        raise TypeError("exponent must be an integer [nd-type]") from error
     if not power:
         return arranged_like(with_dtype(linalg_api.matrix_power(t, 0), np_dtype(t)), t)
     return (
@@ -299,11 +303,15 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
     n = x.shape[-1]
     if y.ndim == 1:
         if y.shape[0] != n:
-            raise ValueError(f"solve: mismatch in core dimension: a has shape {x.shape} and b has shape {y.shape}")
+            raise ValueError(
+                f"solve: mismatch in core dimension: a has shape {x.shape} and b has shape {y.shape} [nd-shape]"
+            )
         made = solve_api.solve(x, shape_ops.reshape(y, shape=(n, 1)))
         return shape_ops.reshape(made, shape=made.shape[:-1])
     if y.ndim == 0 or y.shape[-2] != n:
-        raise ValueError(f"solve: mismatch in core dimension: a has shape {x.shape} and b has shape {y.shape}")
+        raise ValueError(
+            f"solve: mismatch in core dimension: a has shape {x.shape} and b has shape {y.shape} [nd-shape]"
+        )
     lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     return solve_api.solve(shape_ops.expand(x, shape=(*lead, n, n)), shape_ops.expand(y, shape=(*lead, *y.shape[-2:])))
 
@@ -321,7 +329,7 @@ def pinv(
     if rcond is None:
         limit = 1e-15 if rtol is NO_VALUE else max(t.shape[-2:]) * finfo(np_dtype(t)).eps if rtol is None else rtol
     elif rtol is not NO_VALUE:
-        raise ValueError("`rtol` and `rcond` can't be both set.")
+        raise ValueError("`rtol` and `rcond` can't be both set. [nd-exclusive]")
     else:
         limit = rcond
     limit = constant(np.asarray(plain(limit), float)) if np.ndim(limit) else float(plain(limit))
@@ -337,10 +345,12 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> tuple[Array
     """
     x, y = (inexact(t) for t in operands(a, b))
     if x.ndim != 2 or y.ndim not in (1, 2):
-        raise LinAlgError(f"{x.ndim if x.ndim != 2 else y.ndim}-dimensional array given. Array must be two-dimensional")
+        raise LinAlgError(
+            f"{x.ndim if x.ndim != 2 else y.ndim}-dimensional array given. Array must be two-dimensional [nd-matrix]"
+        )
     m, n = x.shape
     if y.shape[0] != m:
-        raise LinAlgError(f"Incompatible dimensions: a has shape {x.shape} and b has shape {y.shape}")
+        raise LinAlgError(f"Incompatible dimensions: a has shape {x.shape} and b has shape {y.shape} [nd-shape]")
     values = decomposition.svdvals(x)
     limit = max(m, n) * finfo(np_dtype(x)).eps if rcond is None else 0.0 if rcond == -1 else float(rcond)
     plain_values = values_of(values)
@@ -365,9 +375,11 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
     """
     t = inexact(as_array(a))
     if ind <= 0:
-        raise ValueError("Invalid ind argument.")
+        raise ValueError("Invalid ind argument. [nd-range]")
     if math.prod(t.shape[:ind]) != math.prod(t.shape[ind:]):
-        raise LinAlgError(f"Last 2 dimensions of the array must be square: shape {t.shape} split at {ind} is not.")
+        raise LinAlgError(
+            f"Last 2 dimensions of the array must be square: shape {t.shape} split at {ind} is not. [nd-matrix]"
+        )
     return solve_api.tensorinv(t, ind)
 
 
@@ -384,7 +396,9 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -
         kept = [d for d in range(x.ndim) if d not in many_axes(tuple(axes), x.ndim)]
         x = shape_ops.permute(x, dims=(*kept, *many_axes(tuple(axes), x.ndim)))
     if math.prod(x.shape[y.ndim :]) != math.prod(x.shape[: y.ndim]):
-        raise LinAlgError("Input arrays must satisfy the requirement prod(a.shape[b.ndim:]) == prod(a.shape[:b.ndim])")
+        raise LinAlgError(
+            "Input arrays must satisfy the requirement prod(a.shape[b.ndim:]) == prod(a.shape[:b.ndim]) [nd-shape]"
+        )
     return solve_api.tensorsolve(x, y)
 
 
@@ -416,10 +430,11 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     t = _matrices(a)
     if mode == "raw":
         raise ValueError(
-            "qr(mode='raw') gives LAPACK's reflectors, which have no rule here. Use mode='reduced', 'complete' or 'r'."
+            "qr(mode='raw') gives LAPACK's reflectors, which have no rule here. Use mode='reduced', 'complete' or 'r'. "
+            "[nd-no-derivative]"
         )
     if mode not in ("reduced", "complete", "r"):
-        raise ValueError(f"Unrecognized mode {mode!r}. Choose 'reduced', 'complete' or 'r'.")
+        raise ValueError(f"Unrecognized mode {mode!r}. Choose 'reduced', 'complete' or 'r'. [nd-option]")
     found = decomposition.qr(t, mode)
     return found[1] if mode == "r" else QRResult(*found)
 
@@ -490,13 +505,13 @@ def real_if_possible(t: Array, w: Array) -> Array:
 
 def _finite(t: Array) -> Array:
     if not np.isfinite(values_of(t)).all():
-        raise LinAlgError("Array must not contain infs or NaNs")
+        raise LinAlgError("Array must not contain infs or NaNs [nd-values]")
     return t
 
 
 def _triangle(UPLO: str) -> str:
     if UPLO.upper() not in ("L", "U"):
-        raise ValueError("UPLO argument must be 'L' or 'U'")
+        raise ValueError("UPLO argument must be 'L' or 'U' [nd-option]")
     return UPLO.upper()
 
 
@@ -543,15 +558,15 @@ def norm(x: ArrayLike, ord: float | str | None = None, axis: Axes = None, keepdi
     )
     if len(dims) == 1:
         if isinstance(ord, str):
-            raise ValueError(f"Invalid norm order '{ord}' for vectors")
+            raise ValueError(f"Invalid norm order '{ord}' for vectors [nd-option]")
         return norm_api.vector_norm(t, 2 if ord is None else ord, dims, keepdims)
     if len(dims) != 2:
-        raise ValueError("Improper number of dimensions to norm.")
+        raise ValueError("Improper number of dimensions to norm. [nd-ndim]")
     if dims[0] == dims[1]:
-        raise ValueError("Duplicate axes given.")
+        raise ValueError("Duplicate axes given. [nd-dim]")
     order = "fro" if ord in (None, "f") else ord
     if order not in ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf):
-        raise ValueError(f"Invalid norm order {ord!r} for matrices.")
+        raise ValueError(f"Invalid norm order {ord!r} for matrices. [nd-option]")
     return norm_api.matrix_norm(t, order, dims, keepdims)
 
 
@@ -587,7 +602,7 @@ def cond(x: ArrayLike, p: float | str | None = None) -> Array:
     """
     t = _matrices(x)
     if 0 in t.shape[-2:]:
-        raise LinAlgError("cond is not defined on empty arrays")
+        raise LinAlgError("cond is not defined on empty arrays [nd-too-few]")
     return linalg_api.cond(t, p)
 
 

@@ -109,7 +109,7 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Array:
     if isinstance(x, np.poly1d):
         raise TypeError(
             "polyval() of a poly1d is their composition, which is a poly1d again. "
-            "Use numpy.polyval on plain coefficients."
+            "Use numpy.polyval on plain coefficients. [nd-unsupported]"
         )
     at = as_array(x)
     made: Any = arranged_like(at * 0, at)  # NumPy's zeros_like(x), whose memory order the result has
@@ -130,7 +130,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
     """
     c = _coefficients(p)
     if m < 0:
-        raise ValueError("Order of derivative must be positive (see polyint)")
+        raise ValueError("Order of derivative must be positive (see polyint) [nd-range]")
     for _ in range(m):
         n = c.shape[0] - 1
         c = c[:-1] * constant(np.arange(n, 0, -1))
@@ -146,12 +146,12 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     """
     c = _coefficients(p)
     if m < 0:
-        raise ValueError("Order of integral must be positive (see polyder)")
+        raise ValueError("Order of integral must be positive (see polyder) [nd-range]")
     ends = constant(np.zeros(m)) if k is None else flat(as_array(k))
     if ends.shape[0] == 1 and m > 1:
         ends = shape_ops.expand(ends, shape=(m,))
     if ends.shape[0] < m:
-        raise ValueError("k must be a scalar or a rank-1 array of length 1 or >m.")
+        raise ValueError("k must be a scalar or a rank-1 array of length 1 or >m. [nd-shape]")
     for step in range(m):
         c = join.cat(*operands(c / constant(np.arange(c.shape[0], 0, -1)), ends[step : step + 1]), dim=0)
     return c
@@ -174,7 +174,7 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
     if zeros.ndim == 2 and zeros.shape[0] == zeros.shape[1] != 0:
         zeros = linalg.real_if_possible(zeros, linalg.eigvals(zeros))
     elif zeros.ndim != 1:
-        raise ValueError("input must be 1d or non-empty square 2d array.")
+        raise ValueError("input must be 1d or non-empty square 2d array. [nd-matrix]")
     made = constant(np.ones(1, np_dtype(zeros)))
     for k in range(zeros.shape[0]):
         made = calculus.convolve(made, join.cat(*operands(constant(np.ones(1)), -zeros[k : k + 1]), dim=0))
@@ -194,7 +194,7 @@ def roots(p: ArrayLike) -> Array:
     """
     c = _coefficients(p)
     if c.ndim != 1:
-        raise ValueError("Input must be a rank-1 array.")
+        raise ValueError("Input must be a rank-1 array. [nd-ndim]")
     nonzero = np.flatnonzero(values_of(c))
     if not len(nonzero):
         return constant(np.empty(0))
@@ -220,7 +220,7 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
     """
     t = as_array(x)
     if t.ndim != 1:
-        raise ValueError("x must be a one-dimensional array or sequence.")
+        raise ValueError("x must be a one-dimensional array or sequence. [nd-ndim]")
     count = t.shape[0] if N is None else N
     columns = [constant(np.ones(t.shape, np.promote_types(np_dtype(t), int)))]
     for _ in range(1, count):
@@ -257,19 +257,20 @@ def polyfit(
     at, values = inexact(as_array(x)), inexact(as_array(y))
     order = int(deg) + 1
     if order < 1:
-        raise ValueError("expected deg >= 0")
+        raise ValueError("expected deg >= 0 [nd-range]")
     if at.ndim != 1 or at.shape[0] == 0:
-        raise TypeError("expected 1D vector for x, with an element at least")
+        raise TypeError("expected 1D vector for x, with an element at least [nd-ndim]")
     if values.ndim not in (1, 2) or values.shape[0] != at.shape[0]:
         raise TypeError(
-            f"expected x and y to have same length, and y 1D or 2D: their shapes are {at.shape} and {values.shape}"
+            "expected x and y to have same length, and y 1D or 2D: "
+            f"their shapes are {at.shape} and {values.shape} [nd-shape]"
         )
     rcond = len(at) * finfo(np_dtype(at)).eps if rcond is None else rcond
     matrix, right = vander(at, order), values
     if w is not None:
         weights = inexact(as_array(w))
         if weights.ndim != 1 or weights.shape[0] != values.shape[0]:
-            raise TypeError("expected w and y to have the same length, and w to be a 1-d array")
+            raise TypeError("expected w and y to have the same length, and w to be a 1-d array [nd-shape]")
         matrix = matrix * weights[:, None]
         right = right * (weights[:, None] if right.ndim == 2 else weights)
     scale = arithmetic.sqrt(reduce_ops.sum(matrix * matrix, dim=(0,)))
@@ -286,6 +287,6 @@ def polyfit(
     if cov == "unscaled":
         return coefficients, base if values.ndim == 1 else base[:, :, None]
     if len(at) <= order:
-        raise ValueError("the number of data points must exceed order to scale the covariance matrix")
+        raise ValueError("the number of data points must exceed order to scale the covariance matrix [nd-too-few]")
     factor = residuals / (len(at) - order)
     return (coefficients, base * factor[0]) if values.ndim == 1 else (coefficients, base[:, :, None] * factor)

@@ -112,7 +112,7 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[Any] = 2) -> Arra
         axes = [[t] if np.ndim(t) == 0 else [int(i) for i in t] for t in axes]
         axes = [[one_axis(i, t.ndim) for i in group] for group, t in zip(axes, (x, y), strict=True)]
     elif axes < 0 or axes > min(x.ndim, y.ndim):
-        raise ValueError(f"axes={axes} cannot be summed over for arrays of shapes {x.shape} and {y.shape}")
+        raise ValueError(f"axes={axes} cannot be summed over for arrays of shapes {x.shape} and {y.shape} [nd-matmul]")
     return einsum_api.tensordot(x, y, dims=axes)
 
 
@@ -129,7 +129,8 @@ def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: i
     x, y = moved(x, axisa, -1), moved(y, axisb, -1)
     if x.shape[-1] not in (2, 3) or y.shape[-1] not in (2, 3):
         raise ValueError(
-            f"incompatible dimensions for cross product (dimension must be 2 or 3), got {x.shape[-1]} and {y.shape[-1]}"
+            f"incompatible dimensions for cross product (dimension must be 2 or 3), got {x.shape[-1]} and "
+            f"{y.shape[-1]} [nd-shape]"
         )
     if x.shape[-1] == y.shape[-1] == 2:
         return arranged(x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0])

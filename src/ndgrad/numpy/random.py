@@ -83,7 +83,8 @@ def _draw(source: Any, name: str, args: tuple[Any, ...], options: dict[str, Any]
     if name not in _SCALED:
         raise TypeError(
             f"random.{name}(): a parameter requires grad, and draws from this distribution have no derivative in it. "
-            f"Draw from one that a shift and a scale make ({', '.join(_SCALED)}), or detach the parameter."
+            f"Draw from one that a shift and a scale make ({', '.join(_SCALED)}), or detach the parameter. "
+            "[nd-no-derivative]"
         )
     parameters, standard, formula = _SCALED[name]
     given = dict(zip((*parameters, "size"), args, strict=False)) | options
@@ -283,7 +284,8 @@ class Generator(_Source):
 def _constant_only(p: ArrayLike | None) -> ArrayLike | None:
     if at_stake(p):
         raise TypeError(
-            "random.choice(): the probabilities require grad, and a pick has no derivative in them. Detach them."
+            "random.choice(): the probabilities require grad, and a pick has no derivative in them. Detach them. "
+            "[nd-no-derivative]"
         )
     return p
 

@@ -215,7 +215,7 @@ def _without_nan(name: str, a: ArrayLike, axis: Axes, instead: float) -> Array:
     if not is_inexact(np_dtype(t)):
         return t
     if surely(all(comparison.isnan(t), axis)):
-        raise ValueError(f"{name}(): All-NaN slice encountered (shape {t.shape}). Leave such slices out.")
+        raise ValueError(f"{name}(): All-NaN slice encountered (shape {t.shape}). Leave such slices out. [nd-values]")
     return selection.where(comparison.isnan(t), instead, t)
 
 
@@ -289,7 +289,7 @@ def _variance(
 ) -> Array:  # fmt: skip
     if correction is not NO_VALUE:
         if ddof != 0:
-            raise ValueError(f"{name}(): ddof and correction can't be provided simultaneously.")
+            raise ValueError(f"{name}(): ddof and correction can't be provided simultaneously. [nd-exclusive]")
         ddof = correction
     t = inexact(as_array(a), dtype)
     dims = many_axes(axis, t.ndim)
@@ -345,10 +345,11 @@ def average(
     w = as_array(weights)
     if w.shape != t.shape:
         if axis is None:
-            raise TypeError("Axis must be specified when shapes of a and weights differ.")
+            raise TypeError("Axis must be specified when shapes of a and weights differ. [nd-dim]")
         if w.shape != tuple(t.shape[d] for d in dims):
             raise ValueError(
-                f"Shape of weights {w.shape} must be consistent with shape of a {t.shape} along specified axis {axis}."
+                f"Shape of weights {w.shape} must be consistent with shape of a {t.shape} along specified axis {axis}. "
+                "[nd-shape]"
             )
         order = np.argsort(dims)
         placed = [1] * t.ndim
@@ -359,7 +360,7 @@ def average(
     t, w = with_dtype(t, dtype), with_dtype(broadcast(w, t.shape), dtype)
     total = ops.sum(w, dim=dims, keepdim=keep)
     if surely(comparison.eq(total, 0)):
-        raise ZeroDivisionError("Weights sum to zero, can't be normalized")
+        raise ZeroDivisionError("Weights sum to zero, can't be normalized [nd-values]")
     result = ops.sum(t * w, dim=dims, keepdim=keep) / total
     return (result, broadcast(total, result.shape)) if returned else result
 
@@ -419,7 +420,7 @@ def _cumulative(
         if t.ndim > 1:
             raise ValueError(
                 "For arrays which have more than one dimension ``axis`` argument is required, "
-                f"and {name}() got shape {t.shape}."
+                f"and {name}() got shape {t.shape}. [nd-dim]"
             )
         axis = 0
     t = flat(t) if t.ndim == 0 else t

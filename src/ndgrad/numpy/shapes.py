@@ -75,7 +75,9 @@ def reshape(
     """
     sizes = newshape if shape is None else shape
     if sizes is None:
-        raise TypeError("reshape() takes the new shape, and none was given. Pass an int or a tuple of ints.")
+        raise TypeError(
+            "reshape() takes the new shape, and none was given. Pass an int or a tuple of ints. [nd-arguments]"
+        )
     return as_array(a).reshape(sizes, order=order, copy=copy)
 
 
@@ -95,7 +97,7 @@ def ravel(a: ArrayLike, order: str = "C") -> Array:
     elif order == "F":
         t = permuted(t, range(t.ndim)[::-1])
     elif order not in "CK":
-        raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
+        raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r}) [nd-option]")
     return reshaped(arranged(t), (t.size,))
 
 
@@ -127,7 +129,8 @@ def squeeze(a: ArrayLike, axis: Axes = None) -> Array:
     for d in dims:
         if t.shape[d] != 1:
             raise ValueError(
-                f"cannot select an axis to squeeze out which has size not equal to one (axis {d} of shape {t.shape})"
+                f"cannot select an axis to squeeze out which has size not equal to one (axis {d} of shape {t.shape}) "
+                "[nd-dim]"
             )
     return ops.reshape(t, shape=tuple(n for d, n in enumerate(t.shape) if d not in dims))
 
@@ -157,7 +160,7 @@ def resize(a: ArrayLike, new_shape: Shape) -> Array:
     t = as_array(a)
     shape = tuple(operator.index(n) for n in (new_shape if isinstance(new_shape, (tuple, list)) else (new_shape,)))
     if any(n < 0 for n in shape):
-        raise ValueError(f"all elements of `new_shape` must be non-negative, and it is {shape}")
+        raise ValueError(f"all elements of `new_shape` must be non-negative, and it is {shape} [nd-range]")
     count = math.prod(shape)
     if t.size == 0 or count == 0:
         return constant(np.zeros(shape, np_dtype(t)))
@@ -229,7 +232,7 @@ def broadcast_to(array: ArrayLike, shape: Shape, subok: bool = False) -> Array:
     if np.broadcast_shapes(t.shape, wanted) != wanted:
         raise ValueError(
             "operands could not be broadcast together with remapped shapes [original->remapped]: "
-            f"{t.shape} and requested shape {wanted}"
+            f"{t.shape} and requested shape {wanted} [nd-broadcast]"
         )
     return broadcast(t, wanted)
 
@@ -282,7 +285,7 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
     """
     t = as_array(x)
     if t.ndim < 2:
-        raise ValueError(f"Input array must be at least 2-dimensional, but it is {t.ndim}")
+        raise ValueError(f"Input array must be at least 2-dimensional, but it is {t.ndim} [nd-ndim]")
     return swapaxes(t, -1, -2)
 
 
@@ -310,7 +313,7 @@ def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Seque
     t = as_array(a)
     from_, to = (many_axes(x if isinstance(x, (tuple, list)) else (x,), t.ndim) for x in (source, destination))
     if len(from_) != len(to):
-        raise ValueError("`source` and `destination` arguments must have the same number of elements")
+        raise ValueError("`source` and `destination` arguments must have the same number of elements [nd-shape]")
     order = [d for d in range(t.ndim) if d not in from_]
     for place, d in sorted(zip(to, from_, strict=True)):
         order.insert(place, d)
@@ -328,7 +331,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     axis = one_axis(axis, t.ndim)
     if not -t.ndim <= start <= t.ndim:
         raise np.exceptions.AxisError(
-            f"'start' arg requires {-t.ndim} <= start < {t.ndim + 1}, but {start} was passed in"
+            f"'start' arg requires {-t.ndim} <= start < {t.ndim + 1}, but {start} was passed in [nd-dim]"
         )
     start += t.ndim if start < 0 else 0
     return moved(t, axis, start - (axis < start)) if t.ndim else t
@@ -374,7 +377,7 @@ def fliplr(m: ArrayLike) -> Array:
 def _of_rank(name: str, m: ArrayLike, least: int) -> Array:
     t = as_array(m)
     if t.ndim < least:
-        raise ValueError(f"{name}(): Input must be >= {least}-d, and its shape is {t.shape}.")
+        raise ValueError(f"{name}(): Input must be >= {least}-d, and its shape is {t.shape}. [nd-ndim]")
     return t
 
 
@@ -388,7 +391,7 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     """
     t = as_array(m)
     if len(axes) != 2:
-        raise ValueError("len(axes) must be 2.")
+        raise ValueError("len(axes) must be 2. [nd-dim]")
     first, second = many_axes(tuple(axes), t.ndim)
     k = operator.index(k) % 4
     if k % 2 == 0:
@@ -419,7 +422,8 @@ def roll(a: ArrayLike, shift: int | Sequence[int], axis: Axes = None) -> Array:
     dims = dims * len(shifts) if len(dims) == 1 else dims
     if len(dims) != len(shifts):
         raise ValueError(
-            f"roll(): {len(shifts)} shifts for {len(dims)} axes. Give one shift for all axes, or one for each."
+            f"roll(): {len(shifts)} shifts for {len(dims)} axes. Give one shift for all axes, or one for each. "
+            "[nd-shape]"
         )
     for d, s in zip(dims, shifts, strict=True):
         t = rearrange.roll(t, s, d)
@@ -454,11 +458,15 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
     t, axis = swept_line(as_array(a), axis)
     counts = np.asarray(values_of(repeats))
     if counts.dtype.kind not in "iub":
-        raise TypeError(f"Cannot cast array data from {counts.dtype!r} to dtype('int64') according to the rule 'safe'")
+        raise TypeError(
+            f"Cannot cast array data from {counts.dtype!r} to dtype('int64') according to the rule 'safe' [nd-cast]"
+        )
     if (counts < 0).any():
-        raise ValueError("repeats may not contain negative values.")
+        raise ValueError("repeats may not contain negative values. [nd-range]")
     if counts.ndim > 1 or counts.size not in (1, t.shape[axis]):
-        raise ValueError(f"operands could not be broadcast together with shape ({t.shape[axis]},) {counts.shape}")
+        raise ValueError(
+            f"operands could not be broadcast together with shape ({t.shape[axis]},) {counts.shape} [nd-broadcast]"
+        )
     repeats = tuple(int(n) for n in np.broadcast_to(counts, (t.shape[axis],)))
     return rearrange_ops.repeat_interleave(t, repeats=repeats, dim=axis)
 
@@ -479,7 +487,7 @@ def array_split(ary: ArrayLike, indices_or_sections: Sections, axis: int = 0) ->
     if isinstance(indices_or_sections, SupportsIndex) and not np.ndim(indices_or_sections):
         count = operator.index(indices_or_sections)
         if count <= 0:
-            raise ValueError("number sections must be larger than 0.")
+            raise ValueError("number sections must be larger than 0. [nd-range]")
         short, extra = divmod(length, count)
         sizes = [short + 1] * extra + [short] * (count - extra)
         stops = [int(s) for s in np.cumsum([0, *sizes])]
@@ -503,7 +511,7 @@ def split(ary: ArrayLike, indices_or_sections: Sections, axis: int = 0) -> list[
     ):
         raise ValueError(
             f"array split does not result in an equal division (shape {t.shape}, axis {axis}, "
-            f"{indices_or_sections} sections)"
+            f"{indices_or_sections} sections) [nd-divisible]"
         )
     return array_split(t, indices_or_sections, axis)
 
@@ -563,7 +571,7 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Axes = None) -> Array:
     dims = many_axes(axis, t.ndim)
     trim = trim.lower()
     if trim not in ("fb", "bf", "f", "b"):
-        raise ValueError(f"unexpected character(s) in `trim`: {trim!r}")
+        raise ValueError(f"unexpected character(s) in `trim`: {trim!r} [nd-option]")
     cut = [slice(None)] * t.ndim
     for d in dims:
         first, last = (
@@ -612,7 +620,7 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
     """
     t = as_array(v)
     if t.ndim not in (1, 2):
-        raise ValueError(f"Input must be 1- or 2-d, and its shape is {t.shape}.")
+        raise ValueError(f"Input must be 1- or 2-d, and its shape is {t.shape}. [nd-ndim]")
     return triangle_api.diag(t, k) if t.ndim == 1 else diagonal(t, k)
 
 
@@ -677,18 +685,20 @@ def sliding_window_view(
         if len(widths) != t.ndim:
             raise ValueError(
                 "Since axis is None, must provide window_shape for all dimensions of `x`; "
-                f"got {len(widths)} and ndim {t.ndim}."
+                f"got {len(widths)} and ndim {t.ndim}. [nd-shape]"
             )
     else:
         dims = tuple(one_axis(d, t.ndim) for d in (axis if isinstance(axis, (tuple, list)) else (axis,)))
         if len(widths) != len(dims):
             raise ValueError(
-                f"Must provide matching length window_shape and axis; got {len(widths)} and {len(dims)} elements."
+                f"Must provide matching length window_shape and axis; got {len(widths)} and {len(dims)} elements. "
+                "[nd-shape]"
             )
     for d, width in zip(dims, widths, strict=True):
         if not 0 <= operator.index(width) <= t.shape[d]:
             raise ValueError(
-                f"window shape cannot be larger than input array shape (width {width}, axis {d} of shape {t.shape})"
+                f"window shape cannot be larger than input array shape (width {width}, axis {d} of shape {t.shape}) "
+                "[nd-range]"
             )
         t = window.unfold(t, dim=d, width=operator.index(width), step=1)
     return t
@@ -710,5 +720,7 @@ def as_strided(
     wanted = t.shape if shape is None else tuple(shape) if hasattr(shape, "__iter__") else (shape,)
     steps = t.strides if strides is None else tuple(strides)
     if any(s % item for s in steps):
-        raise ValueError(f"strides {steps} are no multiples of the element's {item} bytes. Give strides that are.")
+        raise ValueError(
+            f"strides {steps} are no multiples of the element's {item} bytes. Give strides that are. [nd-strides]"
+        )
     return as_strided_by_elements(t, wanted, tuple(s // item for s in steps))

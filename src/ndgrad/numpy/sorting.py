@@ -49,7 +49,9 @@ __all__ = [
 
 def _no_fields(name: str, order: object) -> None:
     if order is not None:
-        raise ValueError(f"{name}(): order= names fields of structured arrays, and this one has none. Leave it out.")
+        raise ValueError(
+            f"{name}(): order= names fields of structured arrays, and this one has none. Leave it out. [nd-arguments]"
+        )
 
 
 def sort(
@@ -158,7 +160,8 @@ def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLi
     line, values = operands(a, v)
     if line.ndim != 1:
         raise ValueError(
-            f"object of too small depth for desired array: searchsorted() takes a line, and got shape {line.shape}"
+            "object of too small depth for desired array: "
+            f"searchsorted() takes a line, and got shape {line.shape} [nd-ndim]"
         )
     return order_api.searchsorted(line, values, side=side, sorter=None if sorter is None else as_array(sorter))
 

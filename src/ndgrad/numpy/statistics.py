@@ -146,14 +146,14 @@ def _quantile(
 ) -> Array:  # fmt: skip
     t = as_array(a)
     if np_dtype(t).kind == "c":
-        raise TypeError(f"{name}(): a must be an array of real numbers, and is {np_dtype(t)}.")
+        raise TypeError(f"{name}(): a must be an array of real numbers, and is {np_dtype(t)}. [nd-complex]")
     t = t if method in _STEPS and np_dtype(t).kind in "iu" else inexact(t)
     chosen = np.asarray(values_of(q), float)
     if ((chosen < 0) | (chosen > 1)).any():
         allowed = "Percentiles must be in the range [0, 100]"
         if "percent" not in name:
             allowed = "Quantiles must be in the range [0, 1]"
-        raise ValueError(f"{name}(): {allowed}")
+        raise ValueError(f"{name}(): {allowed} [nd-range]")
     dims = many_axes(axis, t.ndim)
     lines = joined(t, dims)
     if weights is not None:
@@ -178,7 +178,8 @@ def _ranks(ranked: Array, q: NDArray[Any], method: str) -> tuple[NDArray[Any], N
     n = ranked.shape[-1]
     if n == 0:
         raise IndexError(
-            f"quantiles of nothing: a line of the array has no elements (shape {ranked.shape}). Look at its size first."
+            f"quantiles of nothing: a line of the array has no elements (shape {ranked.shape}). "
+            "Look at its size first. [nd-too-few]"
         )
     # the stubs want a literal method
     ranks = np.quantile(np.arange(n, dtype=float), q, method=method)  # type: ignore[call-overload]
@@ -208,7 +209,7 @@ def _weighted_ranks(
         if len(dims) != 1 or w.shape != (t.shape[dims[0]],):
             raise ValueError(
                 f"weights of shape {w.shape} do not fit an array of shape {t.shape} along axes {dims}. "
-                "Give one for each element."
+                "Give one for each element. [nd-shape]"
             )
         w = shape_ops.reshape(w, shape=tuple(n if d == dims[0] else 1 for d, n in enumerate(t.shape)))
     sorted_, places = order.sort(lines, dim=lines.ndim - 1, descending=False)
@@ -244,7 +245,8 @@ def _between(ranked: Array, ranks: NDArray[Any], valid: NDArray[Any], q: Array, 
         above = np.minimum(below + 1, ranked.shape[-1] - 1)
     elif at_stake(q):
         raise ValueError(
-            f"quantiles by method {method!r} jump with q, so they have no gradient there. Detach q, or choose 'linear'."
+            f"quantiles by method {method!r} jump with q, so they have no gradient there. "
+            "Detach q, or choose 'linear'. [nd-no-derivative]"
         )
     return arithmetic.lerp(lower, _picked(ranked, above), way)
 
@@ -299,10 +301,10 @@ def _variables(m: ArrayLike, y: ArrayLike | None, rowvar: bool, dtype: Dtype) ->
     """The observations as a matrix with one variable in each row."""
     t = as_array(m)
     if t.ndim > 2:
-        raise ValueError("m has more than 2 dimensions")
+        raise ValueError("m has more than 2 dimensions [nd-ndim]")
     parts = [t] if y is None else [t, as_array(y)]
     if len(parts) == 2 and parts[1].ndim > 2:
-        raise ValueError("y has more than 2 dimensions")
+        raise ValueError("y has more than 2 dimensions [nd-ndim]")
     rows = []
     for p in parts:
         turned = not rowvar and p.ndim == 2
@@ -325,19 +327,19 @@ def cov(
            [2., 4.]])
     """
     if ddof is not None and ddof != int(ddof):
-        raise ValueError("ddof must be integer")
+        raise ValueError("ddof must be integer [nd-dtype]")
     x = _variables(m, y, rowvar, dtype)
     if fweights is not None:
         counts = values_of(fweights)
         if (counts != np.around(counts)).any():
-            raise TypeError("fweights must be integer")
+            raise TypeError("fweights must be integer [nd-dtype]")
         if counts.ndim > 1 or len(counts) != x.shape[1]:
-            raise ValueError("incompatible numbers of samples and fweights")
+            raise ValueError("incompatible numbers of samples and fweights [nd-shape]")
         fweights = constant(counts.astype(np.int64))
     if aweights is not None:
         aweights = inexact(as_array(aweights))
         if aweights.ndim > 1 or aweights.shape[0] != x.shape[1]:
-            raise ValueError("incompatible numbers of samples and aweights")
+            raise ValueError("incompatible numbers of samples and aweights [nd-shape]")
     correction = (0 if bias else 1) if ddof is None else ddof
     return statistics_api.cov(x, correction=correction, fweights=fweights, aweights=aweights)
 
@@ -376,7 +378,9 @@ def bincount(x: ArrayLike, /, weights: ArrayLike | None = None, minlength: int =
 def _weighted(places: NDArray[Any], weights: Array, count: int) -> Array:
     """Sums of the weights of each place; places outside [0, count) are left out."""
     if weights.shape != places.shape:
-        raise ValueError(f"The weights and list don't have the same length: {weights.shape} and {places.shape}")
+        raise ValueError(
+            f"The weights and list don't have the same length: {weights.shape} and {places.shape} [nd-shape]"
+        )
     inside = np.flatnonzero((places >= 0) & (places < count))
     return index.index_add_zeros(weights[inside], constant(places[inside]), shape=(count,))
 
@@ -429,7 +433,7 @@ def histogram(
     edges = histogram_bin_edges(t, bins, range, weights)
     plain_edges = values_of(edges)
     if (plain_edges[:-1] > plain_edges[1:]).any():
-        raise ValueError("`bins` must increase monotonically, when an array")
+        raise ValueError("`bins` must increase monotonically, when an array [nd-values]")
     if weights is None:
         counts = constant(np.histogram(values_of(t), plain_edges)[0])
     else:
@@ -503,7 +507,7 @@ def histogram2d(
            [0., 1.]])
     """
     if np.ndim(x) != 1 or np.shape(x) != np.shape(y):
-        raise ValueError("x and y must have the same length.")
+        raise ValueError("x and y must have the same length. [nd-shape]")
     if not isinstance(bins, (list, tuple)) and np.ndim(bins) == 1:
         bins = [bins, bins]
     elif isinstance(bins, (list, tuple)) and len(bins) not in (1, 2):

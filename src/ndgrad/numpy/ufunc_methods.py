@@ -140,7 +140,7 @@ def reduce_along(
         if start is None:
             raise ValueError(
                 f"reduction operation {ufunc.__name__!r} does not have an identity, so to use a where mask one "
-                "has to specify 'initial'."
+                "has to specify 'initial'. [nd-arguments]"
             )
         t = selection.where(
             mask, broadcast(t, np.broadcast_shapes(t.shape, mask.shape)), with_dtype(as_array(start), np_dtype(t))
@@ -166,7 +166,7 @@ def _reduced(ufunc: np.ufunc, t: Array, dims: tuple[int, ...], keepdims: bool, s
     if quick is None:
         return _fold(ufunc, t, dims, keepdims, initial)
     if is_empty:
-        raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
+        raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity [nd-too-few]")
     result = quick(t, dims, keepdims)
     return result if initial is None else call(ufunc, initial, result)
 
@@ -207,12 +207,12 @@ def _fold(ufunc: np.ufunc, t: Array, dims: Sequence[int], keepdims: bool, initia
     """One element after the other; of several axes, only where the order cannot matter, as in NumPy."""
     if len(dims) > 1 and ufunc.identity is None and ufunc not in (np.fmax, np.fmin):
         raise ValueError(
-            f"reduction operation {ufunc.__name__!r} is not reorderable, so at most one axis may be specified"
+            f"reduction operation {ufunc.__name__!r} is not reorderable, so at most one axis may be specified [nd-dim]"
         )
     lines = joined(t, dims)
     count = lines.shape[-1]
     if count == 0:
-        raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
+        raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity [nd-too-few]")
     total = lines[..., 0] if initial is None else call(ufunc, initial, lines[..., 0])
     for i in range(1, count):
         total = call(ufunc, total, lines[..., i])
@@ -230,11 +230,13 @@ def _fold_masked(ufunc: np.ufunc, t: Array, mask: Array, dims: Sequence[int], ke
 def _check_binary(ufunc: np.ufunc, method: str) -> None:
     implementation(ufunc)
     if ufunc.nin != 2:
-        raise ValueError(f"{method} only supported for binary functions, and {ufunc.__name__} takes {ufunc.nin}.")
+        raise ValueError(
+            f"{method} only supported for binary functions, and {ufunc.__name__} takes {ufunc.nin}. [nd-unsupported]"
+        )
     if ufunc.nout != 1 or ufunc.signature is not None:
         raise ValueError(
             f"{method} only supported for functions returning a single value of each pair, "
-            f"and {ufunc.__name__} is none."
+            f"and {ufunc.__name__} is none. [nd-unsupported]"
         )
 
 
@@ -255,7 +257,7 @@ def accumulate(ufunc: np.ufunc, array: ArrayLike, axis: int = 0, dtype: Dtype = 
     _check_binary(ufunc, "accumulate")
     t = as_array(array)
     if t.ndim == 0:
-        raise TypeError("cannot accumulate on a scalar")
+        raise TypeError("cannot accumulate on a scalar [nd-ndim]")
     axis = one_axis(axis, t.ndim)
     t = with_dtype(t, reduction_dtype(ufunc, np_dtype(t), dtype))
     quick = _SCANS.get(ufunc)
@@ -288,7 +290,7 @@ def reduceat(
     if any(not 0 <= i < length for i in starts):
         raise IndexError(
             f"index {next(i for i in starts if not 0 <= i < length)} out-of-bounds in {ufunc.__name__}.reduceat [0, "
-            f"{length})"
+            f"{length}) [nd-index]"
         )
     pieces = []
     for start, stop in zip(starts, [*starts[1:], length], strict=True):
@@ -302,7 +304,10 @@ def outer(ufunc: np.ufunc, first: ArrayLike, second: ArrayLike, **options: Any) 
     """`ufunc.outer(A, B)`: every pair of elements."""
     implementation(ufunc)
     if ufunc.nin != 2 or ufunc.signature is not None:
-        raise ValueError(f"outer product only supported for binary functions, and {ufunc.__name__} takes {ufunc.nin}.")
+        raise ValueError(
+            f"outer product only supported for binary functions, and {ufunc.__name__} takes {ufunc.nin}. "
+            "[nd-unsupported]"
+        )
     x, y = as_array(first), as_array(second)
     return call(ufunc, shape_ops.reshape(x, shape=(*x.shape, *(1,) * y.ndim)), y, **options)
 
@@ -316,7 +321,7 @@ def at(ufunc: np.ufunc, array: Any, indices: Any, *second: ArrayLike) -> None:
     if len(second) != ufunc.nin - 1:
         raise TypeError(
             f"{ufunc.__name__}.at() takes an array, indices{' and values' if ufunc.nin > 1 else ''}. "
-            f"Give {ufunc.nin + 1} arguments."
+            f"Give {ufunc.nin + 1} arguments. [nd-arguments]"
         )
     if not isinstance(array, Variable):
         refuse_loss_in_memory(f"numpy.{ufunc.__name__}.at(ndarray, ...)", array, second)
@@ -354,7 +359,8 @@ def _at_in_rounds(ufunc: np.ufunc, array: Variable, items: tuple[Any, ...], seco
         made = call(ufunc, flat[targets[now]], *(v[now] for v in values))
         if not np.can_cast(np_dtype(made), np_dtype(array), "same_kind"):
             raise TypeError(
-                f"{ufunc.__name__}.at(): cannot cast {np_dtype(made)} to {np_dtype(array)}. Convert the array first."
+                f"{ufunc.__name__}.at(): cannot cast {np_dtype(made)} to {np_dtype(array)}. Convert the array first. "
+                "[nd-cast]"
             )
         flat = _put(flat, targets[now], with_dtype(made, np_dtype(array)))
     write(fill_ops.copy, array, (shape_ops.reshape(flat, shape=tuple(array.shape)),), {})

@@ -267,7 +267,7 @@ def call(
     if len(given) != ufunc.nin:
         raise TypeError(
             f"{ufunc.__name__}() takes from {ufunc.nin} to {ufunc.nin + ufunc.nout} positional arguments but "
-            f"{len(inputs)} were given"
+            f"{len(inputs)} were given [nd-arguments]"
         )
     values = [x if x.__class__ in _SCALARS else as_array(x) for x in given]
     if all(isinstance(v, _SCALARS) for v in values):
@@ -297,10 +297,10 @@ def implementation(ufunc: np.ufunc) -> Callable[..., Any]:
     if found is None:
         name = ufunc.__name__
         if name in REFUSED:
-            raise NotNumbers(f"numpy.{name}() does not take tensors: {REFUSED[name]}.")
+            raise NotNumbers(f"numpy.{name}() does not take tensors: {REFUSED[name]}. [nd-no-derivative]")
         raise TypeError(
             f"the ufunc {name!r} has no derivative that ndgrad knows, and computing it on plain values would drop "
-            f"the graph. {_nearest(ufunc)}"
+            f"the graph. {_nearest(ufunc)} [nd-no-derivative]"
         )
     return found
 
@@ -348,7 +348,7 @@ def _outputs(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Out) -> tuple[Any, .
     """One place, or None, for each result; they may be given by position too."""
     extra = inputs[ufunc.nin :]
     if extra and out is not None:
-        raise TypeError(f"{ufunc.__name__}(): out= was given by position and by keyword. Give it once.")
+        raise TypeError(f"{ufunc.__name__}(): out= was given by position and by keyword. Give it once. [nd-out]")
     places = extra if out is None else out if isinstance(out, tuple) else (out,)
     return (*places, *(None,) * (ufunc.nout - len(places)))
 
@@ -388,7 +388,7 @@ def _loop_dtypes(ufunc: np.ufunc, values: list[Any], dtype: Dtype, signature: An
         found: tuple[Any, ...] = ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout), casting=casting, **options)  # type: ignore[arg-type]
     except TypeError as error:
         kinds = ", ".join(str(g) for g in given)
-        raise TypeError(f"{ufunc.__name__}() has no way to compute with ({kinds}): {error}") from None
+        raise TypeError(f"{ufunc.__name__}() has no way to compute with ({kinds}): {error} [nd-dtype]") from None
     return found
 
 
@@ -410,7 +410,9 @@ def _masked(
     derivative no finite one."""
     mask = as_array(where)
     if np_dtype(mask).kind != "b":
-        raise TypeError(f"where= must be an array of booleans, and is {np_dtype(mask)}. Compare to make a mask.")
+        raise TypeError(
+            f"where= must be an array of booleans, and is {np_dtype(mask)}. Compare to make a mask. [nd-dtype]"
+        )
     values = [v if isinstance(v, Variable) else constant(np.asarray(v)) for v in values]
     shape = np.broadcast_shapes(
         mask.shape, *(v.shape for v in values), *(tuple(o.shape) for o in outs if o is not None)
@@ -446,11 +448,11 @@ def _generalised(
         if v.ndim < len(c) and not (ufunc.__name__ == "matmul" and v.ndim == 1):
             raise ValueError(
                 f"{ufunc.__name__}(): an operand of shape {v.shape} does not have enough dimensions (has {v.ndim}, "
-                f"and needs {len(c)}). Add dimensions with [None]."
+                f"and needs {len(c)}). Add dimensions with [None]. [nd-ndim]"
             )
     if axis is not None:
         if any(len(c) > 1 for c in core):
-            raise TypeError(f"{ufunc.__name__}(): axis= is for functions of one core dimension. Use axes=.")
+            raise TypeError(f"{ufunc.__name__}(): axis= is for functions of one core dimension. Use axes=. [nd-type]")
         axes = [axis, axis] + ([axis] if keepdims else [])
     if axes is not None:
         groups = [(a,) if np.ndim(a) == 0 else tuple(a) for a in axes]
@@ -458,7 +460,7 @@ def _generalised(
     result = run(*values)
     if keepdims:
         if core[2]:
-            raise TypeError(f"{ufunc.__name__} does not reduce, so it takes no keepdims=.")
+            raise TypeError(f"{ufunc.__name__} does not reduce, so it takes no keepdims=. [nd-arguments]")
         result = result[..., None]
     if axes is not None and len(axes) > 2 and (core[2] or keepdims):
         result = _from_end(result, groups[2])

@@ -269,7 +269,7 @@ def _gather(g: Graph, i: Instruction) -> str:
     value, index = i.arguments
     if any(n > m for d, (n, m) in enumerate(zip(index.shape, value.shape)) if d != i.settings["dim"]):
         raise OnnxExporterError(
-            "ndgrad.onnx.export: gather with an index that is larger than its input is not written."
+            "ndgrad.onnx.export: gather with an index that is larger than its input is not written. [nd-onnx]"
         )
     made: str = g.node("GatherElements", g.names[value], g.argument(index, np.dtype(np.int64)), axis=i.settings["dim"])
     return made
@@ -283,7 +283,7 @@ def _index(g: Graph, i: Instruction) -> str:
     if len(given) != 1 or given[0][1].dtype.kind not in "iu":
         raise OnnxExporterError(
             "ndgrad.onnx.export: an index with several arrays, or with a mask, is not written. Index one dimension "
-            "at a time, or use where."
+            "at a time, or use where. [nd-onnx]"
         )
     dim, index = given[0]
     made: str = g.node("Gather", g.names[value], g.argument(index, np.dtype(np.int64)), axis=dim)
@@ -330,7 +330,9 @@ def _pad(g: Graph, i: Instruction) -> str:
     value, pads = i.arguments[0], i.settings["pads"]
     x, dtype = g.names[value], i.result.dtype
     if any(n < 0 for pair in pads for n in pair):
-        raise OnnxExporterError("ndgrad.onnx.export: padding by a negative number is not written. Use a slice.")
+        raise OnnxExporterError(
+            "ndgrad.onnx.export: padding by a negative number is not written. Use a slice. [nd-onnx]"
+        )
     widths = g.numbers([p[0] for p in pads] + [p[1] for p in pads])
     made: str = g.node("Pad", x, widths, g.constant(np.asarray(i.settings["value"]), dtype))
     return made

@@ -248,7 +248,9 @@ def _keep(g: Graph, i: Instruction) -> str:
 @writes("cast")
 def _cast(g: Graph, i: Instruction) -> str:
     if i.result.dtype.kind == "c":
-        raise OnnxExporterError("ndgrad.onnx.export: ONNX has no complex numbers. Export real and imaginary parts.")
+        raise OnnxExporterError(
+            "ndgrad.onnx.export: ONNX has no complex numbers. Export real and imaginary parts. [nd-onnx]"
+        )
     return g.cast(g.names[i.arguments[0]], i.result.dtype)
 
 

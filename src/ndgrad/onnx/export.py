@@ -115,7 +115,7 @@ def export(
     if opset not in _OPSETS:
         raise OnnxExporterError(
             f"ndgrad.onnx.export: opset_version is {opset}, and models are written in {_OPSETS[0]} to "
-            f"{_OPSETS[-1]}. Leave it out."
+            f"{_OPSETS[-1]}. Leave it out. [nd-onnx]"
         )
     given = args if isinstance(args, tuple) else (args,)
     named = dict(kwargs or {})
@@ -133,12 +133,12 @@ def export(
     except GraphBreak as broken:
         raise OnnxExporterError(
             f"ndgrad.onnx.export: {name} cannot be traced: {broken.reason}. Export the part of it that is a "
-            "computation on its arguments alone."
+            "computation on its arguments alone. [nd-onnx]"
         ) from broken
     except Disagreement as error:
         raise OnnxExporterError(
             f"ndgrad.onnx.export: {name} does not leave the sizes {[s.name for s in sizes]} open: {error}. Export it "
-            "with fixed sizes, or leave fewer of them open."
+            "with fixed sizes, or leave fewer of them open. [nd-onnx]"
         ) from error
     program = ONNXProgram(_model(library, graph, merged, names, output_names, sizes, opset, name))
     if verify:
@@ -157,7 +157,7 @@ def _library() -> Any:
     except ImportError as error:
         raise OnnxExporterError(
             "ndgrad.onnx.export needs the package onnx, which could not be imported. Install it: pip install "
-            "ndgrad[onnx]."
+            "ndgrad[onnx]. [nd-install]"
         ) from error
     return onnx
 
@@ -167,7 +167,7 @@ def _names(given: Sequence[str] | None, count: int, stem: str) -> list[str]:
     if len(names) > count or len(set(names)) < len(names):
         raise OnnxExporterError(
             f"ndgrad.onnx.export: {stem}_names are {names!r}, and there are {count} tensors to name. Give each a "
-            f"name of its own."
+            f"name of its own. [nd-onnx]"
         )
     return [*names, *(f"{stem}_{i}" for i in range(len(names), count))]
 
@@ -203,7 +203,7 @@ def _open_sizes(tensors: Sequence[Any], names: Sequence[str], axes: Any, shapes:
         if not -len(shape) <= axis < len(shape):
             raise OnnxExporterError(
                 f"ndgrad.onnx.export: {names[place]!r} has the shape {tuple(shape)}, and no dimension {axis} to "
-                f"leave open."
+                f"leave open. [nd-onnx]"
             )
         axis %= len(shape)
         size = found.setdefault(name, OpenSize(name, place, axis, int(shape[axis]), []))
@@ -211,14 +211,14 @@ def _open_sizes(tensors: Sequence[Any], names: Sequence[str], axes: Any, shapes:
         if size.traced != shape[axis]:
             raise OnnxExporterError(
                 f"ndgrad.onnx.export: the open size {name!r} is {size.traced} in one place and {shape[axis]} in "
-                f"dimension {axis} of {names[place]!r}. Give sizes that can differ different names."
+                f"dimension {axis} of {names[place]!r}. Give sizes that can differ different names. [nd-onnx]"
             )
     return list(found.values())
 
 
 def _named_axes(count: int, names: Sequence[str], axes: Any, shapes: Any) -> list[tuple[int, int, str]]:
     if axes and shapes:
-        raise OnnxExporterError("ndgrad.onnx.export: give dynamic_axes or dynamic_shapes, not both.")
+        raise OnnxExporterError("ndgrad.onnx.export: give dynamic_axes or dynamic_shapes, not both. [nd-onnx]")
     found = []
     for key, dims in (axes or {}).items():
         if key in names:  # axes of outputs follow from those of inputs
@@ -229,7 +229,7 @@ def _named_axes(count: int, names: Sequence[str], axes: Any, shapes: Any) -> lis
         if len(given) != count:
             raise OnnxExporterError(
                 f"ndgrad.onnx.export: dynamic_shapes has {len(given)} entries, and there are {count} tensors "
-                f"among the arguments."
+                f"among the arguments. [nd-onnx]"
             )
         for place, dims in enumerate(given):
             for d, n in dims.items() if isinstance(dims, Mapping) else enumerate(dims or ()):
@@ -329,7 +329,9 @@ def _written(
     g.input_names = list(names)
     g.shapes = merged.shapes
     if not export_params:
-        raise OnnxExporterError("ndgrad.onnx.export: export_params=False is not written: a model holds its parameters.")
+        raise OnnxExporterError(
+            "ndgrad.onnx.export: export_params=False is not written: a model holds its parameters. [nd-onnx]"
+        )
     for value, name in zip(program.inputs[:count], names, strict=True):
         g.names[value] = name
     for value, t in zip(program.inputs[count:], merged.traced.held, strict=True):
@@ -361,7 +363,7 @@ def _write(g: Graph, i: Instruction) -> None:
     if writer is None:
         raise OnnxExporterError(
             f"ndgrad.onnx.export: the op {i.op.name}{place} is not written in ONNX here. Use ops of the usual "
-            "networks, or export the parts before and after it."
+            "networks, or export the parts before and after it. [nd-onnx]"
         )
     try:
         made = writer(g, i)
@@ -370,7 +372,7 @@ def _write(g: Graph, i: Instruction) -> None:
             raise
         raise OnnxExporterError(
             f"ndgrad.onnx.export: {i.op.name}{place} uses the places that a pooling found, which ONNX counts in "
-            "another way. Use its values alone."
+            "another way. Use its values alone. [nd-onnx]"
         ) from None
     for result, name in zip(i.results, (made,) if isinstance(made, str) else made, strict=True):
         if name:
@@ -393,7 +395,7 @@ def _model(
         if value not in g.names:
             raise OnnxExporterError(
                 f"ndgrad.onnx.export: {output} are the places that a pooling found, which ONNX counts in another "
-                "way. Return its values alone."
+                "way. Return its values alone. [nd-onnx]"
             )
         g.nodes.append(helper.make_node("Identity", [g.names[value]], [output]))
 
@@ -433,5 +435,5 @@ def _verify(program: ONNXProgram, model: Callable[..., Any], args: tuple[Any, ..
             worst = np.abs(a - b).max() if a.shape == b.shape else f"shapes {a.shape} and {b.shape}"
             raise OnnxExporterError(
                 f"ndgrad.onnx.export: verify=True found that output {i} of the model differs: {worst}. Report "
-                f"this as a bug."
+                f"this as a bug. [nd-onnx]"
             )

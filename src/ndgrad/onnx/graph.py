@@ -102,7 +102,7 @@ class Graph:
             if isinstance(v, Varying):
                 raise OnnxExporterError(
                     f"ndgrad.onnx.export: {what} depends on a size that is open, and ONNX wants a number there. "
-                    "Leave that size out of dynamic_axes and dynamic_shapes."
+                    "Leave that size out of dynamic_axes and dynamic_shapes. [nd-onnx]"
                 )
         return list(values) if isinstance(values, (tuple, list)) else values
 

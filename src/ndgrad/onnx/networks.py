@@ -107,7 +107,7 @@ def _avg_pool(g: Graph, i: Instruction) -> str:
     s = i.settings
     if s["divisor_override"] is not None or s["ceil_mode"]:
         raise OnnxExporterError(
-            "ndgrad.onnx.export: average pooling with divisor_override or ceil_mode is not written."
+            "ndgrad.onnx.export: average pooling with divisor_override or ceil_mode is not written. [nd-onnx]"
         )
     made: str = g.node(
         "AveragePool", g.names[i.arguments[0]], **_window(g, i), count_include_pad=int(s["count_include_pad"])
@@ -122,7 +122,7 @@ def _adaptive(g: Graph, i: Instruction) -> Any:
     if any(n % m for n, m in zip(spatial, sizes)):
         raise OnnxExporterError(
             f"ndgrad.onnx.export: adaptive pooling of {spatial} to {list(sizes)} has windows of different sizes, "
-            "which ONNX has not. Choose sizes that divide the input's."
+            "which ONNX has not. Choose sizes that divide the input's. [nd-onnx]"
         )
     window = [n // m for n, m in zip(spatial, sizes)]
     kind = "AveragePool" if "avg" in i.op.name else "MaxPool"
@@ -177,7 +177,9 @@ def _attention(g: Graph, i: Instruction) -> str:
 
 @writes("native_dropout")
 def _dropout(g: Graph, i: Instruction) -> str:
-    raise OnnxExporterError("ndgrad.onnx.export: dropout draws random numbers. Put the module into eval mode.")
+    raise OnnxExporterError(
+        "ndgrad.onnx.export: dropout draws random numbers. Put the module into eval mode. [nd-onnx]"
+    )
 
 
 @writes("resample")

@@ -24,4 +24,6 @@ def __getattr__(name: str) -> Any:
             from types import SimpleNamespace
 
             return SimpleNamespace(**found)
-    raise AttributeError(f"module 'ndgrad.ops' has no attribute {name!r}, and no op is registered as '{name}::...'")
+    raise AttributeError(
+        f"module 'ndgrad.ops' has no attribute {name!r}, and no op is registered as '{name}::...' [nd-absent]"
+    )

@@ -135,7 +135,8 @@ def _relu(np: Library, x: Payload) -> Payload:
         return np.maximum(x, zero) if x.size < 2048 else x.clip(zero, infinity)
     if kind == "b":
         raise RuntimeError(
-            "relu(): Boolean inputs are not supported. Convert them to an integer or floating-point dtype first."
+            "relu(): Boolean inputs are not supported. Convert them to an integer or floating-point dtype first. "
+            "[nd-dtype]"
         )
     refuse_complex("relu", x)
     return np.maximum(x, 0)

@@ -34,7 +34,7 @@ def _solve_banded(np: Library, ab: Payload, b: Payload, *, lower: int, upper: in
     except ImportError as error:
         raise ImportError(
             f"solve_banded comes from SciPy, which could not be imported ({error}). "
-            'Install it: pip install "ndgrad[scipy]".'
+            'Install it: pip install "ndgrad[scipy]". [nd-install]'
         ) from None
     n, columns = b.shape[-2:]
     lead = numpy.broadcast_shapes(ab.shape[:-2], b.shape[:-2])
@@ -52,7 +52,9 @@ def _solve_banded(np: Library, ab: Payload, b: Payload, *, lower: int, upper: in
         return found.reshape((*lead, n, columns)).astype(dtype, copy=False)
     except numpy.linalg.LinAlgError as error:
         remedy = "Add a small multiple of the identity, or solve in the least squares sense."
-        raise LinAlgError(f"solve_banded: a matrix is singular (shape {tuple(ab.shape)}; {error}). {remedy}") from None
+        raise LinAlgError(
+            f"solve_banded: a matrix is singular (shape {tuple(ab.shape)}; {error}). {remedy} [nd-singular]"
+        ) from None
 
 
 def _shifted(x: Payload, by: int, dim: int, ops: Vocabulary) -> Payload:

@@ -34,7 +34,7 @@ def _scipy(what: str) -> Any:
     except ImportError as error:
         raise ImportError(
             f"cholesky_banded comes from SciPy, which could not be imported ({error}). "
-            'Install it: pip install "ndgrad[scipy]".'
+            'Install it: pip install "ndgrad[scipy]". [nd-install]'
         ) from None
 
 
@@ -103,7 +103,7 @@ def _by_bands(factor: Any, right: Any, transposed: bool) -> Any:
     if column:
         raise LinAlgError(
             f"cholesky_banded: a factor of shape {factor.shape} has a zero on its diagonal. "
-            "Give that of a positive matrix."
+            "Give that of a positive matrix. [nd-singular]"
         )
     return _from_unknowns(found, len(factor), factor.dtype)
 
@@ -253,7 +253,8 @@ def _cholesky(ab: Any) -> Any:
     except numpy.linalg.LinAlgError as error:
         remedy = "Add a small multiple of the identity."
         raise LinAlgError(
-            f"cholesky_banded: a matrix is not positive definite (bands of shape {ab.shape}; {error}). {remedy}"
+            f"cholesky_banded: a matrix is not positive definite (bands of shape {ab.shape}; {error}). "
+            f"{remedy} [nd-singular]"
         ) from None
     return _as_stack(found, ab.shape).astype(ab.dtype, copy=False)
 

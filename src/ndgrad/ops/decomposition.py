@@ -38,7 +38,7 @@ def _require_unique(shape: tuple[int, ...], mode: str) -> None:
         raise RuntimeError(
             "qr: the derivative of mode='complete' does not exist for a matrix with more rows than columns (shape "
             f"{tuple(shape)}): "
-            "the last columns of Q are any basis of what the others leave. Use mode='reduced'."
+            "the last columns of Q are any basis of what the others leave. Use mode='reduced'. [nd-no-derivative]"
         )
 
 
@@ -138,21 +138,22 @@ qr = op(
 _SVD_EQUAL = (
     "svd: the derivative of the singular vectors does not exist where two singular values are equal (to "
     "working precision): the vectors are then any basis of their space. Use svdvals if only the values matter, "
-    "or a matrix function (pinv, solve, matrix_norm) that has a derivative of its own; or perturb the matrix."
+    "or a matrix function (pinv, solve, matrix_norm) that has a derivative of its own; or perturb the matrix. "
+    "[nd-degenerate]"
 )
 _SVD_ZERO = (
     "svd: the derivative of a singular vector does not exist where its singular value is zero and "
     "the matrix is not square: any vector of the null space would do. Drop those columns before they enter "
-    "the loss, or perturb the matrix."
+    "the loss, or perturb the matrix. [nd-degenerate]"
 )
 _SVD_FULL = (
     "svd: the loss depends on the columns that full_matrices=True adds; they are any basis of what the others leave, "
-    "so there is no derivative. Use full_matrices=False, or leave those columns out of the loss."
+    "so there is no derivative. Use full_matrices=False, or leave those columns out of the loss. [nd-degenerate]"
 )
 _SVD_PHASE = (
     "svd: the loss depends on the phases of complex singular vectors, which are arbitrary, so there is no derivative. "
     "Make it depend on what does not change when u and v are multiplied by the same e^(i phi), "
-    "such as U f(S) Vh or |U|."
+    "such as U f(S) Vh or |U|. [nd-degenerate]"
 )
 
 
@@ -332,11 +333,13 @@ svdvals = op(
 _EIGH_EQUAL = (
     "eigh: the derivative of the eigenvectors does not exist where two eigenvalues are equal (to working precision): "
     "the vectors are then any basis of their space. Use eigvalsh if only the eigenvalues matter, "
-    "or a matrix function (matrix_exp, inv, cholesky) that has a derivative of its own; or perturb the matrix."
+    "or a matrix function (matrix_exp, inv, cholesky) that has a derivative of its own; or perturb the matrix. "
+    "[nd-degenerate]"
 )
 _EIGH_PHASE = (
     "eigh: the loss depends on the phases of complex eigenvectors, which are arbitrary, so there is no derivative. "
-    "Make it depend on what does not change when an eigenvector is multiplied by e^(i phi), such as V f(w) V^H or |V|."
+    "Make it depend on what does not change when an eigenvector is multiplied by e^(i phi), such as V f(w) V^H or |V|. "
+    "[nd-degenerate]"
 )
 
 
@@ -414,12 +417,12 @@ eigvalsh = op(
 _EIG_EQUAL = (
     "eig: the derivative of the eigenvectors does not exist where two eigenvalues are equal (to working precision): "
     "the vectors are then any basis of their space, or too few. Use eigvals if only the eigenvalues "
-    "matter; or perturb the matrix."
+    "matter; or perturb the matrix. [nd-degenerate]"
 )
 _EIG_PHASE = (
     "eig: the loss depends on the phases of the eigenvectors, which are arbitrary, so there is no derivative. Make it "
     "depend on what does "
-    "not change when an eigenvector is multiplied by e^(i phi), such as V f(w) V^-1 or |V|."
+    "not change when an eigenvector is multiplied by e^(i phi), such as V f(w) V^-1 or |V|. [nd-degenerate]"
 )
 
 

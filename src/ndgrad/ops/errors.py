@@ -29,5 +29,6 @@ def refuse_complex(name: str, *arrays: Any) -> None:
         if np.iscomplexobj(x) if not hasattr(x, "dtype") else x.dtype.kind == "c":
             what = x.dtype if hasattr(x, "dtype") else type(x).__name__
             raise NotImplementedError(
-                f"{name}() is a function of real numbers, and got {what}. Take .real, .imag or .abs() first."
+                f"{name}() is a function of real numbers, and got {what}. Take .real, .imag or .abs() first. "
+                "[nd-complex]"
             )

@@ -23,7 +23,7 @@ def assign(np: Library, target: Payload, source: Payload) -> None:
     ):
         raise RuntimeError(
             f"the value of shape {list(have)} cannot be broadcast to the shape {list(want)} of what it is assigned to. "
-            "Give a value of that shape, or one that broadcasts to it."
+            "Give a value of that shape, or one that broadcasts to it. [nd-broadcast]"
         )
     target[...] = source
 

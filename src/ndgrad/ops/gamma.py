@@ -33,7 +33,7 @@ def real_function(name: str, public: str = "") -> Callable[..., Any]:
             if isinstance(a, complex) if dtype is None else dtype.kind == "c":
                 raise NotImplementedError(
                     f"{public or name}() is not implemented for complex numbers, and got {dtype or a}. "
-                    "Apply it to a real tensor (.real, .abs())."
+                    "Apply it to a real tensor (.real, .abs()). [nd-complex]"
                 )
         return _special(np, name)(*arguments)
 
@@ -52,7 +52,7 @@ def on_host(np: Library, name: str, function: Callable[..., Any], *arguments: An
     dtype = numpy.result_type(*given)
     if dtype.kind == "c":
         raise NotImplementedError(
-            f"{name}() is not implemented for complex numbers, and got {dtype}. Apply it to real tensors."
+            f"{name}() is not implemented for complex numbers, and got {dtype}. Apply it to real tensors. [nd-complex]"
         )
     made = function(*given, **settings)
     return np.asarray(made if dtype.kind in "biu" else made.astype(dtype, copy=False))
@@ -66,7 +66,7 @@ def beside(value: Payload, like: Payload, ops: Vocabulary) -> Payload:
 def no_derivative(op: str, argument: str) -> NoReturn:
     raise NotImplementedError(
         f"the derivative of {op} with respect to its argument {argument!r} is not implemented. "
-        "Detach that argument if its gradient is not wanted."
+        "Detach that argument if its gradient is not wanted. [nd-no-derivative]"
     )
 
 

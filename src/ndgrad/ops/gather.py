@@ -374,7 +374,7 @@ def _same_for_all(name: str, mask_is_batched: bool) -> None:
     if mask_is_batched:
         raise RuntimeError(
             f"vmap: {name} with a mask that differs from sample to sample would give each a result of its own length. "
-            "Use where() or masked_fill(), which keep the shape, or call it outside vmap."
+            "Use where() or masked_fill(), which keep the shape, or call it outside vmap. [nd-vmap-value]"
         )
 
 

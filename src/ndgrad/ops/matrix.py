@@ -43,11 +43,12 @@ def guarded(function: Callable[..., Any], problem: str, remedy: str, *arrays: An
             return function(*arrays, **settings)
     except numpy.linalg.LinAlgError as error:
         shapes = " and ".join(str(tuple(a.shape)) for a in arrays)
-        raise LinAlgError(f"{problem} (shape {shapes}; {error}). {remedy}") from None
+        raise LinAlgError(f"{problem} (shape {shapes}; {error}). {remedy} [nd-singular]") from None
     except TypeError as error:
         kinds = " and ".join(str(a.dtype) for a in arrays)
         raise RuntimeError(
-            f"{problem.split(':')[0]}: {kinds} is not a type this works on ({error}). Convert to float32 or float64."
+            f"{problem.split(':')[0]}: {kinds} is not a type this works on ({error}). Convert to float32 or float64. "
+            "[nd-dtype]"
         ) from None
 
 

@@ -62,7 +62,7 @@ def _polynomial(np: Library, x: Payload, degree: Payload, *, family: str, deriva
     if top > _HIGHEST:
         raise ValueError(
             f"{family}: a polynomial of degree {top:g} was asked for, which takes as many steps. "
-            f"Ask for degrees up to {_HIGHEST}."
+            f"Ask for degrees up to {_HIGHEST}. [nd-range]"
         )
     for k in range(1, int(top)):
         a, b, c = coefficients(k)

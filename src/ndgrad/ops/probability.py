@@ -107,7 +107,7 @@ def _entr(np: Library, x: Payload) -> Payload:
     """-x log(x), 0 at 0, and minus infinity below."""
     if x.dtype.kind == "c":
         raise NotImplementedError(
-            f"entr is not implemented for complex numbers, and got {x.dtype}. Apply it to a real tensor."
+            f"entr is not implemented for complex numbers, and got {x.dtype}. Apply it to a real tensor. [nd-complex]"
         )
     return np.where(x < 0, -math.inf, 0.0 - x * np.log(np.where(x > 0, x, 1)))
 

@@ -57,12 +57,12 @@ def _mismatch(x: Any, y: Any) -> ShapeError:
     if x.ndim == 0 or y.ndim == 0:
         return ShapeError(
             f"matmul: both arguments need at least one dimension, and their shapes are {shapes}. "
-            "Use * to scale by a number."
+            "Use * to scale by a number. [nd-matmul]"
         )
     return ShapeError(
         f"mat1 and mat2 shapes cannot be multiplied ({_by(x.shape)} and {_by(y.shape)}): in matmul of shapes {shapes}, "
         "the last dimension of the first must equal the last but one of the second (the only one, of a vector), and "
-        "the leading dimensions must broadcast. Check which one is to be transposed."
+        "the leading dimensions must broadcast. Check which one is to be transposed. [nd-matmul]"
     )
 
 

@@ -372,7 +372,7 @@ def _bincount_samples(x: Any, weights: Any, minlength: int, ops: Vocabulary) -> 
     if shortest != length:
         raise RuntimeError(
             "bincount: stack expects each tensor to be equal size, but under vmap the counts of samples have lengths "
-            f"from {shortest} to {length}. Pass minlength={length}."
+            f"from {shortest} to {length}. Pass minlength={length}. [nd-vmap-value]"
         )
     rows = x.shape[0]
     x = ops.cast(x, dtype=numpy.dtype(numpy.int64))

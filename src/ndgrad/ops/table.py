@@ -225,7 +225,9 @@ class RulesOfOps(Generic[_Rule]):
         def add(function: _Rule) -> _Rule:
             twice = [name for name in names if name in self.by_name]
             if twice:
-                raise ValueError(f"{self.subject}: {', '.join(twice)} has a rule already. Change that one.")
+                raise ValueError(
+                    f"{self.subject}: {', '.join(twice)} has a rule already. Change that one. [nd-op-block]"
+                )
             self.by_name.update(dict.fromkeys(names, function))
             return function
 
@@ -251,9 +253,9 @@ class Op:
         **traits: Unpack[Traits],
     ) -> None:
         if name in table:
-            raise ValueError(f"op {name!r} is already in the table; choose another name")
+            raise ValueError(f"op {name!r} is already in the table; choose another name [nd-op-block]")
         if unknown := traits.keys() - Traits.__annotations__.keys():
-            raise TypeError(f"op {name!r}: a block has no {', '.join(unknown)}; see ndgrad.ops.table")
+            raise TypeError(f"op {name!r}: a block has no {', '.join(unknown)}; see ndgrad.ops.table [nd-op-block]")
         self.name = name
         self.__name__ = name.removesuffix("_all")  # as those who watch ops know it
         self.args = tuple(args)
@@ -287,7 +289,7 @@ class Op:
         ):
             raise TypeError(
                 f"op {name!r} has a shared value that not all of its rules name: "
-                "compute it in those that need it instead"
+                "compute it in those that need it instead [nd-op-block]"
             )
         ufunc = self.elementwise and not hasattr(forward, "__code__")
         halves = traits.get("halves")
@@ -300,7 +302,7 @@ class Op:
         self.saved_names = traits.get("saved_names", {})
         self.kind = traits.get("kind")
         if self.kind is not None and self.kind not in KINDS:
-            raise ValueError(f"op {name!r} is of no kind {self.kind!r}; the kinds are {', '.join(KINDS)}")
+            raise ValueError(f"op {name!r} is of no kind {self.kind!r}; the kinds are {', '.join(KINDS)} [nd-op-block]")
         self.piecewise_linear = traits.get("piecewise_linear", False)
         self.known_as = traits.get("known_as", name.removesuffix("_all"))
         self.aten_name = traits.get("aten_name", name.removesuffix("_all"))
@@ -522,7 +524,7 @@ def op(
     """Define an op. `args` names its array arguments, `settings` its keyword settings with defaults."""
     if jvp is None:
         if vjp is not NOT_DIFFERENTIABLE:
-            raise ValueError(f"op {name!r} has a reverse rule and no forward-mode rule; give jvp=")
+            raise ValueError(f"op {name!r} has a reverse rule and no forward-mode rule; give jvp= [nd-op-block]")
         jvp = NOT_DIFFERENTIABLE
     return Op(name, args.split(), settings or {}, forward, vjp=vjp, jvp=jvp, batch=batch, **traits)
 

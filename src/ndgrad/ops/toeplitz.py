@@ -133,7 +133,8 @@ def _solve(np: Library, line: Any, b: Payload) -> Payload:
     except numpy.linalg.LinAlgError as error:
         remedy = "Solve it as a full matrix, whose rows may be exchanged: solve(toeplitz(c, r), b)."
         raise LinAlgError(
-            f"solve_toeplitz: a matrix of order {n}, or a leading part of it, is singular ({error}). {remedy}"
+            f"solve_toeplitz: a matrix of order {n}, or a leading part of it, is singular ({error}). "
+            f"{remedy} [nd-singular]"
         ) from None
 
 
@@ -143,7 +144,7 @@ def _levinson(line: Any, b: Any) -> Any:
     except ImportError as error:
         raise ImportError(
             f"solve_toeplitz comes from SciPy, which could not be imported ({error}). "
-            'Install it: pip install "ndgrad[scipy]".'
+            'Install it: pip install "ndgrad[scipy]". [nd-install]'
         ) from None
     n = b.shape[0]
     return linalg.solve_toeplitz((line[n - 1 :], line[n - 1 :: -1]), b, check_finite=False)

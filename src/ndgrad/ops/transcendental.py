@@ -191,7 +191,8 @@ def _quotient(
 def _exprel(np: Library, x: Payload, *, order: int) -> Payload:
     if x.dtype.kind == "c":
         raise NotImplementedError(
-            f"exprel() is not implemented for complex numbers, and got {x.dtype}. Apply it to a real tensor."
+            f"exprel() is not implemented for complex numbers, and got {x.dtype}. Apply it to a real tensor. "
+            "[nd-complex]"
         )
     with numpy.errstate(over="ignore", invalid="ignore"):
         return _quotient(
@@ -216,7 +217,8 @@ exprel = elementwise(
 def _log1prel(np: Library, x: Payload, *, order: int) -> Any:
     if x.dtype.kind == "c":
         raise NotImplementedError(
-            f"log1prel() is not implemented for complex numbers, and got {x.dtype}. Apply it to a real tensor."
+            f"log1prel() is not implemented for complex numbers, and got {x.dtype}. Apply it to a real tensor. "
+            "[nd-complex]"
         )
 
     def change(np: Library, v: Payload, n: int) -> Payload:

@@ -31,7 +31,7 @@ def find(name: str) -> Op:
         load_all()
     found = table.get(name)
     if found is None:
-        raise AttributeError(f"no op {name!r} in the table")
+        raise AttributeError(f"no op {name!r} in the table [nd-bug]")
     return found
 
 

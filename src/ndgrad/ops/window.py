@@ -143,7 +143,7 @@ def _as_strided(np: Library, x: Payload, *, source: Geometry, target: Geometry) 
         raise RuntimeError(
             f"as_strided: a tensor with strides {source.strides} was viewed by strides, and the view is now to be "
             f"taken of an array with strides {geometry_of(x).strides}, where the same places hold other elements. "
-            "clone() before as_strided()."
+            "clone() before as_strided(). [nd-strides]"
         )
     strides = tuple(s * item for s in target.strides)
     return strided_view(np, x, target.sizes, strides, offset=target.offset * item, writable=not target.overlaps(np))

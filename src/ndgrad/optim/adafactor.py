@@ -66,19 +66,20 @@ class Adafactor(Optimizer):
             "maximize": maximize,
         }  # fmt: skip
         if not beta2_decay <= 0.0:
-            raise ValueError(f"Adafactor: beta2_decay should be <= 0 but is: {beta2_decay}")
+            raise ValueError(f"Adafactor: beta2_decay should be <= 0 but is: {beta2_decay} [nd-range]")
         if eps[0] is not None and not eps[0] >= 0.0:
-            raise ValueError(f"Adafactor: epsilon1 should be >= 0 but is: {eps[0]}")
+            raise ValueError(f"Adafactor: epsilon1 should be >= 0 but is: {eps[0]} [nd-range]")
         if not eps[1] >= 0.0:
-            raise ValueError(f"Adafactor: epsilon2 should be >= 0 but is: {eps[1]}")
+            raise ValueError(f"Adafactor: epsilon2 should be >= 0 but is: {eps[1]} [nd-range]")
         if not d >= 1.0:
-            raise ValueError(f"Adafactor: Clipping threshold d should be >= 1 but is: {d}")
+            raise ValueError(f"Adafactor: Clipping threshold d should be >= 1 but is: {d} [nd-range]")
         super().__init__(params, checked("Adafactor", {k: v for k, v in settings.items() if k != "eps"}) | {"eps": eps})
 
     def _start(self, p: Tensor, group: Group) -> State:
         if p.is_complex():
             raise RuntimeError(
-                "Adafactor does not support complex parameters. Optimize their real and imaginary parts (view_as_real)."
+                "Adafactor does not support complex parameters. "
+                "Optimize their real and imaginary parts (view_as_real). [nd-complex]"
             )
         if p.dim() < 2:
             return fresh(p, "variance")

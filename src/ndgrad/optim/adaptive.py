@@ -72,7 +72,7 @@ class Adagrad(Optimizer):
         if group["weight_decay"] != 0:
             raise RuntimeError(
                 "Adagrad: weight_decay option is not compatible with sparse gradients: it would move every element. "
-                "Leave it out, or make the gradient dense."
+                "Leave it out, or make the gradient dense. [nd-sparse-grad]"
             )
         step = counted(state)
         grad = grad.coalesce()
@@ -115,7 +115,7 @@ class Adadelta(Optimizer):
             "capturable": capturable, "foreach": foreach, "differentiable": differentiable,
         }  # fmt: skip
         if not 0.0 <= rho <= 1.0:
-            raise ValueError(f"Adadelta: Invalid rho value: {rho}. It must lie in [0, 1].")
+            raise ValueError(f"Adadelta: Invalid rho value: {rho}. It must lie in [0, 1]. [nd-range]")
         super().__init__(params, checked("Adadelta", settings))
 
     def _start(self, p: Tensor, group: Group) -> State:
@@ -165,7 +165,7 @@ class RMSprop(Optimizer):
             "differentiable": differentiable,
         }  # fmt: skip
         if not alpha >= 0.0:
-            raise ValueError(f"RMSprop: Invalid alpha value: {alpha}. It must be at least 0.")
+            raise ValueError(f"RMSprop: Invalid alpha value: {alpha}. It must be at least 0. [nd-range]")
         super().__init__(params, checked("RMSprop", settings))
 
     def _start(self, p: Tensor, group: Group) -> State:
@@ -221,7 +221,7 @@ class Rprop(Optimizer):
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(
                 f"Rprop: Invalid eta values: {etas[0]}, {etas[1]}. The first must lie between 0 "
-                "and 1, the second above 1."
+                "and 1, the second above 1. [nd-range]"
             )
         super().__init__(params, checked("Rprop", settings))
 

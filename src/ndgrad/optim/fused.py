@@ -349,7 +349,7 @@ class _Plan:
             if now.signature != signature:
                 raise RuntimeError(
                     f"{type(optimizer).__name__} was recorded in a CUDA graph, and its rule is another one now. Record "
-                    "the step anew."
+                    "the step anew. [nd-cuda-graph]"
                 )
             numbers.host[:] = now.formula.numbers
             numbers.send()

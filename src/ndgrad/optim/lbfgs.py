@@ -65,7 +65,7 @@ class LBFGS(Optimizer):
         }  # fmt: skip
         super().__init__(params, checked("LBFGS", settings))
         if len(self.param_groups) != 1:
-            raise ValueError("LBFGS takes one parameter group: all parameters are one vector.")
+            raise ValueError("LBFGS takes one parameter group: all parameters are one vector. [nd-optimizer]")
         self._params = self.param_groups[0]["params"]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -150,7 +150,7 @@ class LBFGS(Optimizer):
                 self._walk(direction, length)
             else:
                 raise RuntimeError(
-                    f"line_search_fn must be 'strong_wolfe' or None, and is {group['line_search_fn']!r}."
+                    f"line_search_fn must be 'strong_wolfe' or None, and is {group['line_search_fn']!r}. [nd-option]"
                 )
             evaluations += used
             state["func_evals"] += used

@@ -65,7 +65,7 @@ class LRScheduler:
         if not isinstance(optimizer, Optimizer):
             raise TypeError(
                 f"{type(optimizer).__name__} is not an Optimizer. Make the schedule with the optimizer "
-                "whose rates it changes."
+                "whose rates it changes. [nd-type]"
             )
         self.optimizer = optimizer
         for number, group in enumerate(optimizer.param_groups):
@@ -75,7 +75,7 @@ class LRScheduler:
             elif "initial_lr" not in group:
                 raise KeyError(
                     f"param_groups[{number}] has no 'initial_lr', which a schedule that goes on from epoch "
-                    f"{last_epoch} starts from."
+                    f"{last_epoch} starts from. [nd-schedule]"
                 )
         self.base_lrs = [float(group["initial_lr"]) for group in optimizer.param_groups]
         self.last_epoch = last_epoch
@@ -113,7 +113,7 @@ class LRScheduler:
         return self._next_lr()
 
     def _next_lr(self) -> list[float]:
-        raise NotImplementedError(f"{type(self).__name__} does not define get_lr().")
+        raise NotImplementedError(f"{type(self).__name__} does not define get_lr(). [nd-define]")
 
     def _rates(self) -> list[float]:
         return [float(group["lr"]) for group in self.optimizer.param_groups]
@@ -176,7 +176,8 @@ class LambdaLR(LRScheduler):
         functions = list(lr_lambda) if isinstance(lr_lambda, Sequence) else [lr_lambda] * groups
         if len(functions) != groups:
             raise ValueError(
-                f"Expected {groups} lr_lambdas, but got {len(functions)}. Give one per group, or one for all."
+                f"Expected {groups} lr_lambdas, but got {len(functions)}. Give one per group, or one for all. "
+                "[nd-schedule]"
             )
         self.lr_lambdas: list[Callable[[int], float]] = functions
         super().__init__(optimizer, last_epoch)
@@ -336,7 +337,7 @@ class ConstantLR(_FactorLR):
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
     ) -> None:
         if not 0 <= factor <= 1.0:
-            raise ValueError(f"factor must lie in [0, 1], and is {factor}.")
+            raise ValueError(f"factor must lie in [0, 1], and is {factor}. [nd-range]")
         self.factor = factor
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
@@ -374,9 +375,9 @@ class LinearLR(_FactorLR):
         last_epoch: int = -1,
     ) -> None:
         if not 0 < start_factor <= 1.0:
-            raise ValueError(f"start_factor must lie in (0, 1], and is {start_factor}.")
+            raise ValueError(f"start_factor must lie in (0, 1], and is {start_factor}. [nd-range]")
         if not 0 <= end_factor <= 1.0:
-            raise ValueError(f"end_factor must lie in [0, 1], and is {end_factor}.")
+            raise ValueError(f"end_factor must lie in [0, 1], and is {end_factor}. [nd-range]")
         self.start_factor = start_factor
         self.end_factor = end_factor
         self.total_iters = total_iters
@@ -486,11 +487,11 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
     ) -> None:
         if T_0 <= 0 or not isinstance(T_0, int):
-            raise ValueError(f"T_0 must be a positive int, and is {T_0}.")
+            raise ValueError(f"T_0 must be a positive int, and is {T_0}. [nd-range]")
         if T_mult < 1 or not isinstance(T_mult, int):
-            raise ValueError(f"T_mult must be a positive int, and is {T_mult}.")
+            raise ValueError(f"T_mult must be a positive int, and is {T_mult}. [nd-range]")
         if not isinstance(eta_min, (int, float)):
-            raise ValueError(f"eta_min must be a number, and is {eta_min!r}.")
+            raise ValueError(f"eta_min must be a number, and is {eta_min!r}. [nd-type]")
         self.T_0 = T_0
         self.T_i = T_0
         self.T_mult = T_mult
@@ -514,7 +515,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 self.T_i *= self.T_mult
         else:
             if epoch < 0:
-                raise ValueError(f"epoch is negative: {epoch}.")
+                raise ValueError(f"epoch is negative: {epoch}. [nd-range]")
             self.T_cur, self.T_i = self._place(epoch)
         self.last_epoch = math.floor(epoch)
         self._set_rates(self.get_lr)
@@ -564,14 +565,14 @@ class OneCycleLR(LRScheduler):
     ) -> None:
         if total_steps is None:
             if epochs is None or steps_per_epoch is None:
-                raise ValueError("give total_steps, or epochs and steps_per_epoch.")
+                raise ValueError("give total_steps, or epochs and steps_per_epoch. [nd-schedule]")
             total_steps = epochs * steps_per_epoch
         if total_steps <= 0 or not isinstance(total_steps, int):
-            raise ValueError(f"total_steps must be a positive int, and is {total_steps}.")
+            raise ValueError(f"total_steps must be a positive int, and is {total_steps}. [nd-schedule]")
         if not isinstance(pct_start, float) or not 0 <= pct_start <= 1:
-            raise ValueError(f"pct_start must be a float in [0, 1], and is {pct_start}.")
+            raise ValueError(f"pct_start must be a float in [0, 1], and is {pct_start}. [nd-range]")
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f"anneal_strategy must be 'cos' or 'linear', and is {anneal_strategy!r}.")
+            raise ValueError(f"anneal_strategy must be 'cos' or 'linear', and is {anneal_strategy!r}. [nd-option]")
         self.total_steps = total_steps
         self._anneal_func_type = anneal_strategy
         self.cycle_momentum = cycle_momentum
@@ -595,7 +596,9 @@ class OneCycleLR(LRScheduler):
                 _set_lr(group, group["initial_lr"])
         if cycle_momentum:
             if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
-                raise ValueError("the optimizer has neither momentum nor betas to cycle. Pass cycle_momentum=False.")
+                raise ValueError(
+                    "the optimizer has neither momentum nor betas to cycle. Pass cycle_momentum=False. [nd-schedule]"
+                )
             self.use_beta1 = "betas" in optimizer.defaults
             if last_epoch == -1:
                 most, least = (
@@ -615,7 +618,7 @@ class OneCycleLR(LRScheduler):
     def _next_lr(self) -> list[float]:
         step = self.last_epoch
         if step > self.total_steps:
-            raise ValueError(f"step {step} is beyond total_steps, {self.total_steps}.")
+            raise ValueError(f"step {step} is beyond total_steps, {self.total_steps}. [nd-schedule]")
         rates = []
         for group in self.optimizer.param_groups:
             begun = 0.0
@@ -675,7 +678,7 @@ class CyclicLR(LRScheduler):
         last_epoch: int = -1,
     ) -> None:
         if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer [nd-type]")
         self.optimizer = optimizer
         groups = optimizer.param_groups
         lowest = _per_group(groups, "base_lr", base_lr)
@@ -689,7 +692,8 @@ class CyclicLR(LRScheduler):
         self.step_ratio = up / self.total_size
         if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
             raise ValueError(
-                f"mode is invalid and scale_fn is None: {mode!r} is none of 'triangular', 'triangular2', 'exp_range'."
+                f"mode is invalid and scale_fn is None: {mode!r} is none of 'triangular', 'triangular2', 'exp_range'. "
+                "[nd-option]"
             )
         self.mode = mode
         self.gamma = gamma
@@ -698,7 +702,9 @@ class CyclicLR(LRScheduler):
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
             if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
-                raise ValueError("the optimizer has neither momentum nor betas to cycle. Pass cycle_momentum=False.")
+                raise ValueError(
+                    "the optimizer has neither momentum nor betas to cycle. Pass cycle_momentum=False. [nd-schedule]"
+                )
             self.use_beta1 = "betas" in optimizer.defaults
             self.base_momentums = _per_group(groups, "base_momentum", base_momentum)
             self.max_momentums = _per_group(groups, "max_momentum", max_momentum)
@@ -750,7 +756,7 @@ def _per_group(groups: list[dict[str, Any]], name: str, value: float | Sequence[
     if not isinstance(value, Sequence):
         return [value] * len(groups)
     if len(value) != len(groups):
-        raise ValueError(f"{name} has {len(value)} values for {len(groups)} parameter groups.")
+        raise ValueError(f"{name} has {len(value)} values for {len(groups)} parameter groups. [nd-schedule]")
     return list(value)
 
 
@@ -759,14 +765,18 @@ def _per_group(groups: list[dict[str, Any]], name: str, value: float | Sequence[
 
 def _check_schedulers(kind: str, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None) -> None:
     if len(schedulers) < 1:
-        raise ValueError(f"{kind} needs at least one scheduler.")
+        raise ValueError(f"{kind} needs at least one scheduler. [nd-schedule]")
     for number, scheduler in enumerate(schedulers):
         if not hasattr(scheduler, "optimizer"):
-            raise TypeError(f"{kind}: {scheduler!r} at index {number} is not a scheduler: it has no `optimizer`.")
+            raise TypeError(
+                f"{kind}: {scheduler!r} at index {number} is not a scheduler: it has no `optimizer`. [nd-schedule]"
+            )
         if isinstance(scheduler, ReduceLROnPlateau):
-            raise ValueError(f"{kind} does not support ReduceLROnPlateau, whose step() takes a measured value.")
+            raise ValueError(
+                f"{kind} does not support ReduceLROnPlateau, whose step() takes a measured value. [nd-schedule]"
+            )
         if scheduler.optimizer is not (optimizer or schedulers[0].optimizer):
-            raise ValueError(f"{kind}: scheduler {number} belongs to another optimizer.")
+            raise ValueError(f"{kind}: scheduler {number} belongs to another optimizer. [nd-schedule]")
 
 
 class SequentialLR(LRScheduler):
@@ -786,7 +796,8 @@ class SequentialLR(LRScheduler):
         _check_schedulers("SequentialLR", schedulers, optimizer)
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(
-                f"SequentialLR needs a milestone between every two schedulers: {len(milestones)} for {len(schedulers)}."
+                "SequentialLR needs a milestone between every two schedulers: "
+                f"{len(milestones)} for {len(schedulers)}. [nd-schedule]"
             )
         self._schedulers = list(schedulers)
         self._milestones = list(milestones)
@@ -884,13 +895,13 @@ class ReduceLROnPlateau(LRScheduler):
         eps: float = 1e-8,
     ) -> None:
         if factor >= 1.0:
-            raise ValueError(f"factor must be below 1, and is {factor}.")
+            raise ValueError(f"factor must be below 1, and is {factor}. [nd-range]")
         if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer.")
+            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer. [nd-type]")
         if mode not in ("min", "max"):
-            raise ValueError(f"mode must be 'min' or 'max', and is {mode!r}.")
+            raise ValueError(f"mode must be 'min' or 'max', and is {mode!r}. [nd-option]")
         if threshold_mode not in ("rel", "abs"):
-            raise ValueError(f"threshold_mode must be 'rel' or 'abs', and is {threshold_mode!r}.")
+            raise ValueError(f"threshold_mode must be 'rel' or 'abs', and is {threshold_mode!r}. [nd-option]")
         self.optimizer = optimizer
         self.factor = factor
         self.default_min_lr = None if isinstance(min_lr, Sequence) else min_lr
@@ -935,7 +946,8 @@ class ReduceLROnPlateau(LRScheduler):
         if len(groups) != len(self.min_lrs):  # some were added since
             if self.default_min_lr is None:
                 raise RuntimeError(
-                    f"min_lrs has {len(self.min_lrs)} values for {len(groups)} parameter groups. Add to it."
+                    f"min_lrs has {len(self.min_lrs)} values for {len(groups)} parameter groups. Add to it. "
+                    "[nd-schedule]"
                 )
             self.min_lrs = [self.default_min_lr] * len(groups)
         for group, least in zip(groups, self.min_lrs, strict=True):

@@ -19,9 +19,11 @@ def _orthogonal(matrix: Tensor, coefficients: tuple[float, float, float], steps:
     """About the nearest matrix whose singular values are all one: a polynomial in X X^T that is near one on (0, 1],
     applied again and again (Newton and Schulz)."""
     if steps >= 100:
-        raise ValueError(f"Number of steps must be less than 100 for computational efficiency, and is {steps}.")
+        raise ValueError(
+            f"Number of steps must be less than 100 for computational efficiency, and is {steps}. [nd-range]"
+        )
     if matrix.dim() != 2:
-        raise ValueError(f"Input tensor gradient must be a 2D matrix, and has shape {tuple(matrix.shape)}.")
+        raise ValueError(f"Input tensor gradient must be a 2D matrix, and has shape {tuple(matrix.shape)}. [nd-ndim]")
     a, b, c = coefficients
     x = matrix.to(float32) if matrix.dtype.itemsize < 4 else matrix
     tall = x.shape[0] > x.shape[1]
@@ -67,19 +69,20 @@ class Muon(Optimizer):
         }  # fmt: skip
         if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
             raise ValueError(
-                f"Adjust learning rate function {adjust_lr_fn} is not supported: give 'original' or 'match_rms_adamw'."
+                f"Adjust learning rate function {adjust_lr_fn} is not supported: give 'original' or 'match_rms_adamw'. "
+                "[nd-option]"
             )
         super().__init__(params, checked("Muon", settings))
         for p in tensors_of(self.param_groups):
             if p.dim() != 2:
                 raise ValueError(
                     f"Muon only supports 2D parameters whereas we found a parameter with size: {tuple(p.shape)}. Give "
-                    "it to another optimizer."
+                    "it to another optimizer. [nd-optimizer]"
                 )
 
     def _start(self, p: Tensor, group: Group) -> State:
         if p.is_complex():
-            raise RuntimeError(f"Muon does not support complex parameters, and one has dtype {p.dtype}.")
+            raise RuntimeError(f"Muon does not support complex parameters, and one has dtype {p.dtype}. [nd-complex]")
         return {"momentum_buffer": p.new_zeros(p.shape)}
 
     def _update(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:

@@ -83,7 +83,8 @@ def _with_hooks(step: Step) -> Step:
             if answer is not None:
                 if not (isinstance(answer, tuple) and len(answer) == 2):
                     raise RuntimeError(
-                        f"a hook before a step must return None or a pair (args, kwargs), and returned {answer!r}."
+                        f"a hook before a step must return None or a pair (args, kwargs), and returned {answer!r}. "
+                        "[nd-hook]"
                     )
                 args, kwargs = answer
         self._stepping = True
@@ -114,24 +115,27 @@ def _parameters(params: Any) -> tuple[list[Any], list[str] | None]:
         return [params], None
     if isinstance(params, (set, frozenset)):
         raise TypeError(
-            "the parameters of a group need an order that is the same in every run, and a set has none. Give a list."
+            "the parameters of a group need an order that is the same in every run, and a set has none. Give a list. "
+            "[nd-optimizer]"
         )
     given = list(params)
     if given and all(isinstance(p, tuple) for p in given):
         return [p for _, p in given], [name for name, _ in given]
     if any(isinstance(p, tuple) for p in given):
-        raise ValueError("some parameters of a group have names and some have not. Name all of them, or none.")
+        raise ValueError(
+            "some parameters of a group have names and some have not. Name all of them, or none. [nd-optimizer]"
+        )
     return given, None
 
 
 def _check_parameter(p: Any, may_be_computed: bool) -> None:
     """Raise if an optimizer cannot update a parameter."""
     if not isinstance(p, Variable):
-        raise TypeError(f"an optimizer takes tensors, and one of the parameters is {type(p).__name__}.")
+        raise TypeError(f"an optimizer takes tensors, and one of the parameters is {type(p).__name__}. [nd-optimizer]")
     if not (may_be_computed or p.is_leaf or p.retains_grad):
         raise ValueError(
             f"can't optimize a non-leaf Tensor: one of shape {tuple(p.shape)} was computed by {p.grad_fn}. "
-            "Optimize the leaves it was computed from, or detach() it."
+            "Optimize the leaves it was computed from, or detach() it. [nd-not-leaf]"
         )
 
 
@@ -162,7 +166,9 @@ class Optimizer:
 
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
         if isinstance(params, Variable):
-            raise TypeError("params is one tensor, and must be an iterable of tensors or dicts. Put it into a list.")
+            raise TypeError(
+                "params is one tensor, and must be an iterable of tensors or dicts. Put it into a list. [nd-optimizer]"
+            )
         retain_for_training()
         self.defaults = defaults
         self.state: defaultdict[Any, State] = defaultdict(dict)
@@ -171,7 +177,8 @@ class Optimizer:
         groups: list[Any] = list(params)
         if not groups:
             raise ValueError(
-                "optimizer got an empty parameter list. Did the module register its parameters (nn.Parameter)?"
+                "optimizer got an empty parameter list. "
+                "Did the module register its parameters (nn.Parameter)? [nd-optimizer]"
             )
         if not isinstance(groups[0], dict):
             groups = [{"params": groups}]
@@ -227,25 +234,27 @@ class Optimizer:
         [0.1, 0.01]
         """
         if not isinstance(param_group, dict):
-            raise TypeError(f"param_group must be a dict, but got {type(param_group)}.")
+            raise TypeError(f"param_group must be a dict, but got {type(param_group)}. [nd-optimizer]")
         group = dict(param_group)
         given, names = _parameters(param_group["params"])
         if names is not None:
             group["param_names"] = names
         if self.param_groups and ("param_names" in group) != ("param_names" in self.param_groups[0]):
-            raise ValueError("some groups have names of parameters and some have not. Name all of them, or none.")
+            raise ValueError(
+                "some groups have names of parameters and some have not. Name all of them, or none. [nd-optimizer]"
+            )
         for p in given:
             _check_parameter(p, may_be_computed=bool(self.defaults.get("differentiable")))
         group["params"] = given
         for name, default in self.defaults.items():
             if isinstance(default, Required) and name not in group:
-                raise ValueError(f"a parameter group lacks {name}, which has no default.")
+                raise ValueError(f"a parameter group lacks {name}, which has no default. [nd-optimizer]")
             group.setdefault(name, default)
         if len({id(p) for p in given}) != len(given):
             warnings.warn("a parameter group has duplicate parameters: each will be updated twice.", stacklevel=3)
         known = {id(p) for p in tensors_of(self.param_groups)}
         if any(id(p) in known for p in given):
-            raise ValueError("a parameter is in two groups. Each belongs to one.")
+            raise ValueError("a parameter is in two groups. Each belongs to one. [nd-optimizer]")
         param_group.update(group)  # the group is the caller's own dict: what is changed there later counts
         self.param_groups.append(param_group)
 
@@ -280,14 +289,14 @@ class Optimizer:
 
     def _update(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
         """Change a parameter and its state in place."""
-        raise NotImplementedError(f"{type(self).__name__} defines neither step() nor _update().")
+        raise NotImplementedError(f"{type(self).__name__} defines neither step() nor _update(). [nd-define]")
 
     def _update_sparse(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
         """The same where the gradient is sparse; the parameter is dense."""
         raise RuntimeError(
             f"{type(self).__name__} does not support sparse gradients, please consider SparseAdam instead (or SGD or "
             f"Adagrad). The gradient of a parameter of shape {tuple(p.shape)} has layout {grad.layout}; to_dense() "
-            "makes a dense one of it."
+            "makes a dense one of it. [nd-sparse-grad]"
         )
 
     @overload
@@ -402,14 +411,16 @@ class Optimizer:
         saved = state_dict["param_groups"]
         if len(saved) != len(self.param_groups):
             raise ValueError(
-                f"the state dict has {len(saved)} parameter groups, and this optimizer {len(self.param_groups)}."
+                f"the state dict has {len(saved)} parameter groups, and this optimizer {len(self.param_groups)}. "
+                "[nd-state-dict]"
             )
         params: dict[Any, Any] = {}
         groups = []
         for mine, theirs in zip(self.param_groups, saved, strict=True):
             if len(mine["params"]) != len(theirs["params"]):
                 raise ValueError(
-                    f"a group of the state dict has {len(theirs['params'])} parameters for {len(mine['params'])} here."
+                    f"a group of the state dict has {len(theirs['params'])} parameters for {len(mine['params'])} here. "
+                    "[nd-state-dict]"
                 )
             params.update(zip(theirs["params"], mine["params"], strict=True))
             group = {k: mine["params"] if k == "params" else copy.deepcopy(v) for k, v in theirs.items()}
@@ -500,15 +511,15 @@ def checked(kind: str, settings: dict[str, Any]) -> dict[str, Any]:
         given |= {f"betas[{place}]": settings["betas"][place] for place in (0, 1)}
     for name, value in given.items():
         if name.startswith("betas[") and not 0.0 <= value < 1.0:
-            raise ValueError(f"{kind}: Invalid {name} value: {value}. It must lie in [0, 1).")
+            raise ValueError(f"{kind}: Invalid {name} value: {value}. It must lie in [0, 1). [nd-range]")
         if isinstance(value, Variable) and value.numel() != 1:
-            raise ValueError(f"{kind}: Tensor {name} must be 1-element, and has shape {tuple(value.shape)}.")
+            raise ValueError(f"{kind}: Tensor {name} must be 1-element, and has shape {tuple(value.shape)}. [nd-shape]")
         if name in _NOT_NEGATIVE and not _at_least_zero(value):
-            raise ValueError(f"{kind}: Invalid {name} value: {value}. It must be at least 0.")
+            raise ValueError(f"{kind}: Invalid {name} value: {value}. It must be at least 0. [nd-range]")
     if settings.get("fused") and settings.get("differentiable"):
-        raise RuntimeError(f"{kind}: `fused` does not support `differentiable`.")
+        raise RuntimeError(f"{kind}: `fused` does not support `differentiable`. [nd-exclusive]")
     if settings.get("fused") and settings.get("foreach"):
-        raise RuntimeError(f"{kind}: `fused` and `foreach` cannot be `True` together.")
+        raise RuntimeError(f"{kind}: `fused` and `foreach` cannot be `True` together. [nd-exclusive]")
     return settings
 
 

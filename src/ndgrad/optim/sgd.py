@@ -63,7 +63,8 @@ class SGD(Optimizer):
         }  # fmt: skip
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError(
-                f"Nesterov momentum requires a momentum and zero dampening, and they are {momentum} and {dampening}."
+                f"Nesterov momentum requires a momentum and zero dampening, and they are {momentum} and {dampening}. "
+                "[nd-exclusive]"
             )
         super().__init__(params, checked("SGD", settings))
 

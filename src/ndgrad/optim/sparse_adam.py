@@ -38,17 +38,19 @@ class SparseAdam(Optimizer):
     ) -> None:
         settings = {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize}
         if not float(lr) > 0.0:
-            raise ValueError(f"SparseAdam: Invalid learning rate: {lr}. It must be positive.")
+            raise ValueError(f"SparseAdam: Invalid learning rate: {lr}. It must be positive. [nd-range]")
         if not eps > 0.0:
-            raise ValueError(f"SparseAdam: Invalid epsilon value: {eps}. It must be positive.")
+            raise ValueError(f"SparseAdam: Invalid epsilon value: {eps}. It must be positive. [nd-range]")
         super().__init__(params, checked("SparseAdam", settings))
         sparse = [number for number, p in enumerate(tensors_of(self.param_groups)) if p.is_sparse]
         if sparse:
-            raise ValueError(f"Sparse params at indices {sparse}: SparseAdam requires dense parameter tensors")
+            raise ValueError(
+                f"Sparse params at indices {sparse}: SparseAdam requires dense parameter tensors [nd-optimizer]"
+            )
         complex_ones = [number for number, p in enumerate(tensors_of(self.param_groups)) if p.is_complex()]
         if complex_ones:
             raise ValueError(
-                f"Complex params at indices {complex_ones}: SparseAdam does not support complex parameters"
+                f"Complex params at indices {complex_ones}: SparseAdam does not support complex parameters [nd-complex]"
             )
 
     def _start(self, p: Tensor, group: Group) -> State:
@@ -57,7 +59,7 @@ class SparseAdam(Optimizer):
     def _update(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
         raise RuntimeError(
             "SparseAdam does not support dense gradients, please consider Adam instead: a parameter of shape "
-            f"{tuple(p.shape)} has one."
+            f"{tuple(p.shape)} has one. [nd-sparse-grad]"
         )
 
     def _update_sparse(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:

@@ -36,7 +36,7 @@ _Averages = Callable[[Sequence[Any], Sequence[Any], Any], None]
 
 def _checked_decay(decay: float) -> float:
     if not 0.0 <= decay <= 1.0:
-        raise ValueError(f"Invalid decay value {decay} provided. Please provide a value in [0,1] range.")
+        raise ValueError(f"Invalid decay value {decay} provided. Please provide a value in [0,1] range. [nd-range]")
     return decay
 
 
@@ -136,7 +136,7 @@ class AveragedModel(Module):
     ) -> None:
         super().__init__()
         if avg_fn is not None and multi_avg_fn is not None:
-            raise AssertionError("Only one of avg_fn and multi_avg_fn should be provided")
+            raise AssertionError("Only one of avg_fn and multi_avg_fn should be provided [nd-exclusive]")
         self.module = copy.deepcopy(model)
         if device is not None:
             self.module = self.module.to(device)
@@ -235,10 +235,12 @@ class SWALR(LRScheduler):
         ):
             group["swa_lr"] = rate
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
+            raise ValueError(
+                f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy} [nd-option]"
+            )
         self._anneal_strategy = anneal_strategy
         if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
-            raise ValueError(f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}")
+            raise ValueError(f"anneal_epochs must be equal or greater than 0, got {anneal_epochs} [nd-range]")
         self.anneal_epochs = anneal_epochs
         super().__init__(optimizer, last_epoch)
 

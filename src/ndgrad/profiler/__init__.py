@@ -76,13 +76,13 @@ def schedule(
         raise AssertionError(
             f"Invalid profiler schedule arguments: wait={wait}, warmup={warmup}, repeat={repeat}, "
             f"skip_first={skip_first} and skip_first_wait={skip_first_wait} must not be negative, "
-            f"and active={active} must be positive."
+            f"and active={active} must be positive. [nd-profiler]"
         )
     cycle = wait + warmup + active
 
     def action(step: int) -> ProfilerAction:
         if step < 0:
-            raise AssertionError(f"Step must be non-negative. Got {step}.")
+            raise AssertionError(f"Step must be non-negative. Got {step}. [nd-range]")
         if step < skip_first:
             return ProfilerAction.NONE
         step -= skip_first
@@ -136,7 +136,7 @@ class profile:
         self.activities = set(activities) if activities is not None else supported_activities()
         if not self.activities:
             raise AssertionError(
-                "No valid profiler activities found: give ProfilerActivity.CPU, or leave activities out."
+                "No valid profiler activities found: give ProfilerActivity.CPU, or leave activities out. [nd-profiler]"
             )
         self.schedule = schedule
         self.on_trace_ready = on_trace_ready
@@ -222,7 +222,9 @@ class profile:
 
     def _finished(self, what: str) -> _autograd_profile:
         if self.profiler is None:
-            raise AssertionError(f"Profiler must be initialized before {what}: nothing has been measured yet.")
+            raise AssertionError(
+                f"Profiler must be initialized before {what}: nothing has been measured yet. [nd-profiler]"
+            )
         return self.profiler
 
     def events(self) -> EventList:

@@ -206,7 +206,9 @@ class trace_allocations:
 
     def __init__(self, callback: Callable[[Allocation], Any] | None = None, *, frames: int = 1) -> None:
         if callback is not None and not callable(callback):
-            raise TypeError(f"trace_allocations() takes a function to call, and got {type(callback).__name__}.")
+            raise TypeError(
+                f"trace_allocations() takes a function to call, and got {type(callback).__name__}. [nd-type]"
+            )
         self._callback = callback
         self._frames = frames
         self._ledger = Ledger()
@@ -214,7 +216,9 @@ class trace_allocations:
 
     def __enter__(self) -> Self:
         if self._running or self._ledger.log:
-            raise RuntimeError("a trace of allocations can be entered once. Make another trace_allocations().")
+            raise RuntimeError(
+                "a trace of allocations can be entered once. Make another trace_allocations(). [nd-call-order]"
+            )
         self._running = True
         add_watcher(self)
         return self

@@ -151,12 +151,12 @@ class FunctionEvent(_Formatted):
     def append_cpu_child(self, child: FunctionEvent) -> None:
         """Note that a call happened inside this one."""
         if not isinstance(child, FunctionEvent):
-            raise AssertionError(f"a child of an event is an event, and this is {type(child).__name__}")
+            raise AssertionError(f"a child of an event is an event, and this is {type(child).__name__} [nd-type]")
         self.cpu_children.append(child)
 
     def set_cpu_parent(self, parent: FunctionEvent) -> None:
         if not isinstance(parent, FunctionEvent):
-            raise AssertionError(f"the parent of an event is an event, and this is {type(parent).__name__}")
+            raise AssertionError(f"the parent of an event is an event, and this is {type(parent).__name__} [nd-type]")
         self.cpu_parent = parent
 
     def __repr__(self) -> str:
@@ -214,9 +214,11 @@ class FunctionEventAvg(_Formatted):
                 other.is_legacy,
             )
         if not isinstance(other, (FunctionEvent, FunctionEventAvg)):
-            raise AssertionError(f"only events can be added, and this is {type(other).__name__}")
+            raise AssertionError(f"only events can be added, and this is {type(other).__name__} [nd-type]")
         if other.key != self.key:
-            raise AssertionError(f"an average is of events of one name: {other.key!r} cannot be added to {self.key!r}")
+            raise AssertionError(
+                f"an average is of events of one name: {other.key!r} cannot be added to {self.key!r} [nd-profiler]"
+            )
         self.cpu_time_total += other.cpu_time_total
         self.self_cpu_time_total += other.self_cpu_time_total
         self.cpu_memory_usage += other.cpu_memory_usage
@@ -373,7 +375,7 @@ class EventList(list[Any]):
                     raise AttributeError(
                         f"{missing[0]!r} object has no attribute {name!r}, so a table cannot be sorted by it. "
                         "Sort by cpu_time_total, self_cpu_time_total, cpu_time, cpu_memory_usage, "
-                        "self_cpu_memory_usage, saved_bytes, flops or count."
+                        "self_cpu_memory_usage, saved_bytes, flops or count. [nd-profiler]"
                     )
                 events.sort(key=lambda event: getattr(event, name) or 0, reverse=True)
         if top_level_events_only:
@@ -403,7 +405,9 @@ class EventList(list[Any]):
     def export_stacks(self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total") -> None:
         """Write a line per stack, outermost frame first, with what it took: what flame graph programs read."""
         if metric not in self.supported_export_stacks_metrics():
-            raise ValueError(f"metric should be one of: {self.supported_export_stacks_metrics()}, and is {metric!r}.")
+            raise ValueError(
+                f"metric should be one of: {self.supported_export_stacks_metrics()}, and is {metric!r}. [nd-option]"
+            )
         sums: dict[str, int] = {}
         for event in self:
             value = int(getattr(event, metric))

@@ -54,7 +54,8 @@ class Picture:
         kind = os.path.splitext(os.fspath(path))[1].lower()
         if kind not in (".html", ".svg"):
             raise ValueError(
-                f"a picture cannot be written to {os.fspath(path)!r}: its ending says no form. End it in .html or .svg."
+                f"a picture cannot be written to {os.fspath(path)!r}: its ending says no form. "
+                "End it in .html or .svg. [nd-path]"
             )
         with open(path, "w", encoding="utf-8") as file:
             file.write(self.html if kind == ".html" else self.svg)
@@ -135,7 +136,9 @@ def flame(profile: Any) -> FlamePicture:
     events = profile.events() if callable(getattr(profile, "events", None)) else profile.function_events
     root = frames(events)
     if not root.inside:
-        raise ValueError("there is nothing to draw: the profile has no calls. Leave its block before you draw it.")
+        raise ValueError(
+            "there is nothing to draw: the profile has no calls. Leave its block before you draw it. [nd-too-few]"
+        )
     placed: list[tuple[Frame, float, float, int]] = []
     waiting = [(root, 0.0, 1.0, 0)]
     while waiting:
@@ -230,7 +233,7 @@ def memory(trace: Any, *, rows: int = 9) -> MemoryPicture:
     """
     log = list(trace._ledger.log)
     if not log:
-        raise ValueError("there is nothing to draw: nothing was allocated inside the trace.")
+        raise ValueError("there is nothing to draw: nothing was allocated inside the trace. [nd-too-few]")
     held: dict[str, list[Any]] = {}
     for made in trace.at_peak:
         held.setdefault(_maker(made), []).append(made)

@@ -22,7 +22,7 @@ def _format_time_in(time_us: float, unit: str | None) -> str:
     if unit is None:
         return format_time(time_us)
     if unit not in sizes:
-        raise ValueError(f"time_unit is {unit!r}. Give 's', 'ms' or 'us', or leave it out.")
+        raise ValueError(f"time_unit is {unit!r}. Give 's', 'ms' or 'us', or leave it out. [nd-option]")
     return f"{time_us / sizes[unit]:.3f}{unit}"
 
 
@@ -30,7 +30,7 @@ def format_time_share(time_us: float, total_time_us: float) -> str:
     """A time in per cent of another."""
     if total_time_us == 0:
         if time_us != 0:
-            raise AssertionError(f"{time_us} us cannot be a share of 0 us")
+            raise AssertionError(f"{time_us} us cannot be a share of 0 us [nd-bug]")
         return "NaN"
     return f"{100.0 * time_us / total_time_us:.2f}%"
 

@@ -281,10 +281,10 @@ class profile:
     ) -> None:
         unknown = others.keys() - {"post_processing_timeout_s", "activity_filters"}
         if unknown:
-            raise TypeError(f"profile() got an unexpected keyword argument {min(unknown)!r}")
+            raise TypeError(f"profile() got an unexpected keyword argument {min(unknown)!r} [nd-arguments]")
         if enabled and not use_cpu:
             raise AssertionError(
-                "profile(use_cpu=False) would measure nothing: what runs on a GPU is not timed by itself."
+                "profile(use_cpu=False) would measure nothing: what runs on a GPU is not timed by itself. [nd-profiler]"
             )
         self.enabled = bool(enabled)
         self.record_shapes = bool(record_shapes) or bool(with_flops)
@@ -302,7 +302,7 @@ class profile:
         if not self.enabled:
             return None
         if self.entered:
-            raise RuntimeError("Profiler context manager is not reentrant. Make another profile().")
+            raise RuntimeError("Profiler context manager is not reentrant. Make another profile(). [nd-call-order]")
         self.entered = True
         self._start()
         return self
@@ -329,7 +329,7 @@ class profile:
     def function_events(self) -> EventList:
         """The events, in order; none before the block has ended."""
         if not self.enabled:
-            raise AttributeError("a profile with enabled=False has no events")
+            raise AttributeError("a profile with enabled=False has no events [nd-profiler]")
         return EventList() if self._events is None else self._events
 
     def key_averages(
@@ -358,7 +358,7 @@ class profile:
     def export_stacks(self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total") -> None:
         """Write stacks for flame graphs; needs `with_stack=True`."""
         if not self.with_stack:
-            raise AssertionError("export_stacks() requires with_stack=True: no stacks were kept.")
+            raise AssertionError("export_stacks() requires with_stack=True: no stacks were kept. [nd-profiler]")
         self.function_events.export_stacks(path, metric)
 
     def __str__(self) -> str:
@@ -399,7 +399,7 @@ class record_function(Mode):
 
     def __enter__(self) -> Self:
         if not isinstance(self.name, str):
-            raise RuntimeError(f"record_function() takes a name, a str, and got {type(self.name).__name__}.")
+            raise RuntimeError(f"record_function() takes a name, a str, and got {type(self.name).__name__}. [nd-type]")
         self._stack.append(begin(RANGE, self.name, None, () if self.args is None else (self.args,)))
         return self
 

@@ -24,7 +24,7 @@ def __getattr__(name: str) -> Any:
                 raise
     raise AttributeError(
         f"module 'ndgrad.scipy' has no attribute {name!r}. It has {', '.join(_submodules())}; "
-        "what SciPy computes through NumPy's functions alone works on ndgrad's Arrays without it."
+        "what SciPy computes through NumPy's functions alone works on ndgrad's Arrays without it. [nd-absent]"
     )
 
 

@@ -38,7 +38,7 @@ def finite(x: ArrayLike, check: bool = True) -> Array:
     """The same, refused if it holds infinities or NaN and the check was not switched off, as in SciPy."""
     t = floating(x)
     if check and not np.isfinite(memory_of(t)).all():
-        raise ValueError("array must not contain infs or NaNs")
+        raise ValueError("array must not contain infs or NaNs [nd-values]")
     return t
 
 
@@ -63,7 +63,7 @@ def refuse_active(name: str, arguments: Any, instead: str) -> None:
     if found is not None:
         raise NotImplementedError(
             f"{name} has no derivative here, and got a tensor of shape {tuple(found.shape)} that {stake_of(found)}. "
-            f"Instead: {instead}."
+            f"Instead: {instead}. [nd-no-derivative]"
         )
 
 
@@ -125,7 +125,9 @@ def beyond(
             raise AttributeError(f"module 'ndgrad.scipy.{submodule}' has no attribute {name!r}")
         theirs = getattr(scipy_module(submodule, f"ndgrad.scipy.{submodule}"), name, None)
         if theirs is None:
-            raise AttributeError(f"module 'ndgrad.scipy.{submodule}' has no attribute {name!r}, nor has SciPy's module")
+            raise AttributeError(
+                f"module 'ndgrad.scipy.{submodule}' has no attribute {name!r}, nor has SciPy's module [nd-absent]"
+            )
         is_class = isinstance(theirs, type)
         if (
             isinstance(theirs, types.ModuleType)

@@ -244,7 +244,7 @@ def _continued(t: Array, kind: int, odd: bool) -> Array:
             -1j * numpy.pi * k / (2 * n)
         )
         return -2.0 * spectrum.imag if odd else 2.0 * spectrum.real
-    raise ValueError(f"the type of a cosine or sine transform must be 1, 2, 3 or 4, and is {kind}.")
+    raise ValueError(f"the type of a cosine or sine transform must be 1, 2, 3 or 4, and is {kind}. [nd-option]")
 
 
 def _length(kind: int, odd: bool, n: int) -> int:
@@ -260,7 +260,7 @@ def _discrete(
 ) -> Array:  # fmt: skip
     d = one_axis(axis, t.ndim)
     if norm not in (None, "backward", "ortho", "forward"):
-        raise ValueError(f"Invalid norm value {norm!r}, should be None, 'backward', 'ortho' or 'forward'")
+        raise ValueError(f"Invalid norm value {norm!r}, should be None, 'backward', 'ortho' or 'forward' [nd-option]")
     if np_dtype(t).kind == "c":
         real, imaginary = (_discrete(p, kind, axis, norm, odd, inverse, orthogonalize, size) for p in (t.real, t.imag))
         return real + 1j * imaginary
@@ -270,7 +270,7 @@ def _discrete(
         t = t[..., : int(size)] if size <= n else np.pad(t, [(0, 0)] * (t.ndim - 1) + [(0, int(size) - n)])
     n = t.shape[-1]
     if kind == 1 and not odd and n < 2:
-        raise ValueError("DCT-I is not defined for size < 2")
+        raise ValueError("DCT-I is not defined for size < 2 [nd-too-few]")
     run = {2: 3, 3: 2}.get(kind, kind) if inverse else kind
     ortho = (norm == "ortho") if orthogonalize is None else bool(orthogonalize)
     if ortho and run in (1, 3) and not (run == 1 and odd):

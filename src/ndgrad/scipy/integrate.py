@@ -109,7 +109,8 @@ def _samples(y: ArrayLike, x: ArrayLike | None, dx: ArrayLike, axis: int) -> tup
     if x.ndim == 1:
         if x.shape[0] != y.shape[-1]:
             raise ValueError(
-                f"x has {x.shape[0]} elements for {y.shape[-1]} samples along axis {axis}. There must be one for each."
+                f"x has {x.shape[0]} elements for {y.shape[-1]} samples along axis {axis}. There must be one for each. "
+                "[nd-shape]"
             )
     else:
         x = x.swapaxes(axis, x.ndim - 1)
@@ -137,7 +138,7 @@ def cumulative_trapezoid(
     array([0., 2., 6.])
     """
     if initial not in (None, 0):
-        raise ValueError("`initial` must be `None` or `0`.")
+        raise ValueError("`initial` must be `None` or `0`. [nd-option]")
     y, d, axis = _samples(y, x, dx, axis)
     out = (d * (y[..., 1:] + y[..., :-1]) * 0.5).cumsum(-1)
     return _with_initial(out, initial).swapaxes(axis, out.ndim - 1)

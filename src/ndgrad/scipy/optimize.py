@@ -147,7 +147,8 @@ def _withholding(result: Any, *names: str) -> Any:
                 raise NotImplementedError(
                     f"the field {name!r} of {type(result).__name__} depends on the parameters of a solution "
                     "that carries a derivative, and has none itself: the solver's own numbers. Instead: "
-                    "compute it from result.x (func.hessian, func.jacfwd), or detach() the parameters."
+                    "compute it from result.x (func.hessian, func.jacfwd), or detach() the parameters. "
+                    "[nd-no-derivative]"
                 )
             return super().__getitem__(name)
 
@@ -264,7 +265,7 @@ def curve_fit(
 
         parameters = inspect.signature(f).parameters.values()
         if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters) or len(parameters) < 2:
-            raise ValueError("curve_fit: unable to determine the number of fit parameters. Give p0.")
+            raise ValueError("curve_fit: unable to determine the number of fit parameters. Give p0. [nd-arguments]")
         p0 = np.ones(len(parameters) - 1)
     start = as_array(p0)
     start = start if start.ndim else start[None]
@@ -288,7 +289,8 @@ def curve_fit(
     )  # fmt: skip
     if not result.success:
         raise RuntimeError(
-            f"curve_fit: optimal parameters not found: {result.message} Give a better p0, or raise max_nfev."
+            f"curve_fit: optimal parameters not found: {result.message} Give a better p0, or raise max_nfev. "
+            "[nd-no-convergence]"
         )
     jacobian = jacfwd(residuals)(popt, *given)
     covariance = _of_arrays.pinv(jacobian.T @ jacobian)
@@ -320,7 +322,9 @@ def root(
     function = (lambda *a: fun(*a)[0]) if jac is True else fun
     settings = dict(options or {})
     if callback is not None:
-        raise ValueError("optimize.root: callbacks are not passed on. Count the calls in the function instead.")
+        raise ValueError(
+            "optimize.root: callbacks are not passed on. Count the calls in the function instead. [nd-unsupported]"
+        )
     x, found = find_root("optimize.root", function, as_arrays(x0), given, method, tol, settings, None, "return")
     result = (
         found.result
@@ -370,7 +374,7 @@ def _scalar_root(
 
     x, found = find_root(name, f, as_array(0.0 if x0 is None else x0), _tuple(args), solver, None, {}, None, "return")
     if not found.success and disp:
-        raise RuntimeError(f"{name}: failed to converge: {found.message}.")
+        raise RuntimeError(f"{name}: failed to converge: {found.message}. [nd-no-convergence]")
     if full_output:
         report["r"].root = x
         return x, report["r"]
@@ -438,12 +442,14 @@ def newton(
     start = as_array(x0)
     if start.ndim:
         if full_output:
-            raise ValueError("optimize.newton: full_output is for one number. Ask optimize.root for a report.")
+            raise ValueError(
+                "optimize.newton: full_output is for one number. Ask optimize.root for a report. [nd-unsupported]"
+            )
         x, found = find_root(
             "optimize.newton", func, start, _tuple(args), "newton", tol, {"maxiter": maxiter}, None, "return"
         )
         if not found.success and disp:
-            raise RuntimeError(f"optimize.newton: failed to converge: {found.message}.")
+            raise RuntimeError(f"optimize.newton: failed to converge: {found.message}. [nd-no-convergence]")
         return x
     first = float(start.detach().item())
 
@@ -474,7 +480,8 @@ def root_scalar(
     }  # fmt: skip
     if method == "halley":
         raise ValueError(
-            "optimize.root_scalar: Halley's method needs second derivatives of one number. Use method='newton'."
+            "optimize.root_scalar: Halley's method needs second derivatives of one number. Use method='newton'. "
+            "[nd-unsupported]"
         )
 
     def search(value: Callable[[float], float], slope: Callable[[float], float]) -> tuple[float, RootResults]:

@@ -50,7 +50,7 @@ def _ufunc(
 
     def function(*args: ArrayLike, out: Out = None) -> Array:
         if len(args) != len(names):
-            raise TypeError(f"{name}() takes {len(names)} arguments, and got {len(args)}.")
+            raise TypeError(f"{name}() takes {len(names)} arguments, and got {len(args)}. [nd-arguments]")
         return deliver(name, compute(*_arguments(args)), out)
 
     return _described(
@@ -78,7 +78,7 @@ def _several(
 
     def function(*args: ArrayLike) -> tuple[Array, ...]:
         if len(args) != len(names):
-            raise TypeError(f"{name}() takes {len(names)} arguments, and got {len(args)}.")
+            raise TypeError(f"{name}() takes {len(names)} arguments, and got {len(args)}. [nd-arguments]")
         given = _arguments(args)
         return tuple(op(*given) for op in ops)
 
@@ -133,7 +133,7 @@ def _real_only(name: str, op: Op) -> Callable[..., Any]:
     def compute(v: Array, z: Array) -> Array:
         if np_dtype(z).kind == "c":
             raise NotImplementedError(
-                f"{name}() has a derivative for real arguments only. Use {op.name}() and scale it."
+                f"{name}() has a derivative for real arguments only. Use {op.name}() and scale it. [nd-complex]"
             )
         return op(v, z)
 
@@ -465,7 +465,7 @@ def _spherical(kind: str, sentence: str, result: str) -> _Spherical:
     def function(n: int, z: ArrayLike, derivative: bool = False) -> Array:
         order, t = int(n), inexact(as_array(z))
         if order != n or order < 0:
-            raise ValueError(f"spherical_{kind}: n must be a whole number from 0 on, and is {n!r}.")
+            raise ValueError(f"spherical_{kind}: n must be a whole number from 0 on, and is {n!r}. [nd-range]")
         if not derivative:
             return bessel_order.spherical_bessel(t, kind=kind, order=order)
         made = (
@@ -501,7 +501,7 @@ def _derivative_of(name: str, op: Op, sign: float, outer: float, result: str) ->
         order, t = _arguments((v, z))
         steps = int(n)
         if steps < 0:
-            raise ValueError(f"{name}: n must be 0 or more, and is {n}.")
+            raise ValueError(f"{name}: n must be 0 or more, and is {n}. [nd-range]")
         total: Any = 0.0
         for k in range(steps + 1):  # each derivative is half a difference (or sum) of neighbouring orders
             total = total + math.comb(steps, k) * sign**k * op(order - steps + 2 * k, t)

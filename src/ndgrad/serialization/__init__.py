@@ -80,7 +80,7 @@ def check_module_version_greater_or_equal(
     except (TypeError, ValueError) as error:
         message = f"the version {module.__version__!r} of {module.__name__} is not made like {req_version_tuple}."
         if error_if_malformed:
-            raise RuntimeError(f"{message} Give parts of the kinds that it has.") from error
+            raise RuntimeError(f"{message} Give parts of the kinds that it has. [nd-type]") from error
         import warnings  # for this line alone
 
         warnings.warn(f"{message} It counts as new enough.", stacklevel=2)

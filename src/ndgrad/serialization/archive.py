@@ -43,12 +43,13 @@ class Archive:
             raise RuntimeError(
                 f"ndgrad.load: {called} holds no data.pkl. It was not written by ndgrad.save or torch.save."
                 + (" It is an npz file: ndgrad.npz.load_file reads it." if _is_npz(self.names) else "")
+                + " [nd-file-kind]"
             )
         self.root = pickled[: -len("data.pkl")]
         if self.has("constants.pkl") and any(name.startswith(f"{self.root}code/") for name in self.names):
             raise RuntimeError(
                 f"ndgrad.load: {called} holds a TorchScript program (torch.jit.save), which only torch can run. There, "
-                "save the state dict: torch.save(program.state_dict(), path)."
+                "save the state dict: torch.save(program.state_dict(), path). [nd-file-kind]"
             )
         # Reading the smallest opcode takes some two hundred bytes, hence the smaller limit for the pickle.
         self.left = {"data.pkl": (1 << 20) + 10 * size, "": (64 << 20) + 100 * size} if limited else {}
@@ -64,7 +65,7 @@ class Archive:
         except zipfile.BadZipFile as error:
             raise pickle.UnpicklingError(
                 f"ndgrad.load: the record {record!r} in {self.called} is not what its checksum says ({error}). The "
-                "file is damaged; if it was changed through a shared map, load it with mmap=True."
+                "file is damaged; if it was changed through a shared map, load it with mmap=True. [nd-file-damaged]"
             ) from error
         except Exception as error:
             raise self.damaged(f"its record {record!r}", error) from error
@@ -82,7 +83,9 @@ class Archive:
     def _mapped(self, record: str) -> NDArray[np.uint8]:
         info = self._info(record)
         if info.compress_type != zipfile.ZIP_STORED:
-            raise RuntimeError(f"ndgrad.load: {record} is compressed, and cannot be mapped. Pass mmap=False.")
+            raise RuntimeError(
+                f"ndgrad.load: {record} is compressed, and cannot be mapped. Pass mmap=False. [nd-file-kind]"
+            )
         assert self.map is not None
         try:
             name_length, extra_length = struct.unpack_from("<HH", self.map, info.header_offset + 26)
@@ -94,7 +97,7 @@ class Archive:
     def _info(self, record: str) -> zipfile.ZipInfo:
         if not self.has(record):
             raise pickle.UnpicklingError(
-                f"ndgrad.load: {self.called} has no record {record!r:.200}. The file is damaged."
+                f"ndgrad.load: {self.called} has no record {record!r:.200}. The file is damaged. [nd-file-damaged]"
             )
         return self.zip.getinfo(self.root + record)
 
@@ -106,12 +109,13 @@ class Archive:
         if self.left[kind] < 0:
             raise pickle.UnpicklingError(
                 f"Weights only load failed: {self.called} holds much more than its own size, {size:,} bytes "
-                f"in {record!r} alone. If you trust where the file comes from, pass weights_only=False."
+                f"in {record!r} alone. If you trust where the file comes from, pass weights_only=False. "
+                "[nd-file-unsafe]"
             )
 
     def damaged(self, what: str, error: Exception) -> pickle.UnpicklingError:
         return pickle.UnpicklingError(
-            f"ndgrad.load: {what} in {self.called} cannot be read: {error}. The file is damaged."
+            f"ndgrad.load: {what} in {self.called} cannot be read: {error}. The file is damaged. [nd-file-damaged]"
         )
 
 

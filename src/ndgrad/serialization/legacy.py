@@ -96,7 +96,9 @@ class LegacyFile:
         return PlainUnpickler(self.file, _no_name, _no_memory).load()
 
     def _damaged(self, what: str) -> pickle.UnpicklingError:
-        return pickle.UnpicklingError(f"ndgrad.load: {self.called} cannot be read: {what}. The file is damaged.")
+        return pickle.UnpicklingError(
+            f"ndgrad.load: {self.called} cannot be read: {what}. The file is damaged. [nd-file-damaged]"
+        )
 
 
 def _no_name(module: str, name: str) -> None:
@@ -104,7 +106,9 @@ def _no_name(module: str, name: str) -> None:
 
 
 def _no_memory(identity: object) -> NoReturn:
-    raise pickle.UnpicklingError("ndgrad.load: memory is named where there is none. The file is damaged.")
+    raise pickle.UnpicklingError(
+        "ndgrad.load: memory is named where there is none. The file is damaged. [nd-file-damaged]"
+    )
 
 
 def checked_location(memories: Memories, load: Callable[[], Any]) -> Any:
@@ -113,6 +117,6 @@ def checked_location(memories: Memories, load: Callable[[], Any]) -> Any:
     if memories.resolved or any(d is not None and str(d) != "meta" for d in memories.device_of.values()):
         raise RuntimeError(
             "ndgrad.load: in a file of the format that torch wrote before version 1.6, tensors can be placed on the "
-            "CPU alone. Pass map_location='cpu', and move what was loaded."
+            "CPU alone. Pass map_location='cpu', and move what was loaded. [nd-load-place]"
         )
     return made

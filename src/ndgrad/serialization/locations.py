@@ -74,7 +74,7 @@ def _restored(storage: UntypedStorage, location: str) -> tuple[UntypedStorage, D
         return storage, location
     raise RuntimeError(
         f"don't know how to restore data location of {type(storage).__name__} (tagged with {location[:100]}). Pass "
-        "map_location='cpu', or teach the place to ndgrad.serialization.register_package."
+        "map_location='cpu', or teach the place to ndgrad.serialization.register_package. [nd-load-place]"
     )
 
 
@@ -91,13 +91,13 @@ def validate_cuda_device(location: str) -> int:
     if not cuda.is_available():
         raise RuntimeError(
             "Attempting to deserialize object on a CUDA device but ndgrad.cuda.is_available() is False. If there is no "
-            "GPU here, pass map_location='cpu'."
+            "GPU here, pass map_location='cpu'. [nd-load-place]"
         )
     index = devices.device(location).index or 0
     if index >= cuda.device_count():
         raise RuntimeError(
             f"Attempting to deserialize object on CUDA device {index} but ndgrad.cuda.device_count() is "
-            f"{cuda.device_count()}. Pass map_location with a device that is there."
+            f"{cuda.device_count()}. Pass map_location with a device that is there. [nd-load-place]"
         )
     return index
 
@@ -108,9 +108,9 @@ def validate_hpu_device(location: str) -> int:
     >>> ndgrad.serialization.validate_hpu_device("hpu:0")
     Traceback (most recent call last):
     ...
-    RuntimeError: The HPU device module is not registered. Pass map_location='cpu'.
+    RuntimeError: The HPU device module is not registered. Pass map_location='cpu'. [nd-load-place]
     """
-    raise RuntimeError("The HPU device module is not registered. Pass map_location='cpu'.")
+    raise RuntimeError("The HPU device module is not registered. Pass map_location='cpu'. [nd-load-place]")
 
 
 def placed(map_location: MapLocation, storage: UntypedStorage, where: str) -> tuple[UntypedStorage, Device]:
@@ -125,7 +125,8 @@ def placed(map_location: MapLocation, storage: UntypedStorage, where: str) -> tu
             if not isinstance(answer, UntypedStorage):
                 raise TypeError(
                     f"map_location returned a {type(answer).__name__} for the storage of {storage.nbytes()} bytes that "
-                    f"was saved from {where!r}. Return a storage, or None for the place it was saved from."
+                    f"was saved from {where!r}. Return a storage, or None for the place it was saved from. "
+                    "[nd-load-place]"
                 )
             return answer, None
         if isinstance(map_location, dict):

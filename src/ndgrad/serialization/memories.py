@@ -44,13 +44,14 @@ class Memories:
         """The storage that a persistent id names."""
         if type(identity) is not tuple or len(identity) < 4 or identity[0] != "storage" or type(identity[2]) is not str:
             raise pickle.UnpicklingError(
-                "something in the file stands where memory should be named. The file is damaged."
+                "something in the file stands where memory should be named. The file is damaged. [nd-file-damaged]"
             )
         _, storage, key, where = identity[:4]
         name = storage if isinstance(storage, str) else None
         if (name is not None and name not in STORAGE_OF) or type(where) is not str:
             raise pickle.UnpicklingError(
-                f"memory in the file is of type {name!r} on {where!r}, which do not exist. The file is damaged."
+                f"memory in the file is of type {name!r} on {where!r}, which do not exist. The file is damaged. "
+                "[nd-file-damaged]"
             )
         if key not in self.found:
             raw = self.read(key, name, identity[4] if len(identity) > 4 else None)
@@ -85,20 +86,20 @@ class Memories:
             given = ", ".join(type(value).__name__ for value in (memory, offset, size, stride, requires_grad))
             raise pickle.UnpicklingError(
                 f"a tensor in the file has {given} for its memory, offset, size, stride and requires_grad. "
-                "The file is damaged."
+                "The file is damaged. [nd-file-damaged]"
             )
         typed = memory.dtype.name if isinstance(memory, TypedStorage) else None
         name = rest[0].name if rest and isinstance(rest[0], dtypes.dtype) else typed
         flags = rest[-1] if rest and isinstance(rest[-1], dict) else {}
         if name is None:
-            raise pickle.UnpicklingError("a tensor in the file has no dtype. The file is damaged.")
+            raise pickle.UnpicklingError("a tensor in the file has no dtype. The file is damaged. [nd-file-damaged]")
         untyped = memory.untyped() if isinstance(memory, TypedStorage) else memory
         raw = self._resolved(untyped._bytes, name, flags.get("conj") is True, flags.get("neg") is True)
         try:
             array = window(raw, dtypes.as_numpy_dtype(name), offset, tuple(size), tuple(stride))
         except (RuntimeError, ValueError) as error:
             raise pickle.UnpicklingError(
-                f"a tensor in the file does not fit its memory: {error} The file is damaged."
+                f"a tensor in the file does not fit its memory: {error} The file is damaged. [nd-file-damaged]"
             ) from None
         made = wrap(array_class() if flags.get(IS_ARRAY) is True else Tensor, array)
         made._storage = shared_storage(array)  # a write through one of several tensors is seen by all
@@ -116,7 +117,9 @@ class Memories:
         dtype = dtypes.as_numpy_dtype(name)
         if (conj and dtype.kind != "c") or dtype.kind in "bu":
             what = "conjugated" if conj else "negated"
-            raise pickle.UnpicklingError(f"a tensor of {name} in the file is to be {what}. The file is damaged.")
+            raise pickle.UnpicklingError(
+                f"a tensor of {name} in the file is to be {what}. The file is damaged. [nd-file-damaged]"
+            )
         key = (id(raw), name, conj, neg)
         if key not in self.resolved:
             values = raw[: raw.size // dtype.itemsize * dtype.itemsize].view(dtype)
@@ -130,7 +133,9 @@ def swapped(raw: NDArray[np.uint8], name: str) -> NDArray[np.uint8]:
     dtype = dtypes.as_numpy_dtype(name)
     words = np.dtype(f"u{dtype.itemsize // (2 if dtype.kind == 'c' else 1)}")  # bfloat16 cannot swap its bytes
     if raw.size % words.itemsize:
-        raise pickle.UnpicklingError(f"memory of {name} in the file has {raw.size} bytes. The file is damaged.")
+        raise pickle.UnpicklingError(
+            f"memory of {name} in the file has {raw.size} bytes. The file is damaged. [nd-file-damaged]"
+        )
     return raw.view(words).byteswap().view(np.uint8)
 
 
@@ -144,7 +149,7 @@ def requiring(made: Tensor, requires_grad: bool) -> Tensor:
     if requires_grad:
         if not (made.dtype.is_floating_point or made.dtype.is_complex):
             raise pickle.UnpicklingError(
-                f"a tensor of {made.dtype} in the file requires a gradient. The file is damaged."
+                f"a tensor of {made.dtype} in the file requires a gradient. The file is damaged. [nd-file-damaged]"
             )
         meta_of(made).requires_grad = True
     return made

@@ -24,7 +24,7 @@ class Name:
         self.module, self.name = module, name
 
     def __call__(self, *args: object) -> NoReturn:
-        raise TypeError(f"{self.module}.{self.name} is a name for a file, not a function")
+        raise TypeError(f"{self.module}.{self.name} is a name for a file, not a function [nd-type]")
 
 
 TENSOR = Name("torch._utils", "_rebuild_tensor_v2")

@@ -77,7 +77,7 @@ def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
     if not isinstance(endianness, LoadEndianness) and endianness is not None:
         raise TypeError(
             "Invalid argument type in function set_default_load_endianness: expected a LoadEndianness or None, and got "
-            f"{type(endianness).__name__}. Pass one of ndgrad.serialization.LoadEndianness."
+            f"{type(endianness).__name__}. Pass one of ndgrad.serialization.LoadEndianness. [nd-type]"
         )
     _endianness = endianness
 
@@ -107,7 +107,7 @@ class set_default_mmap_options:  # torch's name
         if flags not in (MAP_PRIVATE, MAP_SHARED):
             raise ValueError(
                 "Invalid argument in function set_default_mmap_options, expected mmap.MAP_PRIVATE or mmap.MAP_SHARED, "
-                f"but got {flags}. Pass one of the two."
+                f"but got {flags}. Pass one of the two. [nd-option]"
             )
         self.prev, _mmap_flags = _mmap_flags, flags
 

@@ -56,10 +56,13 @@ def load(
     elif weights_only and pickle_module is not None:
         raise RuntimeError(
             "Can not safely load weights when explicit pickle_module is specified: it runs what the file says. Leave "
-            "pickle_module out, or, if you trust where the file comes from, pass weights_only=False."
+            "pickle_module out, or, if you trust where the file comes from, pass weights_only=False. [nd-file-unsafe]"
         )
     if not isinstance(f, (str, os.PathLike)) and mmap:
-        raise ValueError("f must be a file path in order to use the mmap argument, and is an open file. Pass the path.")
+        raise ValueError(
+            "f must be a file path in order to use the mmap argument, and is an open file. Pass the path. "
+            "[nd-file-kind]"
+        )
     unpickler = PlainUnpickler if weights_only else _trusting(pickle_module or pickle, pickle_load_args)
     with _opened(f) as file:
         called = "the file" if file is f else os.fspath(f)  # type: ignore[arg-type]  # a path, then
@@ -67,7 +70,7 @@ def load(
             if mmap:
                 raise RuntimeError(
                     "mmap can only be used with files that are zip archives, as torch writes them since version 1.6, "
-                    f"and {called} is older. Load it without mmap, and save it again."
+                    f"and {called} is older. Load it without mmap, and save it again. [nd-file-kind]"
                 )
             return _load_legacy(file, called, map_location, unpickler)
         archive = _archive(file, called, weights_only, bool(mmap))
@@ -89,7 +92,7 @@ def _opened(f: str | os.PathLike[str] | IO[bytes]) -> Any:
         missing = "read" if hasattr(f, "seek") else "seek"
         raise AttributeError(
             f"'{type(f).__name__}' object has no attribute '{missing}'. You can only ndgrad.load from a file that is "
-            "seekable. Read the data into an io.BytesIO, and load from that."
+            "seekable. Read the data into an io.BytesIO, and load from that. [nd-path]"
         )
     return nullcontext(f)
 
@@ -107,18 +110,20 @@ def _archive(file: IO[bytes], called: str, limited: bool, mapped: bool) -> Archi
     file.seek(0)
     beginning = file.read(10)
     if not beginning:
-        raise EOFError(f"ndgrad.load: {called} is empty. Save it again.")
+        raise EOFError(f"ndgrad.load: {called} is empty. Save it again. [nd-file-damaged]")
     if beginning[:4] == b"PK\x03\x04":
         raise RuntimeError(
             f"ndgrad.load: {called} begins as an archive of ndgrad.save or torch.save and has no directory at its "
-            "end: it was cut off. Copy it or save it again."
+            "end: it was cut off. Copy it or save it again. [nd-file-damaged]"
         )
     hint = ""
     if beginning[8:9] == b"{":
         hint = " It looks like a safetensors file: ndgrad.safetensors.load_file reads it."
     elif beginning[:6] == b"\x93NUMPY":
         hint = " It is an array of NumPy's: numpy.load reads it."
-    raise RuntimeError(f"ndgrad.load: {called} is not an archive that ndgrad.save or torch.save has written.{hint}")
+    raise RuntimeError(
+        f"ndgrad.load: {called} is not an archive that ndgrad.save or torch.save has written.{hint} [nd-file-kind]"
+    )
 
 
 # ----- from the pickle to the object ----------------------------------------------------------------------------------
@@ -149,7 +154,7 @@ def _known(names: dict[str, Any], module: str, name: str) -> Any:
     if full in NOT_HERE:
         raise pickle.UnpicklingError(
             f"ndgrad.load: the file holds {NOT_HERE[full]}, which there are not here. Convert them with torch, and "
-            "save the file again."
+            "save the file again. [nd-file-kind]"
         )
     return names.get(full)
 
@@ -189,7 +194,7 @@ def _of_torch(names: dict[str, Any], module: str, name: str) -> Any:
             continue
     raise pickle.UnpicklingError(
         f"ndgrad.load: the file holds a {module}.{name}, which there is not here. Save the state dict with torch "
-        "instead: torch.save(model.state_dict(), path)."
+        "instead: torch.save(model.state_dict(), path). [nd-file-kind]"
     )
 
 
@@ -204,7 +209,7 @@ def pickle_in(f: str | os.PathLike[str] | IO[bytes]) -> bytes:
             if _is_legacy(file):
                 raise ValueError(
                     "get_unsafe_globals_in_checkpoint looks into zip archives, as torch writes them since version "
-                    "1.6, and the file is older. Load it where you trust it, and save it again."
+                    "1.6, and the file is older. Load it where you trust it, and save it again. [nd-file-kind]"
                 )
             return _archive(file, "the file", True, False).read("data.pkl")
         finally:

@@ -43,7 +43,9 @@ def _rebuild_parameter(
     from ndgrad.nn.parameter import Parameter  # modules lie above files of tensors
 
     if not isinstance(data, Tensor) or type(requires_grad) is not bool:
-        raise pickle.UnpicklingError(f"a parameter in the file holds a {type(data).__name__}. The file is damaged.")
+        raise pickle.UnpicklingError(
+            f"a parameter in the file holds a {type(data).__name__}. The file is damaged. [nd-file-damaged]"
+        )
     made = Parameter(requiring(data, requires_grad), requires_grad)
     if state is not None:
         give(made, state)
@@ -60,7 +62,8 @@ def _rebuild_class(give: Give, kind: object, data: object, requires_grad: object
         isinstance(kind, type) and issubclass(kind, Tensor) and isinstance(data, Tensor) and type(requires_grad) is bool
     ):
         raise pickle.UnpicklingError(
-            f"a tensor in the file is a {type(data).__name__} of a class that is none. The file is damaged."
+            f"a tensor in the file is a {type(data).__name__} of a class that is none. The file is damaged. "
+            "[nd-file-damaged]"
         )
     made = wrap(kind, data._array)
     made._storage = data._storage
@@ -72,7 +75,7 @@ def _rebuild_from_type(give: Give, function: Any, kind: object, args: object, st
     call = function.call if type(function) is Callee else function if give is give_all else None
     if call is None or type(args) is not tuple:
         raise pickle.UnpicklingError(
-            f"a tensor in the file is made by a {type(function).__name__}. The file is damaged."
+            f"a tensor in the file is made by a {type(function).__name__}. The file is damaged. [nd-file-damaged]"
         )
     made: Tensor = call(*args)
     if not made.is_nested:  # whose state repeats its parts
@@ -85,7 +88,7 @@ def _rebuild_uninitialized(kind: Any, requires_grad: object, device: Device, dty
 
     if not any(kind is known for known in (parameter.UninitializedParameter, parameter.UninitializedBuffer)):
         raise pickle.UnpicklingError(
-            "a parameter without a shape in the file is of a class that is none. The file is damaged."
+            "a parameter without a shape in the file is of a class that is none. The file is damaged. [nd-file-damaged]"
         )
     return parameter._rebuild_uninitialized(kind, requires_grad is True, device, dtype)
 
@@ -97,7 +100,7 @@ def give_all(made: Any, attributes: Any) -> None:
 def _layout_named(name: object) -> devices.layout:
     found = getattr(devices, str(name).removeprefix("torch."), None)
     if not isinstance(found, devices.layout):
-        raise RuntimeError(f"ndgrad.load: the file names the layout {name!r}, which there is not.")
+        raise RuntimeError(f"ndgrad.load: the file names the layout {name!r}, which there is not. [nd-file-kind]")
     return found
 
 
@@ -105,7 +108,9 @@ def _rebuild_meta(dtype: object, size: Any, stride: Any, requires_grad: object) 
     """A tensor without data."""
     dims = (*size, *stride) if type(size) is tuple and type(stride) is tuple else (None,)
     if not isinstance(dtype, dtypes.dtype) or not all(type(n) is int and n >= 0 for n in dims):
-        raise pickle.UnpicklingError("a tensor without data in the file has no size or no dtype. The file is damaged.")
+        raise pickle.UnpicklingError(
+            "a tensor without data in the file has no size or no dtype. The file is damaged. [nd-file-damaged]"
+        )
     made = empty_strided(size, stride, dtype=dtype, device="meta")
     return requiring(made, requires_grad is True)
 

@@ -92,7 +92,7 @@ def _checked(given: Iterable[Vouched]) -> list[Vouched]:
         if not callable(value) or not isinstance(name, str):
             raise TypeError(
                 "safe globals: expected classes, functions, or pairs of one and its name in files, and got "
-                f"{item!r:.100}. Pass the class itself."
+                f"{item!r:.100}. Pass the class itself. [nd-type]"
             )
     return found
 

@@ -132,7 +132,7 @@ class _Pickler(_PythonPickler):  # type: ignore[misc]  # not in the stubs
         if isinstance(t._array, Variable):
             raise RuntimeError(
                 "ndgrad.save: a tensor inside a function transform (grad, vmap) has no values of its own. "
-                "Return it from the transformed function first."
+                "Return it from the transformed function first. [nd-in-transform]"
             )
         array = memory_of(t)
         where = str(device_of(array))
@@ -206,16 +206,19 @@ def save(
         raise NotImplementedError(
             f"ndgrad.save: pickle_module is {getattr(pickle_module, '__name__', pickle_module)!r}, and files are "
             "written by Python's pickle alone, since only it can be told the names that tensors have in torch's "
-            "files. Leave pickle_module out, and save what only another module can pickle with that module."
+            "files. Leave pickle_module out, and save what only another module can pickle with that module. "
+            "[nd-unsupported]"
         )
     path = f if isinstance(f, (str, os.PathLike)) else None
     if path is None and not hasattr(f, "write"):
         raise AttributeError(
             "expected 'f' to be string, path, or a file-like object with a 'write' attribute, and got "
-            f"{type(f).__name__}. Pass a path, or a file that is open for writing in binary mode."
+            f"{type(f).__name__}. Pass a path, or a file that is open for writing in binary mode. [nd-path]"
         )
     if path is not None and not os.path.isdir(os.path.dirname(os.path.abspath(path))):
-        raise RuntimeError(f"Parent directory {os.path.dirname(os.fspath(path))} does not exist. Make it first.")
+        raise RuntimeError(
+            f"Parent directory {os.path.dirname(os.fspath(path))} does not exist. Make it first. [nd-path]"
+        )
     pickled = io.BytesIO()
     pickler = _Pickler(pickled, pickle_protocol, legacy=not _use_new_zipfile_serialization)
     pickler.dump(obj)

@@ -132,18 +132,19 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: tuple[int, int], layout: 
     if lines.ndim != 2 or steps.ndim != 1:
         raise RuntimeError(
             f"spdiags(): Diagonals must be vector or matrix, and offsets scalar or vector; they have shapes "
-            f"{tuple(diagonals.shape)} and {tuple(offsets.shape)}."
+            f"{tuple(diagonals.shape)} and {tuple(offsets.shape)}. [nd-ndim]"
         )
     if len(shape) != 2:
-        raise RuntimeError(f"spdiags(): Output shape must be 2d, and is {tuple(shape)}.")
+        raise RuntimeError(f"spdiags(): Output shape must be 2d, and is {tuple(shape)}. [nd-ndim]")
     if lines.shape[0] != steps.size:
         raise RuntimeError(
-            f"spdiags(): Number of diagonals ({lines.shape[0]}) does not match the number of offsets ({steps.size})."
+            f"spdiags(): Number of diagonals ({lines.shape[0]}) does not match the number of offsets ({steps.size}). "
+            "[nd-shape]"
         )
     if np.unique(steps).size != steps.size:
-        raise RuntimeError(f"spdiags(): Offset tensor contains duplicate values: {steps.tolist()}.")
+        raise RuntimeError(f"spdiags(): Offset tensor contains duplicate values: {steps.tolist()}. [nd-values]")
     if layout not in (None, ndgrad.sparse_coo, ndgrad.sparse_csr, ndgrad.sparse_csc):
-        raise RuntimeError(f"spdiags(): Only output layouts (coo, csc, csr) are supported, got {layout!r}.")
+        raise RuntimeError(f"spdiags(): Only output layouts (coo, csc, csr) are supported, got {layout!r}. [nd-option]")
     height, width = int(shape[0]), int(shape[1])
     which, columns = np.divmod(np.arange(steps.size * lines.shape[1]), max(lines.shape[1], 1))
     rows = columns - steps[which]

@@ -84,7 +84,9 @@ def _is_number(value: Any) -> bool:
 
 def _needs_tensor(name: str, value: Any) -> None:
     if not isinstance(value, (*_NUMBERS, Variable)):
-        raise TypeError(f"{name}(): an operand is {type(value).__name__}. Wrap arrays with ndgrad.as_tensor(...).")
+        raise TypeError(
+            f"{name}(): an operand is {type(value).__name__}. Wrap arrays with ndgrad.as_tensor(...). [nd-type]"
+        )
 
 
 @handles("mul", "multiply")
@@ -101,7 +103,8 @@ def mul(input: Any, other: Any, *, out: None = None) -> Any:
     if not _expands_to(tuple(other.shape), tuple(input.shape)):
         raise RuntimeError(
             f"mul(): a {layout_of(input)} tensor of shape {tuple(input.shape)} and a dense one of shape "
-            f"{tuple(other.shape)}, which cannot be expanded to it. Convert the sparse one with to_dense() first."
+            f"{tuple(other.shape)}, which cannot be expanded to it. Convert the sparse one with to_dense() first. "
+            "[nd-sparse]"
         )
     if tuple(other.shape) != tuple(input.shape):
         other = ops.expand(other, shape=tuple(input.shape))
@@ -117,12 +120,12 @@ def _same_kind(name: str, x: Any, y: Any) -> None:
     if tuple(x.shape) != tuple(y.shape):
         raise RuntimeError(
             f"{name}(): expected sizes of 'self' and 'other' to match, but {list(x.shape)} != {list(y.shape)}. "
-            "Sparse tensors are not broadcast against each other."
+            "Sparse tensors are not broadcast against each other. [nd-sparse]"
         )
     if layout_of(x) != layout_of(y):
         raise RuntimeError(
             f"{name}(): the layouts differ: {layout_of(x)} and {layout_of(y)}. Convert one of them, with "
-            "to_sparse(layout=...)."
+            "to_sparse(layout=...). [nd-sparse]"
         )
 
 
@@ -159,7 +162,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: None =
             "Sparse division requires a scalar or zero-dim dense tensor divisor "
             f"(got {layout_of(input)} by {layout_of(other) if isinstance(other, Variable) else type(other).__name__}"
             f"{f' of shape {list(other.shape)}' if hasattr(other, 'shape') else ''}). Multiply by the reciprocal, or "
-            "convert with to_dense() first."
+            "convert with to_dense() first. [nd-sparse]"
         )
     structure, values = entries(coalesced(input) if rounding_mode else input)
     return build(ndgrad.div(values, other, rounding_mode=rounding_mode), structure)
@@ -183,7 +186,7 @@ def pow(input: Any, exponent: Any, *, out: None = None) -> Any:
     if not is_sparse(input) or not isinstance(exponent, (int, float)) or exponent <= 0:
         raise NotImplementedError(
             f"pow(): only sparse tensors to positive numbers are sparse again, and the exponent is {exponent!r}. "
-            "Convert with to_dense() first."
+            "Convert with to_dense() first. [nd-sparse]"
         )
     structure, values = entries(coalesced(input))
     return build(values**exponent, structure)
@@ -222,7 +225,7 @@ def _sum(name: str, x: Any, y: Any, alpha: Any) -> Any:
     if _is_number(number):
         raise RuntimeError(
             f"{name}(): a number and a {layout_of(other)} tensor of shape {tuple(other.shape)}: the result would be "
-            "dense. Convert with to_dense() first."
+            "dense. Convert with to_dense() first. [nd-sparse]"
         )
     if is_sparse(x):
         return _beside_dense(name, y if isinstance(alpha, (int, float)) and alpha == 1 else y * alpha, x, 1)
@@ -234,7 +237,8 @@ def _beside_dense(name: str, full: Any, x: Any, alpha: Any) -> Any:
     if tuple(full.shape) != tuple(x.shape):
         raise RuntimeError(
             f"{name}(): expected 'self' and 'other' to have same size, but self has size {list(full.shape)} while "
-            f"other has size {list(x.shape)} (dense-sparse addition does not broadcast). Expand the dense tensor first."
+            f"other has size {list(x.shape)} (dense-sparse addition does not broadcast). "
+            "Expand the dense tensor first. [nd-sparse]"
         )
     structure, values = entries(x)
     if not isinstance(alpha, (int, float)) or alpha != 1:
@@ -347,7 +351,8 @@ def to(self: Any, *args: Any, **options: Any) -> Any:
     if isinstance(first, Variable) and layout_of(first) != layout_of(self):
         raise RuntimeError(
             "to(options) doesn't support converting to a different layout, but got self.layout being "
-            f"{layout_of(self)} and options.layout set as {layout_of(first)}. Use to_dense() or to_sparse()."
+            f"{layout_of(self)} and options.layout set as {layout_of(first)}. Use to_dense() or to_sparse(). "
+            "[nd-sparse]"
         )
     dtype, device, copy, _ = _read_to(args, options)
     if device is not None and devices.device(device).type != "cpu":
@@ -383,7 +388,7 @@ def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
     if is_sparse(self) != is_sparse(src):
         raise RuntimeError(
             f"copy_(): a {layout_of(src)} tensor cannot be copied into a {layout_of(self)} one. "
-            "Use to_dense() or to_sparse() first."
+            "Use to_dense() or to_sparse() first. [nd-sparse]"
         )
     return adopt("copy_", self, clone(src))
 
@@ -445,7 +450,7 @@ def new_tensor(self: Any, data: Any, *, dtype: Any = None, **options: Any) -> An
 
 @handles("numpy", "__array__")
 def numpy(self: Any, *args: Any, **options: Any) -> NoReturn:
-    raise TypeError(f"can't convert {layout_of(self)} layout tensor to numpy. Use Tensor.to_dense() first.")
+    raise TypeError(f"can't convert {layout_of(self)} layout tensor to numpy. Use Tensor.to_dense() first. [nd-sparse]")
 
 
 @handles("item", "__float__", "__int__", "__complex__", "__bool__", "__index__")
@@ -453,7 +458,7 @@ def item(self: Any) -> Any:
     if self.numel() != 1:
         raise RuntimeError(
             f"a Tensor with {self.numel()} elements cannot be converted to Scalar (shape {tuple(self.shape)}, "
-            f"{layout_of(self)}): its truth is ambiguous, too. Reduce it first."
+            f"{layout_of(self)}): its truth is ambiguous, too. Reduce it first. [nd-one-value]"
         )
     return dense(self).item()
 
@@ -469,7 +474,7 @@ HANDLERS["is_nonzero"] = HANDLERS["__bool__"]
 def without_memory(self: Any, *args: Any, **options: Any) -> NoReturn:
     raise RuntimeError(
         f"a {layout_of(self)} tensor (shape {tuple(self.shape)}) has no memory of its own shape, and so no strides, "
-        "address, storage or view of it. Ask its values(), or convert with to_dense()."
+        "address, storage or view of it. Ask its values(), or convert with to_dense(). [nd-sparse]"
     )
 
 
@@ -519,7 +524,8 @@ def deepcopy(self: Any, memo: dict[int, Any]) -> Any:
     if self._node is not None:
         raise RuntimeError(
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment: "
-            f"this one (shape {tuple(self.shape)}) was computed by {self._node}. Use clone(), or detach() it first."
+            f"this one (shape {tuple(self.shape)}) was computed by {self._node}. Use clone(), or detach() it first. "
+            "[nd-not-leaf]"
         )
     memo[id(self)] = made = over(data_of(self).copy())
     if self._meta is not None:

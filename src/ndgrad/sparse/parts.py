@@ -123,7 +123,8 @@ def permuted(x: Any, dims: tuple[int, ...]) -> Any:
     if set(outer) != set(range(count)):
         raise RuntimeError(
             f"permute(): sparse and dense dimensions cannot change places: the order {dims} was asked of a tensor with "
-            f"{count} sparse and {structure.dense_dim} dense dimensions. Convert with to_sparse(sparse_dim) first."
+            f"{count} sparse and {structure.dense_dim} dense dimensions. Convert with to_sparse(sparse_dim) first. "
+            "[nd-sparse]"
         )
     kept, values = entries(x)
     if inner != tuple(range(count, x.ndim)):
@@ -136,7 +137,7 @@ def t(input: Any) -> Any:
     if input.ndim > 2 or getattr(input.structure, "dense_dim", 0):
         raise RuntimeError(
             f"t() expects a tensor with <= 2 sparse and 0 dense dimensions, and got shape {tuple(input.shape)} with "
-            f"{input.structure.sparse_dim} sparse and {input.structure.dense_dim} dense ones."
+            f"{input.structure.sparse_dim} sparse and {input.structure.dense_dim} dense ones. [nd-sparse]"
         )
     return permuted(input, tuple(range(input.ndim))[::-1])
 
@@ -176,7 +177,8 @@ def select(input: Any, dim: int, index: int) -> Any:
     size = x.shape[dim]
     if not -size <= index < size:
         raise IndexError(
-            f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {dim}."
+            f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {dim}. "
+            "[nd-index]"
         )
     index %= size
     if followed(x):
@@ -201,7 +203,7 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     if not 0 <= start <= size or length < 0 or start + length > size:
         raise RuntimeError(
             f"narrow(): start ({start}) + length ({length}) exceeds dimension size ({size}) of dimension {dim} of a "
-            f"tensor of shape {tuple(input.shape)}."
+            f"tensor of shape {tuple(input.shape)}. [nd-index]"
         )
     return _between(coo(input), dim, start, start + length)
 
@@ -229,7 +231,7 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     if numbers.size and (numbers.min() < -size or numbers.max() >= size):
         raise IndexError(
             f"index_select(): index out of range: the indices run from {numbers.min()} to {numbers.max()}, and "
-            f"dimension {dim} of a tensor of shape {tuple(input.shape)} has {size}."
+            f"dimension {dim} of a tensor of shape {tuple(input.shape)} has {size}. [nd-index]"
         )
     numbers = numbers % max(size, 1)
     x = coalesced(x)
@@ -262,7 +264,9 @@ def getitem(self: Any, index: Any) -> Any:
         given = len([p for p in parts if p is not None]) - 1
         parts = (*parts[:at_], *(slice(None),) * (self.ndim - given), *parts[at_ + 1 :])
     if len([p for p in parts if p is not None]) > self.ndim:
-        raise IndexError(f"too many indices for a tensor of shape {tuple(self.shape)}: {len(parts)} were given.")
+        raise IndexError(
+            f"too many indices for a tensor of shape {tuple(self.shape)}: {len(parts)} were given. [nd-index]"
+        )
     for part in parts:
         if isinstance(part, (int, np.integer)) and not isinstance(part, bool):
             x = select(x, dim, int(part)) if is_sparse(x) else x.select(dim, int(part))
@@ -294,11 +298,11 @@ def setitem(self: Any, index: Any, value: Any) -> NoReturn:
     if is_sparse(self):
         raise TypeError(
             "Cannot assign to a sparse tensor: its places are fixed when it is made. "
-            "Write to its values(), or make another with sparse_coo_tensor()."
+            "Write to its values(), or make another with sparse_coo_tensor(). [nd-sparse]"
         )
     raise TypeError(
         f"a {layout_of(value)} tensor of shape {tuple(value.shape)} cannot be assigned to a part of a dense one. "
-        "Assign value.to_dense()."
+        "Assign value.to_dense(). [nd-sparse]"
     )
 
 
@@ -347,7 +351,7 @@ def cat(tensors: Any, dim: int = 0, *, out: None = None) -> Any:
     if kinds != {"sparse_coo"}:
         raise RuntimeError(
             f"cat(): sparse tensors are joined with sparse_coo ones alone, and the layouts are {sorted(kinds)}. "
-            "Convert them with to_sparse() first."
+            "Convert them with to_sparse() first. [nd-sparse]"
         )
     dim = as_dim(dim, tensors[0].ndim)
     first = tensors[0]
@@ -355,7 +359,7 @@ def cat(tensors: Any, dim: int = 0, *, out: None = None) -> Any:
         if x.ndim != first.ndim or any_differs(x, first, dim) or x.structure.sparse_dim != first.structure.sparse_dim:
             raise RuntimeError(
                 f"cat(): all sizes but that of dimension {dim} must agree, and the numbers of sparse dimensions, and "
-                f"the shapes are {tuple(first.shape)} and {tuple(x.shape)}."
+                f"the shapes are {tuple(first.shape)} and {tuple(x.shape)}. [nd-shape]"
             )
     count = first.structure.sparse_dim
     pairs = [entries(x) for x in tensors]
@@ -394,6 +398,6 @@ def stack(tensors: Any, dim: int = 0, *, out: None = None) -> Any:
         if tuple(x.shape) != tuple(tensors[0].shape):
             raise RuntimeError(
                 f"stack(): each tensor must have the same shape, and these have {tuple(tensors[0].shape)} and "
-                f"{tuple(x.shape)}."
+                f"{tuple(x.shape)}. [nd-shape]"
             )
     return cat([unsqueeze(x, dim) if is_sparse(x) else x for x in tensors], dim)

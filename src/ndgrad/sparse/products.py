@@ -43,26 +43,28 @@ def _check(name: str, a: Any, b: Any, ranks: tuple[int, int]) -> None:
     x: Any
     for label, x, rank in (("first", a, ranks[0]), ("second", b, ranks[1])):
         if not isinstance(x, Variable):
-            raise TypeError(f"{name}(): the {label} factor is {type(x).__name__}. Wrap it with ndgrad.as_tensor(...).")
+            raise TypeError(
+                f"{name}(): the {label} factor is {type(x).__name__}. Wrap it with ndgrad.as_tensor(...). [nd-type]"
+            )
         if x.ndim != rank:
             raise RuntimeError(
-                f"{name}(): the {label} factor must have {rank} dimensions, and has shape {tuple(x.shape)}."
+                f"{name}(): the {label} factor must have {rank} dimensions, and has shape {tuple(x.shape)}. [nd-ndim]"
             )
         if is_sparse(x) and x.structure.dense_dim:
             raise RuntimeError(
                 f"{name}(): the {label} factor, {layout_of(x)} of shape {tuple(x.shape)}, has {x.structure.dense_dim} "
-                "dense dimensions. Convert it with to_sparse() of all dimensions first."
+                "dense dimensions. Convert it with to_sparse() of all dimensions first. [nd-sparse]"
             )
     inner, outer = a.shape[-1], b.shape[-2 if ranks[1] > 1 else 0]
     if inner != outer:
         raise RuntimeError(
             f"{name}(): the shapes cannot be multiplied ({'x'.join(map(str, a.shape))} and "
-            f"{'x'.join(map(str, b.shape))}): {inner} columns meet {outer} rows."
+            f"{'x'.join(map(str, b.shape))}): {inner} columns meet {outer} rows. [nd-matmul]"
         )
     if np_dtype(a) != np_dtype(b):
         raise RuntimeError(
             f"{name}(): expected both factors to have the same dtype, and they are {a.dtype} and {b.dtype}. "
-            "Convert one with .to()."
+            "Convert one with .to(). [nd-dtype-mismatch]"
         )
 
 
@@ -86,12 +88,12 @@ def reduced(a: Any, columns: Any, reduce: str) -> Any:
     """As a csr matrix times columns, with the mean or an extreme of the terms in the place of their sum; zeros where a
     row has no entry."""
     if reduce not in ("mean", "amax", "amin"):
-        raise ValueError(f"sparse.mm(): reduce is {reduce!r}. Give 'sum', 'mean', 'amax' or 'amin'.")
+        raise ValueError(f"sparse.mm(): reduce is {reduce!r}. Give 'sum', 'mean', 'amax' or 'amin'. [nd-option]")
     _check("sparse.mm", a, columns, (2, 2))
     if layout_of(a) != "sparse_csr" or is_sparse(columns):
         raise RuntimeError(
             f"sparse.mm(): reduce={reduce!r} is for a sparse_csr matrix and a dense one, and the layouts are "
-            f"{layout_of(a)} and {layout_of(columns)}. Convert them first."
+            f"{layout_of(a)} and {layout_of(columns)}. Convert them first. [nd-sparse]"
         )
     rows, inner = a.structure.coordinates
     terms = ops.unsqueeze(values_of(a), dim=1) * ops.index_select(columns, constant(inner), dim=0)
@@ -134,7 +136,7 @@ def mv(input: Any, vec: Any, *, out: None = None) -> Any:
 @handles("matmul", "__matmul__")
 def matmul(input: Any, other: Any, *, out: None = None) -> Any:
     if not (isinstance(input, Variable) and isinstance(other, Variable)):
-        raise TypeError("matmul(): both factors must be tensors. Wrap arrays with ndgrad.as_tensor(...).")
+        raise TypeError("matmul(): both factors must be tensors. Wrap arrays with ndgrad.as_tensor(...). [nd-type]")
     ranks = (input.ndim, other.ndim)
     if ranks == (2, 2):
         return product("matmul", input, other)
@@ -218,18 +220,20 @@ def sampled(name: str, input: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any) 
     if not is_sparse(input) or layout_of(input) != "sparse_csr":
         raise RuntimeError(
             f"{name}(): expected the input to have layout sparse_csr, and it has {layout_of(input)}. "
-            "Convert it with to_sparse_csr()."
+            "Convert it with to_sparse_csr(). [nd-sparse]"
         )
     for x in (mat1, mat2):
         if is_sparse(x):
-            raise RuntimeError(f"{name}(): expected dense factors, and one has layout {layout_of(x)}. Use to_dense().")
+            raise RuntimeError(
+                f"{name}(): expected dense factors, and one has layout {layout_of(x)}. Use to_dense(). [nd-sparse]"
+            )
     if mat1.ndim == mat2.ndim == 2:
         _check(name, mat1, mat2, (2, 2))
     structure: Any = input.structure
     if tuple(input.shape) != (*mat1.shape[:-1], mat2.shape[-1]) or structure.batch:
         raise RuntimeError(
             f"{name}(): the input has shape {tuple(input.shape)}, and the factors {tuple(mat1.shape)} and "
-            f"{tuple(mat2.shape)}. It must have the shape of their product, of two dimensions."
+            f"{tuple(mat2.shape)}. It must have the shape of their product, of two dimensions. [nd-shape]"
         )
     terms = sparse_sample(mat1, ops.permute(mat2, dims=(1, 0)), pattern=structure.pattern)
     values = (terms if alpha == 1 else terms * alpha) + values_of(input) * beta
@@ -241,16 +245,17 @@ def solve(a: Any, b: Any, left: bool) -> Any:
     if not is_sparse(a) or a.ndim != 2 or a.shape[0] != a.shape[1] or a.structure.dense_dim:
         raise RuntimeError(
             f"spsolve(): expected a square sparse matrix, and got {layout_of(a)} of shape {tuple(a.shape)}. "
-            "Use ndgrad.linalg.solve() for dense ones."
+            "Use ndgrad.linalg.solve() for dense ones. [nd-matrix]"
         )
     if is_sparse(b) or b.ndim not in (1, 2) or b.shape[0 if left else -1] != a.shape[0]:
         raise RuntimeError(
             f"spsolve(): a right-hand side of shape {tuple(b.shape)} ({layout_of(b)}) does not fit a matrix of shape "
-            f"{tuple(a.shape)}. It must be dense, with {a.shape[0]} {'rows' if left else 'columns'}."
+            f"{tuple(a.shape)}. It must be dense, with {a.shape[0]} {'rows' if left else 'columns'}. [nd-shape]"
         )
     if np_dtype(a) != np_dtype(b):
         raise RuntimeError(
-            f"spsolve(): the matrix is {a.dtype} and the right-hand side {b.dtype}. Convert one with .to()."
+            f"spsolve(): the matrix is {a.dtype} and the right-hand side {b.dtype}. Convert one with .to(). "
+            "[nd-dtype-mismatch]"
         )
     structure, values = entries(a if left else permuted(a, (1, 0)))
     columns = ops.unsqueeze(b, dim=1) if b.ndim == 1 else b if left else ops.permute(b, dims=(1, 0))
@@ -270,7 +275,7 @@ def softmax(name: str, x: Any, dim: int, dtype: Any, log: bool) -> Any:
     if not is_sparse(x) or layout_of(x) != "sparse_coo":
         raise NotImplementedError(
             f"{name}() is there for layout sparse_coo, and the input has {layout_of(x)}. Use to_sparse(), or "
-            f"ndgrad.{name.rpartition('.')[2]}() for dense tensors."
+            f"ndgrad.{name.rpartition('.')[2]}() for dense tensors. [nd-sparse]"
         )
     dim = as_dim(dim, x.ndim)
     x = coalesced(x if dtype is None else x.to(dtype))

@@ -152,7 +152,7 @@ class SparseTensor(Tensor):
         raise RuntimeError(
             "nbytes is not defined for sparse tensors. If you want the size of the constituent tensors, add the nbytes "
             "of the indices and values. If you want the size of the equivalent dense tensor, multiply numel() by "
-            "element_size()."
+            "element_size(). [nd-sparse]"
         )
 
     @property  # type: ignore[misc]  # a part of a sparse tensor is not written
@@ -230,7 +230,7 @@ def refuse(name: str, args: Any, options: Any) -> NoReturn:
     kinds = ", ".join(f"{layout_of(a)} {tuple(a.shape)}" for a in _tensors((*args, *options.values())))
     raise NotImplementedError(
         f"{f'{name}()' if name.isidentifier() else name} is not there for sparse layouts, and was called with "
-        f"({kinds}). Convert with to_dense() first, or compute on values()."
+        f"({kinds}). Convert with to_dense() first, or compute on values(). [nd-sparse]"
     )
 
 
@@ -284,12 +284,13 @@ def adopt(name: str, target: Any, result: Any) -> Any:
     if tuple(result.shape) != tuple(target.shape) or layout_of(result) != layout_of(target):
         raise RuntimeError(
             f"{name}(): the result, {layout_of(result)} of shape {tuple(result.shape)}, cannot take the place of "
-            f"a {layout_of(target)} tensor of shape {tuple(target.shape)}. Use {name.rstrip('_')}() instead."
+            f"a {layout_of(target)} tensor of shape {tuple(target.shape)}. Use {name.rstrip('_')}() instead. "
+            "[nd-sparse]"
         )
     if target._node is None and requires_grad(target) and thread.grad_enabled:
         raise RuntimeError(
             f"{name}(): a leaf Variable that requires grad is being used in an in-place operation. "
-            "Write in a no_grad() block, or use the function without the underscore."
+            "Write in a no_grad() block, or use the function without the underscore. [nd-leaf-write]"
         )
     if np_dtype(result) != np_dtype(target):
         result = HANDLERS["to"](result, target.dtype)
@@ -561,7 +562,8 @@ def zeros(shape: tuple[int, ...], layout: str, dtype: Any, sparse_dim: int | Non
         if layout in BLOCKED or len(shape) < 2:
             raise RuntimeError(
                 f"an empty {layout} tensor of shape {shape} was asked for: only csr and csc tensors of two or more "
-                "dimensions can be made without entries. Use sparse_bsr_tensor(), whose values tell the size of blocks."
+                "dimensions can be made without entries. "
+                "Use sparse_bsr_tensor(), whose values tell the size of blocks. [nd-sparse]"
             )
         outers = shape[-2] if layout in BY_ROWS else shape[-1]
         pointers, others = np.zeros((*shape[:-2], outers + 1), np.int64), np.zeros((*shape[:-2], 0), np.int64)

@@ -57,13 +57,13 @@ def assert_close(
     <BLANKLINE>
     1 of 2 elements differ (50.0%).
     The largest absolute difference is 0.5 at index (1,) (1e-05 is allowed).
-    The largest relative difference is 0.2 at index (1,) (1.3e-06 is allowed).
+    The largest relative difference is 0.2 at index (1,) (1.3e-06 is allowed). [nd-not-close]
     """
     if (rtol is None) != (atol is None):
         missing = "rtol" if rtol is None else "atol"
-        raise ValueError(f"assert_close: {missing} is missing. Give both rtol and atol, or neither.")
+        raise ValueError(f"assert_close: {missing} is missing. Give both rtol and atol, or neither. [nd-exclusive]")
     if (rtol or 0) < 0 or (atol or 0) < 0:
-        raise RuntimeError(f"assert_close: rtol is {rtol} and atol {atol}. Tolerances cannot be negative.")
+        raise RuntimeError(f"assert_close: rtol is {rtol} and atol {atol}. Tolerances cannot be negative. [nd-range]")
     _Comparison(
         allow_subclasses, rtol, atol, equal_nan, check_device, check_dtype, check_layout, check_stride, msg
     ).run(actual, expected, "")
@@ -227,6 +227,7 @@ class _Comparison:
     def fail(self, what: str, where: str) -> NoReturn:
         if where:
             what += f"\n\nThe failure occurred for item {where}"
+        what += " [nd-not-close]"
         if callable(self.msg):
             what = self.msg(what)
         elif self.msg is not None:
@@ -237,7 +238,7 @@ class _Comparison:
         at = f" (item {where})" if where else ""
         raise TypeError(
             f"assert_close: {type(actual).__name__} and {type(expected).__name__} cannot be compared{at}. "
-            "Give two tensors, two arrays, two numbers, or sequences or mappings of these."
+            "Give two tensors, two arrays, two numbers, or sequences or mappings of these. [nd-type]"
         )
 
 
@@ -265,7 +266,8 @@ class _Facts:
         array = self.value.detach().to_dense() if self.sparse else self.value.detach()
         if isinstance(array._array, Variable):
             raise RuntimeError(
-                "assert_close: a tensor inside a function transform has no values of its own. Compare outside of it."
+                "assert_close: a tensor inside a function transform has no values of its own. Compare outside of it. "
+                "[nd-in-transform]"
             )
         values = np.asarray(moved(array._array, CPU))
         # bfloat16 computes in single precision

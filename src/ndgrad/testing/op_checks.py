@@ -74,7 +74,8 @@ def check_op(op: Op, *samples: Sample, seed: int = 0, variants: bool = True) -> 
     """
     if not samples:
         raise ValueError(
-            f"check_op: no sample of {op.name!r} was given. Give at least one: Sample((arrays...), reference=function)."
+            f"check_op: no sample of {op.name!r} was given. Give at least one: "
+            "Sample((arrays...), reference=function). [nd-too-few]"
         )
     planned = [found for sample in samples for found in checks(op, sample, seed=seed)]
     planned += [found for sample in samples for found in more_checks(op, sample, seed=seed)] if variants else []
@@ -204,7 +205,7 @@ class _Case:
     def values(self) -> None:
         reference = self.sample.reference
         if reference is None:
-            raise Failure(f"{self.op.name}: a sample has no reference to compare values with")
+            raise Failure(f"{self.op.name}: a sample has no reference to compare values with [nd-op-check]")
         expected = reference(*self.sample.args, **self.sample.settings)
         got = self.apply([wrap_array(a) for a in self.sample.args])
         if self.sample.invariant is not None:
@@ -214,7 +215,8 @@ class _Case:
             e = array_of(e)
             if g.shape != e.shape or array_of(g).dtype != e.dtype:
                 raise Failure(
-                    f"{self.op.name}: shape {tuple(g.shape)} {array_of(g).dtype}, expected {e.shape} {e.dtype}"
+                    f"{self.op.name}: "
+                    f"shape {tuple(g.shape)} {array_of(g).dtype}, expected {e.shape} {e.dtype} [nd-op-check]"
                 )
             self.compare("value", array_of(g), e, 1e-9)
 
@@ -255,13 +257,14 @@ class _Case:
         )
         if not abs(left - right) <= 1e-8 * scale:
             raise Failure(
-                f"{self.op.name}: {name} is not the transpose of the forward rule: <g, Jt> = {left}, <J'g, t> = {right}"
+                f"{self.op.name}: {name} is not the transpose of the forward rule: "
+                f"<g, Jt> = {left}, <J'g, t> = {right} [nd-op-check]"
             )
         for p, g in zip(primals, as_tuple(pulled), strict=True):
             if tuple(p.shape) != tuple(g.shape) or _dtype(p) != _dtype(g):
                 raise Failure(
                     f"{self.op.name}: {name} gave a gradient {tuple(g.shape)} {_dtype(g)} for "
-                    f"{tuple(p.shape)} {_dtype(p)}"
+                    f"{tuple(p.shape)} {_dtype(p)} [nd-op-check]"
                 )
 
     def value(self) -> tuple[Callable[..., Any], list[Any]]:
@@ -350,7 +353,7 @@ class _Case:
         double = [a.astype(result_dtype(a, np.float64)) if i in self.positions else a for i, a in enumerate(args)]
         for got, want in zip(self.all_of(args), self.all_of(double), strict=True):
             if want.dtype in _SINGLE and got.dtype != _SINGLE[want.dtype]:
-                raise Failure(f"{self.op.name}: arguments in single precision gave {got.dtype}")
+                raise Failure(f"{self.op.name}: arguments in single precision gave {got.dtype} [nd-op-check]")
             self.compare("in single precision, a value or derivative", got, want, 2e-3)
 
     def empty_batch(self) -> None:
@@ -360,7 +363,7 @@ class _Case:
             if tuple(g.shape) != (0, *one.shape):
                 raise Failure(
                     f"{self.op.name}: vmap over an empty batch gave shape {tuple(g.shape)} for output "
-                    f"{number}, not {(0, *one.shape)}"
+                    f"{number}, not {(0, *one.shape)} [nd-op-check]"
                 )
 
     def batched_sets(self) -> list[tuple[int, ...]]:
@@ -398,7 +401,8 @@ class _Case:
                 want = np.stack([array_of(row[number]) for row in rows])
                 if g.shape != want.shape:
                     raise Failure(
-                        f"{self.op.name}: vmap over arguments {which} gave shape {tuple(g.shape)}, a loop {want.shape}"
+                        f"{self.op.name}: "
+                        f"vmap over arguments {which} gave shape {tuple(g.shape)}, a loop {want.shape} [nd-op-check]"
                     )
                 self.compare(f"vmap over arguments {which}", array_of(g), want, 1e-8)
 
@@ -417,7 +421,7 @@ class _Case:
         if counts[0] != counts[1]:
             raise Failure(
                 f"{self.op.name}: vmap makes {counts[0]} calls for a batch of 2 and {counts[1]} for 64: "
-                "there is a loop over it"
+                "there is a loop over it [nd-op-check]"
             )
 
     def batched_forward(self) -> None:
@@ -436,7 +440,7 @@ class _Case:
         for number, g in enumerate(got):
             want = np.stack([array_of(row[number]) for row in rows])
             if g.shape != want.shape:
-                raise Failure(f"{self.op.name}: {name} gave shape {tuple(g.shape)}, a loop {want.shape}")
+                raise Failure(f"{self.op.name}: {name} gave shape {tuple(g.shape)}, a loop {want.shape} [nd-op-check]")
             self.compare(name, array_of(g), want, 1e-7)
 
     def compare(self, what: str, got: Any, want: Any, tolerance: float) -> None:
@@ -444,7 +448,9 @@ class _Case:
         finite = np.abs(want[np.isfinite(want)])
         scale = 1 + (finite.max() if finite.size else 0)
         if not np.allclose(got, want, rtol=tolerance, atol=tolerance * scale, equal_nan=True):
-            raise Failure(f"{self.op.name} {self.sample.settings}: {what} is\n{got}\nand should be\n{want}")
+            raise Failure(
+                f"{self.op.name} {self.sample.settings}: {what} is\n{got}\nand should be\n{want} [nd-op-check]"
+            )
 
 
 # ----- numbers -------------------------------------------------------------------------------------------------------

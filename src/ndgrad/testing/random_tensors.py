@@ -50,10 +50,13 @@ def make_tensor(
     start, stop = _interval(kind, dtype, low, high, lowest, highest)
     if requires_grad and discrete:
         raise ValueError(
-            f"make_tensor: requires_grad=True is not possible for {as_dtype(dtype)}. Give a floating or complex dtype."
+            f"make_tensor: requires_grad=True is not possible for {as_dtype(dtype)}. Give a floating or complex dtype. "
+            "[nd-grad-dtype]"
         )
     if noncontiguous and memory_format is not None:
-        raise ValueError("make_tensor: noncontiguous and memory_format exclude each other. Give one of them.")
+        raise ValueError(
+            "make_tensor: noncontiguous and memory_format exclude each other. Give one of them. [nd-exclusive]"
+        )
     drawn = (*sizes, 2) if noncontiguous and math.prod(sizes) > 1 else sizes
     values = _draw(kind, drawn, start, stop)
     if exclude_zero:
@@ -84,12 +87,13 @@ def _interval(
     default = {"b": (0, 2), "u": (0, 10), "i": (-9, 10)}.get(kind.kind, (-9, 9))
     start, stop = (default[0] if low is None else low), (default[1] if high is None else high)
     if math.isnan(start) or math.isnan(stop):
-        raise ValueError(f"make_tensor: low={start} and high={stop} must not be NaN.")
+        raise ValueError(f"make_tensor: low={start} and high={stop} must not be NaN. [nd-range]")
     if start > stop or (start == stop and kind.kind in "biu"):
-        raise ValueError(f"make_tensor: low must be less than high, and they are {start} and {stop}.")
+        raise ValueError(f"make_tensor: low must be less than high, and they are {start} and {stop}. [nd-range]")
     if start >= highest or stop <= lowest:
         raise ValueError(
-            f"make_tensor: no value of {dtype} lies in [{start}, {stop}): it has those of [{lowest}, {highest})."
+            f"make_tensor: no value of {dtype} lies in [{start}, {stop}): it has those of [{lowest}, {highest}). "
+            "[nd-overflow]"
         )
     start, stop = max(start, lowest), min(stop, highest)
     return (math.floor(start), math.ceil(stop)) if kind.kind in "biu" else (start, stop)

@@ -72,7 +72,7 @@ def _pop_mode_temporarily(k: Any = None) -> Iterator[Any]:
     """A block without the innermost mode."""
     mode = _get_current_dispatch_mode()
     if mode is None:
-        raise RuntimeError("_pop_mode_temporarily(): no dispatch mode is active in this thread.")
+        raise RuntimeError("_pop_mode_temporarily(): no dispatch mode is active in this thread. [nd-call-order]")
     outside = scope()
     before = outside.modes.observers
     last = len(before) - 1 - before[::-1].index(mode)
@@ -134,6 +134,6 @@ def transform_subclass(t: Any, callback: Any, outer_size: Any = None, outer_stri
         raise RuntimeError(
             f"Expected return value from {type(t).__name__}__tensor_unflatten__() to have size {tuple(outer_size)} and "
             f"stride {tuple(outer_stride)}, but it has {tuple(made.shape)} and {tuple(made.stride())}. Make the "
-            "wrapper with the size and stride that it is given."
+            "wrapper with the size and stride that it is given. [nd-dispatch]"
         )
     return made

@@ -160,7 +160,7 @@ def _with_keys(tree: PyTree) -> list[tuple[KeyEntry, Any]]:
     if kind.written_as is not None:
         raise ValueError(
             f"Did not find a flatten_with_keys_fn for type: {cls}. Pass a flatten_with_keys_fn argument to "
-            "register_pytree_node()."
+            "register_pytree_node(). [nd-tree]"
         )
     return [(SequenceKey(i), c) for i, c in enumerate(children)]
 
@@ -367,13 +367,13 @@ def register_dataclass(
     if is_dataclass(cls):
         every = [f.name for f in fields(cls) if f.init]
     elif field_names is None:
-        raise ValueError(f"field_names must be specified with a list of all fields used to initialize {cls}.")
+        raise ValueError(f"field_names must be specified with a list of all fields used to initialize {cls}. [nd-tree]")
     else:
         every = field_names
     dropped = set(drop_field_names or ())
     names = [name for name in field_names or every if name not in dropped]
     if unknown := {*names, *dropped} - {*every}:
-        raise ValueError(f"register_dataclass(): {cls.__name__} has no field {', '.join(sorted(unknown))}.")
+        raise ValueError(f"register_dataclass(): {cls.__name__} has no field {', '.join(sorted(unknown))}. [nd-tree]")
 
     def flatten(obj: Any) -> tuple[list[Any], Context]:
         return [getattr(obj, name) for name in names], None
@@ -402,7 +402,7 @@ def register_constant(cls: type[Any]) -> None:
     if "__eq__" not in {name for base in cls.__mro__[:-1] for name in vars(base)} or cls.__hash__ is None:
         raise TypeError(
             "register_constant(cls) expects `cls` to have a non-default `__eq__` and a `__hash__`, and "
-            f"{cls.__name__} has not. Define both: structures are compared by them."
+            f"{cls.__name__} has not. Define both: structures are compared by them. [nd-tree]"
         )
     register_pytree_node(
         cls, lambda obj: ([], obj), lambda children, obj: obj, flatten_with_keys_fn=lambda obj: ([], obj)
@@ -488,10 +488,10 @@ def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
     if not isinstance(treespec, TreeSpec):
         raise TypeError(
             "treespec_dumps(): Expected `treespec` to be an instance of PyTreeSpec but got item of type "
-            f"{type(treespec)}."
+            f"{type(treespec)}. [nd-type]"
         )
     if protocol not in (None, _PROTOCOL):
-        raise ValueError(f"Unknown protocol {protocol}. Available protocols: [{_PROTOCOL}].")
+        raise ValueError(f"Unknown protocol {protocol}. Available protocols: [{_PROTOCOL}]. [nd-option]")
     return json.dumps([_PROTOCOL, _written(treespec)])
 
 
@@ -511,7 +511,7 @@ def _way_to_write(cls: Any, kind: Any) -> tuple[str, Callable[[Any], Any] | None
     if kind.written_as is None or kind.written_as[0] is None:
         raise NotImplementedError(
             f"No registered serialization name for {cls} found. Register the class with register_pytree_node(..., "
-            "serialized_type_name=...), which says how it is written."
+            "serialized_type_name=...), which says how it is written. [nd-pickle]"
         )
     name, dump, load = kind.written_as
     return name, dump, load
@@ -526,7 +526,7 @@ def treespec_loads(serialized: str) -> TreeSpec:
     """
     protocol, schema = json.loads(serialized)
     if protocol != _PROTOCOL:
-        raise ValueError(f"Unknown protocol {protocol}. Available protocols: [{_PROTOCOL}].")
+        raise ValueError(f"Unknown protocol {protocol}. Available protocols: [{_PROTOCOL}]. [nd-option]")
     return _read(schema)
 
 
@@ -543,5 +543,5 @@ def _read(schema: dict[str, Any]) -> TreeSpec:
             return TreeSpec(cls, load(context) if load is not None else context, children)
     raise NotImplementedError(
         f"Deserializing `{name}` in pytree is not registered. Register its class with register_pytree_node(..., "
-        f"serialized_type_name={name!r}) first."
+        f"serialized_type_name={name!r}) first. [nd-pickle]"
     )

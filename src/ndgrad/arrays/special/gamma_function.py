@@ -286,7 +286,7 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> NDArray[Any]:
     if np.any((order < 0) | (order > 170) | (order != np.rint(order))):
         raise ValueError(
             f"polygamma got the order n = {n!r}; n counts derivatives of digamma, and the factorial of more "
-            f"than 170 exceeds float64. Pass whole numbers from 0 to 170."
+            f"than 170 exceeds float64. Pass whole numbers from 0 to 170. [nd-range]"
         )
 
     def higher(n: Block, x: Block) -> Block:

@@ -57,15 +57,17 @@ def gradcheck(
     if not (check_forward_ad or check_backward_ad):
         raise AssertionError(
             "Expected at least one of check_forward_ad or check_backward_ad to be True, and gradcheck was given "
-            "neither."
+            "neither. [nd-exclusive]"
         )
     if check_batched_grad and not check_backward_ad:
         raise AssertionError(
-            "gradcheck: check_batched_grad=True checks reverse mode, so it needs check_backward_ad=True."
+            "gradcheck: check_batched_grad=True checks reverse mode, so it needs check_backward_ad=True. "
+            "[nd-exclusive]"
         )
     if check_batched_forward_grad and not check_forward_ad:
         raise AssertionError(
-            "Setting check_batched_forward_grad=True requires check_forward_ad to be True: it checks forward mode."
+            "Setting check_batched_forward_grad=True requires check_forward_ad to be True: it checks forward mode. "
+            "[nd-exclusive]"
         )
     func, given = on_dense_tensors(func, as_tuple(inputs), bool(masked))
     check = Check(func, given, eps, atol, rtol)
@@ -130,12 +132,14 @@ def gradgradcheck(
     """
     if not (check_fwd_over_rev or check_rev_over_rev):
         raise AssertionError(
-            "gradgradcheck: check_fwd_over_rev and check_rev_over_rev are both False. Set at least one of them to True."
+            "gradgradcheck: check_fwd_over_rev and check_rev_over_rev are both False. "
+            "Set at least one of them to True. [nd-exclusive]"
         )
     for name, wanted in (("check_undefined_grad", check_undefined_grad), ("check_batched_grad", check_batched_grad)):
         if wanted and not check_rev_over_rev:
             raise AssertionError(
-                f"gradgradcheck: {name}=True checks reverse over reverse, so it needs check_rev_over_rev=True."
+                f"gradgradcheck: {name}=True checks reverse over reverse, so it needs check_rev_over_rev=True. "
+                "[nd-exclusive]"
             )
     func, given = on_dense_tensors(func, as_tuple(inputs), masked)
     outputs = as_tuple(func(*given))
@@ -263,13 +267,18 @@ def like_matrix(t: Any, matrix: Array) -> Any:
 
 def _check_grad_out(name: str, grad_out: float) -> None:
     if grad_out != 1.0:
-        raise ValueError(f"{name}: grad_out is {grad_out}. Only 1.0 is supported; scale the Jacobian instead.")
+        raise ValueError(
+            f"{name}: grad_out is {grad_out}. Only 1.0 is supported; scale the Jacobian instead. [nd-option]"
+        )
 
 
 def _refuse_complex(name: str, outputs: Sequence[Any]) -> None:
     for o in outputs:
         if np_dtype(o).kind == "c":
-            raise ValueError(f"{name}: the output is {np_dtype(o)}. Take its real and imaginary part, one at a time.")
+            raise ValueError(
+                f"{name}: the output is {np_dtype(o)}. Take its real and imaginary part, one at a time. "
+                "[nd-complex]"
+            )
 
 
 __all__ = [

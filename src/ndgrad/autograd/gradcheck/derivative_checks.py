@@ -89,7 +89,7 @@ class Check:
             if not isinstance(o, Variable):
                 raise TypeError(
                     f"gradcheck: output {number} of {name_of(func)} is {type(o).__name__}. "
-                    "Let the function return tensors alone."
+                    "Let the function return tensors alone. [nd-transform-result]"
                 )
         self.differentiable = differentiable(self.outputs)
         self.random = np.random.default_rng(0)
@@ -98,7 +98,7 @@ class Check:
         if not self.positions:
             raise ValueError(
                 "gradcheck expects at least one input tensor to require gradient, but none of them have "
-                "requires_grad=True. Call requires_grad_() on the inputs to check."
+                "requires_grad=True. Call requires_grad_() on the inputs to check. [nd-no-graph]"
             )
         for i in self.positions:
             t = self.inputs[i]
@@ -117,7 +117,7 @@ class Check:
                 raise RuntimeError(
                     f"The {i}th input has a dimension with stride 0 ({self.names[i]}, of shape {tuple(t.shape)}), so "
                     "several of its elements are one place in memory and cannot be moved one by one. Call "
-                    ".contiguous() on it before passing it to gradcheck."
+                    ".contiguous() on it before passing it to gradcheck. [nd-shared-memory]"
                 )
 
     def call(self) -> list[Array]:
@@ -135,7 +135,8 @@ class Check:
                     raise GradcheckError(
                         "gradcheck: Numerical gradient for function expected to be zero: no output "
                         f"of {name_of(self.func)} requires grad, yet output {number} changes with {self.names[i]} "
-                        f"(slope {worst:.6g}). Look for a detach(), a no_grad() or an op without a derivative."
+                        f"(slope {worst:.6g}). Look for a detach(), a no_grad() or an op without a derivative. "
+                        "[nd-gradcheck]"
                     )
 
     # ----- element by element -----
@@ -187,7 +188,8 @@ class Check:
             raise GradcheckError(
                 f"gradcheck: Backward is not reentrant: the same backward of {self.describe_output(number)}, "
                 f"run twice, gave gradients that differ by {spread:.6g}, and nondet_tol is {nondet_tol:.6g}. "
-                "Derivative and difference quotient agree. If the differences are expected, pass a larger nondet_tol."
+                "Derivative and difference quotient agree. If the differences are expected, pass a larger nondet_tol. "
+                "[nd-gradcheck]"
             )
 
     # ----- one direction -----
@@ -236,7 +238,7 @@ class Check:
         raise GradcheckError(
             f"gradcheck in fast mode: {mode} gives {got} for {self.describe_output(number)} along a random "
             f"direction of {self.describe_input(i)}, and finite differences {want}; element by element they agree. "
-            "Trust fast_mode=False, or loosen atol."
+            "Trust fast_mode=False, or loosen atol. [nd-gradcheck]"
         )
 
     # ----- what gradients must be besides right -----
@@ -250,7 +252,7 @@ class Check:
                 raise GradcheckError(
                     "gradcheck: backward not multiplied by grad_output: "
                     f"zero gradients of the outputs gave a gradient of {self.describe_input(i)} that is not zero. "
-                    f"Multiply the formula of {self.ops()} by the gradient it is given."
+                    f"Multiply the formula of {self.ops()} by the gradient it is given. [nd-gradcheck]"
                 )
 
     def dtypes(self) -> None:
@@ -260,7 +262,7 @@ class Check:
             if g is not None and (np_dtype(g) != np_dtype(t) or tuple(g.shape) != tuple(t.shape)):
                 raise GradcheckError(
                     f"gradcheck: the gradient of {self.describe_input(i)} has shape {tuple(g.shape)} and dtype "
-                    f"{np_dtype(g)}. It must have the input's, {np_dtype(t)}."
+                    f"{np_dtype(g)}. It must have the input's, {np_dtype(t)}. [nd-gradcheck]"
                 )
 
     def missing_gradients(self) -> None:
@@ -274,7 +276,7 @@ class Check:
                     raise GradcheckError(
                         f"gradcheck: {node.name()} returned a gradient that is not zero though none of its outputs "
                         "had one. Expected all input grads to be undefined or zero when all output grads are: "
-                        "return None or zeros where a gradient is None."
+                        "return None or zeros where a gradient is None. [nd-gradcheck]"
                     )
         if len(self.differentiable) < 3:
             return  # each output alone has been differentiated already
@@ -290,7 +292,7 @@ class Check:
             raise GradcheckError(
                 f"gradcheck: the backward of {self.ops()} raised when some outputs had no gradient: "
                 f"{error}. Expected backward function to handle undefined output grads: check each for None, "
-                "or leave set_materialize_grads(True) in force."
+                "or leave set_materialize_grads(True) in force. [nd-gradcheck]"
             ) from error
 
     def missing_tangents(self) -> None:
@@ -308,7 +310,7 @@ class Check:
                     raise GradcheckError(
                         f"gradcheck: forward mode gives {self.describe_output(number)} another tangent when "
                         f"inputs other than {self.describe_input(i)} have a zero tangent instead of none. "
-                        "Treat a tangent of None as zeros."
+                        "Treat a tangent of None as zeros. [nd-gradcheck]"
                     )
 
     # ----- batches -----
@@ -328,7 +330,7 @@ class Check:
             except RuntimeError as error:
                 raise GradcheckError(
                     f"gradcheck: while computing batched gradients of {self.describe_output(number)}, got: {error} "
-                    "Write the backward with ops that vmap knows, or pass check_batched_grad=False."
+                    "Write the backward with ops that vmap knows, or pass check_batched_grad=False. [nd-gradcheck]"
                 ) from error
             for k, g in zip(used, got, strict=True):
                 want = np.stack([host_array(row[k]) for row in rows])
@@ -352,7 +354,7 @@ class Check:
             except RuntimeError as error:
                 raise GradcheckError(
                     f"gradcheck: while computing batched tangents along {self.describe_input(i)}, got: {error} "
-                    "Write the jvp with ops that vmap knows, or pass check_batched_forward_grad=False."
+                    "Write the jvp with ops that vmap knows, or pass check_batched_forward_grad=False. [nd-gradcheck]"
                 ) from error
             for o, g in zip(used, got, strict=True):
                 self._same_batch(
@@ -367,7 +369,7 @@ class Check:
                 "batched:\n"
                 f"{got}\n"
                 "loop:\n"
-                f"{want}"
+                f"{want} [nd-gradcheck]"
             )
 
     # ----- telling what is wrong -----
@@ -394,7 +396,7 @@ class Check:
             "analytical:\n"
             f"{analytical}\n"
             f"Check the derivative of {self.ops(number)}, or, if the function has a kink or a steep place "
-            "here, move the input away."
+            "here, move the input away. [nd-gradcheck]"
         )
 
     def describe_output(self, number: int) -> str:

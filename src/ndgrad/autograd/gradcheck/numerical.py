@@ -60,7 +60,7 @@ def memory_of(t: Any, name: str) -> Any:
     if not getattr(array.flags, "writeable", True):
         raise RuntimeError(
             f"gradcheck: {name}, of shape {tuple(t.shape)}, lies in read-only memory, and finite differences move its "
-            "elements in place. Pass a clone() of it."
+            "elements in place. Pass a clone() of it. [nd-shared-memory]"
         )
     return array
 

@@ -44,7 +44,7 @@ def _boxed_leaf(value: Any) -> Any:
 def _undifferentiable(kind: type) -> TypeError:
     return TypeError(
         f"Can't differentiate w.r.t. type {kind}. Pass floats, floating-point arrays, or nested lists, "
-        "tuples and dicts of them (for an int x, float(x))."
+        "tuples and dicts of them (for an int x, float(x)). [nd-grad-dtype]"
     )
 
 

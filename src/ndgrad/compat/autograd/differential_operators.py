@@ -118,6 +118,7 @@ def _check_scalar(value: Any) -> None:
                 if isinstance(value, Variable)
                 else f"{type(value).__name__}."
             )
+            + " [nd-not-scalar]"
         )
 
 
@@ -208,7 +209,10 @@ def elementwise_grad(fun: Function, argnum: Argnum = 0) -> Function:
     def gradfun(*args: Any, **kwargs: Any) -> Any:
         pull = _Pullback(*_unary(fun, argnum, args, kwargs))
         if not isinstance(pull.value, Variable) or np_dtype(pull.value).kind == "c":
-            raise TypeError("Elementwise_grad only applies to real-output functions. Try holomorphic_grad or jacobian.")
+            raise TypeError(
+                "Elementwise_grad only applies to real-output functions. Try holomorphic_grad or jacobian. "
+                "[nd-transform-result]"
+            )
         return plain(pull(pull.ones()))
 
     return gradfun
@@ -285,7 +289,8 @@ def jacobian(fun: Function, argnum: Argnum = 0) -> Function:
         value = pull.value
         if not isinstance(value, Variable):
             raise TypeError(
-                f"jacobian applies to functions that return one array, and this one returned {type(value).__name__}."
+                f"jacobian applies to functions that return one array, and this one returned {type(value).__name__}. "
+                "[nd-transform-result]"
             )
         count = math.prod(value.shape)
         basis = as_array(np.eye(count, dtype=np_dtype(value)).reshape(count, *value.shape))

@@ -191,7 +191,10 @@ class _Primitive(Function):
 
 def _missing(kind: str, primitive: Primitive, argnums: list[int]) -> str:
     name = getattr(primitive.fun, "__name__", repr(primitive.fun))
-    return f"{kind} of {name} wrt argnums {tuple(argnums)} not defined. Define it with def{kind.lower()}({name}, ...)."
+    return (
+        f"{kind} of {name} wrt argnums {tuple(argnums)} not defined. Define it with def{kind.lower()}({name}, ...). "
+        "[nd-define]"
+    )
 
 
 def _fitted(g: Any, leaf: Any) -> Any:
@@ -254,7 +257,7 @@ def _own(function: Any) -> Primitive:
         raise TypeError(
             f"rules can be given to functions made by @primitive, and {getattr(function, '__name__', function)!r} "
             f"is a {type(function).__name__}. NumPy's and SciPy's own functions have rules: "
-            "wrap the function in a primitive of your own."
+            "wrap the function in a primitive of your own. [nd-op-block]"
         )
     return function
 

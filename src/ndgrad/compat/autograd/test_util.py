@@ -39,14 +39,14 @@ def check_vjp(f: Callable[..., Any], x: Any) -> None:
     along, weights = into.randn(), out.randn()
     gradient = vjp(weights)
     if vspace(gradient) != into:
-        raise AssertionError(f"the gradient lies in {vspace(gradient)}, the argument in {into}")
+        raise AssertionError(f"the gradient lies in {vspace(gradient)}, the argument in {into} [nd-not-close]")
     derivative = make_numerical_jvp(f, x)(along)
     expected = into.inner_prod(out.covector(weights), derivative)
     found = into.inner_prod(along, into.covector(gradient))
     if not scalar_close(expected, found):
         raise AssertionError(
             f"Derivative (VJP) check of {_name(f)} failed with arg {x}: by differences {expected}, by reverse "
-            f"mode {found}"
+            f"mode {found} [nd-not-close]"
         )
 
 
@@ -57,7 +57,8 @@ def check_jvp(f: Callable[..., Any], x: Any) -> None:
     for a, b in zip(tree_flatten(expected)[0], tree_flatten(found)[0], strict=True):
         if not np.allclose(a, b, rtol=1e-5, atol=1e-5 * max(1.0, float(np.max(np.abs(a), initial=0.0)))):
             raise AssertionError(
-                f"Derivative (JVP) check of {_name(f)} failed with arg {x}: by differences {a}, by forward mode {b}"
+                f"Derivative (JVP) check of {_name(f)} failed with arg {x}: "
+                f"by differences {a}, by forward mode {b} [nd-not-close]"
             )
 
 
@@ -68,10 +69,10 @@ def _name(f: Callable[..., Any]) -> str:
 def check_equivalent(x: Any, y: Any) -> None:
     """Two values of the same structure, nearly equal."""
     if vspace(x) != vspace(y):
-        raise AssertionError(f"{x} and {y} lie in different spaces")
+        raise AssertionError(f"{x} and {y} lie in different spaces [nd-not-close]")
     direction = vspace(x).randn()
     if not scalar_close(vspace(x).inner_prod(x, direction), vspace(x).inner_prod(y, direction)):
-        raise AssertionError(f"{x} and {y} differ")
+        raise AssertionError(f"{x} and {y} differ [nd-not-close]")
 
 
 def check_grads(

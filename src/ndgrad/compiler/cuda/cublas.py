@@ -79,7 +79,7 @@ class Handle:
 
 def _succeed(status: int) -> None:
     if status:
-        raise RuntimeError(f"cuBLAS answers with status {status}. Check that the GPU has memory left.")
+        raise RuntimeError(f"cuBLAS answers with status {status}. Check that the GPU has memory left. [nd-gpu]")
 
 
 class _OfCuPy:

@@ -105,7 +105,7 @@ def matmul(a: Array, b: Array, out: Array | None = None, accumulate: bool = Fals
     if b.shape[-2] != k or a.dtype != b.dtype:
         raise ValueError(
             f"the product of matrices {a.shape} {a.dtype} and {b.shape} {b.dtype}: "
-            "the inner sizes or the dtypes differ. Transpose or convert one of them first."
+            "the inner sizes or the dtypes differ. Transpose or convert one of them first. [nd-compiler]"
         )
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     if out is None:

@@ -255,11 +255,13 @@ def emit(f: Function, op: str, dtype: str, lanes: int, *values: str | float, **s
     if operation is None or not supports(op, dtype, **settings):
         given = f" with {settings}" if settings else ""
         raise NotImplementedError(
-            f"{op} has no native code in {dtype}{given}. Ask `supports` first, and run the op on NumPy instead."
+            f"{op} has no native code in {dtype}{given}. Ask `supports` first, and run the op on NumPy instead. "
+            "[nd-compiler]"
         )
     if len(values) != operation.operands:
         raise TypeError(
-            f"{op} takes {operation.operands} operands, and got {len(values)}: give as many as the op of that name has."
+            f"{op} takes {operation.operands} operands, and got {len(values)}: "
+            "give as many as the op of that name has. [nd-compiler]"
         )
     made = operation.formula(*(_operand(f, operation, i, v, dtype, lanes) for i, v in enumerate(values)), **settings)
     return boolean(made) if isinstance(made, Mask) else str(made)

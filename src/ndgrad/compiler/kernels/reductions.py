@@ -55,7 +55,8 @@ class Reduction:
         if name not in _OPS or (name in ("any", "all")) != (dtype == "bool"):
             names = ", ".join(_OPS)
             raise NotImplementedError(
-                f"there is no reduction {name!r} of {dtype}. There are {names}, the last two of bool alone."
+                f"there is no reduction {name!r} of {dtype}. There are {names}, the last two of bool alone. "
+                "[nd-compiler]"
             )
         self.f = f
         self.name = name
@@ -153,7 +154,9 @@ class Place:
 
     def __init__(self, f: Function, name: str, dtype: str) -> None:
         if name not in ("argmax", "argmin"):
-            raise NotImplementedError(f"there is no place {name!r} of a reduction. There are argmax and argmin.")
+            raise NotImplementedError(
+                f"there is no place {name!r} of a reduction. There are argmax and argmin. [nd-compiler]"
+            )
         self.f = f
         self.dtype = dtype
         self.kind = TYPES[dtype]

@@ -38,7 +38,7 @@ from ndgrad.compiler.native.tensor_guards import Distinct, Outside, TensorAt
 Guard: TypeAlias = ArrayAt | NumberAt | Is | Equal | Length | Keys | Apart | TensorAt | Distinct | Outside | MemoryGuard
 
 _FASTCALL, _KEYWORDS = 0x80, 0x02
-_FAILED = "compiled code failed with code %lld."
+_FAILED = "compiled code failed with code %lld. [nd-compiler]"
 
 
 class _Miss:
@@ -67,7 +67,8 @@ class Wrapping:
         object.__new__(self.cls)  # raises for classes that are more than slots
         if layout.problem() is None and not layout.plain_allocation(self.cls):
             raise TypeError(
-                f"{self.cls.__name__} allocates its objects in a way of its own, so native code cannot make them."
+                f"{self.cls.__name__} allocates its objects in a way of its own, so native code cannot make them. "
+                "[nd-compiler]"
             )
 
     def make(self, array: np.ndarray[Any, Any]) -> Any:
@@ -147,15 +148,15 @@ class Specialisation:
         for guard in self.guards:
             named = guard.place.argument
             if named is not None and not 0 <= named < total:
-                raise ValueError(f"{guard} is about argument {named} of a call that has {total}.")
+                raise ValueError(f"{guard} is about argument {named} of a call that has {total}. [nd-compiler]")
             if isinstance(guard, Apart) and max(guard.first, guard.second) >= given:
-                raise ValueError(f"{guard} is about arrays of which only {given} come before it.")
+                raise ValueError(f"{guard} is about arrays of which only {given} come before it. [nd-compiler]")
             given += guard.gives_pointer
         if not self.as_tuple and len(self.outputs) > 1:
-            raise ValueError(f"{len(self.outputs)} outputs need as_tuple=True.")
+            raise ValueError(f"{len(self.outputs)} outputs need as_tuple=True. [nd-compiler]")
         for output in self.outputs:
             if isinstance(output, Returned) and not 0 <= output.argument < total:
-                raise ValueError(f"{output} is no argument of a call that has {total}.")
+                raise ValueError(f"{output} is no argument of a call that has {total}. [nd-compiler]")
 
     @property
     def pointing(self) -> list[Guard]:

@@ -76,7 +76,9 @@ class Place:
 
     def _step(self, cls: type | None, name: Any) -> Place:
         if len(self.path) == 3:
-            raise ValueError(f"a place is at most three steps away from its root, and .{name} is the fourth.")
+            raise ValueError(
+                f"a place is at most three steps away from its root, and .{name} is the fourth. [nd-compiler]"
+            )
         return replace(self, path=(*self.path, (cls, name)))
 
     def find(self, arguments: tuple[Any, ...]) -> Any:
@@ -137,7 +139,8 @@ class ArrayAt:
     def __post_init__(self) -> None:
         if self.scalar and (self.shape or self.writeable):
             raise ValueError(
-                f"a NumPy scalar has no dimensions and cannot be written to, and this array has shape {self.shape}."
+                f"a NumPy scalar has no dimensions and cannot be written to, and this array has shape {self.shape}. "
+                "[nd-compiler]"
             )
 
     def find(self, arguments: tuple[Any, ...]) -> Found | None:
@@ -183,7 +186,7 @@ class ArrayAt:
     def bytes(self) -> int:
         """From its pointer to behind the last byte of its memory."""
         if self.strides is not None and any(s < 0 for s in self.strides):
-            raise ValueError(f"an array of strides {self.strides} has memory before its pointer.")
+            raise ValueError(f"an array of strides {self.strides} has memory before its pointer. [nd-compiler]")
         if not all(self.shape):
             return 0
         if self.strides is None:
@@ -202,7 +205,7 @@ class NumberAt:
 
     def __post_init__(self) -> None:
         if self.cls is not float and self.cls is not int:
-            raise TypeError(f"the number is to be a float or an int, and not a {self.cls.__name__}.")
+            raise TypeError(f"the number is to be a float or an int, and not a {self.cls.__name__}. [nd-compiler]")
 
     def find(self, arguments: tuple[Any, ...]) -> Found | None:
         value = self.place.find(arguments)
@@ -252,7 +255,7 @@ class Equal:
         if type(self.value) not in (bool, int, float, str, bytes):
             raise TypeError(
                 f"a {type(self.value).__name__} is not compared by its value in a guard. "
-                "Give a number or a string, or use Is."
+                "Give a number or a string, or use Is. [nd-compiler]"
             )
 
     def holds(self, arguments: tuple[Any, ...], found: list[Found]) -> bool:
@@ -281,7 +284,8 @@ class Length:
     def __post_init__(self) -> None:
         if self.cls not in (set, frozenset, dict, list, tuple):
             raise TypeError(
-                f"the length of a {self.cls.__name__} is not known without Python. Give one of Python's containers."
+                f"the length of a {self.cls.__name__} is not known without Python. Give one of Python's containers. "
+                "[nd-compiler]"
             )
 
     def holds(self, arguments: tuple[Any, ...], found: list[Found]) -> bool:

@@ -64,13 +64,15 @@ def slot_offset(cls: type, name: str) -> int:
     descriptor = next((k.__dict__[name] for k in cls.__mro__ if name in k.__dict__), None)
     if not isinstance(descriptor, types.MemberDescriptorType):
         raise TypeError(
-            f"{cls.__name__}.{name} is no slot of the class, so native code cannot read it. Give it one by __slots__."
+            f"{cls.__name__}.{name} is no slot of the class, so native code cannot read it. Give it one by __slots__. "
+            "[nd-compiler]"
         )
     member = _word(id(descriptor) + 40)
     kind = ctypes.c_int.from_address(member + 8).value
     if ctypes.string_at(_word(member)) != name.encode() or kind != _SLOT:
         raise TypeError(
-            f"{cls.__name__}.{name} is a member of another kind than __slots__ makes, so native code cannot read it."
+            f"{cls.__name__}.{name} is a member of another kind than __slots__ makes, so native code cannot read it. "
+            "[nd-compiler]"
         )
     return _word(member + 16)
 
@@ -100,6 +102,10 @@ def _functions() -> tuple[Any, Any]:
     return first, second
 
 
+class _NoPlace(ValueError):
+    """What `problem` tells."""
+
+
 def _only_place(probes: list[tuple[Any, Any]]) -> int:
     """The one offset at which each of these objects has a word with the address of what it holds
     (None: of its first item)."""
@@ -110,7 +116,7 @@ def _only_place(probes: list[tuple[Any, Any]]) -> int:
         here = {at for at in range(CLASS + 8, size, 8) if _word(id(holder) + at) == wanted}
         found = here if found is None else found & here
     if found is None or len(found) != 1:
-        raise ValueError("no single place")
+        raise _NoPlace("no single place")
     return found.pop()
 
 

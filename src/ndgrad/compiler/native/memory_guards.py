@@ -122,7 +122,9 @@ class Names(_Memory):
 
     def __post_init__(self) -> None:
         if not all(type(name) is str for name in self.names):
-            raise TypeError("names are looked up without Python, so they are to be strings and no subclass of it.")
+            raise TypeError(
+                "names are looked up without Python, so they are to be strings and no subclass of it. [nd-compiler]"
+            )
 
     def holds(self, arguments: tuple[Any, ...], found: Any) -> bool:
         return all(self.entries.get(n, absent) is v for n, v in zip(self.names, self.values))

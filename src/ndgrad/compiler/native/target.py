@@ -39,7 +39,7 @@ from ndgrad.compiler.phases import note_object, phase
 
 _ABSENT = (
     "compiling to native code needs llvmlite, which is not installed. Install it (pip install 'ndgrad[compile]'), "
-    "or go on without it: compiled functions then run their programs on NumPy."
+    "or go on without it: compiled functions then run their programs on NumPy. [nd-install]"
 )
 
 
@@ -139,7 +139,8 @@ def processor(name: str) -> Target:
     name = _LEAST[here] if name == "generic" else name
     if name not in _PROCESSORS:
         raise ValueError(
-            f"no processor {name!r} is known to the compiler. Those that are: generic, {', '.join(_PROCESSORS)}."
+            f"no processor {name!r} is known to the compiler. Those that are: generic, {', '.join(_PROCESSORS)}. "
+            "[nd-compiler]"
         )
     architecture, cpu, features, width, _ = _PROCESSORS[name]
     return Target(cpu, features, width, "" if architecture == here else f"{architecture}-unknown-linux-gnu")
@@ -172,14 +173,14 @@ def _checked(name: str) -> Target:
     if target.triple:
         raise ValueError(
             f"NDGRAD_COMPILE_CPU={name}: that is a processor of the architecture {target.architecture}, "
-            "and this machine has another. Take the variable away, or set it to 'generic'."
+            "and this machine has another. Take the variable away, or set it to 'generic'. [nd-environment]"
         )
     features = binding().get_host_cpu_features()
     missing = [] if name == "generic" else [need for need in _PROCESSORS[name][4] if not features.get(need)]
     if missing:
         raise ValueError(
             f"NDGRAD_COMPILE_CPU={name}: this machine's processor has no {', '.join(missing)}, "
-            "so the code would not run here. Take the variable away, or set it to 'generic'."
+            "so the code would not run here. Take the variable away, or set it to 'generic'. [nd-environment]"
         )
     return target
 
@@ -260,14 +261,13 @@ def _explain(said: str, text: str) -> str:
         quoted = {line.strip() for line in what.splitlines()}
         number, column = next((n for n, line in enumerate(lines, 1) if line.strip() in quoted), 0), 0
     if not number:
-        return f"LLVM does not accept this module: {what}"
+        return f"LLVM does not accept this module: {what} [nd-compiler]"
     head = next((line for line in reversed(lines[:number]) if line.startswith("define")), "")
     shown = [f"{n:6d} | {lines[n - 1]}" for n in range(max(1, number - 3), min(len(lines), number + 2) + 1)]
     if column:
         shown.insert(number - max(1, number - 3) + 1, " " * (8 + column) + "^")
-    return "\n".join(
-        [f"LLVM does not accept line {number} of this module: {what}", *([f"in {head}"] if head else []), *shown]
-    )
+    told = [f"LLVM does not accept line {number} of this module: {what}", *([f"in {head}"] if head else []), *shown]
+    return "\n".join(told) + " [nd-compiler]"
 
 
 # ----- object to addresses --------------------------------------------------------------------------------------------
@@ -309,7 +309,7 @@ class Code:
         if self.target.triple:
             raise ValueError(
                 f"code for {self.target.cpu} ({self.target.triple}) cannot be loaded on this machine. "
-                "assembly() and object_code() make it for reading."
+                "assembly() and object_code() make it for reading. [nd-compiler]"
             )
         #: says all that the object depends on
         self.key = cache.key("object", _versions(), self.target.cpu, self.target.features, str(level), text)
@@ -344,7 +344,8 @@ class Code:
         if missing:
             raise CompileError(
                 f"the module declares {', '.join('@' + name for name in missing)}, "
-                "which neither the process has nor `symbols` gives. Pass its address in `symbols`, or define it."
+                "which neither the process has nor `symbols` gives. Pass its address in `symbols`, or define it. "
+                "[nd-compiler]"
             )
         library = llvm.JITLibraryBuilder().add_object_img(self.object).add_current_process()
         for name in outside & set(symbols):
@@ -354,7 +355,7 @@ class Code:
         try:
             self._linked = library.link(linker, f"ndgrad{next(_numbers)}")  # the code goes with this
         except RuntimeError as error:
-            raise CompileError(f"the module with {', '.join(names)} cannot be linked: {error}") from None
+            raise CompileError(f"the module with {', '.join(names)} cannot be linked: {error} [nd-compiler]") from None
         return {name: int(self._linked[name]) for name in names}
 
     def address(self, name: str) -> int:
@@ -363,7 +364,7 @@ class Code:
             return self._addresses[name]
         except KeyError:
             raise KeyError(
-                f"the module defines no function {name!r}. It defines {', '.join(self._addresses)}."
+                f"the module defines no function {name!r}. It defines {', '.join(self._addresses)}. [nd-compiler]"
             ) from None
 
     def function(self, name: str, returns: Any, *arguments: Any) -> Any:

@@ -88,7 +88,7 @@ class Distinct:
     gives_pointer = False
 
     def holds(self, arguments: tuple[Any, ...], found: list[Found]) -> bool:
-        raise NotImplementedError("what gives a pointer in Python does not say which tensor it is of")
+        raise NotImplementedError("what gives a pointer in Python does not say which tensor it is of [nd-compiler]")
 
     def row(self) -> tuple[list[int], list[Any]]:
         place, _ = self.place.words()

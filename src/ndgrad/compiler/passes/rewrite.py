@@ -87,7 +87,7 @@ class Walk:
                     if old.shape != new.shape or old.dtype != new.dtype:
                         raise AssertionError(
                             f"a rule for {instruction.op.name} gives {new.dtype}{new.shape} in the place "
-                            f"of {old.dtype}{old.shape}"
+                            f"of {old.dtype}{old.shape} [nd-bug]"
                         )
                     replaced[old] = new
         program = self._program

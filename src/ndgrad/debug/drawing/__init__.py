@@ -70,7 +70,8 @@ class GraphPicture:
         if kind not in forms:
             raise ValueError(
                 f"a picture cannot be written to {os.fspath(path)!r}: its ending says no form. "
-                f"End it in {', '.join(forms)}; for PNG or PDF, write .dot and run Graphviz's dot, or convert the .svg."
+                f"End it in {', '.join(forms)}; "
+                "for PNG or PDF, write .dot and run Graphviz's dot, or convert the .svg. [nd-path]"
             )
         text = getattr(self, forms[kind])
         with open(path, "w", encoding="utf-8") as file:
@@ -105,7 +106,9 @@ def picture_of(
 ) -> GraphPicture:
     """The picture that `show` makes, with names from a given frame and, for its page, microseconds per node."""
     if limit is not None and limit < 2:
-        raise ValueError(f"limit is {limit}: a picture needs at least 2 boxes. Leave limit out, or give a larger one.")
+        raise ValueError(
+            f"limit is {limit}: a picture needs at least 2 boxes. Leave limit out, or give a larger one. [nd-range]"
+        )
     return GraphPicture(gather(roots, Names(params, frame)), limit, times)
 
 

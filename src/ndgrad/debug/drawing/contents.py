@@ -148,7 +148,7 @@ def _roots(roots: Any) -> Iterator[tuple[Node, int, str | None]]:
     else:
         raise TypeError(
             "a picture needs a tensor, a gradient edge, a node, or a list or dict of them, "
-            f"and got {type(roots).__name__}."
+            f"and got {type(roots).__name__}. [nd-type]"
         )
     found = False
     for name, root in pairs:
@@ -162,14 +162,16 @@ def _roots(roots: Any) -> Iterator[tuple[Node, int, str | None]]:
                 raise RuntimeError(
                     f"there is no graph behind a tensor of shape {tuple(root.shape)} that does not require grad. "
                     "Draw a result of a computation with requires_grad_() leaves; ndgrad.autograd.explain(y, x) "
-                    "tells where a graph was cut."
+                    "tells where a graph was cut. [nd-no-graph]"
                 )
             edge = get_gradient_edge(cast(Any, root))
             yield edge.node, edge.output_nr, name
         else:
-            raise TypeError(f"a picture needs tensors, gradient edges or nodes, and one root is {type(root).__name__}.")
+            raise TypeError(
+                f"a picture needs tensors, gradient edges or nodes, and one root is {type(root).__name__}. [nd-type]"
+            )
     if not found:
-        raise ValueError("there is nothing to draw: no tensor was given.")
+        raise ValueError("there is nothing to draw: no tensor was given. [nd-too-few]")
 
 
 def _in_order(roots: list[Box], count: int) -> list[Box]:

@@ -34,7 +34,9 @@ class Names:
         self._alive: list[Any] = []  # so that identities stay unique
         for name, value in _pairs(params):
             if not isinstance(value, Variable):
-                raise TypeError(f"params gives the name {name!r} to {type(value).__name__}. Give names to tensors.")
+                raise TypeError(
+                    f"params gives the name {name!r} to {type(value).__name__}. Give names to tensors. [nd-type]"
+                )
             self._add(name, value)
         if frame is not None:
             # a variable of the function before one of its module: the nearer is what the reader has in view
@@ -111,5 +113,5 @@ def _pairs(params: Any) -> Iterator[tuple[str, Any]]:
     except (TypeError, ValueError):
         raise TypeError(
             f"params takes a dict of names and tensors, pairs of them, or a module, and got {type(params).__name__}. "
-            'Write params={"w": w}.'
+            'Write params={"w": w}. [nd-type]'
         ) from None

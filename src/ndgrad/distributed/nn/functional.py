@@ -30,7 +30,7 @@ __all__ = [
 def _member(name: str, group: Any) -> ProcessGroup:
     found = group_of(group)
     if found is None:
-        raise ValueError(f"{name}: this process is not in the group. Call it on the members alone.")
+        raise ValueError(f"{name}: this process is not in the group. Call it on the members alone. [nd-rank]")
     return found
 
 
@@ -52,7 +52,7 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None) -
         return ops.all_reduce_extreme(tensor, group=found, reduction=op)
     if op is ReduceOp.PRODUCT:
         return ops.all_gather(tensor.unsqueeze(0), group=found).prod(0)
-    raise ValueError(f"all_reduce: {op} has no derivative. Use ndgrad.distributed.all_reduce.")
+    raise ValueError(f"all_reduce: {op} has no derivative. Use ndgrad.distributed.all_reduce. [nd-no-derivative]")
 
 
 def all_gather(tensor: Tensor, group: Any = None) -> tuple[Tensor, ...]:
@@ -66,7 +66,7 @@ def reduce_scatter(
     """On rank i, the reduction of all ranks' `input_list[i]`. `output` only says of which shape."""
     found = _member("reduce_scatter", group)
     if op not in (ReduceOp.SUM, ReduceOp.AVG):
-        raise ValueError(f"reduce_scatter: {op} has no derivative here. Use SUM or AVG.")
+        raise ValueError(f"reduce_scatter: {op} has no derivative here. Use SUM or AVG. [nd-no-derivative]")
     return ops.reduce_scatter(stack(list(input_list)), group=found, reduction=op).squeeze(0)
 
 
@@ -105,7 +105,9 @@ def reduce(tensor: Tensor, dst: int, op: ReduceOp = ReduceOp.SUM, group: Any = N
     """The sum of all ranks' tensors on the rank `dst`, and zeros on the others."""
     found = _member("reduce", group)
     if op is not ReduceOp.SUM:
-        raise ValueError(f"reduce: only a sum has a derivative here, and this is {op}. Use all_reduce.")
+        raise ValueError(
+            f"reduce: only a sum has a derivative here, and this is {op}. Use all_reduce. [nd-no-derivative]"
+        )
     return ops.reduce_to(tensor, group=found, root=rank_in("reduce", found, dst, None, "dst"))
 
 

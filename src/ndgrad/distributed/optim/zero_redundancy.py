@@ -50,12 +50,12 @@ class ZeroRedundancyOptimizer:
         group = group_of(process_group)
         if group is None:
             raise ValueError(
-                "ZeroRedundancyOptimizer: this process is not in process_group. Make it on the members alone."
+                "ZeroRedundancyOptimizer: this process is not in process_group. Make it on the members alone. [nd-rank]"
             )
         if overlap_with_ddp:
             raise NotImplementedError(
                 "ZeroRedundancyOptimizer(overlap_with_ddp=True) is not here: gradients overlap with backward in DDP "
-                "itself."
+                "itself. [nd-unsupported]"
             )
         self.group: ProcessGroup = group
         self.optimizer_class, self.defaults = optimizer_class, defaults
@@ -64,7 +64,7 @@ class ZeroRedundancyOptimizer:
         self.param_groups: list[dict[str, Any]] = [{**defaults, **g, "params": list(g["params"])} for g in groups]
         every = [p for g in self.param_groups for p in g["params"]]
         if not every:
-            raise ValueError("optimizer got an empty parameter list")
+            raise ValueError("optimizer got an empty parameter list [nd-optimizer]")
         #: the parameters of each rank
         self.owned: list[list[Tensor]] = _divided(every, group.size())
         mine = {id(p) for p in self.owned[group.rank()]}
@@ -134,7 +134,7 @@ class ZeroRedundancyOptimizer:
             raise RuntimeError(
                 "Optimizer state has not been consolidated on this rank. Please call `consolidate_state_dict(to=0)` on "
                 "all ranks beforehand if you "
-                "meant to save the global state."
+                "meant to save the global state. [nd-data-parallel]"
             )
         numbers = {id(p): i for i, p in enumerate(p for g in self.param_groups for p in g["params"])}
         state: dict[int, Any] = {}

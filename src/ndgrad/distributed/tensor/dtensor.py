@@ -62,7 +62,8 @@ class DTensor(Tensor):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         raise TypeError(
-            "a DTensor is made by distribute_tensor(x, mesh, placements) or DTensor.from_local(x, mesh, placements)."
+            "a DTensor is made by distribute_tensor(x, mesh, placements) or DTensor.from_local(x, mesh, placements). "
+            "[nd-dtensor]"
         )
 
     # ----- making and reading -----
@@ -82,7 +83,9 @@ class DTensor(Tensor):
         shapes fit. Without `shape`, all pieces are taken to be as long as this one."""
         mesh = current_mesh() if device_mesh is None else device_mesh
         if isinstance(local_tensor, DTensor) or not isinstance(local_tensor, Tensor):
-            raise RuntimeError(f"DTensor.from_local takes a plain tensor, and got {type(local_tensor).__name__}.")
+            raise RuntimeError(
+                f"DTensor.from_local takes a plain tensor, and got {type(local_tensor).__name__}. [nd-dtensor]"
+            )
         given = normalised(placements, mesh, local_tensor.ndim, "DTensor.from_local")
         if shape is None:
             whole = list(local_tensor.shape)
@@ -97,14 +100,16 @@ class DTensor(Tensor):
                 "of a tensor of shape "
                 f"{spec.shape} as {list(given)} is of shape {spec.local_shape()}. Give the shape of the whole as "
                 "shape=, and pieces as "
-                "chunk cuts them."
+                "chunk cuts them. [nd-dtensor]"
             )
         if run_check:
             for i in range(mesh.ndim):
                 lengths = np.zeros((mesh.size(i), len(spec.shape)), np.int64)
                 transport.all_gather(mesh.get_group(i), lengths, np.array(spec.shape, np.int64).reshape(1, -1)).wait()
                 if (lengths != lengths[0]).any():
-                    raise RuntimeError(f"DTensor.from_local: the ranks disagree on the shape: {lengths.tolist()}.")
+                    raise RuntimeError(
+                        f"DTensor.from_local: the ranks disagree on the shape: {lengths.tolist()}. [nd-dtensor]"
+                    )
         return _wrap(_viewed(local_tensor), spec)
 
     def to_local(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
@@ -133,7 +138,7 @@ class DTensor(Tensor):
         if device_mesh is not None and device_mesh != self.spec.mesh:
             raise NotImplementedError(
                 f"redistribute: from {self.spec.mesh!r} to {device_mesh!r}: a DTensor stays on its mesh. Take "
-                "full_tensor() and distribute it."
+                "full_tensor() and distribute it. [nd-dtensor]"
             )
         target = normalised(placements, self.spec.mesh, self.ndim, "redistribute")
         return self._moved(target)
@@ -199,7 +204,8 @@ class DTensor(Tensor):
             return
         if not isinstance(value, DTensor):
             raise TypeError(
-                f"the gradient of a DTensor is a DTensor, and {type(value).__name__} was assigned. Distribute it first."
+                f"the gradient of a DTensor is a DTensor, and {type(value).__name__} was assigned. "
+                "Distribute it first. [nd-grad-mismatch]"
             )
         self._local.grad = value._moved(self._gradient_spec().placements)._local
 
@@ -220,14 +226,16 @@ class DTensor(Tensor):
                 raise RuntimeError(
                     "grad can be implicitly created only for scalar outputs, and this is of shape "
                     f"{tuple(self.shape)}. Give its gradient, a "
-                    "DTensor, or sum it."
+                    "DTensor, or sum it. [nd-not-scalar]"
                 )
             local = np.ones(self._local.shape, self.spec.dtype)
             given = make_tensor(local, dtype=self._local.dtype)
         elif isinstance(gradient, DTensor):
             given = gradient._moved(self._gradient_spec().placements)._local
         else:
-            raise RuntimeError("backward: the gradient of a DTensor is a DTensor. Distribute it as the tensor is.")
+            raise RuntimeError(
+                "backward: the gradient of a DTensor is a DTensor. Distribute it as the tensor is. [nd-grad-mismatch]"
+            )
         chosen = (
             None if inputs is None else [_local_of(t) for t in ([inputs] if isinstance(inputs, Variable) else inputs)]
         )
@@ -294,7 +302,7 @@ class DTensor(Tensor):
             raise RuntimeError(
                 f"{what}: not every rank has all of the tensor ({list(self.spec.placements)}). Call full_tensor() "
                 "first, which sends what is "
-                f"missing, on every rank: x.full_tensor().{what}()."
+                f"missing, on every rank: x.full_tensor().{what}(). [nd-dtensor]"
             )
         return self._local
 
@@ -341,7 +349,7 @@ class DTensor(Tensor):
         raise TypeError(
             f"a DTensor of shape {tuple(self.shape)} is spread over {self.spec.mesh!r} and cannot be pickled on one "
             "rank. Save full_tensor(), or each "
-            "rank's to_local()."
+            "rank's to_local(). [nd-pickle]"
         )
 
     # ----- writes: computed out of place, then copied into the local tensor -----
@@ -360,7 +368,7 @@ class DTensor(Tensor):
         if isinstance(src, Variable) and not isinstance(src, DTensor):
             raise RuntimeError(
                 f"copy_: a plain tensor of shape {tuple(src.shape)} into a DTensor. Distribute it first: "
-                "distribute_tensor(x, mesh, placements)."
+                "distribute_tensor(x, mesh, placements). [nd-dtensor]"
             )
         return self._assign(src)
 
@@ -372,7 +380,9 @@ class DTensor(Tensor):
     def fill_(self, value: Any) -> Self:
         """Set all elements to a number. Of terms, the first rank's become the number and the others' zero."""
         if any(p.is_partial() for p in self.spec.placements):
-            raise RuntimeError("fill_: of a DTensor whose ranks hold terms (Partial). Redistribute it first.")
+            raise RuntimeError(
+                "fill_: of a DTensor whose ranks hold terms (Partial). Redistribute it first. [nd-dtensor]"
+            )
         self._local.fill_(value)
         return self
 
@@ -380,7 +390,7 @@ class DTensor(Tensor):
         raise NotImplementedError(
             f"a part of a DTensor cannot be written ({list(self.spec.placements)}): which ranks hold it depends on the "
             "index. Write to_local(), or "
-            "use where()."
+            "use where(). [nd-dtensor]"
         )
 
     def made_alike(self, make: Callable[[Tensor], Tensor]) -> DTensor:
@@ -396,7 +406,7 @@ class DTensor(Tensor):
             raise NotImplementedError(
                 f"{op.name}: a DTensor inside a transform (grad, vmap, ...), which would need to know the other ranks' "
                 "parts. Use backward(), or transform a function of local tensors that calls collectives "
-                "(ndgrad.distributed.nn.functional)."
+                "(ndgrad.distributed.nn.functional). [nd-dtensor]"
             )
         plan = plan_for(op, args, settings, DTensor)
         locals_ = [a._local if a.__class__ is DTensor else a for a in args]
@@ -419,7 +429,7 @@ def _in_place(name: str) -> Any:
         if plain is None:
             raise NotImplementedError(
                 f"{name} of a DTensor: it is not known how ranks would write their parts of it. Write to_local(), "
-                "which is this rank's part."
+                "which is this rank's part. [nd-dtensor]"
             )
         return self._assign(plain(self, *args, **kwargs))
 
@@ -490,14 +500,15 @@ def distribute_tensor(
         if tensor.spec.mesh != mesh or tensor.spec.placements != given:
             raise ValueError(
                 f"distribute_tensor: the tensor is spread already, as {list(tensor.placements)}. Use "
-                "redistribute(placements=...)."
+                "redistribute(placements=...). [nd-dtensor]"
             )
         return tensor
     if not tensor.is_leaf:
         raise RuntimeError(
             "distribute_tensor: the tensor was computed from others that require grad, and the copy would not know. "
             "Use "
-            "DTensor.from_local(x, mesh, [Replicate()]).redistribute(placements=...), which is differentiable."
+            "DTensor.from_local(x, mesh, [Replicate()]).redistribute(placements=...), which is differentiable. "
+            "[nd-dtensor]"
         )
     with no_grad():
         whole = tensor.detach().clone()
@@ -592,7 +603,8 @@ def _factory(function: Callable[..., Any], random: bool) -> Callable[..., DTenso
         given = normalised(placements, mesh, len(shape), function.__name__)
         if any(p.is_partial() for p in given):
             raise ValueError(
-                f"{function.__name__}: a new tensor is whole or sharded, and no sum of terms: {list(given)}."
+                f"{function.__name__}: a new tensor is whole or sharded, and no sum of terms: {list(given)}. "
+                "[nd-dtensor]"
             )
         requires_grad = kwargs.pop("requires_grad", False)
         if random:  # all ranks draw the whole from the same generator, and keep their part: one process draws the same

@@ -93,7 +93,9 @@ class Partial(Placement):
 
     def __init__(self, reduce_op: str = "sum") -> None:
         if reduce_op not in _REDUCTIONS:
-            raise ValueError(f"Partial({reduce_op!r}): a tensor can be the {', '.join(_REDUCTIONS)} of terms.")
+            raise ValueError(
+                f"Partial({reduce_op!r}): a tensor can be the {', '.join(_REDUCTIONS)} of terms. [nd-option]"
+            )
         self.reduce_op = reduce_op
 
     @property
@@ -217,15 +219,17 @@ def normalised(placements: Any, mesh: DeviceMesh, ndim: int, name: str) -> tuple
         raise ValueError(
             f"{name}: `placements` must have the same length as `device_mesh.ndim`: there are {len(given)} for "
             f"{mesh!r}. Give one "
-            "placement for each dimension of the mesh."
+            "placement for each dimension of the mesh. [nd-dtensor]"
         )
     out: list[Placement] = []
     for p in given:
         if not isinstance(p, Placement):
-            raise RuntimeError(f"{name}: {p!r} is no placement. Give Shard(dim), Replicate() or Partial().")
+            raise RuntimeError(
+                f"{name}: {p!r} is no placement. Give Shard(dim), Replicate() or Partial(). [nd-dtensor]"
+            )
         if isinstance(p, Shard):
             if not -ndim <= p.dim < ndim:
-                raise RuntimeError(f"{name}: {p!r}, and the tensor has {ndim} dimensions.")
+                raise RuntimeError(f"{name}: {p!r}, and the tensor has {ndim} dimensions. [nd-dtensor]")
             p = Shard(p.dim % ndim)
         out.append(p)
     return tuple(out)

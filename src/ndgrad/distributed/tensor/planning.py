@@ -176,7 +176,7 @@ def _on_one_mesh(op: Op, specs: Sequence[Spec | None]) -> Spec:
         if s.mesh is not mesh and s.mesh != mesh:
             raise RuntimeError(
                 f"{op.name}: the arguments lie on different meshes, {mesh!r} and {s.mesh!r}. Put them on one: "
-                "DTensor.from_local(x.to_local(), mesh, placements)."
+                "DTensor.from_local(x.to_local(), mesh, placements). [nd-dtensor]"
             )
     return given[0]
 
@@ -211,7 +211,7 @@ def _whole_length(sig: Signature, specs: Sequence[Spec | None], label: int | Non
     for s, labels in zip(specs, sig.inputs, strict=True):
         if s is not None and labels is not None and label in labels:
             return s.shape[labels.index(label)]
-    raise AssertionError(label)
+    raise AssertionError(f"no argument has a dimension of label {label} [nd-bug]")
 
 
 def _choose(
@@ -306,7 +306,7 @@ def _no_rule(op: Op, specs: Sequence[Spec | None]) -> str:
         f"{op.name}: it is not known how this op can be divided among ranks, and its arguments are not whole on each "
         f"of them ({held}). Call "
         "redistribute(placements=[Replicate()] * mesh.ndim) on them first, which gathers them, or work on the pieces "
-        "with to_local()."
+        "with to_local(). [nd-dtensor]"
     )
 
 
@@ -350,5 +350,5 @@ def _refuse_plain(op: Op, a: Any) -> Any:
     raise RuntimeError(
         f"{op.name} got a plain tensor of shape {tuple(a.shape)} beside a DTensor: what the other ranks have of it is "
         "not known. Distribute "
-        "it first: distribute_tensor(x, mesh, [Replicate()]) if all ranks have the same."
+        "it first: distribute_tensor(x, mesh, [Replicate()]) if all ranks have the same. [nd-dtensor]"
     )

@@ -144,5 +144,5 @@ def readable(pattern: Pattern, colors: Ids) -> tuple[Ids, Ids]:
     clear = met[rows * count + colors[columns]] == 1
     mirrored = met[columns * count + colors[rows]] == 1
     if not (clear | mirrored).all():
-        raise AssertionError("a star colouring left an entry that can be read on neither side")
+        raise AssertionError("a star colouring left an entry that can be read on neither side [nd-bug]")
     return np.where(clear, rows, columns), np.where(clear, colors[columns], colors[rows])

@@ -51,10 +51,13 @@ class _Prepared:
         self, func: Callable[..., Any], args: tuple[Any, ...], argnums: Argnums, format: str, chunk_size: int | None
     ) -> None:
         if format not in _FORMATS:
-            raise ValueError(f"{self._name}: format is {format!r}. Choose one of {', '.join(map(repr, _FORMATS))}.")
+            raise ValueError(
+                f"{self._name}: format is {format!r}. Choose one of {', '.join(map(repr, _FORMATS))}. [nd-option]"
+            )
         if chunk_size is not None and chunk_size <= 0:
             raise ValueError(
-                f"{self._name}: chunk_size is {chunk_size}. It must be positive, or None for a choice by size."
+                f"{self._name}: chunk_size is {chunk_size}. It must be positive, or None for a choice by size. "
+                "[nd-transform-args]"
             )
         _scipy_sparse(self._name)
         self.func = func
@@ -67,7 +70,7 @@ class _Prepared:
         if thread.levels and any(level_number(t) for t in self._inputs):
             raise RuntimeError(
                 f"{self._name}: the example belongs to an open transform (vmap, grad), where its values are not fixed. "
-                "Prepare outside of the transform, and use .values(...) inside."
+                "Prepare outside of the transform, and use .values(...) inside. [nd-in-transform]"
             )
         self._shapes = [tuple(t.shape) for t in self._inputs]
         self._takes_short_way = True
@@ -110,7 +113,7 @@ class _Prepared:
         if thread.levels and level_number(found):
             raise RuntimeError(
                 f"{self._name}: inside a transform (vmap, grad) the matrix cannot be a SciPy one, "
-                "which holds plain numbers. Use .values(...), a tensor of its entries."
+                "which holds plain numbers. Use .values(...), a tensor of its entries. [nd-in-transform]"
             )
         array = innermost_array(found)
         return self._matrix(np.asarray(array if library_of(array) is np else array.get()), self.format)
@@ -151,7 +154,7 @@ class _Prepared:
             raise ValueError(
                 f"{self._name}: it was prepared for arguments of shapes {self._shapes} in structure {self._spec}, "
                 f"and called with shapes {[tuple(getattr(t, 'shape', ())) for t in inputs]} in structure "
-                f"{spec}. Prepare it for these."
+                f"{spec}. Prepare it for these. [nd-transform-args]"
             )
         for t in inputs:
             self._check(t)
@@ -164,12 +167,12 @@ class _Prepared:
         if not isinstance(t, Variable):
             raise TypeError(
                 f"{self._name}: expected tensors to differentiate, and got {type(t).__name__}. "
-                "Wrap it with ndgrad.as_tensor(...)."
+                "Wrap it with ndgrad.as_tensor(...). [nd-type]"
             )
         if not is_inexact(np_dtype(t)):
             raise RuntimeError(
                 f"{self._name}: a tensor of dtype {np_dtype(t)} cannot be differentiated. "
-                "Convert it to a floating dtype first."
+                "Convert it to a floating dtype first. [nd-grad-dtype]"
             )
 
     def _flat_function(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[..., Any]:
@@ -251,7 +254,7 @@ def _scipy_sparse(name: str) -> Any:
     except ImportError as error:
         raise ImportError(
             f"{name} returns SciPy's sparse matrices, and SciPy is not installed. "
-            "Install it with pip install 'ndgrad[scipy]'."
+            "Install it with pip install 'ndgrad[scipy]'. [nd-install]"
         ) from error
     return scipy.sparse
 
@@ -262,7 +265,7 @@ def _given(name: str, pattern: Any, columns: int) -> Pattern:
     if len(made.shape) != 2 or made.shape[1] != columns:
         raise ValueError(
             f"{name}: the pattern has shape {tuple(made.shape)}, and the inputs have {columns} elements: "
-            "one column for each."
+            "one column for each. [nd-transform-args]"
         )
     rows, indices = made.coords
     return pattern_of(rows, indices, (int(made.shape[0]), columns))
@@ -290,12 +293,15 @@ class SparseJacobian(_Prepared):
         pattern: Any,
     ) -> None:
         if mode not in _MODES:
-            raise ValueError(f"sparse_jacobian: mode is {mode!r}. Choose one of {', '.join(map(repr, _MODES))}.")
+            raise ValueError(
+                f"sparse_jacobian: mode is {mode!r}. Choose one of {', '.join(map(repr, _MODES))}. [nd-option]"
+            )
         super().__init__(func, args, argnums, format, chunk_size)
         if any(np_dtype(t).kind == "c" for t in self._inputs):
             if mode == "reverse":
                 raise ValueError(
-                    "sparse_jacobian: mode='reverse' is for real inputs, and one is complex. Use mode='forward'."
+                    "sparse_jacobian: mode='reverse' is for real inputs, and one is complex. Use mode='forward'. "
+                    "[nd-complex]"
                 )
             mode = "forward"
         if pattern is None:
@@ -323,7 +329,8 @@ class SparseJacobian(_Prepared):
             raise self._other_outputs(count)
         if any(np_dtype(o).kind == "c" for o in outputs):
             raise ValueError(
-                "sparse_jacobian: mode='reverse' is for real outputs, and one is complex. Use mode='forward'."
+                "sparse_jacobian: mode='reverse' is for real outputs, and one is complex. Use mode='forward'. "
+                "[nd-complex]"
             )
 
         def pull_all(*cotangents: Any) -> tuple[Any, ...]:
@@ -339,7 +346,7 @@ class SparseJacobian(_Prepared):
     def _other_outputs(self, count: int) -> ValueError:
         return ValueError(
             f"sparse_jacobian: the function returned {count} numbers, and {self.shape[0]} where it was prepared. "
-            "Prepare it again for arguments with which it does."
+            "Prepare it again for arguments with which it does. [nd-transform-result]"
         )
 
 
@@ -411,7 +418,8 @@ class SparseHessian(_Prepared):
         super().__init__(func, args, argnums, format, chunk_size)
         if any(np_dtype(t).kind == "c" for t in self._inputs):
             raise ValueError(
-                "sparse_hessian: one of the inputs is complex. Differentiate with respect to real and imaginary parts."
+                "sparse_hessian: one of the inputs is complex. Differentiate with respect to real and imaginary parts. "
+                "[nd-complex]"
             )
         if pattern is None:
             found = trace(self._gradient(self._flat_function(args, {})), self._inputs)
@@ -429,7 +437,7 @@ class SparseHessian(_Prepared):
                 what = f"a tensor of shape {tuple(out.shape)}" if isinstance(out, Variable) else type(out).__name__
                 raise RuntimeError(
                     f"sparse_hessian: the function must return a scalar (0-d) tensor, and returned {what}. "
-                    "Reduce it, e.g. with .sum()."
+                    "Reduce it, e.g. with .sum(). [nd-not-scalar]"
                 )
             return out
 

@@ -188,7 +188,7 @@ class Tracer:
             if not isinstance(o, Variable):
                 raise TypeError(
                     f"the function of a sparse derivative must return tensors, and returned {type(o).__name__}. "
-                    "Return the tensor itself, not a number taken from it."
+                    "Return the tensor itself, not a number taken from it. [nd-transform-result]"
                 )
             parts = self._parts(o)
             size = math.prod(o.shape)

@@ -42,7 +42,7 @@ def sdpa_kernel(backends: list[SDPBackend] | SDPBackend, set_priority: bool = Fa
     if not isinstance(given, list) or not all(isinstance(one, SDPBackend) for one in given):
         raise AssertionError(
             "Backend must be an instance of SDPBackend or a list of SDPBackend instances, got "
-            f"{type(backends).__name__}"
+            f"{type(backends).__name__} [nd-type]"
         )
     yield
 

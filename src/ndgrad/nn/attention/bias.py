@@ -36,7 +36,7 @@ class CausalBias(Tensor):
 
     def __new__(cls, variant: CausalVariant, seq_len_q: int, seq_len_kv: int) -> Self:
         if not isinstance(variant, CausalVariant):
-            raise AssertionError(f"variant must be a CausalVariant, and is {type(variant).__name__}.")
+            raise AssertionError(f"variant must be a CausalVariant, and is {type(variant).__name__}. [nd-type]")
         offset = 0 if variant is CausalVariant.UPPER_LEFT else seq_len_kv - seq_len_q
         made = Tensor._make_subclass(cls, ones(seq_len_q, seq_len_kv, dtype=bool_).tril(offset))
         made.variant, made.seq_len_q, made.seq_len_kv = variant, seq_len_q, seq_len_kv
@@ -52,7 +52,7 @@ def causal_upper_left(*size: int) -> CausalBias:
             [1, 1, 0]], dtype=ndgrad.int32)
     """
     if len(size) != 2:
-        raise AssertionError(f"causal_upper_left only supports 2D tensors: it got sizes {size}.")
+        raise AssertionError(f"causal_upper_left only supports 2D tensors: it got sizes {size}. [nd-ndim]")
     return CausalBias(CausalVariant.UPPER_LEFT, *size)
 
 
@@ -65,5 +65,5 @@ def causal_lower_right(*size: int) -> CausalBias:
             [1, 1, 1]], dtype=ndgrad.int32)
     """
     if len(size) != 2:
-        raise AssertionError(f"causal_lower_right only supports 2D tensors: it got sizes {size}.")
+        raise AssertionError(f"causal_lower_right only supports 2D tensors: it got sizes {size}. [nd-ndim]")
     return CausalBias(CausalVariant.LOWER_RIGHT, *size)

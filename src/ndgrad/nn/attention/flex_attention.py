@@ -60,7 +60,7 @@ def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Any:
 
 def _callable(mods: tuple[Any, ...]) -> None:
     if not all(callable(mod) for mod in mods):
-        raise RuntimeError(f"All inputs should be callable mask_mods: {mods}")
+        raise RuntimeError(f"All inputs should be callable mask_mods: {mods} [nd-type]")
 
 
 def and_masks(*mask_mods: MaskMod) -> MaskMod:
@@ -217,17 +217,19 @@ def flex_attention(
     if not query.dim() == key.dim() == value.dim() == 4:
         raise NotImplementedError(
             "NYI: query, key, and value must be 4D tensors: their shapes are "
-            f"{tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}."
+            f"{tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}. [nd-ndim]"
         )
     heads, others = query.shape[1], key.shape[1]
     if heads != others:
         if not enable_gqa:
             raise ValueError(
                 f"Expect query and key/value to have the same number of heads but got Hq={heads} and Hkv={others}. Try "
-                "setting enable_gqa=True for GQA."
+                "setting enable_gqa=True for GQA. [nd-shape]"
             )
         if heads % others:
-            raise ValueError(f"Expect the number of query heads to be a multiple of kv heads: {heads} and {others}.")
+            raise ValueError(
+                f"Expect the number of query heads to be a multiple of kv heads: {heads} and {others}. [nd-shape]"
+            )
         key, value = (t.repeat_interleave(heads // others, dim=1) for t in (key, value))
     scores = (query @ key.mT) * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
     batch, _, queries, keys = scores.shape
@@ -237,7 +239,7 @@ def flex_attention(
         if block_mask.shape[-2] < queries or block_mask.shape[-1] < keys:
             raise ValueError(
                 f"block_mask was made for {block_mask.shape[-2:]} queries and keys, and there are {(queries, keys)}. "
-                "Make it for these lengths."
+                "Make it for these lengths. [nd-shape]"
             )
         sizes = (block_mask.shape[0], block_mask.shape[1], queries, keys)
         scores = scores.masked_fill(~_on_all(block_mask.mask_mod, sizes, None, query.device), -math.inf)

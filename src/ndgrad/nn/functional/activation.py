@@ -63,7 +63,9 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     tensor([-1.0000,  0.5000,  1.0000])
     """
     if min_val > max_val:
-        raise ValueError(f"hardtanh: min_val {min_val} is larger than max_val {max_val}. Give the lower bound first.")
+        raise ValueError(
+            f"hardtanh: min_val {min_val} is larger than max_val {max_val}. Give the lower bound first. [nd-range]"
+        )
     if np_dtype(input).kind in "iu" and not input.on_numpy_face:  # integers stay, and the bounds are cut to them
         min_val, max_val = int(min_val), int(max_val)
     return _apply(activation.hardtanh, input, inplace, min_val=min_val, max_val=max_val)
@@ -79,7 +81,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     if inplace and negative_slope < 0:
         raise RuntimeError(
             f"leaky_relu: in place with negative_slope {negative_slope}, the sign of the input is lost, "
-            "and with it the gradient. Use inplace=False."
+            "and with it the gradient. Use inplace=False. [nd-range]"
         )
     return _apply(activation.leaky_relu, input, inplace, negative_slope=negative_slope)
 
@@ -94,7 +96,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     shape = tuple(weight.shape)
     if len(shape) > 1:
         raise RuntimeError(
-            f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {len(shape)}. Flatten it."
+            f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {len(shape)}. Flatten it. [nd-ndim]"
         )
     count = shape[0] if shape else 1
     if count != 1:
@@ -103,7 +105,8 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         if ndim == 0 or channels != count:
             raise RuntimeError(
                 f"prelu: Mismatch of parameter numbers and input channel size. Found parameter numbers = {count} and "
-                f"channel size = {channels} (input of shape {tuple(input.shape)}). Give one weight, or one per channel."
+                f"channel size = {channels} (input of shape {tuple(input.shape)}). "
+                "Give one weight, or one per channel. [nd-shape]"
             )
         weight = ops.reshape(weight, shape=(count, *(1,) * (ndim - 2)))
     elif shape:
@@ -123,7 +126,7 @@ def rrelu(
     if lower > upper:
         raise RuntimeError(
             f"rrelu: Lower bound should be less than or equal to the upper bound, and they are {lower} and "
-            f"{upper}. Exchange them."
+            f"{upper}. Exchange them. [nd-range]"
         )
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
@@ -179,7 +182,9 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
     tensor([-0.5000,  0.0000,  1.5000])
     """
     if lambd < 0:
-        raise RuntimeError(f"softshrink: lambda must be greater or equal to 0, but found to be {lambd}. Give its size.")
+        raise RuntimeError(
+            f"softshrink: lambda must be greater or equal to 0, but found to be {lambd}. Give its size. [nd-range]"
+        )
     result = activation.softshrink.eager(input, lambd=lambd)
     return result if out is None else deliver("softshrink", result, out, input)
 
@@ -219,7 +224,9 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     tensor([-0.7869,  2.0000])
     """
     if alpha == 0:
-        raise RuntimeError("celu: ZeroDivisionError: alpha cannot be 0, which the input is divided by. Use relu.")
+        raise RuntimeError(
+            "celu: ZeroDivisionError: alpha cannot be 0, which the input is divided by. Use relu. [nd-range]"
+        )
     return _apply(activation.elu, input, inplace, alpha=alpha, input_scale=1.0 / alpha)
 
 
@@ -317,7 +324,9 @@ def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None)
     tensor([-0.1587,  0.8413])
     """
     if approximate not in ("none", "tanh"):
-        raise RuntimeError(f"gelu: approximate argument must be either none or tanh, and is {approximate!r}.")
+        raise RuntimeError(
+            f"gelu: approximate argument must be either none or tanh, and is {approximate!r}. [nd-option]"
+        )
     result = activation.gelu.eager(input, approximate=approximate)
     return result if out is None else deliver("gelu", result, out, input)
 
@@ -333,13 +342,14 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     shape = tuple(input.shape)
     if not shape:
         raise RuntimeError(
-            "glu does not support scalars because halving size must be even. Give a tensor of at least one dimension."
+            "glu does not support scalars because halving size must be even. Give a tensor of at least one dimension. "
+            "[nd-ndim]"
         )
     dim = as_dim(dim, len(shape))
     if shape[dim] % 2:
         raise RuntimeError(
             f"glu: Halving dimension must be even, but dimension {dim} is size {shape[dim]} (shape {shape}). "
-            "Choose another dim."
+            "Choose another dim. [nd-divisible]"
         )
     half = shape[dim] // 2
     first = ops.slice(input, dim=dim, start=0, stop=half, step=1)

@@ -30,13 +30,14 @@ def linear(
     except AttributeError:
         kinds = f"{type(input).__name__} and {type(weight).__name__}"
         raise TypeError(
-            f"linear(): input and weight must be tensors, and are {kinds}. Wrap them with ndgrad.as_tensor(...)."
+            f"linear(): input and weight must be tensors, and are {kinds}. Wrap them with ndgrad.as_tensor(...). "
+            "[nd-type]"
         ) from None
     if len(w_shape) not in (1, 2) or not shape or shape[-1] != w_shape[-1]:
         sizes = f"{math.prod(shape[:-1])}x{shape[-1] if shape else 1} and {'x'.join(map(str, w_shape[::-1]))}"
         raise RuntimeError(
             f"mat1 and mat2 shapes cannot be multiplied ({sizes}): linear of an input of shape {shape} and a weight of "
-            f"shape {w_shape}. The last sizes of both must agree; the weight is (outputs, inputs)."
+            f"shape {w_shape}. The last sizes of both must agree; the weight is (outputs, inputs). [nd-matmul]"
         )
     if out is not None:
         return deliver("linear", linear(input, weight, bias), out, input, weight, bias)
@@ -46,7 +47,8 @@ def linear(
     if bias is not None and tuple(bias.shape) != w_shape[:1]:
         if len(bias.shape) > 1 or (bias.shape and bias.shape[0] != 1):
             raise RuntimeError(
-                f"linear: a bias of shape {tuple(bias.shape)} for {w_shape[0]} outputs. Give one number per output."
+                f"linear: a bias of shape {tuple(bias.shape)} for {w_shape[0]} outputs. Give one number per output. "
+                "[nd-shape]"
             )
         return linear_ops.linear.strict(input, weight, None) + bias
     return linear_ops.linear.strict(input, weight, bias)
@@ -66,11 +68,11 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     if len(w) != 3 or a[:-1] != b[:-1] or a[-1:] != w[1:2] or b[-1:] != w[2:]:
         raise RuntimeError(
             f"bilinear: inputs of shapes {a} and {b} do not fit a weight of shape {w}. The weight is (outputs, "
-            "last size of the first, last size of the second), and the other sizes of the inputs agree."
+            "last size of the first, last size of the second), and the other sizes of the inputs agree. [nd-shape]"
         )
     if bias is not None and tuple(bias.shape) != w[:1]:
         raise RuntimeError(
-            f"bilinear: a bias of shape {tuple(bias.shape)} for {w[0]} outputs. Give one number per output."
+            f"bilinear: a bias of shape {tuple(bias.shape)} for {w[0]} outputs. Give one number per output. [nd-shape]"
         )
     # input1 with every weight matrix first: (rows, inputs1) @ (inputs1, outputs * inputs2)
     mixed = ops.matmul(input1, ops.reshape(ops.permute(weight, dims=(1, 0, 2)), shape=(w[1], w[0] * w[2])))

@@ -47,15 +47,17 @@ def ctc_loss(
         log_probs = ops.unsqueeze(log_probs, dim=1)
     if log_probs.dim() != 3 or not log_probs.numel():
         what = "must not be empty" if log_probs.dim() == 3 else "must have 2 or 3 dimensions"
-        raise RuntimeError(f"log_probs tensor {what}: ctc_loss got shape {shape_of(log_probs)}, and takes (T, N, C).")
+        raise RuntimeError(
+            f"log_probs tensor {what}: ctc_loss got shape {shape_of(log_probs)}, and takes (T, N, C). [nd-ndim]"
+        )
     if np_dtype(log_probs).kind not in "fV":
         raise NotImplementedError(
             f'"ctc_loss" not implemented for {log_probs.dtype}: log_probs are logarithms of probabilities, '
-            "real floating-point numbers."
+            "real floating-point numbers. [nd-dtype]"
         )
     steps, samples, classes = shape_of(log_probs)
     if not 0 <= blank < classes:
-        raise RuntimeError(f"blank must be in label range: it is {blank}, and there are {classes} classes.")
+        raise RuntimeError(f"blank must be in label range: it is {blank}, and there are {classes} classes. [nd-target]")
     read = _lengths("input_lengths", input_lengths, samples, steps, log_probs)
     written = _lengths("target_lengths", target_lengths, samples, None, log_probs)
     states, skips, ends = _states(_padded(targets, written, samples), written, blank, classes)
@@ -70,14 +72,18 @@ def _lengths(name: str, given: Any, samples: int, most: int | None, like: Tensor
     """Lengths as a tensor beside the scores, one per sample."""
     if not isinstance(given, Variable):
         if not isinstance(given, Sequence):
-            raise TypeError(f"ctc_loss: {name} must be a tensor or a sequence of integers, not {type(given).__name__}.")
+            raise TypeError(
+                f"ctc_loss: {name} must be a tensor or a sequence of integers, not {type(given).__name__}. [nd-type]"
+            )
         given = as_tensor(np.asarray(given, dtype=np.int64 if not len(given) else None))
     if np_dtype(given).kind not in "iu":
-        raise RuntimeError(f"{name} must be integral: ctc_loss got {given.dtype}.")
+        raise RuntimeError(f"{name} must be integral: ctc_loss got {given.dtype}. [nd-dtype]")
     if given.dim() == 0 and samples == 1:
         given = given.reshape(1)
     if shape_of(given) != (samples,):
-        raise RuntimeError(f"{name} must be of size batch_size: ctc_loss got {shape_of(given)} for {samples} samples.")
+        raise RuntimeError(
+            f"{name} must be of size batch_size: ctc_loss got {shape_of(given)} for {samples} samples. [nd-shape]"
+        )
     values = checkable(given)
     if values is not None:
         for bound, fits, value in (
@@ -85,39 +91,42 @@ def _lengths(name: str, given: Any, samples: int, most: int | None, like: Tensor
             (f"at most {most}", most is None or values.max() <= most, values.max()),
         ):
             if not fits:
-                raise RuntimeError(f"Expected {name} to have value {bound}, but got value {value} (ctc_loss).")
+                raise RuntimeError(
+                    f"Expected {name} to have value {bound}, but got value {value} (ctc_loss). [nd-range]"
+                )
     return given.to(like.device).long()
 
 
 def _padded(targets: Tensor, lengths: Tensor, samples: int) -> Tensor:
     """The targets as (N, S), S at least one."""
     if np_dtype(targets).kind not in "iufb":
-        raise RuntimeError(f"ctc_loss: targets are class numbers, and their dtype is {targets.dtype}.")
+        raise RuntimeError(f"ctc_loss: targets are class numbers, and their dtype is {targets.dtype}. [nd-target]")
     targets = targets.to(lengths.device).long()
     if targets.dim() == 1:
         known = np.array(lengths.tolist(), dtype=np.int64)
         if targets.shape[0] != known.sum():
             raise RuntimeError(
                 f"Expected tensor to have size {known.sum()} at dimension 0, but got size {targets.shape[0]} for "
-                "argument 'targets': ctc_loss takes as many as target_lengths say."
+                "argument 'targets': ctc_loss takes as many as target_lengths say. [nd-target]"
             )
         places = np.cumsum(known)[:, None] - known[:, None] + np.arange(max(int(known.max()), 1))
         targets = ops.cat(targets, targets.new_zeros(1), dim=0)  # where a place beyond the end is read
         return ops.index(targets, as_tensor(np.minimum(places, targets.shape[0] - 1)).to(targets.device))
     if targets.dim() != 2:
         raise RuntimeError(
-            f"Expected 1 to 2 dimensions, but got {targets.dim()}-dimensional tensor for argument 'targets' (ctc_loss)."
+            f"Expected 1 to 2 dimensions, but got {targets.dim()}-dimensional tensor for argument 'targets' "
+            "(ctc_loss). [nd-target]"
         )
     if targets.shape[0] != samples:
         raise RuntimeError(
             f"Expected tensor to have size {samples} at dimension 0, but got size {targets.shape[0]} for argument "
-            "'targets': ctc_loss takes one row per sample."
+            "'targets': ctc_loss takes one row per sample. [nd-target]"
         )
     values = checkable(lengths)
     if values is not None and values.max() > targets.shape[1]:
         raise RuntimeError(
             f"Expected tensor to have size at least {values.max()} at dimension 1, but got size {targets.shape[1]} for "
-            "argument 'targets': ctc_loss reads as many of a row as target_lengths say."
+            "argument 'targets': ctc_loss reads as many of a row as target_lengths say. [nd-target]"
         )
     return targets if targets.shape[1] else targets.new_zeros(samples, 1)
 
@@ -132,7 +141,7 @@ def _states(targets: Tensor, lengths: Tensor, blank: int, classes: int) -> tuple
     if values is not None and (values.min() < 0 or values.max() >= classes):
         raise IndexError(
             f"ctc_loss: targets are class numbers from 0 to {classes - 1}, and they go from {values.min()} to "
-            f"{values.max()}. log_probs has one place per class in its last dimension, the blank included."
+            f"{values.max()}. log_probs has one place per class in its last dimension, the blank included. [nd-target]"
         )
     blanks = labels.new_full((samples, longest), blank)
     states = ops.cat(ops.stack(blanks, labels, dim=2).reshape(samples, 2 * longest), blanks[:, :1], dim=1)

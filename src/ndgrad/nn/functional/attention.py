@@ -47,21 +47,22 @@ def scaled_dot_product_attention(
     q, k, v = (tuple(t.shape) for t in (query, key, value))
     if min(len(q), len(k), len(v)) < 2:
         raise RuntimeError(
-            f"{name}: query, key and value must have at least 2 dimensions, and have shapes {q}, {k}, {v}."
+            f"{name}: query, key and value must have at least 2 dimensions, and have shapes {q}, {k}, {v}. [nd-ndim]"
         )
     if q[-1] != k[-1] or k[-2] != v[-2]:
         raise RuntimeError(
             f"{name}: shapes {q}, {k}, {v} do not fit: query and key agree in the last size, "
-            "key and value in the one before."
+            "key and value in the one before. [nd-shape]"
         )
     if attn_mask is not None and is_causal:
         raise RuntimeError(
-            f"{name}: Explicit attn_mask should not be set when is_causal=True. Put the causal part into the mask."
+            f"{name}: Explicit attn_mask should not be set when is_causal=True. Put the causal part into the mask. "
+            "[nd-exclusive]"
         )
     if attn_mask is not None and np_dtype(attn_mask).kind not in "b" + FLOATING:
         raise RuntimeError(
             f"{name}: Expected attn_mask dtype to be bool or float, and it is {np_dtype(attn_mask)}. "
-            "Convert it with .bool()."
+            "Convert it with .bool(). [nd-dtype]"
         )
     if not enable_gqa:
         _check_broadcast(name, q, k, v, None if attn_mask is None else tuple(attn_mask.shape))
@@ -90,7 +91,8 @@ def _check_broadcast(name: str, q: Sizes, k: Sizes, v: Sizes, mask: Sizes | None
         with_mask = "" if mask is None else f" and a mask of shape {mask}"
         raise RuntimeError(
             f"{name}: shapes {q}, {k} and {v}{with_mask} do not fit: leading sizes are equal or 1, "
-            "and a mask broadcasts to (..., queries, keys). Where key and value have fewer heads, use enable_gqa."
+            "and a mask broadcasts to (..., queries, keys). Where key and value have fewer heads, use enable_gqa. "
+            "[nd-shape]"
         )
 
 
@@ -101,13 +103,13 @@ def _grouped_heads(
     size one there, no copies."""
     if min(len(t.shape) for t in (query, key, value)) < 3:
         raise RuntimeError(
-            f"{name}: enable_gqa needs a dimension of heads: at least 3 dimensions in query, key and value."
+            f"{name}: enable_gqa needs a dimension of heads: at least 3 dimensions in query, key and value. [nd-ndim]"
         )
     heads, shared = query.shape[-3], key.shape[-3]
     if value.shape[-3] != shared or not shared or heads % shared:
         raise RuntimeError(
             f"{name}: Number of heads in key and value must divide the number of heads in query, "
-            f"and they are {shared}, {value.shape[-3]} and {heads}."
+            f"and they are {shared}, {value.shape[-3]} and {heads}. [nd-divisible]"
         )
     each = heads // shared
     query = ops.reshape(query, shape=(*query.shape[:-3], shared, each, *query.shape[-2:]))
@@ -169,10 +171,12 @@ def multi_head_attention_forward(
     if embed != embed_dim_to_check or embed % num_heads:
         raise AssertionError(
             f"{name}: was expecting embedding dimension of {embed_dim_to_check}, a multiple of num_heads "
-            f"{num_heads}, but got {embed}."
+            f"{num_heads}, but got {embed}. [nd-divisible]"
         )
     if is_causal and attn_mask is None:
-        raise RuntimeError(f"{name}: Need attn_mask if specifying the is_causal hint. Give the causal mask.")
+        raise RuntimeError(
+            f"{name}: Need attn_mask if specifying the is_causal hint. Give the causal mask. [nd-arguments]"
+        )
     head = embed // num_heads
     q, k, v = _projected(
         query,

@@ -50,12 +50,12 @@ class _Targets:
         if np_dtype(target).kind not in "iu":
             raise RuntimeError(
                 f"{name}: expected target dtype to be Long or Byte, but got {np_dtype(target)}. Class numbers are "
-                "integers: convert them with .long(); class probabilities have the shape of the input."
+                "integers: convert them with .long(); class probabilities have the shape of the input. [nd-target]"
             )
         if weight is not None and tuple(weight.shape) != (self.classes,):
             raise RuntimeError(
                 f"{name}: weight tensor should be defined either for all {self.classes} classes or no classes but got "
-                f"weight tensor of shape: {list(weight.shape)}. Give one weight per class."
+                f"weight tensor of shape: {list(weight.shape)}. Give one weight per class. [nd-shape]"
             )
         #: which samples count; None for all
         self.counted: Tensor | None = None
@@ -64,7 +64,7 @@ class _Targets:
         def wrong(found: int) -> Exception:
             return IndexError(
                 f"{name}: Target {found} is out of bounds for {self.classes} classes. Targets run from 0 to "
-                f"{self.classes - 1}; ignore_index is {ignore_index}."
+                f"{self.classes - 1}; ignore_index is {ignore_index}. [nd-target]"
             )
 
         plain = target.__class__ in FACES and numbers is target._array
@@ -122,22 +122,23 @@ def _wrong_target(name: str, shape: Sizes, target: Sizes) -> Exception:
     """What to raise for a target that does not fit the scores."""
     if not shape:
         return ValueError(
-            f"{name}: Expected 1 or more dimensions (got 0). Give the scores of the classes along dimension 0 or 1."
+            f"{name}: Expected 1 or more dimensions (got 0). Give the scores of the classes along dimension 0 or 1. "
+            "[nd-ndim]"
         )
     if len(shape) <= 2 and len(target) > 1:
         return RuntimeError(
             f"{name}: 0D or 1D target tensor expected, multi-target not supported (scores {shape}, target {target}). "
-            "Give one class number per sample, or probabilities of the input's shape."
+            "Give one class number per sample, or probabilities of the input's shape. [nd-target]"
         )
     if len(shape) > 1 and target and shape[0] != target[0]:
         return ValueError(
             f"{name}: Expected input batch_size ({shape[0]}) to match target batch_size ({target[0]}) "
-            f"(scores {shape}, target {target})."
+            f"(scores {shape}, target {target}). [nd-target]"
         )
     expected = (*shape[:1], *shape[2:]) if len(shape) > 1 else ()
     return RuntimeError(
         f"{name}: Expected target size {list(expected)}, got {list(target)} for scores of shape {shape}. "
-        "Classes are along dimension 1."
+        "Classes are along dimension 1. [nd-target]"
     )
 
 
@@ -184,7 +185,9 @@ def cross_entropy(
     reduction = read_reduction(reduction, size_average, reduce)
     label_smoothing = as_number("cross_entropy", "label_smoothing", label_smoothing)
     if not 0.0 <= label_smoothing <= 1.0:
-        raise RuntimeError(f"cross_entropy: label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+        raise RuntimeError(
+            f"cross_entropy: label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing} [nd-range]"
+        )
     if is_inexact(np_dtype(target)) and shape_of(input) == shape_of(target):
         return _cross_entropy_of_probabilities(input, target, weight, ignore_index, reduction, label_smoothing)
     targets = _Targets("cross_entropy", input, target, weight, ignore_index)
@@ -246,14 +249,15 @@ def _cross_entropy_of_probabilities(
     if ignore_index >= 0:
         raise RuntimeError(
             f"cross_entropy: ignore_index is not supported for floating point target (got {ignore_index}). "
-            "Give class numbers, or set the loss of what is to be ignored to zero with reduction='none'."
+            "Give class numbers, or set the loss of what is to be ignored to zero with reduction='none'. [nd-target]"
         )
     shape = tuple(input.shape)
     dim = 0 if len(shape) == 1 else 1
     classes = shape[dim]
     if weight is not None and tuple(weight.shape) != (classes,):
         raise RuntimeError(
-            f"cross_entropy: weight of shape {list(weight.shape)} for {classes} classes. Give one weight per class."
+            f"cross_entropy: weight of shape {list(weight.shape)} for {classes} classes. Give one weight per class. "
+            "[nd-shape]"
         )
     if label_smoothing:
         target = target * (1.0 - label_smoothing) + label_smoothing / classes
@@ -278,7 +282,7 @@ def _same_size(name: str, input: Tensor, target: Tensor) -> None:
     if tuple(input.shape) != tuple(target.shape):
         raise ValueError(
             f"{name}: Target size ({tuple(target.shape)}) must be the same as input size ({tuple(input.shape)}). "
-            "Reshape or expand one of them."
+            "Reshape or expand one of them. [nd-target]"
         )
 
 
@@ -302,7 +306,7 @@ def binary_cross_entropy(
     if p is not None and p.size and not (p.min() >= 0 and p.max() <= 1):
         raise RuntimeError(
             f"binary_cross_entropy: all elements of input should be between 0 and 1, and they lie between {p.min()} "
-            f"and {p.max()}. Apply sigmoid first, or use binary_cross_entropy_with_logits."
+            f"and {p.max()}. Apply sigmoid first, or use binary_cross_entropy_with_logits. [nd-values]"
         )
     loss = loss_ops.binary_cross_entropy.eager(input, target)
     return reduced(loss if weight is None else loss * weight, reduction)
@@ -407,7 +411,7 @@ def _as_batch(name: str, input: Tensor) -> Tensor:
     if ndim > 2:
         raise RuntimeError(
             f"{name}: Expected non-empty vector or matrix, and got a tensor of shape {tuple(input.shape)}. "
-            "Flatten the leading dimensions."
+            "Flatten the leading dimensions. [nd-ndim]"
         )
     return input if ndim == 2 else ops.reshape(input, shape=(1, -1 if ndim else 1))
 
@@ -430,11 +434,11 @@ def multi_margin_loss(
     """
     reduction = read_reduction(reduction, size_average, reduce)
     if p not in (1, 2):
-        raise ValueError(f"multi_margin_loss: only p == 1 and p == 2 supported, and p is {p}.")
+        raise ValueError(f"multi_margin_loss: only p == 1 and p == 2 supported, and p is {p}. [nd-option]")
     if weight is not None and len(weight.shape) != 1:
         raise ValueError(
             f"multi_margin_loss: weight must be one-dimensional, and has shape {tuple(weight.shape)}. "
-            "Give one weight per class."
+            "Give one weight per class. [nd-ndim]"
         )
     rows = _as_batch("multi_margin_loss", input)
     if not target.shape:
@@ -464,14 +468,14 @@ def multilabel_margin_loss(
     if tuple(input.shape) != tuple(target.shape):
         raise RuntimeError(
             f"multilabel_margin_loss: inconsistent target size: {list(target.shape)} for input of size: "
-            f"{list(input.shape)}."
+            f"{list(input.shape)}. [nd-target]"
         )
     rows, labels = _as_batch("multilabel_margin_loss", input), _as_batch("multilabel_margin_loss", target)
     classes = rows.shape[1]
     numbers = checkable(labels)
     if numbers is not None and numbers.size and (numbers.min() < -1 or numbers.max() >= classes):
         raise RuntimeError(
-            f"multilabel_margin_loss: targets must lie between -1 and {classes - 1} for {classes} classes."
+            f"multilabel_margin_loss: targets must lie between -1 and {classes - 1} for {classes} classes. [nd-target]"
         )
     given = ops.cumprod(ops.cast(labels >= 0, dtype=np_dtype(rows)), dim=1, reverse=False, dtype=None)
     safe = ops.clamp_min(labels, 0)

@@ -21,7 +21,7 @@ __all__ = [
 
 
 def _refuse(name: str, problem: str) -> NoReturn:
-    raise RuntimeError(f"{name}: {problem}")
+    raise RuntimeError(f"{name}: {problem} [nd-window]")
 
 
 def _check(

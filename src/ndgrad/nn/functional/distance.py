@@ -62,7 +62,8 @@ def _broadcast(name: str, *tensors: Tensor) -> Sizes:
         return np.broadcast_shapes(*shapes)
     except ValueError:
         raise RuntimeError(
-            f"{name}: tensors of shapes {', '.join(map(str, shapes))} cannot be broadcast together. Reshape them."
+            f"{name}: tensors of shapes {', '.join(map(str, shapes))} cannot be broadcast together. Reshape them. "
+            "[nd-broadcast]"
         ) from None
 
 
@@ -104,12 +105,13 @@ def cosine_embedding_loss(
     name, rank = "cosine_embedding_loss", len(target.shape)
     if rank > 1:
         raise RuntimeError(
-            f"{name}: 0D or 1D target tensor expected, multi-target not supported; its shape is {tuple(target.shape)}."
+            f"{name}: 0D or 1D target tensor expected, multi-target not supported; its shape is {tuple(target.shape)}. "
+            "[nd-target]"
         )
     if len(input1.shape) != rank + 1 or len(input2.shape) != rank + 1:
         raise RuntimeError(
             f"{name}: {rank}D target tensor expects {rank + 1}D input tensors, but found inputs with sizes "
-            f"{list(input1.shape)} and {list(input2.shape)}."
+            f"{list(input1.shape)} and {list(input2.shape)}. [nd-target]"
         )
     _broadcast(name, input1, input2)
     dim = (rank,)
@@ -141,7 +143,7 @@ def margin_ranking_loss(
     if not len(input1.shape) == len(input2.shape) == len(target.shape):
         raise RuntimeError(
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: "
-            f"{tuple(input1.shape)}, input2: {tuple(input2.shape)}, target: {tuple(target.shape)}."
+            f"{tuple(input1.shape)}, input2: {tuple(input2.shape)}, target: {tuple(target.shape)}. [nd-target]"
         )
     _broadcast("margin_ranking_loss", input1, input2, target)
     return reduced(ops.clamp_min(margin - target * (input1 - input2), 0.0), reduction)
@@ -230,12 +232,12 @@ def _triplet(
     reduction: str,
 ) -> Tensor:
     if margin <= 0:
-        raise ValueError(f"{name}: Expected margin to be greater than 0, got {margin} instead.")
+        raise ValueError(f"{name}: Expected margin to be greater than 0, got {margin} instead. [nd-range]")
     ranks = [len(t.shape) for t in (anchor, positive, negative)]
     if len(set(ranks)) != 1:
         raise RuntimeError(
             f"{name}: The anchor, positive, and negative tensors are expected to have the same number of dimensions, "
-            f"but got: anchor {ranks[0]}D, positive {ranks[1]}D, and negative {ranks[2]}D inputs."
+            f"but got: anchor {ranks[0]}D, positive {ranks[1]}D, and negative {ranks[2]}D inputs. [nd-ndim]"
         )
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:

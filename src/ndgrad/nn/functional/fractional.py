@@ -30,29 +30,36 @@ def _pool(
 ) -> tuple[Tensor, Tensor]:
     name = f"fractional_max_pool{axes}d"
     if output_size is None and output_ratio is None:
-        raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
+        raise ValueError(f"{name} requires specifying either an output_size or an output_ratio [nd-exclusive]")
     x, batched = with_batch(name, input, axes)
     shape = shape_of(x)
     if 0 in shape[1:]:
         raise RuntimeError(
-            f"{name}(): Expected input to have non-zero size for non-batch dimensions, but got {list(shape)}."
+            f"{name}(): Expected input to have non-zero size for non-batch dimensions, but got {list(shape)}. "
+            "[nd-too-few]"
         )
     if np_dtype(x).kind not in "fV":
-        raise NotImplementedError(f'"{name}" not implemented for {x.dtype}: convert the input to a floating dtype.')
+        raise NotImplementedError(
+            f'"{name}" not implemented for {x.dtype}: convert the input to a floating dtype. [nd-dtype]'
+        )
     if output_size is None:
         ratios: Any = output_ratio if isinstance(output_ratio, Sequence) else (output_ratio,) * axes
         if len(ratios) != axes:
-            raise ValueError(f"{name} requires output_ratio to be one number or {axes}, and it is {output_ratio}.")
+            raise ValueError(
+                f"{name} requires output_ratio to be one number or {axes}, and it is {output_ratio}. [nd-shape]"
+            )
         output_size = tuple(int(n * ratio) for n, ratio in zip(shape[2:], ratios, strict=True))
     sizes = per_axis(name, "output_size", output_size, axes)
     kernel = per_axis(name, "kernel_size", kernel_size, axes)
     for side, n, k, m in zip(("depth", "height", "width")[3 - axes :], shape[2:], kernel, sizes, strict=True):
         if k < 1 or m < 0:
             raise RuntimeError(
-                f"{name}(): kernel_size {kernel} must be positive, and output_size {sizes} not negative."
+                f"{name}(): kernel_size {kernel} must be positive, and output_size {sizes} not negative. [nd-window]"
             )
         if m + k - 1 > n:
-            raise RuntimeError(f"{name}(): pool {side} {k} too large relative to input {side} {n}, for {m} windows.")
+            raise RuntimeError(
+                f"{name}(): pool {side} {k} too large relative to input {side} {n}, for {m} windows. [nd-window]"
+            )
     if samples is None:
         corner = x[(slice(None), slice(None), *(slice(1) for _ in range(axes)))]
         samples = uniform_like(ops.expand(corner.reshape(*shape[:2], 1), shape=(*shape[:2], axes)))
@@ -67,12 +74,13 @@ def _pool(
 def _checked(name: str, samples: Tensor, x: Tensor, axes: int) -> Tensor:
     if samples.dtype != x.dtype:
         raise RuntimeError(
-            f"{name}: Expect _random_samples to have the same dtype as input: {samples.dtype} and {x.dtype}."
+            f"{name}: Expect _random_samples to have the same dtype as input: {samples.dtype} and {x.dtype}. "
+            "[nd-dtype-mismatch]"
         )
     shape, wanted = shape_of(samples), (*shape_of(x)[:2], axes)
     if len(shape) != 3 or shape[0] < wanted[0] or shape[1:] != wanted[1:]:
         raise RuntimeError(
-            f"{name}: Expect _random_samples of shape {wanted}, one number per plane and axis; got {shape}."
+            f"{name}: Expect _random_samples of shape {wanted}, one number per plane and axis; got {shape}. [nd-shape]"
         )
     return samples[: wanted[0]]
 

@@ -55,7 +55,8 @@ def _rows(
         return slices.embedding.eager(weight, index, padding_idx=padding_idx, scale_grad_by_freq=scale_grad_by_freq)
     if scale_grad_by_freq:
         raise RuntimeError(
-            f"{name}: scale_grad_by_freq not supported with sparse gradients. Leave out one of the two."
+            f"{name}: scale_grad_by_freq not supported with sparse gradients. Leave out one of the two. "
+            "[nd-sparse-grad]"
         )
     from ndgrad.sparse import lookups  # loaded with the first sparse gradient
 
@@ -69,7 +70,8 @@ def _padding(name: str, padding_idx: int | None, weight: Tensor) -> int | None:
     rows = int(weight.shape[0])
     if not -rows <= padding_idx < rows:
         raise AssertionError(
-            f"{name}: Padding_idx must be within num_embeddings: it is {padding_idx}, and the weight has {rows} rows."
+            f"{name}: Padding_idx must be within num_embeddings: it is {padding_idx}, and the weight has {rows} rows. "
+            "[nd-target]"
         )
     return padding_idx % rows
 
@@ -78,7 +80,7 @@ def _check_index(name: str, index: Tensor) -> None:
     if np_dtype(index).kind not in "iu":
         raise RuntimeError(
             f"{name}: Expected tensor for argument 'input' to have integer dtype, but got {np_dtype(index)}. "
-            "Convert it with .long()."
+            "Convert it with .long(). [nd-dtype]"
         )
 
 
@@ -122,19 +124,23 @@ def embedding_bag(
     if per_sample_weights is not None and tuple(per_sample_weights.shape) != tuple(input.shape):
         raise ValueError(
             f"{name}: per_sample_weights of shape {tuple(per_sample_weights.shape)} must have the shape "
-            f"of the input, {tuple(input.shape)}."
+            f"of the input, {tuple(input.shape)}. [nd-shape]"
         )
     if len(weight.shape) != 2:
-        raise ValueError(f"{name}: weight has to be a 2D Tensor, but got Tensor of dimension {len(weight.shape)}.")
+        raise ValueError(
+            f"{name}: weight has to be a 2D Tensor, but got Tensor of dimension {len(weight.shape)}. [nd-ndim]"
+        )
     if mode not in ("sum", "mean", "max"):
-        raise ValueError(f"{name}: mode has to be one of sum, mean or max, and is {mode!r}.")
+        raise ValueError(f"{name}: mode has to be one of sum, mean or max, and is {mode!r}. [nd-option]")
     if mode == "max" and (scale_grad_by_freq or sparse):
         raise ValueError(
             f"{name}: max mode does not support "
-            f"{'scaling the gradient by the frequency' if scale_grad_by_freq else 'sparse weights'}."
+            f"{'scaling the gradient by the frequency' if scale_grad_by_freq else 'sparse weights'}. [nd-exclusive]"
         )
     if per_sample_weights is not None and mode != "sum":
-        raise NotImplementedError(f"{name}: per_sample_weights is only supported for mode='sum' (got mode='{mode}').")
+        raise NotImplementedError(
+            f"{name}: per_sample_weights is only supported for mode='sum' (got mode='{mode}'). [nd-exclusive]"
+        )
     _check_index(name, input)
     padding_idx = _padding(name, padding_idx, weight)
     bags = _bags(name, input, offsets, include_last_offset)
@@ -142,7 +148,7 @@ def embedding_bag(
     if numbers is not None and numbers.size and (numbers.min() < 0 or numbers.max() >= count):
         raise RuntimeError(
             f"{name}: Expected idx >= 0 && idx < num_embeddings, {count}, but the indices run from "
-            f"{numbers.min()} to {numbers.max()}."
+            f"{numbers.min()} to {numbers.max()}. [nd-target]"
         )
     if max_norm is not None:
         _shorten(weight, input, max_norm, norm_type)
@@ -162,24 +168,27 @@ def _bags(name: str, input: Tensor, offsets: Tensor | None, include_last: bool) 
         if offsets is not None:
             raise ValueError(
                 f"{name}: if input is 2D, then offsets has to be None, as its rows are the bags; "
-                f"it is a {type(offsets).__name__}."
+                f"it is a {type(offsets).__name__}. [nd-exclusive]"
             )
         return None
     if ndim != 1:
-        raise ValueError(f"{name}: input has to be 1D or 2D Tensor, but got Tensor of dimension {ndim}.")
+        raise ValueError(f"{name}: input has to be 1D or 2D Tensor, but got Tensor of dimension {ndim}. [nd-ndim]")
     if offsets is None or len(offsets.shape) != 1:
         raise ValueError(
-            f"{name}: offsets has to be a 1D Tensor but got {None if offsets is None else tuple(offsets.shape)}."
+            f"{name}: offsets has to be a 1D Tensor but got {None if offsets is None else tuple(offsets.shape)}. "
+            "[nd-ndim]"
         )
     starts, length = np.asarray(checkable(offsets)), input.shape[0]
     if include_last:  # the last one is the end of the input, whatever it says
         if not starts.size:
-            raise RuntimeError(f"{name}: include_last_offset needs at least one offset, and offsets is empty.")
+            raise RuntimeError(
+                f"{name}: include_last_offset needs at least one offset, and offsets is empty. [nd-too-few]"
+            )
         starts = starts[:-1]
     if starts.size and (starts[0] != 0 or starts[-1] > length or (np.diff(starts) < 0).any()):
         raise RuntimeError(
             f"{name}: offsets must start with 0, not fall, and not exceed the number of indices ({length}); "
-            f"they run from {starts[0]} to {starts[-1]}."
+            f"they run from {starts[0]} to {starts[-1]}. [nd-values]"
         )
     stops = np.append(starts[1:], length)
     places = starts[:, None] + np.arange(max(1, int((stops - starts).max(initial=0))))
@@ -229,22 +238,24 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if np_dtype(tensor).kind not in "iu":
         raise RuntimeError(
             f"one_hot is only applicable to index tensors of integer dtype, and got {np_dtype(tensor)}. "
-            "Convert it with .long()."
+            "Convert it with .long(). [nd-dtype]"
         )
     numbers: Payload = checkable(tensor)
     size = 0 if numbers is None else int(numbers.size)
     if size and numbers.min() < 0:
-        raise RuntimeError(f"one_hot: Class values must be non-negative, and the least is {numbers.min()}.")
+        raise RuntimeError(f"one_hot: Class values must be non-negative, and the least is {numbers.min()}. [nd-target]")
     if num_classes == -1:
         if not size:
-            raise RuntimeError("one_hot: Can not infer total number of classes from empty tensor. Give num_classes.")
+            raise RuntimeError(
+                "one_hot: Can not infer total number of classes from empty tensor. Give num_classes. [nd-target]"
+            )
         num_classes = int(numbers.max()) + 1
     elif num_classes < 1 and not size:
-        raise RuntimeError(f"one_hot: num_classes should be positive, and is {num_classes}.")
+        raise RuntimeError(f"one_hot: num_classes should be positive, and is {num_classes}. [nd-range]")
     elif size and numbers.max() >= num_classes:
         raise RuntimeError(
             f"one_hot: Class values must be smaller than num_classes, {num_classes}, "
-            f"and the largest is {numbers.max()}."
+            f"and the largest is {numbers.max()}. [nd-target]"
         )
     classes = beside(tensor, np.arange(num_classes))
     return ops.cast(ops.eq(ops.unsqueeze(tensor, dim=len(tensor.shape)), classes), dtype=np.dtype(np.int64))

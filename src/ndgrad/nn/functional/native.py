@@ -82,7 +82,7 @@ def native_group_norm(
         raise RuntimeError(
             f"native_group_norm: N={N}, C={C} and HxW={HxW} do not make up the {math.prod(input.shape)} elements of an "
             "input of shape "
-            f"{tuple(input.shape)}."
+            f"{tuple(input.shape)}. [nd-shape]"
         )
     made = norm.group_norm(input, group, weight, bias, eps)
     return made, *_statistics(ops.reshape(input, shape=(N, group, (C // group) * HxW)), (2,), eps, False)
@@ -179,7 +179,7 @@ def _features(name: str, input: Tensor, p: float, train: bool, in_place: bool) -
     if input.ndim < 2:
         raise RuntimeError(
             f"{name}: Feature dropout requires at least 2 dimensions in the input, which has shape "
-            f"{tuple(input.shape)}."
+            f"{tuple(input.shape)}. [nd-ndim]"
         )
     kept = regularization.dropout(
         beside(input, np.ones((*tuple(input.shape[:2]), *(1,) * (input.ndim - 2)), np_dtype(input))), p, True
@@ -226,7 +226,7 @@ def grid_sampler(
     if not (0 <= interpolation_mode < 3 and 0 <= padding_mode < 3):
         raise RuntimeError(
             f"grid_sampler: modes are 0, 1 or 2, and got interpolation_mode={interpolation_mode}, "
-            f"padding_mode={padding_mode}."
+            f"padding_mode={padding_mode}. [nd-option]"
         )
     return vision.grid_sample(input, grid, modes[interpolation_mode], paddings[padding_mode], align_corners)
 
@@ -290,7 +290,8 @@ def convolution(
     axes = weight.ndim - 2
     if axes not in (1, 2, 3):
         raise RuntimeError(
-            f"convolution: a weight of 3, 4 or 5 dimensions is expected, and it has shape {tuple(weight.shape)}."
+            f"convolution: a weight of 3, 4 or 5 dimensions is expected, and it has shape {tuple(weight.shape)}. "
+            "[nd-ndim]"
         )
     settings = [tuple(s) for s in (stride, padding, dilation)]
     if transposed:

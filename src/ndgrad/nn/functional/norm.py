@@ -23,7 +23,7 @@ def _check_real(name: str, input: Tensor) -> None:
     if not is_floating(np_dtype(input)):
         raise RuntimeError(
             f"{name}: the input has dtype {np_dtype(input)}, and a mean and a variance need real floating "
-            "point. Convert it first."
+            "point. Convert it first. [nd-dtype]"
         )
 
 
@@ -38,19 +38,19 @@ def _last_dims(
     if not given:
         raise RuntimeError(
             f"{name}: Expected normalized_shape to be at least 1-dimensional, but got (). "
-            "Give the sizes of the last dimensions."
+            "Give the sizes of the last dimensions. [nd-ndim]"
         )
     for parameter, value in parameters.items():
         if value is not None and tuple(value.shape) != given:
             raise RuntimeError(
                 f"{name}: Expected {parameter} to be of same shape as normalized_shape, but got {parameter} of shape "
-                f"{list(value.shape)} and normalized_shape = {list(given)}."
+                f"{list(value.shape)} and normalized_shape = {list(given)}. [nd-shape]"
             )
     if len(shape) < len(given) or shape[len(shape) - len(given) :] != given:
         raise RuntimeError(
             f"{name}: Given normalized_shape={list(given)}, expected input with shape [*, "
             f"{', '.join(map(str, given))}], but got input of size{list(shape)}. "
-            "normalized_shape is the shape of the last dimensions."
+            "normalized_shape is the shape of the last dimensions. [nd-shape]"
         )
     if real:
         _check_real(name, input)
@@ -99,7 +99,7 @@ def _check_channels(name: str, channels: int, **given: Tensor | None) -> None:
         if value is not None and tuple(value.shape) != (channels,):
             raise RuntimeError(
                 f"{name}: {what} should contain {channels} elements not {math.prod(value.shape)} (shape "
-                f"{tuple(value.shape)}). Give one per channel."
+                f"{tuple(value.shape)}). Give one per channel. [nd-shape]"
             )
 
 
@@ -133,7 +133,9 @@ def batch_norm(
     if shape == (0,):  # nothing to normalise, and no channels to look at
         return input * 1.0
     if len(shape) < 2:
-        raise RuntimeError(f"batch_norm: expected an input (N, C, ...), and got shape {shape}. Add a batch dimension.")
+        raise RuntimeError(
+            f"batch_norm: expected an input (N, C, ...), and got shape {shape}. Add a batch dimension. [nd-ndim]"
+        )
     channels, count = shape[1], math.prod(shape) // max(shape[1], 1)
     _check_channels(
         "batch_norm", channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias
@@ -144,7 +146,7 @@ def batch_norm(
         if running_mean is None or running_var is None:
             raise RuntimeError(
                 "batch_norm: Expected running_mean and running_var to be defined when training=False. "
-                "Give them, or train."
+                "Give them, or train. [nd-arguments]"
             )
         scale = ops.rsqrt(_per_channel(running_var, len(shape)) + eps)
         scale = scale if w is None else scale * w
@@ -153,7 +155,7 @@ def batch_norm(
     if count == 1:
         raise ValueError(
             f"batch_norm: Expected more than 1 value per channel when training, got input size {shape}. "
-            "One value has no variance."
+            "One value has no variance. [nd-too-few]"
         )
     dim = (0, *range(2, len(shape)))
     out, mean, variance = normalization.native_batch_norm(input, w, b, dim=dim, eps=eps)
@@ -176,20 +178,21 @@ def group_norm(
     shape = tuple(input.shape)
     if len(shape) < 2:
         raise RuntimeError(
-            f"group_norm: Expected at least 2 dimensions for input tensor but received {len(shape)} (shape {shape})."
+            f"group_norm: Expected at least 2 dimensions for input tensor but received {len(shape)} (shape {shape}). "
+            "[nd-ndim]"
         )
     n, channels, *rest = shape
     if num_groups <= 0 or channels % num_groups:
         raise RuntimeError(
             "group_norm: Expected number of channels in input to be divisible by num_groups, but got input of shape "
-            f"{list(shape)} and num_groups={num_groups}."
+            f"{list(shape)} and num_groups={num_groups}. [nd-divisible]"
         )
     _check_channels("group_norm", channels, weight=weight, bias=bias)
     _check_real("group_norm", input)
     if math.prod(shape[2:]) * (channels // num_groups) * n <= 1 and n * math.prod(shape[1:]) > 0:
         raise ValueError(
             f"group_norm: Expected more than 1 value per channel when training, got input size {shape}. "
-            "One value has no variance."
+            "One value has no variance. [nd-too-few]"
         )
     each = channels // num_groups
     grouped = ops.reshape(input, shape=(n, num_groups, each, math.prod(rest)))
@@ -218,20 +221,20 @@ def instance_norm(
     shape = tuple(input.shape)
     if len(shape) < 2:
         raise RuntimeError(
-            f"instance_norm: expected an input (N, C, ...), and got shape {shape}. Add a batch dimension."
+            f"instance_norm: expected an input (N, C, ...), and got shape {shape}. Add a batch dimension. [nd-ndim]"
         )
     if not use_input_stats:
         if running_mean is None or running_var is None:
             raise RuntimeError(
                 "instance_norm: Expected running_mean and running_var to be defined when use_input_stats=False. "
-                "Give them."
+                "Give them. [nd-arguments]"
             )
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     count = math.prod(shape[2:])
     if count == 1:
         raise ValueError(
             f"instance_norm: Expected more than 1 spatial element when training, got input size {shape}. "
-            "One value has no variance."
+            "One value has no variance. [nd-too-few]"
         )
     _check_channels(
         "instance_norm", shape[1], running_mean=running_mean, running_var=running_var, weight=weight, bias=bias
@@ -260,7 +263,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     if len(shape) < 3:
         raise ValueError(
             f"local_response_norm: Expected 3D or higher dimensionality input (got {len(shape)} dimensions: "
-            f"shape {shape})."
+            f"shape {shape}). [nd-ndim]"
         )
     if not math.prod(shape):
         return input

@@ -27,10 +27,13 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Number
     given = tuple(int(p) for p in pad)
     if len(given) % 2:
         raise RuntimeError(
-            f"pad: {given} has an odd number of numbers. Give a pair per dimension, the last dimension first."
+            f"pad: {given} has an odd number of numbers. Give a pair per dimension, the last dimension first. "
+            "[nd-shape]"
         )
     if len(given) > 2 * len(shape):
-        raise RuntimeError(f"pad: padding {given} has more pairs than an input of shape {shape} has dimensions.")
+        raise RuntimeError(
+            f"pad: padding {given} has more pairs than an input of shape {shape} has dimensions. [nd-window]"
+        )
     # from the last dimension backwards, as given, to one pair per dimension
     pairs = tuple(zip(given[::2], given[1::2], strict=True))[::-1]
     pairs = ((0, 0),) * (len(shape) - len(pairs)) + pairs
@@ -39,19 +42,21 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Number
         if size + before + after < 0 or (cropped < 0 and mode in ("constant", "circular")):
             raise RuntimeError(
                 f"pad: padding {given} leaves a negative size in dimension {dim} of an input of shape {shape}. "
-                "Crop less."
+                "Crop less. [nd-window]"
             )
     if mode == "constant":
         return constant_pad_nd.eager(input, pads=pairs, value=0 if value is None else value)
     if mode not in ("reflect", "replicate", "circular"):
-        raise NotImplementedError(f"pad: mode is {mode!r}. Choose constant, reflect, replicate or circular.")
+        raise NotImplementedError(
+            f"pad: mode is {mode!r}. Choose constant, reflect, replicate or circular. [nd-option]"
+        )
     if value is not None and value != 0:
-        raise RuntimeError(f"pad: mode {mode!r} takes no value, and it is {value!r}. Leave it out.")
+        raise RuntimeError(f"pad: mode {mode!r} takes no value, and it is {value!r}. Leave it out. [nd-arguments]")
     count = len(given) // 2
     if count not in (1, 2, 3) or len(shape) not in (count + 1, count + 2):
         raise NotImplementedError(
             f"pad: mode {mode!r} does not pad {count} dimensions of an input of shape {shape}, "
-            "but the last 1 of 2 or 3 dimensions, the last 2 of 3 or 4, or the last 3 of 4 or 5. Reshape it."
+            "but the last 1 of 2 or 3 dimensions, the last 2 of 3 or 4, or the last 3 of 4 or 5. Reshape it. [nd-ndim]"
         )
     out = input
     for dim in range(len(shape) - count, len(shape)):
@@ -66,7 +71,8 @@ def _continue(x: Tensor, dim: int, pair: tuple[int, int], mode: str, shape: Size
     size = shape[dim]
     if mode == "reflect" and max(before, after) >= size:
         raise RuntimeError(
-            f"pad: padding {given} asks for more than there is to reflect in dimension {dim} of shape {shape}."
+            f"pad: padding {given} asks for more than there is to reflect in dimension {dim} of shape {shape}. "
+            "[nd-window]"
         )
     if mode == "circular":
         # what is cropped is gone before the rest is wrapped round
@@ -76,11 +82,12 @@ def _continue(x: Tensor, dim: int, pair: tuple[int, int], mode: str, shape: Size
             size, before, after = size + sum(crops[dim]), max(before, 0), max(after, 0)
         if max(before, after) > size:
             raise RuntimeError(
-                f"pad: padding {given} wraps shape {shape} around more than once in dimension {dim}. Repeat it first."
+                f"pad: padding {given} wraps shape {shape} around more than once in dimension {dim}. Repeat it first. "
+                "[nd-window]"
             )
     if not size:
         raise RuntimeError(
             f"pad: an empty dimension cannot be padded by {mode}: dimension {dim} of shape {shape}. "
-            "Pad with a constant."
+            "Pad with a constant. [nd-too-few]"
         )
     return resample.eager(x, dim=dim, taps=border_taps(size, before, after, mode))

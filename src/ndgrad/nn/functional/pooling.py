@@ -31,7 +31,7 @@ __all__ = [
 
 
 def _empty(name: str, shape: Sizes) -> str:
-    return f"{name}: only the batch may be empty, and the input has shape {shape}."
+    return f"{name}: only the batch may be empty, and the input has shape {shape}. [nd-too-few]"
 
 
 def _window(
@@ -52,12 +52,14 @@ def _window(
     pads, spread = per_axis(name, "padding", padding, axes), per_axis(name, "dilation", dilation, axes)
     if min(*steps, *kernel, *spread) < 1:
         raise RuntimeError(
-            f"{name}: kernel_size, stride and dilation must be positive, and are {kernel}, {steps} and {spread}."
+            f"{name}: kernel_size, stride and dilation must be positive, and are {kernel}, {steps} and {spread}. "
+            "[nd-window]"
         )
     for pad, taps, step in zip(pads, kernel, spread, strict=True):
         if not 0 <= 2 * pad <= step * (taps - 1) + 1:
             raise RuntimeError(
-                f"{name}: padding {pad} is negative or more than half a kernel of size {taps} and dilation {step}."
+                f"{name}: padding {pad} is negative or more than half a kernel of size {taps} and dilation {step}. "
+                "[nd-window]"
             )
     shape = tuple(x.shape)
     if 0 in shape[1:]:
@@ -65,7 +67,8 @@ def _window(
     sizes = pooling_ops.positions(shape[2:], kernel, steps, pads, spread, ceil_mode)
     if min(sizes) < 1:
         raise RuntimeError(
-            f"{name}: no window of size {kernel} fits into {shape[2:]}. Use a smaller kernel or more padding."
+            f"{name}: no window of size {kernel} fits into {shape[2:]}. Use a smaller kernel or more padding. "
+            "[nd-window]"
         )
     return {"kernel": kernel, "stride": steps, "padding": pads, "dilation": spread, "ceil_mode": bool(ceil_mode)}
 
@@ -254,10 +257,11 @@ def _max_unpool(
     """Zeros with the maxima of a pooling put back in their places."""
     name = f"max_unpool{axes}d"
     if np_dtype(indices).kind not in "iu":
-        raise RuntimeError(f"{name}: indices must be integers, and are {np_dtype(indices)}.")
+        raise RuntimeError(f"{name}: indices must be integers, and are {np_dtype(indices)}. [nd-dtype]")
     if tuple(indices.shape) != tuple(input.shape):
         raise RuntimeError(
-            f"{name}: input and indices have different shapes: {tuple(input.shape)} and {tuple(indices.shape)}."
+            f"{name}: input and indices have different shapes: {tuple(input.shape)} and {tuple(indices.shape)}. "
+            "[nd-shape]"
         )
     x, batched = with_batch(name, input, axes)
     where, _ = with_batch(name, indices, axes)
@@ -271,19 +275,20 @@ def _max_unpool(
         wanted = tuple(int(n) for n in output_size)[-axes:]
         if len(output_size) not in (axes, axes + 2):
             raise ValueError(
-                f"{name}: output_size must have {axes} or {axes + 2} numbers, and is {tuple(output_size)}."
+                f"{name}: output_size must have {axes} or {axes + 2} numbers, and is {tuple(output_size)}. [nd-window]"
             )
         for axis, (n, default, step) in enumerate(zip(wanted, sizes, steps, strict=True)):
             if not default - step < n < default + step:
                 raise ValueError(
-                    f"{name}: {wanted} cannot be pooled to this: dim {axis} must lie within {step - 1} of {default}."
+                    f"{name}: {wanted} cannot be pooled to this: dim {axis} must lie within {step - 1} of {default}. "
+                    "[nd-window]"
                 )
         sizes = wanted
     places = checkable(where)
     if places is not None and places.size and (places.min() < 0 or places.max() >= math.prod(sizes)):
         raise RuntimeError(
             f"{name}: indices up to {int(places.max())} do not fit into an output of size {sizes}. "
-            "Give the output_size that was pooled."
+            "Give the output_size that was pooled. [nd-window]"
         )
     # of several values for one place the last stays, and it alone gets a gradient
     lines = (*tuple(x.shape)[:2], math.prod(tuple(x.shape)[2:]))
@@ -368,7 +373,9 @@ def _avg_pool(
     name = f"avg_pool{axes}d"
     x, batched = with_batch(name, input, axes)
     if divisor_override == 0:
-        raise RuntimeError(f"{name}: divisor_override is 0. Leave it out to divide by the size of the window.")
+        raise RuntimeError(
+            f"{name}: divisor_override is 0. Leave it out to divide by the size of the window. [nd-window]"
+        )
     how = _window(name, axes, x, kernel_size, stride, padding, 1, ceil_mode)
     del how["dilation"]
     out = pooling_ops.avg_pool.eager(
@@ -499,16 +506,18 @@ def lp_pool3d(
 
 def _sizes(name: str, axes: int, x: Tensor, output_size: OutputSize) -> Sizes:
     if output_size is None:
-        raise TypeError(f"{name}: output_size is None. Give a number, or a tuple in which None keeps an axis.")
+        raise TypeError(
+            f"{name}: output_size is None. Give a number, or a tuple in which None keeps an axis. [nd-window]"
+        )
     shape = tuple(x.shape)
     if 0 in shape[1:]:
         raise RuntimeError(_empty(name, shape))
     given: Sequence[Any] = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * axes
     if len(given) != axes:
-        raise RuntimeError(f"{name}: output_size must be {axes} numbers, and is {output_size}.")
+        raise RuntimeError(f"{name}: output_size must be {axes} numbers, and is {output_size}. [nd-window]")
     sizes = tuple(n if wanted is None else int(wanted) for n, wanted in zip(shape[2:], given, strict=True))
     if min(sizes) < 0:
-        raise RuntimeError(f"{name}: output_size is negative: {sizes}.")
+        raise RuntimeError(f"{name}: output_size is negative: {sizes}. [nd-window]")
     return sizes
 
 

@@ -27,7 +27,7 @@ def read_reduction(
         )
     if reduction not in _KINDS and reduction not in more:
         raise ValueError(
-            f"{reduction} is not a valid value for reduction. Choose one of {', '.join((*_KINDS, *more))}."
+            f"{reduction} is not a valid value for reduction. Choose one of {', '.join((*_KINDS, *more))}. [nd-option]"
         )
     return reduction
 

@@ -34,10 +34,13 @@ def _check_sizes(name: str, input: Tensor, target: Tensor, weight: Tensor | None
             np.broadcast_shapes(a, b)
         except ValueError:
             raise RuntimeError(
-                f"{name}: a target of size {b} cannot be broadcast against an input of size {a}. Reshape one of them."
+                f"{name}: a target of size {b} cannot be broadcast against an input of size {a}. Reshape one of them. "
+                "[nd-broadcast]"
             ) from None
     if weight is not None and tuple(weight.shape) != a:
-        raise ValueError(f"{name}: Weights and input must have the same size, and have {tuple(weight.shape)} and {a}.")
+        raise ValueError(
+            f"{name}: Weights and input must have the same size, and have {tuple(weight.shape)} and {a}. [nd-shape]"
+        )
 
 
 def _weighted(loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
@@ -104,7 +107,8 @@ def smooth_l1_loss(
     _check_sizes("smooth_l1_loss", input, target)
     if beta < 0:
         raise RuntimeError(
-            f"smooth_l1_loss does not support negative values for beta, and it is {beta}. Give a width of at least 0."
+            f"smooth_l1_loss does not support negative values for beta, and it is {beta}. Give a width of at least 0. "
+            "[nd-range]"
         )
     loss = ops.abs(input - target) if beta == 0 else loss_ops.smooth_l1.eager(input, target, beta=beta)
     return reduced(loss, reduction)
@@ -123,7 +127,8 @@ def huber_loss(
     _check_sizes("huber_loss", input, target, weight)
     if delta <= 0:
         raise RuntimeError(
-            f"huber_loss does not support non-positive values for delta, and it is {delta}. Give a width above 0."
+            f"huber_loss does not support non-positive values for delta, and it is {delta}. Give a width above 0. "
+            "[nd-range]"
         )
     loss = loss_ops.smooth_l1.eager(input, target, beta=delta)
     if delta != 1:
@@ -175,7 +180,7 @@ def gaussian_nll_loss(
     if known is not None and (known < 0).any():
         raise ValueError(
             f"gaussian_nll_loss: var has negative entry/entries, the least being {known.min()}. "
-            "A variance is at least 0; take exp() or softplus()."
+            "A variance is at least 0; take exp() or softplus(). [nd-values]"
         )
     shape, given = tuple(input.shape), tuple(variance.shape)
     if given != shape:
@@ -184,7 +189,7 @@ def gaussian_nll_loss(
         elif len(given) != len(shape) or sum(b for a, b in zip(shape, given, strict=True) if a != b) != 1:
             raise ValueError(
                 f"gaussian_nll_loss: var is of incorrect size: {given}, for an input of size {shape}. "
-                "Give that size, or 1 in one dimension."
+                "Give that size, or 1 in one dimension. [nd-shape]"
             )
     variance = variance + ops.detach(ops.clamp_min(variance, as_number("gaussian_nll_loss", "eps", eps)) - variance)
     loss = (ops.log(variance) + ops.square(input - target) / variance) * 0.5

@@ -23,7 +23,7 @@ __all__ = ["dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "f
 
 def _check(name: str, p: float) -> None:
     if not 0.0 <= p <= 1.0:
-        raise ValueError(f"{name}: dropout probability has to be between 0 and 1, but got {p}.")
+        raise ValueError(f"{name}: dropout probability has to be between 0 and 1, but got {p}. [nd-range]")
 
 
 def _drop(input: Tensor, p: float, training: bool, inplace: bool, like: Tensor | None = None) -> Tensor:
@@ -65,7 +65,7 @@ def _by_channel(name: str, spatial: int, input: Tensor, p: float, training: bool
         if spatial == 1 or ndim < 2:
             raise RuntimeError(
                 f"{name}: Expected {spatial + 1}D or {spatial + 2}D input, but received a {ndim}D input (shape "
-                f"{tuple(input.shape)}). Reshape it to (N, C, ...) or (C, ...)."
+                f"{tuple(input.shape)}). Reshape it to (N, C, ...) or (C, ...). [nd-ndim]"
             )
         warnings.warn(
             (
@@ -161,6 +161,6 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
     if training and len(input.shape) < 2:
         raise RuntimeError(
             "feature_alpha_dropout: Feature dropout requires at least 2 dimensions in the input, "
-            f"which has shape {tuple(input.shape)}."
+            f"which has shape {tuple(input.shape)}. [nd-ndim]"
         )
     return _alpha(input, p, training, inplace, _channels(input)) if training else input

@@ -23,12 +23,13 @@ def per_axis(name: str, what: str, value: Shape, axes: int) -> Sizes:
             given = tuple(operator.index(v) for v in value)  # type: ignore[union-attr]  # an int has an index
         except TypeError:
             raise TypeError(
-                f"{name}(): {what} must be an int or a tuple of ints, and is {value!r} ({type(value).__name__})."
+                f"{name}(): {what} must be an int or a tuple of ints, and is {value!r} ({type(value).__name__}). "
+                "[nd-type]"
             ) from None
     if len(given) == 1:
         return given * axes
     if len(given) != axes:
-        raise RuntimeError(f"{name}: {what} must be one int or {axes}, one per axis, and is {given}.")
+        raise RuntimeError(f"{name}: {what} must be one int or {axes}, one per axis, and is {given}. [nd-shape]")
     return given
 
 
@@ -41,7 +42,7 @@ def with_batch(name: str, input: Tensor, axes: int) -> tuple[Tensor, bool]:
         return ops.unsqueeze(input, dim=0), False
     raise RuntimeError(
         f"{name}: the input must have {axes + 2} dimensions, or {axes + 1} without a batch; "
-        f"its shape is {tuple(input.shape)}."
+        f"its shape is {tuple(input.shape)}. [nd-ndim]"
     )
 
 

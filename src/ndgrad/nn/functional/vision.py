@@ -57,15 +57,16 @@ def interpolate(
     if mode not in _AXES or axes not in _AXES[mode]:
         raise NotImplementedError(
             f"interpolate: an input of {len(shape)} dimensions (shape {shape}) with mode {mode!r} is not supported. "
-            "nearest, nearest-exact and area take 3 to 5 dimensions, linear 3, bilinear and bicubic 4, trilinear 5."
+            "nearest, nearest-exact and area take 3 to 5 dimensions, linear 3, bilinear and bicubic 4, trilinear 5. "
+            "[nd-ndim]"
         )
     if mode not in _ALIGNABLE and align_corners is not None:
-        raise ValueError(f"interpolate: mode {mode!r} takes no align_corners. Leave it out.")
+        raise ValueError(f"interpolate: mode {mode!r} takes no align_corners. Leave it out. [nd-arguments]")
     if antialias and mode not in ("bilinear", "bicubic"):
-        raise ValueError(f"interpolate: mode {mode!r} takes no antialias; bilinear and bicubic do.")
+        raise ValueError(f"interpolate: mode {mode!r} takes no antialias; bilinear and bicubic do. [nd-arguments]")
     sizes, ratios = _sizes(shape[2:], size, scale_factor, recompute_scale_factor)
     if min(sizes, default=1) < 1 or min(shape[2:], default=1) < 1:
-        raise RuntimeError(f"interpolate: cannot resize {shape[2:]} to {sizes}: sizes must be positive.")
+        raise RuntimeError(f"interpolate: cannot resize {shape[2:]} to {sizes}: sizes must be positive. [nd-range]")
     # These leave an axis whose size stays alone, even where a scale factor that rounding has made void was not 1.
     lazy = antialias or mode.endswith("linear") or (mode == "nearest" and axes == 2)
     out = input
@@ -100,18 +101,20 @@ def _sizes(
     not what the sizes do."""
     axes = len(before)
     if (size is None) == (scale_factor is None):
-        raise ValueError("interpolate: give either size or scale_factor.")
+        raise ValueError("interpolate: give either size or scale_factor. [nd-exclusive]")
     given: Any = size if size is not None else scale_factor
     listed = tuple(given) if isinstance(given, (tuple, list)) or hasattr(given, "__len__") else (given,) * axes
     if len(listed) != axes:
         raise ValueError(
             "interpolate: Input and output must have the same number of spatial dimensions, but got input with spatial "
             f"dimensions of {list(before)} and {'output size' if size is not None else 'scale_factor'} of {given}. "
-            "Give one number, or one per axis, in the order of the axes."
+            "Give one number, or one per axis, in the order of the axes. [nd-shape]"
         )
     if size is not None:
         if recompute:
-            raise ValueError("interpolate: recompute_scale_factor has no meaning with a size. Leave it out.")
+            raise ValueError(
+                "interpolate: recompute_scale_factor has no meaning with a size. Leave it out. [nd-exclusive]"
+            )
         sizes = tuple(int(s) for s in listed)
     else:
         sizes = tuple(math.floor(b * float(s)) for b, s in zip(before, listed, strict=True))
@@ -186,16 +189,16 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         )
         align_corners = False
     if not is_floating(np_dtype(theta)):
-        raise ValueError(f"affine_grid: theta must be floating point, and is {np_dtype(theta)}.")
+        raise ValueError(f"affine_grid: theta must be floating point, and is {np_dtype(theta)}. [nd-dtype]")
     sizes = tuple(int(s) for s in size)
     axes = len(sizes) - 2
     if axes not in (2, 3) or len(theta.shape) != 3 or tuple(theta.shape[1:]) != (axes, axes + 1):
         raise ValueError(
             f"affine_grid: size {sizes} and theta of shape {tuple(theta.shape)} do not fit. "
-            "They are (N, C, H, W) and (N, 2, 3), or (N, C, D, H, W) and (N, 3, 4)."
+            "They are (N, C, H, W) and (N, 2, 3), or (N, C, D, H, W) and (N, 3, 4). [nd-shape]"
         )
     if min(sizes) <= 0:
-        raise ValueError(f"affine_grid: size must be positive, and is {sizes}.")
+        raise ValueError(f"affine_grid: size must be positive, and is {sizes}. [nd-range]")
     lines = [np.linspace(-1, 1, n) if n > 1 else np.zeros(1) for n in sizes[2:]]
     if not align_corners:
         lines = [line * ((n - 1) / n) for line, n in zip(lines, sizes[2:], strict=True)]
@@ -227,18 +230,20 @@ def grid_sample(
     shape, places = tuple(input.shape), tuple(grid.shape)
     axes = len(shape) - 2
     if mode not in ("bilinear", "nearest", "bicubic"):
-        raise ValueError(f"grid_sample: mode is {mode!r}. Choose bilinear, nearest or bicubic.")
+        raise ValueError(f"grid_sample: mode is {mode!r}. Choose bilinear, nearest or bicubic. [nd-option]")
     if padding_mode not in ("zeros", "border", "reflection"):
-        raise ValueError(f"grid_sample: padding_mode is {padding_mode!r}. Choose zeros, border or reflection.")
+        raise ValueError(
+            f"grid_sample: padding_mode is {padding_mode!r}. Choose zeros, border or reflection. [nd-option]"
+        )
     if axes not in (2, 3) or len(places) != len(shape) or places[0] != shape[0] or places[-1] != axes:
         raise RuntimeError(
             f"grid_sample: an input of shape {shape} and a grid of shape {places} do not fit. "
-            "They are (N, C, H, W) and (N, h, w, 2), or (N, C, D, H, W) and (N, d, h, w, 3)."
+            "They are (N, C, H, W) and (N, h, w, 2), or (N, C, D, H, W) and (N, d, h, w, 3). [nd-shape]"
         )
     if mode == "bicubic" and axes != 2:
-        raise RuntimeError("grid_sample: bicubic is for inputs (N, C, H, W). Use bilinear.")
+        raise RuntimeError("grid_sample: bicubic is for inputs (N, C, H, W). Use bilinear. [nd-ndim]")
     if not math.prod(shape[1:]):
-        raise RuntimeError(f"grid_sample: only the batch may be empty, and the input has shape {shape}.")
+        raise RuntimeError(f"grid_sample: only the batch may be empty, and the input has shape {shape}. [nd-too-few]")
     sizes = shape[2:]
     positions = [
         _pixel(ops.select(grid, dim=len(places) - 1, index=axes - 1 - a), n, align_corners) for a, n in enumerate(sizes)
@@ -351,9 +356,13 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """
     shape, r = tuple(input.shape), upscale_factor
     if len(shape) < 3:
-        raise RuntimeError(f"pixel_shuffle: the input must have 3 dimensions or more, and its shape is {shape}.")
+        raise RuntimeError(
+            f"pixel_shuffle: the input must have 3 dimensions or more, and its shape is {shape}. [nd-ndim]"
+        )
     if r <= 0 or shape[-3] % (r * r):
-        raise RuntimeError(f"pixel_shuffle: {shape[-3]} channels cannot be divided into blocks of {r} x {r}.")
+        raise RuntimeError(
+            f"pixel_shuffle: {shape[-3]} channels cannot be divided into blocks of {r} x {r}. [nd-divisible]"
+        )
     *lead, channels, height, width = shape
     c, k = channels // (r * r), len(lead)
     split = ops.reshape(input, shape=(*lead, c, r, r, height, width))
@@ -370,10 +379,12 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """
     shape, r = tuple(input.shape), downscale_factor
     if len(shape) < 3:
-        raise RuntimeError(f"pixel_unshuffle: the input must have 3 dimensions or more, and its shape is {shape}.")
+        raise RuntimeError(
+            f"pixel_unshuffle: the input must have 3 dimensions or more, and its shape is {shape}. [nd-ndim]"
+        )
     if r <= 0 or shape[-2] % r or shape[-1] % r:
         raise RuntimeError(
-            f"pixel_unshuffle: height and width {shape[-2:]} cannot be divided into blocks of {r} x {r}."
+            f"pixel_unshuffle: height and width {shape[-2:]} cannot be divided into blocks of {r} x {r}. [nd-divisible]"
         )
     *lead, channels, height, width = shape
     k = len(lead)
@@ -391,10 +402,14 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """
     shape = tuple(input.shape)
     if len(shape) < 3:
-        raise RuntimeError(f"channel_shuffle: the input must have 3 dimensions or more, and its shape is {shape}.")
+        raise RuntimeError(
+            f"channel_shuffle: the input must have 3 dimensions or more, and its shape is {shape}. [nd-ndim]"
+        )
     n, channels, *rest = shape
     if groups <= 0 or channels % groups:
-        raise RuntimeError(f"channel_shuffle: {channels} channels cannot be divided into {groups} groups.")
+        raise RuntimeError(
+            f"channel_shuffle: {channels} channels cannot be divided into {groups} groups. [nd-divisible]"
+        )
     split = ops.reshape(input, shape=(n, groups, channels // groups, *rest))
     return ops.reshape(ops.permute(split, dims=(0, 2, 1, *range(3, len(shape) + 1))), shape=shape)
 

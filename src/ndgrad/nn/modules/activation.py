@@ -69,7 +69,7 @@ class Hardtanh(Module):
         self.max_val = max_val if max_value is None else max_value
         self.inplace = inplace
         if self.max_val <= self.min_val:
-            raise AssertionError(f"max_val ({self.max_val}) must be greater than min_val ({self.min_val})")
+            raise AssertionError(f"max_val ({self.max_val}) must be greater than min_val ({self.min_val}) [nd-range]")
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
@@ -533,6 +533,7 @@ class Softmax2d(Module):
     def forward(self, input: Tensor) -> Tensor:
         if input.dim() not in (3, 4):
             raise ValueError(
-                f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D (shape {tuple(input.shape)}) instead."
+                f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D (shape {tuple(input.shape)}) instead. "
+                "[nd-ndim]"
             )
         return F.softmax(input, -3, _stacklevel=5)

@@ -51,7 +51,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         super().__init__()
         given = list(cutoffs)
         if not given:
-            raise ValueError("cutoffs should be a sequence of length larger than 0")
+            raise ValueError("cutoffs should be a sequence of length larger than 0 [nd-too-few]")
         if (
             given != sorted(set(given))
             or any(int(c) != c for c in given)
@@ -60,7 +60,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         ):
             raise ValueError(
                 "cutoffs should be a sequence of unique, positive integers sorted in an increasing order, where each "
-                f"value is between 1 and n_classes-1; they are {given}, for {n_classes} classes."
+                f"value is between 1 and n_classes-1; they are {given}, for {n_classes} classes. [nd-values]"
             )
         self.in_features = in_features
         self.n_classes = n_classes
@@ -93,26 +93,26 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             if input_.shape[0] != target_.shape[0]:
                 raise RuntimeError(
                     "Input and target should have the same size in the batch dimension, and have shapes "
-                    f"{tuple(input_.shape)} and {tuple(target_.shape)}."
+                    f"{tuple(input_.shape)} and {tuple(target_.shape)}. [nd-target]"
                 )
             if input_.dim() != 2:
                 raise RuntimeError(
-                    f"1D target tensor expects 2D input tensors, but found inputs with size {input_.shape}"
+                    f"1D target tensor expects 2D input tensors, but found inputs with size {input_.shape} [nd-target]"
                 )
         elif target_.dim() == 0:
             if input_.dim() != 1:
                 raise RuntimeError(
-                    f"0D target tensor expects 1D input tensors, but found inputs with size {input_.shape}"
+                    f"0D target tensor expects 1D input tensors, but found inputs with size {input_.shape} [nd-target]"
                 )
         else:
-            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported [nd-target]")
         one = target_.dim() == 0
         input, target = (input_.unsqueeze(0), target_.unsqueeze(0)) if one else (input_, target_)
         values = checkable(target)
         if values is not None and values.size and (values.min() < 0 or values.max() >= self.n_classes):
             raise RuntimeError(
                 f"Target values should be in [0, {self.n_classes - 1}], but values in range "
-                f"[{values.min()}, {values.max()}] were found."
+                f"[{values.min()}, {values.max()}] were found. [nd-target]"
             )
         head = log_softmax(self.head(input), dim=1)
         # The head's class is the target's own, or that of its cluster.

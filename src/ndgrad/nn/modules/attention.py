@@ -55,7 +55,9 @@ class MultiheadAttention(Module):
         dtype: Dtype = None,
     ) -> None:
         if embed_dim <= 0 or num_heads <= 0:
-            raise ValueError(f"embed_dim and num_heads must be positive, and are {embed_dim} and {num_heads}.")
+            raise ValueError(
+                f"embed_dim and num_heads must be positive, and are {embed_dim} and {num_heads}. [nd-range]"
+            )
         super().__init__()
         self.embed_dim = embed_dim
         self.kdim = embed_dim if kdim is None else kdim
@@ -66,7 +68,9 @@ class MultiheadAttention(Module):
         self.batch_first = batch_first
         self.head_dim = embed_dim // num_heads
         if self.head_dim * num_heads != embed_dim:
-            raise AssertionError(f"embed_dim must be divisible by num_heads: {embed_dim} is not by {num_heads}.")
+            raise AssertionError(
+                f"embed_dim must be divisible by num_heads: {embed_dim} is not by {num_heads}. [nd-divisible]"
+            )
 
         def weight(wanted: bool, *shape: int) -> Parameter | None:
             return new_parameter(*shape, device=device, dtype=dtype) if wanted else None
@@ -163,7 +167,7 @@ class MultiheadAttention(Module):
                 f"MultiheadAttention does not support NestedTensor (query {tuple(query.shape)}) with {what}: sequences "
                 "have no padding, and their weights have no common size. Make it with batch_first=True and call it "
                 "with nested query, key and value, need_weights=False, and is_causal=True for a causal mask; or use "
-                "to_padded_tensor(0.0)."
+                "to_padded_tensor(0.0). [nd-nested]"
             )
         if self._qkv_same_embed_dim:
             weights = self.in_proj_weight.chunk(3)
@@ -182,22 +186,25 @@ class MultiheadAttention(Module):
         dims = query.dim()
         if dims not in (2, 3):
             raise AssertionError(
-                f"query must have 3 dimensions, or 2 without a batch; its shape is {tuple(query.shape)}."
+                f"query must have 3 dimensions, or 2 without a batch; its shape is {tuple(query.shape)}. [nd-ndim]"
             )
         if key.dim() != dims or value.dim() != dims:
             raise AssertionError(
-                f"query, key and value must have as many dimensions, and have {dims}, {key.dim()} and {value.dim()}."
+                f"query, key and value must have as many dimensions, and have {dims}, {key.dim()} and {value.dim()}. "
+                "[nd-ndim]"
             )
         time, samples = (1, 0) if self.batch_first and dims == 3 else (0, 1)
         length, sources = query.shape[time], key.shape[time]
         if padding is not None:
             wanted = (query.shape[samples], sources) if dims == 3 else (sources,)
             if tuple(padding.shape) != wanted:
-                raise AssertionError(f"key_padding_mask must have shape {wanted}, and has {tuple(padding.shape)}.")
+                raise AssertionError(
+                    f"key_padding_mask must have shape {wanted}, and has {tuple(padding.shape)}. [nd-shape]"
+                )
         if mask is not None:
             heads = self.num_heads * (query.shape[samples] if dims == 3 else 1)
             if tuple(mask.shape) not in ((length, sources), (heads, length, sources)):
                 raise RuntimeError(
                     f"attn_mask must have shape {(length, sources)} or {(heads, length, sources)}, "
-                    f"and has {tuple(mask.shape)}."
+                    f"and has {tuple(mask.shape)}. [nd-shape]"
                 )

@@ -85,7 +85,7 @@ class _NormBase(Module):
             expected = " or ".join(f"{n}D" for n in self._dims)
             raise ValueError(
                 f"expected {expected} input (got {input.dim()}D input of shape {tuple(input.shape)}) "
-                f"to {type(self).__name__}."
+                f"to {type(self).__name__}. [nd-ndim]"
             )
 
     def extra_repr(self) -> str:

@@ -28,14 +28,15 @@ def _place(length: int, index: Any) -> int:
     """An index from the end as one from the front."""
     place = operator.index(index)
     if not -length <= place < length:
-        raise IndexError(f"index {place} is out of range: there are {length} elements.")
+        raise IndexError(f"index {place} is out of range: there are {length} elements. [nd-module]")
     return place % length
 
 
 def _iterable(owner: Module, what: str, values: Iterable[V]) -> Iterable[V]:
     if not isinstance(values, Iterable) or isinstance(values, Variable):
         raise TypeError(
-            f"{type(owner).__name__}.{what} should be called with an iterable, but got {type(values).__name__}."
+            f"{type(owner).__name__}.{what} should be called with an iterable, but got {type(values).__name__}. "
+            "[nd-type]"
         )
     return values
 
@@ -157,12 +158,16 @@ class Sequential(_Numbered):
 
     def __add__(self, other: Sequential) -> Sequential:
         if not isinstance(other, Sequential):
-            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
+            raise ValueError(
+                f"add operator supports only objects of Sequential class, but {type(other)} is given. [nd-type]"
+            )
         return Sequential(*self, *other)
 
     def __iadd__(self, other: Sequential) -> Self:
         if not isinstance(other, Sequential):
-            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
+            raise ValueError(
+                f"add operator supports only objects of Sequential class, but {type(other)} is given. [nd-type]"
+            )
         for module in list(other):
             self.append(module)
         return self
@@ -179,19 +184,20 @@ class Sequential(_Numbered):
 
     def _times(self, other: Any) -> int:
         if not isinstance(other, int):
-            raise TypeError(f"unsupported operand type(s) for *: {type(self)} and {type(other)}.")
+            raise TypeError(f"unsupported operand type(s) for *: {type(self)} and {type(other)}. [nd-type]")
         if other <= 0:
             raise ValueError(
-                f"Non-positive multiplication factor {other} for {type(self).__name__}. It must be 1 or more."
+                f"Non-positive multiplication factor {other} for {type(self).__name__}. It must be 1 or more. "
+                "[nd-module]"
             )
         return other
 
     def insert(self, index: int, module: Module) -> Self:
         """Put a module before a place."""
         if not isinstance(module, Module):
-            raise AssertionError(f"module should be of type: {Module}, and is {type(module)}.")
+            raise AssertionError(f"module should be of type: {Module}, and is {type(module)}. [nd-type]")
         if not -len(self) <= index <= len(self):
-            raise IndexError(f"Index out of range: {index}; there are {len(self)} modules.")
+            raise IndexError(f"Index out of range: {index}; there are {len(self)} modules. [nd-module]")
         super().insert(index, module)
         return self
 
@@ -314,10 +320,14 @@ def _pairs(owner: Module, given: Any, own_class: type[ModuleDict | ParameterDict
     for number, pair in enumerate(_iterable(owner, "update", given)):
         name = type(owner).__name__
         if not isinstance(pair, Iterable):
-            raise TypeError(f"{name} update sequence element #{number} should be Iterable; is {type(pair).__name__}.")
+            raise TypeError(
+                f"{name} update sequence element #{number} should be Iterable; is {type(pair).__name__}. [nd-type]"
+            )
         pair = tuple(pair)
         if len(pair) != 2:
-            raise ValueError(f"{name} update sequence element #{number} has length {len(pair)}; 2 is required.")
+            raise ValueError(
+                f"{name} update sequence element #{number} has length {len(pair)}; 2 is required. [nd-module]"
+            )
         pairs.append(pair)
     return pairs
 
@@ -399,7 +409,9 @@ class ParameterList(Module):
         return "\n".join(f"  ({i}): {_entry_text(value, lambda t: str(t.dtype))}" for i, value in enumerate(self))
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise RuntimeError("ParameterList should not be called. Use its parameters in the forward of a module.")
+        raise RuntimeError(
+            "ParameterList should not be called. Use its parameters in the forward of a module. [nd-module]"
+        )
 
 
 class ParameterDict(Module):
@@ -422,7 +434,7 @@ class ParameterDict(Module):
         if not isinstance(key, str):
             raise TypeError(
                 "Index given to ParameterDict cannot be used as a key as it is not a string (type "
-                f"is '{type(key).__name__}'). Use strings."
+                f"is '{type(key).__name__}'). Use strings. [nd-module]"
             )
         return key
 
@@ -523,4 +535,6 @@ class ParameterDict(Module):
         return "\n".join(f"  ({key}): {_entry_text(value, lambda t: str(t.type()))}" for key, value in self.items())
 
     def __call__(self, input: Any) -> NoReturn:
-        raise RuntimeError("ParameterDict should not be called. Use its parameters in the forward of a module.")
+        raise RuntimeError(
+            "ParameterDict should not be called. Use its parameters in the forward of a module. [nd-module]"
+        )

@@ -50,19 +50,20 @@ class _ConvNd(Module):
         super().__init__()
         in_channels, out_channels = channels
         if groups <= 0:
-            raise ValueError(f"groups must be a positive integer, and is {groups}.")
+            raise ValueError(f"groups must be a positive integer, and is {groups}. [nd-range]")
         for name, count in (("in_channels", in_channels), ("out_channels", out_channels)):
             if count % groups:
-                raise ValueError(f"{name} must be divisible by groups: {count} is not by {groups}.")
+                raise ValueError(f"{name} must be divisible by groups: {count} is not by {groups}. [nd-divisible]")
         if isinstance(padding, str):
             if padding not in ("same", "valid"):
-                raise ValueError(f"padding is {padding!r}. Use 'same', 'valid' or numbers.")
+                raise ValueError(f"padding is {padding!r}. Use 'same', 'valid' or numbers. [nd-option]")
             if padding == "same" and any(s != 1 for s in repeated(stride, self._axes)):
                 raise ValueError(
-                    f"padding='same' needs a stride of 1, and stride is {stride}. Give the padding in numbers."
+                    f"padding='same' needs a stride of 1, and stride is {stride}. Give the padding in numbers. "
+                    "[nd-exclusive]"
                 )
         if padding_mode not in _PADDING_MODES:
-            raise ValueError(f"padding_mode must be one of {_PADDING_MODES}, and is {padding_mode!r}.")
+            raise ValueError(f"padding_mode must be one of {_PADDING_MODES}, and is {padding_mode!r}. [nd-option]")
         self.in_channels, self.out_channels = in_channels, out_channels
         self.kernel_size = repeated(kernel_size, self._axes)
         self.stride = repeated(stride, self._axes)
@@ -213,7 +214,8 @@ class _ConvTranspose(_ConvNd):
     ) -> None:
         if padding_mode != "zeros":
             raise ValueError(
-                f'Only "zeros" padding mode is supported for {type(self).__name__}, and {padding_mode!r} was given.'
+                f'Only "zeros" padding mode is supported for {type(self).__name__}, and {padding_mode!r} was given. '
+                "[nd-option]"
             )
         channels = (in_channels, out_channels)
         self._set_up(
@@ -231,7 +233,7 @@ class _ConvTranspose(_ConvNd):
         if len(wanted) != axes:
             raise ValueError(
                 f"{name}: for {ndim}D input, output_size must have {axes} or {ndim} elements (got {len(wanted)}): "
-                f"{tuple(output_size)}."
+                f"{tuple(output_size)}. [nd-window]"
             )
         sizes = list(input.shape[ndim - axes :])
         least = [
@@ -242,7 +244,7 @@ class _ConvTranspose(_ConvNd):
         if not all(low <= n <= high for low, n, high in zip(least, wanted, most, strict=True)):
             raise ValueError(
                 f"{name}: requested an output size of {tuple(output_size)}, but valid sizes range from {least} "
-                f"to {most} (for an input of {sizes})."
+                f"to {most} (for an input of {sizes}). [nd-window]"
             )
         return tuple(n - low for n, low in zip(wanted, least, strict=True))
 

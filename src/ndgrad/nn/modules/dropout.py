@@ -17,7 +17,7 @@ class _DropoutNd(Module):
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
         if not 0 <= p <= 1:
-            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}.")
+            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}. [nd-range]")
         self.p = p
         self.inplace = inplace
 

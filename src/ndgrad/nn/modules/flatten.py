@@ -45,13 +45,13 @@ class Unflatten(Module):
         super().__init__()
         if not isinstance(unflattened_size, (tuple, list)):
             raise TypeError(
-                f"unflattened_size must be a tuple of ints, but found type {type(unflattened_size).__name__}."
+                f"unflattened_size must be a tuple of ints, but found type {type(unflattened_size).__name__}. [nd-type]"
             )
         for place, size in enumerate(unflattened_size):
             if not isinstance(size, int):
                 raise TypeError(
                     "unflattened_size must be tuple of ints, but found element of type "
-                    f"{type(size).__name__} at pos {place}."
+                    f"{type(size).__name__} at pos {place}. [nd-type]"
                 )
         self.dim = dim
         self.unflattened_size = unflattened_size

@@ -131,7 +131,7 @@ def _no_mixture(before: bool | None, full: bool, what: str) -> None:
     if before is not None and before is not full:
         raise RuntimeError(
             f"Cannot use both regular backward hooks and full backward hooks as a {what}: they see different "
-            "gradients. Please use only one of them; register_full_backward_hook is the one to prefer."
+            "gradients. Please use only one of them; register_full_backward_hook is the one to prefer. [nd-hook]"
         )
 
 
@@ -302,7 +302,7 @@ def _run_forward_pre_hooks(
         if not (isinstance(answer, tuple) and len(answer) == 2):
             raise RuntimeError(
                 f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {answer!r} "
-                f"from a hook on {type(module).__name__} that was registered with with_kwargs=True."
+                f"from a hook on {type(module).__name__} that was registered with with_kwargs=True. [nd-hook]"
             )
         args, kwargs = answer
     return args, kwargs
@@ -453,7 +453,8 @@ class _Crossing:
                 if answer is not None and not (isinstance(answer, tuple) and all(g is None for g in answer)):
                     raise RuntimeError(
                         "Backward hook for Modules where no input requires gradient should always return None or None "
-                        f"for all gradients: one on {type(self.module).__name__} returned {type(answer).__name__}."
+                        f"for all gradients: one on {type(self.module).__name__} returned {type(answer).__name__}. "
+                        "[nd-hook]"
                     )
             self.grad_outputs = None
         return tuple(whole[i] for i in self.outputs)
@@ -500,6 +501,6 @@ def _checked_answer(answer: Any, count: int, what: str, name: str) -> Gradients:
     if len(made) != count:
         raise RuntimeError(
             f"{what} returned an invalid number of {name}: got {len(made)}, but expected {count}. "
-            "Return one per gradient."
+            "Return one per gradient. [nd-hook]"
         )
     return made

@@ -35,7 +35,7 @@ class _InstanceNorm(_NormBase):
         if channels != self.num_features and self.affine:
             raise ValueError(
                 f"expected input's size at dim={1 if batched else 0} to match num_features "
-                f"({self.num_features}), but got: {channels}."
+                f"({self.num_features}), but got: {channels}. [nd-shape]"
             )
         own = input if batched else input.unsqueeze(0)
         of_instance = self.training or not self.track_running_stats

@@ -57,7 +57,7 @@ class LazyModuleMixin:
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
         """Give the parameters their shapes, from the arguments of the first call; subclasses define it."""
-        raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}.")
+        raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}. [nd-define]")
 
     def has_uninitialized_params(self: Any) -> bool:
         """Whether some parameter or buffer of the module itself has no shape yet."""
@@ -71,7 +71,8 @@ class LazyModuleMixin:
         self.initialize_parameters(*args, **kwargs)
         if self.has_uninitialized_params():
             raise RuntimeError(
-                f"module {self._get_name()} has not been fully initialized: some parameters have no shape yet."
+                f"module {self._get_name()} has not been fully initialized: some parameters have no shape yet. "
+                "[nd-lazy]"
             )
         number = self.__dict__.pop("_waiting")
         self._forward_pre_hooks.pop(number, None)
@@ -138,11 +139,13 @@ class _LazyConv(LazyModuleMixin, _ConvNd):
         if input.dim() not in (self._axes + 1, self._axes + 2):
             raise RuntimeError(
                 f"Expected {self._axes + 1}D (unbatched) or {self._axes + 2}D (batched) "
-                f"input to {type(self).__name__}, but got input of size: {list(input.shape)}."
+                f"input to {type(self).__name__}, but got input of size: {list(input.shape)}. [nd-ndim]"
             )
         self.in_channels = input.shape[-self._axes - 1]
         if self.in_channels % self.groups:
-            raise ValueError(f"in_channels must be divisible by groups: {self.in_channels} is not by {self.groups}.")
+            raise ValueError(
+                f"in_channels must be divisible by groups: {self.in_channels} is not by {self.groups}. [nd-divisible]"
+            )
         if self.has_uninitialized_params():
             as_lazy(self.weight).materialize(self._weight_shape())
             if self.bias is not None:

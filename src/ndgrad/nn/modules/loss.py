@@ -172,7 +172,7 @@ class LinearCrossEntropyLoss(Module):
         if out_features:
             raise NotImplementedError(
                 f"LinearCrossEntropyLoss: out_features={out_features}, classes along several dimensions, "
-                "are not supported. Use nn.Linear and CrossEntropyLoss."
+                "are not supported. Use nn.Linear and CrossEntropyLoss. [nd-unsupported]"
             )
         self.in_features = in_features
         self.num_classes = num_classes
@@ -300,9 +300,11 @@ class MultiMarginLoss(_WeightedLoss):
         reduction: str = "mean",
     ) -> None:
         if p not in (1, 2):
-            raise ValueError(f"only p == 1 and p == 2 supported, and p is {p}.")
+            raise ValueError(f"only p == 1 and p == 2 supported, and p is {p}. [nd-option]")
         if weight is not None and weight.dim() != 1:
-            raise ValueError(f"MultiMarginLoss: expected weight to be None or 1D tensor, got {weight.dim()}D instead.")
+            raise ValueError(
+                f"MultiMarginLoss: expected weight to be None or 1D tensor, got {weight.dim()}D instead. [nd-ndim]"
+            )
         super().__init__(weight, size_average, reduce, reduction)
         self.p = p
         self.margin = margin
@@ -503,7 +505,7 @@ class MarginRankingLoss(_Loss):
 
 def _check_margin(name: str, margin: float) -> None:
     if margin <= 0:
-        raise ValueError(f"{name}: expected margin to be greater than 0, got {margin} instead.")
+        raise ValueError(f"{name}: expected margin to be greater than 0, got {margin} instead. [nd-range]")
 
 
 class TripletMarginLoss(_Loss):

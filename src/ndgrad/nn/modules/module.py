@@ -72,7 +72,9 @@ class Module(Hooked, Stateful, Registry):
                 if args
                 else f"an unexpected keyword argument '{next(iter(kwargs))}'"
             )
-            raise TypeError(f"{type(self).__name__}.__init__() takes no arguments of its own, and got {what}.")
+            raise TypeError(
+                f"{type(self).__name__}.__init__() takes no arguments of its own, and got {what}. [nd-module]"
+            )
         # Straight into the instance's dict: __setattr__ looks in dictionaries that do not exist yet.
         own = self.__dict__
         own["training"] = True
@@ -99,7 +101,8 @@ class Module(Hooked, Stateful, Registry):
         def forward(self, *input: Any) -> Any:
             """What the module computes; subclasses define it."""
             raise NotImplementedError(
-                f'Module [{type(self).__name__}] is missing the required "forward" function. Define it in the class.'
+                f'Module [{type(self).__name__}] is missing the required "forward" function. Define it in the class. '
+                "[nd-define]"
             )
 
     # ----- modes -----
@@ -113,7 +116,7 @@ class Module(Hooked, Stateful, Registry):
         tensor([1., 1.])
         """
         if not isinstance(mode, bool):
-            raise ValueError(f"training mode is expected to be boolean, and is {mode!r}. Pass True or False.")
+            raise ValueError(f"training mode is expected to be boolean, and is {mode!r}. Pass True or False. [nd-type]")
         self.training = mode
         for module in self.children():
             module.train(mode)
@@ -216,7 +219,8 @@ class Module(Hooked, Stateful, Registry):
             dtype = dtypes.as_dtype(dtypes.as_numpy_dtype(dtype))
             if not (dtype.is_floating_point or dtype.is_complex):
                 raise TypeError(
-                    f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}."
+                    f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}. "
+                    "[nd-dtype]"
                 )
             if dtype.is_complex:
                 warnings.warn(

@@ -120,7 +120,9 @@ class GroupNorm(_Scaled):
     ) -> None:
         super().__init__()
         if num_channels % num_groups:
-            raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups}).")
+            raise ValueError(
+                f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups}). [nd-divisible]"
+            )
         self.num_groups = num_groups
         self.num_channels = num_channels
         self.eps = eps
@@ -180,7 +182,7 @@ class CrossMapLRN2d(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         if input.dim() != 4:
-            raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
+            raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead. [nd-ndim]")
         batch, channels = input.shape[:2]
         places = arange(channels, device=input.device)
         near = (places[:, None] - places).abs() < int((self.size - 1) / 2 + 1)

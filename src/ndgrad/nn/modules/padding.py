@@ -30,7 +30,7 @@ class _Pad(Module):
         if self._mode == "circular" and input.dim() not in (self._axes + 1, self._axes + 2):
             raise ValueError(
                 f"expected {self._axes + 1}D or {self._axes + 2}D input (got {input.dim()}D input "
-                f"to {type(self).__name__})."
+                f"to {type(self).__name__}). [nd-ndim]"
             )
         return F.pad(input, self.padding, self._mode)
 

@@ -394,9 +394,9 @@ class _FractionalMaxPoolNd(_Pool):
         super().__init__()
         name = type(self).__name__
         if output_size is None and output_ratio is None:
-            raise ValueError(f"{name} requires specifying either an output size, or a pooling ratio")
+            raise ValueError(f"{name} requires specifying either an output size, or a pooling ratio [nd-exclusive]")
         if output_size is not None and output_ratio is not None:
-            raise ValueError(f"{name}: only one of output_size and output_ratio may be specified")
+            raise ValueError(f"{name}: only one of output_size and output_ratio may be specified [nd-exclusive]")
         self.kernel_size = repeated(kernel_size, self._axes)
         self.return_indices = return_indices
         self.register_buffer("_random_samples", _random_samples)
@@ -406,7 +406,8 @@ class _FractionalMaxPoolNd(_Pool):
             given = (output_ratio,) * self._axes if isinstance(output_ratio, (int, float)) else tuple(output_ratio)
             if len(given) != self._axes or not all(0 < ratio < 1 for ratio in given):
                 raise ValueError(
-                    f"{name}: output_ratio must be between 0 and 1 (got {output_ratio}), one number or {self._axes}."
+                    f"{name}: output_ratio must be between 0 and 1 (got {output_ratio}), one number or {self._axes}. "
+                    "[nd-range]"
                 )
             self.output_ratio = given
 

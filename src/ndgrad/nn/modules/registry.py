@@ -102,7 +102,7 @@ class Registry:
             if value is not None:
                 raise TypeError(
                     f"cannot assign '{type_text(value)}' as parameter '{name}' of {type(self).__name__} (nn.Parameter "
-                    "or None expected). Wrap it: nn.Parameter(...), or delete the attribute first."
+                    "or None expected). Wrap it: nn.Parameter(...), or delete the attribute first. [nd-module]"
                 )
             self.register_parameter(name, None)
         elif isinstance(value, Registry):
@@ -112,14 +112,15 @@ class Registry:
             if value is not None:
                 raise TypeError(
                     f"cannot assign '{type_text(value)}' as child module '{name}' of {type(self).__name__} (nn.Module "
-                    "or None expected). Delete the attribute first if it is to hold something else."
+                    "or None expected). Delete the attribute first if it is to hold something else. [nd-module]"
                 )
             self._modules[name] = _after_hooks("module", self, name, value)
         elif name in own.get("_buffers", ()) or isinstance(value, Buffer):
             if value is not None and not isinstance(value, Variable):
                 raise TypeError(
                     f"cannot assign '{type_text(value)}' as buffer '{name}' of {type(self).__name__} (nn.Buffer, "
-                    "Tensor or None expected). Wrap it with ndgrad.as_tensor(...), or delete the attribute first."
+                    "Tensor or None expected). Wrap it with ndgrad.as_tensor(...), or delete the attribute first. "
+                    "[nd-module]"
                 )
             if isinstance(value, Buffer):
                 persistent = bool(getattr(value, "persistent", True))
@@ -136,7 +137,7 @@ class Registry:
         if home not in own:
             raise AttributeError(
                 f"cannot assign {kind} before Module.__init__() call: {type(self).__name__} set {name!r} first. "
-                "Begin its __init__ with super().__init__()."
+                "Begin its __init__ with super().__init__(). [nd-module]"
             )
         own.pop(name, None)
         for other in ("_parameters", "_buffers", "_modules"):
@@ -170,14 +171,17 @@ class Registry:
 
     def _check_name(self, kind: str, name: Any, home: dict[str, Any]) -> None:
         if not isinstance(name, str):
-            raise TypeError(f"{kind} name should be a string. Got {type(name).__name__} ({name!r}).")
+            raise TypeError(f"{kind} name should be a string. Got {type(name).__name__} ({name!r}). [nd-module]")
         if "." in name:
-            raise KeyError(f'{kind} name can\'t contain ".", got: {name}. Dots separate the names of nested modules.')
+            raise KeyError(
+                f'{kind} name can\'t contain ".", got: {name}. Dots separate the names of nested modules. [nd-module]'
+            )
         if name == "":
-            raise KeyError(f'{kind} name can\'t be empty string "".')
+            raise KeyError(f'{kind} name can\'t be empty string "". [nd-module]')
         if hasattr(self, name) and name not in home:
             raise KeyError(
-                f"attribute '{name}' already exists in {type(self).__name__}. Choose another name, or delete it first."
+                f"attribute '{name}' already exists in {type(self).__name__}. Choose another name, or delete it first. "
+                "[nd-module]"
             )
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
@@ -191,19 +195,20 @@ class Registry:
         """
         if "_parameters" not in self.__dict__:
             raise AttributeError(
-                "cannot assign parameter before Module.__init__() call. Begin __init__ with super().__init__()."
+                "cannot assign parameter before Module.__init__() call. Begin __init__ with super().__init__(). "
+                "[nd-module]"
             )
         self._check_name("parameter", name, self._parameters)
         if param is not None:
             if not isinstance(param, Parameter):
                 raise TypeError(
                     f"cannot assign '{type_text(param)}' object to parameter '{name}' (nn.Parameter or None required). "
-                    "Wrap it: nn.Parameter(...)."
+                    "Wrap it: nn.Parameter(...). [nd-module]"
                 )
             if param.grad_fn is not None:
                 raise ValueError(
                     f"Cannot assign non-leaf Tensor to parameter '{name}': it was computed by {param.grad_fn}. "
-                    "A parameter is a leaf; to express it through others, compute it in forward()."
+                    "A parameter is a leaf; to express it through others, compute it in forward(). [nd-not-leaf]"
                 )
             param = _after_hooks("parameter", self, name, param)
         self._parameters[name] = param
@@ -220,13 +225,14 @@ class Registry:
         """
         if "_buffers" not in self.__dict__:
             raise AttributeError(
-                "cannot assign buffer before Module.__init__() call. Begin __init__ with super().__init__()."
+                "cannot assign buffer before Module.__init__() call. Begin __init__ with super().__init__(). "
+                "[nd-module]"
             )
         self._check_name("buffer", name, self._buffers)
         if tensor is not None and not isinstance(tensor, Variable):
             raise TypeError(
                 f"cannot assign '{type_text(tensor)}' object to buffer '{name}' (Tensor or None required). "
-                "Wrap it with ndgrad.as_tensor(...)."
+                "Wrap it with ndgrad.as_tensor(...). [nd-module]"
             )
         self._buffers[name] = _after_hooks("buffer", self, name, tensor)
         if persistent:
@@ -246,7 +252,7 @@ class Registry:
         if module is not None and not isinstance(module, Registry):
             raise TypeError(
                 f"{type_text(module)} is not a Module subclass: it was given as submodule {name!r}. "
-                "Pass an nn.Module or None."
+                "Pass an nn.Module or None. [nd-module]"
             )
         self._check_name("module", name, self._modules)
         self._modules[name] = _after_hooks("module", self, name, module)
@@ -267,28 +273,31 @@ class Registry:
         found: Any = self
         for part in target.split(".") if target else ():
             if not hasattr(found, part):
-                raise AttributeError(f"{found._get_name()} has no attribute `{part}` (looking for {target!r}).")
+                raise AttributeError(
+                    f"{found._get_name()} has no attribute `{part}` (looking for {target!r}). [nd-key]"
+                )
             found = getattr(found, part)
             if not isinstance(found, Registry):
-                raise AttributeError(f"`{part}` is not an nn.Module (looking for {target!r}).")
+                raise AttributeError(f"`{part}` is not an nn.Module (looking for {target!r}). [nd-key]")
         return found
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
         """Put another module at a dotted path; with `strict`, only where one is already."""
         if target == "":
             raise ValueError(
-                "Cannot set the submodule without a target name. Give the dotted path of the submodule to replace."
+                "Cannot set the submodule without a target name. Give the dotted path of the submodule to replace. "
+                "[nd-module]"
             )
         if not isinstance(module, Registry):
-            raise ValueError(f"`module` is not an nn.Module, found {type(module)}. Pass a module.")
+            raise ValueError(f"`module` is not an nn.Module, found {type(module)}. Pass a module. [nd-module]")
         path, _, name = target.rpartition(".")
         parent = self.get_submodule(path)
         if strict and not hasattr(parent, name):
             raise AttributeError(
-                f"{parent._get_name()} has no attribute `{name}`, and strict=True wants an existing one."
+                f"{parent._get_name()} has no attribute `{name}`, and strict=True wants an existing one. [nd-key]"
             )
         if hasattr(parent, name) and not isinstance(getattr(parent, name), Registry):
-            raise AttributeError(f"`{name}` is not an nn.Module (looking for {target!r}).")
+            raise AttributeError(f"`{name}` is not an nn.Module (looking for {target!r}). [nd-key]")
         setattr(parent, name, module)
 
     def get_parameter(self, target: str) -> Parameter:
@@ -296,21 +305,21 @@ class Registry:
         owner, name = self._owner_of(target)
         found = getattr(owner, name)
         if not isinstance(found, Parameter):
-            raise AttributeError(f"`{name}` is not an nn.Parameter.")
+            raise AttributeError(f"`{name}` is not an nn.Parameter. [nd-key]")
         return found
 
     def get_buffer(self, target: str) -> Tensor:
         """The buffer at a dotted path."""
         owner, name = self._owner_of(target)
         if name not in owner._buffers:
-            raise AttributeError(f"`{name}` is not a buffer.")
+            raise AttributeError(f"`{name}` is not a buffer. [nd-key]")
         return cast("Tensor", owner._buffers[name])
 
     def _owner_of(self, target: str) -> tuple[Module, str]:
         path, _, name = target.rpartition(".")
         owner = self.get_submodule(path)
         if not hasattr(owner, name):
-            raise AttributeError(f"{owner._get_name()} has no attribute `{name}`.")
+            raise AttributeError(f"{owner._get_name()} has no attribute `{name}`. [nd-key]")
         return owner, name
 
     # ----- walking -----

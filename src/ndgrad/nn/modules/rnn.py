@@ -148,11 +148,11 @@ class RNNBase(Module):
     ) -> None:
         super().__init__()
         if mode not in _STEPS:
-            raise ValueError(f"Unrecognized RNN mode: {mode!r}. Choose one of {', '.join(_STEPS)}.")
+            raise ValueError(f"Unrecognized RNN mode: {mode!r}. Choose one of {', '.join(_STEPS)}. [nd-option]")
         if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or not 0 <= dropout <= 1:
             raise ValueError(
                 "dropout should be a number in range [0, 1] representing the probability of an element being "
-                f"zeroed, and is {dropout!r}."
+                f"zeroed, and is {dropout!r}. [nd-range]"
             )
         if dropout > 0 and num_layers == 1:
             warnings.warn(
@@ -163,19 +163,20 @@ class RNNBase(Module):
                 stacklevel=3,
             )
         if not isinstance(hidden_size, int):
-            raise TypeError(f"hidden_size should be of type int, got: {type(hidden_size).__name__}.")
+            raise TypeError(f"hidden_size should be of type int, got: {type(hidden_size).__name__}. [nd-type]")
         for name, value in (("hidden_size", hidden_size), ("num_layers", num_layers)):
             if value <= 0:
-                raise ValueError(f"{name} must be greater than zero, and is {value}.")
+                raise ValueError(f"{name} must be greater than zero, and is {value}. [nd-range]")
         if proj_size < 0:
             raise ValueError(
-                f"proj_size should be a positive integer or zero to disable projections, and is {proj_size}."
+                f"proj_size should be a positive integer or zero to disable projections, and is {proj_size}. [nd-range]"
             )
         if proj_size and mode != "LSTM":
-            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU.")
+            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU. [nd-exclusive]")
         if proj_size >= hidden_size:
             raise ValueError(
-                f"proj_size has to be smaller than hidden_size: {proj_size} is not smaller than {hidden_size}."
+                f"proj_size has to be smaller than hidden_size: {proj_size} is not smaller than {hidden_size}. "
+                "[nd-range]"
             )
         self.mode = mode
         self.input_size = input_size
@@ -241,18 +242,20 @@ class RNNBase(Module):
         name = type(self).__name__
         if not isinstance(input, PackedSequence) and input.dim() not in (2, 3):
             raise ValueError(
-                f"{name}: Expected input to be 2D or 3D, got {input.dim()}D (shape {tuple(input.shape)}) instead."
+                f"{name}: Expected input to be 2D or 3D, got {input.dim()}D (shape {tuple(input.shape)}) instead. "
+                "[nd-ndim]"
             )
         data = input.data if isinstance(input, PackedSequence) else input
         weight = self._flat_weights[0]
         if data.dtype != weight.dtype:
             raise ValueError(
                 f"{name}: RNN input dtype ({data.dtype}) does not match weight dtype ({weight.dtype}). "
-                f"Convert the input with .to({weight.dtype}), or the model with .to({data.dtype})."
+                f"Convert the input with .to({weight.dtype}), or the model with .to({data.dtype}). [nd-dtype-mismatch]"
             )
         if data.shape[-1] != self.input_size:
             raise RuntimeError(
-                f"{name}: input.size(-1) must be equal to input_size. Expected {self.input_size}, got {data.shape[-1]}."
+                f"{name}: input.size(-1) must be equal to input_size. "
+                f"Expected {self.input_size}, got {data.shape[-1]}. [nd-shape]"
             )
 
     def _check_state(self, state: State, batch: int, unbatched: bool) -> State:
@@ -261,14 +264,18 @@ class RNNBase(Module):
         if any(s.dim() != dims for s in state):
             kind = f"unbatched {dims}-D" if unbatched else f"batched {dims}-D"
             found = ", ".join(f"{s.dim()}-D" for s in state)
-            raise RuntimeError(f"{name}: For {kind} input, the hidden state should also be {dims}-D but got {found}.")
+            raise RuntimeError(
+                f"{name}: For {kind} input, the hidden state should also be {dims}-D but got {found}. [nd-ndim]"
+            )
         if unbatched:
             state = tuple(s.unsqueeze(1) for s in state)
         layers = self.num_layers * (2 if self.bidirectional else 1)
         for number, (s, size) in enumerate(zip(state, self._state_sizes, strict=True)):
             if tuple(s.shape) != (layers, batch, size):
                 which = f"hidden[{number}]" if len(state) > 1 else "hidden"
-                raise RuntimeError(f"{name}: Expected {which} size {(layers, batch, size)}, got {list(s.shape)}.")
+                raise RuntimeError(
+                    f"{name}: Expected {which} size {(layers, batch, size)}, got {list(s.shape)}. [nd-shape]"
+                )
         return state
 
     # ----- the loop -----
@@ -282,7 +289,9 @@ class RNNBase(Module):
         else:
             padded = input.unsqueeze(1) if unbatched else input.transpose(0, 1) if self.batch_first else input
             if padded.shape[0] == 0:
-                raise RuntimeError(f"{type(self).__name__}: Expected sequence length to be larger than 0 in RNN.")
+                raise RuntimeError(
+                    f"{type(self).__name__}: Expected sequence length to be larger than 0 in RNN. [nd-too-few]"
+                )
             sizes = [padded.shape[1]] * padded.shape[0]
             data = padded.reshape(-1, padded.shape[-1])
         state = self._first_state(hx, data, sizes[0], unbatched, packed)
@@ -307,7 +316,9 @@ class RNNBase(Module):
             return tuple(zeros(layers, batch, size, dtype=data.dtype, device=data.device) for size in self._state_sizes)
         parts = tuple(hx) if self.mode == "LSTM" else (hx,)
         if len(parts) != len(self._state_sizes):
-            raise RuntimeError(f"LSTM: expected the hidden state as a pair (h, c), and got {len(parts)} parts.")
+            raise RuntimeError(
+                f"LSTM: expected the hidden state as a pair (h, c), and got {len(parts)} parts. [nd-type]"
+            )
         state = self._check_state(parts, batch, unbatched)
         if packed is not None and packed.sorted_indices is not None:
             state = tuple(s.index_select(1, packed.sorted_indices) for s in state)
@@ -387,7 +398,7 @@ class RNN(RNNBase):
         dtype: Dtype = None,
     ) -> None:
         if nonlinearity not in ("tanh", "relu"):
-            raise ValueError(f"Unknown nonlinearity {nonlinearity!r}. Select from 'tanh' or 'relu'.")
+            raise ValueError(f"Unknown nonlinearity {nonlinearity!r}. Select from 'tanh' or 'relu'. [nd-option]")
         mode, settings = "RNN_" + nonlinearity.upper(), (bias, batch_first, dropout, bidirectional, proj_size)
         super().__init__(mode, input_size, hidden_size, num_layers, *settings, device, dtype)
         self.nonlinearity = nonlinearity
@@ -500,17 +511,19 @@ class RNNCellBase(Module):
         name = type(self).__name__
         if input.dim() not in (1, 2):
             raise ValueError(
-                f"{name}: Expected input to be 1D or 2D, got {input.dim()}D (shape {tuple(input.shape)}) instead."
+                f"{name}: Expected input to be 1D or 2D, got {input.dim()}D (shape {tuple(input.shape)}) instead. "
+                "[nd-ndim]"
             )
         if state is not None and any(s.dim() not in (1, 2) for s in state):
             raise ValueError(
-                f"{name}: Expected hidden to be 1D or 2D, got {', '.join(f'{s.dim()}D' for s in state)} instead."
+                f"{name}: Expected hidden to be 1D or 2D, got {', '.join(f'{s.dim()}D' for s in state)} instead. "
+                "[nd-ndim]"
             )
         batched = input.dim() == 2
         own = input if batched else input.unsqueeze(0)
         if own.shape[1] != self.input_size:
             raise RuntimeError(
-                f"{name}: input has inconsistent input_size: got {own.shape[1]} expected {self.input_size}."
+                f"{name}: input has inconsistent input_size: got {own.shape[1]} expected {self.input_size}. [nd-shape]"
             )
         if state is None:
             state = tuple(own.new_zeros((own.shape[0], self.hidden_size)) for _ in range(2 if mode == "LSTM" else 1))
@@ -519,12 +532,13 @@ class RNNCellBase(Module):
         for number, s in enumerate(state):
             if s.shape[0] != own.shape[0]:
                 raise RuntimeError(
-                    f"{name}: Input batch size {own.shape[0]} doesn't match hidden{number} batch size {s.shape[0]}."
+                    f"{name}: Input batch size {own.shape[0]} doesn't match hidden{number} batch size {s.shape[0]}. "
+                    "[nd-shape]"
                 )
             if s.dim() != 2 or s.shape[1] != self.hidden_size:
                 raise RuntimeError(
                     f"{name}: hidden{number} has inconsistent hidden_size: got {s.shape[-1]}, "
-                    f"expected {self.hidden_size}."
+                    f"expected {self.hidden_size}. [nd-shape]"
                 )
         gates = _cut(F.linear(own, self.weight_ih, self.bias_ih), mode)
         made = _STEPS[mode](gates, state, self.weight_hh, self.bias_hh, None)
@@ -561,7 +575,7 @@ class RNNCell(RNNCellBase):
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         if self.nonlinearity not in ("tanh", "relu"):
-            raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}. Select from 'tanh' or 'relu'.")
+            raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}. Select from 'tanh' or 'relu'. [nd-option]")
         return self._step("RNN_" + self.nonlinearity.upper(), input, None if hx is None else (hx,))[0]
 
 

@@ -21,7 +21,7 @@ def _padding(padding_idx: int | None, num_embeddings: int) -> int | None:
         return None
     if not -num_embeddings <= padding_idx < num_embeddings:
         raise AssertionError(
-            f"padding_idx must be within num_embeddings: {padding_idx} is not one of {num_embeddings} rows."
+            f"padding_idx must be within num_embeddings: {padding_idx} is not one of {num_embeddings} rows. [nd-target]"
         )
     return padding_idx % num_embeddings
 
@@ -47,7 +47,7 @@ class _Table(Module):
         if tuple(weight.shape) != shape:
             raise AssertionError(
                 "Shape of weight does not match num_embeddings and embedding_dim: "
-                f"{tuple(weight.shape)} is not {shape}."
+                f"{tuple(weight.shape)} is not {shape}. [nd-shape]"
             )
         self.weight = Parameter(weight, requires_grad=not freeze)
 
@@ -62,7 +62,8 @@ class _Table(Module):
     def _from_table(cls, embeddings: Tensor, freeze: bool, **settings: Any) -> Self:
         if embeddings.dim() != 2:
             raise AssertionError(
-                f"Embeddings parameter is expected to be 2-dimensional, and has shape {tuple(embeddings.shape)}."
+                f"Embeddings parameter is expected to be 2-dimensional, and has shape {tuple(embeddings.shape)}. "
+                "[nd-ndim]"
             )
         rows, columns = embeddings.shape
         made = cls(rows, columns, _weight=embeddings, **settings)

@@ -51,7 +51,7 @@ class _WithModule:
         module = self.module()
         if module is None:
             raise RuntimeError(
-                "a hook on load_state_dict outlived its module. Register it on the module that is loaded."
+                "a hook on load_state_dict outlived its module. Register it on the module that is loaded. [nd-hook]"
             )
         return self.hook(module, *args)
 
@@ -96,13 +96,15 @@ class Stateful:
     def get_extra_state(self) -> Any:
         """What else belongs into the state dict; a module that defines it defines `set_extra_state` too."""
         raise RuntimeError(
-            "Reached a code path in Module.get_extra_state() that should never be called: define it in the subclass."
+            "Reached a code path in Module.get_extra_state() that should never be called: define it in the subclass. "
+            "[nd-define]"
         )
 
     def set_extra_state(self, state: Any) -> None:
         """Take back what `get_extra_state` gave."""
         raise RuntimeError(
-            "Reached a code path in Module.set_extra_state() that should never be called: define it in the subclass."
+            "Reached a code path in Module.set_extra_state() that should never be called: define it in the subclass. "
+            "[nd-define]"
         )
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
@@ -143,7 +145,9 @@ class Stateful:
             answer = hook(self, destination, prefix, local_metadata)
             if getattr(hook, "_from_public_api", False):
                 if answer is not None:
-                    raise RuntimeError("a state_dict post-hook must return None: change the dict it is given instead.")
+                    raise RuntimeError(
+                        "a state_dict post-hook must return None: change the dict it is given instead. [nd-hook]"
+                    )
             elif answer is not None:
                 destination = answer
         return destination
@@ -194,7 +198,7 @@ class Stateful:
         if not isinstance(state_dict, Mapping):
             raise TypeError(
                 f"Expected state_dict to be dict-like, got {type(state_dict)}. Pass what state_dict() "
-                "or ndgrad.load() returned."
+                "or ndgrad.load() returned. [nd-state-dict]"
             )
         missing: list[str] = []
         unexpected: list[str] = []
@@ -218,7 +222,7 @@ class Stateful:
                 if hook(module, incompatible) is not None:
                     raise AssertionError(
                         "Hooks registered with register_load_state_dict_post_hook are not expected to return new "
-                        "values, if incompatible_keys need to be modified, it should be done inplace."
+                        "values, if incompatible_keys need to be modified, it should be done inplace. [nd-hook]"
                     )
 
         load(cast("Module", self), copied, "")
@@ -229,7 +233,9 @@ class Stateful:
                     errors.insert(0, f"{what} key(s) in state_dict: {listed}. ")
         if errors:
             raise RuntimeError(
-                "Error(s) in loading state_dict for {}:\n\t{}".format(type(self).__name__, "\n\t".join(errors))
+                "Error(s) in loading state_dict for {}:\n\t{} [nd-state-dict]".format(
+                    type(self).__name__, "\n\t".join(errors).rstrip()
+                )
             )
         return _IncompatibleKeys(missing, unexpected)
 

@@ -41,7 +41,7 @@ def _activation(given: str | Callable[[Tensor], Tensor]) -> Callable[[Tensor], T
     if given == "relu" or given == "gelu":
         return F.relu if given == "relu" else F.gelu
     if isinstance(given, str):
-        raise RuntimeError(f"activation should be relu/gelu, not {given}.")
+        raise RuntimeError(f"activation should be relu/gelu, not {given}. [nd-option]")
     return given
 
 
@@ -374,11 +374,12 @@ class Transformer(Module):
         if src.dim() == 3 and src.shape[0 if self.batch_first else 1] != tgt.shape[0 if self.batch_first else 1]:
             raise RuntimeError(
                 f"src and tgt must have batches of one size; their shapes are {tuple(src.shape)} "
-                f"and {tuple(tgt.shape)}."
+                f"and {tuple(tgt.shape)}. [nd-shape]"
             )
         if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
             raise RuntimeError(
-                f"src and tgt must have d_model features, {self.d_model}, and have {src.shape[-1]} and {tgt.shape[-1]}."
+                f"src and tgt must have d_model features, {self.d_model}, and have {src.shape[-1]} and "
+                f"{tgt.shape[-1]}. [nd-shape]"
             )
         memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal)
         return self.decoder(

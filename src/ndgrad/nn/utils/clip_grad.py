@@ -48,7 +48,7 @@ def get_total_norm(
     if error_if_nonfinite and not bool(total.isfinite()):
         raise RuntimeError(
             f"The total norm of order {order} for gradients from `parameters` is non-finite ({total.detach().item()}), "
-            "so it cannot be clipped. To scale by it anyway, set error_if_nonfinite=False."
+            "so it cannot be clipped. To scale by it anyway, set error_if_nonfinite=False. [nd-values]"
         )
     return total
 

@@ -34,13 +34,15 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     3.0
     """
     if not isinstance(vec, Variable):
-        raise TypeError(f"expected a Tensor, but got: {type(vec).__name__}. Wrap it with ndgrad.as_tensor(...).")
+        raise TypeError(
+            f"expected a Tensor, but got: {type(vec).__name__}. Wrap it with ndgrad.as_tensor(...). [nd-type]"
+        )
     given = list(parameters)
     needed = sum(p.numel() for p in given)
     if vec.numel() < needed:
         raise RuntimeError(
             f"vector_to_parameters: a vector of {vec.numel()} elements for parameters of {needed}. "
-            "Give one per element."
+            "Give one per element. [nd-shape]"
         )
     start = 0
     for p in given:

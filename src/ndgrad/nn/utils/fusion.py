@@ -72,7 +72,7 @@ def fuse_linear_bn_eval(linear: LinearT, bn: _BatchNorm) -> LinearT:
     if linear.out_features != bn.num_features and bn.num_features != 1:
         raise AssertionError(
             f"To fuse, linear.out_features == bn.num_features or bn.num_features == 1, and they are "
-            f"{linear.out_features} and {bn.num_features}."
+            f"{linear.out_features} and {bn.num_features}. [nd-parametrization]"
         )
     fused.weight, fused.bias = fuse_linear_bn_weights(
         fused.weight, fused.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
@@ -102,9 +102,14 @@ def fuse_linear_bn_weights(
 
 def _copy_for(said: str, layer: Any, bn: Any) -> Any:
     if layer.training or bn.training:
-        raise AssertionError(f"{said}: Fusion only for eval! Call eval() on the layer and on the batch normalisation.")
+        raise AssertionError(
+            f"{said}: Fusion only for eval! Call eval() on the layer and on the batch normalisation. [nd-call-order]"
+        )
     if bn.running_mean is None or bn.running_var is None:
-        raise AssertionError(f"{said}: the batch normalisation keeps no running statistics: there is nothing to fuse.")
+        raise AssertionError(
+            f"{said}: the batch normalisation keeps no running statistics: there is nothing to fuse. "
+            "[nd-parametrization]"
+        )
     return copy.deepcopy(layer)
 
 

@@ -21,10 +21,11 @@ def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
     ndgrad.Size([3, 2])
     """
     if not issubclass(module_cls, Module):
-        raise RuntimeError(f"Expected a Module; got {module_cls}")
+        raise RuntimeError(f"Expected a Module; got {module_cls} [nd-type]")
     if "device" not in inspect.signature(module_cls).parameters:
         raise RuntimeError(
-            f"Module must support a 'device' arg to skip initialization, and {module_cls.__name__} takes none."
+            f"Module must support a 'device' arg to skip initialization, and {module_cls.__name__} takes none. "
+            "[nd-module]"
         )
     device: Device = kwargs.pop("device", "cpu")
     return module_cls(*args, **kwargs, device="meta").to_empty(device=device)

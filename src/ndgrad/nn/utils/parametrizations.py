@@ -27,11 +27,13 @@ def _tensor_of(module: Module, name: str) -> Tensor:
     weight = getattr(module, name, None)
     if weight is None or not hasattr(weight, "requires_grad"):
         raise ValueError(
-            f"Module '{module}' has no parameter or buffer with name '{name}'. Give the name of one of its tensors."
+            f"Module '{module}' has no parameter or buffer with name '{name}'. Give the name of one of its tensors. "
+            "[nd-key]"
         )
     if is_lazy(weight):
         raise RuntimeError(
-            f"'{name}' of {type(module).__name__} has no shape yet. Run the module once before it is parametrized."
+            f"'{name}' of {type(module).__name__} has no shape yet. Run the module once before it is parametrized. "
+            "[nd-lazy]"
         )
     return weight
 
@@ -82,7 +84,7 @@ class _Orthogonal(Module):
     def __init__(self, weight: Tensor, orthogonal_map: str, *, use_trivialization: bool = True) -> None:
         super().__init__()
         if orthogonal_map == "householder" and weight.is_complex():
-            raise ValueError("The householder parametrization does not support complex tensors.")
+            raise ValueError("The householder parametrization does not support complex tensors. [nd-complex]")
         self.shape = weight.shape
         self.orthogonal_map = orthogonal_map
         self.is_wide = weight.shape[-2] < weight.shape[-1]
@@ -105,7 +107,7 @@ class _Orthogonal(Module):
         if value.shape != self.shape:
             raise ValueError(
                 f"Expected a matrix or batch of matrices of shape {tuple(self.shape)}. "
-                f"Got a tensor of shape {tuple(value.shape)}."
+                f"Got a tensor of shape {tuple(value.shape)}. [nd-shape]"
             )
         tall = value.mT if self.is_wide else value
         if hasattr(self, "base"):
@@ -116,7 +118,7 @@ class _Orthogonal(Module):
         if self.orthogonal_map != "householder":
             raise NotImplementedError(
                 "It is not possible to assign to the matrix exponential or the Cayley parametrizations when "
-                "use_trivialization=False."
+                "use_trivialization=False. [nd-parametrization]"
             )
         found = _reflectors(tall)
         return found.mT if self.is_wide else found
@@ -169,13 +171,15 @@ def orthogonal(
     """
     weight = _tensor_of(module, name)
     if weight.dim() < 2:
-        raise ValueError(f"Expected a matrix or batch of matrices. Got a tensor of {weight.dim()} dimensions.")
+        raise ValueError(
+            f"Expected a matrix or batch of matrices. Got a tensor of {weight.dim()} dimensions. [nd-matrix]"
+        )
     if orthogonal_map is None:
         square = weight.shape[-2] == weight.shape[-1]
         orthogonal_map = "matrix_exp" if square or weight.is_complex() else "householder"
     if orthogonal_map not in _MAPS:
         raise ValueError(
-            f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}'
+            f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map} [nd-option]'
         )
     made = _Orthogonal(weight, orthogonal_map, use_trivialization=use_trivialization)
     return parametrize.register_parametrization(module, name, made, unsafe=True)
@@ -234,11 +238,12 @@ class _SpectralNorm(Module):
         dims = weight.dim()
         if not -dims <= dim < dims:
             raise IndexError(
-                f"Dimension out of range (expected to be in range of [-{dims}, {dims - 1}] but got {dim})"
+                f"Dimension out of range (expected to be in range of [-{dims}, {dims - 1}] but got {dim}) [nd-dim]"
             )
         if n_power_iterations <= 0:
             raise ValueError(
-                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
+                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations} "
+                "[nd-range]"
             )
         self.dim = dim if dim >= 0 else dim + dims
         self.eps = eps

@@ -76,7 +76,9 @@ class ParametrizationList(ModuleList):
 
     def __init__(self, modules: Sequence[Module], original: Tensor | Parameter, unsafe: bool = False) -> None:
         if not modules:
-            raise ValueError("ParametrizationList requires one or more modules. Give the functions as a list.")
+            raise ValueError(
+                "ParametrizationList requires one or more modules. Give the functions as a list. [nd-too-few]"
+            )
         super().__init__(modules)
         self.unsafe = unsafe
         with no_grad():
@@ -90,7 +92,7 @@ class ParametrizationList(ModuleList):
         if not isinstance(new, Variable) and not isinstance(new, Sequence):
             raise ValueError(
                 "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). "
-                f"Got {type(new).__name__}"
+                f"Got {type(new).__name__} [nd-parametrization]"
             )
         self.is_tensor = isinstance(new, Variable)
         self.ntensors = 1 if self.is_tensor else len(new)
@@ -98,12 +100,13 @@ class ParametrizationList(ModuleList):
             if original.dtype != new.dtype:
                 raise ValueError(
                     "When `right_inverse` outputs one tensor, it may not change the dtype.\n"
-                    f"original.dtype: {original.dtype}\nright_inverse(original).dtype: {new.dtype}"
+                    f"original.dtype: {original.dtype}\nright_inverse(original).dtype: {new.dtype} [nd-parametrization]"
                 )
             if original.device != new.device:
                 raise ValueError(
                     "When `right_inverse` outputs one tensor, it may not change the device.\n"
-                    f"original.device: {original.device}\nright_inverse(original).device: {new.device}"
+                    f"original.device: {original.device}\nright_inverse(original).device: "
+                    f"{new.device} [nd-parametrization]"
                 )
             _enter(self, "original", original)
         else:
@@ -111,7 +114,7 @@ class ParametrizationList(ModuleList):
                 if not isinstance(value, Variable):
                     raise ValueError(
                         "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got element "
-                        f"{place} of the sequence with type {type(value).__name__}."
+                        f"{place} of the sequence with type {type(value).__name__}. [nd-parametrization]"
                     )
                 if isinstance(original, Parameter):
                     value = Parameter(value, original.requires_grad)
@@ -130,13 +133,15 @@ class ParametrizationList(ModuleList):
         """Raise if the tensor is not of the shape and the dtype that it had."""
         result = self()
         if not isinstance(result, Variable):
-            raise ValueError(f"A parametrization must return a tensor. Got {type(result).__name__}.")
+            raise ValueError(
+                f"A parametrization must return a tensor. Got {type(result).__name__}. [nd-parametrization]"
+            )
         for what in ("dtype", "shape"):
             if getattr(before, what) != getattr(result, what):
                 raise ValueError(
                     f"Registering a parametrization may not change the {what} of the tensor, unless `unsafe` flag is "
                     f"enabled.\nunparametrized {what}: {getattr(before, what)}\n"
-                    f"parametrized {what}: {getattr(result, what)}"
+                    f"parametrized {what}: {getattr(result, what)} [nd-parametrization]"
                 )
 
     def right_inverse(self, value: Tensor) -> None:
@@ -148,26 +153,30 @@ class ParametrizationList(ModuleList):
                 if inverse is None:
                     raise RuntimeError(
                         f"parametrization {type(module).__name__} does not implement right_inverse. Define it, or "
-                        "change the original tensor instead."
+                        "change the original tensor instead. [nd-parametrization]"
                     )
                 new = inverse(new)
             if self.is_tensor:
                 if not isinstance(new, Variable):
-                    raise ValueError(f"`right_inverse` should return a tensor. Got {type(new).__name__}")
+                    raise ValueError(
+                        f"`right_inverse` should return a tensor. Got {type(new).__name__} [nd-parametrization]"
+                    )
                 self._set("original", new)
                 return
             if not isinstance(new, Sequence):
-                raise ValueError(f"'right_inverse' must return a sequence of tensors. Got {type(new)}.")
+                raise ValueError(
+                    f"'right_inverse' must return a sequence of tensors. Got {type(new)}. [nd-parametrization]"
+                )
             if len(new) != self.ntensors:
                 raise ValueError(
                     f"'right_inverse' must return a sequence of tensors of length {self.ntensors}. "
-                    f"Got a sequence of length {len(new)}."
+                    f"Got a sequence of length {len(new)}. [nd-parametrization]"
                 )
             for place, one in enumerate(new):
                 if not isinstance(one, Variable):
                     raise ValueError(
                         "`right_inverse` must return a sequence of tensors. "
-                        f"Got element {place} of type {type(one)}"
+                        f"Got element {place} of type {type(one)} [nd-parametrization]"
                     )
                 self._set(f"original{place}", one)
 
@@ -176,7 +185,7 @@ class ParametrizationList(ModuleList):
         if original.dtype != value.dtype:
             raise ValueError(
                 f"The tensor `{name}` has dtype {original.dtype}, and `right_inverse` returned {value.dtype}. "
-                "Assign a tensor of that dtype."
+                "Assign a tensor of that dtype. [nd-parametrization]"
             )
         original.data = value.clone() if value is original else value
 
@@ -204,7 +213,7 @@ def _enter(owner: Module, name: str, value: Tensor) -> None:
 def _refuse_pickling(self: Module) -> Any:
     raise RuntimeError(
         "Serialization of parametrized modules is only supported through state_dict(): their class is made for them. "
-        "Save state_dict() and load it into a module that was parametrized alike."
+        "Save state_dict() and load it into a module that was parametrized alike. [nd-pickle]"
     )
 
 
@@ -281,7 +290,7 @@ def register_parametrization(
     else:
         raise ValueError(
             f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name "
-            f"'{tensor_name}'"
+            f"'{tensor_name}' [nd-key]"
         )
     return module
 
@@ -291,13 +300,13 @@ def _check_next(before: Tensor, parametrization: Any, name: str) -> None:
 
     def compare(what: str, said: str, value: Any) -> None:
         if not isinstance(value, Variable):
-            raise ValueError(f"{said} must return a tensor. Got {type(value).__name__}.")
+            raise ValueError(f"{said} must return a tensor. Got {type(value).__name__}. [nd-parametrization]")
         for quality in ("dtype", "shape"):
             if getattr(value, quality) != getattr(before, quality):
                 raise ValueError(
                     f"{what} may not change the {quality} of the tensor, unless the `unsafe` flag is enabled.\n"
                     f"module.{name}.{quality}: {getattr(before, quality)}\n"
-                    f"{said}.{quality}: {getattr(value, quality)}"
+                    f"{said}.{quality}: {getattr(value, quality)} [nd-parametrization]"
                 )
 
     after = parametrization(before)
@@ -337,7 +346,7 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
     Linear(in_features=2, out_features=2, bias=True)
     """
     if not is_parametrized(module, tensor_name):
-        raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
+        raise ValueError(f"Module {module} does not have a parametrization on {tensor_name} [nd-key]")
     functions: Any = _lists(module)[tensor_name]
     if functions.is_tensor:
         tensor = functions.original
@@ -351,7 +360,7 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
     else:
         raise ValueError(
             "Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms of a "
-            "sequence of tensors."
+            "sequence of tensors. [nd-parametrization]"
         )
     delattr(type(module), tensor_name)
     del _lists(module)[tensor_name]

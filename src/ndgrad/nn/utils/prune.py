@@ -58,7 +58,10 @@ class BasePruningMethod(ABC):
             if isinstance(hook, BasePruningMethod) and hook._tensor_name == name
         ]
         if len(earlier) > 1:
-            raise AssertionError(f"There should be at most one pruning hook on {name!r}, and there are {len(earlier)}.")
+            raise AssertionError(
+                f"There should be at most one pruning hook on {name!r}, and there are {len(earlier)}. "
+                "[nd-parametrization]"
+            )
         method: BasePruningMethod = cls(*args, **kwargs)
         method._tensor_name = name
         if earlier:
@@ -73,7 +76,7 @@ class BasePruningMethod(ABC):
         if scores.shape != original.shape:
             raise AssertionError(
                 f"importance_scores should have the same shape as parameter {name} of {type(module).__name__}: "
-                f"{tuple(scores.shape)} and {tuple(original.shape)}."
+                f"{tuple(scores.shape)} and {tuple(original.shape)}. [nd-shape]"
             )
         # Everything that may fail comes before the module is changed.
         default = getattr(module, name + "_mask", None) if earlier else None
@@ -94,7 +97,8 @@ class BasePruningMethod(ABC):
         scores = t if importance_scores is None else importance_scores
         if scores.shape != t.shape:
             raise AssertionError(
-                f"importance_scores should have the same shape as tensor t: {tuple(scores.shape)} and {tuple(t.shape)}."
+                "importance_scores should have the same shape as tensor t: "
+                f"{tuple(scores.shape)} and {tuple(t.shape)}. [nd-shape]"
             )
         return t * self.compute_mask(scores, ones_like(t) if default_mask is None else default_mask)
 
@@ -126,11 +130,11 @@ class PruningContainer(BasePruningMethod):
     def add_pruning_method(self, method: Any) -> None:
         """Add a pruning of the same tensor."""
         if not isinstance(method, BasePruningMethod):
-            raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
+            raise TypeError(f"{type(method)} is not a BasePruningMethod subclass [nd-type]")
         if self._tensor_name != method._tensor_name:
             raise ValueError(
                 f"Can only add pruning methods acting on the parameter named '{self._tensor_name}' to "
-                f"PruningContainer {self}. Found '{method._tensor_name}'"
+                f"PruningContainer {self}. Found '{method._tensor_name}' [nd-parametrization]"
             )
         self._pruning_methods += (method,)
 
@@ -158,7 +162,7 @@ class PruningContainer(BasePruningMethod):
         elif method.PRUNING_TYPE == "global":
             kept = (slice(None),) * t.dim()
         else:
-            raise ValueError(f"Unrecognized PRUNING_TYPE {method.PRUNING_TYPE}")
+            raise ValueError(f"Unrecognized PRUNING_TYPE {method.PRUNING_TYPE} [nd-option]")
         partial = method.compute_mask(t[kept], mask[kept])
         combined = mask.clone()
         combined[kept] = partial.to(combined.dtype)
@@ -236,10 +240,10 @@ class _OfSlices(_ByAmount):
         if t.dim() <= 1:
             raise ValueError(
                 "Structured pruning can only be applied to multidimensional tensors. Found tensor of shape "
-                f"{t.shape} with {t.dim()} dims"
+                f"{t.shape} with {t.dim()} dims [nd-ndim]"
             )
         if self.dim >= t.dim() or self.dim < -t.dim():
-            raise IndexError(f"Invalid index {self.dim} for tensor of size {t.shape}")
+            raise IndexError(f"Invalid index {self.dim} for tensor of size {t.shape} [nd-index]")
 
     def __init__(self, amount: float, dim: int) -> None:
         super().__init__(amount)
@@ -303,7 +307,7 @@ class CustomFromMask(BasePruningMethod):
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         if self.mask.shape != default_mask.shape:
             raise AssertionError(
-                f"the mask has shape {tuple(self.mask.shape)}, and the tensor {tuple(default_mask.shape)}."
+                f"the mask has shape {tuple(self.mask.shape)}, and the tensor {tuple(default_mask.shape)}. [nd-shape]"
             )
         return default_mask * self.mask.to(default_mask.dtype)
 
@@ -395,10 +399,10 @@ def global_unstructured(
     5
     """
     if not isinstance(parameters, Iterable):
-        raise TypeError("global_unstructured(): parameters is not an Iterable")
+        raise TypeError("global_unstructured(): parameters is not an Iterable [nd-type]")
     pairs: Sequence[tuple[Module, str]] = list(parameters)
     if importance_scores is not None and not isinstance(importance_scores, Mapping):
-        raise TypeError("global_unstructured(): importance_scores is not of type dict")
+        raise TypeError("global_unstructured(): importance_scores is not of type dict [nd-type]")
     given = importance_scores or {}
     tensors = [getattr(module, name) for module, name in pairs]
     scores = cat([given.get(pair, t).reshape(-1) for pair, t in zip(pairs, tensors, strict=True)])
@@ -411,7 +415,7 @@ def global_unstructured(
     if method.PRUNING_TYPE != "unstructured":
         raise TypeError(
             'Only "unstructured" PRUNING_TYPE supported for the `pruning_method`. Found method '
-            f"{pruning_method} of type {method.PRUNING_TYPE}"
+            f"{pruning_method} of type {method.PRUNING_TYPE} [nd-option]"
         )
     container = PruningContainer()
     container._tensor_name = "temp"
@@ -450,7 +454,9 @@ def remove(module: Module, name: str) -> Module:
             hook.remove(module)
             del module._forward_pre_hooks[key]
             return module
-    raise ValueError(f"Parameter '{name}' of module {module} has to be pruned before pruning can be removed")
+    raise ValueError(
+        f"Parameter '{name}' of module {module} has to be pruned before pruning can be removed [nd-parametrization]"
+    )
 
 
 def is_pruned(module: Module) -> bool:
@@ -470,17 +476,17 @@ def is_pruned(module: Module) -> bool:
 
 def _check_amount(amount: Any) -> None:
     if not isinstance(amount, numbers.Real):
-        raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
+        raise TypeError(f"Invalid type for amount: {amount}. Must be int or float. [nd-type]")
     whole = isinstance(amount, numbers.Integral)
     if float(amount) < 0.0 or not (whole or float(amount) <= 1.0):
         raise ValueError(
-            f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer"
+            f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer [nd-range]"
         )
 
 
 def _check_against(count: int, units: int) -> None:
     if count > units:
-        raise ValueError(f"amount={count} should be smaller than the number of parameters to prune={units}")
+        raise ValueError(f"amount={count} should be smaller than the number of parameters to prune={units} [nd-range]")
 
 
 def _number(amount: Any, units: int) -> int:

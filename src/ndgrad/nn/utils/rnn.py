@@ -56,7 +56,7 @@ class PackedSequence(_Packed):
         if batch_sizes is None:
             raise ValueError(
                 "a PackedSequence needs batch_sizes: how many sequences are running at each step. "
-                "Use pack_padded_sequence."
+                "Use pack_padded_sequence. [nd-arguments]"
             )
         if unsorted_indices is None:
             unsorted_indices = invert_permutation(sorted_indices)
@@ -132,7 +132,7 @@ def pack_padded_sequence(
     steps, batch = input.shape[:2]
     if counts.ndim != 1 or len(counts) != batch:
         raise RuntimeError(
-            f"Expected `len(lengths)` to be equal to batch_size, but got {counts.size} (batch_size={batch})."
+            f"Expected `len(lengths)` to be equal to batch_size, but got {counts.size} (batch_size={batch}). [nd-shape]"
         )
     order = None
     if not enforce_sorted:
@@ -142,14 +142,15 @@ def pack_padded_sequence(
     if np.any(np.diff(counts) > 0):
         raise RuntimeError(
             "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True, "
-            f"and is {counts.tolist()}. Pass enforce_sorted=False to have the sequences sorted."
+            f"and is {counts.tolist()}. Pass enforce_sorted=False to have the sequences sorted. [nd-values]"
         )
     if len(counts) == 0 or counts[-1] <= 0:
         raise RuntimeError(
-            "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0."
+            "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0. "
+            "[nd-values]"
         )
     if counts[0] > steps:
-        raise RuntimeError(f"pack_padded_sequence: a length of {counts[0]} for an input of {steps} steps.")
+        raise RuntimeError(f"pack_padded_sequence: a length of {counts[0]} for an input of {steps} steps. [nd-range]")
     batch_sizes = (counts[None, :] > np.arange(counts[0])[:, None]).sum(1)
     data = input.reshape(steps * batch, *input.shape[2:]).index_select(0, tensor(_rows(batch_sizes, batch)))
     return PackedSequence(data, tensor(batch_sizes), None if order is None else tensor(order))
@@ -178,7 +179,7 @@ def pad_packed_sequence(
         if total_length < steps:
             raise ValueError(
                 "Expected total_length to be at least the length of the longest sequence in input, but got "
-                f"total_length={total_length} and max sequence length being {steps}."
+                f"total_length={total_length} and max sequence length being {steps}. [nd-range]"
             )
         steps = total_length
     data = sequence.data
@@ -208,13 +209,15 @@ def pad_sequence(
         sequences = sequences.unbind(0)
     if not isinstance(sequences, Iterable):
         raise RuntimeError(
-            f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}."
+            f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}. [nd-type]"
         )
     if padding_side not in ("left", "right"):
-        raise RuntimeError(f"pad_sequence: padding_side must be 'left' or 'right', and is {padding_side!r}.")
+        raise RuntimeError(
+            f"pad_sequence: padding_side must be 'left' or 'right', and is {padding_side!r}. [nd-option]"
+        )
     tensors = tuple(sequences)
     if not tensors:
-        raise RuntimeError("pad_sequence: received an empty list of sequences.")
+        raise RuntimeError("pad_sequence: received an empty list of sequences. [nd-too-few]")
     longest = max(t.shape[0] for t in tensors)
     padded = []
     for t in tensors:

@@ -55,7 +55,8 @@ class SpectralNorm:
     def __init__(self, name: str = "weight", n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
         if n_power_iterations <= 0:
             raise ValueError(
-                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
+                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations} "
+                "[nd-range]"
             )
         self.name = name
         self.dim = dim
@@ -93,15 +94,17 @@ class SpectralNorm:
     def apply(module: Module, name: str, n_power_iterations: int, dim: int, eps: float) -> SpectralNorm:
         for hook in module._forward_pre_hooks.values():
             if isinstance(hook, SpectralNorm) and hook.name == name:
-                raise RuntimeError(f"Cannot register two spectral_norm hooks on the same parameter {name}")
+                raise RuntimeError(
+                    f"Cannot register two spectral_norm hooks on the same parameter {name} [nd-parametrization]"
+                )
         made = SpectralNorm(name, n_power_iterations, dim, eps)
         weight = module._parameters[name]
         if weight is None:
-            raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
+            raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None [nd-parametrization]")
         if is_lazy(weight):
             raise ValueError(
                 "The module passed to `SpectralNorm` can't have uninitialized parameters. Make sure to run the dummy "
-                "forward before applying spectral normalization"
+                "forward before applying spectral normalization [nd-lazy]"
             )
         with no_grad():
             rows, columns = matrix_of(weight, dim).shape
@@ -158,7 +161,7 @@ class _Saving:
         versions = local_metadata.setdefault("spectral_norm", {})
         key = self.fn.name + ".version"
         if key in versions:
-            raise RuntimeError(f"Unexpected key in metadata['spectral_norm']: {key}")
+            raise RuntimeError(f"Unexpected key in metadata['spectral_norm']: {key} [nd-parametrization]")
         versions[key] = self.fn._version
 
 

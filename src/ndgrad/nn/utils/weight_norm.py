@@ -33,7 +33,7 @@ def norm_except_dim(v: Tensor, pow: float = 2, dim: int = 0) -> Tensor:
     if not 0 <= dim < v.dim():
         raise IndexError(
             f"Dimension out of range (expected to be in range of [-1, {v.dim() - 1}], but got {dim}): a norm per place "
-            "along it."
+            "along it. [nd-dim]"
         )
     others = tuple(d for d in range(v.dim()) if d != dim)
     return v.norm(pow, others, keepdim=True) if others else v.abs()
@@ -67,13 +67,15 @@ class WeightNorm:
         )
         for hook in module._forward_pre_hooks.values():
             if isinstance(hook, WeightNorm) and hook.name == name:
-                raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
+                raise RuntimeError(
+                    f"Cannot register two weight_norm hooks on the same parameter {name} [nd-parametrization]"
+                )
         made = WeightNorm(name, dim)
         weight = getattr(module, name)
         if is_lazy(weight):
             raise ValueError(
                 "The module passed to `WeightNorm` can't have uninitialized parameters. Make sure to run the dummy "
-                "forward before applying weight normalization"
+                "forward before applying weight normalization [nd-lazy]"
             )
         del module._parameters[name]
         module.register_parameter(name + "_g", Parameter(norm_except_dim(weight.detach(), 2, made.dim)))
@@ -128,6 +130,6 @@ def remove_hook(module: Module, kind: type[Any], name: str, said: str) -> Any:
             hook.remove(module)
             del module._forward_pre_hooks[key]
             return hook
-    raise ValueError(f"{said} of '{name}' not found in {module}")
+    raise ValueError(f"{said} of '{name}' not found in {module} [nd-key]")
 
 

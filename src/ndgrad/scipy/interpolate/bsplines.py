@@ -89,16 +89,16 @@ class BSpline:
         if self.axis:
             self.c = np.moveaxis(self.c, self.axis, 0)
         if self.k < 0:
-            raise ValueError("Spline order cannot be negative.")
+            raise ValueError("Spline order cannot be negative. [nd-range]")
         n = self.t.shape[0] - self.k - 1
         if self.t.ndim != 1:
-            raise ValueError("Knot vector must be one-dimensional.")
+            raise ValueError("Knot vector must be one-dimensional. [nd-ndim]")
         if n < self.k + 1:
-            raise ValueError(f"Need at least {2 * self.k + 2} knots for degree {self.k}")
+            raise ValueError(f"Need at least {2 * self.k + 2} knots for degree {self.k} [nd-too-few]")
         if (numpy.diff(memory_of(self.t), axis=-1) < 0).any():
-            raise ValueError("Knots must be in a non-decreasing order.")
+            raise ValueError("Knots must be in a non-decreasing order. [nd-values]")
         if self.c.shape[0] < n:
-            raise ValueError("Knots, coefficients and degree are inconsistent.")
+            raise ValueError("Knots, coefficients and degree are inconsistent. [nd-shape]")
         self.c = self.c[:n]
 
     @property
@@ -144,7 +144,8 @@ class BSpline:
         beyond = self.extrapolate if extrapolate is None else extrapolate
         if beyond == "periodic":
             raise NotImplementedError(
-                "BSpline.integrate over several periods has no rule here. Add integrals over whole periods yourself."
+                "BSpline.integrate over several periods has no rule here. Add integrals over whole periods yourself. "
+                "[nd-no-derivative]"
             )
         low, high = self.t[self.k], self.t[self.c.shape[0]]
         a, b = floating(a), floating(b)
@@ -186,7 +187,7 @@ def _ends(bc: Array, y: Array, side: str) -> list[tuple[int, Any]]:
     if isinstance(bc, str):
         known = {"clamped": [(1, 0.0)], "natural": [(2, 0.0)]}
         if bc not in known:
-            raise ValueError(f"Unknown boundary condition : {bc}")
+            raise ValueError(f"Unknown boundary condition : {bc} [nd-option]")
         bc = known[bc]
     return [(int(order), np.broadcast_to(floating(value), y.shape[1:])) for order, value in bc]
 
@@ -218,13 +219,14 @@ def make_interp_spline(
     """
     if isinstance(bc_type, str) and bc_type == "periodic":
         raise NotImplementedError(
-            "make_interp_spline(bc_type='periodic') has no rule here. Use CubicSpline(..., bc_type='periodic')."
+            "make_interp_spline(bc_type='periodic') has no rule here. Use CubicSpline(..., bc_type='periodic'). "
+            "[nd-no-derivative]"
         )
     sites, values = increasing(x, "make_interp_spline"), floating(y)
     d = one_axis(axis, values.ndim)
     values = np.moveaxis(values, d, 0)
     if values.shape[0] != sites.shape[0]:
-        raise ValueError(f"Shapes of x {sites.shape} and y {values.shape} are incompatible")
+        raise ValueError(f"Shapes of x {sites.shape} and y {values.shape} are incompatible [nd-shape]")
     bc = (
         (None, None)
         if bc_type is None or bc_type == "not-a-knot"
@@ -237,14 +239,14 @@ def make_interp_spline(
         return _spline(np.concatenate([sites, sites[-1:]]), values, 0, d)
     if k == 1 and t is None:
         if left or right:
-            raise ValueError("Too much info for k=1: bc_type can only be None.")
+            raise ValueError("Too much info for k=1: bc_type can only be None. [nd-arguments]")
         return _spline(np.concatenate([sites[:1], sites, sites[-1:]]), values, 1, d)
     knots = _knots(sites, k, len(left) + len(right)) if t is None else floating(t)
     n = knots.shape[0] - k - 1
     if n - sites.shape[0] != len(left) + len(right):
         raise ValueError(
             f"The number of derivatives at boundaries does not match: expected {n - sites.shape[0]}, "
-            f"got {len(left)}+{len(right)}"
+            f"got {len(left)}+{len(right)} [nd-shape]"
         )
     rows: list[tuple[Any, Any, Any]] = []  # (row numbers, first column of each, weights)
     first = len(left)
@@ -273,7 +275,8 @@ def _derivative_row(t: Array, x: Array, k: int, n: int, order: int) -> list[tupl
     base = int(values_of(place.detach())[0]) - lower if not batch_dims(place) else None
     if base is None:
         raise NotImplementedError(
-            "make_interp_spline with derivatives at the ends cannot choose its knots inside vmap. Call it outside."
+            "make_interp_spline with derivatives at the ends cannot choose its knots inside vmap. Call it outside. "
+            "[nd-vmap-refused]"
         )
     combination = [[np.ones(1) if i == j else np.zeros(1) for j in range(k + 1)] for i in range(k + 1)]
     degree = k
@@ -341,7 +344,7 @@ def splrep(
     if (s is not None and s != 0) or (s is None and w is not None) or per or task or xb is not None or xe is not None:
         raise NotImplementedError(
             "splrep with smoothing, weights, periods or tasks has no rule here. "
-            "Use make_lsq_spline with knots of your own."
+            "Use make_lsq_spline with knots of your own. [nd-no-derivative]"
         )
     made = (
         make_interp_spline(x, y, k)
@@ -378,7 +381,7 @@ def splev(x: ArrayLike, tck: BSpline | tuple[Any, Any, int], der: int = 0, ext: 
     outside = (points < low) | (points > high)
     if ext == 2:
         if bool(outside.any()):
-            raise ValueError("splev: a point lies outside of the spline's interval, and ext=2.")
+            raise ValueError("splev: a point lies outside of the spline's interval, and ext=2. [nd-range]")
         return spline(points, der, True)
     inside = np.minimum(np.maximum(points, low), high)
     made = spline(inside, der, True)
@@ -442,7 +445,7 @@ class InterpolatedUnivariateSpline:
         if w is not None or tuple(bbox) != (None, None):
             raise NotImplementedError(
                 "InterpolatedUnivariateSpline with w or bbox has no rule here. "
-                "Use make_interp_spline or make_lsq_spline."
+                "Use make_interp_spline or make_lsq_spline. [nd-no-derivative]"
             )
         self._spline = make_interp_spline(x, y, k)
         self._ext = _BEYOND.get(ext, ext)

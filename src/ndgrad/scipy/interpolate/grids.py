@@ -40,11 +40,11 @@ class interp1d:
     ) -> None:  # fmt: skip
         sites, values = floating(x), floating(y)
         if sites.ndim != 1:
-            raise ValueError("the x array must have exactly one dimension.")
+            raise ValueError("the x array must have exactly one dimension. [nd-ndim]")
         self.axis = one_axis(axis, values.ndim)
         values = np.moveaxis(values, self.axis, 0)
         if values.shape[0] != sites.shape[0]:
-            raise ValueError("x and y arrays must be equal in length along interpolation axis.")
+            raise ValueError("x and y arrays must be equal in length along interpolation axis. [nd-shape]")
         if not assume_sorted:
             order = np.argsort(sites.detach(), kind="stable")
             sites, values = sites[order], values[order]
@@ -53,7 +53,7 @@ class interp1d:
         self.x, self.y, self.kind = sites, values, kind
         self._extrapolates = isinstance(fill_value, str)
         if self._extrapolates and fill_value != "extrapolate":
-            raise ValueError(f"fill_value must be numbers or 'extrapolate', and is {fill_value!r}.")
+            raise ValueError(f"fill_value must be numbers or 'extrapolate', and is {fill_value!r}. [nd-option]")
         self._fill = fill_value
         unsaid = (
             not self._extrapolates
@@ -64,7 +64,7 @@ class interp1d:
         if kind in _DEGREES and kind not in ("zero",):
             self._spline = make_interp_spline(sites, values, _DEGREES[kind])
         elif kind not in ("linear", "zero", *_STEPS):
-            raise NotImplementedError(f"{kind} is unsupported: Use fitpack routines for other types.")
+            raise NotImplementedError(f"{kind} is unsupported: Use fitpack routines for other types. [nd-option]")
 
     def __call__(self, x: ArrayLike) -> Array:
         points = floating(x)
@@ -74,7 +74,7 @@ class interp1d:
         if self.bounds_error and not batch_dims(flat + self.x[0]) and bool((below | above).any()):
             raise ValueError(
                 "A value in x_new is outside of the interpolation range. "
-                "Give fill_value='extrapolate', or bounds_error=False."
+                "Give fill_value='extrapolate', or bounds_error=False. [nd-range]"
             )
         made = self._inside(flat)
         if not self._extrapolates:
@@ -135,27 +135,30 @@ class RegularGridInterpolator:
         solver_args: ArrayLike | None = None,
     ) -> None:
         if method not in _METHODS:
-            raise ValueError(f"Method '{method}' is not defined")
+            raise ValueError(f"Method '{method}' is not defined [nd-option]")
         self.method, self.bounds_error, self.fill_value = method, bounds_error, fill_value
         self.values = floating(values)
         grid = [floating(p) for p in points]
         if len(grid) > self.values.ndim:
-            raise ValueError(f"There are {len(grid)} point arrays, but values has {self.values.ndim} dimensions")
+            raise ValueError(
+                f"There are {len(grid)} point arrays, but values has {self.values.ndim} dimensions [nd-shape]"
+            )
         for d, p in enumerate(grid):
             if p.ndim == 1 and p.shape[0] > 1 and (numpy.diff(memory_of(p), axis=-1) < 0).all():
                 grid[d], self.values = p[::-1], np.flip(self.values, d)
             if grid[d].shape[0] != self.values.shape[d]:
                 raise ValueError(
-                    f"There are {grid[d].shape[0]} points and {self.values.shape[d]} values along dimension {d}"
+                    f"There are {grid[d].shape[0]} points and {self.values.shape[d]} values along dimension {d} "
+                    "[nd-shape]"
                 )
         self.grid = tuple(increasing(p, "RegularGridInterpolator") for p in grid)
 
     def __call__(self, xi: ArrayLike, method: str | None = None, *, nu: Sequence[int] | None = None) -> Array:
         method = self.method if method is None else method
         if method not in _METHODS:
-            raise ValueError(f"Method '{method}' is not defined")
+            raise ValueError(f"Method '{method}' is not defined [nd-option]")
         if nu is not None and method not in _SPLINES:
-            raise ValueError(f"Can only compute derivatives for methods {list(_SPLINES)}, got {method}.")
+            raise ValueError(f"Can only compute derivatives for methods {list(_SPLINES)}, got {method}. [nd-option]")
         n = len(self.grid)
         at = (
             np.stack(np.broadcast_arrays(*(floating(x) for x in xi)), axis=-1)
@@ -166,7 +169,7 @@ class RegularGridInterpolator:
         if at.shape[-1] != n:
             raise ValueError(
                 f"The requested sample points xi have dimension {at.shape[-1]} but this "
-                f"RegularGridInterpolator has dimension {n}"
+                f"RegularGridInterpolator has dimension {n} [nd-shape]"
             )
         flat = at.reshape((-1, n))
         places = [flat[:, d] for d in range(n)]
@@ -176,7 +179,7 @@ class RegularGridInterpolator:
         if self.bounds_error:
             for d, (p, g) in enumerate(zip(places, self.grid, strict=True)):
                 if not batch_dims(p) and bool(((p < g[0]) | (p > g[-1])).any()):
-                    raise ValueError(f"One of the requested xi is out of bounds in dimension {d}")
+                    raise ValueError(f"One of the requested xi is out of bounds in dimension {d} [nd-range]")
         if method == "linear":
             made = self._linear(places)
         elif method == "nearest":
@@ -253,7 +256,7 @@ def tensor_spline(
         if x.shape[0] <= degree:
             raise ValueError(
                 f"There are {x.shape[0]} points in dimension {d}, but a spline of degree {degree} requires at least "
-                f"{degree + 1} points per dimension."
+                f"{degree + 1} points per dimension. [nd-too-few]"
             )
         made = make_interp_spline(x, np.moveaxis(coefficients, d, 0), degree)
         t, c, _ = derived(made.t, made.c, degree, nu[d])
@@ -288,7 +291,7 @@ def interpn(
         at = floating(xi)
         inside = (at[..., 0] >= x[0]) & (at[..., 0] <= x[-1]) & (at[..., 1] >= y[0]) & (at[..., 1] <= y[-1])
         if bounds_error and not bool(inside.all()):
-            raise ValueError("One of the requested xi is out of bounds")
+            raise ValueError("One of the requested xi is out of bounds [nd-range]")
         made = RectBivariateSpline(x, y, values).ev(at[..., 0], at[..., 1])
         return np.where(inside, made, fill_value)
     return RegularGridInterpolator(points, values, method, bounds_error, fill_value)(xi)
@@ -309,14 +312,16 @@ class RectBivariateSpline:
     ) -> None:  # fmt: skip
         if s != 0 or any(b is not None for b in bbox):
             raise NotImplementedError(
-                "RectBivariateSpline with smoothing or bbox has no rule here. Use s=0 and the box of the data."
+                "RectBivariateSpline with smoothing or bbox has no rule here. Use s=0 and the box of the data. "
+                "[nd-no-derivative]"
             )
         self.x, self.y = increasing(x, "RectBivariateSpline"), increasing(y, "RectBivariateSpline")
         self.z = floating(z)
         self.degrees = (kx, ky)
         if self.z.shape != (self.x.shape[0], self.y.shape[0]):
             raise ValueError(
-                f"x and y of lengths {self.x.shape[0]} and {self.y.shape[0]} do not fit z of shape {self.z.shape}"
+                f"x and y of lengths {self.x.shape[0]} and {self.y.shape[0]} do not fit z of shape {self.z.shape} "
+                "[nd-shape]"
             )
 
     def ev(self, xi: ArrayLike, yi: ArrayLike, dx: int = 0, dy: int = 0) -> Array:

@@ -42,9 +42,9 @@ def increasing(x: ArrayLike, what: str) -> Array:
     """Breakpoints: a vector of strictly increasing numbers."""
     t = floating(x)
     if t.ndim != 1:
-        raise ValueError(f"{what}: x must be 1-dimensional, and has shape {t.shape}.")
+        raise ValueError(f"{what}: x must be 1-dimensional, and has shape {t.shape}. [nd-ndim]")
     if not (numpy.diff(memory_of(t), axis=-1) > 0).all():
-        raise ValueError(f"{what}: x must be strictly increasing sequence.")
+        raise ValueError(f"{what}: x must be strictly increasing sequence. [nd-values]")
     return t
 
 
@@ -61,7 +61,7 @@ class PPoly:
         self.extrapolate = True if extrapolate is None else extrapolate
         self.axis = axis
         if self.x.shape[0] < 2:
-            raise ValueError("at least 2 breakpoints are needed")
+            raise ValueError("at least 2 breakpoints are needed [nd-too-few]")
         if axis:  # coefficients come as (..., k, m, ...), with k and m in the place of the axis
             self.c = np.moveaxis(self.c, (axis, axis + 1), (0, 1))
 
@@ -139,7 +139,8 @@ class PPoly:
 
     def solve(self, *args: Any, **kwargs: Any) -> Array:
         raise NotImplementedError(
-            "solve() and roots() have no rule here. Use ndgrad.scipy.optimize.brentq on the polynomial."
+            "solve() and roots() have no rule here. Use ndgrad.scipy.optimize.brentq on the polynomial. "
+            "[nd-no-derivative]"
         )
 
     roots = solve
@@ -168,7 +169,7 @@ class CubicHermiteSpline(PPoly):
         values, slopes = operands(floating(y), floating(dydx))
         d = one_axis(axis, values.ndim)
         if values.shape != slopes.shape:
-            raise ValueError("The shapes of `y` and `dydx` must be identical.")
+            raise ValueError("The shapes of `y` and `dydx` must be identical. [nd-shape]")
         values, slopes = np.moveaxis(values, d, 0), np.moveaxis(slopes, d, 0)
         _check_length(breaks, values)
         self._take(breaks, values, slopes, d, extrapolate)
@@ -184,9 +185,11 @@ class CubicHermiteSpline(PPoly):
 
 def _check_length(x: Array, y: Array) -> None:
     if x.shape[0] < 2:
-        raise ValueError("`x` must contain at least 2 elements.")
+        raise ValueError("`x` must contain at least 2 elements. [nd-too-few]")
     if y.shape[0] != x.shape[0]:
-        raise ValueError(f"The length of `y` along `axis`={y.shape[0]} doesn't match the length of `x`={x.shape[0]}")
+        raise ValueError(
+            f"The length of `y` along `axis`={y.shape[0]} doesn't match the length of `x`={x.shape[0]} [nd-shape]"
+        )
 
 
 def _prepared(name: str, x: ArrayLike, y: ArrayLike, axis: int) -> tuple[Array, Array, int]:
@@ -237,7 +240,8 @@ class PchipInterpolator(CubicHermiteSpline):
         breaks, values, d = _prepared("PchipInterpolator", x, y, axis)
         if np_dtype(values).kind == "c":
             raise ValueError(
-                "`PchipInterpolator` only works with real values for `y`. Interpolate real and imaginary part."
+                "`PchipInterpolator` only works with real values for `y`. Interpolate real and imaginary part. "
+                "[nd-complex]"
             )
         self._take(breaks, values, pchip_slopes(breaks, values), d, extrapolate)
 
@@ -266,7 +270,7 @@ class Akima1DInterpolator(CubicHermiteSpline):
         extrapolate: bool | str | None = None,
     ) -> None:  # fmt: skip
         if method not in ("akima", "makima"):
-            raise NotImplementedError(f"`method`={method} is unsupported.")
+            raise NotImplementedError(f"`method`={method} is unsupported. [nd-option]")
         breaks, values, d = _prepared("Akima1DInterpolator", x, y, axis)
         m = (values[1:] - values[:-1]) / columns(breaks[1:] - breaks[:-1], values)
         if values.shape[0] == 2:
@@ -317,22 +321,22 @@ def _conditions(bc_type: str | tuple[Any, Any], y: Array) -> list[str | tuple[in
         ):
             raise ValueError(
                 "The first and last `y` point along axis 0 must be identical (within machine precision) "
-                "when bc_type='periodic'."
+                "when bc_type='periodic'. [nd-values]"
             )
         return ["periodic", "periodic"]
     both = [bc_type, bc_type] if isinstance(bc_type, str) else list(bc_type)
     if len(both) != 2:
-        raise ValueError("`bc_type` must contain 2 elements to specify start and end conditions.")
+        raise ValueError("`bc_type` must contain 2 elements to specify start and end conditions. [nd-shape]")
     found = []
     for one in both:
         if isinstance(one, str):
             if one not in ("not-a-knot", "clamped", "natural"):
-                raise ValueError(f"bc_type={one!r} is not allowed.")
+                raise ValueError(f"bc_type={one!r} is not allowed. [nd-option]")
             found.append(one if one == "not-a-knot" else (1 if one == "clamped" else 2, np.zeros(y.shape[1:])))
         else:
             order, value = one
             if order not in (1, 2):
-                raise ValueError("The specified derivative order must be 1 or 2.")
+                raise ValueError("The specified derivative order must be 1 or 2. [nd-option]")
             found.append((order, np.broadcast_to(floating(value), y.shape[1:])))
     return found
 

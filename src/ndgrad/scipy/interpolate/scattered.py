@@ -78,17 +78,18 @@ class RBFInterpolator:
     ) -> None:  # fmt: skip
         if neighbors is not None:
             raise NotImplementedError(
-                "RBFInterpolator(neighbors=...) has no rule here. Leave it out: one system of all sites is solved."
+                "RBFInterpolator(neighbors=...) has no rule here. Leave it out: one system of all sites is solved. "
+                "[nd-no-derivative]"
             )
         if kernel not in _KERNELS:
-            raise ValueError(f"`kernel` must be one of {sorted(_KERNELS)}.")
+            raise ValueError(f"`kernel` must be one of {sorted(_KERNELS)}. [nd-option]")
         sites, data = floating(y), floating(d)
         if sites.ndim != 2:
-            raise ValueError("`y` must be a 2-dimensional array.")
+            raise ValueError("`y` must be a 2-dimensional array. [nd-ndim]")
         if data.shape[0] != sites.shape[0]:
-            raise ValueError(f"Expected the first axis of `d` to have length {sites.shape[0]}.")
+            raise ValueError(f"Expected the first axis of `d` to have length {sites.shape[0]}. [nd-shape]")
         if epsilon is None and kernel not in _SCALE_FREE:
-            raise ValueError(f"`epsilon` must be specified if `kernel` is not one of {set(_SCALE_FREE)}.")
+            raise ValueError(f"`epsilon` must be specified if `kernel` is not one of {set(_SCALE_FREE)}. [nd-option]")
         self.sites, self.shape = sites, data.shape[1:]
         self.epsilon = floating(1.0 if epsilon is None else epsilon)
         self._kernel, least = _KERNELS[kernel]
@@ -103,7 +104,8 @@ class RBFInterpolator:
         m = p.shape[1]
         if m > n:
             raise ValueError(
-                f"At least {m} data points are required when `degree` is {most} and the number of dimensions is {dims}."
+                f"At least {m} data points are required when `degree` is {most} and the number of dimensions is "
+                f"{dims}. [nd-too-few]"
             )
         inner = self._kernel(self._squares(sites, sites)) + np.broadcast_to(floating(smoothing), (n,))[
             :, None
@@ -117,7 +119,8 @@ class RBFInterpolator:
             self._coefficients = np.linalg.solve(np.concatenate([top, bottom], axis=0).astype(np_dtype(right)), right)
         except numpy.linalg.LinAlgError:
             raise numpy.linalg.LinAlgError(
-                "Singular matrix: sites repeat, or lie on a line or plane. Add smoothing, or a lower degree."
+                "Singular matrix: sites repeat, or lie on a line or plane. Add smoothing, or a lower degree. "
+                "[nd-singular]"
             ) from None
 
     def _squares(self, a: Array, b: Array) -> Array:
@@ -139,7 +142,7 @@ class RBFInterpolator:
         if points.ndim != 2 or points.shape[1] != self.sites.shape[1]:
             raise ValueError(
                 f"Expected the second axis of `x` to have length {self.sites.shape[1]}, "
-                f"and its shape is {points.shape}."
+                f"and its shape is {points.shape}. [nd-shape]"
             )
         parts = np.concatenate([self._kernel(self._squares(points, self.sites)), self._monomials(points)], axis=1)
         return (parts @ self._coefficients).reshape((points.shape[0], *self.shape))
@@ -172,7 +175,7 @@ class LinearNDInterpolator:
 
         self.sites, self.values, self.fill_value = _as_points(points), floating(values), fill_value
         if self.values.shape[0] != self.sites.shape[0]:
-            raise ValueError("different number of values and points")
+            raise ValueError("different number of values and points [nd-shape]")
         plain = values_of(self.sites.detach())
         self._low, span = plain.min(axis=0), numpy.ptp(plain, axis=0)
         self._span = numpy.where(span > 0, span, 1.0) if rescale else numpy.ones_like(span)
@@ -246,7 +249,8 @@ def griddata(
     if method == "linear":
         return LinearNDInterpolator(sites, values, fill_value, rescale)(xi)
     raise NotImplementedError(
-        f"griddata(method={method!r}) has no rule here for several dimensions. Use 'linear', or RBFInterpolator."
+        f"griddata(method={method!r}) has no rule here for several dimensions. Use 'linear', or RBFInterpolator. "
+        "[nd-no-derivative]"
     )
 
 
@@ -268,7 +272,8 @@ class BarycentricInterpolator:
     ) -> None:  # fmt: skip
         if yi is None:
             raise NotImplementedError(
-                "BarycentricInterpolator without values has no rule here. Make it when the values are known."
+                "BarycentricInterpolator without values has no rule here. Make it when the values are known. "
+                "[nd-no-derivative]"
             )
         self.xi, values = floating(xi), floating(yi)
         self.axis = one_axis(axis, values.ndim)
@@ -276,7 +281,7 @@ class BarycentricInterpolator:
         if self.yi.shape[0] != self.xi.shape[0]:
             raise ValueError(
                 f"x and y arrays of lengths {self.xi.shape[0]} and {self.yi.shape[0]} must be equal "
-                "in length along the axis."
+                "in length along the axis. [nd-shape]"
             )
         n = self.xi.shape[0]
         gaps = self.xi[:, None] - self.xi + np.eye(n)
@@ -314,7 +319,8 @@ def barycentric_interpolate(
     """
     if der != 0:
         raise NotImplementedError(
-            "barycentric_interpolate(der=...) has no rule here: differentiate it with ndgrad.func.grad."
+            "barycentric_interpolate(der=...) has no rule here: differentiate it with ndgrad.func.grad. "
+            "[nd-no-derivative]"
         )
     return BarycentricInterpolator(xi, yi, axis)(x)
 
@@ -331,7 +337,8 @@ class KroghInterpolator(BarycentricInterpolator):
         plain = memory_of(floating(xi))
         if (numpy.diff(numpy.sort(plain, axis=-1), axis=-1) == 0).any():
             raise NotImplementedError(
-                "KroghInterpolator with repeated sites has no rule here. Use CubicHermiteSpline for values and slopes."
+                "KroghInterpolator with repeated sites has no rule here. Use CubicHermiteSpline for values and slopes. "
+                "[nd-no-derivative]"
             )
         super().__init__(xi, yi, axis)
 
@@ -345,7 +352,7 @@ def krogh_interpolate(xi: ArrayLike, yi: ArrayLike, x: ArrayLike, der: ArrayLike
     """
     if der != 0:
         raise NotImplementedError(
-            "krogh_interpolate(der=...) has no rule here: differentiate it with ndgrad.func.grad."
+            "krogh_interpolate(der=...) has no rule here: differentiate it with ndgrad.func.grad. [nd-no-derivative]"
         )
     return KroghInterpolator(xi, yi, axis)(x)
 

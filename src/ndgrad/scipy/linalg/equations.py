@@ -26,7 +26,7 @@ def _together(*matrices: Any) -> list[Array]:
     """Matrices of one dtype with the same leading dimensions."""
     found = operands(*(floating(m) for m in matrices))
     if any(m.ndim < 2 for m in found):
-        raise ValueError(f"matrices were expected, and the shapes are {[m.shape for m in found]}.")
+        raise ValueError(f"matrices were expected, and the shapes are {[m.shape for m in found]}. [nd-matrix]")
     lead = numpy.broadcast_shapes(*(m.shape[:-2] for m in found))
     return [np.broadcast_to(m, (*lead, *m.shape[-2:])) for m in found]
 
@@ -40,7 +40,7 @@ def solve_sylvester(a: ArrayLike, b: ArrayLike, q: ArrayLike) -> Array:
     """
     x, y, right = _together(square("solve_sylvester", a), square("solve_sylvester", b), q)
     if right.shape[-2:] != (x.shape[-1], y.shape[-1]):
-        raise ValueError(f"solve_sylvester: a {x.shape}, b {y.shape} and q {right.shape} do not fit.")
+        raise ValueError(f"solve_sylvester: a {x.shape}, b {y.shape} and q {right.shape} do not fit. [nd-shape]")
     return matrix_equation.sylvester(x, y, right)
 
 
@@ -54,7 +54,7 @@ def solve_continuous_lyapunov(a: ArrayLike, q: ArrayLike) -> Array:
     """
     x, right = _together(square("solve_continuous_lyapunov", a), square("solve_continuous_lyapunov", q))
     if x.shape != right.shape:
-        raise ValueError(f"Matrices a {x.shape} and q {right.shape} should have the same shape.")
+        raise ValueError(f"Matrices a {x.shape} and q {right.shape} should have the same shape. [nd-shape]")
     return matrix_equation.sylvester(x, adjoint(x), right)
 
 
@@ -69,7 +69,7 @@ def solve_discrete_lyapunov(a: ArrayLike, q: ArrayLike, method: str | None = Non
     array([[4.]])
     """
     if method not in (None, "direct", "bilinear"):
-        raise ValueError(f"Unknown solver {method}")
+        raise ValueError(f"Unknown solver {method} [nd-option]")
     x, right = _together(square("solve_discrete_lyapunov", a), square("solve_discrete_lyapunov", q))
     return matrix_equation.stein(x, right)
 

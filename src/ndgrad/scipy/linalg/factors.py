@@ -51,7 +51,7 @@ def lu_solve(
     packed, right = operands(as_array(lu_and_piv[0]), finite(b, check_finite))
     pivots = as_array(lu_and_piv[1]) + 1
     if trans not in (0, 1, 2):
-        raise ValueError(f"lu_solve: trans must be 0, 1 or 2, and is {trans!r}.")
+        raise ValueError(f"lu_solve: trans must be 0, 1 or 2, and is {trans!r}. [nd-option]")
     if trans == 0:
         return times_columns(lambda p, q: of_arrays.lu_solve(p, pivots, q), packed, right)
     right = right.conj() if trans == 1 else right
@@ -154,7 +154,7 @@ def cholesky_banded(ab: ArrayLike, overwrite_ab: bool = False, lower: bool = Fal
     bands = finite(ab, check_finite)
     if bands.ndim < 2:
         raise ValueError(
-            f"cholesky_banded: expected the diagonals of a matrix as rows, and the shape is {bands.shape}."
+            f"cholesky_banded: expected the diagonals of a matrix as rows, and the shape is {bands.shape}. [nd-ndim]"
         )
     count = bands.shape[-2] - 1
     if lower:
@@ -206,10 +206,13 @@ def qr(
     """
     t = finite(a, check_finite)
     if mode not in ("full", "qr", "r", "economic", "raw"):
-        raise ValueError(f"Mode argument should be one of ['full', 'r', 'economic', 'raw'], and is {mode!r}")
+        raise ValueError(
+            f"Mode argument should be one of ['full', 'r', 'economic', 'raw'], and is {mode!r} [nd-option]"
+        )
     if mode == "raw":
         raise NotImplementedError(
-            "qr(mode='raw') gives LAPACK's reflectors, which have no rule here. Use mode='economic' or 'r'."
+            "qr(mode='raw') gives LAPACK's reflectors, which have no rule here. Use mode='economic' or 'r'. "
+            "[nd-no-derivative]"
         )
     order = None
     if pivoting:
@@ -263,7 +266,7 @@ def polar(a: ArrayLike, side: str = "right") -> tuple[Array, Array]:
            [0., 2.]])
     """
     if side not in ("right", "left"):
-        raise ValueError("`side` must be either 'right' or 'left'")
+        raise ValueError("`side` must be either 'right' or 'left' [nd-option]")
     t = finite(a)
     u = matrix_root.polar_unitary(t)
     p = adjoint(u) @ t if side == "right" else t @ adjoint(u)
@@ -283,7 +286,7 @@ def orthogonal_procrustes(A: ArrayLike, B: ArrayLike, check_finite: bool = True)
     """
     x, y = operands(finite(A, check_finite), finite(B, check_finite))
     if x.ndim != 2 or x.shape != y.shape:
-        raise ValueError(f"the shapes of A and B differ ({x.shape} vs {y.shape})")
+        raise ValueError(f"the shapes of A and B differ ({x.shape} vs {y.shape}) [nd-shape]")
     product = adjoint(x) @ y
     turn = matrix_root.polar_unitary(product)
     return turn, (turn.conj() * product).sum().real

@@ -56,7 +56,7 @@ def expm_frechet(
     """
     a, e = operands(square("expm_frechet", A, check_finite), square("expm_frechet", E, check_finite))
     if a.shape != e.shape:
-        raise ValueError("expected A and E to be the same shape")
+        raise ValueError("expected A and E to be the same shape [nd-shape]")
     moved = derivative_by_blocks(tensor_ops.matrix_exp, a, e, tensor_ops)
     return (tensor_ops.matrix_exp(a), moved) if compute_expm else moved
 

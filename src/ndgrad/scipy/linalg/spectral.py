@@ -60,7 +60,7 @@ def eig(
     """
     if homogeneous_eigvals:
         raise NotImplementedError(
-            "eig(homogeneous_eigvals=True) has no rule here: call it with False and an invertible b."
+            "eig(homogeneous_eigvals=True) has no rule here: call it with False and an invertible b. [nd-no-derivative]"
         )
     t = _quotient(a, b, check_finite)
     w, v = of_arrays.eig(t)
@@ -100,7 +100,7 @@ def _chosen(
 ) -> tuple[Array, Any]:
     """Some of the eigenvalues, and their vectors."""
     if by_index is not None and by_value is not None:
-        raise ValueError("Either index or value subset can be requested.")
+        raise ValueError("Either index or value subset can be requested. [nd-exclusive]")
     if by_index is not None:
         part = slice(int(by_index[0]), int(by_index[1]) + 1)
         return w[..., part], None if v is None else v[..., :, part]
@@ -148,7 +148,7 @@ def eigh(
         w, v = of_arrays.eigh(x, triangle)
         return _chosen(w, v, subset_by_index, subset_by_value)
     if type not in (1, 2, 3):
-        raise ValueError(f'"type" keyword only accepts 1, 2, and 3, and is {type!r}.')
+        raise ValueError(f'"type" keyword only accepts 1, 2, and 3, and is {type!r}. [nd-option]')
     x, y = operands(x, square("eigh", b, check_finite))
     x = _whole(x, lower)
     factor = tensor_ops.cholesky(y if lower else adjoint(y))
@@ -198,7 +198,7 @@ def _selected(
         return select_range, None
     if select in ("v", "value", 1):
         return None, select_range
-    raise ValueError(f"invalid argument for select: {select!r}")
+    raise ValueError(f"invalid argument for select: {select!r} [nd-option]")
 
 
 @overload

@@ -91,7 +91,9 @@ def companion(a: ArrayLike) -> Array:
     p = floating(a)
     n = p.shape[-1]
     if n < 2:
-        raise ValueError(f"The length of `a` along the last axis must be at least 2, and the shape is {p.shape}.")
+        raise ValueError(
+            f"The length of `a` along the last axis must be at least 2, and the shape is {p.shape}. [nd-too-few]"
+        )
     row = -p[..., 1:] / p[..., :1]
     below = np.broadcast_to(np.eye(n - 2, n - 1), (*p.shape[:-1], n - 2, n - 1))
     return np.concatenate([row[..., None, :], below], axis=-2)
@@ -108,7 +110,7 @@ def leslie(f: ArrayLike, s: ArrayLike) -> Array:
     rates, survival = operands(floating(f), floating(s))
     n = rates.shape[-1]
     if survival.shape[-1] != n - 1:
-        raise ValueError(f"s has length {survival.shape[-1]}, and must be one shorter than f, which has {n}")
+        raise ValueError(f"s has length {survival.shape[-1]}, and must be one shorter than f, which has {n} [nd-shape]")
     below = survival[..., :, None] * np.eye(n - 1, n)
     return np.concatenate([rates[..., None, :], below], axis=-2)
 
@@ -135,7 +137,7 @@ def fiedler_companion(a: ArrayLike) -> Array:
     """
     p = floating(a)
     if p.ndim != 1:
-        raise ValueError("fiedler_companion: one polynomial, of one dimension, was expected.")
+        raise ValueError("fiedler_companion: one polynomial, of one dimension, was expected. [nd-ndim]")
     n = p.shape[0]
     if n <= 2:
         return np.zeros((0, 0)) if n < 2 else np.atleast_2d(-(p / p[0])[1:])
@@ -162,9 +164,9 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
     """
     v = as_array(a)
     if n <= 0 or v.shape[-1] == 0:
-        raise ValueError("n must be a positive integer, and len(a) at least 1.")
+        raise ValueError("n must be a positive integer, and len(a) at least 1. [nd-range]")
     if mode not in ("full", "valid", "same"):
-        raise ValueError(f"'mode' argument must be one of ('full', 'valid', 'same'), and is {mode!r}.")
+        raise ValueError(f"'mode' argument must be one of ('full', 'valid', 'same'), and is {mode!r}. [nd-option]")
     m = v.shape[-1]
     place = numpy.arange(m + n - 1)[:, None] - numpy.arange(n)
     inside = (place >= 0) & (place < m)
@@ -189,7 +191,7 @@ def diagsvd(s: ArrayLike, M: int, N: int) -> Array:
     values = as_array(s)
     k = values.shape[-1]
     if k not in (M, N):
-        raise ValueError("Length of s must be M or N.")
+        raise ValueError("Length of s must be M or N. [nd-shape]")
     made = values[..., :, None] * np.eye(k, dtype=values.dtype)
     pad = [(0, 0)] * (made.ndim - 2) + [(0, M - k), (0, N - k)]
     return np.pad(made, pad)
@@ -237,7 +239,8 @@ def khatri_rao(a: ArrayLike, b: ArrayLike) -> Array:
     x, y = operands(as_array(a), as_array(b))
     if x.ndim < 2 or y.ndim < 2 or x.shape[-1] != y.shape[-1]:
         raise ValueError(
-            f"The number of columns for both arrays should be equal, and the shapes are {x.shape} and {y.shape}."
+            f"The number of columns for both arrays should be equal, and the shapes are {x.shape} and {y.shape}. "
+            "[nd-shape]"
         )
     made = x[..., :, None, :] * y[..., None, :, :]
     return made.reshape((*made.shape[:-3], made.shape[-3] * made.shape[-2], made.shape[-1]))

@@ -40,7 +40,7 @@ _SYMMETRIC = {
 def square(name: str, a: ArrayLike, check_finite: bool = True) -> Array:
     t = finite(a, check_finite)
     if t.ndim < 2 or t.shape[-1] != t.shape[-2]:
-        raise ValueError(f"{name}: expected square matrices, and the shape is {t.shape}.")
+        raise ValueError(f"{name}: expected square matrices, and the shape is {t.shape}. [nd-matrix]")
     return t
 
 
@@ -71,7 +71,7 @@ def _structured(a: Array, assume_a: str | None, lower: bool) -> Array:
     if assume_a in _TRIANGULAR:
         return np.triu(a) if assume_a.startswith("upper") else np.tril(a)
     if assume_a not in (None, "gen", "general", "banded"):
-        raise ValueError(f"{assume_a} is not a recognized matrix structure")
+        raise ValueError(f"{assume_a} is not a recognized matrix structure [nd-option]")
     return a
 
 
@@ -80,7 +80,9 @@ def times_columns(solver: Callable[[Array, Array], Any], a: Array, b: Array) -> 
     vector = b.ndim == 1
     right = b[:, None] if vector else b
     if right.ndim < 2 or right.shape[-2] != a.shape[-1]:
-        raise ValueError(f"the shapes of a {a.shape} and b {b.shape} are incompatible: b needs {a.shape[-1]} rows")
+        raise ValueError(
+            f"the shapes of a {a.shape} and b {b.shape} are incompatible: b needs {a.shape[-1]} rows [nd-shape]"
+        )
     lead = numpy.broadcast_shapes(a.shape[:-2], right.shape[:-2])
     made = solver(np.broadcast_to(a, (*lead, *a.shape[-2:])), np.broadcast_to(right, (*lead, *right.shape[-2:])))
     return made[..., 0] if vector else made
@@ -128,7 +130,7 @@ def solve_triangular(
     diagonal = values_of(np.diagonal(x, axis1=-2, axis2=-1).detach()) if not unit_diagonal and not _in_vmap(x) else None
     if diagonal is not None and not diagonal.all():
         place = int(numpy.argmin(numpy.abs(diagonal).reshape(-1, diagonal.shape[-1]).min(axis=0)))
-        raise numpy.linalg.LinAlgError(f"singular matrix: resolution failed at diagonal {place}")
+        raise numpy.linalg.LinAlgError(f"singular matrix: resolution failed at diagonal {place} [nd-singular]")
     return times_columns(
         lambda p, q: tensor_ops.solve_triangular(p, q, upper=lower == bool(turned), unitriangular=unit_diagonal), x, y
     )
@@ -266,7 +268,7 @@ def solve_banded(
     if bands.ndim < 2 or bands.shape[-2] != l + u + 1:
         raise ValueError(
             f"invalid values for the number of lower and upper diagonals: l+u+1 ({l + u + 1}) "
-            f"does not equal ab.shape[-2] ({bands.shape[-2]})"
+            f"does not equal ab.shape[-2] ({bands.shape[-2]}) [nd-shape]"
         )
     return times_columns(lambda p, q: banded.solve_banded(p, q, lower=l, upper=u), bands, right)
 
@@ -337,7 +339,8 @@ def solve_toeplitz(c_or_cr: ArrayLike | tuple[ArrayLike, ArrayLike], b: ArrayLik
     n = c.shape[-1]
     if r.shape[-1] != n or right.ndim == 0 or right.shape[-2 if right.ndim > 1 else 0] != n:
         raise ValueError(
-            f"Incompatible dimensions: a Toeplitz matrix of shape {(n, r.shape[-1])} and b of shape {right.shape}."
+            f"Incompatible dimensions: a Toeplitz matrix of shape {(n, r.shape[-1])} and b of shape {right.shape}. "
+            "[nd-shape]"
         )
     columns = right[:, None] if right.ndim == 1 else right
     if line.ndim == 1:  # one matrix: all right sides are its columns
@@ -370,7 +373,7 @@ def matmul_toeplitz(
     line, v = operands(_line(c, r), finite(x, check_finite))
     m, n = c.shape[-1], r.shape[-1]
     if v.ndim == 0 or v.shape[0] != n:
-        raise ValueError(f"matmul_toeplitz: a matrix of shape {(m, n)} and x of shape {v.shape} do not fit")
+        raise ValueError(f"matmul_toeplitz: a matrix of shape {(m, n)} and x of shape {v.shape} do not fit [nd-matmul]")
     return toeplitz.toeplitz_times(line, v.reshape(n, -1)).reshape((m, *v.shape[1:]))
 
 
@@ -393,7 +396,7 @@ def solve_circulant(
         mask = size <= limit
         if numpy.any(mask) and singular != "lstsq":
             raise numpy.linalg.LinAlgError(
-                "near singular matrix. Use singular='lstsq' for a solution in the least squares sense."
+                "near singular matrix. Use singular='lstsq' for a solution in the least squares sense. [nd-singular]"
             )
     image = np.fft.fft(np.moveaxis(right, baxis, -1))
     quotient = np.where(mask, 0.0, image / np.where(mask, 1.0, spectrum))

@@ -68,7 +68,7 @@ def of_images(function: Callable[Concatenate[Array, P], Array]) -> Callable[Conc
 
 def mode_of(mode: str) -> str:
     if mode not in MODES:
-        raise RuntimeError(f"boundary mode not supported: {mode!r}. Choose one of {', '.join(MODES)}.")
+        raise RuntimeError(f"boundary mode not supported: {mode!r}. Choose one of {', '.join(MODES)}. [nd-option]")
     return str(_SAME.get(mode, mode))
 
 
@@ -81,7 +81,9 @@ def sequence(value: Any, count: int) -> list[Any]:
     else:
         found = list(value)
     if len(found) != count:
-        raise RuntimeError(f"sequence argument must have length equal to input rank: {found!r} for {count} axes.")
+        raise RuntimeError(
+            f"sequence argument must have length equal to input rank: {found!r} for {count} axes. [nd-shape]"
+        )
     return found
 
 
@@ -125,7 +127,9 @@ def neighbourhoods(
     for d, size in enumerate(footprint.shape):
         before = size // 2 + origins[d]
         if not 0 <= before < size:
-            raise ValueError(f"invalid origin {origins[d]} for a filter of size {size}: it must lie inside the filter.")
+            raise ValueError(
+                f"invalid origin {origins[d]} for a filter of size {size}: it must lie inside the filter. [nd-window]"
+            )
         t = extended(t, d, before, size - 1 - before, modes[d], cval)
     parts = [
         t[tuple(slice(int(k), int(k) + n) for k, n in zip(offset, shape, strict=True))]

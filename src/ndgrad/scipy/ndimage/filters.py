@@ -40,12 +40,14 @@ __all__ = [
 def _correlate1d(t: Array, weights: ArrayLike, axis: int, mode: str, cval: ArrayLike, origin: int) -> Array:
     w = floating(weights)
     if w.ndim != 1 or w.shape[0] < 1:
-        raise RuntimeError("no filter weights given")
+        raise RuntimeError("no filter weights given [nd-arguments]")
     d = one_axis(axis, t.ndim)
     size = w.shape[0]
     before = size // 2 + origin
     if not 0 <= before < size:
-        raise ValueError("Invalid origin; origin must satisfy -(len(weights) // 2) <= origin <= (len(weights)-1) // 2")
+        raise ValueError(
+            "Invalid origin; origin must satisfy -(len(weights) // 2) <= origin <= (len(weights)-1) // 2 [nd-window]"
+        )
     t, w = operands(t, w)
     n = t.shape[d]
     wide = np.moveaxis(extended(t, d, before, size - 1 - before, mode_of(mode), cval), d, -1)
@@ -97,7 +99,7 @@ def _correlate(
     dims = axes_of(axes, t.ndim)
     w = floating(weights)
     if w.ndim != len(dims):
-        raise RuntimeError(f"weights.ndim ({w.ndim}) must match len(axes) ({len(dims)})")
+        raise RuntimeError(f"weights.ndim ({w.ndim}) must match len(axes) ({len(dims)}) [nd-ndim]")
     origins = [int(o) for o in sequence(origin, len(dims))]
     if turned:
         w = np.flip(w)
@@ -107,7 +109,8 @@ def _correlate(
         before = size // 2 + o
         if not 0 <= before < size:
             raise ValueError(
-                "Invalid origin; origin must satisfy -(weights.shape[k] // 2) <= origin[k] <= (weights.shape[k]-1) // 2"
+                "Invalid origin; "
+                "origin must satisfy -(weights.shape[k] // 2) <= origin[k] <= (weights.shape[k]-1) // 2 [nd-window]"
             )
         t = extended(t, d, before, size - 1 - before, mode_of(m), cval)
     others = [d for d in range(t.ndim) if d not in dims]
@@ -192,7 +195,7 @@ def _gaussian_weights(sigma: Array, order: int, radius: int) -> Array:
     """The normal density at whole numbers, over their sum, times the polynomial of a derivative;
     differentiable in sigma."""
     if order < 0:
-        raise ValueError("order must be non-negative")
+        raise ValueError("order must be non-negative [nd-range]")
     x = numpy.arange(-radius, radius + 1)
     variance = sigma * sigma
     phi = np.exp(x * x * (-0.5 / variance))
@@ -214,7 +217,7 @@ def _gaussian1d(
     s = floating(sigma)
     reach = int(truncate * float(values_of(s.detach())) + 0.5) if radius is None else int(radius)
     if reach < 0:
-        raise ValueError("Radius must be a nonnegative integer.")
+        raise ValueError("Radius must be a nonnegative integer. [nd-range]")
     return _correlate1d(t, _gaussian_weights(s, order, reach)[::-1], axis, mode, cval, 0)
 
 
@@ -411,14 +414,14 @@ def _footprint(
     dims = axes_of(axes, ndim)
     if footprint is None:
         if size is None:
-            raise RuntimeError("no footprint or filter size provided")
+            raise RuntimeError("no footprint or filter size provided [nd-arguments]")
         mask = numpy.ones([int(n) for n in sequence(size, len(dims))], bool)
     else:
         mask = numpy.asarray(footprint, bool)
         if mask.ndim != len(dims):
-            raise RuntimeError("footprint array has incorrect shape.")
+            raise RuntimeError("footprint array has incorrect shape. [nd-shape]")
     if not mask.any():
-        raise ValueError("All-zero footprint is not supported.")
+        raise ValueError("All-zero footprint is not supported. [nd-values]")
     shape = [1] * ndim
     for d, n in zip(dims, mask.shape, strict=True):
         shape[d] = n
@@ -496,7 +499,7 @@ def _ranked(windows: Array, rank: int) -> Array:
     count = windows.shape[-1]
     place = rank + count if rank < 0 else rank
     if not 0 <= place < count:
-        raise RuntimeError("rank not within filter footprint size")
+        raise RuntimeError("rank not within filter footprint size [nd-range]")
     return np.sort(windows, axis=-1)[..., place]
 
 
@@ -543,7 +546,7 @@ def percentile_filter(
     windows = _windows(input, size, footprint, mode, cval, origin, axes)
     share = percentile + 100.0 if percentile < 0 else percentile
     if not 0 <= share <= 100:
-        raise RuntimeError("invalid percentile")
+        raise RuntimeError("invalid percentile [nd-range]")
     count = windows.shape[-1]
     return _ranked(windows, count - 1 if share == 100 else int(count * share / 100.0))
 
@@ -558,7 +561,7 @@ def _structured(
     """The largest neighbour plus the structure, turned around, or the smallest neighbour less the structure."""
     dims = axes_of(axes, t.ndim)
     if structure is None and size is None and footprint is None:
-        raise ValueError("size, footprint, or structure must be specified")
+        raise ValueError("size, footprint, or structure must be specified [nd-arguments]")
     heights = None if structure is None else floating(structure)
     if heights is not None and footprint is None:
         footprint = numpy.ones(heights.shape, bool)

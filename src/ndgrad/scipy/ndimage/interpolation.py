@@ -41,9 +41,9 @@ _MARGIN = 12
 
 def _check(order: int, mode: str) -> int:
     if not 0 <= int(order) <= 5:
-        raise RuntimeError("spline order not supported")
+        raise RuntimeError("spline order not supported [nd-option]")
     if mode not in _MODES:
-        raise RuntimeError(f"boundary mode not supported: {mode!r}")
+        raise RuntimeError(f"boundary mode not supported: {mode!r} [nd-option]")
     return int(order)
 
 
@@ -84,7 +84,7 @@ def spline_filter(input: Array, order: int = 3, output: Output = None, mode: str
     array([-3.,  9., -3.])
     """
     if order < 2:
-        raise RuntimeError("spline order not supported")
+        raise RuntimeError("spline order not supported [nd-option]")
     made = input
     for d in range(input.ndim):
         made = _filtered(made, _check(order, mode), d, mode)
@@ -200,7 +200,9 @@ def map_coordinates(
     order = _check(order, mode)
     places = floating(coordinates)
     if places.ndim < 1 or places.shape[0] != input.ndim:
-        raise RuntimeError(f"invalid shape for coordinate array: {places.shape} for an image of {input.ndim} axes")
+        raise RuntimeError(
+            f"invalid shape for coordinate array: {places.shape} for an image of {input.ndim} axes [nd-shape]"
+        )
     return _sampled(input, [places[d] for d in range(input.ndim)], order, mode, cval, prefilter)
 
 
@@ -225,7 +227,7 @@ def _affine(
         places = [m[d] * grid[d] + moves[d] for d in range(n)]
     else:
         if m.shape != (n, len(shape)):
-            raise RuntimeError("affine matrix has wrong number of rows")
+            raise RuntimeError("affine matrix has wrong number of rows [nd-shape]")
         places = [total([m[d, e] * grid[e] for e in range(len(shape))]) + moves[d] for d in range(n)]
     return _sampled(t, places, order, mode, cval, prefilter)
 
@@ -299,7 +301,7 @@ def rotate(
     """
     order = _check(order, mode)
     if len(axes) != 2:
-        raise ValueError("axes should contain exactly two values")
+        raise ValueError("axes should contain exactly two values [nd-dim]")
     first, second = sorted(one_axis(a, input.ndim) for a in axes)
     turn = floating(angle) * (math.pi / 180)
     c, s = np.cos(turn), np.sin(turn)

@@ -32,7 +32,7 @@ def _parts(
     t = floating(input)
     if labels is None:
         if index is not None:
-            raise ValueError("index must not be given without labels")
+            raise ValueError("index must not be given without labels [nd-arguments]")
         return describe(t.ravel())
     marks = numpy.broadcast_to(numpy.asarray(plain(as_array(labels))), t.shape)
     if index is None:

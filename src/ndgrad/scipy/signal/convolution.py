@@ -26,7 +26,8 @@ def _pair(name: str, in1: ArrayLike, in2: ArrayLike) -> list[Array]:
     x, y = operands(floating(in1), floating(in2))
     if x.ndim != y.ndim:
         raise ValueError(
-            f"{name}: in1 and in2 should have the same dimensionality, and have shapes {x.shape} and {y.shape}."
+            f"{name}: in1 and in2 should have the same dimensionality, and have shapes {x.shape} and {y.shape}. "
+            "[nd-ndim]"
         )
     return [x, y]
 
@@ -46,7 +47,8 @@ def _contains(a: tuple[int, ...], b: tuple[int, ...], axes: tuple[int, ...]) -> 
     if all(a[d] <= b[d] for d in axes):
         return False
     raise ValueError(
-        f"For 'valid' mode, one must be at least as large as the other in every dimension: the shapes are {a} and {b}."
+        f"For 'valid' mode, one must be at least as large as the other in every dimension: the shapes are {a} and {b}. "
+        "[nd-window]"
     )
 
 
@@ -60,7 +62,7 @@ def _part(full: Array, a: tuple[int, ...], b: tuple[int, ...], mode: str, axes: 
         larger, smaller = (a, b) if _contains(a, b, axes) else (b, a)
         sizes = tuple(larger[d] - smaller[d] + 1 if d in axes else full.shape[d] for d in range(len(a)))
         return _centred(full, sizes, axes)
-    raise ValueError(f"acceptable mode flags are 'valid', 'same', or 'full', and the mode is {mode!r}.")
+    raise ValueError(f"acceptable mode flags are 'valid', 'same', or 'full', and the mode is {mode!r}. [nd-option]")
 
 
 def direct(x: Array, kernel: Array, padding: tuple[tuple[int, int], ...]) -> Array:
@@ -99,7 +101,7 @@ def convolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "
     """
     x, y = _pair("convolve", in1, in2)
     if method not in ("auto", "direct", "fft"):
-        raise ValueError("Acceptable method flags are 'auto', 'direct', or 'fft'.")
+        raise ValueError("Acceptable method flags are 'auto', 'direct', or 'fft'. [nd-option]")
     if x.ndim == 0:
         return x * y
     axes = tuple(range(x.ndim))
@@ -157,10 +159,10 @@ def _bounded(x: Array, y: Array, mode: str, boundary: str, fillvalue: ArrayLike)
     if boundary not in _BOUNDARIES:
         raise ValueError(
             "Acceptable boundary flags are 'fill', 'circular' (or 'wrap'), and 'symmetric' (or 'symm'), "
-            f"and it is {boundary!r}."
+            f"and it is {boundary!r}. [nd-option]"
         )
     if x.ndim != 2:
-        raise ValueError("convolve2d inputs must both be 2-D arrays")
+        raise ValueError("convolve2d inputs must both be 2-D arrays [nd-ndim]")
     if mode == "valid":
         return convolve(x, y, mode, "direct")
     if boundary == "fill" and isinstance(fillvalue, (int, float)) and fillvalue == 0:
@@ -221,7 +223,7 @@ def deconvolve(signal: ArrayLike, divisor: ArrayLike) -> tuple[Array, Array]:
     """
     num, den = operands(np.atleast_1d(floating(signal)), np.atleast_1d(floating(divisor)))
     if num.ndim != 1 or den.ndim != 1:
-        raise ValueError("deconvolve: signal and divisor must be 1-D.")
+        raise ValueError("deconvolve: signal and divisor must be 1-D. [nd-ndim]")
     n, d = num.shape[0], den.shape[0]
     if d > n:
         return np.zeros((0,)), num

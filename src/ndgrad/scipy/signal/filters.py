@@ -70,7 +70,7 @@ def _final_state(b: Array, a: Array, x: Array, y: Array, state: Array, order: in
 def _normalised(b: ArrayLike, a: ArrayLike) -> tuple[Array, Array, int]:
     b, a = np.atleast_1d(floating(b)), np.atleast_1d(floating(a))
     if b.ndim != 1 or a.ndim != 1:
-        raise ValueError(f"lfilter: b and a must be 1-D, and have shapes {b.shape} and {a.shape}.")
+        raise ValueError(f"lfilter: b and a must be 1-D, and have shapes {b.shape} and {a.shape}. [nd-ndim]")
     b, a = b / a[0], a / a[0]
     order = max(b.shape[0], a.shape[0]) - 1
     return np.pad(b, (0, order + 1 - b.shape[0])), np.pad(a, (0, order + 1 - a.shape[0])), order
@@ -99,7 +99,7 @@ def lfilter(b: ArrayLike, a: ArrayLike, x: ArrayLike, axis: int = -1, zi: ArrayL
     state = np.moveaxis(floating(zi), d, -1) if floating(zi).ndim == t.ndim else floating(zi)
     if state.shape[-1] != order:
         raise ValueError(
-            f"Unexpected shape for zi: expected {order} along the axis of the filter, found {state.shape}."
+            f"Unexpected shape for zi: expected {order} along the axis of the filter, found {state.shape}. [nd-shape]"
         )
     state = np.broadcast_to(state, (*t.shape[:-1], order))
     n = t.shape[-1]
@@ -115,7 +115,7 @@ def leading_zeros(a: Array) -> int:
         return 0
     found = numpy.flatnonzero(values_of(a.detach()))
     if not found.size:
-        raise ValueError("There must be at least one nonzero `a` coefficient.")
+        raise ValueError("There must be at least one nonzero `a` coefficient. [nd-values]")
     return int(found[0])
 
 
@@ -166,7 +166,7 @@ def _extended(x: Array, edge: int, kind: str | None) -> Array:
         return x
     n = x.shape[-1]
     if edge > n - 1:
-        raise ValueError(f"The length of the input vector x must be greater than padlen, which is {edge}.")
+        raise ValueError(f"The length of the input vector x must be greater than padlen, which is {edge}. [nd-range]")
     first, last = x[..., :1], x[..., -1:]
     before, after = x[..., edge:0:-1], x[..., -2 : -(edge + 2) : -1]
     if kind == "odd":
@@ -176,7 +176,9 @@ def _extended(x: Array, edge: int, kind: str | None) -> Array:
     if kind == "constant":
         ends = [np.broadcast_to(e, (*x.shape[:-1], edge)) for e in (first, last)]
         return np.concatenate([ends[0], x, ends[1]], axis=-1)
-    raise ValueError(f"Unknown value '{kind}' given to padtype. padtype must be 'even', 'odd', 'constant', or None.")
+    raise ValueError(
+        f"Unknown value '{kind}' given to padtype. padtype must be 'even', 'odd', 'constant', or None. [nd-option]"
+    )
 
 
 def filtfilt(
@@ -191,7 +193,7 @@ def filtfilt(
     """
     if method != "pad":
         refuse_active("filtfilt(method='gust')", (b, a, x), "filtfilt(method='pad')")
-        raise NotImplementedError("filtfilt(method='gust') has no rule here. Use method='pad'.")
+        raise NotImplementedError("filtfilt(method='gust') has no rule here. Use method='pad'. [nd-no-derivative]")
     b, a = np.atleast_1d(floating(b)), np.atleast_1d(floating(a))
     t = floating(x)
     d = one_axis(axis, t.ndim)
@@ -208,9 +210,9 @@ def filtfilt(
 def _sections(sos: ArrayLike) -> Array:
     t = np.atleast_2d(floating(sos))
     if t.ndim != 2 or t.shape[1] != 6:
-        raise ValueError(f"sos array must be shape (n_sections, 6), and has shape {t.shape}.")
+        raise ValueError(f"sos array must be shape (n_sections, 6), and has shape {t.shape}. [nd-shape]")
     if not batch_dims(t) and not (values_of(t.detach())[:, 3] == 1).all():
-        raise ValueError("sos[:, 3] should be all ones: divide each section by it.")
+        raise ValueError("sos[:, 3] should be all ones: divide each section by it. [nd-values]")
     return t
 
 
@@ -298,7 +300,8 @@ def _continued(x: Array, margin: int, mode: str, cval: ArrayLike) -> Array:
         return np.concatenate([before, x, after], axis=-1)
     if mode not in _PADS:
         raise NotImplementedError(
-            f"mode={mode!r} has no rule here. Choose one of {', '.join(_PADS)} or 'line', or pad the signal before."
+            f"mode={mode!r} has no rule here. Choose one of {', '.join(_PADS)} or 'line', or pad the signal before. "
+            "[nd-no-derivative]"
         )
     more = {"constant_values": cval} if mode == "constant" else {}
     return np.pad(x, [(0, 0)] * (x.ndim - 1) + [(margin, margin)], mode=_PADS[mode], **more)
@@ -315,7 +318,7 @@ def upfirdn(
     """
     taps, t = operands(floating(h), floating(x))
     if taps.ndim != 1 or taps.size == 0:
-        raise ValueError("h must be 1-D with non-zero length")
+        raise ValueError("h must be 1-D with non-zero length [nd-ndim]")
     d = one_axis(axis, t.ndim)
     t = np.moveaxis(t, d, -1)
     n, count = t.shape[-1], taps.shape[0]
@@ -404,7 +407,7 @@ def decimate(
         return np.take(made, numpy.arange(t.shape[d] // q + bool(t.shape[d] % q)), axis=d)
     if ftype != "iir":
         raise NotImplementedError(
-            "decimate: ftype must be 'iir' or 'fir'. Filter the signal yourself, then take x[::q]."
+            "decimate: ftype must be 'iir' or 'fir'. Filter the signal yourself, then take x[::q]. [nd-option]"
         )
     sos = scipy.signal.cheby1(8 if n is None else n, 0.05, 0.8 / q, output="sos")
     made = sosfiltfilt(sos, t, d) if zero_phase else sosfilt(sos, t, d)

@@ -306,7 +306,7 @@ def bilinear_zpk(z: ArrayLike, p: ArrayLike, k: ArrayLike, fs: ArrayLike) -> tup
     rate = 2.0 * floating(fs)
     degree = poles.shape[0] - zeros.shape[0]
     if degree < 0:
-        raise ValueError("Improper transfer function. Must have at least as many poles as zeros.")
+        raise ValueError("Improper transfer function. Must have at least as many poles as zeros. [nd-values]")
     digital = (rate + zeros) / (rate - zeros)
     gain = floating(k) * ((rate - zeros).prod() / (rate - poles).prod()).real
     return np.concatenate([digital, -np.ones(degree, dtype=np_dtype(digital))]), (rate + poles) / (rate - poles), gain

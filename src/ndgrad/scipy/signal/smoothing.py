@@ -43,7 +43,7 @@ def savgol_filter(
     import scipy.signal
 
     if mode not in ("mirror", "constant", "nearest", "interp", "wrap"):
-        raise ValueError("mode must be 'mirror', 'constant', 'nearest' 'wrap' or 'interp'.")
+        raise ValueError("mode must be 'mirror', 'constant', 'nearest' 'wrap' or 'interp'. [nd-option]")
     t = floating(x)
     d = one_axis(axis, t.ndim)
     taps = scipy.signal.savgol_coeffs(window_length, polyorder, deriv=deriv, delta=delta)
@@ -51,7 +51,7 @@ def savgol_filter(
         return ndimage.convolve1d(t, taps, axis=d, mode=mode, cval=cval)
     n = t.shape[d]
     if window_length > n:
-        raise ValueError("If mode is 'interp', window_length must be less than or equal to the size of x.")
+        raise ValueError("If mode is 'interp', window_length must be less than or equal to the size of x. [nd-range]")
     t = np.moveaxis(t, d, -1)
     made = ndimage.convolve1d(t, taps, axis=-1, mode="constant")
     half = window_length // 2
@@ -81,14 +81,14 @@ def detrend(
     """
     t = floating(data)
     if type not in ("linear", "l", "constant", "c"):
-        raise ValueError("Trend type must be 'linear' or 'constant'.")
+        raise ValueError("Trend type must be 'linear' or 'constant'. [nd-option]")
     if type in ("constant", "c"):
         return t - t.mean(axis=axis, keepdims=True)
     d = one_axis(axis, t.ndim)
     n = t.shape[d]
     breaks = numpy.sort(numpy.unique(numpy.concatenate(numpy.atleast_1d(0, bp, n))))
     if numpy.any(breaks > n):
-        raise ValueError("Breakpoints must be less than length of data along given axis.")
+        raise ValueError("Breakpoints must be less than length of data along given axis. [nd-range]")
     rows = np.moveaxis(t, d, -1)
     parts = []
     for low, high in pairwise(breaks):
@@ -118,10 +118,10 @@ def hilbert(x: ArrayLike, N: int | None = None, axis: int = -1) -> Array:
     """
     t = floating(x)
     if np_dtype(t).kind == "c":
-        raise ValueError("x must be real.")
+        raise ValueError("x must be real. [nd-complex]")
     n = t.shape[axis] if N is None else int(N)
     if n <= 0:
-        raise ValueError("N must be positive.")
+        raise ValueError("N must be positive. [nd-range]")
     spectrum = np.fft.fft(t, n, axis=axis)
     shape = [1] * t.ndim
     shape[axis] = n
@@ -175,7 +175,7 @@ def resample(
     d = one_axis(axis, values.ndim)
     n = values.shape[d]
     if domain not in ("time", "freq"):
-        raise ValueError(f"Parameter domain={domain!r} not in ('time', 'freq')!")
+        raise ValueError(f"Parameter domain={domain!r} not in ('time', 'freq')! [nd-option]")
     spectrum = values if domain == "freq" else np.fft.fft(values, axis=d)
     spectrum = np.moveaxis(spectrum, d, -1)
     if window is not None:
@@ -224,7 +224,7 @@ def medfilt(volume: ArrayLike, kernel_size: Shape | None = None) -> Array:
     t = np.atleast_1d(floating(volume))
     size = _sizes(kernel_size, t.ndim)
     if any(n % 2 != 1 for n in size):
-        raise ValueError("Each element of kernel_size should be odd.")
+        raise ValueError("Each element of kernel_size should be odd. [nd-range]")
     return ndimage.median_filter(t, size=size, mode="constant", cval=0.0)
 
 

@@ -38,11 +38,11 @@ def _window(window: str | tuple[Any, ...] | ArrayLike, nperseg: int | None, leng
         return floating(scipy.signal.get_window(window, count)), count
     samples = floating(window)
     if samples.ndim != 1:
-        raise ValueError("window must be 1-D")
+        raise ValueError("window must be 1-D [nd-ndim]")
     if samples.shape[0] > length:
-        raise ValueError("window is longer than input signal")
+        raise ValueError("window is longer than input signal [nd-window]")
     if nperseg is not None and nperseg != samples.shape[0]:
-        raise ValueError("value specified for nperseg is different from length of window")
+        raise ValueError("value specified for nperseg is different from length of window [nd-window]")
     return samples, samples.shape[0]
 
 
@@ -70,10 +70,10 @@ def _spectra(
     samples, size = _window(window, nperseg, max(m.shape[-1] for m in moved))
     points = size if nfft is None else int(nfft)
     if points < size:
-        raise ValueError("nfft must be greater than or equal to nperseg.")
+        raise ValueError("nfft must be greater than or equal to nperseg. [nd-window]")
     overlap = size // 2 if noverlap is None else int(noverlap)
     if overlap >= size:
-        raise ValueError("noverlap must be less than nperseg.")
+        raise ValueError("noverlap must be less than nperseg. [nd-window]")
     step = size - overlap
     transforms = []
     length = 0
@@ -99,7 +99,7 @@ def _bounded(x: Array, edge: int, kind: str) -> Array:
         return np.pad(x, [(0, 0)] * (x.ndim - 1) + [(edge, edge)])
     if kind not in ("even", "odd", "constant"):
         raise ValueError(
-            f"Unknown boundary option '{kind}', must be one of: ['even', 'odd', 'constant', 'zeros', None]"
+            f"Unknown boundary option '{kind}', must be one of: ['even', 'odd', 'constant', 'zeros', None] [nd-option]"
         )
     return _extended(x, edge, kind)
 
@@ -109,7 +109,7 @@ def _scale(scaling: str, fs: ArrayLike, window: Array) -> Any:
         return 1.0 / (floating(fs) * (window * window).sum())
     if scaling == "spectrum":
         return 1.0 / window.sum() ** 2
-    raise ValueError(f"Unknown scaling: {scaling!r}")
+    raise ValueError(f"Unknown scaling: {scaling!r} [nd-option]")
 
 
 def _both_sides(power: Array, points: int, onesided: bool) -> Array:
@@ -163,7 +163,7 @@ def csd(
         parts = [np.median(p, axis=-2) for p in ((power.real, power.imag) if np_dtype(power).kind == "c" else (power,))]
         made = (parts[0] + 1j * parts[1] if len(parts) == 2 else parts[0]) / bias
     else:
-        raise ValueError(f"average must be 'median' or 'mean', got {average}")
+        raise ValueError(f"average must be 'median' or 'mean', got {average} [nd-option]")
     return f, np.moveaxis(made, -1, one_axis(axis, u.ndim))
 
 
@@ -251,7 +251,8 @@ def spectrogram(
         z = z * np.sqrt(_scale(scaling, fs, samples))
         if mode not in ("complex", "magnitude", "angle"):
             raise NotImplementedError(
-                f"spectrogram(mode={mode!r}) has no rule here. Use 'psd', 'complex', 'magnitude' or 'angle'."
+                f"spectrogram(mode={mode!r}) has no rule here. Use 'psd', 'complex', 'magnitude' or 'angle'. "
+                "[nd-no-derivative]"
             )
         made = z if mode == "complex" else abs(z) if mode == "magnitude" else np.angle(z)
     return f, times, _frequency_first(made, t.ndim, axis)
@@ -319,7 +320,7 @@ def istft(
     elif scaling == "psd":
         back = back * np.sqrt(floating(fs) * (samples * samples).sum())
     else:
-        raise ValueError(f"Parameter {scaling=} not in ['spectrum', 'psd']!")
+        raise ValueError(f"Parameter {scaling=} not in ['spectrum', 'psd']! [nd-option]")
     total, weight = np.zeros((*back.shape[:-2], length), dtype=np_dtype(back)), np.zeros(length)
     for k in range(count):
         total[..., k * step : k * step + size] += back[..., k, :] * samples
@@ -345,7 +346,8 @@ def lombscargle(
     t, v, w = floating(x), floating(y), floating(freqs)
     if floating_mean or weights is not None:
         raise NotImplementedError(
-            "lombscargle with weights or a floating mean has no rule here. Take out the mean, and scale the samples."
+            "lombscargle with weights or a floating mean has no rule here. Take out the mean, and scale the samples. "
+            "[nd-no-derivative]"
         )
     if precenter:
         v = v - v.mean()
@@ -360,7 +362,9 @@ def lombscargle(
         return power
     if normalize in (True, "normalize"):
         return power * 2.0 / (v * v).sum()
-    raise NotImplementedError(f"lombscargle(normalize={normalize!r}) has no rule here. Use False or True.")
+    raise NotImplementedError(
+        f"lombscargle(normalize={normalize!r}) has no rule here. Use False or True. [nd-no-derivative]"
+    )
 
 
 def vectorstrength(events: ArrayLike, period: ArrayLike) -> tuple[Array, Array]:

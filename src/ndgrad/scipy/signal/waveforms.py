@@ -35,7 +35,8 @@ def _phase(t: ArrayLike, f0: ArrayLike, t1: ArrayLike, f1: ArrayLike, method: st
         near, beyond = np.where(before, u, 0.0), np.where(before, -3.0, u)
         return 2.0 * math.pi * f0 * t * np.where(before, tensor_ops.log1prel(near), np.log(-1.0 - beyond) / beyond)
     raise ValueError(
-        f"method must be 'linear', 'quadratic', 'logarithmic', or 'hyperbolic', but a value of {method!r} was given."
+        f"method must be 'linear', 'quadratic', 'logarithmic', or 'hyperbolic', but a value of {method!r} was given. "
+        "[nd-option]"
     )
 
 

@@ -22,7 +22,7 @@ def _places(M: int, sym: bool) -> tuple[NDArray[Any], int]:
     """Sample numbers less the middle; a periodic window is a symmetric one without its last sample."""
     n = int(M)
     if n != M or n < 0:
-        raise ValueError("Window length M must be a non-negative integer")
+        raise ValueError("Window length M must be a non-negative integer [nd-range]")
     whole = n if sym or n <= 1 else n + 1
     return (numpy.arange(whole) - (whole - 1) / 2.0)[:n], whole
 

@@ -44,11 +44,11 @@ def as_sparse(value: Any) -> SparseArray:
     if is_scipys(value):
         coo = value.tocoo()
         if coo.ndim != 2:
-            raise ValueError(f"a sparse array of two axes was expected, and this one has {coo.ndim}.")
+            raise ValueError(f"a sparse array of two axes was expected, and this one has {coo.ndim}. [nd-matrix]")
         return coo_array((coo.data, (coo.row, coo.col)), shape=coo.shape)
     full = floating(value)
     if full.ndim != 2:
-        raise ValueError(f"a matrix was expected, and the shape is {full.shape}.")
+        raise ValueError(f"a matrix was expected, and the shape is {full.shape}. [nd-matrix]")
     rows, columns = numpy.nonzero(values_of(full.detach()))
     return coo_array((full[rows, columns], (rows, columns)), shape=(full.shape[0], full.shape[1]))
 
@@ -192,7 +192,8 @@ class SparseArray:
         """NumPy would make an array of objects, and functions for full matrices refuse that without saying why."""
         raise TypeError(
             f"a {type(self).__name__} of shape {self.shape} was given where a full array is wanted. "
-            "Use toarray(), which keeps the derivative, or for SciPy's own functions to_scipy(), which drops it."
+            "Use toarray(), which keeps the derivative, or for SciPy's own functions to_scipy(), which drops it. "
+            "[nd-sparse]"
         )
 
     # ----- arithmetic -----
@@ -212,7 +213,7 @@ class SparseArray:
     def _times_sparse(self, other: SparseArray) -> SparseArray:
         """Entry by entry: a[i, k] meets the entries of row k of b; those that meet at one place add up."""
         if self.shape[1] != other.shape[0]:
-            raise ValueError(f"matmul: dimension mismatch: shapes {self.shape} and {other.shape}.")
+            raise ValueError(f"matmul: dimension mismatch: shapes {self.shape} and {other.shape}. [nd-matmul]")
         order, columns, starts = other.pattern.by_rows
         middle = self.pattern.columns
         counts = (starts[1:] - starts[:-1])[middle]
@@ -232,7 +233,7 @@ class SparseArray:
         if isinstance(other, SparseArray) or is_scipys(other):
             more = as_sparse(other)
             if more.shape != self.shape:
-                raise ValueError(f"inconsistent shapes {self.shape} and {more.shape}")
+                raise ValueError(f"inconsistent shapes {self.shape} and {more.shape} [nd-shape]")
             a, b = operands(self.data, more.data)
             rows, columns = (numpy.concatenate(pair) for pair in zip(self.coords, more.coords, strict=True))
             return self._summed(np.concatenate([a, b]), rows, columns, self.shape)
@@ -293,7 +294,8 @@ class SparseArray:
 
     def __getitem__(self, index: Index) -> Any:
         raise NotImplementedError(
-            "indexing a sparse array has no rule here. Index its toarray(), or choose entries when it is made."
+            "indexing a sparse array has no rule here. Index its toarray(), or choose entries when it is made. "
+            "[nd-no-derivative]"
         )
 
 
@@ -367,7 +369,8 @@ def product(a: SparseArray, x: ArrayLike) -> Array:
     vector = t.ndim == 1
     if t.ndim == 0 or t.shape[0 if vector else -2] != a.shape[1]:
         raise ValueError(
-            f"matmul: dimension mismatch: a sparse array of shape {a.shape} and an array of shape {tuple(t.shape)}."
+            f"matmul: dimension mismatch: a sparse array of shape {a.shape} and an array of shape {tuple(t.shape)}. "
+            "[nd-matmul]"
         )
     made = ops.sparse_product(data, t[:, None] if vector else t, pattern=a.pattern)
     return made[:, 0] if vector else made

@@ -42,7 +42,7 @@ def _made(
     data: Array, rows: NDArray[Any], columns: NDArray[Any], shape: tuple[int, int], format: str | None,
 ) -> SparseArray:  # fmt: skip
     if format not in _FORMATS:
-        raise NotImplementedError(f"format={format!r} has no rule here. Use 'csr', 'csc' or 'coo'.")
+        raise NotImplementedError(f"format={format!r} has no rule here. Use 'csr', 'csc' or 'coo'. [nd-no-derivative]")
     made = object.__new__(_FORMATS[format])
     made._set(data, Pattern(rows, columns, shape))
     return made
@@ -76,7 +76,7 @@ def diags_array(
     ]
     places = [int(k) for k in numpy.atleast_1d(offsets)]
     if len(lines) != len(places):
-        raise ValueError("Different number of diagonals and offsets.")
+        raise ValueError("Different number of diagonals and offsets. [nd-shape]")
     if shape is None:
         n = lines[0].shape[0] + abs(places[0])
         shape = (n, n)
@@ -87,7 +87,7 @@ def diags_array(
         if line.shape[0] not in (1, length):
             raise ValueError(
                 f"Diagonal length (index {places.index(k)}: {line.shape[0]} at offset {k}) does not agree with "
-                f"array size ({m}, {n})."
+                f"array size ({m}, {n}). [nd-shape]"
             )
         data.append(np.broadcast_to(line, (length,)))
         rows.append(numpy.arange(length) - min(k, 0))
@@ -166,7 +166,8 @@ def block_array(blocks: Sequence[Sequence[Any]], *, format: str | None = None, d
                 continue
             if block.shape != (heights[i], widths[j]):
                 raise ValueError(
-                    f"blocks[{i},{j}] has incompatible shape {block.shape}, expected {(heights[i], widths[j])}."
+                    f"blocks[{i},{j}] has incompatible shape {block.shape}, expected {(heights[i], widths[j])}. "
+                    "[nd-shape]"
                 )
             data.append(block.data)
             rows.append(block.pattern.rows + sum(heights[:i]))

@@ -35,7 +35,7 @@ __all__ = [
 def _square(name: str, A: SparseLike) -> SparseArray:
     a = as_sparse(A)
     if a.shape[0] != a.shape[1]:
-        raise ValueError(f"{name}: matrix must be square (has shape {a.shape})")
+        raise ValueError(f"{name}: matrix must be square (has shape {a.shape}) [nd-matrix]")
     return a
 
 
@@ -44,7 +44,7 @@ def _solve(a: SparseArray, b: ArrayLike, adjoint: bool = False) -> Array:
     data, t = operands(floating(a.data), t)
     vector = t.ndim == 1
     if t.shape[0 if vector else -2] != a.shape[0]:
-        raise ValueError(f"matrix - rhs dimension mismatch ({a.shape} - {tuple(t.shape)})")
+        raise ValueError(f"matrix - rhs dimension mismatch ({a.shape} - {tuple(t.shape)}) [nd-shape]")
     made = ops.sparse_solve(data, t[:, None] if vector else t, pattern=a.pattern, adjoint=adjoint)
     return made[:, 0] if vector else made
 
@@ -91,7 +91,7 @@ class _Factored:
             return _solve(self._a, rhs, adjoint=True)
         if trans == "T":
             return _solve(self._a, floating(rhs).conj(), adjoint=True).conj()
-        raise ValueError("trans must be N, T, or H")
+        raise ValueError("trans must be N, T, or H [nd-option]")
 
 
 def splu(
@@ -124,7 +124,9 @@ def spsolve_triangular(
     a = _square("spsolve_triangular", A)
     wrong = a.pattern.rows < a.pattern.columns if lower else a.pattern.rows > a.pattern.columns
     if wrong.any():
-        raise ValueError(f"A is not triangular: it has entries {'above' if lower else 'below'} the diagonal.")
+        raise ValueError(
+            f"A is not triangular: it has entries {'above' if lower else 'below'} the diagonal. [nd-values]"
+        )
     if unit_diagonal:
         keep = numpy.flatnonzero(a.pattern.rows != a.pattern.columns)
 
@@ -161,9 +163,9 @@ def _operator(A: Any) -> tuple[Callable[[Array], Array], tuple[int, ...]]:
     if hasattr(A, "matvec"):
         raise NotImplementedError(
             "a LinearOperator has no derivative: pass a matrix, or a function of an Array "
-            "to ndgrad.implicit.linear_solve."
+            "to ndgrad.implicit.linear_solve. [nd-no-derivative]"
         )
-    raise TypeError(f"a matrix was expected, and got {type(A).__name__}.")
+    raise TypeError(f"a matrix was expected, and got {type(A).__name__}. [nd-type]")
 
 
 def _preconditioner(M: Any) -> Callable[[Any], Any] | None:
@@ -194,10 +196,13 @@ def _iterative(name: str, method: str, what: str, symmetric: bool = False) -> _I
         right = floating(b)
         flat = right.reshape((-1,)) if right.ndim > 1 else right
         if shape[0] != shape[1] or shape[0] != flat.shape[0]:
-            raise ValueError(f"{name}: a matrix of shape {shape} and b of shape {tuple(right.shape)} do not fit.")
+            raise ValueError(
+                f"{name}: a matrix of shape {shape} and b of shape {tuple(right.shape)} do not fit. [nd-shape]"
+            )
         if callback is not None:
             raise NotImplementedError(
-                f"{name}: callbacks see steps that are no part of the derivative. Leave it out, or use scipy's {name}."
+                f"{name}: callbacks see steps that are no part of the derivative. Leave it out, or use scipy's {name}. "
+                "[nd-unsupported]"
             )
         start = None if x0 is None else floating(x0).detach()
         # a looser solve would make a looser gradient: the equation is solved to the tolerance
@@ -285,7 +290,7 @@ def expm_multiply(
     """
     if start is not None or stop is not None:
         raise NotImplementedError(
-            "expm_multiply over several times has no rule here. Call it with t * A for each time."
+            "expm_multiply over several times has no rule here. Call it with t * A for each time. [nd-no-derivative]"
         )
     apply, shape = _operator(A)
     made = floating(B)
@@ -321,7 +326,7 @@ def norm(x: SparseLike, ord: float | str | None = None, axis: int | None = None)
         if ord == 1:
             return abs(a).sum(axis)
         raise NotImplementedError(
-            f"norm(ord={ord!r}, axis={axis!r}) of a sparse array has no rule here. Use toarray()."
+            f"norm(ord={ord!r}, axis={axis!r}) of a sparse array has no rule here. Use toarray(). [nd-no-derivative]"
         )
     if ord in (None, "fro", "f"):
         return np.linalg.norm(_merged(a).data)
@@ -329,7 +334,8 @@ def norm(x: SparseLike, ord: float | str | None = None, axis: int | None = None)
         sums = abs(_merged(a)).sum(0 if abs(ord) == 1 else 1)
         return sums.max() if ord > 0 else sums.min()
     raise NotImplementedError(
-        f"norm(ord={ord!r}) of a sparse array has no rule here. Use ndgrad.scipy.linalg.norm of toarray()."
+        f"norm(ord={ord!r}) of a sparse array has no rule here. Use ndgrad.scipy.linalg.norm of toarray(). "
+        "[nd-no-derivative]"
     )
 
 

@@ -29,10 +29,10 @@ __all__ = [
 def _vectors(u: ArrayLike, v: ArrayLike, w: ArrayLike | None = None) -> tuple[Any, Any, Any]:
     a, b = floating(u), floating(v)
     if a.ndim != 1 or b.ndim != 1:
-        raise ValueError(f"Input vector should be 1-D: the shapes are {tuple(a.shape)} and {tuple(b.shape)}.")
+        raise ValueError(f"Input vector should be 1-D: the shapes are {tuple(a.shape)} and {tuple(b.shape)}. [nd-ndim]")
     weights = None if w is None else floating(w)
     if weights is not None and (weights.detach() < 0).any():
-        raise ValueError("Input weights should be all non-negative.")
+        raise ValueError("Input weights should be all non-negative. [nd-values]")
     return a, b, weights
 
 
@@ -73,7 +73,7 @@ def minkowski(u: ArrayLike, v: ArrayLike, p: float = 2, w: ArrayLike | None = No
     array(2.)
     """
     if p <= 0:
-        raise ValueError("p must be greater than 0")
+        raise ValueError("p must be greater than 0 [nd-range]")
     a, b, weights = _vectors(u, v, w)
     difference = a - b
     return _norm(difference if weights is None or p == np.inf else weights ** (1 / p) * difference, p)
@@ -264,7 +264,7 @@ def cdist(XA: ArrayLike, XB: ArrayLike, metric: str | Callable[..., Any] = "eucl
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
         raise ValueError(
             f"XA and XB must be 2-D arrays with the same number of columns: their shapes are {tuple(a.shape)} and "
-            f"{tuple(b.shape)}."
+            f"{tuple(b.shape)}. [nd-ndim]"
         )
     if callable(metric):
         return dnp.stack([dnp.stack([floating(metric(x, y, **kwargs)) for y in b]) for x in a])
@@ -280,7 +280,7 @@ def pdist(X: ArrayLike, metric: str | Callable[..., Any] = "euclidean", **kwargs
     """
     x = floating(X)
     if x.ndim != 2:
-        raise ValueError(f"A 2-dimensional array must be passed, and the shape is {tuple(x.shape)}.")
+        raise ValueError(f"A 2-dimensional array must be passed, and the shape is {tuple(x.shape)}. [nd-ndim]")
     first, second = np.triu_indices(len(x), 1)
     if callable(metric):
         return dnp.stack([floating(metric(x[i], x[j], **kwargs)) for i, j in zip(first, second)])
@@ -292,7 +292,7 @@ def _distances(metric: str, a: Any, b: Any, rows: Any, options: dict[str, Any]) 
     if name not in _METRICS:
         raise NotImplementedError(
             f"ndgrad.scipy.spatial.distance: the metric {metric!r} has no derivative here. There are "
-            f"{', '.join(_METRICS)}; detach() the rows for any other of SciPy's."
+            f"{', '.join(_METRICS)}; detach() the rows for any other of SciPy's. [nd-no-derivative]"
         )
     given = {k: floating(v) if k in ("w", "V", "VI") and v is not None else v for k, v in options.items() if k != "out"}
     if name == "seuclidean" and given.get("V") is None:
@@ -315,15 +315,19 @@ def squareform(X: ArrayLike, force: str = "no", checks: bool = True) -> Array:
     if x.ndim == 1 and force.lower() != "tovector":
         n = int(np.ceil(np.sqrt(2 * len(x))))
         if n * (n - 1) != 2 * len(x):
-            raise ValueError(f"Incompatible vector size {len(x)}. It must be a binomial coefficient n choose 2.")
+            raise ValueError(
+                f"Incompatible vector size {len(x)}. It must be a binomial coefficient n choose 2. [nd-shape]"
+            )
         n = max(n, 1)
         place = np.zeros((n, n), int)
         place[np.triu_indices(n, 1)] = np.arange(1, len(x) + 1)
         return dnp.concatenate([dnp.zeros(1), x])[place + place.T]
     if x.ndim != 2 or x.shape[0] != x.shape[1] or force.lower() == "tomatrix":
-        raise ValueError(f"squareform takes a vector or a square matrix, and the shape is {tuple(x.shape)}.")
+        raise ValueError(
+            f"squareform takes a vector or a square matrix, and the shape is {tuple(x.shape)}. [nd-matrix]"
+        )
     if checks and not (np.allclose(x.detach(), x.detach().T) and np.allclose(np.diagonal(x.detach()), 0)):
-        raise ValueError("Distance matrix 'X' must be symmetric with a zero diagonal.")
+        raise ValueError("Distance matrix 'X' must be symmetric with a zero diagonal. [nd-values]")
     return x[np.triu_indices(len(x), 1)]
 
 

@@ -38,7 +38,7 @@ def _flat(a: ArrayLike, axis: Any) -> tuple[Array, Any]:
 def _propagates(nan_policy: str) -> None:
     if nan_policy != "propagate":
         raise NotImplementedError(
-            f"nan_policy={nan_policy!r} has no rule here: take the NaN out first (x[~np.isnan(x)])."
+            f"nan_policy={nan_policy!r} has no rule here: take the NaN out first (x[~np.isnan(x)]). [nd-no-derivative]"
         )
 
 
@@ -308,7 +308,7 @@ def trim_mean(
     n = t.shape[axis]
     cut = int(proportiontocut * n)
     if 2 * cut >= n:
-        raise ValueError("Proportion too big.")
+        raise ValueError("Proportion too big. [nd-range]")
     kept = np.take(np.sort(t, axis=axis), numpy.arange(cut, n - cut), axis=axis)
     return kept.mean(axis=axis, keepdims=keepdims)
 
@@ -565,7 +565,7 @@ def _p_value(statistic: Array, df: ArrayLike, alternative: str) -> Array:
     if alternative == "greater":
         return ops.stdtr(df, -statistic)
     if alternative != "two-sided":
-        raise ValueError("alternative must be one of 'two-sided', 'less', 'greater'.")
+        raise ValueError("alternative must be one of 'two-sided', 'less', 'greater'. [nd-option]")
     return 2.0 * ops.stdtr(df, -abs(statistic))
 
 
@@ -585,7 +585,7 @@ def pearsonr(
     half = np.full(r.shape, n / 2.0 - 1.0)
     low, high = ops.betainc(half, half, (1.0 + r) / 2.0), ops.betainc(half, half, (1.0 - r) / 2.0)
     if alternative not in ("two-sided", "less", "greater"):
-        raise ValueError("alternative must be one of 'two-sided', 'less', 'greater'.")
+        raise ValueError("alternative must be one of 'two-sided', 'less', 'greater'. [nd-option]")
     p = (
         low
         if alternative == "less"

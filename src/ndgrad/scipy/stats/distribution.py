@@ -168,17 +168,18 @@ class Distribution:
     def parameters(self, args: tuple[Any, ...], kwds: dict[str, Any]) -> tuple[list[Any], Any, Any]:
         names = (*self.shapes, "loc", "scale") if self.has_scale else (*self.shapes, "loc")
         if len(args) > len(names):
-            raise TypeError(f"{self.name} takes the parameters {', '.join(names)}, and got {len(args)}.")
+            raise TypeError(f"{self.name} takes the parameters {', '.join(names)}, and got {len(args)}. [nd-arguments]")
         given = dict(zip(names, args))
         for name, value in kwds.items():
             if name not in names or name in given:
                 raise TypeError(
-                    f"{self.name} got an unexpected parameter {name!r}; its parameters are {', '.join(names)}."
+                    f"{self.name} got an unexpected parameter {name!r}; its parameters are {', '.join(names)}. "
+                    "[nd-arguments]"
                 )
             given[name] = value
         missing = [n for n in self.shapes if n not in given]
         if missing:
-            raise TypeError(f"{self.name} needs the shape parameter {missing[0]!r}.")
+            raise TypeError(f"{self.name} needs the shape parameter {missing[0]!r}. [nd-arguments]")
         shapes = [real(given[n]) for n in self.shapes]
         return shapes, real(given.get("loc", 0.0)), real(given.get("scale", 1.0))
 

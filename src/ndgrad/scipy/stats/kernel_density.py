@@ -31,12 +31,12 @@ class gaussian_kde:
     ) -> None:  # fmt: skip
         self.dataset = np.atleast_2d(real(dataset))
         if self.dataset.size <= 1:
-            raise ValueError("`dataset` input should have multiple elements.")
+            raise ValueError("`dataset` input should have multiple elements. [nd-too-few]")
         self.d, self.n = self.dataset.shape
         self._given = weights is not None
         w = real(numpy.full(self.n, 1.0)) if weights is None else real(weights)
         if w.shape != (self.n,):
-            raise ValueError(f"`weights` input should be of length n ({self.n}), and has shape {w.shape}.")
+            raise ValueError(f"`weights` input should be of length n ({self.n}), and has shape {w.shape}. [nd-shape]")
         self.weights = w / w.sum()
         self.neff = 1.0 / (self.weights**2).sum()
         self.set_bandwidth(bw_method)
@@ -53,7 +53,7 @@ class gaussian_kde:
             self.factor = self.scotts_factor()
         elif isinstance(bw_method, str):
             if bw_method != "silverman":
-                raise ValueError("`bw_method` should be 'scott', 'silverman', a scalar or a callable.")
+                raise ValueError("`bw_method` should be 'scott', 'silverman', a scalar or a callable. [nd-option]")
             self.factor = self.silverman_factor()
         elif callable(bw_method) and not hasattr(bw_method, "shape"):
             self.factor = bw_method(self)
@@ -67,7 +67,7 @@ class gaussian_kde:
         except numpy.linalg.LinAlgError:
             raise numpy.linalg.LinAlgError(
                 "gaussian_kde: the covariance of the data is not positive definite: the data lie in a subspace. "
-                "Project them onto it, or add data."
+                "Project them onto it, or add data. [nd-singular]"
             ) from None
 
     @property
@@ -80,7 +80,7 @@ class gaussian_kde:
             if self.d != 1 and points.shape == (1, self.d):
                 points = points.T
             else:
-                raise ValueError(f"points have dimension {points.shape[0]}, dataset has dimension {self.d}")
+                raise ValueError(f"points have dimension {points.shape[0]}, dataset has dimension {self.d} [nd-shape]")
         white_data = S.solve_triangular(self._factor, self.dataset, upper=False)
         white = S.solve_triangular(self._factor, points, upper=False)
         squares = ((white[:, None, :] - white_data[:, :, None]) ** 2).sum(axis=0)
@@ -95,7 +95,7 @@ class gaussian_kde:
 
     def integrate_box_1d(self, low: ArrayLike, high: ArrayLike) -> Array:
         if self.d != 1:
-            raise ValueError("integrate_box_1d() only handles 1D pdfs")
+            raise ValueError("integrate_box_1d() only handles 1D pdfs [nd-ndim]")
         spread = self._factor[0, 0]
         ends = [S.ndtr((real(e) - self.dataset[0]) / spread) for e in (low, high)]
         return (self.weights * (ends[1] - ends[0])).sum()

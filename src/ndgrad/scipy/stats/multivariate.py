@@ -68,7 +68,8 @@ def _factor(cov: Array, what: str) -> Array:
     except numpy.linalg.LinAlgError:
         raise numpy.linalg.LinAlgError(
             f"{what}: the input matrix must be symmetric positive definite, and is not (shape {cov.shape}). "
-            "Singular ones (allow_singular=True) have no derivative here: add a small multiple of the identity."
+            "Singular ones (allow_singular=True) have no derivative here: add a small multiple of the identity. "
+            "[nd-singular]"
         ) from None
 
 
@@ -94,7 +95,7 @@ def _location_and_scatter(mean: ArrayLike | None, cov: ArrayLike, what: str) -> 
     elif c.ndim == 1:
         c = c[:, None] * np.eye(c.shape[0]) if d == c.shape[0] else c * np.eye(d)
     if m.shape != (d,) or c.shape != (d, d):
-        raise ValueError(f"{what}: a mean of shape {m.shape} and a matrix of shape {c.shape} do not fit.")
+        raise ValueError(f"{what}: a mean of shape {m.shape} and a matrix of shape {c.shape} do not fit. [nd-shape]")
     return m, c
 
 
@@ -176,7 +177,7 @@ class Dirichlet(_Parametrised):
         if p.shape[0] == a.shape[0] - 1:
             p = np.concatenate([p, (1.0 - p.sum(axis=0))[None]])
         if p.shape[0] != a.shape[0]:
-            raise ValueError(f"dirichlet: x of shape {p.shape} does not fit alpha of shape {a.shape}.")
+            raise ValueError(f"dirichlet: x of shape {p.shape} does not fit alpha of shape {a.shape}. [nd-shape]")
         return xlogy((a - 1.0).reshape((-1, *(1,) * (p.ndim - 1))), p).sum(axis=0) - self._log_beta(a)
 
     def pdf(self, x: ArrayLike, alpha: ArrayLike) -> Array:

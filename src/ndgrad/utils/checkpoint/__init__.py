@@ -93,17 +93,19 @@ def checkpoint(
     if determinism_check not in ("default", "none"):
         raise ValueError(
             f"checkpoint(): determinism_check should be one of ['default', 'none'], but got {determinism_check!r}. "
-            "'default' compares what both runs save, 'none' does not."
+            "'default' compares what both runs save, 'none' does not. [nd-option]"
         )
     if use_reentrant:
         if kwargs:
             raise ValueError(
                 f"checkpoint(): Unexpected keyword arguments: {', '.join(kwargs)}. "
-                "With use_reentrant=True a function takes positional arguments only; use use_reentrant=False."
+                "With use_reentrant=True a function takes positional arguments only; use use_reentrant=False. "
+                "[nd-arguments]"
             )
         if context_fn is not noop_context_fn or debug:
             raise ValueError(
-                "checkpoint(): passing `context_fn` or `debug` is only supported when use_reentrant=False. Use that."
+                "checkpoint(): passing `context_fn` or `debug` is only supported when use_reentrant=False. Use that. "
+                "[nd-exclusive]"
             )
         if not thread.grad_enabled or any(isinstance(a, Variable) and a.requires_grad for a in args):
             return CheckpointFunction.apply(function, preserve, *args)
@@ -140,7 +142,7 @@ def checkpoint_sequential(
     if kwargs:
         raise ValueError(
             f"checkpoint_sequential(): Unexpected keyword arguments: {', '.join(kwargs)}. "
-            "It takes preserve_rng_state only."
+            "It takes preserve_rng_state only. [nd-arguments]"
         )
     steps: Sequence[Callable[[Any], Any]] = (
         list(functions.children()) if hasattr(functions, "children") else list(functions)
@@ -148,7 +150,7 @@ def checkpoint_sequential(
     if not 1 <= segments <= len(steps):
         raise ValueError(
             f"checkpoint_sequential(): {len(steps)} functions cannot be cut into {segments} segments. "
-            f"Give 1 to {len(steps)}."
+            f"Give 1 to {len(steps)}. [nd-range]"
         )
 
     def segment(start: int, stop: int) -> Callable[[Any], Any]:
@@ -221,7 +223,8 @@ def set_device_states(devices: Sequence[int], states: Sequence[Any], *, device_t
     """
     if devices or states:
         raise ValueError(
-            "set_device_states(): devices have no random state of their own. Pass what get_device_states() returned."
+            "set_device_states(): devices have no random state of their own. Pass what get_device_states() returned. "
+            "[nd-type]"
         )
 
 

@@ -359,7 +359,9 @@ class GraphExecGroup:
 
     def __enter__(self) -> Self:
         if self.current() is not None:
-            raise RuntimeError("GraphExecGroup contexts cannot be nested: one is open in this thread. Use that one.")
+            raise RuntimeError(
+                "GraphExecGroup contexts cannot be nested: one is open in this thread. Use that one. [nd-call-order]"
+            )
         self._state.group = self
         return self
 

@@ -31,7 +31,7 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     if not isinstance(inputs, tuple):
         raise RuntimeError(
             "detach_variable(): Only tuple of tensors is supported. Got Unsupported input type: "
-            f"{type(inputs).__name__}. Pass tuple(...)."
+            f"{type(inputs).__name__}. Pass tuple(...). [nd-type]"
         )
     return tuple(t.detach().requires_grad_(t.requires_grad) if isinstance(t, Variable) else t for t in inputs)
 
@@ -79,7 +79,7 @@ class CheckpointFunction(Function):
             raise RuntimeError(
                 "When use_reentrant=True, ndgrad.utils.checkpoint is incompatible with .grad() and with "
                 "the `inputs` argument of backward(): it runs a backward of its own, which reaches all leaves. "
-                "Use use_reentrant=False, or backward() without `inputs`."
+                "Use use_reentrant=False, or backward() without `inputs`. [nd-checkpoint]"
             )
         inputs = list(ctx.inputs)
         outside = scope()
@@ -97,7 +97,8 @@ class CheckpointFunction(Function):
             if not pairs:
                 raise RuntimeError(
                     "none of output has requires_grad=True, this checkpoint() is not necessary: "
-                    "the function detached its results. Call it without checkpoint, or use use_reentrant=False."
+                    "the function detached its results. Call it without checkpoint, or use use_reentrant=False. "
+                    "[nd-checkpoint]"
                 )
             run_backward([o for o, _ in pairs], [g for _, g in pairs])
             found = tuple(t.grad if isinstance(t, Variable) else None for t in leaves)

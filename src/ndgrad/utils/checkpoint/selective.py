@@ -89,7 +89,8 @@ class _Entry:
             raise RuntimeError(
                 "Tensor cached during selective activation checkpoint has been mutated: a result of "
                 f"{self.name} was kept for the recomputation, and has been mutated since. Use the out-of-place form "
-                "of that write, or create_selective_checkpoint_contexts(..., allow_cache_entry_mutation=True)."
+                "of that write, or create_selective_checkpoint_contexts(..., allow_cache_entry_mutation=True). "
+                "[nd-checkpoint]"
             )
         if self.device is not None:
             kept = [k.to(self.device) for k in kept]
@@ -117,7 +118,7 @@ class _CachingTorchDispatchMode(DispatchMode):
         if not isinstance(policy, CheckpointPolicy):
             raise TypeError(
                 f"selective checkpoint: the policy answered {policy!r} about {func.name}. "
-                "Return a CheckpointPolicy or a bool."
+                "Return a CheckpointPolicy or a bool. [nd-checkpoint]"
             )
         entry = _Entry(func.name)
         # a write has no result but what it wrote: running it again is the only way to have it
@@ -149,7 +150,8 @@ class _CachedTorchDispatchMode(DispatchMode):
             had = self.storage[self.position].name if self.position < len(self.storage) else "nothing more"
             raise CheckpointError(
                 f"selective checkpoint: op number {self.position} of the recomputation is {func.name}, "
-                f"and that of the forward was {had}. A checkpointed function must run the same ops each time."
+                f"and that of the forward was {had}. A checkpointed function must run the same ops each time. "
+                "[nd-checkpoint]"
             )
         entry = self.storage[self.position]
         self.position += 1
@@ -178,7 +180,7 @@ def create_selective_checkpoint_contexts(
     else:
         raise TypeError(
             "policy_fn_or_list must be either a function or a list of ops, and create_selective_checkpoint_contexts() "
-            f"got {type(policy_fn_or_list).__name__}."
+            f"got {type(policy_fn_or_list).__name__}. [nd-type]"
         )
     storage: list[_Entry] = []
     return _CachingTorchDispatchMode(policy, storage), _CachedTorchDispatchMode(storage, allow_cache_entry_mutation)
@@ -192,7 +194,8 @@ def _policy_of_list(ops: Any) -> Callable[..., CheckpointPolicy]:
         if not isinstance(op, (str, Op, InPlaceForm)):
             raise ValueError(
                 "create_selective_checkpoint_contexts(): Expected op in `op_list` to be an OpOverload, but got "
-                f"{op!r} of type {type(op).__name__}. Give ops (ndgrad.ops.aten.mm.default), or their names ('matmul')."
+                f"{op!r} of type {type(op).__name__}. "
+                "Give ops (ndgrad.ops.aten.mm.default), or their names ('matmul'). [nd-type]"
             )
         names.add(op if isinstance(op, str) else op.name)
 

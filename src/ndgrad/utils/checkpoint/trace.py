@@ -78,7 +78,7 @@ def difference_error(number: int, forward: Description, again: Description) -> C
         f"of the forward. Saved value number {number} differs:\n"
         f"  forward:       {forward}\n"
         f"  recomputation: {again}\n"
-        f"{_REMEDY} determinism_check='none' turns this check off."
+        f"{_REMEDY} determinism_check='none' turns this check off. [nd-checkpoint]"
     )
 
 
@@ -86,7 +86,7 @@ def count_error(forward: list[Description], again: int) -> CheckpointError:
     where = f" The first that is missing: {forward[again]}." if again < len(forward) else ""
     return CheckpointError(
         "checkpoint: a different number of tensors was saved during the original forward and the recomputation: "
-        f"{len(forward)} in the forward and {again} in the recomputation.{where} {_REMEDY}"
+        f"{len(forward)} in the forward and {again} in the recomputation.{where} {_REMEDY} [nd-checkpoint]"
     )
 
 
@@ -94,7 +94,7 @@ def overwritten_error(what: Description, writer: str | None) -> CheckpointError:
     by = f" by {writer}" if writer else ""
     return CheckpointError(
         f"checkpoint: a value that the recomputation had saved ({what}) was overwritten{by} before backward used it. "
-        "Use the out-of-place form of that write inside the checkpointed function."
+        "Use the out-of-place form of that write inside the checkpointed function. [nd-checkpoint]"
     )
 
 
@@ -102,7 +102,7 @@ def with_traces(error: CheckpointError, forward: OpTrace, again: OpTrace) -> Che
     """The error with what both runs did, and a mark at the first op that differs."""
     pairs = enumerate(zip(forward.calls, again.calls))
     first = next((i for i, (a, b) in pairs if a != b), min(len(forward.calls), len(again.calls)))
-    parts = [str(error)]
+    parts = [str(error).removesuffix(" [nd-checkpoint]")]
     for title, trace in (("forward", forward), ("recomputation", again)):
         parts += [f"Ops of the {title} ({len(trace.calls)} in all):", *trace.lines(first)]
-    return CheckpointError("\n".join(parts))
+    return CheckpointError("\n".join(parts) + " [nd-checkpoint]")

@@ -60,7 +60,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
         if len(sizes) > 1:
             raise RuntimeError(
                 "default_collate: each element in list of batch should be of equal size, "
-                f"and there are {sorted(sizes)}. Give a collate_fn that pads them, or keeps them apart."
+                f"and there are {sorted(sizes)}. Give a collate_fn that pads them, or keeps them apart. [nd-loader]"
             )
         columns = [default_collate(column) for column in zip(*batch, strict=True)]
         if _is_named_tuple(first):
@@ -74,7 +74,7 @@ def _stacked(tensors: Sequence[Any]) -> Any:
     if len(shapes) > 1:
         raise RuntimeError(
             f"default_collate: stack expects each tensor to be equal size, and there are {sorted(shapes)}. Give a "
-            "collate_fn that pads them, or keeps them apart."
+            "collate_fn that pads them, or keeps them apart. [nd-loader]"
         )
     return stack(list(tensors))
 
@@ -82,7 +82,7 @@ def _stacked(tensors: Sequence[Any]) -> Any:
 def _refused(sample: Any, more: str) -> str:
     return (
         "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found "
-        f"{type(sample).__name__}{more}. Give a collate_fn that makes batches of them."
+        f"{type(sample).__name__}{more}. Give a collate_fn that makes batches of them. [nd-loader]"
     )
 
 

@@ -33,7 +33,7 @@ class Dataset(Generic[T_co]):
 
     def __getitem__(self, index: Any) -> T_co:
         raise NotImplementedError(
-            f"{type(self).__name__} has no __getitem__, by which a dataset gives samples. Define it."
+            f"{type(self).__name__} has no __getitem__, by which a dataset gives samples. Define it. [nd-define]"
         )
 
     def __add__(self, other: Dataset[Any]) -> ConcatDataset[Any]:
@@ -53,7 +53,9 @@ class IterableDataset(Dataset[T_co], Iterable[T_co]):
     """
 
     def __iter__(self) -> Iterator[T_co]:
-        raise NotImplementedError(f"{type(self).__name__} has no __iter__, by which it gives samples. Define it.")
+        raise NotImplementedError(
+            f"{type(self).__name__} has no __iter__, by which it gives samples. Define it. [nd-define]"
+        )
 
     def __add__(self, other: Dataset[Any]) -> ChainDataset:  # type: ignore[override]  # streams follow each other
         return ChainDataset([self, other])
@@ -74,7 +76,8 @@ class TensorDataset(Dataset[tuple[Any, ...]]):
         sizes = [int(t.shape[0]) for t in tensors]
         if not tensors or len(set(sizes)) > 1:
             raise ValueError(
-                f"TensorDataset: the tensors have {sizes} rows. Give at least one, and all of the same first dimension."
+                f"TensorDataset: the tensors have {sizes} rows. "
+                "Give at least one, and all of the same first dimension. [nd-loader]"
             )
         self.tensors = tensors
 
@@ -95,12 +98,14 @@ class StackDataset(Dataset[Any]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if bool(args) == bool(kwargs):
-            raise ValueError("StackDataset: give datasets by position, or by name, and at least one.")
+            raise ValueError("StackDataset: give datasets by position, or by name, and at least one. [nd-loader]")
         self.datasets: Any = args or kwargs
         every = list(args or kwargs.values())
         self._length = len(every[0])
         if any(len(d) != self._length for d in every):
-            raise ValueError(f"StackDataset: the datasets have {[len(d) for d in every]} samples. Give equally many.")
+            raise ValueError(
+                f"StackDataset: the datasets have {[len(d) for d in every]} samples. Give equally many. [nd-loader]"
+            )
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(self.datasets, dict):
@@ -123,15 +128,17 @@ class ConcatDataset(Dataset[T_co]):
     def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
-            raise ValueError("ConcatDataset: there is no dataset. Give at least one.")
+            raise ValueError("ConcatDataset: there is no dataset. Give at least one. [nd-loader]")
         if any(isinstance(d, IterableDataset) for d in self.datasets):
-            raise TypeError("ConcatDataset: an IterableDataset has no indices. Use ChainDataset, or `+`, for those.")
+            raise TypeError(
+                "ConcatDataset: an IterableDataset has no indices. Use ChainDataset, or `+`, for those. [nd-loader]"
+            )
         self.cumulative_sizes = list(accumulate(len(d) for d in self.datasets))
 
     def __getitem__(self, index: int) -> Any:
         length = len(self)
         if not -length <= index < length:
-            raise IndexError(f"ConcatDataset: index {index} is out of range for {length} samples.")
+            raise IndexError(f"ConcatDataset: index {index} is out of range for {length} samples. [nd-index]")
         index %= length
         which = bisect.bisect_right(self.cumulative_sizes, index)
         return self.datasets[which][index - (self.cumulative_sizes[which - 1] if which else 0)]
@@ -205,7 +212,8 @@ def random_split(
     if sum(sizes) != count or any(n < 0 for n in sizes):
         raise ValueError(
             f"random_split: lengths {list(lengths)} of a dataset of {count}. Sum of input lengths does not equal "
-            "the length of the input dataset: give lengths that add up to it, or fractions that add up to one."
+            "the length of the input dataset: give lengths that add up to it, or fractions that add up to one. "
+            "[nd-shape]"
         )
     order = (generator or default_generator).numpy.permutation(count).tolist()
     ends = [0, *accumulate(sizes)]

@@ -223,7 +223,9 @@ class _Pass(Iterator[Any]):
         if self.is_over:
             raise StopIteration
         if self.epoch != self.workers.epoch:
-            raise RuntimeError("a new pass over this DataLoader, whose workers persist, was begun: this one is over.")
+            raise RuntimeError(
+                "a new pass over this DataLoader, whose workers persist, was begun: this one is over. [nd-call-order]"
+            )
         try:
             return self._following()
         except BaseException as error:
@@ -296,7 +298,7 @@ class _Pass(Iterator[Any]):
         if not found:
             raise RuntimeError(
                 f"DataLoader timed out after {self.timeout} seconds, while it waited for a batch of its workers. "
-                "Give a longer timeout, or look at what the dataset waits for."
+                "Give a longer timeout, or look at what the dataset waits for. [nd-worker]"
             )
         for c in found:
             worker = places.get(id(c))
@@ -323,22 +325,23 @@ class _Pass(Iterator[Any]):
                 how = f"was killed by signal {-code}" if code is not None and code < 0 else f"exited with code {code}"
                 raise RuntimeError(
                     f"DataLoader worker (pid {process.pid}) exited unexpectedly: worker {number} {how}. Look for what "
-                    "ends the process (memory, a crash in a library); num_workers=0 runs the same in this one."
+                    "ends the process (memory, a crash in a library); num_workers=0 runs the same in this one. "
+                    "[nd-worker]"
                 )
 
 
 def _check_numbers(num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool) -> None:
     if num_workers < 0:
-        raise ValueError(f"DataLoader: num_workers is {num_workers}. Use 0 to make batches in this process.")
+        raise ValueError(f"DataLoader: num_workers is {num_workers}. Use 0 to make batches in this process. [nd-range]")
     if timeout < 0:
-        raise ValueError(f"DataLoader: timeout is {timeout}. Use 0 to wait as long as it takes.")
+        raise ValueError(f"DataLoader: timeout is {timeout}. Use 0 to wait as long as it takes. [nd-range]")
     if prefetch_factor is not None and (num_workers == 0 or prefetch_factor < 0):
         raise ValueError(
             f"DataLoader: prefetch_factor is {prefetch_factor} with {num_workers} workers. It says how far workers are "
-            "ahead: give num_workers too."
+            "ahead: give num_workers too. [nd-loader]"
         )
     if persistent_workers and num_workers == 0:
-        raise ValueError("DataLoader: persistent_workers needs workers. Give num_workers too.")
+        raise ValueError("DataLoader: persistent_workers needs workers. Give num_workers too. [nd-loader]")
 
 
 def _check_order(
@@ -347,16 +350,19 @@ def _check_order(
     if is_stream and (shuffle or sampler is not None or batch_sampler is not None):
         raise ValueError(
             "DataLoader: an IterableDataset decides itself about its order, and there is a shuffle, a sampler or a "
-            "batch_sampler. Leave them out, and shuffle in the dataset."
+            "batch_sampler. Leave them out, and shuffle in the dataset. [nd-loader]"
         )
     if sampler is not None and shuffle:
-        raise ValueError("DataLoader: sampler option is mutually exclusive with shuffle. Leave one of them out.")
+        raise ValueError(
+            "DataLoader: sampler option is mutually exclusive with shuffle. Leave one of them out. [nd-exclusive]"
+        )
     if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
         raise ValueError(
             "DataLoader: batch_sampler option is mutually exclusive with batch_size, shuffle, sampler and drop_last: "
-            "it says all that they do."
+            "it says all that they do. [nd-exclusive]"
         )
     if batch_size is None and drop_last:
         raise ValueError(
-            "DataLoader: batch_size=None gives single samples, of which drop_last drops none. Leave it out."
+            "DataLoader: batch_size=None gives single samples, of which drop_last drops none. Leave it out. "
+            "[nd-exclusive]"
         )

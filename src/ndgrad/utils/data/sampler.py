@@ -27,7 +27,7 @@ class Sampler(Generic[T_co]):
 
     def __iter__(self) -> Iterator[T_co]:
         raise NotImplementedError(
-            f"{type(self).__name__} has no __iter__, by which a sampler gives indices. Define it."
+            f"{type(self).__name__} has no __iter__, by which a sampler gives indices. Define it. [nd-define]"
         )
 
 
@@ -127,12 +127,12 @@ class WeightedRandomSampler(Sampler[int]):
         if self.weights.ndim != 1 or not np.all(self.weights >= 0) or not 0 < self.weights.sum() < np.inf:
             raise ValueError(
                 f"WeightedRandomSampler: weights of shape {self.weights.shape} must be finite numbers in one "
-                "dimension, none of them negative and not all zero."
+                "dimension, none of them negative and not all zero. [nd-values]"
             )
         if not replacement and num_samples > np.count_nonzero(self.weights):
             raise ValueError(
                 f"WeightedRandomSampler: {num_samples} different samples of {np.count_nonzero(self.weights)} that have "
-                "a weight. Ask for fewer, or draw with replacement."
+                "a weight. Ask for fewer, or draw with replacement. [nd-range]"
             )
         self.num_samples = num_samples
         self.replacement = replacement
@@ -179,9 +179,9 @@ class BatchSampler(Sampler[list[int]]):
 
 def _check_positive(who: str, name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value <= 0:
-        raise ValueError(f"{who}: {name} should be a positive integer value, but got {name}={value!r}.")
+        raise ValueError(f"{who}: {name} should be a positive integer value, but got {name}={value!r}. [nd-range]")
 
 
 def _check_bool(who: str, name: str, value: Any) -> None:
     if not isinstance(value, bool):
-        raise TypeError(f"{who}: {name} should be a boolean value, but got {name}={value!r}.")
+        raise TypeError(f"{who}: {name} should be a boolean value, but got {name}={value!r}. [nd-type]")

@@ -33,7 +33,7 @@ class _Pickler(pickle.Pickler):
         if obj._node is not None and wants:
             raise RuntimeError(
                 f"a batch holds a tensor of shape {tuple(obj.shape)} that was computed from one that requires grad, "
-                "and graphs do not leave a process. Use detach() in the dataset or the collate_fn."
+                "and graphs do not leave a process. Use detach() in the dataset or the collate_fn. [nd-pickle]"
             )
         return _received, (obj.face.on_numpy_face, obj._array, wants)
 

@@ -70,7 +70,7 @@ class Failure:
 
     def raised(self, number: int) -> BaseException:
         """The exception for the main process, with the worker's traceback."""
-        said = f"Caught {self.kind} in DataLoader worker process {number}.\nOriginal {self.trace}"
+        said = f"Caught {self.kind} in DataLoader worker process {number}.\nOriginal {self.trace}[nd-worker]"
         if self.pickled is not None:
             original: BaseException = pickle.loads(self.pickled)
             try:

@@ -90,7 +90,7 @@ def of_one_triangle(function: Callable[..., Any]) -> Callable[..., Any]:
         if not holds_tensors((a,)):
             return function(a, UPLO)
         if UPLO not in ("L", "U"):
-            raise ValueError(f"UPLO must be 'L' or 'U', and was {UPLO!r}.")
+            raise ValueError(f"UPLO must be 'L' or 'U', and was {UPLO!r}. [nd-option]")
         part, rest = (np.tril(a), np.tril(a, -1)) if UPLO == "L" else (np.triu(a), np.triu(a, 1))
         return function(part + np.conjugate(np.swapaxes(rest, -1, -2)), UPLO)
 

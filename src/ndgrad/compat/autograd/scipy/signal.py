@@ -35,13 +35,13 @@ def convolve(A: Any, B: Any, axes: Any = None, dot_axes: Any = ((), ()), mode: s
         if not all(b >= a for a, b in sizes):
             raise ValueError(
                 "for 'valid' convolution one array must be at least as large as the other along every "
-                f"axis; sizes are {sizes}"
+                f"axis; sizes are {sizes} [nd-window]"
             )
         made = _valid(second, first, len(rest[1]), len(rest[0]), count)
         order = [*range(len(rest[1]), len(rest[1]) + len(rest[0])), *range(len(rest[1]))]
         return np.transpose(made, (*order, *range(made.ndim - count, made.ndim)))
     if mode not in ("full", "same"):
-        raise ValueError(f"mode is {mode!r}. Choose 'full', 'valid' or 'same'.")
+        raise ValueError(f"mode is {mode!r}. Choose 'full', 'valid' or 'same'. [nd-option]")
     widths = [(0, 0)] * (first.ndim - count) + [(b - 1, b - 1) for _, b in sizes]
     full = _valid(np.pad(first, widths), second, len(rest[0]), len(rest[1]), count)
     if mode == "full":

@@ -174,7 +174,9 @@ class Mask(_Value):
         return self._with("xor", self.w.always())
 
     def __bool__(self) -> bool:
-        raise TypeError("a mask is true in some lanes and false in others: use `choose` in the place of a branch")
+        raise TypeError(
+            "a mask is true in some lanes and false in others: use `choose` in the place of a branch [nd-compiler]"
+        )
 
     @overload
     def choose(self, yes: Bits, no: Bits | int) -> Bits: ...
