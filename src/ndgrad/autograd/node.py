@@ -95,7 +95,7 @@ class Node:
     #: Whether its backward runs a pass of its own, which may reach what no edge leads to (reentrant checkpoints).
     has_inner_pass: ClassVar[bool] = False
     #: Whether its `apply` runs no code of the user's and asks nothing of the pass that it is
-    #: part of (a compiled program), and its edges lead to different nodes.
+    #: part of (a compiled program), and its edges lead to different nodes; it then has `run_alone` and `gradients_of_one`.
     stands_alone: ClassVar[bool] = False
     #: Whether the op reads a part of its one differentiable input (see ndgrad.autograd.parts).
     reads: ClassVar[bool] = False
@@ -115,16 +115,6 @@ class Node:
         Without `keep`, what was saved is released as well, which saves the engine a call per node.
         """
         raise NotImplementedError
-
-    def run_alone(self) -> bool:
-        """Of a node that stands alone: the whole pass from a gradient of 1 that frees the graph, if there is a shorter way
-        than the engine's and nothing unusual is in force. False: nothing has happened."""
-        return False
-
-    def gradients_of_one(self, keep: bool) -> list[Any] | None:
-        """Of a node that stands alone: what `apply` gives for a gradient of 1, in a list that may be changed; None if its
-        result is no real number."""
-        return None
 
     def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
         """Gradients of the inputs, on tensors, so that the computation is itself recorded."""

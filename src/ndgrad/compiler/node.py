@@ -98,6 +98,8 @@ class CompiledFunctionBackward(MultiNode):
         return tuple(found) if spec.all_have_gradients else tuple(self._placed(found))
 
     def run_alone(self) -> bool:
+        """The whole pass from a gradient of 1 that frees the graph, if there is a shorter way than the engine's and nothing
+        unusual is in force. False: nothing has happened."""
         hand_out = CompiledFunctionBackward.hand_out
         if hand_out is None or not hand_out(self):
             return False
@@ -106,6 +108,7 @@ class CompiledFunctionBackward(MultiNode):
         return True
 
     def gradients_of_one(self, keep: bool) -> list[Any] | None:
+        """What `apply` gives for a gradient of 1, in a list that may be changed; None if the result is no real number."""
         made, spec = self.made, self.specialisation
         if not self.has_gradients or made is _FREED or spec.whole is None:
             one = _ONES.get((self.shape, self.dtype)) if self.outputs == 1 else None
