@@ -46,7 +46,7 @@ ONE_CORE = "if hasattr(os, 'sched_setaffinity'): os.sched_setaffinity(0, {min(os
 
 
 @pytest.mark.parametrize(
-    "before, after, variables",
+    ("before", "after", "variables"),
     [
         (NO_LLVMLITE, RUNS_ON_NUMPY, {}),
         ("", "", {"HOME": "/proc/nowhere", "XDG_CACHE_HOME": "/proc/nowhere", "NDGRAD_CACHE_DIR": "/proc/nowhere/cache"}),

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 
 from ndgrad.compiler.native.target import available
-from tests.programs.compiled import examine_loop, examine_tensors, report
 from tests.programs.check import Result
+from tests.programs.compiled import examine_loop, examine_tensors, report
 
 
 @pytest.fixture(params=["numpy", "native"], autouse=True)

@@ -15,8 +15,8 @@ class Picked:
 
     NumPy's `a[i]` is a view of the sample. The parts of several samples do not lie in memory at regular distances, so
     here it is a copy that behaves as the view would: it is picked again when next someone looks after the array was
-    written, and a write to it is put back into the array. In a trace it is put back, too; to look at it after the array was
-    written is beyond a trace (`TracedArray.note_pick`).
+    written, and a write to it is put back into the array. In a trace it is put back, too; to look at it after the array
+    was written is beyond a trace (`TracedArray.note_pick`).
     """
 
     __slots__ = ("base", "put", "storage", "take", "version")
