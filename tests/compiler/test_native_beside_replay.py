@@ -52,3 +52,25 @@ def test_a_constant_of_a_loop_in_a_loop_in_a_loop_is_read_by_it():
   return %1
 """
     )
+
+
+@pytest.mark.parametrize("rows", [495, 500, 513])
+def test_a_number_summed_in_pieces_has_whole_vectors_in_each(rows: int) -> None:
+    """Over all dimensions but one of a single element: one loop, which the workers share."""
+    same(
+        f"""program p(%0: float64[{rows},1,8], %1: float64[1,1,1], %2: float64[{rows},1,8])
+  %3: float64[{rows},1,8] = clamp(%0, -0.8, 0.8)
+  %4: float64[{rows},1,8] = sub(%3, %1)
+  %5: float64[{rows},1,8] = mul(%2, %4)
+  %6: float64[{rows},1,8] = mul(%2, %3)
+  %7: float64[{rows},1,8] = neg(%6)
+  %8: float64[{rows},1,8] = add(%5, %6)
+  %9: float64[1,1,1] = sum(%7, dim=(0, 2), keepdim=True, dtype=None)
+  %10: bool[{rows},1,8] = ge(%0, -0.8)
+  %11: bool[{rows},1,8] = le(%0, 0.8)
+  %12: bool[{rows},1,8] = bitwise_and(%10, %11)
+  %13: float64[{rows},1,8] = add(%8, %9)
+  %14: float64[{rows},1,8] = keep(%13, %12)
+  return %14
+"""
+    )

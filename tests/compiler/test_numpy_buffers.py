@@ -258,3 +258,58 @@ def test_whether_a_reshape_is_a_view_is_known_or_the_function_runs_eagerly(progr
     y = np.array(numpy.cos(numpy.arange(6.0)).reshape(2, 3))
     assert ndgrad.compiler.explain(program, y).compiled is is_compiled
     numpy.testing.assert_array_equal(ndgrad.compile(program)(y).numpy(), program(y).numpy())
+
+
+# ----- parts that an index picks which only a call knows ------------------------------------------------------------------
+
+
+def _least(t: Any) -> Any:
+    return t.reshape(-1).argsort()[0] % 2
+
+
+def _written_part(t: Any, x: Any) -> Any:
+    part = t[_least(t)]
+    part += x
+    return t * x
+
+
+def _written_view_of_part(t: Any, x: Any) -> Any:
+    part = t[_least(t)][1:]
+    part *= x[1:]
+    return t + x
+
+
+def _written_column(t: Any, x: Any) -> Any:
+    part = t[:, _least(t)]
+    part += x.sum()
+    return t + x
+
+
+def _written_whole(t: Any, x: Any) -> Any:
+    part = t[_least(t)]
+    t *= 2.0
+    return part * x
+
+
+def _written_at_index(t: Any, x: Any) -> Any:
+    t[_least(t)] += x
+    t[_least(t)] *= 2.0
+    return t * x
+
+
+@pytest.mark.parametrize(
+    "f", [_written_part, _written_view_of_part, _written_column, _written_whole, _written_at_index], ids=lambda f: f.__name__[1:]
+)
+@pytest.mark.parametrize("face", [ndgrad, np], ids=["tensors", "arrays"])
+def test_a_part_by_a_computed_index_is_a_view(f: Any, face: Any) -> None:
+    make = ndgrad.tensor if face is ndgrad else np.array
+    x = make([1.0, 2.0, 3.0]).requires_grad_()
+
+    def run(x: Any) -> Any:
+        return f(make([[3.0, 0.5, 1.0], [0.2, 2.0, 4.0]]) * 1.0, x)
+
+    expected = run(x)
+    (slope,) = ndgrad.autograd.grad(expected.sum(), x)
+    for found in (compiled := ndgrad.compile(run))(x), compiled(x):
+        numpy.testing.assert_allclose(found.detach(), expected.detach())
+        numpy.testing.assert_allclose(ndgrad.autograd.grad(found.sum(), x)[0], slope)

@@ -11,8 +11,8 @@ import linecache
 import random
 import re
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from ndgrad.autograd import modes as ndgrad_modes
 from tests.programs import language, oracle
 from tests.programs.generate import REJECTED, Program, generate
 from tests.programs.minimise import minimise
-from tests.programs.modes import MODES, SECOND, Found, Point, Unfit, flat, gradients
+from tests.programs.modes import COMPILED, MODES, SECOND, Found, Point, Unfit, flat, gradients
 
 #: Differences are good to about 1e-8 of the scale of what is compared.
 TOLERANCE = 2e-6
@@ -36,6 +36,8 @@ PACKAGE = str(Path(ndgrad.__file__).parent)
 class Outcome:
     kind: str  # right, refused, wrong, crashed, left open
     message: str = ""
+    #: why a function that was compiled runs eagerly all the same, if it does
+    eager: str = ""
 
     @property
     def is_finding(self) -> bool:
@@ -121,6 +123,7 @@ def check(known: Reference, mode: str, door: str) -> Outcome:
             known.expected("curvature")
         except Exception as error:
             return Outcome("unknown", f"no second derivative to compare with ({type(error).__name__})")
+    COMPILED.clear()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -132,7 +135,16 @@ def check(known: Reference, mode: str, door: str) -> Outcome:
             outcome = judged(error)
     if not closed():
         return Outcome("left open", f"a mode is still open after: {outcome.kind} {outcome.message}")
-    return outcome
+    return replace(outcome, eager=next(reasons_of(COMPILED), ""))
+
+
+def reasons_of(functions: Iterable[Any]) -> Iterator[str]:
+    """Why compiled functions, or what transforms made of them, run eagerly."""
+    for function in functions:
+        broken = [entry.broken.reason for entry in function.entries if entry.broken is not None]
+        if broken or (function.traces and not function.entries):
+            yield without_numbers((broken or [str(function._last_break)])[0])[:130]
+        yield from reasons_of(function._transformed.values())
 
 
 def compared(known: Reference, found: Found) -> Outcome:

@@ -240,48 +240,112 @@ def _(f: F, at: Point) -> Found:
 
 # ----- compiled -------------------------------------------------------------------------------------------------------
 
+#: The functions that were compiled since somebody last looked: `check` asks them what ran eagerly, and why.
+COMPILED: list[Any] = []
 
-@mode("backward of compile")
-def _(f: F, at: Point) -> Found:
-    """The first call is traced, the second is not; the third meets other values, for which eager is the oracle."""
-    compiled = ndgrad.compile(f)
-    found, again = backward(compiled, at, at.leaves), backward(compiled, at, at.leaves)
+
+def compiled(f: F, **options: Any) -> Any:
+    COMPILED.append(ndgrad.compile(f, **options))
+    return COMPILED[-1]
+
+
+def repeated(f: F, at: Point, **options: Any) -> Found:
+    """The first call is traced, the second and third are not, and the fourth meets other values, for which eager is the
+    oracle."""
+    run = compiled(f, **options)
+    found, *again = (backward(run, at, at.leaves) for _ in range(3))
+    pairs = [(other[name], found[name]) for other in again for name in found]
     elsewhere = tuple(dnp.array(x + 0.013 * d) for x, d in zip(at.inputs, at.direction))
     try:
         expected = plain(f(*elsewhere))
     except (IndexError, ValueError):  # the program itself fails there
-        return found
-    return {**found, "batch": [(again["slope"], found["slope"]), (plain(compiled(*elsewhere)), expected)]}
+        return {**found, "batch": pairs}
+    return {**found, "batch": [*pairs, (plain(run(*elsewhere)), expected)]}
+
+
+@mode("backward of compile")
+def _(f: F, at: Point) -> Found:
+    return repeated(f, at)
+
+
+@mode("backward of compile, sizes open")
+def _(f: F, at: Point) -> Found:
+    return repeated(f, at, dynamic=True)
+
+
+@mode("backward of compile, strict")
+def _(f: F, at: Point) -> Found:
+    return repeated(f, at, strict=True)
 
 
 @mode("double backward of compile")
 def _(f: F, at: Point) -> Found:
     xs = at.leaves
-    loss = (ndgrad.compile(f)(*xs) * at.weights).sum()
+    loss = (compiled(f)(*xs) * at.weights).sum()
     first = gradients(loss, xs, create_graph=True)
     return {"slope": at.slope(first), "curvature": flat(gradients(dot(first, at.tangents), xs))}
 
 
+@mode("compile of backward")
+def _(f: F, at: Point) -> Found:
+    """The gradients that a program leaves, and adds to in its second call."""
+    xs = at.leaves
+
+    def step(*xs: Any) -> Any:
+        loss = at.scalar(f)(*xs)
+        if depends(loss):
+            loss.backward()
+        return loss
+
+    run, slopes = compiled(step), []
+    for _ in range(2):
+        run(*xs)
+        slopes.append(at.slope(np.zeros(x.shape) if x.grad is None else x.grad for x in xs))
+    return {"slope": slopes[0], "batch": [(slopes[1], 2 * slopes[0])]}
+
+
 @mode("compile of grad")
 def _(f: F, at: Point) -> Found:
-    return {"slope": at.slope(ndgrad.compile(func.grad(at.scalar(f), at.all))(*at.arrays))}
+    return {"slope": at.slope(compiled(func.grad(at.scalar(f), at.all))(*at.arrays))}
 
 
 @mode("grad of compile")
 def _(f: F, at: Point) -> Found:
-    return {"slope": at.slope(func.grad(at.scalar(ndgrad.compile(f)), at.all)(*at.arrays))}
+    return {"slope": at.slope(func.grad(compiled(at.scalar(f)), at.all)(*at.arrays))}
+
+
+@mode("compile of grad of compile")
+def _(f: F, at: Point) -> Found:
+    return {"slope": at.slope(compiled(func.grad(at.scalar(compiled(f)), at.all))(*at.arrays))}
 
 
 @mode("compile of jvp")
 def _(f: F, at: Point) -> Found:
-    result, tangent = ndgrad.compile(lambda xs, ts: func.jvp(f, xs, ts))(at.arrays, at.tangents)
+    result, tangent = compiled(lambda xs, ts: func.jvp(f, xs, ts))(at.arrays, at.tangents)
     return {"value": plain(result), "tangent": plain(tangent)}
+
+
+@mode("jvp of compile")
+def _(f: F, at: Point) -> Found:
+    result, tangent = func.jvp(compiled(f), at.arrays, at.tangents)
+    return {"value": plain(result), "tangent": plain(tangent)}
+
+
+@mode("vjp of compile")
+def _(f: F, at: Point) -> Found:
+    result, pull = func.vjp(compiled(f), *at.arrays)
+    return {"value": plain(result), "slope": at.slope(pull(dnp.array(at.weights)))}
+
+
+@mode("compile of jacrev")
+def _(f: F, at: Point) -> Found:
+    return {"tangent": at.along(compiled(func.jacrev(f, at.all))(*at.arrays))}
 
 
 @mode("compile of hvp")
 def _(f: F, at: Point) -> Found:
     inner = func.grad(at.scalar(f), at.all)
-    first, second = ndgrad.compile(lambda xs, ts: func.jvp(inner, xs, ts))(at.arrays, at.tangents)
+    first, second = compiled(lambda xs, ts: func.jvp(inner, xs, ts))(at.arrays, at.tangents)
     return {"slope": at.slope(first), "curvature": flat(second)}
 
 
@@ -373,6 +437,8 @@ def hessian(derivative: Callable[[F, Any], F]) -> Callable[[F, Point], Found]:
 MODES["hessian"] = hessian(lambda f, argnums: func.hessian(f, argnums))
 MODES["jacrev of jacrev"] = hessian(lambda f, argnums: func.jacrev(func.jacrev(f, argnums), argnums))
 MODES["jacfwd of jacfwd"] = hessian(lambda f, argnums: func.jacfwd(func.jacfwd(f, argnums), argnums))
+MODES["compile of hessian"] = hessian(lambda f, argnums: compiled(func.hessian(f, argnums)))
+MODES["hessian of compile"] = hessian(lambda f, argnums: func.hessian(compiled(f), argnums))
 
 
 if importlib.util.find_spec("scipy") is not None:  # which holds the matrices
@@ -481,13 +547,13 @@ def one_by_one(f: F, at: Point, pair: tuple[Any, ...]) -> list[Any]:
     return found
 
 
-def batched(derivative: Callable[[F, Point], F]) -> Callable[[F, Point], Found]:
+def batched(derivative: Callable[[F, Point], F], by: Callable[[F], F] = func.vmap) -> Callable[[F, Point], Found]:
     """vmap of a derivative, against the same derivative of one sample after the other."""
 
     def run(f: F, at: Point) -> Found:
         single, pair = derivative(f, at), at.pair()
         apart = list(map(leaves_of, one_by_one(single, at, pair)))
-        together = leaves_of(func.vmap(single)(*pair))
+        together = leaves_of(by(single)(*pair))
         return {"batch": [(plain(t), np.stack([plain(a), plain(b)])) for t, a, b in zip(together, *apart, strict=True)]}
 
     return run
@@ -502,6 +568,9 @@ MODES["vmap of grad"] = batched(lambda f, at: func.grad(at.scalar(f), at.all))
 MODES["vmap of jacfwd"] = batched(lambda f, at: func.jacfwd(f, at.all))
 MODES["vmap of jacrev"] = batched(lambda f, at: func.jacrev(f, at.all))
 MODES["vmap of hessian"] = batched(lambda f, at: func.hessian(at.scalar(f), at.all))
+MODES["vmap of compile"] = batched(lambda f, at: f, lambda f: func.vmap(compiled(f)))
+MODES["compile of vmap"] = batched(lambda f, at: f, lambda f: compiled(func.vmap(f)))
+MODES["compile of vmap of grad"] = batched(lambda f, at: func.grad(at.scalar(f), at.all), lambda f: compiled(func.vmap(f)))
 
 
 @mode("grad of vmap")
@@ -525,5 +594,5 @@ SECOND = {
     "double backward", "functional hvp", "dual numbers in backward", "jet", "hvp", "jvp of grad", "grad of grad",
     "grad of jvp", "jvp of jvp", "hessian", "jacrev of jacrev", "jacfwd of jacfwd", "sparse hessian",
     "checkpoint of grad", "backward of grad", "grad of closed grad", "jacfwd of closed grad", "vjp of closed grad",
-    "vmap of hessian", "double backward of compile", "compile of hvp",
+    "vmap of hessian", "double backward of compile", "compile of hvp", "compile of hessian", "hessian of compile",
 }  # fmt: skip

@@ -21,9 +21,9 @@ from ndgrad.arrays.precision import is_floating
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.lent import over
 from ndgrad.autograd.modes import process
-from ndgrad.autograd.picked import Picked
+from ndgrad.autograd.picked import Picked, note_pick
 from ndgrad.autograd.subclass import KNOWN
-from ndgrad.autograd.variable import Variable, beside, innermost_array, meta_of, np_dtype, shape_of, wrap
+from ndgrad.autograd.variable import Variable, beside, innermost_array, np_dtype, shape_of, wrap
 from ndgrad.ops import arithmetic, cast, fill, join, slices
 from ndgrad.ops import index as ops
 from ndgrad.ops import shape as shape_ops
@@ -171,15 +171,22 @@ def _by_items(self: Tensor, items: tuple[Any, ...]) -> Any:
     if not self.on_numpy_face and out.ndim > 1 and back != tuple(range(len(back))):
         # NumPy leaves the indexed dimensions first in memory; torch's result can be viewed in another shape
         return cast.clone_ordered(out, order=tuple(range(out.ndim)))
+    is_number = self.on_numpy_face and not out.ndim and not any(i is Ellipsis for i in items)
     if (
-        self.on_numpy_face
-        and (out.ndim or any(i is Ellipsis for i in items))
+        not is_number
         and all(_is_basic(i) or _is_integer(i) for i in items)
+        and (self.on_numpy_face or any(map(_is_traced, items)))
     ):
-        meta_of(out).picked = Picked(
-            self, functools.partial(getitem, self, items), functools.partial(setitem, self, items)
-        )
+        if out._meta is not None and out._meta.view is not None:
+            out = cast.clone_ordered(out, order=tuple(range(out.ndim)))  # which belongs to nobody else
+        take, put = functools.partial(getitem, self, items), functools.partial(setitem, self, items)
+        note_pick(out, Picked(self, take, put))
     return out
+
+
+def _is_traced(item: object) -> bool:
+    """Whether an integer is known only when a traced function is called: eagerly, it would give a view."""
+    return isinstance(item, Variable) and not batch_dims(item) and hasattr(innermost_array(item), "note_pick")
 
 
 def _is_integer(item: object) -> bool:

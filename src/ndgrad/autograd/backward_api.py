@@ -25,11 +25,6 @@ K = TypeVar("K")
 TensorOrEdge: TypeAlias = "Tensor | GradientEdge"
 
 
-#: The gradients of scalars that go without saying, for nodes that stand alone: they do not write to them,
-#: and nobody else sees them.
-_ONES = {((), dtype): np.ones((), dtype) for dtype in (np.dtype(np.float32), np.dtype(np.float64))}
-
-
 def _as_list(value: Any) -> list[Any]:
     if isinstance(value, Variable) or hasattr(value, "input_nr"):
         return [value]
@@ -64,8 +59,7 @@ def backward(
     ):
         node = tensors._node  # type: ignore[union-attr]  # a tensor's
         if node is not None and node.stands_alone and tensors._meta is None:  # type: ignore[union-attr]
-            one = _ONES.get((tensors._array.shape, tensors._array.dtype))  # type: ignore[union-attr]
-            if one is not None and run_alone(node, one, bool(retain_graph)):
+            if (not retain_graph and node.run_alone()) or run_alone(node, bool(retain_graph)):
                 return
     if thread.levels:
         _check_allowed()

@@ -317,24 +317,24 @@ def accumulate_leaves(leaves: dict[Node, Any]) -> None:
         accumulate_array(node, g)
 
 
-def run_alone(node: Any, g: Any, keep: bool) -> bool:
-    """A whole pass, if it is that of a node which stands alone, without hooks, before leaves that nobody watches: what
-    `run_by_age` comes to when nothing has to wait. Nobody can ask for the pass, so there is no task."""
-    edges = node.next
-    if process.busy or process.leaf_hooks or node.extra is not None or not node.stands_alone:
+def run_alone(node: Any, keep: bool) -> bool:
+    """A whole pass from a scalar, if it is that of a node which stands alone, without hooks, before leaves that nobody
+    watches: what `run_by_age` comes to when nothing has to wait. Nobody can ask for the pass, so there is no task."""
+    if process.busy or process.leaf_hooks or node.extra is not None:
         return False
+    edges = node.next
     for e in edges:
-        if e is not None and (e.seq is not FIRST or e.__class__ is Edge):
+        if e is not None and e.__class__ is not AccumulateGrad:
             return False
-    leaves: dict[Node, Any] = {}
-    outs = node.apply(g, None, keep)
-    for e, g in zip(edges, outs, strict=True):
-        if e is not None and g is not None:
-            if g.shape != e.shape or g.dtype is not e.dtype:
+    outs = node.gradients_of_one(keep)
+    if outs is None:
+        return False
+    for e in reversed(edges):
+        g = outs.pop()  # which alone holds it: see finish_leaves
+        if g is not None and e is not None:
+            if g.dtype is not e.dtype or g.shape != e.shape:
                 g = validate(g, e, 0)
-            leaves[e] = leaves[e] + g if e in leaves else g
-    del outs, g  # see finish_leaves
-    accumulate_leaves(leaves)
+            accumulate_array(e, g)
     return True
 
 

@@ -24,6 +24,7 @@ from ndgrad.autograd.kept import KeptMeta
 from ndgrad.autograd.lent import Lent
 from ndgrad.autograd.modes import modes, process, restore, scope, thread
 from ndgrad.autograd.op_failures import after_failure
+from ndgrad.autograd.picked import is_picked
 from ndgrad.autograd.record import node_of, own_edge, save_output, together
 from ndgrad.autograd.save_plan import save_plan
 from ndgrad.autograd.saved import with_history
@@ -118,7 +119,7 @@ def write(
         return watched_write(op, target, args, functools.partial(write, op, target, args, settings, True, part))
     if state.captures is not None:
         args = state.captures.see_write(target, args)
-    if process.open or state.levels:
+    if process.open or state.levels or is_picked(target):
         from ndgrad.autograd.transform_writes import write_in_transforms  # which is made of the writes here
 
         return write_in_transforms(op, target, args, settings)

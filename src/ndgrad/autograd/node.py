@@ -95,7 +95,7 @@ class Node:
     #: Whether its backward runs a pass of its own, which may reach what no edge leads to (reentrant checkpoints).
     has_inner_pass: ClassVar[bool] = False
     #: Whether its `apply` runs no code of the user's and asks nothing of the pass that it is
-    #: part of (a compiled program).
+    #: part of (a compiled program), and its edges lead to different nodes. It has `run_alone`, `gradients_of_one`.
     stands_alone: ClassVar[bool] = False
     #: Whether the op reads a part of its one differentiable input (see ndgrad.autograd.parts).
     reads: ClassVar[bool] = False

@@ -1,10 +1,12 @@
-"""Parts of an array that are no views, since an index picks them for each sample of a vmap by itself."""
+"""Parts of an array that are no views, since an index picks them for each sample of a vmap by itself, or, in a function
+that is traced, an index that only a call will know."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from ndgrad.autograd.variable import meta_of
 from ndgrad.autograd.versions import storage_of
 
 
@@ -13,7 +15,8 @@ class Picked:
 
     NumPy's `a[i]` is a view of the sample. The parts of several samples do not lie in memory at regular distances, so
     here it is a copy that behaves as the view would: it is picked again when next someone looks after the array was
-    written, and a write to it is put back into the array.
+    written, and a write to it is put back into the array. In a trace it is put back, too; to look at it after the array
+    was written is beyond a trace (`TracedArray.note_pick`).
     """
 
     __slots__ = ("base", "put", "storage", "take", "version")
@@ -32,6 +35,23 @@ class Picked:
     @property
     def is_stale(self) -> bool:
         return self.base._storage is not self.storage or self.storage.version is not self.version
+
+
+def note_pick(part: Any, picked: Picked) -> None:
+    """Let a tensor be a part that was picked just now."""
+    meta_of(part).picked = picked
+    array = part._array
+    if hasattr(array, "note_pick"):  # the compiler's
+        array.note_pick(picked.base._array)
+
+
+def is_picked(t: Any) -> bool:
+    """Whether a tensor was picked from an array, or is a view of one that was."""
+    meta = t._meta
+    if meta is None:
+        return False
+    part = t if meta.view is None else meta.view.base
+    return part._meta is not None and part._meta.picked is not None
 
 
 def follow_pick(t: Any) -> Picked | None:

@@ -22,7 +22,7 @@ from ndgrad.autograd.layout import Order, copy_in_order, order_of
 from ndgrad.autograd.lent import Lent
 from ndgrad.autograd.levels import GradLevel, Level, as_below, below, find_level, level_number, lower, top_level
 from ndgrad.autograd.modes import joined, modes, silenced, thread
-from ndgrad.autograd.picked import follow_pick
+from ndgrad.autograd.picked import follow_pick, note_pick
 from ndgrad.autograd.record import own_edge
 from ndgrad.autograd.save_plan import save_plan
 from ndgrad.autograd.stake import refuse_loss_in_lent
@@ -48,6 +48,7 @@ def write_in_transforms(op: Any, target: Any, args: tuple[Any, ...], settings: d
     finally:
         part._meta.picked = picked
     picked.renew()
+    note_pick(part, picked)
     return target
 
 

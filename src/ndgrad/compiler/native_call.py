@@ -20,15 +20,17 @@ import numpy as np
 
 from ndgrad import devices, dtypes
 from ndgrad.autograd import modes
-from ndgrad.autograd.variable import AccumulateGrad, Variable
+from ndgrad.autograd.variable import AccumulateGrad, Variable, wrap
 from ndgrad.compiler.decisions import Mispredicted
 from ndgrad.compiler.lower.native_program import NativeProgram
 from ndgrad.compiler.native import layout
 from ndgrad.compiler.native.calls import Guard, Guarded, Output, Same
 from ndgrad.compiler.native.calls import Specialisation as Row
 from ndgrad.compiler.native.guards import Equal, Is, Keys, Length, Place
+from ndgrad.compiler.native.leaf_gradients import hand_out
 from ndgrad.compiler.native.target import available
 from ndgrad.compiler.native.tensor_guards import Distinct, Outside
+from ndgrad.compiler.node import CompiledFunctionBackward, node_of_call
 from ndgrad.compiler.snapshot import Snapshot, tensor_guard
 from ndgrad.compiler.specialise import Specialisation
 from ndgrad.pytree import LEAF, tree_flatten
@@ -59,12 +61,36 @@ class NativeCall:
         self.edges: tuple[Any, ...] = ()
         self._given = sum(kind == "argument" for kind, _ in made.sources)
         self._keeps_edges = made.is_plain and bool(made.outputs) and made.result_spec is LEAF
+        #: of calls whose one result is a number that has its gradients with it: what counts them
+        self._whole = made.whole if self._is_number_with_gradients() else None
         #: whether calls should run another program from now on
         self.is_stale = False
         self.row: Row | None = None
 
+    def _is_number_with_gradients(self) -> bool:
+        """Whether nothing is to be done after a call but to make a tensor and its node."""
+        made = self.made
+        return (
+            self.at_once
+            and self.is_direct
+            and self._keeps_edges
+            and not self.snapshot.left_over
+            and len(made.results.values) == len(made.outputs) == 1
+        )
+
     def __call__(self, found: tuple[Any, ...]) -> Any:
         """The result of a call, from what native code has found and made."""
+        if self._whole is not None and self._whole.counts_on():
+            number = 1 + self.inputs
+            tensors = found[1:number]
+            result = wrap(self.made.results.new[0].face, found[number])
+            result._node = node = node_of_call(self.made, tensors, self.made.outputs, found[number + 1 :], True)
+            if node.next[self._given :] != self.edges:
+                self._keep_edges(node)
+            return result
+        return self._finished(found)
+
+    def _finished(self, found: tuple[Any, ...]) -> Any:
         made = self.made
         if self.snapshot.left_over and not self.snapshot.rest_is_the_same():
             raise Mispredicted
@@ -84,10 +110,13 @@ class NativeCall:
                 raise
             raise Mispredicted from None  # what follows will say what is wrong
         if self._keeps_edges:
-            edges = result._node.next[self._given :]
-            if edges != self.edges and all(e is None or isinstance(e, AccumulateGrad) for e in edges):
-                self.edges = edges
+            self._keep_edges(result._node)
         return result
+
+    def _keep_edges(self, node: Any) -> None:
+        edges = node.next[self._given :]
+        if edges != self.edges and all(e is None or isinstance(e, AccumulateGrad) for e in edges):
+            self.edges = edges
 
 
 def native_call(
@@ -111,6 +140,7 @@ def native_call(
         return None
     given: list[Output] = [Same(call), *[Guarded(i) for i in range(call.inputs)]]
     call.row = program.row(len(args), [*guards, *inputs], tuple(kwargs), given)
+    CompiledFunctionBackward.hand_out = hand_out(CompiledFunctionBackward)
     return call
 
 

@@ -8,9 +8,9 @@ call]).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 _FREED: Any = object()
 
+#: The gradients of real numbers that go without saying. Programs do not write to them.
+_ONES = {((), dtype): np.ones((), dtype) for dtype in (np.dtype(np.float32), np.dtype(np.float64))}
+
 
 class CompiledFunctionBackward(MultiNode):
     """The backward of one call of a compiled function."""
@@ -38,6 +41,9 @@ class CompiledFunctionBackward(MultiNode):
     plan = SimpleNamespace(outs=())
     materialize_grads = False
     stands_alone = True
+    #: a builtin that gives leaves the gradients that a node has ready, where there is native code
+    #: (see ndgrad.compiler.native.leaf_gradients)
+    hand_out: ClassVar[Callable[[Any], bool] | None] = None
 
     specialisation: Specialisation
     #: what is kept of the inputs of the program, each with the version of its memory
@@ -89,12 +95,35 @@ class CompiledFunctionBackward(MultiNode):
             found = self._found(given)
         if not keep:
             self.release()
-        if spec.all_have_gradients:
-            return tuple(found)
+        return tuple(found) if spec.all_have_gradients else tuple(self._placed(found))
+
+    def run_alone(self) -> bool:
+        """The whole pass from a gradient of 1 that frees the graph, if there is a shorter way than the engine's and nothing
+        unusual is in force. False: nothing has happened."""
+        hand_out = CompiledFunctionBackward.hand_out
+        if hand_out is None or not hand_out(self):
+            return False
+        self.specialisation.whole.backward_was_called()  # type: ignore[union-attr]  # which has made the gradients
+        self.release()
+        return True
+
+    def gradients_of_one(self, keep: bool) -> list[Any] | None:
+        """What `apply` gives for a gradient of 1, in a list that may be changed; None if the result is no real number."""
+        made, spec = self.made, self.specialisation
+        if not self.has_gradients or made is _FREED or spec.whole is None:
+            one = _ONES.get((self.shape, self.dtype)) if self.outputs == 1 else None
+            return None if one is None else list(self.apply(one, None, keep))
+        spec.whole.backward_was_called()
+        if not keep:
+            self.release()
+        return list(made) if spec.all_have_gradients else self._placed(made)
+
+    def _placed(self, found: Sequence[Any]) -> list[Any]:
+        """The gradients of all inputs, None for those that have none."""
         out: list[Any] = [None] * len(self.next)
-        for position, array in zip(spec.gradients_of, found, strict=True):
+        for position, array in zip(self.specialisation.gradients_of, found, strict=True):
             out[position] = array
-        return tuple(out)
+        return out
 
     def _check(self) -> None:
         if self.made is _FREED:
@@ -105,7 +134,7 @@ class CompiledFunctionBackward(MultiNode):
         """The gradients by the backward program."""
         spec = self.specialisation
         if spec.whole is not None:
-            spec.whole.backward_was_called(given[0])
+            spec.whole.backward_was_called()
         kept = [self._input(k) if is_input else self._kept(k) for is_input, k in spec.kept_from]
         with np.errstate(all="ignore"):  # as the engine has it, which is not there if the node stands alone
             return spec.run_backward([*kept, *given])
@@ -150,7 +179,8 @@ def node_of_call(
 ) -> CompiledFunctionBackward:
     """The node of a call with these inputs: `made` is what forward made for backward (None: the graph is used up),
     `outputs` the shapes and dtypes of the results that have a history."""
-    node = make_node(CompiledFunctionBackward, tuple(map(edge, tensors)), *outputs[0])
+    shape, dtype = outputs[0]
+    node = make_node(CompiledFunctionBackward, tuple([edge(t) for t in tensors]), shape, dtype)
     node.metadata_of_outputs = outputs
     if len(outputs) != 1:
         node.outputs = len(outputs)
@@ -160,5 +190,5 @@ def node_of_call(
     if made is None:
         node.made, node.inputs = _FREED, []
     else:
-        node.made, node.inputs = made, list(map(saved_input, tensors))
+        node.made, node.inputs = made, [saved_input(t) for t in tensors]
     return node

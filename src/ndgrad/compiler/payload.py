@@ -45,7 +45,7 @@ class Step(NamedTuple):
 class Memory:
     """What several traced arrays show parts of: its value now, and how often it was written."""
 
-    __slots__ = ("asked", "assumed", "constant", "source", "tracer", "value", "values_at", "version", "written")
+    __slots__ = ("asked", "assumed", "constant", "picked", "source", "tracer", "value", "values_at", "version", "written")
 
     def __init__(self, tracer: Any, value: Value, source: Any = None, constant: Any = None) -> None:
         self.tracer = tracer
@@ -55,6 +55,9 @@ class Memory:
         self.written = False
         #: whether the order in which it lies is assumed, and whether somebody has asked for it
         self.assumed = self.asked = False
+        #: the memory of which it is a part that an index picks which only a call will know, and how often that had been
+        #: written by then: eagerly, it is a view
+        self.picked: tuple[Memory, int] | None = None
         #: the array that it holds, where that is known
         self.constant = constant
         #: the values that it had at versions that are known to autograd (see `TracedArray.at_version`)
@@ -91,6 +94,11 @@ class TracedArray:
         self.path = path
         self._value = value
         self.version = memory.version
+
+    def note_pick(self, source: Any) -> None:
+        """It is what a computed index picks of another array, as that is now (see ndgrad.autograd.picked)."""
+        if isinstance(source, TracedArray):
+            self.memory.picked = source.memory, source.memory.version
 
     @property
     def base(self) -> Memory:

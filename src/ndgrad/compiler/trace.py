@@ -187,6 +187,8 @@ class Tracer:
     def value_of(self, payload: TracedArray) -> Value:
         """What a traced array holds now: if its memory was written since, it is taken from there again."""
         memory = payload.memory
+        if memory.picked is not None and memory.picked[0].version != memory.picked[1]:
+            raise GraphBreak("a part of an array, of which the index is computed, is used after the array was written")
         if payload.version != memory.version:
             value = memory.value
             for step in payload.path:
@@ -202,7 +204,8 @@ class Tracer:
                 raise GraphBreak(
                     "a tensor that belongs to one round of a loop, or to one branch, is used outside of it"
                 )
-            return array._value if array.version == memory.version else self.value_of(array)
+            is_plain = array.version == memory.version and memory.picked is None
+            return array._value if is_plain else self.value_of(array)
         if isinstance(array, np.ndarray):
             return self.value_of(self.constant(array))
         if isinstance(array, Variable):

@@ -47,7 +47,15 @@ class Whole:
             self._passes = 0
         return self._passes >= _WATCHED
 
-    def backward_was_called(self, gradient: Any) -> None:
+    def counts_on(self) -> bool:
+        """Whether one more recorded call, which has computed gradients at once, is as good as those before; it is
+        counted then. False: `pays` must be asked."""
+        if self._calls >= 2 * _WATCHED:
+            return False
+        self._calls += 1
+        return True
+
+    def backward_was_called(self) -> None:
         """Note that a call was followed by its backward pass."""
         self._passes += 1
         self._calls = 0
@@ -65,6 +73,5 @@ class Whole:
 
     def scaled(self, gradients: Sequence[Any], by: Any) -> Sequence[Any]:
         """The gradients for another gradient of the result than one."""
-        self._passes += 1
-        self._calls = 0
+        self.backward_was_called()
         return gradients if by.item() == 1 else [np.asarray(by * g, g.dtype) for g in gradients]

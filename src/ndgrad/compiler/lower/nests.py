@@ -121,10 +121,11 @@ class Nest:
         grain = -(-_PIECE // max(cost, 1))
         if self.shared:
             grain = max(grain, -(-self.extent // _PARTS), _TURNS)
-            return grain if 2 * grain <= self.extent else self.extent
-        if len(self.shape) == 1:
-            step = self.lanes * self.abreast * _BLOCK
+        if len(self.shape) == 1:  # pieces of a row are whole vectors, but for the last
+            step = self.lanes * self.abreast * (1 if self.shared else _BLOCK)
             grain = -(-grain // step) * step
+        if self.shared:
+            return grain if 2 * grain <= self.extent else self.extent
         return min(grain, self.extent)
 
     @property

@@ -218,6 +218,14 @@ class _MethodDef(ctypes.Structure):
     )
 
 
+def made_builtin(name: str, address: int, table: Any) -> tuple[Callable[..., Any], Any]:
+    """A builtin (METH_FASTCALL | METH_KEYWORDS) whose `self` is a table, and what the table must hold for it."""
+    method = _MethodDef(name.encode(), address, _FASTCALL | _KEYWORDS, None)
+    new = layout.function("PyCFunction_NewEx")
+    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(new)
+    return make(ctypes.addressof(method), table, None), method
+
+
 class NativeEntry:
     """A builtin over tables. It is alive as long as anybody holds `call`."""
 
@@ -226,11 +234,8 @@ class NativeEntry:
         table = np.zeros(tables.TABLE, np.int64).view(_Table)
         table[tables.FALLBACK] = 0 if fallback is None else id(fallback)
         table[tables.SENTINEL] = id(MISS)
-        method = _MethodDef(name.encode(), code.address("call"), _FASTCALL | _KEYWORDS, None)
+        self.call, method = made_builtin(name, code.address("call"), table)
         table.keeps, table.rows, table.retired = (code, method, fallback), [], []
-        new = layout.function("PyCFunction_NewEx")
-        make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(new)
-        self.call: Callable[..., Any] = make(ctypes.addressof(method), table, None)
         self._table = table
         table.addresses = np.zeros(0, np.int64)
 
