@@ -90,6 +90,10 @@ class Kernel:
         read = [p.root for item in self.items for p in item.reads if p is not None and p.root not in self.computed]
         return dict.fromkeys([*read, *self.stores, *self.targets, *[place.root for _, place in self.puts]]).keys()
 
+    def written(self) -> AbstractSet[Value]:
+        """The values whose memory it writes."""
+        return dict.fromkeys([*self.stores, *self.targets, *[place.root for _, place in self.puts]]).keys()
+
     @property
     def stages(self) -> int:
         return 1 + max((item.stage for item in self.items), default=0)
