@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ndgrad.arrays import threads as allowed
 from ndgrad.compiler.kernels import arrays, maths
-from ndgrad.compiler.lower.group import Call, Groups, Kernel, Step
+from ndgrad.compiler.lower.group import Call, Chain, Groups, Kernel, Step
 from ndgrad.compiler.lower.loops import Loop
 from ndgrad.compiler.lower.nests import Nest
 from ndgrad.compiler.lower.products import Product, symbols
@@ -81,7 +81,7 @@ class Assembly:
         self.loops: list[Loop] = []
         self.routines: list[Routine] = []
         self.phases: set[str] = set()
-        self.waves = 0
+        self.waves = self.chains = 0
         #: the addresses of functions of other modules
         self.outside: dict[str, int] = {}
         #: bytes for matrix products to pack into, and for the sums of pieces of a row
@@ -116,6 +116,8 @@ class Assembly:
             self._product(f, step, slots)
         elif isinstance(step, Routine):
             self._routine(f, step, slots)
+        elif isinstance(step, Chain):
+            self._chain(f, step, slots)
         elif isinstance(step, Loop):
             self._loop(f, step, slots)
         else:
@@ -159,6 +161,36 @@ class Assembly:
             if task.nest is not None and task.nest.piece_bytes:
                 own_table = table if task.table is None else f.address("ptr", table, str(task.table))
                 self._last(f, task.nest, own_table, pointer(f, len(slots) + 1))
+
+    def _chain(self, f: Function, chain: Chain, slots: Slots) -> None:
+        """Run the steps of a chain, index by index (chains.py)."""
+        between = max([step.buffer_bytes for step in chain.steps if isinstance(step, Product)], default=0)
+        tasks: list[_Task] = []
+        words = 2
+        for step in chain.steps:
+            if isinstance(step, Product):
+                tasks.append(self._product_task(step, slots, between, chain.extent))
+                continue
+            nest = self._nest(step, slots)
+            nest.in_pieces(chain.extent)
+            own = None if nest.slots is slots else words
+            words += 0 if own is None else len(nest.slots) + 3
+            piece = self._piece(nest, self._once(nest.function()))
+            tasks.append(_Task(piece, nest.pieces, nest.cost, own, nest))
+        table = self._wave_table(f, tasks, slots, words)
+        work = Function(f"chain{self.chains}", "ptr %table, i64 %chunk, i64 %worker")
+        self.chains += 1
+        main = work.set("load ptr, ptr %table") if table != "%table" else table
+        # Several indices in a row, where one is little to do.
+        several = max(1, _SHARED_WAVE * chain.extent // max(sum(task.cost for task in tasks), 1) // 4)
+        begin = work.mul("%chunk", several)
+        with work.loop(work.least(work.add(begin, several), chain.extent), start=begin) as index:
+            for task in tasks:
+                own_table = main if task.table is None else work.address("ptr", "%table", str(task.table))
+                work.call_void(task.work, f"ptr {own_table}", f"i64 {index}", "i64 %worker")
+        work.returns()
+        self.functions.append(work)
+        self._share(f, work.name, -(-chain.extent // several), table)
 
     def _wave_table(self, f: Function, tasks: list[_Task], slots: Slots, words: int) -> str:
         """What the pieces of a wave are given: the program's table; or one that holds its address, and behind that the
@@ -279,13 +311,16 @@ class Assembly:
         else:
             self._share(f, task.work, task.pieces)
 
-    def _product_task(self, step: Product, slots: Slots, between: int | None = None) -> _Task:
-        """A product as work; `between`: bytes between the buffers of workers that do other products, too."""
+    def _product_task(
+        self, step: Product, slots: Slots, between: int | None = None, parts: int | None = None
+    ) -> _Task:
+        """A product as work; `between`: bytes between the buffers of workers that do other products, too; `parts`: the
+        pieces that a batch is cut into."""
         name = f"product{len(self.products)}"
         self.products.append(step)
         self.outside.update(symbols(step.element))
-        alone = step.chunks == 1 or step.flops < _SHARED_FLOPS or self.threads == 1
-        self.functions += step.functions(name, slots, alone, between)
+        alone = parts is None and (step.chunks == 1 or step.flops < _SHARED_FLOPS or self.threads == 1)
+        self.functions += step.functions(name, slots, alone, between, parts)
         self.buffer = max(self.buffer, (between or step.buffer_bytes) * self.threads)
         return _Task(name, 1 if alone else step.chunks, int(step.flops * _COST_OF_FLOP))
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from ndgrad.compiler.accounting import program_flops
 from ndgrad.compiler.lower.assembly import Assembly, threads_of
+from ndgrad.compiler.lower.chains import chained
 from ndgrad.compiler.lower.group import Call, Groups, Step, grouped
 from ndgrad.compiler.lower.in_place import InPlace, Writes, written_in_place
 from ndgrad.compiler.lower.loops import Loop, Pieces
@@ -75,9 +76,10 @@ class NativeProgram:
         for step in groups.steps:
             if isinstance(step, Loop):
                 self.program.constants.update(step.body.constants)
+        groups.steps = chained(groups.steps, host())
         self.in_place = InPlace() if writes is None else written_in_place(self.program, groups, writes, self.checks)
         #: the steps, those together that run at once
-        self.waves = [[step] for step in groups.steps]
+        self.waves: list[list[Step]] = [[step] for step in groups.steps]
         if not self.apart and threads_of(threads) > 1:
             self.waves = waves(groups.steps, self.in_place.inputs, self.in_place.first)
         self._slots(groups)

@@ -143,6 +143,14 @@ class Nest:
     def pieces(self) -> int:
         return -(-self.extent // self.grain)
 
+    def in_pieces(self, count: int) -> None:
+        """Cut it into so many equal pieces, none of which has sums of its own."""
+        self.grain, left = divmod(self.extent, count)
+        assert not left
+        assert not self.piece_bytes
+        if len(self.shape) == 1 and self.grain % (self.lanes * self.abreast):
+            self.any_row = True  # a piece need not be whole vectors
+
     def in_fewer_pieces(self, count: int) -> None:
         """Cut it into no more pieces than so many, if that changes no result: sums of pieces are as they are."""
         if not self.piece_bytes and self.pieces > count:

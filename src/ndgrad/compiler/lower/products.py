@@ -105,10 +105,11 @@ class Product:
         return self.of_each if prod(self.batch) >= _MANY else 1
 
     def functions(
-        self, name: str, slots: dict[Value, int], at_once: bool, between: int | None = None
+        self, name: str, slots: dict[Value, int], at_once: bool, between: int | None = None, parts: int | None = None
     ) -> list[Function | str]:
         """void name(ptr table, i64 chunk, i64 worker): one piece of the work, or all of it at once. `between`: bytes
-        between the buffers of two workers, where other products use them, too."""
+        between the buffers of two workers, where other products use them, too; `parts`: equal parts of the batch, if
+        those are to be the pieces."""
         element, kernel = self.element, _name(self.element)
         f = Function(name, "ptr %table, i64 %chunk, i64 %worker")
         a, b, c, buffer = (f.set(f"load ptr, ptr {f.address('ptr', '%table', str(n))}") for n in (
@@ -121,8 +122,9 @@ class Product:
         second = [f"ptr {b}", f"i64 {self.b.strides[-2]}", f"i64 {self.b.strides[-1]}"]
         begin, end = "0", str(self.chunks * self.together)
         if not at_once:
-            begin = f.mul("%chunk", self.together)
-            end = f.add(begin, self.together)
+            together = self.together if parts is None else prod(self.batch) // parts * self.of_each
+            begin = f.mul("%chunk", together)
+            end = f.add(begin, together)
         rest = [f"ptr {c}", f"i64 {self.n}", "i64 0", "ptr null", f"ptr {buffer}", f"i64 {begin}", f"i64 {end}"]
         if not self.batch:
             f.call_outside(kernel, *sizes, *first, *second, *rest)
