@@ -36,7 +36,8 @@ def shown(steps: list[Step], program: Program) -> str:
     lines = []
     for step in steps:
         if isinstance(step, Chain):
-            lines.append(f"chain of {step.extent}: " + "; ".join(" ".join(ops_of(s, program.definitions())) for s in step.steps))
+            inside = [" ".join(ops_of(s, program.definitions())) for s in step.steps]
+            lines.append(f"chain of {step.extent}: {'; '.join(inside)}")
         else:
             lines.append(" ".join(ops_of(step, program.definitions())))
     return "\n".join(lines)
@@ -98,7 +99,9 @@ def test_small_work_and_small_batches_are_no_chains() -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("batch", "heads", "queries", "keys"), [(4, 4, 33, 33), (9, 1, 80, 17), (8, 3, 1, 200)])
-def test_attention_and_its_gradients_are_chains(batch: int, heads: int, queries: int, keys: int, causal: bool, dtype: Any) -> None:
+def test_attention_and_its_gradients_are_chains(
+    batch: int, heads: int, queries: int, keys: int, causal: bool, dtype: Any
+) -> None:
     def f(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         out = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
         return (out.transpose(1, 2).reshape(batch, queries, heads * 16) ** 2).sum()

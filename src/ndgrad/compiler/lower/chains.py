@@ -102,7 +102,7 @@ class _Region(NamedTuple):
     @property
     def is_band(self) -> bool:
         """Whether it keeps to parts that are as long as its step."""
-        return 0 <= self.offset and self.offset + self.span <= self.step
+        return self.offset >= 0 and self.offset + self.span <= self.step
 
     @property
     def end(self) -> int:
