@@ -125,7 +125,7 @@ class Assembly:
 
     def wave(self, f: Function, steps: Sequence[Step], slots: Slots, waiting: set[Value]) -> None:
         """Write steps that can run at once (waves.py): one after the other, if that is quicker."""
-        if len(steps) == 1 or self.threads == 1:
+        if len(steps) == 1 or self.threads == 1 or sum(map(_cost, steps)) < _SHARED_WAVE:
             for step in steps:
                 self.step(f, step, slots, waiting)
             return
@@ -148,15 +148,11 @@ class Assembly:
                 words += 0 if own is None else len(nest.slots) + 3
                 self._begin_sums(f, nest, slots)
                 piece = self._piece(nest, self._once(nest.function()))
-                tasks.append(_Task(piece, nest.pieces, nest.cost, own, nest))
+                tasks.append(_Task(piece, nest.pieces, step.cost, own, nest))
         self.sums = max(self.sums, sums)
         table = self._wave_table(f, tasks, slots, words)
         count, name = sum(task.pieces for task in tasks), self._wave_function(tasks, table != "%table")
-        if sum(task.cost for task in tasks) < _SHARED_WAVE:
-            with f.loop(str(count)) as i:
-                f.call_void(name, f"ptr {table}", f"i64 {i}", "i64 0")
-        else:
-            self._share(f, name, count, table)
+        self._share(f, name, count, table)
         for task in tasks:
             if task.nest is not None and task.nest.piece_bytes:
                 own_table = table if task.table is None else f.address("ptr", table, str(task.table))
@@ -176,7 +172,7 @@ class Assembly:
             own = None if nest.slots is slots else words
             words += 0 if own is None else len(nest.slots) + 3
             piece = self._piece(nest, self._once(nest.function()))
-            tasks.append(_Task(piece, nest.pieces, nest.cost, own, nest))
+            tasks.append(_Task(piece, nest.pieces, step.cost, own, nest))
         table = self._wave_table(f, tasks, slots, words)
         work = Function(f"chain{self.chains}", "ptr %table, i64 %chunk, i64 %worker")
         self.chains += 1
@@ -322,7 +318,7 @@ class Assembly:
         alone = parts is None and (step.chunks == 1 or step.flops < _SHARED_FLOPS or self.threads == 1)
         self.functions += step.functions(name, slots, alone, between, parts)
         self.buffer = max(self.buffer, (between or step.buffer_bytes) * self.threads)
-        return _Task(name, 1 if alone else step.chunks, int(step.flops * _COST_OF_FLOP))
+        return _Task(name, 1 if alone else step.chunks, _cost(step))
 
     def _routine(self, f: Function, step: Routine, slots: Slots) -> None:
         name = f"routine{len(self.routines)}"
@@ -377,6 +373,13 @@ class Assembly:
             f.store(kind, kind.constant(0), start)
         else:
             f.call_void("llvm.memset.p0.i64", f"ptr {start}", "i8 0", f"i64 {value.nbytes}", "i1 false")
+
+
+def _cost(step: Step) -> int:
+    """About how many instructions on single elements a step is."""
+    if isinstance(step, Product):
+        return int(step.flops * _COST_OF_FLOP)
+    return step.cost if isinstance(step, Kernel) else 0
 
 
 def _picking() -> Function:

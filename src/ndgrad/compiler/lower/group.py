@@ -82,6 +82,11 @@ class Kernel:
         return prod(self.shape)
 
     @property
+    def cost(self) -> int:
+        """About how many machine instructions on single elements it is."""
+        return self.size * sum(pointwise.cost(item.instruction) for item in self.items)
+
+    @property
     def row_shape(self) -> tuple[int, ...]:
         return self.shape[: self.rows]
 

@@ -120,7 +120,7 @@ class Nest:
         be cut or does not pay."""
         if self.extent == 1:
             return self.extent
-        grain = -(-_PIECE * self.extent // max(self.cost, 1))
+        grain = -(-_PIECE * self.extent // max(self.kernel.cost, 1))
         if self.shared:
             grain = max(grain, -(-self.extent // _PARTS), _TURNS)
             return grain if 2 * grain <= self.extent else self.extent
@@ -133,11 +133,6 @@ class Nest:
             step = self.lanes * self.abreast * _BLOCK
             grain = -(-grain // step) * step
         return min(grain, self.extent)
-
-    @property
-    def cost(self) -> int:
-        """About how many machine instructions on single elements it is."""
-        return self.kernel.size * sum(pointwise.cost(i.instruction) for i in self.kernel.items)
 
     @property
     def pieces(self) -> int:
