@@ -32,6 +32,8 @@ _FEWEST = 8
 _BAND = 3 << 17
 #: Floating-point operations of its products, at least.
 _FLOPS = 500_000
+#: Steps, at most.
+_LONGEST = 32
 
 
 def chained(steps: Sequence[Step], target: Target) -> list[Step]:
@@ -43,7 +45,7 @@ def chained(steps: Sequence[Step], target: Target) -> list[Step]:
         best: Chain | None = None
         for extent in _extents(steps, number):
             chain = _longest(steps, number, extent, target, links)
-            if len(chain.steps) > (1 if best is None else len(best.steps)) and _is_worth_it(chain):
+            if len(chain.steps) > (1 if best is None else len(best.steps)) and chain.flops >= _FLOPS:
                 best = chain
         found.append(steps[number] if best is None else best)
         number += 1 if best is None else len(best.steps)
@@ -62,30 +64,25 @@ def _extents(steps: Sequence[Step], number: int) -> list[int]:
     return []
 
 
-def _is_worth_it(chain: Chain) -> bool:
-    written = sum(v.nbytes for v in chain.written())
-    return chain.flops >= _FLOPS and written <= _BAND * chain.extent
-
-
 def _longest(
     steps: Sequence[Step], number: int, extent: int, target: Target, links: dict[Kernel | Product, _Link]
 ) -> Chain:
-    """The chain of so many indices that begins with a step."""
+    """The chain of so many indices that begins with a step, as far as what it writes stays in the cache."""
     chain = Chain([], extent)
     written: set[Value] = set()
-    seen: list[tuple[Value, _Region | None]] = []
-    for step in steps[number:]:
+    seen: dict[Value, list[_Region | None]] = {}
+    for step in steps[number : number + _LONGEST]:
         if not isinstance(step, (Kernel, Product)):
             break
         if step not in links:
             links[step] = _Link(step, target)
         regions = links[step].regions(extent)
-        if regions is None:
-            break
         written |= step.written()
-        seen += regions
-        shared = [(root, region) for root, region in seen if root in written]
-        if not all(_are_apart(a, b) for n, a in enumerate(shared) for b in shared[:n]):
+        if regions is None or sum(v.nbytes for v in written) > _BAND * extent:
+            break
+        for root, region in regions:
+            seen.setdefault(root, []).append(region)
+        if not all(_are_apart(region, other) for root, region in regions if root in written for other in seen[root]):
             break
         chain.steps.append(step)
     return chain
@@ -109,13 +106,12 @@ class _Region(NamedTuple):
         return self.offset + (self.indices - 1) * self.step + self.span
 
 
-def _are_apart(a: tuple[Value, _Region | None], b: tuple[Value, _Region | None]) -> bool:
-    """Whether no two different indices touch the same element of a value."""
-    (root, one), (other, two) = a, b
-    if root is not other:
-        return True
+def _are_apart(one: _Region | None, two: _Region | None) -> bool:
+    """Whether no two different indices touch the same element of a value, of which a chain touches these regions."""
     if one is None or two is None:
         return False
+    if one is two:
+        return one.span <= one.step
     if one.step == two.step and one.is_band and two.is_band:
         return True
     return one.span <= one.step and two.span <= two.step and (one.end <= two.offset or two.end <= one.offset)
