@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.compiler.lower import pointwise
-from ndgrad.compiler.lower.group import Call, Kernel
+from ndgrad.compiler.lower.group import Call, Chain, Kernel
 from ndgrad.compiler.lower.loops import Loop
 from ndgrad.compiler.lower.places import Place
 from ndgrad.compiler.partition import is_view
@@ -64,6 +64,8 @@ def ops_of(step: Any, defined: Definitions) -> list[str]:
     if isinstance(step, Loop):
         inside = step.body.definitions()
         return [name for inner in step.groups.steps for name in ops_of(inner, inside)]
+    if isinstance(step, Chain):
+        return [name for inner in step.steps for name in ops_of(inner, defined)]
     return [i.op.name for i in _instructions(step, defined)] or [type(step).__name__.lower()]
 
 
@@ -89,6 +91,10 @@ def work_of(step: Any, known: set[Value], defined: Definitions) -> Work:
     dtype = _dtype(step.touched())
     if isinstance(step, Loop):
         return _loop(step, dtype)
+    if isinstance(step, Chain):
+        inside = [work_of(inner, known | step.written(), defined) for inner in step.steps]
+        read = sum(v.nbytes for v in step.touched() - step.written())
+        return Work(read, sum(v.nbytes for v in step.written()), sum(w.flops for w in inside), dtype)
     if isinstance(step, Kernel):
         return Work(*_moved(step), _kernel_flops(step), dtype)
     # of other steps, bytes that are no numbers are memory to work in

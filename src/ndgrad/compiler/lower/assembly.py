@@ -11,9 +11,12 @@ alone, and those whose text is the same are one function.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from ndgrad.arrays import threads as allowed
 from ndgrad.compiler.kernels import arrays, maths
-from ndgrad.compiler.lower.group import Call, Groups, Kernel, Step
+from ndgrad.compiler.lower.group import Call, Chain, Groups, Kernel, Step
 from ndgrad.compiler.lower.loops import Loop
 from ndgrad.compiler.lower.nests import Nest
 from ndgrad.compiler.lower.products import Product, symbols
@@ -30,8 +33,29 @@ _SHARED_FLOPS = 500_000
 _SHARED_COST = 100_000
 #: The addresses in a kernel's own table, at most.
 _OWN = 254
+#: Pieces of a wave, if there are many steps in it; the cost from which on it is shared, in instructions on single
+#: elements (a third of a nanosecond each), and that of a floating-point operation of a product.
+_WAVE_PIECES = 64
+_SHARED_WAVE = 60_000
+_COST_OF_FLOP = 0.05
 
 Slots = dict[Value, int]
+
+
+def threads_of(asked: int | None) -> int:
+    """The threads that a program may use: as many as were asked for, and are allowed."""
+    return allowed.max_threads if asked is None else min(asked, allowed.max_threads)
+
+
+class _Task(NamedTuple):
+    """Work for the pool: void work(ptr table, i64 chunk, i64 worker), so many chunks, about so many instructions."""
+
+    work: str
+    pieces: int
+    cost: int
+    #: where the table of its addresses begins among those of a wave; None for the program's own
+    table: int | None = None
+    nest: Nest | None = None
 
 
 class Assembly:
@@ -48,14 +72,16 @@ class Assembly:
         #: the functions of kernels by their text, and where segments build tables for them
         self._alike: dict[str, str] = {}
         self._tables: dict[Function, str] = {}
+        self._picks = False
         #: the threads that the program may use
-        self.threads = allowed.max_threads if threads is None else min(threads, allowed.max_threads)
+        self.threads = threads_of(threads)
         self.functions: list[Function | str] = []
         self.kernels: list[Nest] = []
         self.products: list[Product] = []
         self.loops: list[Loop] = []
         self.routines: list[Routine] = []
         self.phases: set[str] = set()
+        self.waves = self.chains = 0
         #: the addresses of functions of other modules
         self.outside: dict[str, int] = {}
         #: bytes for matrix products to pack into, and for the sums of pieces of a row
@@ -85,47 +111,165 @@ class Assembly:
     def step(self, f: Function, step: Step, slots: Slots, waiting: set[Value]) -> None:
         """Write one step; `waiting` is the memory that is to be cleared before its first step."""
         assert not isinstance(step, Call)
-        for value in sorted(step.touched() & waiting, key=slots.__getitem__):
-            waiting.remove(value)
-            self._clear(f, slots[value], value)
+        self._clear_for(f, step, slots, waiting)
         if isinstance(step, Product):
             self._product(f, step, slots)
         elif isinstance(step, Routine):
             self._routine(f, step, slots)
+        elif isinstance(step, Chain):
+            self._chain(f, step, slots)
         elif isinstance(step, Loop):
             self._loop(f, step, slots)
         else:
             self._kernel(f, step, slots)
 
-    def _kernel(self, f: Function, kernel: Kernel, slots: Slots) -> None:
-        """Run a kernel: at once, or in pieces by the workers."""
+    def wave(self, f: Function, steps: Sequence[Step], slots: Slots, waiting: set[Value]) -> None:
+        """Write steps that can run at once (waves.py): one after the other, if that is quicker."""
+        if len(steps) == 1 or self.threads == 1 or sum(map(_cost, steps)) < _SHARED_WAVE:
+            for step in steps:
+                self.step(f, step, slots, waiting)
+            return
+        for step in steps:
+            self._clear_for(f, step, slots, waiting)
+        nests = {step: self._nest(step, slots) for step in steps if isinstance(step, Kernel)}
+        pieces = sum(nest.pieces for nest in nests.values())
+        for nest in nests.values():
+            nest.in_fewer_pieces(max(1, nest.pieces * _WAVE_PIECES // max(pieces, _WAVE_PIECES)))
+        between = max([step.buffer_bytes for step in steps if isinstance(step, Product)], default=0)
+        tasks: list[_Task] = []
+        words, sums = 2, 0
+        for step in steps:
+            if isinstance(step, Product):
+                tasks.append(self._product_task(step, slots, between))
+            elif isinstance(step, Kernel):
+                nest = nests[step]
+                nest.sums_at, sums = sums, sums + -(-nest.piece_bytes * nest.pieces // 64) * 64
+                own = None if nest.slots is slots else words
+                words += 0 if own is None else len(nest.slots) + 3
+                self._begin_sums(f, nest, slots)
+                piece = self._piece(nest, self._once(nest.function()))
+                tasks.append(_Task(piece, nest.pieces, step.cost, own, nest))
+        self.sums = max(self.sums, sums)
+        table = self._wave_table(f, tasks, slots, words)
+        count, name = sum(task.pieces for task in tasks), self._wave_function(tasks, table != "%table")
+        self._share(f, name, count, table)
+        for task in tasks:
+            if task.nest is not None and task.nest.piece_bytes:
+                own_table = table if task.table is None else f.address("ptr", table, str(task.table))
+                self._last(f, task.nest, own_table, pointer(f, len(slots) + 1))
+
+    def _chain(self, f: Function, chain: Chain, slots: Slots) -> None:
+        """Run the steps of a chain, index by index (chains.py)."""
+        between = max([step.buffer_bytes for step in chain.steps if isinstance(step, Product)], default=0)
+        tasks: list[_Task] = []
+        words = 2
+        for step in chain.steps:
+            if isinstance(step, Product):
+                tasks.append(self._product_task(step, slots, between, chain.extent))
+                continue
+            nest = self._nest(step, slots)
+            nest.in_pieces(chain.extent)
+            own = None if nest.slots is slots else words
+            words += 0 if own is None else len(nest.slots) + 3
+            piece = self._piece(nest, self._once(nest.function()))
+            tasks.append(_Task(piece, nest.pieces, step.cost, own, nest))
+        table = self._wave_table(f, tasks, slots, words)
+        work = Function(f"chain{self.chains}", "ptr %table, i64 %chunk, i64 %worker")
+        self.chains += 1
+        main = work.set("load ptr, ptr %table") if table != "%table" else table
+        # Several indices in a row, where one is little to do.
+        several = max(1, _SHARED_WAVE * chain.extent // max(sum(task.cost for task in tasks), 1) // 4)
+        begin = work.mul("%chunk", several)
+        with work.loop(work.least(work.add(begin, several), chain.extent), start=begin) as index:
+            for task in tasks:
+                own_table = main if task.table is None else work.address("ptr", "%table", str(task.table))
+                work.call_void(task.work, f"ptr {own_table}", f"i64 {index}", "i64 %worker")
+        work.returns()
+        self.functions.append(work)
+        self._share(f, work.name, -(-chain.extent // several), table)
+
+    def _wave_table(self, f: Function, tasks: list[_Task], slots: Slots, words: int) -> str:
+        """What the pieces of a wave are given: the program's table; or one that holds its address, and behind that the
+        tables of kernels that have their own, each with the parameters before it."""
+        if all(task.table is None for task in tasks):
+            return "%table"
+        memory = f.set(f"alloca [{words} x ptr], align 16")
+        parameters = f.set(f"load ptr, ptr {f.address('ptr', '%table', '-1')}")
+        f.do(f"store ptr {parameters}, ptr {memory}")
+        table = f.address("ptr", memory, "1")
+        f.do(f"store ptr %table, ptr {table}")
+        for task in tasks:
+            if task.nest is not None and task.table is not None:
+                self._pick(f, task.nest, slots, f.address("ptr", memory, str(task.table)))
+        return table
+
+    def _wave_function(self, tasks: list[_Task], has_own: bool) -> str:
+        """void wave(ptr table, i64 chunk, i64 worker): one piece of all. The long ones come first, so that those who
+        have ended early find something short to do."""
+        f = Function(f"wave{self.waves}", "ptr %table, i64 %chunk, i64 %worker")
+        self.waves += 1
+        main = f.set("load ptr, ptr %table") if has_own else "%table"
+        first = 0
+        for task in sorted(tasks, key=lambda task: -task.cost // task.pieces):
+            with f.when(f.compare("slt", "%chunk", first + task.pieces)):
+                table = main if task.table is None else f.address("ptr", "%table", str(task.table))
+                f.call_void(task.work, f"ptr {table}", f"i64 {f.sub('%chunk', first)}", "i64 %worker")
+                f.returns()
+                f.label(f.fresh("never"))
+            first += task.pieces
+        f.returns()
+        self.functions.append(f)
+        return f.name
+
+    def _nest(self, kernel: Kernel, slots: Slots) -> Nest:
+        """The loops of a kernel, with a table of its own in a long program."""
         own = {value: n for n, value in enumerate(kernel.touched())} if self.is_long else slots
-        table = "%table"
-        if len(own) > _OWN:
-            own = slots
-        elif own is not slots:
-            table = self._own_table(f, [*[slots[value] for value in own], len(slots), len(slots) + 1])
+        own = slots if len(own) > _OWN else own
         nest = Nest(kernel, f"kernel{len(self.kernels)}", self.target, own, self.sizes)
         self.kernels.append(nest)
+        return nest
+
+    def _kernel(self, f: Function, kernel: Kernel, slots: Slots) -> None:
+        """Run a kernel: at once, or in pieces by the workers."""
+        nest = self._nest(kernel, slots)
+        table = "%table"
+        if nest.slots is not slots:
+            table = self._own_table(f, nest, slots)
         name = self._once(nest.function())
-        for value in kernel.targets:
-            if not (nest.splits_sums and value in nest.shared):
-                nest.begin(f, pointer(f, slots[value]), value)
-        pieces, stride = -(-nest.extent // nest.grain), nest.piece_bytes
-        self.sums = max(self.sums, stride * pieces)
-        sums = pointer(f, len(slots) + 1) if stride else "null"
-        if pieces == 1 and not nest.any_extent:
+        self._begin_sums(f, nest, slots)
+        self.sums = max(self.sums, nest.piece_bytes * nest.pieces)
+        sums = pointer(f, len(slots) + 1) if nest.piece_bytes else "null"
+        if nest.pieces == 1 and not nest.any_extent:
             f.call_void(name, f"ptr {table}", "i64 0", f"i64 {nest.extent}", f"ptr {sums}")
         else:
-            work = Function(f"{nest.name}.piece", "ptr %table, i64 %chunk, i64 %worker")
-            begin = work.mul("%chunk", nest.grain)
-            end = work.least(work.add(begin, nest.grain), nest.extent)
-            place = work.ahead(pointer(work, len(own) + 1), work.mul("%chunk", stride)) if stride else "null"
-            work.call_void(name, "ptr %table", f"i64 {begin}", f"i64 {end}", f"ptr {place}")
-            work.returns()
-            self._share(f, self._once(work), pieces, table)
-        if stride:
-            f.call_void(self._once(nest.last_function()), f"ptr {table}", f"ptr {sums}", f"i64 {pieces}")
+            self._share(f, self._piece(nest, name), nest.pieces, table)
+        if nest.piece_bytes:
+            self._last(f, nest, table, sums)
+
+    def _last(self, f: Function, nest: Nest, table: str, sums: str) -> None:
+        """Add up the sums of pieces."""
+        f.call_void(
+            self._once(nest.last_function()), f"ptr {table}", f"ptr {f.ahead(sums, nest.sums_at)}", f"i64 {nest.pieces}"
+        )
+
+    def _begin_sums(self, f: Function, nest: Nest, slots: Slots) -> None:
+        """Let the memory of sums begin as it must, unless pieces have sums of their own."""
+        for value in nest.kernel.targets:
+            if not (nest.splits_sums and value in nest.shared):
+                nest.begin(f, pointer(f, slots[value]), value)
+
+    def _piece(self, nest: Nest, name: str) -> str:
+        """void name.piece(ptr table, i64 chunk, i64 worker): one piece of a kernel."""
+        work = Function(f"{nest.name}.piece", "ptr %table, i64 %chunk, i64 %worker")
+        begin = work.mul("%chunk", nest.grain)
+        end = work.least(work.add(begin, nest.grain), nest.extent)
+        place = "null"
+        if nest.piece_bytes:
+            place = work.ahead(pointer(work, len(nest.slots) + 1), work.mul("%chunk", nest.piece_bytes))
+            place = work.ahead(place, nest.sums_at)
+        work.call_void(name, "ptr %table", f"i64 {begin}", f"i64 {end}", f"ptr {place}")
+        work.returns()
+        return self._once(work)
 
     def _once(self, function: Function) -> str:
         """The name of a function of a kernel, which is added unless there is another of the same text."""
@@ -138,30 +282,43 @@ class Assembly:
             self.functions.append(function)
         return known
 
-    def _own_table(self, f: Function, slots: list[int]) -> str:
-        """A table with some of the addresses, for a function that a segment calls; it lasts until the next one."""
+    def _own_table(self, f: Function, nest: Nest, slots: Slots) -> str:
+        """A table with the addresses of a kernel, for a function that a segment calls; it lasts until the next one."""
         memory = self._tables.get(f)
         if memory is None:
-            if not self._tables:
-                self.functions.append(_picking())
             memory = self._tables[f] = f.set(f"alloca [{_OWN + 3} x ptr], align 16")
-        name = f"slots{len(self.kernels)}"
-        numbers = ", ".join(f"i64 {n}" for n in slots)
-        self.functions.append(f"@{name} = internal constant [{len(slots)} x i64] [{numbers}]")
-        f.call_void("pick", "ptr %table", f"ptr @{name}", f"i64 {len(slots)}", f"ptr {memory}")
+        self._pick(f, nest, slots, memory)
         return f.address("ptr", memory, "1")
 
+    def _pick(self, f: Function, nest: Nest, slots: Slots, memory: str) -> None:
+        """Put the addresses of a kernel into memory, behind that of the parameters."""
+        if not self._picks:
+            self._picks = True
+            self.functions.append(_picking())
+        name, own = f"slots.{nest.name}", [*[slots[value] for value in nest.slots], len(slots), len(slots) + 1]
+        numbers = ", ".join(f"i64 {n}" for n in own)
+        self.functions.append(f"@{name} = internal constant [{len(own)} x i64] [{numbers}]")
+        f.call_void("pick", "ptr %table", f"ptr @{name}", f"i64 {len(own)}", f"ptr {memory}")
+
     def _product(self, f: Function, step: Product, slots: Slots) -> None:
+        task = self._product_task(step, slots)
+        if task.pieces == 1:
+            f.call_void(task.work, "ptr %table", "i64 0", "i64 0")
+        else:
+            self._share(f, task.work, task.pieces)
+
+    def _product_task(
+        self, step: Product, slots: Slots, between: int | None = None, parts: int | None = None
+    ) -> _Task:
+        """A product as work; `between`: bytes between the buffers of workers that do other products, too; `parts`: the
+        pieces that a batch is cut into."""
         name = f"product{len(self.products)}"
         self.products.append(step)
         self.outside.update(symbols(step.element))
-        alone = step.chunks == 1 or step.flops < _SHARED_FLOPS or self.threads == 1
-        self.functions += step.functions(name, slots, alone)
-        self.buffer = max(self.buffer, step.buffer_bytes * self.threads)
-        if alone:
-            f.call_void(name, "ptr %table", "i64 0", "i64 0")
-        else:
-            self._share(f, name, step.chunks)
+        alone = parts is None and (step.chunks == 1 or step.flops < _SHARED_FLOPS or self.threads == 1)
+        self.functions += step.functions(name, slots, alone, between, parts)
+        self.buffer = max(self.buffer, (between or step.buffer_bytes) * self.threads)
+        return _Task(name, 1 if alone else step.chunks, _cost(step))
 
     def _routine(self, f: Function, step: Routine, slots: Slots) -> None:
         name = f"routine{len(self.routines)}"
@@ -202,6 +359,12 @@ class Assembly:
         self.outside.update(pool.symbols())
         f.call_outside("ndgrad_run", f"ptr @{work}", f"ptr {argument}", f"i64 {pieces}", f"i64 {self.threads}")
 
+    def _clear_for(self, f: Function, step: Step, slots: Slots, waiting: set[Value]) -> None:
+        """Clear the memory of which a step is the first to need it so."""
+        for value in sorted(step.touched() & waiting, key=slots.__getitem__):
+            waiting.remove(value)
+            self._clear(f, slots[value], value)
+
     def _clear(self, f: Function, slot: int, value: Value) -> None:
         """Let memory begin as zeros."""
         start = pointer(f, slot)
@@ -210,6 +373,13 @@ class Assembly:
             f.store(kind, kind.constant(0), start)
         else:
             f.call_void("llvm.memset.p0.i64", f"ptr {start}", "i8 0", f"i64 {value.nbytes}", "i1 false")
+
+
+def _cost(step: Step) -> int:
+    """About how many instructions on single elements a step is."""
+    if isinstance(step, Product):
+        return int(step.flops * _COST_OF_FLOP)
+    return step.cost if isinstance(step, Kernel) else 0
 
 
 def _picking() -> Function:

@@ -82,6 +82,11 @@ class Kernel:
         return prod(self.shape)
 
     @property
+    def cost(self) -> int:
+        """About how many machine instructions on single elements it is."""
+        return self.size * sum(pointwise.cost(item.instruction) for item in self.items)
+
+    @property
     def row_shape(self) -> tuple[int, ...]:
         return self.shape[: self.rows]
 
@@ -89,6 +94,10 @@ class Kernel:
         """The values whose memory it reads or writes."""
         read = [p.root for item in self.items for p in item.reads if p is not None and p.root not in self.computed]
         return dict.fromkeys([*read, *self.stores, *self.targets, *[place.root for _, place in self.puts]]).keys()
+
+    def written(self) -> AbstractSet[Value]:
+        """The values whose memory it writes."""
+        return dict.fromkeys([*self.stores, *self.targets, *[place.root for _, place in self.puts]]).keys()
 
     @property
     def stages(self) -> int:
@@ -106,7 +115,28 @@ class Call:
         return dict.fromkeys([*[p.root for p in self.reads if p is not None], *self.instruction.results]).keys()
 
 
-Step = Kernel | Product | Loop | Routine | Call
+@dataclass(eq=False, slots=True)
+class Chain:
+    """Kernels and products, and the number of indices that they go through together (chains.py)."""
+
+    steps: list[Kernel | Product]
+    extent: int
+
+    def touched(self) -> AbstractSet[Value]:
+        """The values whose memory it reads or writes."""
+        return dict.fromkeys(v for step in self.steps for v in step.touched()).keys()
+
+    def written(self) -> AbstractSet[Value]:
+        """The values whose memory it writes."""
+        return dict.fromkeys(v for step in self.steps for v in step.written()).keys()
+
+    @property
+    def flops(self) -> int:
+        """The floating-point operations of its products."""
+        return sum(step.flops for step in self.steps if isinstance(step, Product))
+
+
+Step = Kernel | Product | Loop | Routine | Call | Chain
 
 
 @dataclass(eq=False, slots=True)
@@ -137,6 +167,8 @@ class _Grouping:
         #: memory whose dimensions are not in the order of the values that lie there: the order that they are in
         self.orders: dict[Value, tuple[int, ...]] = {}
         self.in_order = needed_in_order(program)
+        #: what reshapes have copied, by the places that they read
+        self.copies: dict[Place, Value] = {}
         self.definitions = program.definitions()
         self.components = Components(program)
         for instruction in _numbers_first(program):
@@ -158,8 +190,7 @@ class _Grouping:
             and pointwise.is_type(instruction.result.dtype)
             and instruction.result.size
         ):
-            shape = next(instruction.values()).shape
-            self._join(instruction, shape, tuple(range(len(shape))))  # a copy
+            self._copy_in_order(instruction)
         elif (parts := parts_of(instruction)) is not None:
             self._assemble(instruction, parts)
         elif (parts := summands_of(instruction)) is not None:
@@ -181,6 +212,19 @@ class _Grouping:
         else:
             reads = [self.places[a] if a.__class__ is Value else None for a in instruction.arguments]
             self._add(Call(instruction, reads), instruction)
+
+    def _copy_in_order(self, instruction: Instruction) -> None:
+        """A reshape that strides cannot say: a copy, or a view of the copy that another one has made."""
+        source = next(instruction.values())
+        place = self.places[source]
+        known = self.copies.get(place)
+        if known is None:
+            self._join(instruction, source.shape, tuple(range(source.ndim)))
+            self.copies[place] = instruction.result
+            return
+        found = self.places[known].reshaped(instruction.result.shape)
+        assert found is not None  # a copy is in order
+        self.places[instruction.result] = found
 
     def _view(self, instruction: Instruction) -> bool:
         source = next(instruction.values())

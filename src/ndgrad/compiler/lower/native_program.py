@@ -16,13 +16,15 @@ from typing import Any
 import numpy as np
 
 from ndgrad.compiler.accounting import program_flops
-from ndgrad.compiler.lower.assembly import Assembly
+from ndgrad.compiler.lower.assembly import Assembly, threads_of
+from ndgrad.compiler.lower.chains import chained
 from ndgrad.compiler.lower.group import Call, Groups, Step, grouped
 from ndgrad.compiler.lower.in_place import InPlace, Writes, written_in_place
 from ndgrad.compiler.lower.loops import Loop, Pieces
 from ndgrad.compiler.lower.places import Place
 from ndgrad.compiler.lower.plan import planned
 from ndgrad.compiler.lower.templates import Sizes, code_for
+from ndgrad.compiler.lower.waves import waves
 from ndgrad.compiler.native import layout
 from ndgrad.compiler.native.calls import MISS, Fresh, Guard, NativeEntry, Output, Scratch, Specialisation
 from ndgrad.compiler.native.guards import ArrayAt
@@ -74,7 +76,12 @@ class NativeProgram:
         for step in groups.steps:
             if isinstance(step, Loop):
                 self.program.constants.update(step.body.constants)
+        groups.steps = chained(groups.steps, host())
         self.in_place = InPlace() if writes is None else written_in_place(self.program, groups, writes, self.checks)
+        #: the steps, those together that run at once
+        self.waves: list[list[Step]] = [[step] for step in groups.steps]
+        if not self.apart and threads_of(threads) > 1:
+            self.waves = waves(groups.steps, self.in_place.inputs, self.in_place.first)
         self._slots(groups)
         self._compile(groups, threads, sizes)
         self._frames: list[_Frame] = []
@@ -93,8 +100,8 @@ class NativeProgram:
         fresh = {p.root for p in self.outputs} - given
         spans: dict[Value, tuple[int, int]] = {}
         called = [v for step in groups.steps if isinstance(step, Call) for v in step.instruction.results]
-        for number, step in enumerate(groups.steps):
-            for value in step.touched():
+        for number, wave in enumerate(self.waves):
+            for value in dict.fromkeys(v for step in wave for v in step.touched()):
                 spans[value] = (spans.get(value, (number, number))[0], number)
         #: what is new in every call, by whom it is made: by us, or by NumPy
         ordered = dict.fromkeys([*(p.root for p in self.outputs), *spans])
@@ -112,14 +119,16 @@ class NativeProgram:
         is_long = len(groups.steps) > _LONG_PROGRAM and not self.apart
         assembly = self.assembly = Assembly(host(), threads, sizes or frozenset(), is_long)
         self.steps: list[Any] = []
-        #: each step with the names of the functions that were written for it
+        #: each step, or the first of those that run at once, with the names of the functions that were written for it
         self.written: list[tuple[Step, list[str]]] = []
         segment: Function | None = None
         inside = 0
         waiting = set(groups.cleared)
         #: the segment before which gates are looked at
         self._gate = -1
-        for number, step in enumerate(groups.steps):
+        first = groups.steps[self.in_place.first] if self.in_place.first >= 0 else None
+        for wave in self.waves:
+            step = wave[0]
             if isinstance(step, Call):
                 if segment is not None:
                     segment.returns()
@@ -127,8 +136,8 @@ class NativeProgram:
                 self.steps.append(_Callback(step, threads))
                 self.written.append((step, []))
                 continue
-            is_gate = number == self.in_place.first
-            if segment is not None and (self.apart or is_gate or inside == _LONGEST_SEGMENT):
+            is_gate = step is first
+            if segment is not None and (self.apart or is_gate or inside >= _LONGEST_SEGMENT):
                 segment.returns()
                 segment = None
             if is_gate:
@@ -137,9 +146,9 @@ class NativeProgram:
                 segment = assembly.function(f"segment{len(self.steps)}")
                 self.steps.append(segment.name)
                 inside = 0
-            inside += 1
+            inside += len(wave)
             before = len(assembly.functions)
-            assembly.step(segment, step, self.slots, waiting)
+            assembly.wave(segment, wave, self.slots, waiting)
             self.written.append((step, [f.name for f in assembly.functions[before:] if isinstance(f, Function)]))
         if segment is not None:
             segment.returns()

@@ -50,6 +50,10 @@ _STACK = 700
 #: (a third of a nanosecond each).
 _PIECE = 40_000
 _LONG = 200_000
+#: Pieces of a kernel, at most, and elements of a piece, at least, if there are some pieces then: the processor fetches
+#: what lies behind the end of a piece, which another core may be writing.
+_PIECES = 64
+_ELEMENTS = 4096
 #: Pieces with sums of their own: at most so many, of at least so many turns of the outermost loop.
 _PARTS = 16
 _TURNS = 8
@@ -106,6 +110,8 @@ class Nest:
         #: sums to which all turns of the outermost loop add
         self.shared = [value for value, a in self.targets.items() if self.extent > 1 and a.strides[0] == 0]
         self.grain = self._grain()
+        #: where the memory for sums of pieces begins that it has: other kernels may run at the same time
+        self.sums_at = 0
         #: whether each piece has sums of its own
         self.splits_sums = bool(self.shared) and self.grain < self.extent
 
@@ -114,19 +120,37 @@ class Nest:
         be cut or does not pay."""
         if self.extent == 1:
             return self.extent
-        inner = 1
-        for n in self.shape[1:]:
-            inner *= n
-        cost = inner * sum(pointwise.cost(i.instruction) for i in self.kernel.items)
-        grain = -(-_PIECE // max(cost, 1))
+        grain = -(-_PIECE * self.extent // max(self.kernel.cost, 1))
         if self.shared:
-            grain = max(grain, -(-self.extent // _PARTS), _TURNS)
-        if len(self.shape) == 1:  # pieces of a row are whole vectors, but for the last
+            grain = self._whole(max(grain, -(-self.extent // _PARTS), _TURNS))
+            return grain if 2 * grain <= self.extent else self.extent
+        few = min(-(-self.extent // 8), _ELEMENTS * self.extent // max(self.kernel.size, 1))
+        return self._whole(max(grain, few, -(-self.extent // _PIECES)))
+
+    def _whole(self, grain: int) -> int:
+        """So many indices of the outermost loop, or a few more: pieces of a row are whole vectors, but for the last, and whole blocks of
+        them unless it is summed up."""
+        if len(self.shape) == 1:
             step = self.lanes * self.abreast * (1 if self.shared else _BLOCK)
             grain = -(-grain // step) * step
-        if self.shared:
-            return grain if 2 * grain <= self.extent else self.extent
         return min(grain, self.extent)
+
+    @property
+    def pieces(self) -> int:
+        return -(-self.extent // self.grain)
+
+    def in_pieces(self, count: int) -> None:
+        """Cut it into so many equal pieces, none of which has sums of its own."""
+        self.grain, left = divmod(self.extent, count)
+        assert not left
+        assert not self.piece_bytes
+        if len(self.shape) == 1 and self.grain % (self.lanes * self.abreast):
+            self.any_row = True  # a piece need not be whole vectors
+
+    def in_fewer_pieces(self, count: int) -> None:
+        """Cut it into no more pieces than so many, if that changes no result: sums of pieces are as they are."""
+        if not self.piece_bytes and self.pieces > count:
+            self.grain = self._whole(-(-self.extent // count))
 
     @property
     def piece_bytes(self) -> int:

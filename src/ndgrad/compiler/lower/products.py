@@ -72,6 +72,10 @@ class Product:
         """The values whose memory it reads or writes."""
         return dict.fromkeys([self.a.root, self.b.root, self.result]).keys()
 
+    def written(self) -> AbstractSet[Value]:
+        """The value whose memory it writes."""
+        return {self.result}
+
     @property
     def element(self) -> str:
         return element_of(self.result.dtype)
@@ -100,22 +104,27 @@ class Product:
         """How many of those make a piece of work here: cutting a product costs packing its operands again."""
         return self.of_each if prod(self.batch) >= _MANY else 1
 
-    def functions(self, name: str, slots: dict[Value, int], at_once: bool) -> list[Function | str]:
-        """void name(ptr table, i64 chunk, i64 worker): one piece of the work, or all of it at once."""
+    def functions(
+        self, name: str, slots: dict[Value, int], at_once: bool, between: int | None = None, parts: int | None = None
+    ) -> list[Function | str]:
+        """void name(ptr table, i64 chunk, i64 worker): one piece of the work, or all of it at once. `between`: bytes
+        between the buffers of two workers, where other products use them, too; `parts`: equal parts of the batch, if
+        those are to be the pieces."""
         element, kernel = self.element, _name(self.element)
         f = Function(name, "ptr %table, i64 %chunk, i64 %worker")
         a, b, c, buffer = (f.set(f"load ptr, ptr {f.address('ptr', '%table', str(n))}") for n in (
             slots[self.a.root], slots[self.b.root], slots[self.result], len(slots)))  # fmt: skip
         a = f.address(element, a, str(self.a.offset)) if self.a.offset else a
         b = f.address(element, b, str(self.b.offset)) if self.b.offset else b
-        buffer = f.ahead(buffer, f.mul("%worker", self.buffer_bytes))
+        buffer = f.ahead(buffer, f.mul("%worker", between or self.buffer_bytes))
         sizes = [f"i64 {self.m}", f"i64 {self.n}", f"i64 {self.k}"]
         first = [f"ptr {a}", f"i64 {self.a.strides[-2]}", f"i64 {self.a.strides[-1]}"]
         second = [f"ptr {b}", f"i64 {self.b.strides[-2]}", f"i64 {self.b.strides[-1]}"]
         begin, end = "0", str(self.chunks * self.together)
         if not at_once:
-            begin = f.mul("%chunk", self.together)
-            end = f.add(begin, self.together)
+            together = self.together if parts is None else prod(self.batch) // parts * self.of_each
+            begin = f.mul("%chunk", together)
+            end = f.add(begin, together)
         rest = [f"ptr {c}", f"i64 {self.n}", "i64 0", "ptr null", f"ptr {buffer}", f"i64 {begin}", f"i64 {end}"]
         if not self.batch:
             f.call_outside(kernel, *sizes, *first, *second, *rest)

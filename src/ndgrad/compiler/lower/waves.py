@@ -1,0 +1,50 @@
+"""Steps that run at once.
+
+    kernel0: reads a, writes b
+    kernel1: reads a, writes c        one wave: the workers take the pieces of both, and meet once
+    product0: reads b, writes d       the next
+
+Workers that share a step meet at its end, and each piece of a small step is short. The updates of a hundred
+parameters would be a hundred meetings, and neighbouring lines of memory would go from one core to the other at each end
+of a piece. Steps that follow one another, of which none reads or writes what another writes, are therefore a wave: one
+list of pieces, longer ones than those of a step alone.
+
+The memory plan knows waves, not steps: what the steps of a wave need, it needs from beginning to end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ndgrad.compiler.lower.group import Kernel, Step
+from ndgrad.compiler.lower.products import Product
+from ndgrad.compiler.program import Value
+
+#: Steps of a wave, at most: the memory that they need is all there at once.
+_MOST = 64
+
+
+def waves(steps: Sequence[Step], memory: Mapping[Value, Value], first: int = -1) -> list[list[Step]]:
+    """The steps in order, those together that can run at once.
+
+    `memory`: the inputs in whose memory some values lie; `first`: the number of a step before which all others must
+    have ended.
+    """
+    found: list[list[Step]] = []
+    touched: set[Value] = set()
+    written: set[Value] = set()
+    for number, step in enumerate(steps):
+        joins = isinstance(step, (Kernel, Product)) and number != first and bool(found) and len(found[-1]) < _MOST
+        if joins and isinstance(step, (Kernel, Product)):
+            reads = {memory.get(v, v) for v in step.touched()}
+            writes = {memory.get(v, v) for v in step.written()}
+            if isinstance(found[-1][0], (Kernel, Product)) and not reads & written and not writes & touched:
+                found[-1].append(step)
+                touched |= reads
+                written |= writes
+                continue
+        found.append([step])
+        if isinstance(step, (Kernel, Product)):
+            touched = {memory.get(v, v) for v in step.touched()}
+            written = {memory.get(v, v) for v in step.written()}
+    return found
