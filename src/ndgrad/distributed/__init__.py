@@ -79,9 +79,12 @@ from ndgrad.distributed.objects import (
 from ndgrad.distributed.reductions import ReduceOp
 
 if TYPE_CHECKING:
+    from ndgrad.distributed import checkpoint as checkpoint
     from ndgrad.distributed import device_mesh as device_mesh
+    from ndgrad.distributed import fsdp as fsdp
     from ndgrad.distributed import nn as nn
     from ndgrad.distributed import optim as optim
+    from ndgrad.distributed import pipelining as pipelining
     from ndgrad.distributed import tensor as tensor
 
 __all__ = [
@@ -98,7 +101,7 @@ __all__ = [
     "scatter_object_list", "send", "send_object_list", "supports_complex",
 ]  # fmt: skip
 
-_SUBMODULES = frozenset(("device_mesh", "nn", "optim", "tensor"))
+_SUBMODULES = frozenset(("checkpoint", "device_mesh", "fsdp", "nn", "optim", "pipelining", "tensor"))
 
 
 def __getattr__(name: str) -> Any:
