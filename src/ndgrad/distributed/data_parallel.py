@@ -204,7 +204,7 @@ class DistributedDataParallel(Module):
             bucket = self._buckets[self._next]
             if len(bucket.ready) < len(bucket.params):
                 return
-            bucket.pending = transport.all_reduce(self.process_group, bucket.array, ReduceOp.AVG)
+            bucket.pending = transport.all_reduce(self.process_group, bucket.array, ReduceOp.SUM)
             self._next += 1
 
     def _missing(self) -> list[str]:
@@ -236,13 +236,13 @@ class DistributedDataParallel(Module):
         if p.grad is None:
             from ndgrad.api.data import tensor  # a parameter that only other ranks have used
 
-            p.grad = tensor(piece.copy(), dtype=p.dtype)
+            p.grad = tensor(piece / self.process_group.size(), dtype=p.dtype)
             return
         array = p.grad._array
         if not isinstance(array, np.ndarray):
             storage_of(p.grad)
             array = p.grad._array
-        array[...] = piece
+        np.divide(piece, self.process_group.size(), out=array)  # the average on its way back: one pass over memory
         storage_of(p.grad).bump("all_reduce")
 
     # ----- state -----

@@ -7,7 +7,6 @@ is any tensor written. So a state is loaded or left as it was.
 from __future__ import annotations
 
 import os
-import zlib
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -27,7 +26,7 @@ from ndgrad.distributed.checkpoint.layout import (
     leaves,
     named,
 )
-from ndgrad.distributed.checkpoint.saving import folder_of, plain_state, ranks_of, together
+from ndgrad.distributed.checkpoint.saving import checksum, folder_of, plain_state, ranks_of, together
 from ndgrad.distributed.tensor.dtensor import DTensor
 from ndgrad.dtypes import as_dtype
 from ndgrad.safetensors import SafetensorError, safe_open
@@ -142,7 +141,7 @@ class _Reader:
 
     def _verify(self, chunk: Chunk, entry: Entry, path: Path) -> None:
         array = self._array(chunk, entry, path)
-        if zlib.crc32(array.tobytes()) != chunk.crc32:
+        if checksum(np.ascontiguousarray(array)) != chunk.crc32:
             raise ValueError(f"{self.folder / chunk.file} is damaged: {named(path)} has another checksum than was saved")
 
     # ----- reading -----

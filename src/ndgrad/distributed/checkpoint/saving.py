@@ -180,11 +180,16 @@ def _write(target: FilePath, file: str, state: dict[Path, Any], plans: list[Any]
             while name in arrays:
                 name += "'"
             arrays[name] = array
-            chunks[path] = Chunk(box, file, name, zlib.crc32(array.tobytes()))
+            chunks[path] = Chunk(box, file, name, checksum(array))
     if arrays:
         safetensors.save_file({name: wrap(Tensor, stored(array)) for name, array in arrays.items()}, target)
         _to_disk(target)
     return chunks
+
+
+def checksum(array: Any) -> int:
+    """Of an array's bytes, which lie one after the other."""
+    return zlib.crc32(array.reshape(-1).view(np.uint8))
 
 
 def stored(array: Any) -> Any:
