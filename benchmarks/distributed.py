@@ -65,7 +65,8 @@ def _serve_steps(name: str, size: str, folder: Path, steps: int) -> None:
     library = _library(name)
     dist = library.distributed
     rank, sizes = dist.get_rank(), SIZES[size]
-    net = library.nn.parallel.DistributedDataParallel(_perceptron(library, sizes))
+    parallel = library.nn.parallel.DistributedDataParallel
+    net = parallel(_perceptron(library, sizes), gradient_as_bucket_view=True)
     optimizer = library.optim.SGD(net.parameters(), lr=0.01)
     numbers = np.random.default_rng(1 + rank)
     x = library.tensor(numbers.standard_normal((BATCH, sizes[0])).astype(np.float32))
