@@ -1,15 +1,16 @@
 """Training on several ranks of this machine: `python -m benchmarks.distributed`.
 
-`step` times a data parallel step of a perceptron (forward, backward, averaged gradients, SGD) through ndgrad over MPI and
-through torch's DistributedDataParallel over gloo. Both jobs live for the whole time and take turns, one sample of some
-steps each, while the other sleeps; the fastest step of all samples counts, and so does the median of samples. Losses are
-compared. `memory` prints what a rank keeps of parameters, gradients and Adam's state under `fully_shard`, and `bytes` what
-one step sends under each strategy, beside the formula.
+`step` times a data parallel step of a perceptron (forward, backward, averaged gradients, SGD) through ndgrad over MPI
+and through torch's DistributedDataParallel over gloo. Both jobs live for the whole time and take turns, one sample of
+some steps each, while the other sleeps; the fastest step of all samples counts, and so does the median of samples.
+Losses are compared. `memory` prints what a rank keeps of parameters, gradients and Adam's state under `fully_shard`,
+and `bytes` what one step sends under each strategy, beside the formula.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import socket
@@ -38,7 +39,7 @@ BATCH = 32
 def _perceptron(library: Any, sizes: tuple[int, ...]) -> Any:
     nn = library.nn
     layers: list[Any] = []
-    for into, out in zip(sizes[:-1], sizes[1:], strict=True):
+    for into, out in itertools.pairwise(sizes):
         layers += [nn.Linear(into, out), nn.ReLU()]
     net = nn.Sequential(*layers[:-1])
     numbers = np.random.default_rng(0)
@@ -154,7 +155,9 @@ def _report_bytes(folder: Path) -> None:
                     fully_shard(layer, reshard_after_forward=name == "zero-3")
             fully_shard(net)
         sgd = library.optim.SGD
-        optimizer = ZeroRedundancyOptimizer(net.parameters(), sgd, lr=0.1) if name == "zero-1" else sgd(net.parameters())
+        optimizer = (
+            ZeroRedundancyOptimizer(net.parameters(), sgd, lr=0.1) if name == "zero-1" else sgd(net.parameters())
+        )
         with CommDebugMode() as seen:
             net(library.ones(4, SIZES["small"][0])).sum().backward()
             optimizer.step()
@@ -182,7 +185,12 @@ def _torch_ranks(count: int, *arguments: str) -> list[subprocess.Popen[bytes]]:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
-    common = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo"}
+    common = {
+        "WORLD_SIZE": str(count),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "GLOO_SOCKET_IFNAME": "lo",
+    }
     return [
         subprocess.Popen(
             [sys.executable, "-m", "benchmarks.distributed", *arguments],

@@ -14,8 +14,8 @@ def manual_seed_per_rank(seed: int, group: Any = None) -> int:
     """Seed this process's random numbers by `seed` and its place in a group, and return what it was seeded with. Ranks
     draw independently, and every run with the same seed and the same rank draws the same.
 
-    On a mesh, give the group along which draws are to differ: with `mesh.get_group("data")`, ranks that share their part
-    of the batch, and divide a model, draw the same masks.
+    On a mesh, give the group along which draws are to differ: with `mesh.get_group("data")`, ranks that share their
+    part of the batch, and divide a model, draw the same masks.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()

@@ -1,8 +1,8 @@
 """What goes over the wire: collectives counted by name and bytes, and shown in profiles.
 
 MPI does not say what its algorithms send. What is counted is what the algorithms with the fewest bytes send (rings),
-given what a rank puts into a call: `wire_bytes`, averaged over the ranks of the group. It is what formulas of strategies
-are made of. The small reduction by which ranks agree (`agreement`) is not counted.
+given what a rank puts into a call: `wire_bytes`, averaged over the ranks of the group. It is what formulas of
+strategies are made of. The small reduction by which ranks agree (`agreement`) is not counted.
 
 In a profile, a collective is an interval on a line of its own, from its start to the moment in which its end was seen;
 so those that run while a backward pass computes can be seen beside it.

@@ -46,6 +46,7 @@ from ndgrad.profiler.flops import flops_of
 
 __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "kineto_available", "profile", "record_function"]
 
+
 def _aten_name(name: str) -> str:
     return table[name].aten_name if name in table else name
 

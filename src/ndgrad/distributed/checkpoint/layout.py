@@ -116,7 +116,8 @@ class Metadata:
             made = Metadata(ranks=int(found["ranks"]))
             for t in found["tensors"]:
                 chunks = [
-                    Chunk(Box(tuple(c["offset"]), tuple(c["shape"])), c["file"], c["name"], c["crc32"]) for c in t["chunks"]
+                    Chunk(Box(tuple(c["offset"]), tuple(c["shape"])), c["file"], c["name"], c["crc32"])
+                    for c in t["chunks"]
                 ]
                 made.tensors[tuple(t["path"])] = Entry(tuple(t["shape"]), t["dtype"], chunks)
             made.values = {tuple(v["path"]): v["value"] for v in found["values"]}
@@ -150,7 +151,7 @@ def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
         for key, part in value.items():
             if not isinstance(key, (str, int)):
                 raise TypeError(
-                    f"checkpoint: the key {key!r} at {named(path) or 'the top'} is neither text nor a number. Rename it."
+                    f"checkpoint: the key {key!r} at {named(path) or 'the top'} is neither text nor a number."
                 )
             yield from leaves(part, (*path, key))
     elif isinstance(value, (list, tuple)) and holds_tensors(value):
@@ -161,8 +162,8 @@ def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
             json.dumps(value)
         except (TypeError, ValueError) as error:
             raise TypeError(
-                f"checkpoint: {named(path)} is a {type(value).__name__}, and a checkpoint holds tensors, numbers, texts, "
-                "and lists and dicts of these. Save its state_dict(), or leave it out."
+                f"checkpoint: {named(path)} is a {type(value).__name__}, and a checkpoint holds tensors, numbers, "
+                "texts, and lists and dicts of these. Save its state_dict(), or leave it out."
             ) from error
         yield path, value
 

@@ -61,12 +61,12 @@ def load(
     process_group: Any = None,
     no_dist: bool = False,
 ) -> None:
-    """Fill a nested state from the folder `checkpoint_id`, in place; all ranks call it. Tensors get the values that they
-    have there, DTensors this rank's part, whatever numbers of ranks and placements wrote them; numbers and texts are
-    replaced. Objects with `load_state_dict` are given what they saved. What the state does not ask for is not read.
+    """Fill a nested state from the folder `checkpoint_id`, in place; all ranks call it. Tensors get the values that
+    they have there, DTensors this rank's part, whatever numbers of ranks and placements wrote them; numbers and texts
+    are replaced. Objects with `load_state_dict` are given what they saved. What the state does not ask for is not read.
 
-    A name that is missing, a tensor of another shape, and a file that is missing or damaged are errors on every rank, and
-    nothing has been changed then.
+    A name that is missing, a tensor of another shape, and a file that is missing or damaged are errors on every rank,
+    and nothing has been changed then.
 
     >>> import tempfile
     >>> import ndgrad.distributed.checkpoint as dcp
@@ -119,8 +119,8 @@ class _Reader:
                         self._verify(chunk, entry, path)
             if count != wanted.count():
                 raise ValueError(
-                    f"{named(path)}: the checkpoint has {count} of the {wanted.count()} elements at {wanted.offset}; the "
-                    "rank that had the rest did not save it"
+                    f"{named(path)}: the checkpoint has {count} of the {wanted.count()} elements at {wanted.offset}; "
+                    "the rank that had the rest did not save it"
                 )
 
     def _missing(self, path: Path) -> str:
@@ -142,7 +142,9 @@ class _Reader:
     def _verify(self, chunk: Chunk, entry: Entry, path: Path) -> None:
         array = self._array(chunk, entry, path)
         if checksum(np.ascontiguousarray(array)) != chunk.crc32:
-            raise ValueError(f"{self.folder / chunk.file} is damaged: {named(path)} has another checksum than was saved")
+            raise ValueError(
+                f"{self.folder / chunk.file} is damaged: {named(path)} has another checksum than was saved"
+            )
 
     # ----- reading -----
 
@@ -194,5 +196,3 @@ class _Reader:
                 array[both.index_in(wanted)] = self._array(chunk, entry, path)[both.index_in(chunk.box)]
         if wanted.count():
             local.detach().copy_(wrap(Tensor, array))
-
-

@@ -85,9 +85,9 @@ def save(
     process_group: Any = None,
     no_dist: bool = False,
 ) -> Metadata:
-    """Write a nested state to the folder `checkpoint_id`; all ranks call it. DTensors are written in pieces, by those who
-    have them; plain tensors by the first rank that has them; numbers and texts are part of the metadata. Objects with a
-    `state_dict` are saved by it.
+    """Write a nested state to the folder `checkpoint_id`; all ranks call it. DTensors are written in pieces, by those
+    who have them; plain tensors by the first rank that has them; numbers and texts are part of the metadata. Objects
+    with a `state_dict` are saved by it.
 
     The folder holds the checkpoint that was there before, or this one, and never a part of one.
 
@@ -134,8 +134,8 @@ def folder_of(name: str, checkpoint_id: Any, storage: Any, planner: Any) -> File
     """The folder of a checkpoint."""
     if storage is not None or planner is not None:
         raise NotImplementedError(
-            f"checkpoint.{name}: checkpoints are folders of safetensors files; other storage and planners are not here. "
-            "Give checkpoint_id, a path."
+            f"checkpoint.{name}: checkpoints are folders of safetensors files; other storage and planners are not "
+            "here. Give checkpoint_id, a path."
         )
     if checkpoint_id is None:
         raise ValueError(f"checkpoint.{name}: give checkpoint_id, the path of a folder.")
@@ -150,8 +150,8 @@ def _merged(plans: list[Any]) -> Metadata:
             known = made.tensors.setdefault(path, Entry(shape, dtype))
             if (known.shape, known.dtype) != (shape, dtype):
                 raise ValueError(
-                    f"{named(path)} is {dtype}{list(shape)} on rank {rank}, and {known.dtype}{list(known.shape)} on a rank "
-                    "before it"
+                    f"{named(path)} is {dtype}{list(shape)} on rank {rank}, and {known.dtype}{list(known.shape)} on a "
+                    "rank before it"
                 )
         for path, value in values.items():
             made.values.setdefault(path, value)  # the first rank's, where they differ
@@ -218,5 +218,3 @@ def _to_disk(path: FilePath) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-

@@ -1,5 +1,5 @@
-"""torch's `distributed.checkpoint.state_dict`: the states of modules and optimizers by the names of parameters, whatever
-is wrapped around the module and however it is spread."""
+"""torch's `distributed.checkpoint.state_dict`: the states of modules and optimizers by the names of parameters,
+whatever is wrapped around the module and however it is spread."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ __all__ = [
 
 @dataclass
 class StateDictOptions:
-    """`full_state_dict`: whole tensors on every rank instead of DTensors, to get and to set; `strict`: whether all names
-    must be there; `ignore_frozen_params`: leave out parameters that require no grad."""
+    """`full_state_dict`: whole tensors on every rank instead of DTensors, to get and to set; `strict`: whether all
+    names must be there; `ignore_frozen_params`: leave out parameters that require no grad."""
 
     full_state_dict: bool = False
     cpu_offload: bool = False

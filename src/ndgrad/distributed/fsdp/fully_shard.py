@@ -179,8 +179,8 @@ class _State:
         """Call the module with whole parameters."""
         if thread.levels:
             raise NotImplementedError(
-                f"a fully sharded {type(self.module).__name__} inside a transform (grad, vmap, ...): its parameters are "
-                "gathered outside of it. Use backward()."
+                f"a fully sharded {type(self.module).__name__} inside a transform (grad, vmap, ...): its parameters "
+                "are gathered outside of it. Use backward()."
             )
         if self._depth:  # the module calls itself
             return forward(*args, **kwargs)
@@ -323,7 +323,9 @@ def fully_shard(
         raise NotImplementedError("fully_shard(offload_policy=...): the pieces are in the memory of the host already.")
     over = current_mesh() if mesh is None else mesh
     if over.ndim > 2:
-        raise ValueError(f"fully_shard: a mesh has one dimension, or two, of which the first has replicas; not {over!r}.")
+        raise ValueError(
+            f"fully_shard: a mesh has one dimension, or two, of which the first has replicas; not {over!r}."
+        )
     policy = MixedPrecisionPolicy() if mp_policy is None else mp_policy
     found = _parameters_of(module, {id(p) for p in ignored_params or ()})
     sharded = [_divided(name, homes, p, over, shard_placement_fn) for name, homes, p in found]
@@ -335,7 +337,9 @@ def fully_shard(
     for p in sharded:
         by_dtype.setdefault(p.local._array.dtype, []).append(p)
     label = type(module).__name__
-    units = [Unit(label, alike, groups, dtypes if kind.kind == "f" else (None, None)) for kind, alike in by_dtype.items()]  # type: ignore[arg-type]
+    units = [
+        Unit(label, alike, groups, dtypes if kind.kind == "f" else (None, None)) for kind, alike in by_dtype.items()
+    ]  # type: ignore[arg-type]
     state = _State(module, units, policy, reshard_after_forward)
     module.__class__ = _class_of(type(module))
     module.__dict__["_fsdp_state"] = state
@@ -373,8 +377,8 @@ def _check(name: str, p: Any) -> None:
         raise ValueError(f"fully_shard: the parameter {name!r} has no shape yet. Call the module once before.")
     if isinstance(p, DTensor):
         raise NotImplementedError(
-            f"fully_shard: the parameter {name!r} is spread already, as {list(p.placements)} on {p.device_mesh!r}. Leave "
-            "it out by ignored_params, or do not parallelize it."
+            f"fully_shard: the parameter {name!r} is spread already, as {list(p.placements)} on {p.device_mesh!r}. "
+            "Leave it out by ignored_params, or do not parallelize it."
         )
     if p.ndim == 0:
         raise ValueError(
@@ -383,7 +387,11 @@ def _check(name: str, p: Any) -> None:
 
 
 def _divided(
-    name: str, homes: list[tuple[Module, str]], p: Any, mesh: DeviceMesh, placement: Callable[[Any], Shard | None] | None
+    name: str,
+    homes: list[tuple[Module, str]],
+    p: Any,
+    mesh: DeviceMesh,
+    placement: Callable[[Any], Shard | None] | None,
 ) -> Sharded:
     """A parameter whose pieces this rank and the others have; its modules get the piece."""
     wanted = (placement(p) if placement is not None else None) or Shard(0)

@@ -7,8 +7,8 @@ there its block is freed and its reduce_scatter begins; at the end of the pass t
 parameters.
 
 Collectives must come in one order on all ranks, whatever each of them computes. Gathering and scattering have a
-communicator each, and each its own order, the reverse of that of calls or returns: a unit that a rank does not use in its
-backward is gathered in its turn all the same, and scattered at the end of the pass, as zeros. Which parameters have
+communicator each, and each its own order, the reverse of that of calls or returns: a unit that a rank does not use in
+its backward is gathered in its turn all the same, and scattered at the end of the pass, as zeros. Which parameters have
 been used by any rank is one small message at the end: those that none has used keep the `.grad` that they had.
 """
 

@@ -45,7 +45,9 @@ _ALIGNED = 64
 class Sharded:
     """One parameter: the modules that have it, and this rank's piece of it."""
 
-    def __init__(self, name: str, homes: list[tuple[Module, str]], value: DTensor, dim: int, sizes: tuple[int, ...]) -> None:
+    def __init__(
+        self, name: str, homes: list[tuple[Module, str]], value: DTensor, dim: int, sizes: tuple[int, ...]
+    ) -> None:
         self.name, self.homes, self.value = name, homes, value
         self.shape = tuple(value.shape)
         #: the dimension along which it is divided, and how much of it each rank has

@@ -111,8 +111,8 @@ class _Schedule(ABC):
         wanted = [stages[0].group.rank() + i * ranks for i in range(stages[0].num_stages // ranks)]
         if sorted(indices) != wanted or any(s.group is not stages[0].group for s in stages):
             raise ValueError(
-                f"{type(self).__name__}: this rank has the stages {wanted} of {stages[0].num_stages}, and got {indices}. "
-                "Give all stages of the rank, of one group."
+                f"{type(self).__name__}: this rank has the stages {wanted} of {stages[0].num_stages}, and got "
+                f"{indices}. Give all stages of the rank, of one group."
             )
         self._stages = {s.stage_index: s for s in stages}
         self._group = stages[0].group
@@ -127,7 +127,12 @@ class _Schedule(ABC):
         """What a rank does, in order."""
 
     def step(
-        self, *args: Any, target: Any = None, losses: list[Any] | None = None, return_outputs: bool = True, **kwargs: Any
+        self,
+        *args: Any,
+        target: Any = None,
+        losses: list[Any] | None = None,
+        return_outputs: bool = True,
+        **kwargs: Any,
     ) -> Any:
         """One batch, forward and backward: gradients are added to those of the parameters. The rank with the first
         stage gives the arguments and the one with the last the target; that one gets the results, joined, and the
@@ -138,7 +143,12 @@ class _Schedule(ABC):
         return self._run(args, kwargs, target, losses, return_outputs, recording)
 
     def eval(
-        self, *args: Any, target: Any = None, losses: list[Any] | None = None, return_outputs: bool = True, **kwargs: Any
+        self,
+        *args: Any,
+        target: Any = None,
+        losses: list[Any] | None = None,
+        return_outputs: bool = True,
+        **kwargs: Any,
     ) -> Any:
         """One batch, forward alone."""
         with no_grad():
@@ -187,8 +197,8 @@ def _split(args: tuple[Any, ...], kwargs: dict[str, Any], count: int) -> list[tu
             return [value] * count
         if value.shape[0] % count:
             raise ValueError(
-                f"a batch of {value.shape[0]} cannot be divided into {count} micro-batches of one size, and a mean over "
-                f"parts of different sizes is not the mean. Give a batch whose size is a multiple of {count}."
+                f"a batch of {value.shape[0]} cannot be divided into {count} micro-batches of one size, and a mean "
+                f"over parts of different sizes is not the mean. Give a batch whose size is a multiple of {count}."
             )
         return list(value.split(value.shape[0] // count)) if value.shape[0] else [value] * count
 

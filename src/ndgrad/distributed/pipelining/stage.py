@@ -66,13 +66,13 @@ class PipelineStage:
             raise ValueError(f"Stage index {stage_index} is out of range of {num_stages}")
         if num_stages % found.size():
             raise ValueError(
-                f"PipelineStage: {num_stages} stages cannot be dealt to {found.size()} ranks evenly. Give a multiple of "
-                f"{found.size()}."
+                f"PipelineStage: {num_stages} stages cannot be dealt to {found.size()} ranks evenly. Give a multiple "
+                f"of {found.size()}."
             )
         if stage_index % found.size() != found.rank():
             raise ValueError(
-                f"PipelineStage: stage {stage_index} lies on rank {stage_index % found.size()} of the group, and this is "
-                f"rank {found.rank()}: rank i has stages i, i + {found.size()}, ..."
+                f"PipelineStage: stage {stage_index} lies on rank {stage_index % found.size()} of the group, and this "
+                f"is rank {found.rank()}: rank i has stages i, i + {found.size()}, ..."
             )
         if dw_builder is not None:
             raise NotImplementedError("PipelineStage(dw_builder=...): backward is not split here. Leave it out.")

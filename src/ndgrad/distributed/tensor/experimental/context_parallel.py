@@ -22,8 +22,8 @@ def _places(mesh: DeviceMesh, length: int) -> list[np.ndarray[Any, np.dtype[np.i
     count = mesh.size()
     if length % (2 * count):
         raise ValueError(
-            f"context_parallel: a sequence of {length} cannot be cut into {2 * count} chunks of one length, two for each "
-            f"of {count} ranks. Pad it to a multiple of {2 * count}."
+            f"context_parallel: a sequence of {length} cannot be cut into {2 * count} chunks of one length, two for "
+            f"each of {count} ranks. Pad it to a multiple of {2 * count}."
         )
     each = [length // count] * count
     return [
@@ -34,7 +34,10 @@ def _places(mesh: DeviceMesh, length: int) -> list[np.ndarray[Any, np.dtype[np.i
 
 def _check(mesh: DeviceMesh, buffers: Sequence[Any], dims: Sequence[int]) -> None:
     if mesh.ndim != 1:
-        raise ValueError(f'context_parallel: a sequence is divided along one dimension of a mesh, not {mesh!r}. Give one: mesh["seq"].')
+        raise ValueError(
+            f"context_parallel: a sequence is divided along one dimension of a mesh, not {mesh!r}. Give one, by its "
+            'name: mesh["sequence"].'
+        )
     if len(buffers) != len(dims):
         raise ValueError(f"context_parallel: {len(buffers)} buffers, and {len(dims)} dimensions of sequences.")
 
@@ -84,8 +87,8 @@ def context_parallel(
 def _part(mesh: DeviceMesh, buffer: Any, dim: int) -> Any:
     if buffer.requires_grad and not buffer.is_leaf:
         raise ValueError(
-            "context_parallel: a buffer was computed from tensors that require grad, and its part would not know. Compute "
-            "it inside the block."
+            "context_parallel: a buffer was computed from tensors that require grad, and its part would not know. "
+            "Compute it inside the block."
         )
     places = _places(mesh, buffer.shape[dim])[mesh.get_local_rank()]
     with no_grad():
@@ -121,7 +124,14 @@ class _RingInstead(TorchFunctionMode):
                 "outside the block."
             )
         return ring_attention(
-            query, key, value, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa, group=self.group, load_balanced=True
+            query,
+            key,
+            value,
+            is_causal=is_causal,
+            scale=scale,
+            enable_gqa=enable_gqa,
+            group=self.group,
+            load_balanced=True,
         )
 
 

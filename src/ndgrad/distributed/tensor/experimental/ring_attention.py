@@ -19,11 +19,13 @@ rank may see are not computed.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndgrad._tensor import Tensor
+from ndgrad.arrays.precision import is_half
 from ndgrad.autograd import grad
 from ndgrad.autograd.function import Function
 from ndgrad.autograd.grad_mode import is_grad_enabled
@@ -31,7 +33,6 @@ from ndgrad.autograd.variable import wrap
 from ndgrad.distributed import ops, transport
 from ndgrad.distributed.groups import ProcessGroup, group_of, twin_group
 from ndgrad.nn.functional import scaled_dot_product_attention
-from ndgrad.arrays.precision import is_half
 
 if TYPE_CHECKING:
     from ndgrad._typing import Payload
@@ -156,8 +157,9 @@ def _packed(k: Payload, v: Payload) -> Payload:
 
 
 def _backward(
-    g: Payload, q: Payload, k: Payload, v: Payload, out: Payload, log_total: Payload, ring: _Ring, scale: float, times: int
+    given: Sequence[Payload], log_total: Payload, ring: _Ring, scale: float, times: int
 ) -> tuple[Payload, Payload, Payload]:
+    g, q, k, v, out = given
     delta = (g * out).sum(-1, keepdims=True)
     dq = np.zeros_like(q)
     here, width = _packed(k, v), k.shape[-1]
@@ -195,9 +197,9 @@ class _RingAttention(Function):
 
     @staticmethod
     def forward(ctx: Any, q: Any, k: Any, v: Any, ring: _Ring, scale: float) -> Any:
-        arrays = [_wide(t) for t in (q, k, v)]
-        times = arrays[0].shape[-3] // arrays[1].shape[-3] if arrays[0].ndim > 2 else 1
-        out, log_total = _forward(*arrays, ring, scale, times)
+        wide_q, wide_k, wide_v = _wide(q), _wide(k), _wide(v)
+        times = wide_q.shape[-3] // wide_k.shape[-3] if wide_q.ndim > 2 else 1
+        out, log_total = _forward(wide_q, wide_k, wide_v, ring, scale, times)
         ctx.ring, ctx.scale, ctx.times, ctx.log_total = ring, scale, times, log_total
         made = wrap(Tensor, out.astype(np.asarray(q._array).dtype, copy=False))
         ctx.save_for_backward(q, k, v, made)
@@ -209,10 +211,10 @@ class _RingAttention(Function):
         if is_grad_enabled():  # a graph of the gradients is wanted: those of plain ops
             # each by itself: what is given as query and key may be one tensor
             given = [t.view_as(t) if t.requires_grad else t.detach().requires_grad_() for t in (q, k, v)]
-            result = _by_gathering(*given, ctx.ring, ctx.scale, ctx.times)
+            result = _by_gathering(given[0], given[1], given[2], ctx.ring, ctx.scale, ctx.times)
             return (*grad(result, given, g, create_graph=True), None, None)
-        arrays = [_wide(t) for t in (g, q, k, v, out)]
-        found = _backward(*arrays, ctx.log_total, ctx.ring, ctx.scale, ctx.times)
+        wide = [_wide(t) for t in (g, q, k, v, out)]
+        found = _backward(wide, ctx.log_total, ctx.ring, ctx.scale, ctx.times)
         return (*(wrap(Tensor, d.astype(np.asarray(q._array).dtype, copy=False)) for d in found), None, None)
 
 

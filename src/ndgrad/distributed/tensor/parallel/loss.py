@@ -71,8 +71,8 @@ def _cross_entropy(
     along = [i for i, p in enumerate(input.placements) if p.is_shard(dim)]
     if len(along) != 1 or sum(not p.is_replicate() for p in input.placements) != 1:
         raise NotImplementedError(
-            f"loss_parallel: the scores must be sharded in their classes, dimension {dim}, and in nothing else, and are "
-            f"{list(input.placements)}. Redistribute them, or use cross_entropy outside the block."
+            f"loss_parallel: the scores must be sharded in their classes, dimension {dim}, and in nothing else, and "
+            f"are {list(input.placements)}. Redistribute them, or use cross_entropy outside the block."
         )
     if size_average is not None or reduce is not None or reduction not in ("mean", "sum", "none"):
         raise ValueError(f"loss_parallel: reduction is 'mean', 'sum' or 'none', not {reduction!r}.")

@@ -61,13 +61,13 @@ def _place(module: Module, placements: dict[str, Placement], mesh: DeviceMesh, s
     for name, p in list(module._parameters.items()):
         if p is not None and not isinstance(p, DTensor):
             made = distribute_tensor(p.detach(), mesh, [placements.get(name, REPLICATE)], src_data_rank=source)
-            module._parameters[name] = Parameter(made, p.requires_grad)  # type: ignore[assignment]  # a DTensor with the mark
+            module._parameters[name] = Parameter(made, p.requires_grad)
 
 
 def _refuse(style: str, module: Module) -> NotImplementedError:
     return NotImplementedError(
-        f"{style} currently only supports nn.Linear and nn.Embedding, and this is {type(module).__name__}. Give plans to "
-        "the layers inside it, by their names."
+        f"{style} currently only supports nn.Linear and nn.Embedding, and this is {type(module).__name__}. Give plans "
+        "to the layers inside it, by their names."
     )
 
 
@@ -258,8 +258,8 @@ class PrepareModuleInput(ParallelStyle):
             _check_lengths("PrepareModuleInput", self.layouts, self.desired)
         if self.kwargs.keys() != self.desired_kwargs.keys():
             raise AssertionError(
-                f"PrepareModuleInput: input_kwarg_layouts are for {sorted(self.kwargs)}, and desired_input_kwarg_layouts "
-                f"for {sorted(self.desired_kwargs)}."
+                f"PrepareModuleInput: input_kwarg_layouts are for {sorted(self.kwargs)}, and "
+                f"desired_input_kwarg_layouts for {sorted(self.desired_kwargs)}."
             )
 
     def _one(self, t: Any, mesh: DeviceMesh, layout: Placement | None, wanted: Placement | None) -> Any:
@@ -316,9 +316,7 @@ class PrepareModuleOutput(ParallelStyle):
                     f"{len(self.layouts)} layouts. Give one for each, None for what is to stay."
                 )
             made = tuple(
-                t
-                if layout is None
-                else _local(_placed(_spread(t, device_mesh, layout), wanted), self.use_local_output)
+                t if layout is None else _local(_placed(_spread(t, device_mesh, layout), wanted), self.use_local_output)
                 for t, layout, wanted in zip(outs, self.layouts, self.desired, strict=True)
             )
             return made if several else made[0]
