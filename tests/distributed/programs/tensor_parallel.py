@@ -45,7 +45,7 @@ class _Block(nn.Module):
 
     def forward(self, x):
         x = x + self.attend(self.norm1(x))
-        return x + self.down(nn.functional.gelu(self.up(self.norm2(x))))
+        return x + self.down(nn.functional.gelu(self.up(self.norm2(x)), approximate="tanh"))
 
 
 class _Model(nn.Module):
@@ -124,7 +124,7 @@ def a_pair_of_layers_sends_one_reduction_each_way():
         assert float(seen.total()) == pytest.approx(each)
 
 
-@on_ranks(2, 3, 4)
+@on_ranks(2, 3)
 def norms_over_a_sharded_sequence():
     n = dist.get_world_size()
     plan = {
