@@ -377,3 +377,20 @@ def unshard_and_reshard_by_hand():
     with ndgrad.no_grad():
         close(net(ndgrad.ones(1, 4, dtype=ndgrad.float64)), want.sum(1)[None] + _model()[0].bias.detach().numpy())
     net.reshard()
+
+
+@on_ranks(2)
+def parameters_that_are_converted_or_replaced():
+    net = _sharded()
+    net.float()
+    x = _mine(_batch(0)[0])
+    assert net(x.float()).dtype == ndgrad.float32
+    net.double()
+    net(x).sum().backward()
+    assert net[0].weight.dtype == net[0].weight.grad.dtype == net[0].weight.to_local().dtype == ndgrad.float64
+    other = _sharded(seed=1)
+    net.load_state_dict(other.state_dict(), assign=True)  # spread alike: they take the place of those before
+    close(net(x), other(x).detach().numpy())
+    net[0].weight = ndgrad.nn.Parameter(ndgrad.zeros(8, 4, dtype=ndgrad.float64))
+    with pytest.raises(RuntimeError, match=r"the parameter 'weight' of a fully sharded module was replaced by another"):
+        net(x)

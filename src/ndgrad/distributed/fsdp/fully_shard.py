@@ -25,6 +25,7 @@ from ndgrad.distributed.fsdp.unit import Place, Sharded, Unit
 from ndgrad.distributed.groups import ProcessGroup, twin_group
 from ndgrad.distributed.tensor.dtensor import DTensor
 from ndgrad.distributed.tensor.placements import REPLICATE, Shard, chunk_sizes
+from ndgrad.dtypes import as_numpy_dtype
 from ndgrad.nn.modules.module import Module
 from ndgrad.nn.parameter import Parameter, is_lazy
 from ndgrad.pytree import tree_leaves, tree_map
@@ -332,24 +333,23 @@ def fully_shard(
     group = over.get_group(over.ndim - 1)
     replicas = over.get_group(0) if over.ndim == 2 else None
     groups = twin_group(group, "gathers"), twin_group(group, "scatters"), replicas
-    dtypes = tuple(None if d is None else _numpy_dtype(d) for d in (policy.param_dtype, policy.reduce_dtype))
+    dtypes = _numpy_dtype(policy.param_dtype), _numpy_dtype(policy.reduce_dtype)
     by_dtype: dict[Any, list[Sharded]] = {}
     for p in sharded:
         by_dtype.setdefault(p.local._array.dtype, []).append(p)
     label = type(module).__name__
+    # a policy is for real floating dtypes, bfloat16 among them, whose kind is its own
     units = [
-        Unit(label, alike, groups, dtypes if kind.kind == "f" else (None, None)) for kind, alike in by_dtype.items()
-    ]  # type: ignore[arg-type]
+        Unit(label, alike, groups, (None, None) if kind.kind in "ciub" else dtypes) for kind, alike in by_dtype.items()
+    ]
     state = _State(module, units, policy, reshard_after_forward)
     module.__class__ = _class_of(type(module))
     module.__dict__["_fsdp_state"] = state
     return module
 
 
-def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
-    from ndgrad.api.creation import empty  # loaded anyway where tensors are
-
-    return np.dtype(empty(0, dtype=dtype)._array.dtype)
+def _numpy_dtype(dtype: Dtype) -> np.dtype[Any] | None:
+    return None if dtype is None else as_numpy_dtype(dtype)
 
 
 def _parameters_of(module: Module, ignored: set[int]) -> list[tuple[str, list[tuple[Module, str]], Any]]:

@@ -49,8 +49,9 @@ class Passes:
 
     def begin_forward(self) -> None:
         """The root module is called."""
-        self.restore()
-        self._active = False  # a backward pass that failed has left it
+        if self._active:  # a backward pass that failed has left it
+            self.restore()
+            self._active = False
         if self._ended:
             self._before, self.called, self.returned, self._ended = self.called, [], [], False
             for unit in self.units:
@@ -59,6 +60,7 @@ class Passes:
     def enter(self, units: Sequence[Unit], recording: bool) -> None:
         """A module with these units is called outside backward."""
         for unit in units:
+            unit.check()
             unit.show_wholes(self)
             if recording and unit.is_trained():
                 unit.outstanding += 1

@@ -54,6 +54,7 @@ class Sharded:
         self.dim, self.sizes = dim, sizes
         ends = [0, *itertools.accumulate(sizes)]
         before = (slice(None),) * dim
+        self._shown: Any = value
         self.indices = [(*before, slice(ends[r], ends[r + 1])) for r in range(len(sizes))]
         self.shapes = [(*self.shape[:dim], n, *self.shape[dim + 1 :]) for n in sizes]
         self.counts = [math.prod(s) for s in self.shapes]
@@ -70,8 +71,26 @@ class Sharded:
 
     def put(self, value: Any) -> None:
         """Let the modules have this tensor as the parameter."""
+        self._shown = value
         for module, name in self.homes:
             module._parameters[name] = value
+
+    def check(self) -> None:
+        """Raise if somebody has given the modules another parameter, which would be lost; one that is spread alike
+        takes this one's place."""
+        for module, name in self.homes:
+            now: Any = module._parameters.get(name)
+            if now is self._shown:
+                continue
+            spread = getattr(now, "spec", None)
+            if spread is None or spread.shape != self.shape or spread.placements != self.value.placements:
+                raise RuntimeError(
+                    f"the parameter {self.name!r} of a fully sharded module was replaced by another, which is not "
+                    f"spread as it was, {list(self.value.placements)}. Write its values instead (copy_, "
+                    "load_state_dict, set_model_state_dict), or replace it before fully_shard."
+                )
+            self.value = now
+            self.put(now)
 
 
 class Place(NamedTuple):
@@ -98,17 +117,9 @@ class Unit:
         self.name, self.params = name, params
         #: for gathering, for scattering, and for summing over replicas
         self.gathers, self.scatters, self.replicas = groups
-        self.dtype = np.dtype(params[0].local._array.dtype)
-        self.gather_dtype = self.dtype if dtypes[0] is None else dtypes[0]
-        self.reduce_dtype = self.gather_dtype if dtypes[1] is None else dtypes[1]
+        self._dtypes = dtypes
         self.reshard_after_forward = self.reshard_after_backward = self.sync = True
-        itemsize = self.gather_dtype.itemsize
-        self.offsets: list[int] = []
-        end = 0
-        for p in params:
-            self.offsets.append(end)
-            end += -(-math.prod(p.shape) * itemsize // _ALIGNED) * _ALIGNED
-        self.nbytes = max(end, 1)
+        self._measure()
         self.block: Any = None
         self._stamps: tuple[tuple[Any, int], ...] = ()
         self._gathering: tuple[Pending, Any] | None = None
@@ -118,6 +129,27 @@ class Unit:
         self.gradients: dict[int, Payload] = {}
         self._scattering: tuple[Pending, Any, list[int]] | None = None
         self._summing: Pending | None = None
+
+    def _measure(self) -> None:
+        """Find out where parameters lie in a block, and in which dtypes they and their gradients travel."""
+        self.dtype = np.dtype(self.params[0].local._array.dtype)
+        param, reduce = self._dtypes
+        self.gather_dtype = self.dtype if param is None else param
+        self.reduce_dtype = self.gather_dtype if reduce is None else reduce
+        self.offsets: list[int] = []
+        end = 0
+        for p in self.params:
+            self.offsets.append(end)
+            end += -(-math.prod(p.shape) * self.gather_dtype.itemsize // _ALIGNED) * _ALIGNED
+        self.nbytes = max(end, 1)
+
+    def check(self) -> None:
+        """Look at the parameters before they are used: they may have been replaced, or be of another dtype now."""
+        for p in self.params:
+            p.check()
+        if self.params[0].local._array.dtype != self.dtype:
+            self.free()
+            self._measure()
 
     def __repr__(self) -> str:
         return f"<Unit {self.name}: {len(self.params)} parameters>"
