@@ -16,8 +16,10 @@ import ndgrad
 import ndgrad.distributed as dist
 import ndgrad.distributed.checkpoint as dcp
 from ndgrad.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
+from ndgrad.distributed.fsdp import fully_shard
 from ndgrad.distributed.optim import ZeroRedundancyOptimizer
 from ndgrad.distributed.tensor import Replicate, Shard, distribute_tensor
+from ndgrad.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from ndgrad.nn.parallel import DistributedDataParallel
 
 
@@ -199,4 +201,28 @@ def broken_missing_and_unfit_checkpoints_raise_on_every_rank_and_change_nothing(
     dcp.load(found, checkpoint_id=folder)
     assert found["epoch"] == 2
     close(found["w"].full_tensor(), np.full((6, 2), 5.0))
+    _remove(folder)
+
+
+@on_ranks(4)
+def layers_that_are_divided_twice_come_back_on_one_process():
+    folder = _folder()
+    mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "model"))
+    nn = ndgrad.nn
+    ndgrad.manual_seed(0)
+    net = nn.Sequential(nn.Linear(3, 7), nn.Tanh(), nn.Linear(7, 5)).double()
+    want = {name: t.detach().numpy().copy() for name, t in net.state_dict().items()}
+    parallelize_module(net, mesh["model"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    fully_shard(net, mesh=mesh["data"])
+    dcp.save({"net": net}, checkpoint_id=folder)
+    alone = nn.Sequential(nn.Linear(3, 7), nn.Tanh(), nn.Linear(7, 5)).double()
+    dcp.load({"net": alone}, checkpoint_id=folder, no_dist=True)
+    for name, t in alone.state_dict().items():
+        close(t, want[name])
+    with ndgrad.no_grad():
+        for p in net.parameters():
+            p.zero_()
+    dcp.load({"net": net}, checkpoint_id=folder)
+    for name, t in net.state_dict().items():
+        close(_whole(t), want[name])
     _remove(folder)

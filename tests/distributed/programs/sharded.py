@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.distributed.on_ranks import close, on_ranks, values
+from tests.distributed.programs.tensor_parallel import _PLAN, _loss, _Model, _tokens
 from tests.distributed.programs.training import _batch, _mean_over_ranks, _mine, _model, _train_alone
 
 import ndgrad
 import ndgrad.distributed as dist
 from ndgrad.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from ndgrad.distributed.tensor.debug import CommDebugMode
+from ndgrad.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 from ndgrad.utils.checkpoint import checkpoint
 
 
@@ -361,6 +363,9 @@ def what_cannot_be_sharded_is_refused():
         fully_shard(net)
     with pytest.raises(TypeError, match="takes a module"):
         fully_shard(3)
+    mesh = dist.init_device_mesh("cpu", (2,))
+    with pytest.raises(NotImplementedError, match="the parameter 'weight' is spread already, as .*Shard.dim=0"):
+        fully_shard(parallelize_module(ndgrad.nn.Linear(2, 2), mesh, ColwiseParallel()), mesh=mesh)
 
 
 @on_ranks(2)
@@ -394,3 +399,35 @@ def parameters_that_are_converted_or_replaced():
     net[0].weight = ndgrad.nn.Parameter(ndgrad.zeros(8, 4, dtype=ndgrad.float64))
     with pytest.raises(RuntimeError, match=r"the parameter 'weight' of a fully sharded module was replaced by another"):
         net(x)
+
+
+@on_ranks(4)
+def tensor_parallel_layers_fully_sharded():
+    """A transformer whose layers two ranks divide; each half is divided once more by two ranks with other batches."""
+    mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "model"))
+    alone = _Model()
+    net = parallelize_module(_Model(), mesh["model"], _PLAN)
+    for block in net.blocks:
+        fully_shard(block, mesh=mesh["data"], reshard_after_forward=True)
+    fully_shard(net, mesh=mesh["data"])
+    first, second = (ndgrad.optim.Adam(m.parameters(), lr=0.01) for m in (alone, net))
+    half = mesh.get_local_rank("data")
+    for step in range(2):
+        tokens, targets = _tokens(step)
+        first.zero_grad()
+        want = _loss(alone(tokens), targets)
+        want.backward()
+        second.zero_grad()
+        loss = _loss(net(tokens[half : half + 1]), targets[half : half + 1])
+        loss.backward()
+        assert _mean_over_ranks(loss.item()) == pytest.approx(want.item(), rel=1e-10)
+        norms = [ndgrad.nn.utils.clip_grad_norm_(m.parameters(), 0.5).item() for m in (alone, net)]
+        assert norms[1] == pytest.approx(norms[0], rel=1e-9)
+        first.step()
+        second.step()
+    for (name, p), q in zip(net.named_parameters(), alone.parameters(), strict=True):
+        np.testing.assert_allclose(_whole(p), q.detach().numpy(), rtol=1e-6, atol=1e-8, err_msg=name)
+    up = net.blocks[0].up
+    assert up.weight.to_local().shape == (6, 12)  # of (24, 12)
+    assert up.bias.to_local().shape == (6,)
+    assert [str(p) for p in net.blocks[0].down.weight.placements] == ["Shard(dim=1)", "Shard(dim=0)"]

@@ -22,9 +22,9 @@ from ndgrad.distributed import transport
 from ndgrad.distributed.device_mesh import DeviceMesh, current_mesh
 from ndgrad.distributed.fsdp.passes import Passes
 from ndgrad.distributed.fsdp.unit import Place, Sharded, Unit
-from ndgrad.distributed.groups import ProcessGroup, twin_group
+from ndgrad.distributed.groups import ProcessGroup, get_rank, twin_group
 from ndgrad.distributed.tensor.dtensor import DTensor
-from ndgrad.distributed.tensor.placements import REPLICATE, Shard, chunk_sizes
+from ndgrad.distributed.tensor.placements import REPLICATE, Placement, Shard, chunk_sizes
 from ndgrad.dtypes import as_numpy_dtype
 from ndgrad.nn.modules.module import Module
 from ndgrad.nn.parameter import Parameter, is_lazy
@@ -296,7 +296,8 @@ def fully_shard(
     With `reshard_after_forward=True` parameters are gathered for forward, freed, and gathered again for backward
     (ZeRO-3); with False they stay until backward has used them (ZeRO-2). By default the module that is called first
     keeps them, and those inside it do not. Every rank starts from the parameters of the first one of the mesh. On a
-    mesh with two dimensions, the second divides and the first has replicas.
+    mesh with two dimensions, the second divides and the first has replicas. Layers that `parallelize_module` has
+    divided over another dimension of the mesh are divided once more.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.fsdp import fully_shard
@@ -328,7 +329,7 @@ def fully_shard(
             f"fully_shard: a mesh has one dimension, or two, of which the first has replicas; not {over!r}."
         )
     policy = MixedPrecisionPolicy() if mp_policy is None else mp_policy
-    found = _parameters_of(module, {id(p) for p in ignored_params or ()})
+    found = _parameters_of(module, over, {id(p) for p in ignored_params or ()})
     sharded = [_divided(name, homes, p, over, shard_placement_fn) for name, homes, p in found]
     group = over.get_group(over.ndim - 1)
     replicas = over.get_group(0) if over.ndim == 2 else None
@@ -352,7 +353,9 @@ def _numpy_dtype(dtype: Dtype) -> np.dtype[Any] | None:
     return None if dtype is None else as_numpy_dtype(dtype)
 
 
-def _parameters_of(module: Module, ignored: set[int]) -> list[tuple[str, list[tuple[Module, str]], Any]]:
+def _parameters_of(
+    module: Module, mesh: DeviceMesh, ignored: set[int]
+) -> list[tuple[str, list[tuple[Module, str]], Any]]:
     """The parameters that no fully sharded module inside has, with all modules that have them."""
     taken = {
         id(p.value)
@@ -367,23 +370,26 @@ def _parameters_of(module: Module, ignored: set[int]) -> list[tuple[str, list[tu
             if p is None or id(p) in ignored or id(p) in taken:
                 continue
             name = f"{prefix}.{key}" if prefix else key
-            _check(name, p)
+            _check(name, p, mesh)
             found.setdefault(id(p), (name, [], p))[1].append((part, key))
     return list(found.values())
 
 
-def _check(name: str, p: Any) -> None:
+def _check(name: str, p: Any, mesh: DeviceMesh) -> None:
     if is_lazy(p):
         raise ValueError(f"fully_shard: the parameter {name!r} has no shape yet. Call the module once before.")
-    if isinstance(p, DTensor):
-        raise NotImplementedError(
-            f"fully_shard: the parameter {name!r} is spread already, as {list(p.placements)} on {p.device_mesh!r}. "
-            "Leave it out by ignored_params, or do not parallelize it."
-        )
     if p.ndim == 0:
         raise ValueError(
             f"fully_shard doesn't support scalar parameters, and {name!r} is one. Make it a tensor of shape (1,)."
         )
+    if isinstance(p, DTensor):
+        crossing = set(p.device_mesh._ranks.flat) & set(mesh._ranks.flat) == {get_rank()}
+        if mesh.ndim != 1 or p.device_mesh.ndim != 1 or not crossing or p.placements[0].is_partial():
+            raise NotImplementedError(
+                f"fully_shard: the parameter {name!r} is spread already, as {list(p.placements)} on "
+                f"{p.device_mesh!r}, and is to be divided over {mesh!r}. That goes for two dimensions of one mesh, "
+                'mesh["model"] and mesh["data"], of which each has one.'
+            )
 
 
 def _divided(
@@ -397,16 +403,37 @@ def _divided(
     wanted = (placement(p) if placement is not None else None) or Shard(0)
     dim = wanted.dim % p.ndim
     group: ProcessGroup = mesh.get_group(mesh.ndim - 1)
+    seen = p.spec if isinstance(p, DTensor) else None
     with no_grad():
-        whole = np.array(p.detach()._array)
+        whole = np.array((p.to_local() if isinstance(p, DTensor) else p).detach()._array)
         for i in reversed(range(mesh.ndim)):
             transport.broadcast(mesh.get_group(i), whole, 0).wait()
         sizes = chunk_sizes(whole.shape[dim], group.size())
         start = sum(sizes[: group.rank()])
         piece = whole[(slice(None),) * dim + (slice(start, start + sizes[group.rank()]),)].copy()
-        placements = [*[REPLICATE] * (mesh.ndim - 1), Shard(dim)]
-        value: Any = DTensor.from_local(wrap(Tensor, piece), mesh, placements, shape=whole.shape)
+        placements: list[Placement] = [*[REPLICATE] * (mesh.ndim - 1), Shard(dim)]
+        if seen is not None:  # the parts that it was spread into are what is divided, so that mesh comes first
+            placements, mesh = [seen.placements[0], Shard(dim)], _both(seen.mesh, mesh)
+        value: Any = DTensor.from_local(wrap(Tensor, piece), mesh, placements, shape=tuple(p.shape))
     value = Parameter(value, p.requires_grad)
-    made = Sharded(name, homes, value, dim, sizes)
+    made = Sharded(name, homes, value, dim, sizes, seen)
     made.put(value)
     return made
+
+
+#: Meshes of two dimensions made of two of one, by their groups.
+_crossed: dict[tuple[int, int], DeviceMesh] = {}
+
+
+def _both(first: DeviceMesh, second: DeviceMesh) -> DeviceMesh:
+    """The mesh of two dimensions of which these are the lines through this rank."""
+    groups = first.get_group(), second.get_group()
+    key = id(groups[0]), id(groups[1])  # the mesh holds them, so that their ids stay their own
+    if key not in _crossed:
+        lines = np.empty((groups[1].size(), groups[0].size()), np.int64)
+        transport.all_gather(groups[1], lines, np.ascontiguousarray(first._ranks)).wait()
+        names = None
+        if first.mesh_dim_names is not None and second.mesh_dim_names is not None:
+            names = (first.mesh_dim_names[0], second.mesh_dim_names[0])
+        _crossed[key] = DeviceMesh(second.device_type, lines.T.copy(), mesh_dim_names=names, _groups=groups)
+    return _crossed[key]

@@ -29,13 +29,14 @@ from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import wrap
 from ndgrad.distributed import transport
 from ndgrad.distributed.reductions import ReduceOp
+from ndgrad.distributed.tensor.dtensor import DTensor
 
 if TYPE_CHECKING:
     from ndgrad._typing import Payload
     from ndgrad.distributed.agreement import Pending
     from ndgrad.distributed.fsdp.passes import Passes
     from ndgrad.distributed.groups import ProcessGroup
-    from ndgrad.distributed.tensor.dtensor import DTensor
+    from ndgrad.distributed.tensor.placements import Spec
     from ndgrad.nn.modules.module import Module
 
 #: Parameters begin at multiples of this many bytes in a block.
@@ -43,13 +44,23 @@ _ALIGNED = 64
 
 
 class Sharded:
-    """One parameter: the modules that have it, and this rank's piece of it."""
+    """One parameter: the modules that have it, and this rank's piece of it. What is divided is the parameter, or, where
+    that is spread over another mesh (tensor parallel), this rank's part of it, which modules see as a DTensor
+    (`seen`)."""
 
     def __init__(
-        self, name: str, homes: list[tuple[Module, str]], value: DTensor, dim: int, sizes: tuple[int, ...]
+        self,
+        name: str,
+        homes: list[tuple[Module, str]],
+        value: DTensor,
+        dim: int,
+        sizes: tuple[int, ...],
+        seen: Spec | None = None,
     ) -> None:
         self.name, self.homes, self.value = name, homes, value
-        self.shape = tuple(value.shape)
+        #: the shape of what is divided
+        self.shape = tuple(value.shape if seen is None else seen.local_shape())
+        self._seen = seen
         #: the dimension along which it is divided, and how much of it each rank has
         self.dim, self.sizes = dim, sizes
         ends = [0, *itertools.accumulate(sizes)]
@@ -69,6 +80,11 @@ class Sharded:
         local = self.local
         return local._array, local._version
 
+    def put_whole(self, whole: Tensor) -> None:
+        """Let the modules have what was gathered."""
+        seen = self._seen
+        self.put(whole if seen is None else DTensor.from_local(whole, seen.mesh, seen.placements, shape=seen.shape))
+
     def put(self, value: Any) -> None:
         """Let the modules have this tensor as the parameter."""
         self._shown = value
@@ -83,7 +99,8 @@ class Sharded:
             if now is self._shown:
                 continue
             spread = getattr(now, "spec", None)
-            if spread is None or spread.shape != self.shape or spread.placements != self.value.placements:
+            own = self.value.spec
+            if spread is None or spread.shape != own.shape or spread.placements != own.placements:
                 raise RuntimeError(
                     f"the parameter {self.name!r} of a fully sharded module was replaced by another, which is not "
                     f"spread as it was, {list(self.value.placements)}. Write its values instead (copy_, "
@@ -225,7 +242,7 @@ class Unit:
             made = _Gathered.apply(self, passes, trained, again, *(self.params[i].local for i in trained))
             wholes = dict(zip(trained, made, strict=True))
         for i, p in enumerate(self.params):
-            p.put(wholes[i] if i in wholes else wrap(Tensor, self.whole(i)))
+            p.put_whole(wholes[i] if i in wholes else wrap(Tensor, self.whole(i)))
 
     def is_trained(self) -> bool:
         """Whether any of its parameters requires grad."""
