@@ -16,7 +16,10 @@ import traceback
 from datetime import timedelta
 from pathlib import Path
 
-MODULES = ("collectives", "derivatives", "faults", "dtensors", "training")
+MODULES = (
+    "collectives", "derivatives", "faults", "dtensors", "training", "sharded", "tensor_parallel", "pipelines", "rings",
+    "checkpoints",
+)  # fmt: skip
 #: How long a rank may wait for the others, in seconds.
 PATIENCE = 20.0
 

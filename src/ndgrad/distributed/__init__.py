@@ -77,11 +77,15 @@ from ndgrad.distributed.objects import (
     send_object_list,
 )
 from ndgrad.distributed.reductions import ReduceOp
+from ndgrad.distributed.seeds import manual_seed_per_rank
 
 if TYPE_CHECKING:
+    from ndgrad.distributed import checkpoint as checkpoint
     from ndgrad.distributed import device_mesh as device_mesh
+    from ndgrad.distributed import fsdp as fsdp
     from ndgrad.distributed import nn as nn
     from ndgrad.distributed import optim as optim
+    from ndgrad.distributed import pipelining as pipelining
     from ndgrad.distributed import tensor as tensor
 
 __all__ = [
@@ -93,12 +97,13 @@ __all__ = [
     "get_pg_count", "get_process_group_ranks", "get_rank", "get_world_size", "group", "init_device_mesh",
     "init_process_group", "irecv", "is_available", "is_backend_available", "is_gloo_available", "is_initialized",
     "is_mpi_available", "is_nccl_available", "is_torchelastic_launched", "is_ucc_available", "is_xccl_available",
-    "isend", "monitored_barrier", "new_group", "new_subgroups", "new_subgroups_by_enumeration", "recv",
+    "isend", "manual_seed_per_rank", "monitored_barrier", "new_group", "new_subgroups", "new_subgroups_by_enumeration",
+    "recv",
     "recv_object_list", "reduce", "reduce_scatter", "reduce_scatter_single", "reduce_scatter_tensor", "scatter",
     "scatter_object_list", "send", "send_object_list", "supports_complex",
 ]  # fmt: skip
 
-_SUBMODULES = frozenset(("device_mesh", "nn", "optim", "tensor"))
+_SUBMODULES = frozenset(("checkpoint", "device_mesh", "fsdp", "nn", "optim", "pipelining", "tensor"))
 
 
 def __getattr__(name: str) -> Any:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ndgrad.distributed import traffic
 from ndgrad.distributed.errors import DistBackendError
 from ndgrad.distributed.notices import notices
 
@@ -70,8 +71,8 @@ class Pending:
     """A collective, or a message between two ranks, that was started: what torch calls a Work."""
 
     __slots__ = (
-        "_alone", "_buffers", "_check", "_finish", "_late", "_expected", "_pair", "_requests", "call", "done", "error",
-        "group", "sequence", "source",
+        "_alone", "_buffers", "_check", "_finish", "_late", "_expected", "_pair", "_requests", "begun", "call", "done",
+        "error", "group", "sequence", "source",
     )  # fmt: skip
 
     def __init__(
@@ -88,6 +89,8 @@ class Pending:
         self._buffers = buffers  # alive until MPI has done with them
         self._check, self._alone = check, alone
         self.done, self.source = False, -1
+        #: when it began, if somebody watches
+        self.begun = traffic.begun(self, buffers) if traffic.is_watched() else 0
         self.error: BaseException | None = None
         self._late: Callable[[], Pending | None] | None = None
         self.sequence = 0
@@ -208,6 +211,8 @@ class Pending:
         if self._finish is not None:
             self._finish()
         self.done = True
+        if self.begun:
+            traffic.ended(self)
         self._requests, self._buffers, self._finish, self._check = (), (), None, None
 
     # ----- what went wrong -----

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndgrad._tensor import Tensor
 from ndgrad.autograd.callbacks import queue_callback
 from ndgrad.autograd.grad_mode import is_grad_enabled, no_grad
 from ndgrad.autograd.node import edge_node
 from ndgrad.autograd.traversal import iterate_nodes
-from ndgrad.autograd.variable import Variable, edge
+from ndgrad.autograd.variable import Variable, edge, wrap
 from ndgrad.autograd.versions import storage_of
 from ndgrad.distributed import transport
 from ndgrad.distributed.groups import ProcessGroup, group_of
@@ -28,7 +29,6 @@ from ndgrad.nn.modules.module import Module
 from ndgrad.pytree import tree_leaves
 
 if TYPE_CHECKING:
-    from ndgrad._tensor import Tensor
     from ndgrad.distributed.agreement import Pending
 
 #: The first bucket is small, so that the first message leaves early; in MiB.
@@ -59,7 +59,9 @@ class DistributedDataParallel(Module):
     """A module whose gradients are averaged over the ranks in backward. The names in its state begin with `module.`.
 
     Every rank starts from the parameters of the first. The loss of a rank is that of its part of the batch, and with
-    parts of one size and a loss that is a mean, training is that of one process with the whole batch.
+    parts of one size and a loss that is a mean, training is that of one process with the whole batch. With
+    `gradient_as_bucket_view=True` the gradients are the memory in which they travelled: a copy less, and what was taken
+    of an earlier `.grad` may be overwritten.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -98,6 +100,8 @@ class DistributedDataParallel(Module):
         self.find_unused_parameters = find_unused_parameters
         self.broadcast_buffers = True if broadcast_buffers is None else broadcast_buffers
         self.require_backward_grad_sync = True
+        #: whether gradients are the memory of the buckets itself
+        self._as_views = gradient_as_bucket_view
         named = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
         if not named:
             raise RuntimeError(
@@ -195,8 +199,8 @@ class DistributedDataParallel(Module):
     def _fill(self, bucket: _Bucket, i: int, p: Tensor) -> None:
         if p.grad is None:
             bucket.pieces[i][...] = 0
-        else:
-            bucket.pieces[i][...] = p.grad._array
+        else:  # divided on its way, so that the sum is the average
+            np.divide(p.grad._array, self.process_group.size(), out=bucket.pieces[i])
         bucket.ready.add(i)
 
     def _send_full(self) -> None:
@@ -204,7 +208,7 @@ class DistributedDataParallel(Module):
             bucket = self._buckets[self._next]
             if len(bucket.ready) < len(bucket.params):
                 return
-            bucket.pending = transport.all_reduce(self.process_group, bucket.array, ReduceOp.AVG)
+            bucket.pending = transport.all_reduce(self.process_group, bucket.array, ReduceOp.SUM)
             self._next += 1
 
     def _missing(self) -> list[str]:
@@ -238,6 +242,11 @@ class DistributedDataParallel(Module):
             from ndgrad.api.data import tensor  # a parameter that only other ranks have used
 
             p.grad = tensor(piece.copy(), dtype=p.dtype)
+            return
+        if self._as_views:
+            if p.grad._array is not piece:
+                p.grad = wrap(Tensor, piece)
+            storage_of(p.grad).bump("all_reduce")
             return
         array = p.grad._array
         if not isinstance(array, np.ndarray):

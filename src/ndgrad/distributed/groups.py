@@ -383,6 +383,18 @@ def new_subgroups_by_enumeration(
     return own, every
 
 
+def twin_group(group: ProcessGroup, purpose: str) -> ProcessGroup:
+    """A group of the same ranks with communicators of its own, one for each purpose: its collectives and those of
+    `group` need not come in one order. The members call it together."""
+    if group.comm is None:
+        return group
+    name = f"{group.name} for {purpose}"
+    known = _groups.get(name)
+    if known is None:
+        known = _groups[name] = ProcessGroup(name, group.ranks, group.rank(), group.comm.Dup(), group.timeout, purpose)
+    return known
+
+
 # ----- who is who -----------------------------------------------------------------------------------------------------
 
 

@@ -46,6 +46,7 @@ from ndgrad.profiler.flops import flops_of
 
 __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "kineto_available", "profile", "record_function"]
 
+
 def _aten_name(name: str) -> str:
     return table[name].aten_name if name in table else name
 
@@ -108,6 +109,8 @@ class Recorder:
         self._oldest = next_sequence_number()
         self._noted: set[float] = set()
         self._local = threading.local()
+        #: by name, the lines of what goes on beside threads: their numbers, and until when each is taken
+        self._lanes: dict[str, list[tuple[int, int]]] = {}
         self._thread_numbers = itertools.count(1).__next__
         self._numbers = itertools.count(1).__next__
 
@@ -158,6 +161,19 @@ class Recorder:
             span.subject = subject.work.flops
         elif kind is not OP:
             span.subject = None  # no node stays alive for having been measured
+
+    def interval(self, lane: str, name: str, start: int, end: int, shape: tuple[int, ...] = ()) -> None:
+        """Something that went on beside the calls of threads, from and to a time in nanoseconds: a message. It stands
+        on a line of its own; those that overlap are on several."""
+        busy = self._lanes.setdefault(lane, [])
+        place = next((i for i, (_, until) in enumerate(busy) if until <= start), len(busy))
+        if place == len(busy):
+            busy.append((self._thread_numbers(), end))
+            self.thread_names[busy[place][0]] = f"{lane} {place + 1}"
+        busy[place] = (busy[place][0], end)
+        span = Span(FUNCTION, name, None, self._numbers(), busy[place][0], [])
+        span.start, span.end, span.shapes = start, end, [list(shape)]
+        self.spans.append(span)
 
     def _note_node(self, span: Span, node: Any) -> None:
         """The node that an op made, and not one that its result had before."""

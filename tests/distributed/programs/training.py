@@ -9,6 +9,7 @@ from tests.distributed.on_ranks import close, on_ranks, values
 import ndgrad
 import ndgrad.distributed as dist
 from ndgrad.distributed.optim import ZeroRedundancyOptimizer
+from ndgrad.distributed.tensor.debug import CommDebugMode
 from ndgrad.nn.parallel import DistributedDataParallel
 
 
@@ -51,8 +52,9 @@ def _mean_over_ranks(value):
 @on_ranks(1, 2, 3, 4)
 def data_parallel_trains_as_one_process_with_the_whole_batch():
     alone, want = _train_alone()
-    for cap in (25, 0.0004):  # one bucket, and several
-        net = DistributedDataParallel(_model(seed=dist.get_rank()), bucket_cap_mb=cap)  # everybody gets the first rank's
+    for cap, views in ((25, False), (0.0004, True)):  # one bucket, and several
+        # everybody gets the first rank's
+        net = DistributedDataParallel(_model(seed=dist.get_rank()), bucket_cap_mb=cap, gradient_as_bucket_view=views)
         opt = ndgrad.optim.Adam(net.parameters(), lr=0.05)
         for step in range(4):
             x, y = _batch(step)
@@ -153,3 +155,58 @@ def the_state_of_an_optimizer_divided():
         else:
             with pytest.raises(RuntimeError, match="has not been consolidated on this rank"):
                 opt.state_dict()
+
+
+@on_ranks(1, 2, 3, 4)
+def the_bytes_of_averaging_and_of_a_divided_optimizer():
+    n = dist.get_world_size()
+    share = (n - 1) / n * sum(p.numel() * 8 for p in _model().parameters())
+    net = DistributedDataParallel(_model())
+    opt = ZeroRedundancyOptimizer(net.parameters(), ndgrad.optim.SGD, lr=0.05)
+    for step in range(2):
+        x, y = _batch(step)
+        with CommDebugMode() as averaging:
+            ((net(_mine(x)) - _mine(y)) ** 2).mean().backward()
+        with CommDebugMode() as updating:
+            opt.step()
+        assert float(averaging.total()) == pytest.approx(2 * share)
+        assert float(updating.total()) == pytest.approx(share)  # every rank's parameters to all others
+        assert n == 1 or averaging.get_comm_counts() == {"all_reduce": 1}
+    with net.no_sync(), CommDebugMode() as nothing:
+        ((net(_mine(x)) - _mine(y)) ** 2).mean().backward()
+    assert nothing.get_total_counts() == 0
+
+
+@on_ranks(2)
+def a_trace_shows_messages_inside_backward():
+    net = DistributedDataParallel(_model(), bucket_cap_mb=0.0004)
+    x, y = _batch(0)
+    for _ in range(2):
+        with ndgrad.profiler.profile(record_shapes=True) as seen:
+            ((net(_mine(x)) - _mine(y)) ** 2).mean().backward()
+    events = seen.events()
+    layers = [e.time_range for e in events if e.name == "LinearBackward0"]
+    sent = [e for e in events if e.name == "mpi:all_reduce"]
+    assert len(sent) == len(net._buckets)
+    assert [e.input_shapes for e in sent] == [[[b.array.size]] for b in net._buckets]
+    # all but the last are begun before the layer that backward reaches last, and the first has not ended when it begins
+    assert all(e.time_range.start < layers[-1].start for e in sent[:-1])
+    assert sent[0].time_range.end > layers[1].start
+    assert not {e.thread for e in sent} & {e.thread for e in events if not e.name.startswith("mpi:")}
+
+
+@on_ranks(1, 2, 3, 4)
+def seeds_differ_between_ranks_and_not_between_runs():
+    n, rank = dist.get_world_size(), dist.get_rank()
+    seeds = [None] * n
+    dist.all_gather_object(seeds, dist.manual_seed_per_rank(3))
+    draws = [None] * n
+    dist.all_gather_object(draws, ndgrad.rand(2).tolist())
+    assert len(set(seeds)) == len({tuple(d) for d in draws}) == n
+    assert dist.manual_seed_per_rank(3) == seeds[rank]
+    assert ndgrad.rand(2).tolist() == draws[rank]
+    assert dist.manual_seed_per_rank(4) not in seeds
+    own = dist.new_group([rank]) if n == 1 else [dist.new_group([r]) for r in range(n)][rank]
+    alike = [None] * n
+    dist.all_gather_object(alike, dist.manual_seed_per_rank(3, group=own))
+    assert set(alike) == {seeds[0]}

@@ -276,7 +276,10 @@ class DTensor(Tensor):
 
     @data.setter
     def data(self, value: Any) -> None:
-        self._local.data = value._moved(self.spec.placements)._local
+        moved = value._moved(self.spec.placements)
+        self._local.data = moved._local
+        if moved.spec is not self.spec:  # another dtype, or shape
+            self.spec, self._array, self.shared_forms = moved.spec, moved.spec.payload, {}
 
     @property
     def device(self) -> Any:

@@ -38,7 +38,7 @@ _same: Any = lambda g: g
 def _take(np: Library, x: Payload, *, group: Any, dim: int = 0, sizes: Any = None) -> Payload:
     start = sum(sizes[: group.rank()])
     index = (slice(None),) * dim + (slice(start, start + sizes[group.rank()]),)
-    return np.ascontiguousarray(x[index])
+    return np.array(x[index], order="C")  # memory of its own: a piece must neither alias the whole nor keep it alive
 
 
 join_pieces = op(

@@ -43,8 +43,13 @@ def get_total_norm(
     order = float(norm_type)
     if not given:
         return zeros(())
-    norms = [vector_norm(t, order) for t in given]
-    total = vector_norm(stack([n.to(norms[0].device) for n in norms]), order)
+    if any(hasattr(t, "placements") for t in given):
+        from ndgrad.distributed.tensor.norms import total_norm  # somebody has a DTensor, so it is loaded
+
+        total = total_norm(given, order)
+    else:
+        norms = [vector_norm(t, order) for t in given]
+        total = vector_norm(stack([n.to(norms[0].device) for n in norms]), order)
     if error_if_nonfinite and not bool(total.isfinite()):
         raise RuntimeError(
             f"The total norm of order {order} for gradients from `parameters` is non-finite ({total.detach().item()}), "

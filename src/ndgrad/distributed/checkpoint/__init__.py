@@ -1,0 +1,12 @@
+"""torch's `distributed.checkpoint`: states of many ranks in a folder of safetensors files."""
+
+from __future__ import annotations
+
+from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad.distributed.checkpoint.layout import CheckpointException, Metadata
+from ndgrad.distributed.checkpoint.loading import load, read_metadata
+from ndgrad.distributed.checkpoint.saving import save
+
+__all__ = ["CheckpointException", "Metadata", "load", "read_metadata", "save"]
+
+_refuse_absent(__name__)

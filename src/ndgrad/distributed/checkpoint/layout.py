@@ -1,0 +1,196 @@
+"""What a checkpoint consists of: leaves of a nested state by their paths, tensors as boxes in files, and the text that
+says where everything is.
+
+A tensor is cut into boxes, each of which lies in one file under a name of its own. Whoever loads needs boxes of other
+sizes if there are other ranks or placements, and takes from each saved box what overlaps. So nothing of how a state was
+spread is part of it, except the cuts.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ndgrad._tensor import Tensor
+from ndgrad.distributed.tensor.dtensor import DTensor
+from ndgrad.distributed.tensor.placements import Shard, chunk_sizes
+
+FORMAT = "ndgrad.distributed.checkpoint"
+VERSION = 1
+METADATA = "metadata.json"
+
+Path = tuple[str | int, ...]
+
+
+class CheckpointException(RuntimeError):
+    """A checkpoint that could not be written or read, with what each rank says of it."""
+
+    def __init__(self, what: str, failures: dict[int, str]) -> None:
+        told = "; ".join(f"rank {rank}: {text}" for rank, text in sorted(failures.items()))
+        super().__init__(f"{what}: {told}")
+        self.failures = failures
+
+
+@dataclass(frozen=True)
+class Box:
+    """A part of a tensor: where it begins and how long it is in each dimension."""
+
+    offset: tuple[int, ...]
+    shape: tuple[int, ...]
+
+    def count(self) -> int:
+        """How many elements."""
+        return math.prod(self.shape)
+
+    def overlap(self, other: Box) -> Box | None:
+        """What both have; None if nothing."""
+        begin = tuple(max(a, b) for a, b in zip(self.offset, other.offset, strict=True))
+        ends = zip(self.offset, self.shape, other.offset, other.shape, strict=True)
+        shape = tuple(min(a + n, b + m) - start for (a, n, b, m), start in zip(ends, begin, strict=True))
+        return Box(begin, shape) if all(n > 0 for n in shape) else None
+
+    def index_in(self, outer: Box) -> tuple[slice, ...]:
+        """Where this box lies in an array that holds another one."""
+        starts = (a - b for a, b in zip(self.offset, outer.offset, strict=True))
+        return tuple(slice(start, start + n) for start, n in zip(starts, self.shape, strict=True))
+
+
+@dataclass
+class Chunk:
+    """A box in a file, with the checksum of its bytes."""
+
+    box: Box
+    file: str
+    name: str
+    crc32: int
+
+
+@dataclass
+class Entry:
+    """A tensor: its shape and dtype, and where its boxes are."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    chunks: list[Chunk] = field(default_factory=list)
+
+
+@dataclass
+class Metadata:
+    """Everything that a checkpoint says of itself."""
+
+    tensors: dict[Path, Entry] = field(default_factory=dict)
+    values: dict[Path, Any] = field(default_factory=dict)
+    ranks: int = 1
+
+    def files(self) -> set[str]:
+        """The files in which its tensors are."""
+        return {chunk.file for entry in self.tensors.values() for chunk in entry.chunks}
+
+    def text(self) -> str:
+        """As JSON."""
+        tensors = [
+            {
+                "path": list(path), "shape": list(e.shape), "dtype": e.dtype,
+                "chunks": [
+                    {"offset": list(c.box.offset), "shape": list(c.box.shape), "file": c.file, "name": c.name,
+                     "crc32": c.crc32}
+                    for c in e.chunks
+                ],
+            }
+            for path, e in self.tensors.items()
+        ]  # fmt: skip
+        values = [{"path": list(path), "value": value} for path, value in self.values.items()]
+        whole = {"format": FORMAT, "version": VERSION, "ranks": self.ranks, "tensors": tensors, "values": values}
+        return json.dumps(whole, indent=1)
+
+    @staticmethod
+    def read(text: str, where: str) -> Metadata:
+        """From JSON; a clear error for any other text."""
+        try:
+            found = json.loads(text)
+            if found["format"] != FORMAT or found["version"] != VERSION:
+                raise ValueError(f"its format is {found['format']!r}, version {found['version']!r}")
+            made = Metadata(ranks=int(found["ranks"]))
+            for t in found["tensors"]:
+                chunks = [
+                    Chunk(Box(tuple(c["offset"]), tuple(c["shape"])), c["file"], c["name"], c["crc32"])
+                    for c in t["chunks"]
+                ]
+                made.tensors[tuple(t["path"])] = Entry(tuple(t["shape"]), t["dtype"], chunks)
+            made.values = {tuple(v["path"]): v["value"] for v in found["values"]}
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{where} is damaged, or of another version: {error}") from error
+        return made
+
+
+# ----- states ---------------------------------------------------------------------------------------------------------
+
+
+def is_stateful(value: Any) -> bool:
+    """Whether an object saves and loads itself by `state_dict` and `load_state_dict`."""
+    return hasattr(value, "state_dict") and hasattr(value, "load_state_dict") and not isinstance(value, Tensor)
+
+
+def holds_tensors(value: Any) -> bool:
+    """Whether there is a tensor somewhere in a nested value."""
+    if isinstance(value, Mapping):
+        return any(map(holds_tensors, value.values()))
+    if isinstance(value, (list, tuple)):
+        return any(map(holds_tensors, value))
+    return isinstance(value, Tensor)
+
+
+def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """The leaves of a nested state: tensors, and values that JSON can hold."""
+    if isinstance(value, Tensor):
+        yield path, value
+    elif isinstance(value, Mapping) and (value or not path):
+        for key, part in value.items():
+            if not isinstance(key, (str, int)):
+                raise TypeError(
+                    f"checkpoint: the key {key!r} at {named(path) or 'the top'} is neither text nor a number."
+                )
+            yield from leaves(part, (*path, key))
+    elif isinstance(value, (list, tuple)) and holds_tensors(value):
+        for i, part in enumerate(value):
+            yield from leaves(part, (*path, i))
+    else:
+        try:
+            json.dumps(value)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"checkpoint: {named(path)} is a {type(value).__name__}, and a checkpoint holds tensors, numbers, "
+                "texts, and lists and dicts of these. Save its state_dict(), or leave it out."
+            ) from error
+        yield path, value
+
+
+def named(path: Path) -> str:
+    """A path as people read it."""
+    return ".".join(map(str, path))
+
+
+def box_of(t: Tensor) -> tuple[Box, bool]:
+    """The part of a tensor that this rank has, and whether it is the first of those that have it."""
+    if not isinstance(t, DTensor):
+        return Box((0,) * t.ndim, tuple(t.shape)), True
+    if any(p.is_partial() for p in t.placements):
+        raise ValueError(
+            f"checkpoint: a DTensor of shape {tuple(t.shape)} is a sum of terms, {list(t.placements)}. Redistribute it."
+        )
+    coordinate = t.device_mesh.get_coordinate()
+    if coordinate is None:
+        return Box((0,) * t.ndim, (0,) * t.ndim), False
+    offset, shape = [0] * t.ndim, list(t.shape)
+    first = True
+    for i, p in enumerate(t.placements):
+        if isinstance(p, Shard):
+            sizes = chunk_sizes(shape[p.dim], t.device_mesh.size(i))
+            offset[p.dim] += sum(sizes[: coordinate[i]])
+            shape[p.dim] = sizes[coordinate[i]]
+        else:
+            first = first and coordinate[i] == 0
+    return Box(tuple(offset), tuple(shape)), first

@@ -1,0 +1,198 @@
+"""`load`: every rank takes what it needs from the files, whatever ranks and placements wrote them.
+
+First everything that is needed is found and its checksums compared, on all ranks; only if all of it is there and whole
+is any tensor written. So a state is loaded or left as it was.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path as FilePath
+from typing import Any
+
+import numpy as np
+
+from ndgrad._tensor import Tensor
+from ndgrad.autograd.grad_mode import no_grad
+from ndgrad.autograd.variable import wrap
+from ndgrad.distributed.checkpoint.layout import (
+    METADATA,
+    Chunk,
+    Entry,
+    Metadata,
+    Path,
+    box_of,
+    is_stateful,
+    leaves,
+    named,
+)
+from ndgrad.distributed.checkpoint.saving import checksum, folder_of, plain_state, ranks_of, together
+from ndgrad.distributed.tensor.dtensor import DTensor
+from ndgrad.dtypes import as_dtype
+from ndgrad.safetensors import SafetensorError, safe_open
+
+
+def read_metadata(checkpoint_id: str | os.PathLike[str]) -> Metadata:
+    """What a checkpoint says of itself: names, shapes, dtypes and files.
+
+    >>> import tempfile
+    >>> import ndgrad.distributed.checkpoint as dcp
+    >>> folder = tempfile.mkdtemp()
+    >>> _ = dcp.save({"w": ndgrad.ones(2, 3)}, checkpoint_id=folder)
+    >>> dcp.read_metadata(folder).tensors["w",].shape
+    (2, 3)
+    """
+    path = FilePath(checkpoint_id) / METADATA
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"{path} is not there: {checkpoint_id} is no checkpoint, or its save never ended. Load another."
+        ) from None
+    return Metadata.read(text, str(path))
+
+
+def load(
+    state_dict: dict[str, Any],
+    *,
+    checkpoint_id: str | os.PathLike[str] | None = None,
+    storage_reader: Any = None,
+    planner: Any = None,
+    process_group: Any = None,
+    no_dist: bool = False,
+) -> None:
+    """Fill a nested state from the folder `checkpoint_id`, in place; all ranks call it. Tensors get the values that
+    they have there, DTensors this rank's part, whatever numbers of ranks and placements wrote them; numbers and texts
+    are replaced. Objects with `load_state_dict` are given what they saved. What the state does not ask for is not read.
+
+    A name that is missing, a tensor of another shape, and a file that is missing or damaged are errors on every rank,
+    and nothing has been changed then.
+
+    >>> import tempfile
+    >>> import ndgrad.distributed.checkpoint as dcp
+    >>> folder = tempfile.mkdtemp()
+    >>> _ = dcp.save({"net": ndgrad.nn.Linear(2, 1)}, checkpoint_id=folder)
+    >>> dcp.load({"net": ndgrad.nn.Linear(2, 1)}, checkpoint_id=folder)
+    """
+    folder = folder_of("load", checkpoint_id, storage_reader, planner)
+    group = ranks_of(process_group, no_dist)
+    reader = _Reader(folder)
+    targets = plain_state(state_dict)
+    together(group, f"the checkpoint {folder} could not be loaded", lambda: reader.check(targets))
+    with no_grad():
+        found = {key: reader.filled(value, (key,)) for key, value in targets.items()}
+    for key, value in state_dict.items():
+        if is_stateful(value):
+            value.load_state_dict(found[key])
+        else:
+            state_dict[key] = found[key]
+
+
+class _Reader:
+    """What one load reads."""
+
+    def __init__(self, folder: FilePath) -> None:
+        self.folder = folder
+        self.metadata = Metadata()
+        self._files: dict[str, safe_open] = {}
+
+    # ----- looking -----
+
+    def check(self, targets: dict[str, Any]) -> None:
+        """Find everything that is needed, and compare checksums."""
+        self.metadata = read_metadata(self.folder)
+        checked: set[tuple[str, str]] = set()
+        for path, value in leaves(targets):
+            if not isinstance(value, Tensor):
+                if path not in self.metadata.values:
+                    raise KeyError(self._missing(path))
+                continue
+            entry = self._entry(path, value)
+            wanted, _ = box_of(value)
+            count = 0
+            for chunk in entry.chunks:
+                both = chunk.box.overlap(wanted)
+                if both is not None:
+                    count += both.count()
+                    if (chunk.file, chunk.name) not in checked:
+                        checked.add((chunk.file, chunk.name))
+                        self._verify(chunk, entry, path)
+            if count != wanted.count():
+                raise ValueError(
+                    f"{named(path)}: the checkpoint has {count} of the {wanted.count()} elements at {wanted.offset}; "
+                    "the rank that had the rest did not save it"
+                )
+
+    def _missing(self, path: Path) -> str:
+        there = sorted({named(p) for p in (*self.metadata.tensors, *self.metadata.values)})
+        return f"{named(path)} is not in the checkpoint, which has {', '.join(there[:20])}{', ...' * (len(there) > 20)}"
+
+    def _entry(self, path: Path, value: Tensor) -> Entry:
+        entry = self.metadata.tensors.get(path)
+        if entry is None:
+            raise KeyError(self._missing(path))
+        if entry.shape != tuple(value.shape):
+            raise ValueError(
+                f"{named(path)} is of shape {list(entry.shape)} in the checkpoint, and {list(value.shape)} here"
+            )
+        if as_dtype(entry.dtype).is_complex and not value.is_complex():
+            raise ValueError(f"{named(path)} is {entry.dtype} in the checkpoint, and {value.dtype} here")
+        return entry
+
+    def _verify(self, chunk: Chunk, entry: Entry, path: Path) -> None:
+        array = self._array(chunk, entry, path)
+        if checksum(np.ascontiguousarray(array)) != chunk.crc32:
+            raise ValueError(
+                f"{self.folder / chunk.file} is damaged: {named(path)} has another checksum than was saved"
+            )
+
+    # ----- reading -----
+
+    def _array(self, chunk: Chunk, entry: Entry, path: Path) -> Any:
+        file = self.folder / chunk.file
+        try:
+            if chunk.file not in self._files:
+                self._files[chunk.file] = safe_open(file)
+            tensor = self._files[chunk.file].get_tensor(chunk.name)
+        except FileNotFoundError:
+            raise FileNotFoundError(f"{file} is missing, which has {named(path)}") from None
+        except (SafetensorError, KeyError, OSError, ValueError) as error:
+            raise ValueError(f"{file} is damaged, which has {named(path)}: {error}") from error
+        array = np.asarray(tensor._array)
+        if entry.dtype == "complex128":
+            array = np.ascontiguousarray(array).view(np.complex128).reshape(array.shape[:-1])
+        if array.shape != chunk.box.shape or as_dtype(array.dtype).name != entry.dtype:
+            raise ValueError(
+                f"{file} is another than was saved: {named(path)} is {array.dtype}{list(array.shape)} there, and "
+                f"{entry.dtype}{list(chunk.box.shape)} in {METADATA}"
+            )
+        return array
+
+    def filled(self, value: Any, path: Path) -> Any:
+        """A state with what the checkpoint has in its place: tensors, dicts and lists in place, the rest anew."""
+        if isinstance(value, Tensor):
+            self._fill(value, path)
+            return value
+        if path in self.metadata.values:
+            saved = self.metadata.values[path]
+            return tuple(saved) if isinstance(value, tuple) else saved
+        if isinstance(value, dict):
+            for key in list(value):
+                value[key] = self.filled(value[key], (*path, key))
+            return value
+        found = [self.filled(part, (*path, i)) for i, part in enumerate(value)]
+        return tuple(found) if isinstance(value, tuple) else found
+
+    def _fill(self, value: Tensor, path: Path) -> None:
+        entry = self.metadata.tensors[path]
+        wanted, _ = box_of(value)
+        overlaps = [(chunk, both) for chunk in entry.chunks if (both := chunk.box.overlap(wanted)) is not None]
+        local: Any = value.to_local() if isinstance(value, DTensor) else value.detach()
+        if len(overlaps) == 1 and overlaps[0][0].box == wanted:
+            array = self._array(overlaps[0][0], entry, path)
+        else:
+            array = np.empty(wanted.shape, as_dtype(entry.dtype).numpy)
+            for chunk, both in overlaps:
+                array[both.index_in(wanted)] = self._array(chunk, entry, path)[both.index_in(chunk.box)]
+        if wanted.count():
+            local.detach().copy_(wrap(Tensor, array))

@@ -1,0 +1,439 @@
+"""`fully_shard`: modules whose parameters, gradients and optimizer state are divided among the ranks (ZeRO 2 and 3).
+
+The class of a module becomes one of its own, `FSDPModule` with the class it had, whose call gathers the parameters
+before and frees them after. Everything else is done by units (`unit`) and their passes (`passes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgrad._tensor import Tensor
+from ndgrad.autograd.grad_mode import enable_grad, is_grad_enabled, no_grad
+from ndgrad.autograd.modes import thread
+from ndgrad.autograd.saved_hooks import saved_tensors_hooks
+from ndgrad.autograd.variable import wrap
+from ndgrad.distributed import transport
+from ndgrad.distributed.device_mesh import DeviceMesh, current_mesh
+from ndgrad.distributed.fsdp.passes import Passes
+from ndgrad.distributed.fsdp.unit import Place, Sharded, Unit
+from ndgrad.distributed.groups import ProcessGroup, get_rank, twin_group
+from ndgrad.distributed.tensor.dtensor import DTensor
+from ndgrad.distributed.tensor.placements import REPLICATE, Placement, Shard, chunk_sizes
+from ndgrad.dtypes import as_numpy_dtype
+from ndgrad.nn.modules.module import Module
+from ndgrad.nn.parameter import Parameter, is_lazy
+from ndgrad.pytree import tree_leaves, tree_map
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Dtype
+
+
+@dataclass(frozen=True)
+class MixedPrecisionPolicy:
+    """In which dtypes a fully sharded module computes and sends: `param_dtype` is that of gathered parameters,
+    `reduce_dtype` that in which gradients are summed, `output_dtype` that of results. Pieces, gradients and the
+    optimizer's state keep the dtype of the parameters.
+
+    >>> from ndgrad.distributed.fsdp import MixedPrecisionPolicy
+    >>> MixedPrecisionPolicy(param_dtype=ndgrad.bfloat16, reduce_dtype=ndgrad.float32).cast_forward_inputs
+    True
+    """
+
+    param_dtype: Dtype = None
+    reduce_dtype: Dtype = None
+    output_dtype: Dtype = None
+    cast_forward_inputs: bool = True
+
+
+class UnshardHandle:
+    """Parameters on their way, by `unshard(async_op=True)`."""
+
+    def __init__(self, state: _State) -> None:
+        self._state: _State | None = state
+
+    def wait(self) -> None:
+        """Wait for them: the module then has whole parameters."""
+        if self._state is not None:
+            self._state.show_wholes()
+            self._state = None
+
+
+class FSDPModule:
+    """What `fully_shard` adds to a module."""
+
+    _fsdp_state: _State
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._fsdp_state.call(super().__call__, args, kwargs)  # type: ignore[misc]  # Module comes after it
+
+    def named_parameters(self, *args: Any, **kwargs: Any) -> Any:
+        """The parameters with their names: between passes, the pieces."""
+        self._between_passes()
+        return super().named_parameters(*args, **kwargs)  # type: ignore[misc]  # Module comes after it
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """The state, with the pieces of parameters as DTensors."""
+        self._between_passes()
+        return super().state_dict(*args, **kwargs)  # type: ignore[misc]  # Module comes after it
+
+    def _between_passes(self) -> None:
+        """A backward pass that failed may have left whole parameters to modules."""
+        passes = self._fsdp_state.passes
+        if passes is not None and passes.is_left():
+            passes.restore()
+
+    def unshard(self, async_op: bool = False) -> UnshardHandle | None:
+        """Gather the module's parameters, which forward does by itself; with `async_op`, only send for them."""
+        state = self._fsdp_state
+        for unit in state.units:
+            unit.begin_gather()
+        handle = UnshardHandle(state)
+        if async_op:
+            return handle
+        handle.wait()
+        return None
+
+    def reshard(self) -> None:
+        """Free the module's whole parameters, which the passes do by themselves."""
+        for unit in self._fsdp_state.units:
+            unit.show_pieces()
+            unit.free()
+
+    def _states(self, recurse: bool) -> Iterable[_State]:
+        if not recurse:
+            return [self._fsdp_state]
+        return [m._fsdp_state for m in self.modules() if isinstance(m, FSDPModule)]  # type: ignore[attr-defined]
+
+    def set_requires_gradient_sync(self, requires_gradient_sync: bool, *, recurse: bool = True) -> None:
+        """Whether backward sends gradients. Without, each rank keeps the sum of its own, whole, until a backward that
+        does: for micro-batches.
+
+        >>> import ndgrad
+        >>> from ndgrad.distributed.fsdp import fully_shard
+        >>> ndgrad.distributed.init_process_group()
+        >>> net = fully_shard(ndgrad.nn.Linear(2, 1))
+        >>> for last in (False, True):
+        ...     net.set_requires_gradient_sync(last)
+        ...     net(ndgrad.ones(3, 2)).sum().backward()
+        >>> net.bias.grad.full_tensor()
+        tensor([6.])
+        >>> ndgrad.distributed.destroy_process_group()
+        """
+        for state in self._states(recurse):
+            for unit in state.units:
+                unit.sync = requires_gradient_sync
+
+    def set_is_last_backward(self, is_last_backward: bool) -> None:
+        """Accepted: every backward that sends gradients waits for them at its end."""
+
+    def set_reshard_after_forward(self, reshard_after_forward: bool, *, recurse: bool = True) -> None:
+        """Whether parameters are freed between forward and backward."""
+        for state in self._states(recurse):
+            state.reshard_after_forward = reshard_after_forward
+            for unit in state.units:
+                unit.reshard_after_forward = reshard_after_forward
+
+    def set_reshard_after_backward(self, reshard_after_backward: bool, *, recurse: bool = True) -> None:
+        """Whether parameters are freed after backward: if not, the next forward need not gather them, as long as they
+        are not written."""
+        for state in self._states(recurse):
+            for unit in state.units:
+                unit.reshard_after_backward = reshard_after_backward
+
+
+class _State:
+    """A fully sharded module: its units, and how it is called."""
+
+    def __init__(self, module: Module, units: list[Unit], policy: MixedPrecisionPolicy, reshard: bool | None) -> None:
+        self.module, self.units, self.policy = module, units, policy
+        self.reshard_after_forward = reshard
+        self.passes: Passes | None = None
+        self._is_root = False
+        self._depth = 0
+
+    def _passes(self) -> Passes:
+        """The passes of the root under which the module is: the first that is called is the root."""
+        if self.passes is None:
+            states = [m._fsdp_state for m in self.module.modules() if isinstance(m, FSDPModule)]
+            passes = Passes([unit for state in states for unit in state.units])
+            for state in states:
+                state.passes, state._is_root = passes, state is self
+                reshard = state.reshard_after_forward
+                for unit in state.units:
+                    # a root's backward begins when its forward has ended
+                    unit.reshard_after_forward = state is not self if reshard is None else reshard
+        return self.passes  # type: ignore[return-value]  # set just now
+
+    def show_wholes(self) -> None:
+        """Let the module have whole parameters."""
+        passes = self._passes()
+        for unit in self.units:
+            unit.show_wholes(passes)
+
+    def call(self, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call the module with whole parameters."""
+        if thread.levels:
+            raise NotImplementedError(
+                f"a fully sharded {type(self.module).__name__} inside a transform (grad, vmap, ...): its parameters "
+                "are gathered outside of it. Use backward()."
+            )
+        if self._depth:  # the module calls itself
+            return forward(*args, **kwargs)
+        passes = self._passes()
+        again = thread.task is not None  # a checkpoint runs it again inside backward, which frees its parameters
+        if self._is_root and not again:
+            passes.begin_forward()
+        args, kwargs = self._cast((args, kwargs), self.policy.param_dtype if self.policy.cast_forward_inputs else None)
+        self._depth += 1
+        try:
+            if again:
+                for unit in self.units:
+                    passes.need(unit)
+                self.show_wholes()
+            else:
+                passes.enter(self.units, is_grad_enabled())
+            packed = [unit for unit in self.units if unit.reshard_after_forward]
+            with _Packing(packed, passes) if packed else nullcontext():
+                out = forward(*args, **kwargs)
+        finally:
+            self._depth -= 1
+            for unit in self.units:
+                unit.show_pieces()
+                if unit.reshard_after_forward and not again:
+                    unit.free()
+            if self._is_root and not again:
+                passes.end_forward()
+        out = self._cast(out, self.policy.output_dtype)
+        if is_grad_enabled() and not again:
+            self._watch(out, passes)
+        return out
+
+    def _watch(self, out: Any, passes: Passes) -> None:
+        """Backward begins in the module when the gradient of a result is known."""
+
+        def begin(gradient: Tensor) -> None:
+            for unit in reversed(self.units):
+                passes.need(unit)
+                with enable_grad():  # for checkpoints inside, which run parts of the module again
+                    unit.show_wholes(passes)
+
+        found = [t for t in tree_leaves(out) if isinstance(t, Tensor) and t.requires_grad and not t.is_leaf]
+        for t in found:
+            t.register_hook(begin)
+        if found:
+            passes.leave(self.units)
+
+    @staticmethod
+    def _cast(values: Any, dtype: Any) -> Any:
+        if dtype is None:
+            return values
+        return tree_map(lambda t: t.to(dtype) if isinstance(t, Tensor) and t.is_floating_point() else t, values)
+
+
+class _Packing(saved_tensors_hooks):
+    """What nodes save of gathered parameters is a place; of everything else, what hooks around would make of it."""
+
+    def __init__(self, units: list[Unit], passes: Passes) -> None:
+        self.units, self.passes = units, passes
+        super().__init__(self._pack, self._unpack)
+
+    def begin(self) -> None:
+        super().begin()
+        self.outer = thread.saved_hooks[-1] if thread.saved_hooks else None
+        self.level = None if self.outer is None else self.outer[2]
+
+    def _pack(self, t: Any) -> Any:
+        for unit in self.units:
+            place = unit.place_of(t)
+            if place is not None:
+                return place
+        return t if self.outer is None else _Around(self.outer[0](t), self.outer[1])
+
+    def _unpack(self, packed: Any) -> Any:
+        if isinstance(packed, Place):
+            return self.passes.unpack(packed)
+        return packed.unpack(packed.value) if isinstance(packed, _Around) else packed
+
+
+@dataclass(frozen=True)
+class _Around:
+    """What the hooks around have made of a saved tensor."""
+
+    value: Any
+    unpack: Callable[[Any], Any]
+
+
+# ----- making them ----------------------------------------------------------------------------------------------------
+
+_classes: dict[type[Any], type[Any]] = {}
+
+
+def _class_of(cls: type[Any]) -> type[Any]:
+    if cls not in _classes:
+        _classes[cls] = type(f"FSDP{cls.__name__}", (FSDPModule, cls), {"__module__": cls.__module__})
+    return _classes[cls]
+
+
+def fully_shard(
+    module: Any,
+    *,
+    mesh: DeviceMesh | None = None,
+    reshard_after_forward: bool | None = None,
+    shard_placement_fn: Callable[[Any], Shard | None] | None = None,
+    mp_policy: MixedPrecisionPolicy | None = None,
+    offload_policy: Any = None,
+    ignored_params: Iterable[Any] | None = None,
+) -> Any:
+    """Divide a module's parameters among the ranks, in place; returns the module. Call it on the parts first, each of
+    which is then gathered by itself, and on the whole last; make the optimizer afterwards.
+
+    With `reshard_after_forward=True` parameters are gathered for forward, freed, and gathered again for backward
+    (ZeRO-3); with False they stay until backward has used them (ZeRO-2). By default the module that is called first
+    keeps them, and those inside it do not. Every rank starts from the parameters of the first one of the mesh. On a
+    mesh with two dimensions, the second divides and the first has replicas. Layers that `parallelize_module` has
+    divided over another dimension of the mesh are divided once more.
+
+    >>> import ndgrad
+    >>> from ndgrad.distributed.fsdp import fully_shard
+    >>> ndgrad.distributed.init_process_group()
+    >>> net = ndgrad.nn.Sequential(ndgrad.nn.Linear(4, 8), ndgrad.nn.ReLU(), ndgrad.nn.Linear(8, 1))
+    >>> for layer in (net[0], net[2]):
+    ...     _ = fully_shard(layer)
+    >>> _ = fully_shard(net)
+    >>> optimizer = ndgrad.optim.Adam(net.parameters())
+    >>> net(ndgrad.ones(3, 4)).sum().backward()
+    >>> optimizer.step()
+    >>> net[0].weight.placements
+    (Shard(dim=0),)
+    >>> ndgrad.distributed.destroy_process_group()
+    """
+    if isinstance(module, (list, tuple)):
+        raise NotImplementedError(
+            "fully_shard: a list of modules as one unit is not here. Put them into one module (ModuleList, Sequential)."
+        )
+    if not isinstance(module, Module):
+        raise TypeError(f"fully_shard takes a module, and got {type(module).__name__}.")
+    if isinstance(module, FSDPModule):
+        raise ValueError(f"fully_shard: this {type(module).__name__} is fully sharded already.")
+    if offload_policy is not None and type(offload_policy).__name__ != "OffloadPolicy":
+        raise NotImplementedError("fully_shard(offload_policy=...): the pieces are in the memory of the host already.")
+    over = current_mesh() if mesh is None else mesh
+    if over.ndim > 2:
+        raise ValueError(
+            f"fully_shard: a mesh has one dimension, or two, of which the first has replicas; not {over!r}."
+        )
+    policy = MixedPrecisionPolicy() if mp_policy is None else mp_policy
+    found = _parameters_of(module, over, {id(p) for p in ignored_params or ()})
+    sharded = [_divided(name, homes, p, over, shard_placement_fn) for name, homes, p in found]
+    group = over.get_group(over.ndim - 1)
+    replicas = over.get_group(0) if over.ndim == 2 else None
+    groups = twin_group(group, "gathers"), twin_group(group, "scatters"), replicas
+    dtypes = _numpy_dtype(policy.param_dtype), _numpy_dtype(policy.reduce_dtype)
+    by_dtype: dict[Any, list[Sharded]] = {}
+    for p in sharded:
+        by_dtype.setdefault(p.local._array.dtype, []).append(p)
+    label = type(module).__name__
+    # a policy is for real floating dtypes, bfloat16 among them, whose kind is its own
+    units = [
+        Unit(label, alike, groups, (None, None) if kind.kind in "ciub" else dtypes) for kind, alike in by_dtype.items()
+    ]
+    state = _State(module, units, policy, reshard_after_forward)
+    module.__class__ = _class_of(type(module))
+    module.__dict__["_fsdp_state"] = state
+    return module
+
+
+def _numpy_dtype(dtype: Dtype) -> np.dtype[Any] | None:
+    return None if dtype is None else as_numpy_dtype(dtype)
+
+
+def _parameters_of(
+    module: Module, mesh: DeviceMesh, ignored: set[int]
+) -> list[tuple[str, list[tuple[Module, str]], Any]]:
+    """The parameters that no fully sharded module inside has, with all modules that have them."""
+    taken = {
+        id(p.value)
+        for part in module.modules()
+        if isinstance(part, FSDPModule)
+        for unit in part._fsdp_state.units
+        for p in unit.params
+    }
+    found: dict[int, tuple[str, list[tuple[Module, str]], Any]] = {}
+    for prefix, part in module.named_modules():
+        for key, p in part._parameters.items():
+            if p is None or id(p) in ignored or id(p) in taken:
+                continue
+            name = f"{prefix}.{key}" if prefix else key
+            _check(name, p, mesh)
+            found.setdefault(id(p), (name, [], p))[1].append((part, key))
+    return list(found.values())
+
+
+def _check(name: str, p: Any, mesh: DeviceMesh) -> None:
+    if is_lazy(p):
+        raise ValueError(f"fully_shard: the parameter {name!r} has no shape yet. Call the module once before.")
+    if p.ndim == 0:
+        raise ValueError(
+            f"fully_shard doesn't support scalar parameters, and {name!r} is one. Make it a tensor of shape (1,)."
+        )
+    if isinstance(p, DTensor):
+        crossing = set(p.device_mesh._ranks.flat) & set(mesh._ranks.flat) == {get_rank()}
+        if mesh.ndim != 1 or p.device_mesh.ndim != 1 or not crossing or p.placements[0].is_partial():
+            raise NotImplementedError(
+                f"fully_shard: the parameter {name!r} is spread already, as {list(p.placements)} on "
+                f"{p.device_mesh!r}, and is to be divided over {mesh!r}. That goes for two dimensions of one mesh, "
+                'mesh["model"] and mesh["data"], of which each has one.'
+            )
+
+
+def _divided(
+    name: str,
+    homes: list[tuple[Module, str]],
+    p: Any,
+    mesh: DeviceMesh,
+    placement: Callable[[Any], Shard | None] | None,
+) -> Sharded:
+    """A parameter whose pieces this rank and the others have; its modules get the piece."""
+    wanted = (placement(p) if placement is not None else None) or Shard(0)
+    dim = wanted.dim % p.ndim
+    group: ProcessGroup = mesh.get_group(mesh.ndim - 1)
+    seen = p.spec if isinstance(p, DTensor) else None
+    with no_grad():
+        whole = np.array((p.to_local() if isinstance(p, DTensor) else p).detach()._array)
+        for i in reversed(range(mesh.ndim)):
+            transport.broadcast(mesh.get_group(i), whole, 0).wait()
+        sizes = chunk_sizes(whole.shape[dim], group.size())
+        start = sum(sizes[: group.rank()])
+        piece = whole[(slice(None),) * dim + (slice(start, start + sizes[group.rank()]),)].copy()
+        placements: list[Placement] = [*[REPLICATE] * (mesh.ndim - 1), Shard(dim)]
+        if seen is not None:  # the parts that it was spread into are what is divided, so that mesh comes first
+            placements, mesh = [seen.placements[0], Shard(dim)], _both(seen.mesh, mesh)
+        value: Any = DTensor.from_local(wrap(Tensor, piece), mesh, placements, shape=tuple(p.shape))
+    value = Parameter(value, p.requires_grad)
+    made = Sharded(name, homes, value, dim, sizes, seen)
+    made.put(value)
+    return made
+
+
+#: Meshes of two dimensions made of two of one, by their groups.
+_crossed: dict[tuple[int, int], DeviceMesh] = {}
+
+
+def _both(first: DeviceMesh, second: DeviceMesh) -> DeviceMesh:
+    """The mesh of two dimensions of which these are the lines through this rank."""
+    groups = first.get_group(), second.get_group()
+    key = id(groups[0]), id(groups[1])  # the mesh holds them, so that their ids stay their own
+    if key not in _crossed:
+        lines = np.empty((groups[1].size(), groups[0].size()), np.int64)
+        transport.all_gather(groups[1], lines, np.ascontiguousarray(first._ranks)).wait()
+        names = None
+        if first.mesh_dim_names is not None and second.mesh_dim_names is not None:
+            names = (first.mesh_dim_names[0], second.mesh_dim_names[0])
+        _crossed[key] = DeviceMesh(second.device_type, lines.T.copy(), mesh_dim_names=names, _groups=groups)
+    return _crossed[key]

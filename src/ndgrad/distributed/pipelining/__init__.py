@@ -1,0 +1,16 @@
+"""torch's `distributed.pipelining`: a model in stages, one after the other on several ranks."""
+
+from __future__ import annotations
+
+from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad.distributed.pipelining.schedules import (
+    Schedule1F1B,
+    ScheduleGPipe,
+    ScheduleInterleaved1F1B,
+    ScheduleLoopedBFS,
+)
+from ndgrad.distributed.pipelining.stage import PipelineStage
+
+__all__ = ["PipelineStage", "Schedule1F1B", "ScheduleGPipe", "ScheduleInterleaved1F1B", "ScheduleLoopedBFS"]
+
+_refuse_absent(__name__)

@@ -1,0 +1,314 @@
+"""Schedules: in which order the stages of a rank compute forward and backward passes of micro-batches.
+
+A schedule is a list of actions for each rank, made before anything runs, so that it can be looked at (`actions_of`) and
+checked without ranks. GPipe computes all forward passes and then all backward passes; 1F1B begins with backward as soon
+as there is one to do, so that a rank keeps the graphs of at most as many micro-batches as there are stages from it to
+the end. Interleaved 1F1B gives a rank several stages, a few layers each, and shortens the time in which ranks wait.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from ndgrad._tensor import Tensor
+from ndgrad.api.join import cat
+from ndgrad.autograd.grad_mode import is_grad_enabled, no_grad
+from ndgrad.distributed.pipelining.stage import PipelineStage
+
+
+class Action(NamedTuple):
+    """A forward ("F") or backward ("B") pass of a micro-batch through a stage."""
+
+    kind: str
+    stage: int
+    number: int
+
+    def __repr__(self) -> str:
+        return f"{self.stage}{self.kind}{self.number}"
+
+
+# ----- orders ---------------------------------------------------------------------------------------------------------
+
+
+def gpipe(rank: int, ranks: int, stages_per_rank: int, count: int) -> list[Action]:
+    """All forward passes, then all backward passes.
+
+    >>> from ndgrad.distributed.pipelining.schedules import gpipe
+    >>> gpipe(0, 2, 1, 2)
+    [0F0, 0F1, 0B0, 0B1]
+    """
+    stages = [rank + i * ranks for i in range(stages_per_rank)]
+    forward = [Action("F", s, m) for s in stages for m in range(count)]
+    return forward + [Action("B", s, m) for s in reversed(stages) for m in range(count)]
+
+
+def one_forward_one_backward(rank: int, ranks: int, stages_per_rank: int, count: int) -> list[Action]:
+    """As many forward passes as there are stages after this one, then backward and forward in turn.
+
+    >>> from ndgrad.distributed.pipelining.schedules import one_forward_one_backward
+    >>> one_forward_one_backward(0, 2, 1, 3)
+    [0F0, 0F1, 0B0, 0F2, 0B1, 0B2]
+    """
+    assert stages_per_rank == 1
+    ahead = min(ranks - rank, count)
+    found = [Action("F", rank, m) for m in range(ahead)]
+    for m in range(count):
+        found.append(Action("B", rank, m))
+        if m + ahead < count:
+            found.append(Action("F", rank, m + ahead))
+    return found
+
+
+def interleaved(rank: int, ranks: int, stages_per_rank: int, count: int) -> list[Action]:
+    """1F1B over several stages of a rank: rounds of micro-batches go through its first stage, then its second, and so
+    on; backward, through its last stage first.
+
+    >>> from ndgrad.distributed.pipelining.schedules import interleaved
+    >>> interleaved(1, 2, 2, 2)
+    [1F0, 1F1, 3F0, 3B0, 3F1, 3B1, 1B0, 1B1]
+    """
+    total = count * stages_per_rank
+    rounds = ranks if count % ranks == 0 else count
+    ahead = min((stages_per_rank - 1) * rounds + 2 * (ranks - rank - 1), total - 1)
+
+    def at(step: int, kind: str) -> Action:
+        block, inside = divmod(step, rounds * stages_per_rank)
+        local, offset = divmod(inside, rounds)
+        if kind == "B":
+            local = stages_per_rank - 1 - local
+        return Action(kind, rank + local * ranks, block * rounds + offset)
+
+    found = [at(step, "F") for step in range(ahead)]
+    for step in range(total - ahead):
+        found += [at(step + ahead, "F"), at(step, "B")]
+    return found + [at(step, "B") for step in range(total - ahead, total)]
+
+
+# ----- running them ---------------------------------------------------------------------------------------------------
+
+
+class _Schedule(ABC):
+    """Micro-batches through the stages of this rank."""
+
+    def __init__(
+        self,
+        stages: Sequence[PipelineStage],
+        n_microbatches: int,
+        loss_fn: Callable[..., Any] | None = None,
+        output_merge_spec: Any = None,
+        scale_grads: bool = True,
+    ) -> None:
+        if n_microbatches < 1:
+            raise ValueError(f"a pipeline needs at least one micro-batch, and n_microbatches is {n_microbatches}.")
+        if output_merge_spec is not None:
+            raise NotImplementedError(
+                "output_merge_spec is not here: results of micro-batches are joined along their first dimension."
+            )
+        ranks = stages[0].group.size()
+        indices = [s.stage_index for s in stages]
+        wanted = [stages[0].group.rank() + i * ranks for i in range(stages[0].num_stages // ranks)]
+        if sorted(indices) != wanted or any(s.group is not stages[0].group for s in stages):
+            raise ValueError(
+                f"{type(self).__name__}: this rank has the stages {wanted} of {stages[0].num_stages}, and got "
+                f"{indices}. Give all stages of the rank, of one group."
+            )
+        self._stages = {s.stage_index: s for s in stages}
+        self._group = stages[0].group
+        self._count, self._loss_fn, self._scale_grads = n_microbatches, loss_fn, scale_grads
+        self._actions = self.actions_of(self._group.rank())
+        beside = stages[0].beside
+        for s in stages:
+            s.beside = beside  # one table for all stages of the rank
+
+    @abstractmethod
+    def actions_of(self, rank: int) -> list[Action]:
+        """What a rank does, in order."""
+
+    def step(
+        self,
+        *args: Any,
+        target: Any = None,
+        losses: list[Any] | None = None,
+        return_outputs: bool = True,
+        **kwargs: Any,
+    ) -> Any:
+        """One batch, forward and backward: gradients are added to those of the parameters. The rank with the first
+        stage gives the arguments and the one with the last the target; that one gets the results, joined, and the
+        losses of the micro-batches, in `losses`. Without a loss function, or under `no_grad`, there is no backward.
+
+        Gradients are divided by the number of micro-batches, as the mean of their losses has it."""
+        recording = is_grad_enabled() and self._loss_fn is not None
+        return self._run(args, kwargs, target, losses, return_outputs, recording)
+
+    def eval(
+        self,
+        *args: Any,
+        target: Any = None,
+        losses: list[Any] | None = None,
+        return_outputs: bool = True,
+        **kwargs: Any,
+    ) -> Any:
+        """One batch, forward alone."""
+        with no_grad():
+            return self._run(args, kwargs, target, losses, return_outputs, False)
+
+    def _run(
+        self, args: Any, kwargs: Any, target: Any, losses: list[Any] | None, return_outputs: bool, recording: bool
+    ) -> Any:
+        last = next((s for s in self._stages.values() if s.is_last), None)
+        pieces = _split(args, kwargs, self._count)
+        targets = [t[0] for t, _ in _split((target,), {}, self._count)] if target is not None else [None] * self._count
+        if last is not None and self._loss_fn is not None and target is None:
+            raise ValueError("the rank of the last stage computes the loss: give it target=...")
+        outs: list[Any] = [None] * self._count
+        found: list[Any] = [None] * self._count
+        for stage in self._stages.values():
+            stage.begin()
+        for action in self._actions:
+            stage = self._stages[action.stage]
+            if action.kind == "F":
+                given = pieces[action.number] if stage.is_first else ((), pieces[action.number][1])
+                out = stage.forward_one(action.number, *given, recording)
+                if stage.is_last:
+                    outs[action.number] = out
+                    if self._loss_fn is not None:
+                        found[action.number] = self._loss_fn(out, targets[action.number])
+            elif recording:
+                stage.backward_one(action.number, found[action.number] if stage.is_last else None)
+            stage.go_on()
+        for stage in self._stages.values():
+            stage.finish()
+            if recording and self._scale_grads:
+                stage.scale_grads(self._count)
+        if last is None:
+            return None
+        if losses is not None and self._loss_fn is not None:
+            losses[:] = [loss.detach() for loss in found]
+        return _joined(outs) if return_outputs else None
+
+
+def _split(args: tuple[Any, ...], kwargs: dict[str, Any], count: int) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Arguments as those of micro-batches: tensors in equal parts along their first dimension, the rest as it is."""
+
+    def parts(value: Any) -> list[Any]:
+        if not isinstance(value, Tensor) or value.ndim == 0:
+            return [value] * count
+        if value.shape[0] % count:
+            raise ValueError(
+                f"a batch of {value.shape[0]} cannot be divided into {count} micro-batches of one size, and a mean "
+                f"over parts of different sizes is not the mean. Give a batch whose size is a multiple of {count}."
+            )
+        return list(value.split(value.shape[0] // count)) if value.shape[0] else [value] * count
+
+    in_order = [parts(a) for a in args]
+    by_name = {k: parts(v) for k, v in kwargs.items()}
+    return [(tuple(p[i] for p in in_order), {k: p[i] for k, p in by_name.items()}) for i in range(count)]
+
+
+def _joined(outs: list[Any]) -> Any:
+    if isinstance(outs[0], (tuple, list)):
+        return tuple(_joined([out[i] for out in outs]) for i in range(len(outs[0])))
+    if not isinstance(outs[0], Tensor) or outs[0].ndim == 0:
+        return outs
+    return cat([out.detach() for out in outs])
+
+
+class PipelineScheduleSingle(_Schedule):
+    """Schedules of ranks with one stage each."""
+
+    _order: Callable[..., list[Action]]
+
+    def __init__(
+        self,
+        stage: PipelineStage,
+        n_microbatches: int,
+        loss_fn: Callable[..., Any] | None = None,
+        args_chunk_spec: Any = None,
+        kwargs_chunk_spec: Any = None,
+        output_merge_spec: Any = None,
+        scale_grads: bool = True,
+    ) -> None:
+        if args_chunk_spec is not None or kwargs_chunk_spec is not None:
+            raise NotImplementedError("chunk specs are not here: tensors are divided along their first dimension.")
+        super().__init__([stage], n_microbatches, loss_fn, output_merge_spec, scale_grads)
+
+    def actions_of(self, rank: int) -> list[Action]:
+        """What a rank does, in order."""
+        return type(self)._order(rank, self._group.size(), 1, self._count)
+
+
+class ScheduleGPipe(PipelineScheduleSingle):
+    """All forward passes, then all backward passes. The graphs of all micro-batches are alive in between.
+
+    >>> import ndgrad
+    >>> from ndgrad.distributed.pipelining import PipelineStage, ScheduleGPipe
+    >>> ndgrad.distributed.init_process_group()
+    >>> ScheduleGPipe(PipelineStage(ndgrad.nn.ReLU(), 0, 1), 2).step(ndgrad.ones(2, 3)).shape
+    ndgrad.Size([2, 3])
+    >>> ndgrad.distributed.destroy_process_group()
+    """
+
+    _order = staticmethod(gpipe)
+
+
+class Schedule1F1B(PipelineScheduleSingle):
+    """Forward and backward in turn: the graphs of at most as many micro-batches as there are stages are alive.
+
+    >>> import ndgrad
+    >>> from ndgrad.distributed.pipelining import PipelineStage, Schedule1F1B
+    >>> ndgrad.distributed.init_process_group()
+    >>> Schedule1F1B(PipelineStage(ndgrad.nn.ReLU(), 0, 1), 2).actions_of(0)
+    [0F0, 0B0, 0F1, 0B1]
+    >>> ndgrad.distributed.destroy_process_group()
+    """
+
+    _order = staticmethod(one_forward_one_backward)
+
+
+class PipelineScheduleMulti(_Schedule):
+    """Schedules of ranks with several stages each."""
+
+    _order: Callable[..., list[Action]]
+
+    def __init__(
+        self,
+        stages: list[PipelineStage],
+        n_microbatches: int,
+        loss_fn: Callable[..., Any] | None = None,
+        args_chunk_spec: Any = None,
+        kwargs_chunk_spec: Any = None,
+        output_merge_spec: Any = None,
+        use_full_backward: bool | None = None,
+        scale_grads: bool = True,
+    ) -> None:
+        if args_chunk_spec is not None or kwargs_chunk_spec is not None:
+            raise NotImplementedError("chunk specs are not here: tensors are divided along their first dimension.")
+        super().__init__(stages, n_microbatches, loss_fn, output_merge_spec, scale_grads)
+
+    def actions_of(self, rank: int) -> list[Action]:
+        """What a rank does, in order."""
+        return type(self)._order(rank, self._group.size(), len(self._stages), self._count)
+
+
+class ScheduleInterleaved1F1B(PipelineScheduleMulti):
+    """1F1B for ranks that have several stages each, in turn.
+
+    >>> import ndgrad
+    >>> from ndgrad.distributed.pipelining import PipelineStage, ScheduleInterleaved1F1B
+    >>> ndgrad.distributed.init_process_group()
+    >>> stages = [PipelineStage(ndgrad.nn.Linear(2, 2), i, 2) for i in range(2)]
+    >>> schedule = ScheduleInterleaved1F1B(stages, 2, loss_fn=lambda out, target: (out - target).square().mean())
+    >>> schedule.step(ndgrad.ones(4, 2), target=ndgrad.zeros(4, 2)).shape
+    ndgrad.Size([4, 2])
+    >>> ndgrad.distributed.destroy_process_group()
+    """
+
+    _order = staticmethod(interleaved)
+
+
+class ScheduleLoopedBFS(PipelineScheduleMulti):
+    """GPipe for ranks that have several stages each: all micro-batches go through a stage before the next one."""
+
+    _order = staticmethod(gpipe)

@@ -1,0 +1,222 @@
+"""One stage of a pipeline: a part of a model on one rank, what it receives, computes and sends, micro-batch by
+micro-batch.
+
+A stage receives the results of the one before it as leaves of its own graph, and sends its results on; backward, it
+receives the gradients of its results and sends those of what it had received. Messages never block: what is sent is
+waited for at the end of a step, and what is received when it is needed. Each has a tag of its own, made of the micro-
+batch, the stage and the direction, so that schedules may be in any order that lets every stage get what it needs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgrad._tensor import Tensor
+from ndgrad.api.creation import zeros_like
+from ndgrad.autograd.backward_api import backward as run_backward
+from ndgrad.autograd.variable import wrap
+from ndgrad.distributed import transport
+from ndgrad.distributed.groups import ProcessGroup, group_of, twin_group
+from ndgrad.dtypes import as_dtype
+
+if TYPE_CHECKING:
+    from ndgrad.distributed.agreement import Pending
+    from ndgrad.nn.modules.module import Module
+
+#: At most this many tensors go from a stage to the next.
+_MOST = 16
+
+
+class PipelineStage:
+    """Stage `stage_index` of `num_stages`: `submodule`, which takes what the stage before it returns. The stages lie on
+    the ranks of `group` in turn, rank i having stages i, i + n, ...
+
+    What tensors come is found out in the first step; `input_args`, if given, are examples of them.
+
+    >>> import ndgrad
+    >>> from ndgrad.distributed.pipelining import PipelineStage, Schedule1F1B
+    >>> ndgrad.distributed.init_process_group()
+    >>> stage = PipelineStage(ndgrad.nn.Linear(2, 1), 0, 1)
+    >>> schedule = Schedule1F1B(stage, 2, loss_fn=ndgrad.nn.functional.mse_loss)
+    >>> losses = []
+    >>> schedule.step(ndgrad.ones(4, 2), target=ndgrad.zeros(4, 1), losses=losses).shape, len(losses)
+    (ndgrad.Size([4, 1]), 2)
+    >>> ndgrad.distributed.destroy_process_group()
+    """
+
+    def __init__(
+        self,
+        submodule: Module,
+        stage_index: int,
+        num_stages: int,
+        device: Any = None,
+        input_args: Any = None,
+        output_args: Any = None,
+        group: Any = None,
+        dw_builder: Any = None,
+    ) -> None:
+        found = group_of(group)
+        if found is None:
+            raise ValueError("PipelineStage: this process is not in the group. Make it on the members alone.")
+        if not 0 <= stage_index < num_stages:
+            raise ValueError(f"Stage index {stage_index} is out of range of {num_stages}")
+        if num_stages % found.size():
+            raise ValueError(
+                f"PipelineStage: {num_stages} stages cannot be dealt to {found.size()} ranks evenly. Give a multiple "
+                f"of {found.size()}."
+            )
+        if stage_index % found.size() != found.rank():
+            raise ValueError(
+                f"PipelineStage: stage {stage_index} lies on rank {stage_index % found.size()} of the group, and this "
+                f"is rank {found.rank()}: rank i has stages i, i + {found.size()}, ..."
+            )
+        if dw_builder is not None:
+            raise NotImplementedError("PipelineStage(dw_builder=...): backward is not split here. Leave it out.")
+        self.submod, self.stage_index, self.num_stages = submodule, stage_index, num_stages
+        self.group: ProcessGroup = twin_group(found, "pipelines")  # its tags are not those of users
+        self.is_first, self.is_last = stage_index == 0, stage_index == num_stages - 1
+        #: shapes and dtypes of what comes from the stage before, known after the first micro-batch of its kind
+        self._comes: list[tuple[tuple[int, ...], str, bool]] | None = None
+        self._goes: list[tuple[tuple[int, ...], str, bool]] | None = None
+        self._taken: dict[int, tuple[list[Any], list[Any]]] = {}
+        self._sending: list[Pending] = []
+        #: what stages on this very rank hand to each other
+        self.beside: dict[tuple[int, int, str], list[Any]] = {}
+
+    # ----- neighbours -----
+
+    def _rank_of(self, stage: int) -> int:
+        return stage % self.group.size()
+
+    def _tag(self, stage: int, number: int, direction: int, i: int) -> int:
+        return (((number + 1) * self.num_stages + stage) * 2 + direction) * _MOST + i
+
+    def _send(self, arrays: Sequence[Any], stage: int, number: int, direction: int) -> None:
+        peer = self._rank_of(stage)
+        if peer == self.group.rank():
+            self.beside[stage, number, "fb"[direction]] = list(arrays)
+            return
+        for i, array in enumerate(arrays):
+            self._sending.append(transport.send(self.group, array, peer, self._tag(stage, number, direction, i)))
+
+    def _receive(self, like: Sequence[tuple[tuple[int, ...], str, bool]], number: int, direction: int) -> list[Any]:
+        """What the neighbour has sent to this stage: forward from the one before, backward from the one after."""
+        source = self.stage_index - 1 if not direction else self.stage_index + 1
+        peer = self._rank_of(source)
+        if peer == self.group.rank():
+            return self.beside.pop((self.stage_index, number, "fb"[direction]))
+        arrays = [np.empty(shape, as_dtype(dtype).numpy) for shape, dtype, _ in like]
+        waits = [
+            transport.receive(self.group, array, peer, self._tag(self.stage_index, number, direction, i))
+            for i, array in enumerate(arrays)
+        ]
+        for pending in waits:
+            pending.wait()
+        return arrays
+
+    # ----- one micro-batch -----
+
+    def begin(self) -> None:
+        """A step begins: nothing is known of micro-batches, nor of their shapes, which may be others than before."""
+        self._taken.clear()
+        self.beside.clear()
+        self._sending = []
+        self._comes = self._goes = None
+
+    def forward_one(self, number: int, args: tuple[Any, ...], kwargs: dict[str, Any], recording: bool) -> Any:
+        """Compute a micro-batch, and send the results on."""
+        received: list[Any] = []
+        if not self.is_first:
+            received = self._come_in(number, recording)
+            args = tuple(received)
+        out = self.submod(*args, **kwargs)
+        outs = list(out) if isinstance(out, (tuple, list)) else [out]
+        for t in outs if not self.is_last else ():
+            if not isinstance(t, Tensor):
+                raise TypeError(
+                    f"stage {self.stage_index} of {self.num_stages} returned {type(t).__name__}: what goes to the next "
+                    "stage are tensors."
+                )
+        if not self.is_last:
+            self._go_out(outs, number)
+        if recording:
+            self._taken[number] = received, outs
+        return out
+
+    def _come_in(self, number: int, recording: bool) -> list[Any]:
+        peer = self._rank_of(self.stage_index - 1)
+        if self._comes is None:
+            self._comes = self.beside.pop((self.stage_index, -1, "f")) if peer == self.group.rank() else self._ask(peer)
+        arrays = self._receive(self._comes, number, 0)
+        tensors = [wrap(Tensor, array) for array in arrays]
+        for t, (_, _, with_gradient) in zip(tensors, self._comes, strict=True):
+            t.requires_grad_(recording and with_gradient)
+        return tensors
+
+    def _ask(self, peer: int) -> list[Any]:
+        """Of which shapes and dtypes the results of the stage before are."""
+        size = np.zeros(1, np.int64)
+        transport.receive(self.group, size, peer, self._tag(self.stage_index, -1, 0, 0)).wait()
+        told = np.empty(int(size[0]), np.uint8)
+        transport.receive(self.group, told, peer, self._tag(self.stage_index, -1, 0, 1)).wait()
+        return [(tuple(shape), dtype, gradient) for shape, dtype, gradient in json.loads(told.tobytes())]
+
+    def _go_out(self, outs: Sequence[Any], number: int) -> None:
+        if len(outs) > _MOST:
+            raise ValueError(f"stage {self.stage_index}: {len(outs)} results; at most {_MOST} go to the next stage.")
+        now = [(tuple(t.shape), t.dtype.name, bool(t.requires_grad)) for t in outs]
+        peer = self._rank_of(self.stage_index + 1)
+        if self._goes is None:
+            self._goes = now
+            told: Any = np.frombuffer(json.dumps(now).encode(), np.uint8)
+            if peer == self.group.rank():
+                self.beside[self.stage_index + 1, -1, "f"] = now
+            else:
+                self._send([np.array([told.size]), told], self.stage_index + 1, -1, 0)
+        elif now != self._goes:
+            raise RuntimeError(
+                f"stage {self.stage_index}: micro-batch {number} gives {now}, and the first gave {self._goes}. All "
+                "micro-batches of a step must give results of one shape and dtype."
+            )
+        self._send([np.array(t.detach()._array, order="C") for t in outs], self.stage_index + 1, number, 0)
+
+    def backward_one(self, number: int, loss: Any = None) -> None:
+        """The backward pass of a micro-batch; gradients of what came from the stage before are sent to it."""
+        received, outs = self._taken.pop(number)
+        if self.is_last:
+            run_backward(loss)
+        else:
+            assert self._goes is not None
+            wanted = [(i, t) for i, t in enumerate(outs) if t.requires_grad]
+            if wanted:
+                grads = self._receive([self._goes[i] for i, _ in wanted], number, 1)
+                run_backward([t for _, t in wanted], [wrap(Tensor, g) for g in grads])
+        if self.is_first:
+            return
+        sent = []
+        for t in received:
+            if t.requires_grad:
+                grad = t.grad if t.grad is not None else zeros_like(t)
+                sent.append(np.array(grad.detach()._array, order="C"))
+        self._send(sent, self.stage_index - 1, number, 1)
+
+    def finish(self) -> None:
+        """A step has ended: wait until all that was sent has left."""
+        for pending in self._sending:
+            pending.wait()
+        self._sending = []
+
+    def go_on(self) -> None:
+        """Let MPI go on with what is under way."""
+        self._sending = [pending for pending in self._sending if not pending.is_completed()]
+
+    def scale_grads(self, divisor: int) -> None:
+        """Divide the gradients of this stage's parameters: of a mean over micro-batches, they are the mean."""
+        if divisor != 1:
+            for p in self.submod.parameters():
+                if p.grad is not None:
+                    p.grad.div_(divisor)

@@ -1,0 +1,11 @@
+"""torch's `distributed.tensor.experimental`: sequences that are divided among ranks."""
+
+from __future__ import annotations
+
+from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad.distributed.tensor.experimental.context_parallel import context_parallel, context_parallel_unshard
+from ndgrad.distributed.tensor.experimental.ring_attention import ring_attention
+
+__all__ = ["context_parallel", "context_parallel_unshard", "ring_attention"]
+
+_refuse_absent(__name__)

@@ -1,0 +1,68 @@
+"""The norm of several tensors together, some of them spread: each rank's part of it, and one small message.
+
+A norm of norms is the norm of everything (of order 0, which counts, it is the sum), so a rank computes the norm of what
+it has, and the ranks exchange one number. What is replicated is counted once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgrad.api.data import tensor as make_tensor
+from ndgrad.distributed import transport
+from ndgrad.distributed.tensor.dtensor import DTensor
+from ndgrad.distributed.tensor.placements import REPLICATE, Shard
+from ndgrad.linalg import vector_norm
+
+if TYPE_CHECKING:
+    from ndgrad._tensor import Tensor
+
+
+def total_norm(tensors: Sequence[Any], order: float) -> Tensor:
+    """The norm of all tensors, as if they were one vector; every rank calls it and gets it.
+
+    >>> import ndgrad
+    >>> from ndgrad.distributed.tensor import Shard, distribute_tensor
+    >>> from ndgrad.distributed.tensor.norms import total_norm
+    >>> ndgrad.distributed.init_process_group()
+    >>> mesh = ndgrad.distributed.init_device_mesh("cpu", (1,))
+    >>> total_norm([distribute_tensor(ndgrad.tensor([3.0]), mesh, [Shard(0)]), ndgrad.tensor([4.0])], 2.0)
+    tensor(5.)
+    >>> ndgrad.distributed.destroy_process_group()
+    """
+    by_groups: dict[Any, list[Any]] = {}
+    for t in tensors:
+        groups: tuple[Any, ...] = ()
+        if isinstance(t, DTensor):
+            whole_terms = tuple(REPLICATE if p.is_partial() else p for p in t.placements)
+            t = t.detach()._moved(whole_terms)
+            groups = tuple(
+                t.device_mesh.get_group(i)
+                for i, p in enumerate(t.placements)
+                if isinstance(p, Shard) and t.device_mesh.size(i) > 1
+            )
+            t = t.to_local()
+        by_groups.setdefault(groups, []).append(t.detach())
+    dtype = np.result_type(*(vector_norm(t.new_zeros(1), 2.0)._array.dtype for ts in by_groups.values() for t in ts))
+    found = []
+    for groups, alike in by_groups.items():
+        norms = [float(vector_norm(t, order)) for t in alike if t.numel()]
+        part = _joined(np.array(norms, np.float64), order)
+        for group in groups:
+            parts = np.empty(group.size(), np.float64)
+            transport.all_gather(group, parts, np.array([part])).wait()
+            part = _joined(parts, order)
+        found.append(part)
+    return make_tensor(np.asarray(_joined(np.array(found), order), dtype))
+
+
+def _joined(norms: Any, order: float) -> float:
+    """The norm of everything, from the norms of parts."""
+    if not norms.size:
+        return 0.0 if order >= 0 else float("inf")
+    if order == 0:
+        return float(norms.sum())
+    return float(vector_norm(make_tensor(norms), order))

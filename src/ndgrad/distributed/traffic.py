@@ -1,0 +1,92 @@
+"""What goes over the wire: collectives counted by name and bytes, and shown in profiles.
+
+MPI does not say what its algorithms send. What is counted is what the algorithms with the fewest bytes send (rings),
+given what a rank puts into a call: `wire_bytes`, averaged over the ranks of the group. It is what formulas of
+strategies are made of. The small reduction by which ranks agree (`agreement`) is not counted.
+
+In a profile, a collective is an interval on a line of its own, from its start to the moment in which its end was seen;
+so those that run while a backward pass computes can be seen beside it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgrad.autograd.modes import ThreadState
+
+if TYPE_CHECKING:
+    from ndgrad.distributed.agreement import Pending
+
+
+def wire_bytes(name: str, nbytes: int, count: int) -> Fraction:
+    """The bytes that a rank sends, on average over `count` ranks, in a collective into which it puts `nbytes`.
+
+    >>> from ndgrad.distributed.traffic import wire_bytes
+    >>> wire_bytes("all_reduce", 1000, 4)
+    Fraction(1500, 1)
+    """
+    if count < 2 or name in ("barrier", "recv"):
+        return Fraction(0)
+    others = Fraction(count - 1, count)
+    if name == "all_reduce":  # a reduce_scatter, and an all_gather of its pieces
+        return 2 * others * nbytes
+    if name == "all_gather":
+        return Fraction((count - 1) * nbytes)
+    if name == "send":
+        return Fraction(nbytes)
+    return others * nbytes  # each element crosses once, except what stays where it is
+
+
+class Traffic:
+    """The collectives of this rank while it is among `counters`."""
+
+    def __init__(self) -> None:
+        self.calls: Counter[str] = Counter()
+        self.sent: dict[str, Fraction] = {}
+
+    def count(self, pending: Pending, nbytes: int) -> None:
+        """One more."""
+        name = pending.call.name
+        self.calls[name] += 1
+        self.sent[name] = self.sent.get(name, Fraction(0)) + wire_bytes(name, nbytes, pending.group.size())
+
+    def total(self) -> int | float:
+        """The bytes that this rank has sent (see `wire_bytes`)."""
+        found = sum(self.sent.values(), Fraction(0))
+        return int(found) if found.denominator == 1 else float(found)
+
+
+#: Those who count now.
+counters: list[Traffic] = []
+
+
+def is_watched() -> bool:
+    """Whether anybody wants to know of collectives."""
+    return bool(counters or ThreadState.watchers)
+
+
+def begun(pending: Pending, buffers: tuple[Any, ...]) -> int:
+    """A collective has begun; the time, in nanoseconds."""
+    call = pending.call
+    if call.name != "scatter" and buffers:
+        nbytes = buffers[0].nbytes
+    else:  # not every rank of a scatter puts something in: what counts is a piece
+        itemsize = 2 if call.dtype == "E" else np.dtype(call.dtype).itemsize if call.dtype else 0
+        nbytes = math.prod(call.shape) * itemsize
+    for counter in counters:
+        counter.count(pending, nbytes)
+    return time.perf_counter_ns()
+
+
+def ended(pending: Pending) -> None:
+    """A collective has ended: those who measure are told of its whole time."""
+    for watcher in ThreadState.watchers:
+        tell = getattr(watcher, "interval", None)
+        if tell is not None:
+            tell("MPI", f"mpi:{pending.call.name}", pending.begun, time.perf_counter_ns(), pending.call.shape)

@@ -1,0 +1,68 @@
+"""Schedules of pipelines without ranks: every order can be carried out, and keeps few graphs alive."""
+
+from __future__ import annotations
+
+import pytest
+
+from ndgrad.distributed.pipelining.schedules import Action, gpipe, interleaved, one_forward_one_backward
+
+
+def _carry_out(orders, stages):
+    """Run the ranks' lists of actions as far as dependencies let them; what is left, and the time in ticks."""
+    done, left, ticks = set(), [list(order) for order in orders], 0
+    while any(left):
+        ready = []
+        for order in left:
+            if order:
+                kind, stage, number = order[0]
+                if kind == "F":
+                    needs = [Action("F", stage - 1, number)] if stage else []
+                else:
+                    after = [Action("B", stage + 1, number)] if stage + 1 < stages else []
+                    needs = [Action("F", stage, number), *after]
+                if all(need in done for need in needs):
+                    ready.append(order)
+        if not ready:
+            return left, ticks
+        done.update(order.pop(0) for order in ready)
+        ticks += 1
+    return left, ticks
+
+
+def _most_alive(order):
+    alive = most = 0
+    for action in order:
+        alive += 1 if action.kind == "F" else -1
+        most = max(most, alive)
+    return most
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 16])
+def test_every_order_can_be_carried_out(ranks, count):
+    for order, per_rank in ((gpipe, 1), (gpipe, 3), (one_forward_one_backward, 1), (interleaved, 2), (interleaved, 3)):
+        orders = [order(rank, ranks, per_rank, count) for rank in range(ranks)]
+        for rank, actions in enumerate(orders):
+            want = {Action(k, rank + i * ranks, m) for k in "FB" for i in range(per_rank) for m in range(count)}
+            assert len(actions) == len(want)
+            assert set(actions) == want
+        left, _ = _carry_out(orders, ranks * per_rank)
+        assert not any(left), (order.__name__, left)
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+def test_1f1b_keeps_as_many_graphs_as_there_are_stages_to_the_end(ranks):
+    for rank in range(ranks):
+        assert _most_alive(one_forward_one_backward(rank, ranks, 1, 16)) == ranks - rank
+        assert _most_alive(gpipe(rank, ranks, 1, 16)) == 16
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_interleaving_shortens_the_wait(ranks):
+    """In ticks of one stage's pass, of which a rank with two stages of half the size does twice as many: the time in
+    which ranks wait is 2 (ranks - 1) of the larger ticks, or of the smaller ones."""
+    _, plain = _carry_out([one_forward_one_backward(r, ranks, 1, 2 * ranks) for r in range(ranks)], ranks)
+    _, fine = _carry_out([interleaved(r, ranks, 2, 2 * ranks) for r in range(ranks)], 2 * ranks)
+    work = 2 * 2 * ranks
+    assert plain - work == 2 * (ranks - 1)
+    assert fine / 2 - work < plain - work
