@@ -79,9 +79,11 @@ from ndgrad.distributed.objects import (
 from ndgrad.distributed.reductions import ReduceOp
 
 if TYPE_CHECKING:
+    from ndgrad.distributed import autograd as autograd
     from ndgrad.distributed import device_mesh as device_mesh
     from ndgrad.distributed import nn as nn
     from ndgrad.distributed import optim as optim
+    from ndgrad.distributed import rpc as rpc
     from ndgrad.distributed import tensor as tensor
 
 __all__ = [
@@ -98,7 +100,7 @@ __all__ = [
     "scatter_object_list", "send", "send_object_list", "supports_complex",
 ]  # fmt: skip
 
-_SUBMODULES = frozenset(("device_mesh", "nn", "optim", "tensor"))
+_SUBMODULES = frozenset(("autograd", "device_mesh", "nn", "optim", "rpc", "tensor"))
 
 
 def __getattr__(name: str) -> Any:
