@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _SPINS = 200
 #: How long it is asked without a pause, in seconds: a pause costs more than most messages take.
 _EAGER = 0.002
+#: How many calls are remembered with their numbers.
+_MOST_PAIRS = 4096
 #: Bytes of a call in words, in the exchange after a disagreement.
 _WORDS = 240
 
@@ -60,6 +62,8 @@ _pairs: dict[Call, tuple[Any, bytes]] = {}
 def _pair_of(call: Call) -> tuple[Any, bytes]:
     found = _pairs.get(call)
     if found is None:
+        if len(_pairs) > _MOST_PAIRS:  # calls that differ every time
+            _pairs.clear()
         number = zlib.crc32(repr(tuple(call)).encode()) + 1
         pair = np.array((number, -number))
         found = _pairs[call] = pair, pair.tobytes()
