@@ -186,7 +186,7 @@ def _place_along(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> S
 
 @signature_rule("max_at", "min_at")
 def _extreme_at(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
-    x, index = shapes
+    x = shapes[0]
     dim = settings["dim"] % len(x) if x else 0
     labels = _but(len(x), dim)
     rest = labels if settings["keepdim"] else tuple(i for i in labels if i is not None)
