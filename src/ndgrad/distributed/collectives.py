@@ -20,10 +20,10 @@ from ndgrad.autograd.grad_mode import is_grad_enabled
 from ndgrad.autograd.inplace import check_memory, check_writable, write
 from ndgrad.autograd.modes import modes, process
 from ndgrad.autograd.variable import Variable
-from ndgrad.autograd.versions import storage_of
+from ndgrad.autograd.versions import Storage, storage_of
 from ndgrad.distributed import ops, transport
 from ndgrad.distributed.agreement import Pending
-from ndgrad.distributed.groups import ProcessGroup, group_of
+from ndgrad.distributed.groups import GroupMember, ProcessGroup, group_of
 from ndgrad.distributed.reductions import ReduceOp
 
 if TYPE_CHECKING:
@@ -141,6 +141,11 @@ def _array(name: str, t: Any) -> Any:
 
 def _target(name: str, t: Any) -> Any:
     """The memory of a tensor that is about to be written."""
+    array = t._array
+    if array.__class__ is np.ndarray and t._meta is None and not process.busy and array.flags.carray:
+        storage = t._storage  # the usual case: no mode, no view, nobody who keeps what was there
+        if storage.__class__ is Storage and not storage.keeps:
+            return array
     array = _array(name, t)
     check_writable(t, name)
     check_memory(name, array)
@@ -227,8 +232,10 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, a
     tensor([1., 1.])
     >>> ndgrad.distributed.destroy_process_group()
     """
-    found = _group("all_reduce", group)
-    t = _tensor("all_reduce", tensor)
+    found = GroupMember.WORLD if group is None else None
+    if found is None:
+        found = _group("all_reduce", group)
+    t = tensor if isinstance(tensor, Variable) else _tensor("all_reduce", tensor)
     if found is None:
         return None
     if t.requires_grad and is_grad_enabled():
@@ -241,7 +248,12 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, a
         else:
             t.copy_(ops.all_gather(t.unsqueeze(0), group=found).prod(0))
         return None
-    return _ended(transport.all_reduce(found, _target("all_reduce", t), op), "all_reduce", (t,), async_op)
+    array = _target("all_reduce", t)
+    if async_op:
+        return _ended(transport.all_reduce(found, array, op), "all_reduce", (t,), True)
+    storage_of(t).bump("all_reduce")
+    transport.all_reduce_now(found, array, op)
+    return None
 
 
 def broadcast(

@@ -54,12 +54,12 @@ def _back(x: Payload, dim: int) -> Payload:
 
 def _all_reduce(np: Library, x: Payload, *, group: Any, reduction: Any = ReduceOp.SUM) -> Payload:
     out = _host("all_reduce", np, x).copy()
-    transport.all_reduce(group, out, reduction).wait()
+    transport.all_reduce_now(group, out, reduction)
     return out
 
 
 def _all_reduce_here(np: Library, target: Payload, *, group: Any, reduction: Any = ReduceOp.SUM) -> None:
-    transport.all_reduce(group, _host("all_reduce", np, target), reduction).wait()
+    transport.all_reduce_now(group, _host("all_reduce", np, target), reduction)
 
 
 #: SUM and AVG, which are linear.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad.distributed.agreement import Call, Pending
+from ndgrad.distributed.agreement import Call, Kind, Pending, settle
 from ndgrad.distributed.reductions import ReduceOp, check_reducible, mpi_operation
 
 if TYPE_CHECKING:
@@ -59,6 +59,32 @@ def all_reduce(group: ProcessGroup, array: Payload, op: ReduceOp) -> Started:
     sent, operation = reducible(buffer, op)
     request = group.comm.Iallreduce(mpi().IN_PLACE, sent, op=operation)
     return Pending(group, call, (request,), _then(back, _averaged(buffer, op, group)), (buffer,))
+
+
+#: Reductions of contiguous arrays that MPI takes as they are, by shape, code of the dtype and operation.
+_kinds: dict[tuple[tuple[int, ...], str, int], Kind | None] = {}
+
+
+def all_reduce_now(group: ProcessGroup, array: Payload, op: ReduceOp) -> None:
+    """The same, waited for."""
+    key = (array.shape, array.dtype.char, op._value_)
+    kind = _kinds.get(key)
+    if kind is None and key not in _kinds:
+        kind = _kinds[key] = _kind_of_all_reduce(array, op)
+    if kind is None or group.comm is None or not array.flags.carray:
+        all_reduce(group, array, op).wait()
+        return
+    settle(group, kind, group.comm.Iallreduce(group.in_place, array, op=kind.operation), array)
+
+
+def _kind_of_all_reduce(array: Payload, op: ReduceOp) -> Kind | None:
+    if op is ReduceOp.AVG or array.dtype.char not in "fdFDlLqQiI":
+        return None  # something is done before or after
+    if len(_kinds) > 4096:
+        _kinds.clear()
+    check_reducible("all_reduce", array, op)
+    _, operation = reducible(array, op)
+    return Kind(Call("all_reduce", array.shape, array.dtype.char, op.name), operation)
 
 
 def broadcast(group: ProcessGroup, array: Payload, root: int) -> Started:
