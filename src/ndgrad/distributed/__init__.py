@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from ndgrad.distributed import device_mesh as device_mesh
     from ndgrad.distributed import nn as nn
     from ndgrad.distributed import optim as optim
+    from ndgrad.distributed import planning as planning
     from ndgrad.distributed import rpc as rpc
     from ndgrad.distributed import tensor as tensor
 
@@ -100,7 +101,7 @@ __all__ = [
     "scatter_object_list", "send", "send_object_list", "supports_complex",
 ]  # fmt: skip
 
-_SUBMODULES = frozenset(("autograd", "device_mesh", "nn", "optim", "rpc", "tensor"))
+_SUBMODULES = frozenset(("autograd", "device_mesh", "nn", "optim", "planning", "rpc", "tensor"))
 
 
 def __getattr__(name: str) -> Any:
