@@ -16,7 +16,7 @@ import traceback
 from datetime import timedelta
 from pathlib import Path
 
-MODULES = ("collectives", "derivatives", "faults", "dtensors", "training", "remote")
+MODULES = ("collectives", "derivatives", "faults", "dtensors", "training", "remote", "on_gpus")
 #: How long a rank may wait for the others, in seconds.
 PATIENCE = 20.0
 

@@ -21,7 +21,8 @@ from ndgrad.autograd.inplace import check_memory, check_writable, write
 from ndgrad.autograd.modes import modes, process
 from ndgrad.autograd.variable import Variable
 from ndgrad.autograd.versions import Storage, storage_of
-from ndgrad.distributed import ops, transport
+from ndgrad.arrays.library import library_of
+from ndgrad.distributed import nccl, ops, transport
 from ndgrad.distributed.agreement import Pending
 from ndgrad.distributed.groups import GroupMember, ProcessGroup, group_of
 from ndgrad.distributed.reductions import ReduceOp
@@ -130,13 +131,17 @@ def _array(name: str, t: Any) -> Any:
     if isinstance(array, np.generic):
         storage_of(t)
         array = t._array
-    if not isinstance(array, np.ndarray):
+    if not isinstance(array, np.ndarray) and (name in _HOST_ONLY or not nccl.carries(array)):
         raise NotImplementedError(
             f"{name}: messages go through the memory of the host, and the tensor of shape {tuple(t.shape)} is not "
             "there "
             f"({type(array).__name__}). Bring it there with .cpu(), and the result back with .to(device)."
         )
     return array
+
+
+#: What NCCL has no function for.
+_HOST_ONLY = frozenset(("gather", "scatter"))
 
 
 def _target(name: str, t: Any) -> Any:
@@ -333,7 +338,7 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, asy
         return None
     array = _array("all_gather", t)
     targets = [_target("all_gather", o) for o in outs]
-    buffer = np.empty((found.size(), *array.shape), array.dtype)
+    buffer = library_of(array).empty((found.size(), *array.shape), array.dtype)
 
     def deal() -> None:
         for target, piece in zip(targets, buffer, strict=True):
@@ -391,7 +396,8 @@ def reduce_scatter(
         from ndgrad.api.join import stack  # differentiable
 
         return reduce_scatter_tensor(out, stack(given), op, found, async_op)
-    whole = np.stack([_array("reduce_scatter", g) for g in given])
+    arrays = [_array("reduce_scatter", g) for g in given]
+    whole = library_of(arrays[0]).stack(arrays)
     target, back = _block("reduce_scatter", out)
     return _ended(transport.reduce_scatter(found, target, whole, op), "reduce_scatter", (out,), async_op, back)
 
@@ -460,8 +466,9 @@ def all_to_all(
         return None
     arrays = [_array("all_to_all", g) for g in given]
     targets = [_target("all_to_all", o) for o in outs]
-    buffer = np.concatenate([a.reshape(-1) for a in arrays])
-    flat = np.empty(sum(received), targets[0].dtype)
+    library = library_of(arrays[0])
+    buffer = library.concatenate([a.reshape(-1) for a in arrays])
+    flat = library.empty(sum(received), targets[0].dtype)
 
     def deal() -> None:
         start = 0
@@ -578,7 +585,7 @@ def gather(
     _count("gather", outs, found, "gather_list")
     _same("gather", outs, t, "gather_list")
     targets = [_target("gather", o) for o in outs]
-    buffer = np.empty((found.size(), *array.shape), array.dtype)
+    buffer = library_of(array).empty((found.size(), *array.shape), array.dtype)
 
     def deal() -> None:
         for target, piece in zip(targets, buffer, strict=True):
@@ -641,7 +648,7 @@ def _block(name: str, t: Any) -> tuple[Any, Callable[[], None] | None]:
     array = _target(name, t)
     if array.flags.c_contiguous:
         return array, None
-    buffer = np.empty(array.shape, array.dtype)
+    buffer = library_of(array).empty(array.shape, array.dtype)
 
     def back() -> None:
         array[...] = buffer
@@ -794,7 +801,7 @@ def all_reduce_coalesced(
     targets = [_target("all_reduce_coalesced", t) for t in given]
     if len({t.dtype for t in targets}) > 1:
         raise ValueError("all_reduce_coalesced: the tensors are of several dtypes. Call it for those of each.")
-    buffer = np.concatenate([t.reshape(-1) for t in targets])
+    buffer = library_of(targets[0]).concatenate([t.reshape(-1) for t in targets])
 
     def deal() -> None:
         start = 0
