@@ -84,7 +84,7 @@ def test_a_replay_adds_up():
     assert beside.seconds == pytest.approx(0.04 + one)  # all but the last are hidden
     half = job.predict(MACHINE._replace(overlap=0.5 * one / 0.01), 8)
     assert half.seconds == pytest.approx(0.04 + 4 * one - 3 * 0.5 * one)
-    late = job.predict(MACHINE._replace(jitter=0.1), 8)
+    late = job._replace(jitter=0.1).predict(MACHINE, 8)
     assert late.seconds - behind.seconds == pytest.approx(0.04 * 0.1 * math.sqrt(2 * math.log(8)))
     crowded = job.predict(MACHINE._replace(cores=4), 8, per_node=8)
     assert crowded.compute == pytest.approx(0.08)
@@ -100,7 +100,7 @@ def test_what_bounds_a_step():
     assert job.predict(wide._replace(inside=Link(1e-9, 1e7)), 64).bound == "bandwidth"
     small = Job((Event("compute", 1e-5), Event("start", 0, 1, "all_to_all", 64), Event("wait", number=1)))
     assert small.predict(wide, 10_000).bound == "latency"
-    assert job.predict(wide._replace(jitter=1.0), 10_000).bound == "the slowest rank"
+    assert job._replace(jitter=1.0).predict(wide, 10_000).bound == "the slowest rank"
     shown = table(job, wide)
     assert len(shown.splitlines()) == 7
     assert " 10000 " in shown

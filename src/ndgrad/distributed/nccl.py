@@ -71,10 +71,11 @@ def _communicator(group: ProcessGroup) -> Any:
         from ndgrad.distributed import transport  # which hands arrays of GPUs to this file
 
         library = _library()
-        given = np.array(library.get_unique_id() if group.rank() == 0 else (0,) * 128, np.int64)
+        own = library.get_unique_id()  # bytes, or in older CuPy a tuple of numbers
+        given = np.array(list(own), np.int64)
         transport.broadcast(group, given, 0).wait()
         try:
-            found = library.NcclCommunicator(group.size(), tuple(int(n) for n in given), group.rank())
+            found = library.NcclCommunicator(group.size(), type(own)(int(n) for n in given), group.rank())
         except Exception as error:
             raise DistBackendError(
                 f"NCCL could not connect the {group.size()} ranks of {group.name} (rank {group.rank()}: {error}). Every "

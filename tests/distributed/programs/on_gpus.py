@@ -21,8 +21,7 @@ class _Communicator:
     def __init__(self, count, identity, rank):
         from mpi4py import MPI
 
-        assert len(identity) == 128
-        assert identity[0] == 77  # that of the first rank
+        assert identity == bytes([77] * 128)  # that of the first rank
         self.comm = MPI.COMM_WORLD.Dup() if count == MPI.COMM_WORLD.size else MPI.COMM_SELF.Dup()
         assert (self.comm.size, self.comm.rank) == (count, rank)
         self.destroy = self.comm.Free
@@ -93,7 +92,7 @@ def _stand_ins():
     cupy = sys.modules["cupy"]
     nccl = types.ModuleType("cupy.cuda.nccl")
     nccl.available = True
-    nccl.get_unique_id = lambda: (77,) * 128
+    nccl.get_unique_id = lambda: bytes([77 + dist.get_rank()] * 128)
     nccl.NcclCommunicator = _Communicator
     nccl.groupStart = lambda: setattr(_Communicator, "under_way", [])
     nccl.groupEnd = _group_end

@@ -41,8 +41,6 @@ class Machine(NamedTuple):
     between: Link | None = None
     #: how much of the time in which a rank computes its messages go on: 1 all of it, 0 only when somebody waits
     overlap: float = 0.0
-    #: the standard deviation of computing from step to step, as a share of it: of many ranks the slowest counts
-    jitter: float = 0.0
     #: whether messages were measured, not assumed
     measured: bool = False
 
@@ -93,10 +91,7 @@ def measure(seconds: float = 0.3) -> Machine:
     x = ones(1)
     call = _fastest(lambda: x + x, seconds / 3)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    times = np.array([_repeat(lambda: np.matmul(a, a, out=out), 1) for _ in range(25)])
-    low, middle, high = np.quantile(times, (0.25, 0.5, 0.75))
-    jitter = float((high - low) / 1.35 / middle)  # the quartiles of a normal distribution are 1.35 deviations apart
-    made = Machine(flops, memory, call, ASSUMED, cores, jitter=jitter)
+    made = Machine(flops, memory, call, ASSUMED, cores)
     if not is_initialized() or world_group().size() == 1:
         return made
     return made._replace(inside=_link(), overlap=_overlap(), measured=True)

@@ -95,9 +95,9 @@ def _watched_wait(notes: _Notes, run: Any) -> Any:
     return wait
 
 
-def record(step: Callable[[], Any], *, warm_up: int = 2, repeats: int = 5, ops: bool = False) -> Job:
-    """Run a step some times and keep what the quickest run did. With `ops`, one more run finds the operations of its
-    ops, for `Job.computed_by`. In a world of several ranks, all of them call it.
+def record(step: Callable[[], Any], *, warm_up: int = 2, repeats: int = 9, ops: bool = False) -> Job:
+    """Run a step some times and keep what the run in the middle did, and how far runs differ. With `ops`, one more run
+    finds the operations of its ops, for `Job.computed_by`. In a world of several ranks, all of them call it.
 
     >>> import ndgrad
     >>> import ndgrad.distributed as dist
@@ -111,13 +111,11 @@ def record(step: Callable[[], Any], *, warm_up: int = 2, repeats: int = 5, ops: 
     """
     for _ in range(warm_up):
         step()
-    best: Job | None = None
-    for _ in range(max(1, repeats)):
-        job = _recorded(step)
-        if best is None or job.compute < best.compute:
-            best = job
-    assert best is not None
-    return best._replace(work=_work(step)) if ops else best
+    jobs = sorted((_recorded(step) for _ in range(max(1, repeats))), key=lambda job: job.compute)
+    middle, quarter = jobs[len(jobs) // 2], len(jobs) // 4
+    # the quartiles of a normal distribution are 1.35 standard deviations apart
+    spread = (jobs[-1 - quarter].compute - jobs[quarter].compute) / 1.35 / middle.compute
+    return middle._replace(jitter=spread, work=_work(step) if ops else None)
 
 
 def _recorded(step: Callable[[], Any]) -> Job:

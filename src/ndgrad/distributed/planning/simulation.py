@@ -80,6 +80,8 @@ class Job(NamedTuple):
     #: on how many it was recorded
     ranks: int = 1
     work: Work | None = None
+    #: the standard deviation of computing from step to step, as a share of it
+    jitter: float = 0.0
 
     @property
     def compute(self) -> float:
@@ -141,14 +143,14 @@ class Job(NamedTuple):
                 took = spend(0.0, e.number)
                 clock, waiting = clock + took, waiting + took
         compute = self.compute * scale
-        slowest = compute * machine.jitter * math.sqrt(2 * math.log(ranks)) if ranks > 1 and messages.seconds else 0.0
+        slowest = compute * self.jitter * math.sqrt(2 * math.log(ranks)) if ranks > 1 and messages.seconds else 0.0
         total = clock + slowest
         alone = self.compute * (self.ranks / ranks if strong else 1.0)
         return Prediction(ranks, total, compute, waiting, slowest, messages, alone / total if total else 1.0)
 
     def save(self, path: str) -> None:
         """Keep the job in a file, which is text (JSON)."""
-        text = json.dumps({"ranks": self.ranks, "work": self.work, "events": self.events})
+        text = json.dumps({"ranks": self.ranks, "work": self.work, "jitter": self.jitter, "events": self.events})
         with replacing(path) as file:
             file.write(text.encode())
 
@@ -158,7 +160,7 @@ class Job(NamedTuple):
         with open(path, encoding="utf-8") as file:
             found: dict[str, Any] = json.load(file)
         work = None if found["work"] is None else Work(*found["work"])
-        return Job(tuple(Event(*e) for e in found["events"]), found["ranks"], work)
+        return Job(tuple(Event(*e) for e in found["events"]), found["ranks"], work, found["jitter"])
 
 
 def table(job: Job, machine: Machine, ranks: Sequence[int] = (1, 8, 64, 512, 4096, 10000), **options: Any) -> str:
