@@ -88,6 +88,8 @@ def test_a_replay_adds_up():
     assert late.seconds - behind.seconds == pytest.approx(0.04 * 0.1 * math.sqrt(2 * math.log(8)))
     crowded = job.predict(MACHINE._replace(cores=4), 8, per_node=8)
     assert crowded.compute == pytest.approx(0.08)
+    seen = job.predict(MACHINE._replace(cores=4, ranks=8, crowding=1.5), 8, per_node=8)
+    assert seen.compute == pytest.approx(0.06)  # what was measured counts
     strong = job.predict(MACHINE, 8, strong=True)
     assert strong.compute == pytest.approx(0.005)
     assert job.computed_by(MACHINE) == pytest.approx(1e-5 + 1e-3)

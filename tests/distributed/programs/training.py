@@ -164,8 +164,9 @@ def a_step_is_recorded_and_the_machine_measured_alike_on_all_ranks():
     assert job.sent == {"all_reduce": 8 * sum(p.numel() for p in net.parameters())}
     assert job.ranks == dist.get_world_size()
     machine = planning.measure(seconds=0.02)
-    assert machine.measured
+    assert machine.ranks == dist.get_world_size()
+    assert machine.slowdown(machine.ranks) == machine.crowding >= 1.0
     seen = [None] * dist.get_world_size()
-    dist.all_gather_object(seen, (machine.inside, machine.overlap))
+    dist.all_gather_object(seen, (machine.inside, machine.overlap, machine.crowding))
     assert len(set(seen)) == 1
     assert job.predict(machine, 64).messages.seconds > job.predict(machine, 2).messages.seconds > 0

@@ -41,8 +41,14 @@ class Machine(NamedTuple):
     between: Link | None = None
     #: how much of the time in which a rank computes its messages go on: 1 all of it, 0 only when somebody waits
     overlap: float = 0.0
-    #: whether messages were measured, not assumed
-    measured: bool = False
+    #: on how many ranks of one node it was measured; 0: messages are assumed, not measured
+    ranks: int = 0
+    #: how much longer computing takes when all of these compute at once
+    crowding: float = 1.0
+
+    def slowdown(self, on_node: int) -> float:
+        """How much longer computing takes with some ranks on a node: as measured, or as there are processors."""
+        return self.crowding if on_node == self.ranks > 0 else max(1.0, on_node / self.cores)
 
     @property
     def per_node(self) -> int:
@@ -94,7 +100,29 @@ def measure(seconds: float = 0.3) -> Machine:
     made = Machine(flops, memory, call, ASSUMED, cores)
     if not is_initialized() or world_group().size() == 1:
         return made
-    return made._replace(inside=_link(), overlap=_overlap(), measured=True)
+    crowding = _crowding(lambda: np.matmul(a, a, out=out))
+    return made._replace(inside=_link(), overlap=_overlap(), ranks=world_group().size(), crowding=crowding)
+
+
+def _crowding(compute: Callable[[], Any]) -> float:
+    """How much longer it takes when all ranks compute at once than when the first does alone: the middle of some runs,
+    as there may be others on the machine."""
+    group = world_group()
+
+    def middle() -> float:
+        times = []
+        for _ in range(40):
+            begun = time.perf_counter()
+            compute()
+            times.append(time.perf_counter() - begun)
+        return float(np.median(times))
+
+    transport.barrier(group).wait()
+    alone = middle() if group.rank() == 0 else 1.0
+    transport.barrier(group).wait()
+    found = np.array([max(1.0, middle() / alone)])
+    transport.broadcast(group, found, 0).wait()
+    return float(found[0])
 
 
 def _link() -> Link:

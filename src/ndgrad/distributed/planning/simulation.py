@@ -110,8 +110,7 @@ class Job(NamedTuple):
         if ranks < 1:
             raise ValueError(f"predict(ranks={ranks}): a job has at least one rank.")
         on_node = min(ranks, machine.per_node if per_node is None else per_node)
-        crowd = max(1.0, on_node / machine.cores)
-        scale = crowd * (self.ranks / ranks if strong else 1.0)
+        scale = machine.slowdown(on_node) * (self.ranks / ranks if strong else 1.0)
         between = machine.between or machine.inside
         clock, waiting, messages = 0.0, 0.0, NOTHING
         under_way: deque[list[float]] = deque()  # number, seconds left
@@ -136,9 +135,8 @@ class Job(NamedTuple):
             elif e.what == "start":
                 everybody = e.ranks in (0, self.ranks) or self.ranks == 1
                 price = cost(e.kind, e.nbytes, ranks if everybody else e.ranks, machine.inside, between, on_node)
-                crowded = Cost(price.latency * crowd, price.transfer * crowd)
-                messages += crowded
-                under_way.append([e.number, crowded.seconds])
+                messages += price
+                under_way.append([e.number, price.seconds])
             elif any(number == e.number for number, _ in under_way):
                 took = spend(0.0, e.number)
                 clock, waiting = clock + took, waiting + took
