@@ -18,7 +18,7 @@ from pathlib import Path
 
 MODULES = (
     "collectives", "derivatives", "faults", "dtensors", "training", "sharded", "tensor_parallel", "pipelines", "rings",
-    "checkpoints",
+    "checkpoints", "remote", "on_gpus",
 )  # fmt: skip
 #: How long a rank may wait for the others, in seconds.
 PATIENCE = 20.0

@@ -30,6 +30,35 @@ if rank == 1:
         raise ValueError("no good")
     if fault == "waits":
         time.sleep(60)
+if fault == "hook":
+    def hook(g):
+        if rank == 1:
+            raise ArithmeticError("a hook")
+    net = ndgrad.nn.parallel.DistributedDataParallel(ndgrad.nn.Linear(2, 2))
+    y = net(ndgrad.ones(1, 2))
+    y.register_hook(hook)
+    y.sum().backward()
+if fault in ("called", "backward"):
+    from ndgrad.distributed import autograd, rpc
+    def die(*args):
+        os.kill(os.getpid(), signal.SIGKILL)
+    class Dies(ndgrad.autograd.Function):
+        forward = staticmethod(lambda ctx, x: x * 1)
+        backward = staticmethod(die)
+    def broken(x):
+        return Dies.apply(x)
+    rpc.init_rpc(f"w{rank}")
+    if rank == 0:
+        begun = time.monotonic()
+        try:
+            if fault == "called":
+                rpc.rpc_sync(1, die)
+            with autograd.context() as c:
+                y = rpc.rpc_sync(1, broken, args=(ndgrad.ones(2, requires_grad=True),))
+                autograd.backward(c, [y.sum()])
+        finally:
+            print("after", time.monotonic() - begun < 5, flush=True)
+    rpc.shutdown()
 dist.all_reduce(ndgrad.ones(4))
 print("done", flush=True)
 """
@@ -73,6 +102,24 @@ def test_a_rank_that_fails_is_named_by_the_others_and_nothing_is_left(tmp_path, 
     assert "[0] rank 0 of 2" in output  # lines carry the rank
     assert "[1] rank 1 of 2" in output
     assert "while rank 0 was in all_reduce(float32[4], SUM)" in output
+    assert _all_gone(_pids(output))
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        ("hook", "[0] ndgrad.distributed.errors.DistBackendError: rank 1 failed with ArithmeticError: a hook"),
+        ("called", "DistBackendError: rank 1 failed with the death of its process (it was killed, or crashed), in die called"),
+        ("backward", "DistBackendError: rank 1 failed with the death of its process"),
+    ],
+)
+def test_a_rank_that_fails_where_others_wait_for_its_gradients_is_named(tmp_path, fault, told):
+    job = _start(tmp_path, fault)
+    output, _ = job.communicate(timeout=100)
+    assert job.returncode != 0
+    assert told in output, output
+    assert fault == "hook" or "[0] after True" in output  # within a bound
+    assert "done" not in output
     assert _all_gone(_pids(output))
 
 

@@ -440,13 +440,21 @@ def multinomial(
             "cannot sample n_sample > prob_dist.size(-1) samples without replacement: "
             f"{num_samples} of {categories}. Pass replacement=True. [nd-range]"
         )
-    weights = memory_of(input)
-    if not bool((np.isfinite(weights) & (weights >= 0)).all()):
+    if input.run_op is not None:  # values that lie elsewhere: the same questions, asked of all
+        input = tensor_ops.detach(input)
+        checked = checkable(input)
+        fine = bool(((checked >= 0) & (checked < np.inf)).all())
+        weights = checkable(tensor_ops.sum(input, dim=(input.ndim - 1,), keepdim=True))
+    else:
+        weights = memory_of(input)
+        fine = bool((np.isfinite(weights) & (weights >= 0)).all())
+        weights = weights.sum(-1)
+    if not fine:
         raise RuntimeError(
             "probability tensor contains either `inf`, `nan` or element < 0. Give finite, non-negative weights. "
             "[nd-values]"
         )
-    if not bool((weights.sum(-1) > 0).all()):
+    if not bool((weights > 0).all()):
         raise RuntimeError(
             "invalid multinomial distribution (sum of probabilities <= 0). Each row needs a positive weight. "
             "[nd-values]"

@@ -36,6 +36,8 @@ def _find(cls: type[Any]) -> Any:
         return sys.modules["cupy"]
     if issubclass(cls, (bool, int, float, complex)):
         return numpy
+    if hasattr(cls, "refusal"):
+        raise TypeError(cls.refusal)
     raise TypeError(
         f"an array of type {cls.__module__}.{cls.__qualname__} belongs to no array library that ndgrad knows. "
         "Convert it to a NumPy or CuPy array first. [nd-foreign-array]"

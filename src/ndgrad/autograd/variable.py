@@ -85,6 +85,8 @@ class BareTensor:
     run_op: Any = None
     #: Of such a class: (function that makes a tensor like one that it is given) -> a tensor like this one.
     made_alike: Any = None
+    #: Of such a class: () -> the values for those who check them (ndgrad.storage.checkable).
+    checked_values: Any = None
 
 
 if TYPE_CHECKING:

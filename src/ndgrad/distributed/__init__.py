@@ -80,12 +80,15 @@ from ndgrad.distributed.reductions import ReduceOp
 from ndgrad.distributed.seeds import manual_seed_per_rank
 
 if TYPE_CHECKING:
+    from ndgrad.distributed import autograd as autograd
     from ndgrad.distributed import checkpoint as checkpoint
     from ndgrad.distributed import device_mesh as device_mesh
     from ndgrad.distributed import fsdp as fsdp
     from ndgrad.distributed import nn as nn
     from ndgrad.distributed import optim as optim
     from ndgrad.distributed import pipelining as pipelining
+    from ndgrad.distributed import planning as planning
+    from ndgrad.distributed import rpc as rpc
     from ndgrad.distributed import tensor as tensor
 
 __all__ = [
@@ -103,7 +106,9 @@ __all__ = [
     "scatter_object_list", "send", "send_object_list", "supports_complex",
 ]  # fmt: skip
 
-_SUBMODULES = frozenset(("checkpoint", "device_mesh", "fsdp", "nn", "optim", "pipelining", "tensor"))
+_SUBMODULES = frozenset(
+    ("autograd", "checkpoint", "device_mesh", "fsdp", "nn", "optim", "pipelining", "planning", "rpc", "tensor")
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -28,8 +28,13 @@ if TYPE_CHECKING:
 
 #: Questions without a look at the clock. One takes some 0.2 us.
 _SPINS = 200
-#: How long it is asked without a pause, in seconds: a pause costs more than most messages take.
+_MOST_SPINS = 20000
+#: How long it is asked without a pause, in seconds, and how much longer for each byte of the message: MPI goes on with
+#: it when it is asked, so a pause costs more than most messages take.
 _EAGER = 0.002
+_EAGER_PER_BYTE = 2e-9
+#: How many calls are remembered with their numbers.
+_MOST_PAIRS = 4096
 #: Bytes of a call in words, in the exchange after a disagreement.
 _WORDS = 240
 
@@ -61,10 +66,42 @@ _pairs: dict[Call, tuple[Any, bytes]] = {}
 def _pair_of(call: Call) -> tuple[Any, bytes]:
     found = _pairs.get(call)
     if found is None:
+        if len(_pairs) > _MOST_PAIRS:  # calls that differ every time
+            _pairs.clear()
         number = zlib.crc32(repr(tuple(call)).encode()) + 1
         pair = np.array((number, -number))
         found = _pairs[call] = pair, pair.tobytes()
     return found
+
+
+class Kind:
+    """What is known of calls that are alike, so that the next one need not find it out: the call, its pair, and what
+    MPI is given for it."""
+
+    __slots__ = ("call", "expected", "operation", "pair")
+
+    def __init__(self, call: Call, operation: Any = None) -> None:
+        self.call, self.operation = call, operation
+        self.pair, self.expected = _pair_of(call)
+
+
+def settle(group: ProcessGroup, kind: Kind, request: Any, buffer: Any) -> None:
+    """Wait for a collective that has been started, together with the agreement on it. What `Pending` does, of which one
+    is made only if the ranks are not all there at once."""
+    pair = kind.pair.copy()
+    control = group.control.Iallreduce(group.in_place, pair, op=group.maximum)
+    group.calls += 1
+    test, agreed = control.Test, False
+    for _ in range(_SPINS + min(buffer.nbytes >> 7, _MOST_SPINS)):
+        if test():
+            if agreed:
+                return
+            if pair.tobytes() != kind.expected:
+                break
+            test, agreed = request.Test, True
+    waiting = Pending(group, kind.call, (control, request), None, (buffer,), alone=True)
+    waiting.resume(group.calls, pair, kind.expected)
+    waiting.wait()
 
 
 class Pending:
@@ -99,6 +136,10 @@ class Pending:
             own, self._expected = _pair_of(call)
             pair = self._pair = own.copy()
             self._requests = (group.control.Iallreduce(group.in_place, pair, op=group.maximum), *requests)
+
+    def resume(self, sequence: int, pair: Any, expected: bytes) -> None:
+        """Go on with what `settle` has begun: the first request is the agreement."""
+        self._alone, self.sequence, self._pair, self._expected = False, sequence, pair, expected
 
     @classmethod
     def finished(cls, group: ProcessGroup, call: Call) -> Pending:
@@ -194,9 +235,10 @@ class Pending:
                 return
         begun = time.monotonic()
         waited = 0.0
+        eager = _EAGER + _EAGER_PER_BYTE * sum(getattr(b, "nbytes", 0) for b in self._buffers)
         while not test():
             waited = time.monotonic() - begun
-            if waited < _EAGER:
+            if waited < eager:
                 continue
             notices.look(self.group, self.call, self.sequence)
             if waited > timeout:

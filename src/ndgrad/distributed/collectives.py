@@ -20,10 +20,11 @@ from ndgrad.autograd.grad_mode import is_grad_enabled
 from ndgrad.autograd.inplace import check_memory, check_writable, write
 from ndgrad.autograd.modes import modes, process
 from ndgrad.autograd.variable import Variable
-from ndgrad.autograd.versions import storage_of
-from ndgrad.distributed import ops, transport
+from ndgrad.autograd.versions import Storage, storage_of
+from ndgrad.arrays.library import library_of
+from ndgrad.distributed import nccl, ops, transport
 from ndgrad.distributed.agreement import Pending
-from ndgrad.distributed.groups import ProcessGroup, group_of
+from ndgrad.distributed.groups import GroupMember, ProcessGroup, group_of
 from ndgrad.distributed.reductions import ReduceOp
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def _array(name: str, t: Any) -> Any:
     if isinstance(array, np.generic):
         storage_of(t)
         array = t._array
-    if not isinstance(array, np.ndarray):
+    if not isinstance(array, np.ndarray) and (name in _HOST_ONLY or not nccl.carries(array)):
         raise NotImplementedError(
             f"{name}: messages go through the memory of the host, and the tensor of shape {tuple(t.shape)} is not "
             "there "
@@ -139,8 +140,17 @@ def _array(name: str, t: Any) -> Any:
     return array
 
 
+#: What NCCL has no function for.
+_HOST_ONLY = frozenset(("gather", "scatter"))
+
+
 def _target(name: str, t: Any) -> Any:
     """The memory of a tensor that is about to be written."""
+    array = t._array
+    if array.__class__ is np.ndarray and t._meta is None and not process.busy and array.flags.carray:
+        storage = t._storage  # the usual case: no mode, no view, nobody who keeps what was there
+        if storage.__class__ is Storage and not storage.keeps:
+            return array
     array = _array(name, t)
     check_writable(t, name)
     check_memory(name, array)
@@ -232,8 +242,10 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, a
     tensor([1., 1.])
     >>> ndgrad.distributed.destroy_process_group()
     """
-    found = _group("all_reduce", group)
-    t = _tensor("all_reduce", tensor)
+    found = GroupMember.WORLD if group is None else None
+    if found is None:
+        found = _group("all_reduce", group)
+    t = tensor if isinstance(tensor, Variable) else _tensor("all_reduce", tensor)
     if found is None:
         return None
     if t.requires_grad and is_grad_enabled():
@@ -246,7 +258,12 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, a
         else:
             t.copy_(ops.all_gather(t.unsqueeze(0), group=found).prod(0))
         return None
-    return _ended(transport.all_reduce(found, _target("all_reduce", t), op), "all_reduce", (t,), async_op)
+    array = _target("all_reduce", t)
+    if async_op:
+        return _ended(transport.all_reduce(found, array, op), "all_reduce", (t,), True)
+    storage_of(t).bump("all_reduce")
+    transport.all_reduce_now(found, array, op)
+    return None
 
 
 def broadcast(
@@ -326,7 +343,7 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, asy
         return None
     array = _array("all_gather", t)
     targets = [_target("all_gather", o) for o in outs]
-    buffer = np.empty((found.size(), *array.shape), array.dtype)
+    buffer = library_of(array).empty((found.size(), *array.shape), array.dtype)
 
     def deal() -> None:
         for target, piece in zip(targets, buffer, strict=True):
@@ -384,7 +401,8 @@ def reduce_scatter(
         from ndgrad.api.join import stack  # differentiable
 
         return reduce_scatter_tensor(out, stack(given), op, found, async_op)
-    whole = np.stack([_array("reduce_scatter", g) for g in given])
+    arrays = [_array("reduce_scatter", g) for g in given]
+    whole = library_of(arrays[0]).stack(arrays)
     target, back = _block("reduce_scatter", out)
     return _ended(transport.reduce_scatter(found, target, whole, op), "reduce_scatter", (out,), async_op, back)
 
@@ -454,8 +472,9 @@ def all_to_all(
         return None
     arrays = [_array("all_to_all", g) for g in given]
     targets = [_target("all_to_all", o) for o in outs]
-    buffer = np.concatenate([a.reshape(-1) for a in arrays])
-    flat = np.empty(sum(received), targets[0].dtype)
+    library = library_of(arrays[0])
+    buffer = library.concatenate([a.reshape(-1) for a in arrays])
+    flat = library.empty(sum(received), targets[0].dtype)
 
     def deal() -> None:
         start = 0
@@ -572,7 +591,7 @@ def gather(
     _count("gather", outs, found, "gather_list")
     _same("gather", outs, t, "gather_list")
     targets = [_target("gather", o) for o in outs]
-    buffer = np.empty((found.size(), *array.shape), array.dtype)
+    buffer = library_of(array).empty((found.size(), *array.shape), array.dtype)
 
     def deal() -> None:
         for target, piece in zip(targets, buffer, strict=True):
@@ -635,7 +654,7 @@ def _block(name: str, t: Any) -> tuple[Any, Callable[[], None] | None]:
     array = _target(name, t)
     if array.flags.c_contiguous:
         return array, None
-    buffer = np.empty(array.shape, array.dtype)
+    buffer = library_of(array).empty(array.shape, array.dtype)
 
     def back() -> None:
         array[...] = buffer
@@ -790,7 +809,7 @@ def all_reduce_coalesced(
         raise ValueError(
             "all_reduce_coalesced: the tensors are of several dtypes. Call it for those of each. [nd-dtype-mismatch]"
         )
-    buffer = np.concatenate([t.reshape(-1) for t in targets])
+    buffer = library_of(targets[0]).concatenate([t.reshape(-1) for t in targets])
 
     def deal() -> None:
         start = 0

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import os
+import sys
 import warnings
 from collections.abc import Sequence
 from datetime import timedelta
@@ -64,6 +65,9 @@ class ProcessGroup:
 
     def free(self) -> None:
         """Give its communicators back."""
+        used = sys.modules.get("ndgrad.distributed.nccl")
+        if used is not None:
+            used.forget(self)
         if self.comm is not None:
             for comm in (self.control, self.report, self.comm):
                 comm.Free()
@@ -124,8 +128,10 @@ def is_mpi_available() -> bool:
 
 
 def is_nccl_available() -> bool:
-    """False: messages go through MPI."""
-    return False
+    """Whether tensors on GPUs can go through NCCL: whether CuPy is installed, with it."""
+    from ndgrad.distributed.nccl import available  # which needs groups
+
+    return available()
 
 
 def is_gloo_available() -> bool:
@@ -144,13 +150,14 @@ def is_xccl_available() -> bool:
 
 
 def is_backend_available(backend: str) -> bool:
-    """Whether messages can go through it: through "mpi", if mpi4py is installed.
+    """Whether messages can go through it: through "mpi", if mpi4py is installed, those of GPUs through "nccl", if CuPy
+    is.
 
     >>> import ndgrad
-    >>> ndgrad.distributed.is_backend_available("nccl")
+    >>> ndgrad.distributed.is_backend_available("gloo")
     False
     """
-    return backend.lower() == "mpi" and is_available()
+    return {"mpi": is_available, "nccl": is_nccl_available}.get(backend.lower(), lambda: False)()
 
 
 def is_torchelastic_launched() -> bool:
@@ -179,11 +186,15 @@ def _seconds(timeout: timedelta | float | None) -> float:
 
 def _check_backend(backend: str | None) -> None:
     named = {part.rpartition(":")[2] for part in (backend or "mpi").lower().split(",")}
-    if not named <= {"mpi", "gloo"}:
+    if not named <= {"mpi", "gloo", "nccl"}:
         raise ValueError(
-            f"init_process_group(backend={backend!r}): messages go through MPI here. Give backend='mpi', or leave it "
-            "out; "
-            "'gloo' is taken to mean it too. [nd-process-group]"
+            f"init_process_group(backend={backend!r}): messages go through MPI here, and those of GPUs through NCCL. "
+            "Give backend='mpi', or leave it out; 'gloo' is taken to mean it too. [nd-process-group]"
+        )
+    if "nccl" in named and not is_nccl_available():
+        raise RuntimeError(
+            f"init_process_group(backend={backend!r}): NCCL comes with CuPy, which is not installed, or not with it. "
+            "Install cupy, or leave the backend out: tensors of the host go through MPI. [nd-process-group]"
         )
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndgrad._locks import make_lock
 from ndgrad.distributed.errors import DistBackendError
 from ndgrad.launch import dead_ranks
 
@@ -49,6 +50,7 @@ class Notices:
         self._waiting: dict[int, tuple[str, int, str]] = {}
         self._ending = False
         self._looked = 0.0
+        self._lock = make_lock()
 
     def open(self, comm: Any) -> None:
         """Begin to listen, on a communicator that nobody else uses."""
@@ -100,32 +102,48 @@ class Notices:
         from mpi4py import MPI  # as in ndgrad.distributed.transport
 
         status = MPI.Status()
-        while self._comm is not None and self._request.Test(status):
-            kind, told = pickle.loads(self._buffer.tobytes())
-            rank = status.Get_source()
-            if kind == "failed":
-                self._failed[rank] = told
-            elif kind == "left":
-                self._left[rank] = told
-            else:
-                self._waiting[rank] = told
-            self._listen()
+        if not self._lock.acquire(blocking=False):
+            return  # another thread is at it
+        try:
+            while self._comm is not None and self._request.Test(status):
+                kind, told = pickle.loads(self._buffer.tobytes())
+                rank = status.Get_source()
+                if kind == "failed":
+                    self._failed[rank] = told
+                elif kind == "left":
+                    self._left[rank] = told
+                else:
+                    self._waiting[rank] = told
+                self._listen()
+        finally:
+            self._lock.release()
 
-    def look(self, group: ProcessGroup, call: Call, sequence: int) -> None:
-        """Raise if a rank that this call waits for is known to have failed or left."""
-        self._receive()
-        here = group.global_rank(group.rank())
+    def _look_for_dead(self) -> None:
         now = time.monotonic()
         if now > self._looked + 0.1:  # a file: not all the time
             self._looked = now
             for rank in dead_ranks():
                 self._failed.setdefault(rank, "the death of its process (it was killed, or crashed)")
-        for rank, told in self._failed.items():
+
+    def gone(self, rank: int) -> str | None:
+        """What is known of a rank that no longer answers: that it failed, or left; else None."""
+        self._receive()
+        self._look_for_dead()
+        if rank in self._failed:
+            return f"failed with {self._failed[rank]}"
+        return "has exited" if rank in self._left else None
+
+    def look(self, group: ProcessGroup, call: Call, sequence: int) -> None:
+        """Raise if a rank that this call waits for is known to have failed or left."""
+        self._receive()
+        here = group.global_rank(group.rank())
+        self._look_for_dead()
+        for rank, told in list(self._failed.items()):
             raise DistBackendError(
                 f"rank {rank} failed with {told}, while rank {here} was in {call} of {group.name} (number {sequence}). "
                 f"See what rank {rank} said. [nd-peer]"
             )
-        for rank, counts in self._left.items():
+        for rank, counts in list(self._left.items()):
             if rank in group.ranks and sequence > counts.get(group.name, 0):
                 raise DistBackendError(
                     f"rank {rank} has exited, while rank {here} was in {call} of {group.name} (number {sequence}; rank "

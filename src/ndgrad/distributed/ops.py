@@ -16,13 +16,15 @@ transposes in the order of the graph, which is the same on all ranks if the prog
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad.distributed import transport
+from ndgrad.arrays.library import library_of
+from ndgrad.distributed import nccl, transport
 from ndgrad.distributed.reductions import ReduceOp
 from ndgrad.ops.table import op
 
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 
 def _host(name: str, np_: Library, x: Payload) -> Payload:
+    if np_ is not np and nccl.carries(x) and name not in ("gather", "scatter"):
+        return x
     if np_ is not np:
         raise NotImplementedError(
             f"{name}: messages go through the memory of the host, and the tensor of shape {tuple(x.shape)} is not "
@@ -42,11 +46,12 @@ def _host(name: str, np_: Library, x: Payload) -> Payload:
 
 def _moved(x: Payload, dim: int) -> Payload:
     """An array with `dim` in front, contiguous: one rank's piece after the other."""
-    return np.ascontiguousarray(np.moveaxis(x, dim, 0) if dim else x)
+    library = library_of(x)
+    return library.ascontiguousarray(library.moveaxis(x, dim, 0) if dim else x)
 
 
 def _back(x: Payload, dim: int) -> Payload:
-    return np.moveaxis(x, 0, dim) if dim else x
+    return library_of(x).moveaxis(x, 0, dim) if dim else x
 
 
 # ----- sums -----------------------------------------------------------------------------------------------------------
@@ -54,12 +59,12 @@ def _back(x: Payload, dim: int) -> Payload:
 
 def _all_reduce(np: Library, x: Payload, *, group: Any, reduction: Any = ReduceOp.SUM) -> Payload:
     out = _host("all_reduce", np, x).copy()
-    transport.all_reduce(group, out, reduction).wait()
+    transport.all_reduce_now(group, out, reduction)
     return out
 
 
 def _all_reduce_here(np: Library, target: Payload, *, group: Any, reduction: Any = ReduceOp.SUM) -> None:
-    transport.all_reduce(group, _host("all_reduce", np, target), reduction).wait()
+    transport.all_reduce_now(group, _host("all_reduce", np, target), reduction)
 
 
 #: SUM and AVG, which are linear.
@@ -227,7 +232,7 @@ def _all_to_all(
         received = [x.shape[join]] * count if received is None else list(received)
         cut = (*x.shape[:split], kept, *x.shape[split + 1 :])
         shapes = [(*cut[:join], n, *cut[join + 1 :]) for n in received]
-    bounds = np.cumsum([0, *sent])
+    bounds = list(itertools.accumulate(sent, initial=0))
     index: list[Any] = [slice(None)] * x.ndim
     pieces = []
     for i in range(count):
@@ -238,7 +243,7 @@ def _all_to_all(
     out_counts = [math.prod(s) for s in shapes]
     out = np.empty(sum(out_counts), x.dtype)
     transport.all_to_all(group, out, buffer, out_counts, counts).wait()
-    ends = np.cumsum([0, *out_counts])
+    ends = list(itertools.accumulate(out_counts, initial=0))
     return np.concatenate([out[ends[i] : ends[i + 1]].reshape(shapes[i]) for i in range(count)], axis=join)
 
 

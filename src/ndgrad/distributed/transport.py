@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad.distributed.agreement import Call, Pending
+from ndgrad.distributed import nccl
+from ndgrad.distributed.agreement import Call, Kind, Pending, settle
 from ndgrad.distributed.reductions import ReduceOp, check_reducible, mpi_operation
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ def reducible(array: Payload, op: ReduceOp) -> tuple[Any, Any]:
 
 def all_reduce(group: ProcessGroup, array: Payload, op: ReduceOp) -> Started:
     """`array` becomes its reduction over the ranks."""
+    if array.__class__ is not np.ndarray and nccl.carries(array) and group.size() > 1:
+        return nccl.all_reduce(group, array, op)
     check_reducible("all_reduce", array, op)
     call = Call("all_reduce", array.shape, array.dtype.char, op.name)
     if group.size() == 1:
@@ -61,8 +64,39 @@ def all_reduce(group: ProcessGroup, array: Payload, op: ReduceOp) -> Started:
     return Pending(group, call, (request,), _then(back, _averaged(buffer, op, group)), (buffer,))
 
 
+#: Reductions of contiguous arrays that MPI takes as they are, by shape, code of the dtype and operation.
+_kinds: dict[tuple[tuple[int, ...], str, int], Kind | None] = {}
+
+
+def all_reduce_now(group: ProcessGroup, array: Payload, op: ReduceOp) -> None:
+    """The same, waited for."""
+    if array.__class__ is not np.ndarray:
+        all_reduce(group, array, op).wait()
+        return
+    key = (array.shape, array.dtype.char, op._value_)
+    kind = _kinds.get(key)
+    if kind is None and key not in _kinds:
+        kind = _kinds[key] = _kind_of_all_reduce(array, op)
+    if kind is None or group.comm is None or not array.flags.carray:
+        all_reduce(group, array, op).wait()
+        return
+    settle(group, kind, group.comm.Iallreduce(group.in_place, array, op=kind.operation), array)
+
+
+def _kind_of_all_reduce(array: Payload, op: ReduceOp) -> Kind | None:
+    if op is ReduceOp.AVG or array.dtype.char not in "fdFDlLqQiI":
+        return None  # something is done before or after
+    if len(_kinds) > 4096:
+        _kinds.clear()
+    check_reducible("all_reduce", array, op)
+    _, operation = reducible(array, op)
+    return Kind(Call("all_reduce", array.shape, array.dtype.char, op.name), operation)
+
+
 def broadcast(group: ProcessGroup, array: Payload, root: int) -> Started:
     """`array` becomes that of the rank `root`."""
+    if array.__class__ is not np.ndarray and nccl.carries(array) and group.size() > 1:
+        return nccl.broadcast(group, array, root)
     call = Call("broadcast", array.shape, array.dtype.char, root)
     if group.size() == 1:
         return Pending.finished(group, call)
@@ -73,6 +107,8 @@ def broadcast(group: ProcessGroup, array: Payload, root: int) -> Started:
 
 def reduce(group: ProcessGroup, array: Payload, root: int, op: ReduceOp) -> Started:
     """On the rank `root`, `array` becomes its reduction over the ranks; the others keep theirs."""
+    if array.__class__ is not np.ndarray and nccl.carries(array) and group.size() > 1:
+        return nccl.reduce(group, array, root, op)
     check_reducible("reduce", array, op)
     call = Call("reduce", array.shape, array.dtype.char, root, op.name)
     if group.size() == 1:
@@ -91,6 +127,8 @@ def reduce(group: ProcessGroup, array: Payload, root: int, op: ReduceOp) -> Star
 
 def all_gather(group: ProcessGroup, out: Payload, array: Payload) -> Started:
     """`out`, which is contiguous, gets the arrays of all ranks one after the other."""
+    if array.__class__ is not np.ndarray and nccl.carries(array) and group.size() > 1:
+        return nccl.all_gather(group, out, array)
     call = Call("all_gather", array.shape, array.dtype.char)
     if group.size() == 1:
         return _copied(group, call, out, array)
@@ -101,6 +139,8 @@ def all_gather(group: ProcessGroup, out: Payload, array: Payload) -> Started:
 
 def all_gather_uneven(group: ProcessGroup, out: Payload, array: Payload, counts: Sequence[int]) -> Started:
     """The same with pieces of different numbers of elements, `counts`."""
+    if array.__class__ is not np.ndarray and nccl.carries(array) and group.size() > 1:
+        return nccl.all_gather(group, out, array, counts)
     call = Call("all_gather", tuple(counts), array.dtype.char, "uneven")
     if group.size() == 1:
         return _copied(group, call, out, array)
@@ -111,6 +151,8 @@ def all_gather_uneven(group: ProcessGroup, out: Payload, array: Payload, counts:
 
 def reduce_scatter(group: ProcessGroup, out: Payload, array: Payload, op: ReduceOp) -> Started:
     """`out`, which is contiguous, gets this rank's piece of the reduction of `array` over the ranks."""
+    if array.__class__ is not np.ndarray and nccl.carries(array) and group.size() > 1:
+        return nccl.reduce_scatter(group, out, array, op)
     check_reducible("reduce_scatter", array, op)
     call = Call("reduce_scatter", array.shape, array.dtype.char, op.name)
     if group.size() == 1:
@@ -126,6 +168,8 @@ def reduce_scatter_uneven(
     group: ProcessGroup, out: Payload, array: Payload, counts: Sequence[int], op: ReduceOp
 ) -> Started:
     """The same with pieces of different numbers of elements, `counts`."""
+    if array.__class__ is not np.ndarray and nccl.carries(array) and group.size() > 1:
+        return nccl.reduce_scatter(group, out, array, op, counts)
     check_reducible("reduce_scatter", array, op)
     call = Call("reduce_scatter", tuple(counts), array.dtype.char, op.name, "uneven")
     if group.size() == 1:
@@ -142,6 +186,8 @@ def all_to_all(
 ) -> Started:
     """Each rank sends its k-th piece of `array` to rank k, and `out`, which is contiguous, gets what came, in the
     order of the ranks. Without counts all pieces are of one size."""
+    if array.__class__ is not np.ndarray and nccl.carries(array) and group.size() > 1:
+        return nccl.all_to_all(group, out, array, out_counts, counts)
     even = counts is None or out_counts is None
     call = Call("all_to_all", array.shape if even else (), array.dtype.char)
     if group.size() == 1:
@@ -200,6 +246,8 @@ def _header(array: Payload) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 def send(group: ProcessGroup, array: Payload, peer: int, tag: int) -> Started:
     """Send an array to a rank of the group."""
+    if array.__class__ is not np.ndarray and nccl.carries(array):
+        return nccl.send(group, array, peer)
     call = Call("send", array.shape, array.dtype.char, peer, tag)
     buffer = np.ascontiguousarray(array)
     header = _header(array)
@@ -212,6 +260,10 @@ def send(group: ProcessGroup, array: Payload, peer: int, tag: int) -> Started:
 
 def receive(group: ProcessGroup, array: Payload, peer: int | None, tag: int) -> Started:
     """Receive an array from a rank of the group, from any if `peer` is None."""
+    if array.__class__ is not np.ndarray and nccl.carries(array):
+        if peer is None:
+            raise NotImplementedError("recv into a tensor on a GPU: NCCL must be told who sends. Give src=.")
+        return nccl.receive(group, array, peer)
     call = Call("recv", array.shape, array.dtype.char, -1 if peer is None else peer, tag)
     buffer, back = _contiguous(array)
     header = np.zeros(_HEADER, np.int64)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import zlib
 
+import hypothesis
+import hypothesis.strategies as st
 import numpy as np
 import pytest
 from tests.distributed.on_ranks import close, on_ranks, values
@@ -137,6 +140,11 @@ def what_has_no_rule_says_so_and_gathers_nothing():
     x = distribute_tensor(ndgrad.arange(6.0).reshape(2, 3), mesh, [Shard(0)])
     with pytest.raises(NotImplementedError, match=r"block_diag: it is not known how.*redistribute\(placements=\[Replicate\(\)\]"):
         ndgrad.block_diag(x, x)
+    for refused in (ndgrad.prod, ndgrad.median, ndgrad.unique, ndgrad.nonzero, lambda x: ndgrad.poisson(x.exp())):
+        with pytest.raises(NotImplementedError, match=r"it is not known how.*redistribute\(placements=\[Replicate\(\)\]"):
+            refused(x)
+    with pytest.raises(TypeError, match=r"those of a DTensor are spread over ranks. Call it on x.full_tensor\(\)"):
+        ndgrad.nn.functional.one_hot(x.argmax(1))
     assert ndgrad.block_diag(x.redistribute(placements=[Replicate()])).shape == (2, 3)
     with pytest.raises(RuntimeError, match="a plain tensor of shape .* beside a DTensor"):
         x + ndgrad.ones(2, 3)
@@ -249,6 +257,56 @@ def factories_and_writes():
     assert y.sum().full_tensor().item() == 10
 
 
+@on_ranks(2, 3)
+def random_numbers_are_those_of_one_process():
+    mesh, rank = _row(), dist.get_rank()
+    plain = ndgrad.tensor(values(0, 5, 4))
+    draws = {
+        "rand": ndgrad.rand_like, "randn": ndgrad.randn_like, "randint": lambda t: ndgrad.randint_like(t, 9),
+        "bernoulli": lambda t: ndgrad.bernoulli(t.sigmoid()), "normal": lambda t: ndgrad.normal(t, t.exp()),
+        "uniform_": lambda t: t.clone().uniform_(-1, to=2.0), "normal_": lambda t: t.clone().normal_(1.0, 2.0),
+        "exponential_": lambda t: t.clone().exponential_(), "cauchy_": lambda t: t.clone().cauchy_(1.0, 2.0),
+        "log_normal_": lambda t: t.clone().log_normal_(), "geometric_": lambda t: t.clone().geometric_(0.3),
+        "bernoulli_": lambda t: t.clone().bernoulli_(0.3), "multinomial": lambda t: ndgrad.multinomial(t.exp(), 2),
+        "replaced": lambda t: ndgrad.multinomial(t.exp(), 3, replacement=True),
+        "complex": lambda t: ndgrad.randn_like(ndgrad.complex(t, t)).abs(), "own": lambda t: ndgrad.rand_like(t, generator=g),
+    }  # fmt: skip
+    for (name, draw), placement in itertools.product(draws.items(), [Shard(0), Shard(1), Replicate()]):
+        g = ndgrad.Generator().manual_seed(4)
+        ndgrad.manual_seed(3)
+        want = draw(plain)
+        g = ndgrad.Generator().manual_seed(4)
+        ndgrad.manual_seed(3)
+        found = draw(distribute_tensor(plain, mesh, [placement]))
+        close(found.full_tensor(), want.numpy())
+        assert ndgrad.equal(ndgrad.rand(2), _after(draw, plain)), name  # all generators are where that of one process is
+    ndgrad.manual_seed(rank)
+    with pytest.raises(dist.DistBackendError, match=r"uniform of a DTensor: the ranks' random numbers would differ.*manual_seed"):
+        ndgrad.rand_like(distribute_tensor(plain, mesh, [Shard(0)]))
+
+
+def _after(draw, plain):
+    """What a process draws next."""
+    ndgrad.manual_seed(3)
+    draw(plain)
+    return ndgrad.rand(2)
+
+
+@on_ranks(2)
+def checks_of_values_see_all_ranks():
+    """What a function decides by values is the same on all ranks."""
+    mesh = _row()
+    x = distribute_tensor(ndgrad.tensor(values(0, 4, 3)), mesh, [Shard(0)])
+    target = distribute_tensor(ndgrad.tensor([0, 1, 2, -100]), mesh, [Shard(0)])
+    want = ndgrad.nn.functional.cross_entropy(ndgrad.tensor(values(0, 4, 3)), ndgrad.tensor([0, 1, 2, -100]))
+    close(ndgrad.nn.functional.cross_entropy(x, target).full_tensor(), want.numpy())
+    wrong = distribute_tensor(ndgrad.tensor([0, 1, 2, 7]), mesh, [Shard(0)])
+    with pytest.raises(IndexError, match="7"):
+        ndgrad.nn.functional.cross_entropy(x, wrong)
+    with pytest.raises(RuntimeError, match="expects probabilities"):
+        ndgrad.bernoulli(distribute_tensor(ndgrad.tensor([0.0, 0.5, 0.1, 1.5]), mesh, [Shard(0)]))
+
+
 @on_ranks(2)
 def hooks_see_spread_gradients():
     mesh = _row()
@@ -260,3 +318,91 @@ def hooks_see_spread_gradients():
     y.sum().backward()
     assert seen == [(Shard(0),), True]
     close(x.grad.full_tensor(), [6.0] * 4)
+
+
+# ----- programs, shapes and meshes drawn at random --------------------------------------------------------------------
+
+F = ndgrad.nn.functional
+
+
+def _eye_like(x):
+    return ndgrad.diag_embed(ndgrad.ones_like(x).sum(-1)) * 3.0
+
+
+def _dropped(x, y):
+    ndgrad.manual_seed(7)
+    return F.dropout(x, 0.4) * y + F.dropout1d(y, 0.5)
+
+
+def _filled(x, y):
+    ndgrad.manual_seed(8)
+    return x * ndgrad.rand_like(y) + ndgrad.bernoulli(y.sigmoid()) + ndgrad.normal(x, y.exp()).detach()
+
+
+#: On tensors of three dimensions.
+DRAWN = {
+    "arithmetic": lambda x, y: (x * y).tanh() / (1 + y * y) - x.maximum(y),
+    "sums": lambda x, y: x.sum(1, keepdim=True) * y.mean(0) + x.amax(2, keepdim=True),
+    "scans": lambda x, y: x.cumsum(0) * y.cumprod(2) + x.logcumsumexp(1),
+    "sorting": lambda x, y: x.sort(1).values + y.sort(0, descending=True).values + x.topk(1, dim=2).values,
+    "median": lambda x, y: x.median(1).values * y.kthvalue(1, dim=0).values.sum(),
+    "fourier": lambda x, y: ndgrad.fft.fft(x, dim=1).abs() + ndgrad.fft.irfft(ndgrad.fft.rfft(y, dim=2), n=y.shape[2], dim=2),
+    "complex": lambda x, y: ndgrad.view_as_real(ndgrad.complex(x, y).exp()) * 2,
+    "padding": lambda x, y: F.pad(x * y, (1, 2)) + F.pad(F.pad(y, (2, 1)), (1, 1))[..., 1:-1],
+    "moving": lambda x, y: x.roll(1, 1).flip(0) + y.repeat(1, 2, 1)[:, : y.shape[1]] + ndgrad.rot90(x, 2, (1, 2)),
+    "matrices": lambda x, y: ndgrad.linalg.solve(x @ x.mT + _eye_like(x), y) + ndgrad.linalg.inv(y @ y.mT + _eye_like(y)) @ x,
+    "decompositions": lambda x, y: ndgrad.linalg.cholesky(x @ x.mT + _eye_like(x)) @ y
+    + ndgrad.linalg.det(y @ y.mT + _eye_like(y))[:, None, None],
+    "triangles": lambda x, y: x.tril() + y.triu(1) + x.diagonal(dim1=1, dim2=2).sum(-1)[:, None, None],
+    "products": lambda x, y: ndgrad.einsum("aij,akj->aik", x, y) + ndgrad.baddbmm(x @ y.mT, x, y.mT),
+    "depthwise": lambda x, y: F.conv1d(x, y.sum((0, 2)).reshape(-1, 1, 1), groups=x.shape[1]),
+    "convolution": lambda x, y: F.conv1d(x, y.sum(0)[:, :1].unsqueeze(1) * x.sum((0, 2)).unsqueeze(1)),
+    "pooling": lambda x, y: F.avg_pool1d(F.pad(x, (1, 1)), 2) + F.max_pool1d(F.pad(y, (1, 1)), 2),
+    "losses": lambda x, y: F.mse_loss(x, y) + F.smooth_l1_loss(x, y, reduction="sum") + F.huber_loss(x, y)
+    + F.binary_cross_entropy_with_logits(x, y.sigmoid()),
+    "cross entropy": lambda x, y: F.cross_entropy(x, y.argmax(1), reduction="none") + F.nll_loss(y.log_softmax(1), x.argmax(1)),
+    "gathers": lambda x, y: x.gather(1, y.argsort(1)) * ndgrad.take_along_dim(y, x.argsort(2), 2),
+    "scatters": lambda x, y: x.scatter_add(1, y.argsort(1), y) + x.scatter(2, y.argsort(2), y),
+    "attention": lambda x, y: F.scaled_dot_product_attention(x, y, x * y),
+    "norms": lambda x, y: F.layer_norm(x, x.shape[2:]) + F.normalize(y, dim=1) + x.norm(dim=2, keepdim=True),
+    "batch norm": lambda x, y: F.batch_norm(F.pad(x * y, (0, 1)), None, None, training=True),
+    "distances": lambda x, y: ndgrad.cdist(x, y) + ndgrad.logsumexp(x, 2, keepdim=True),
+    "windows": lambda x, y: x.unfold(2, 1, 1).squeeze(-1) * y.cummax(1).values,
+    "dropout": _dropped,
+    "random": _filled,
+}
+
+
+#: How many shapes, meshes and placements are tried with each program, by the number of ranks.
+EXAMPLES = {1: 1, 2: 2, 3: 1, 4: 1}
+
+
+@on_ranks(1, 2, 3, 4)
+def drawn_programs_equal_those_of_one_process():
+    """Hypothesis draws the same on all ranks, and does not go back to shorten what fails."""
+    size = dist.get_world_size()
+    shapes = [(size,), (1, size), (size, 1)] + [(2, size // 2)] * (size == 4)
+    meshes = {shape: dist.init_device_mesh("cpu", shape) for shape in shapes}
+
+    def check(name):
+        @hypothesis.settings(
+            database=None, deadline=None, max_examples=EXAMPLES[size], phases=[hypothesis.Phase.generate],
+            suppress_health_check=list(hypothesis.HealthCheck),
+        )
+        @hypothesis.seed(zlib.crc32(name.encode()) + size)
+        @hypothesis.given(st.data())
+        def draw(data):
+            mesh = meshes[data.draw(st.sampled_from(shapes))]
+            shape = data.draw(st.tuples(*(st.sampled_from([3, 2, 5, 4, 6, 1]),) * 3))
+            one = st.sampled_from([Shard(0), Shard(1), Shard(2), Replicate(), Partial()])
+            before, after = (data.draw(st.tuples(*(one,) * mesh.ndim)) for _ in range(2))
+            x, y = values(0, *shape), values(1, *shape)
+            try:
+                _same(DRAWN[name], x, y, placements=[before, after], mesh=mesh, tolerance=1e-8)
+            except BaseException as error:
+                raise AssertionError(f"{name} of {shape} as {before} and {after} on {mesh}: {error!r}") from error
+
+        draw()
+
+    for name in sorted(DRAWN):
+        check(name)

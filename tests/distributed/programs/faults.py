@@ -49,6 +49,55 @@ def another_message_than_was_waited_for_is_told():
             dist.recv(ndgrad.empty(4), 0, tag=2)
 
 
+@on_ranks(2, 3)
+def a_rank_that_comes_late_but_in_time_is_waited_for():
+    if dist.get_rank() == 0:
+        time.sleep(0.3)
+    x = mine(2)
+    dist.all_reduce(x)
+    close(x, everybody(2).sum(0))
+
+
+@on_ranks(2)
+def a_hook_that_fails_on_one_rank_ends_the_waits_of_the_others():
+    """The wait ends by the group's timeout here, since the rank that failed goes on; a rank that ends is told at once
+    (test_launch)."""
+    group = dist.new_group(timeout=timedelta(seconds=0.5))
+    x = mine(3, requires_grad=True)
+    y = dist.nn.functional.all_reduce(x * 1, group=group)
+
+    def hook(g):
+        if dist.get_rank() == 1:
+            raise ArithmeticError("a hook that fails")
+
+    y.register_hook(hook)
+    wanted = dist.DistBackendError if dist.get_rank() == 0 else ArithmeticError
+    told = "all_reduce.*rank 1 did not come" if dist.get_rank() == 0 else "a hook that fails"
+    with pytest.raises(wanted, match=told):
+        y.sum().backward()
+    assert x.grad is None
+    dist.barrier()
+
+
+@on_ranks(2, 3)
+def disagreement_of_what_is_waited_for_later():
+    """The same for collectives that are waited for afterwards, and for every kind of them."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    last = size - 1
+    calls = {
+        "all_gather": lambda g, n: dist.all_gather([ndgrad.empty(n) for _ in range(size)], ndgrad.ones(n), group=g, async_op=True),
+        "reduce_scatter": lambda g, n: dist.reduce_scatter_tensor(ndgrad.empty(n), ndgrad.ones(n * size), group=g, async_op=True),
+        "all_reduce": lambda g, n: dist.all_reduce(ndgrad.ones(n), group=g, async_op=True),
+        "broadcast": lambda g, n: dist.broadcast(ndgrad.ones(n), 0, group=g, async_op=True),
+    }
+    for name, call in calls.items():
+        apart = dist.new_group()
+        work = call(apart, 5 if rank == last else 4)
+        with pytest.raises(dist.DistBackendError, match=rf"rank 0: {name}.*rank {last}: {name}"):
+            work.wait()
+        assert isinstance(work.exception(), dist.DistBackendError)
+
+
 @on_ranks(3)
 def who_does_not_come_is_named():
     slow = dist.new_group(timeout=timedelta(seconds=0.5))

@@ -8,6 +8,7 @@ from tests.distributed.on_ranks import close, on_ranks, values
 
 import ndgrad
 import ndgrad.distributed as dist
+from ndgrad.distributed import planning
 from ndgrad.distributed.optim import ZeroRedundancyOptimizer
 from ndgrad.distributed.tensor.debug import CommDebugMode
 from ndgrad.nn.parallel import DistributedDataParallel
@@ -210,3 +211,17 @@ def seeds_differ_between_ranks_and_not_between_runs():
     alike = [None] * n
     dist.all_gather_object(alike, dist.manual_seed_per_rank(3, group=own))
     assert set(alike) == {seeds[0]}
+@on_ranks(2, 3)
+def a_step_is_recorded_and_the_machine_measured_alike_on_all_ranks():
+    net = DistributedDataParallel(_model())
+    x, y = _batch(0)
+    job = planning.record(lambda: ((net(_mine(x)) - _mine(y)) ** 2).mean().backward(), repeats=2)
+    assert job.sent == {"all_reduce": 8 * sum(p.numel() for p in net.parameters())}
+    assert job.ranks == dist.get_world_size()
+    machine = planning.measure(seconds=0.02)
+    assert machine.ranks == dist.get_world_size()
+    assert machine.slowdown(machine.ranks) == machine.crowding >= 1.0
+    seen = [None] * dist.get_world_size()
+    dist.all_gather_object(seen, (machine.inside, machine.overlap, machine.crowding))
+    assert len(set(seen)) == 1
+    assert job.predict(machine, 64).messages.seconds > job.predict(machine, 2).messages.seconds > 0

@@ -1,10 +1,11 @@
-"""torch's `distributed.optim`: optimizers whose state is divided among ranks."""
+"""torch's `distributed.optim`: optimizers whose state, or whose parameters, lie on several ranks."""
 
 from __future__ import annotations
 
 from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad.distributed.optim.optimizer import DistributedOptimizer
 from ndgrad.distributed.optim.zero_redundancy import ZeroRedundancyOptimizer
 
-__all__ = ["ZeroRedundancyOptimizer"]
+__all__ = ["DistributedOptimizer", "ZeroRedundancyOptimizer"]
 
 _refuse_absent(__name__)

@@ -24,6 +24,7 @@ from ndgrad.autograd.subclass import KNOWN
 from ndgrad.autograd.variable import Variable, new
 from ndgrad.distributed import transport
 from ndgrad.distributed.device_mesh import DeviceMesh, current_mesh
+from ndgrad.distributed.tensor.checked_values import CheckedValues
 from ndgrad.distributed.tensor.placements import (
     REPLICATE,
     Partial,
@@ -37,6 +38,7 @@ from ndgrad.distributed.tensor.placements import (
 from ndgrad.distributed.tensor.planning import Plan, plan_for
 from ndgrad.distributed.tensor.redistribution import steps
 from ndgrad.ops.table import Op
+from ndgrad.ops.vocabulary import tensor_ops
 
 
 class DTensor(Tensor):
@@ -396,6 +398,13 @@ class DTensor(Tensor):
             "use where(). [nd-dtensor]"
         )
 
+    def checked_values(self) -> CheckedValues:
+        """The values for those who check them; what they answer is the same on all ranks, which all must ask."""
+        whole = self._moved(self._gradient_spec().placements)  # terms are not values
+        mesh = self.spec.mesh
+        groups = [mesh.get_group(i) for i, p in enumerate(whole.spec.placements) if p.is_shard() and mesh.size(i) > 1]
+        return CheckedValues(whole._local._array, groups, self.spec.payload.size)
+
     def made_alike(self, make: Callable[[Tensor], Tensor]) -> DTensor:
         """A new tensor that is spread like this one; of terms, one that is whole."""
         local = make(self._local)
@@ -440,8 +449,33 @@ def _in_place(name: str) -> Any:
     return method
 
 
+#: Methods that fill a tensor with random numbers: the op, and its settings in the order of the method's arguments.
+_FILLERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "uniform_": ("uniform", {"low": 0.0, "high": 1.0}), "normal_": ("normal", {"mean": 0.0, "std": 1.0}),
+    "log_normal_": ("log_normal", {"mean": 1.0, "std": 2.0}), "exponential_": ("exponential", {"rate": 1.0}),
+    "cauchy_": ("cauchy", {"median": 0.0, "sigma": 1.0}), "geometric_": ("geometric", {"p": 0.5}),
+}  # fmt: skip
+_RENAMED = {"from": "low", "to": "high", "lambd": "rate"}
+
+
+def _filler(name: str) -> Any:
+    op, defaults = _FILLERS[name]
+
+    def method(self: DTensor, *args: Any, generator: Any = None, **kwargs: Any) -> DTensor:
+        given = dict(zip(defaults, args, strict=False)) | {_RENAMED.get(k, k): v for k, v in kwargs.items()}
+        if len(args) > len(defaults) or given.keys() - defaults.keys():
+            raise TypeError(f"{name}() takes {', '.join(defaults)} and generator, and got {args} {kwargs}.")
+        return self._assign(getattr(tensor_ops, op)(self.detach(), **defaults | given, generator=generator))
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+for _name in _FILLERS:
+    setattr(DTensor, _name, _filler(_name))
+
 for _name in {*dir(Tensor), *" ".join(METHODS.values()).split()}:
-    if _name[-1] == "_" and _name[0] != "_" and _name not in _OWN:
+    if _name[-1] == "_" and _name[0] != "_" and _name not in _OWN and _name not in _FILLERS:
         setattr(DTensor, _name, _in_place(_name))
 
 

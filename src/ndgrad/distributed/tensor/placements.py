@@ -129,6 +129,11 @@ class Spread:
     __slots__ = ("dtype", "shape")
 
     base = None
+    #: for those who take it for an array
+    refusal = (
+        "this function reads the values of a tensor, and those of a DTensor are spread over ranks. Call it on "
+        "x.full_tensor(), which gathers them, or on x.to_local(), which is this rank's part."
+    )
     #: nobody writes it, and it lies in memory as a new array does
     flags = SimpleNamespace(writeable=False, c_contiguous=True, f_contiguous=False, carray=False)
 

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 
 from ndgrad.autograd.variable import Variable
+from ndgrad.distributed.tensor import signatures_of_layers, signatures_of_matrices, signatures_of_places  # noqa: F401
+from ndgrad.distributed.tensor.draws import Piece, PieceGenerator, agree_on_state
 from ndgrad.distributed.tensor.placements import (
     PARTIAL,
     REPLICATE,
@@ -37,12 +39,14 @@ class Plan:
     """How one kind of call is run."""
 
     __slots__ = (
+        "draws",
         "local",
         "moves",
         "op",
         "out_placements",
         "out_shapes",
         "outs",
+        "random",
         "result_shape",
         "shares",
         "sharing",
@@ -61,8 +65,11 @@ class Plan:
         out_placements: tuple[Placement, ...],
         sizes: dict[int, int],
         out_shapes: dict[int, int],
+        draws: Piece | None = None,
     ) -> None:
         self.op, self.spec = op, spec
+        #: of random numbers: which piece this rank takes
+        self.draws, self.random = draws, "generator" in op.settings
         #: per argument the steps that bring it where it must be; None for what is no spread tensor
         self.moves = tuple(moves)
         #: per argument the dimensions of the mesh among whose ranks its use is divided although all have it
@@ -91,6 +98,10 @@ class Plan:
                 for i, dims in enumerate(self.shares):
                     if dims and locals_[i].requires_grad:
                         locals_[i] = self._shared(args[i], locals_[i], i, dims)
+        if self.random:
+            agree_on_state(self.op, self.spec.mesh, settings.get("generator"))
+            if self.draws is not None:
+                settings = {**settings, "generator": PieceGenerator(settings.get("generator"), self.draws)}
         return self.op.eager(*locals_, **settings) if self.local is None else self.local(locals_, settings)
 
     def _shared(self, argument: Any, t: Any, i: int, dims: tuple[int, ...]) -> Any:
@@ -166,7 +177,22 @@ def make_plan(op: Op, specs: Sequence[Spec | None], numbers: Sequence[bool], set
         for s, target in zip(specs, targets, strict=True)
     ]
     sizes, lengths = _result_sizes(sig, specs, first, out_placements)
-    return Plan(op, first, moves, shares, sig, out_placements, sizes, lengths)
+    draws = _drawn_piece(sig, first, out_placements, lengths) if sig.draws else None
+    return Plan(op, first, moves, shares, sig, out_placements, sizes, lengths, draws)
+
+
+def _drawn_piece(sig: Signature, spec: Spec, out: tuple[Placement, ...], lengths: dict[int, int]) -> Piece:
+    """Where this rank's piece of a result is in the whole."""
+    mesh = spec.mesh
+    coordinate = mesh.get_coordinate() or [0] * mesh.ndim
+    bounds = {dim: (0, n, n) for dim, n in lengths.items()}
+    for i, placement in enumerate(out):
+        if isinstance(placement, Shard):
+            start, stop, length = bounds[placement.dim]
+            sizes = chunk_sizes(stop - start, mesh.size(i))
+            start += sum(sizes[: coordinate[i]])
+            bounds[placement.dim] = (start, start + sizes[coordinate[i]], length)
+    return Piece(len(sig.outputs), bounds)
 
 
 def _on_one_mesh(op: Op, specs: Sequence[Spec | None]) -> Spec:

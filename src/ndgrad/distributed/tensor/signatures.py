@@ -32,7 +32,7 @@ class Signature:
     """The labels of the arguments (None: no array) and of the results, which may have more dimensions behind them, and
     what else matters for dividing the op."""
 
-    __slots__ = ("added", "even", "inputs", "linear", "local", "outputs", "reductions", "result_shape")
+    __slots__ = ("added", "draws", "even", "inputs", "linear", "local", "outputs", "reductions", "result_shape")
 
     def __init__(
         self,
@@ -60,9 +60,11 @@ class Signature:
         #: (ops, args, settings, local sizes of the result's dimensions) -> result, where the op itself is not what
         #: every rank runs
         self.local = local
+        #: whether it draws random numbers, of which every rank takes its piece (`draws`)
+        self.draws = False
 
 
-class _Labeller:
+class Labeller:
     """Hands out labels."""
 
     def __init__(self) -> None:
@@ -82,7 +84,8 @@ signature_rule: RulesOfOps[Callable[..., Signature | None]] = RulesOfOps("signat
 _LINEAR_ELEMENTWISE: dict[str, tuple[tuple[int, ...], ...]] = {
     "add": ((0, 1),), "sub": ((0, 1),), "neg": ((0,),), "mul": ((0,), (1,)), "div": ((0,),), "conj": ((0,),),
     "real": ((0,),), "imag": ((0,),), "where": ((1, 2),), "complex": ((0, 1),), "deg2rad": ((0,),),
-    "rad2deg": ((0,),), "keep": ((0,),),
+    "rad2deg": ((0,),), "keep": ((0,),), "native_dropout": ((0,),), "to_device": ((0,),),
+    "fill_with": ((0, 1),),
 }  # fmt: skip
 #: Ops of the batching rule "leading" that treat every element alike.
 _EVERY_ELEMENT = frozenset("cast clone zeros_like fill zero alias detach clone_ordered".split())
@@ -118,7 +121,7 @@ def signature(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) 
     if not _is_local(op):
         return None
     if op.elementwise or op.name in _EVERY_ELEMENT:
-        return _elementwise(op, shapes)
+        return elementwise(op, shapes)
     if op.batch == "dims" and op.name not in _NOT_ALONG:
         return _along(op, shapes, settings)
     if op.name in _MATRIX and op.batch == "leading":
@@ -128,15 +131,15 @@ def signature(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) 
 
 def _is_local(op: Op) -> bool:
     """Whether an op is a function of its arguments alone: it draws nothing, and sends nothing."""
-    return op.batch is not RANDOM and op.name != "native_dropout" and not {"generator", "group"} & op.settings.keys()
+    return op.batch is not RANDOM and not {"generator", "group"} & op.settings.keys()
 
 
 def has_signature(op: Op) -> bool:
     """Whether spread tensors can be given to an op at all."""
-    if not _is_local(op):
-        return False
-    return (
-        signature_rule.get(op.name) is not None or op.elementwise or op.name in _EVERY_ELEMENT or op.name in _MATRIX
+    if signature_rule.get(op.name) is not None:
+        return True
+    return _is_local(op) and (
+        op.elementwise or op.name in _EVERY_ELEMENT or op.name in _MATRIX
         or (op.batch == "dims" and op.name not in _NOT_ALONG)
     )  # fmt: skip
 
@@ -144,7 +147,7 @@ def has_signature(op: Op) -> bool:
 # ----- kinds ----------------------------------------------------------------------------------------------------------
 
 
-def _linear(op: Op, count: int) -> tuple[frozenset[int], ...]:
+def linear_in(op: Op, count: int) -> tuple[frozenset[int], ...]:
     """In which arguments an op is linear, as its forward-mode rule says."""
     if op.jvp == "linear":
         return (frozenset(range(count)),)
@@ -153,7 +156,7 @@ def _linear(op: Op, count: int) -> tuple[frozenset[int], ...]:
     return ()
 
 
-def _elementwise(op: Op, shapes: Sequence[Shape | None]) -> Signature:
+def elementwise(op: Op, shapes: Sequence[Shape | None]) -> Signature:
     arrays = [s for s in shapes if s is not None]
     ndim = max((len(s) for s in arrays), default=0)
     labels = tuple(range(ndim))
@@ -200,7 +203,7 @@ def _along(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) -> 
     out: Labels = tuple(None if i in dims else label for i, label in enumerate(labels))
     if "keepdim" in settings and not settings["keepdim"]:
         out = tuple(label for i, label in enumerate(out) if i not in dims)
-    linear = _linear(op, len(shapes)) if _keeps_floats(settings) else ()
+    linear = linear_in(op, len(shapes)) if _keeps_floats(settings) else ()
     return Signature([None if s is None else tuple(labels) for s in shapes], out, reductions=reductions, linear=linear)
 
 
@@ -214,7 +217,7 @@ def _matrices(op: Op, shapes: Sequence[Shape | None]) -> Signature | None:
     if shape is None or len(shape) < 2:
         return None
     batch = tuple(range(len(shape) - 2))
-    return Signature([(*batch, None, None)], batch, linear=_linear(op, 1))
+    return Signature([(*batch, None, None)], batch, linear=linear_in(op, 1))
 
 
 # ----- shapes ---------------------------------------------------------------------------------------------------------
@@ -225,7 +228,7 @@ def _unsqueeze(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Sig
     ndim = len(shapes[0])
     labels = tuple(range(ndim))
     at = settings["dim"]
-    return Signature([labels], (*labels[:at], None, *labels[at:]), linear=_linear(op, 1))
+    return Signature([labels], (*labels[:at], None, *labels[at:]), linear=linear_in(op, 1))
 
 
 @signature_rule("squeeze", "squeeze_dim", "squeeze_dims")
@@ -235,7 +238,7 @@ def _squeeze(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signa
     dims = (dims,) if isinstance(dims, int) else dims
     gone = {d % len(shape) for d in dims if shape[d] == 1} if shape else set()
     labels = tuple(None if i in gone else i for i in range(len(shape)))
-    return Signature([labels], tuple(i for i in range(len(shape)) if i not in gone), linear=_linear(op, 1))
+    return Signature([labels], tuple(i for i in range(len(shape)) if i not in gone), linear=linear_in(op, 1))
 
 
 @signature_rule("transpose")
@@ -245,19 +248,19 @@ def _transpose(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Sig
     out = labels.copy()
     if labels:
         out[a], out[b] = out[b], out[a]
-    return Signature([tuple(labels)], tuple(out), linear=_linear(op, 1))
+    return Signature([tuple(labels)], tuple(out), linear=linear_in(op, 1))
 
 
 @signature_rule("t")
 def _t(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
     labels = tuple(range(len(shapes[0])))
-    return Signature([labels], labels[::-1], linear=_linear(op, 1))
+    return Signature([labels], labels[::-1], linear=linear_in(op, 1))
 
 
 @signature_rule("permute")
 def _permute(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
     labels = tuple(range(len(shapes[0])))
-    return Signature([labels], tuple(labels[d] for d in settings["dims"]), linear=_linear(op, 1))
+    return Signature([labels], tuple(labels[d] for d in settings["dims"]), linear=linear_in(op, 1))
 
 
 def _with_local_shape(ops: Any, args: Sequence[Any], settings: dict[str, Any], sizes: dict[int, int]) -> Any:
@@ -275,7 +278,7 @@ def _expand(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signat
         same = to[first + i] == n
         labels.append(i if same else None)
         out[first + i] = i if same else None
-    return Signature([tuple(labels)], tuple(out), linear=_linear(op, 1), result_shape=to, local=_expanded_locally)
+    return Signature([tuple(labels)], tuple(out), linear=linear_in(op, 1), result_shape=to, local=_expanded_locally)
 
 
 def _expanded_locally(ops: Any, args: Sequence[Any], settings: dict[str, Any], sizes: dict[int, int]) -> Any:
@@ -314,7 +317,7 @@ def _reshape(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signa
     return Signature(
         [tuple(labels)],
         tuple(out),
-        linear=_linear(op, 1),
+        linear=linear_in(op, 1),
         even=frozenset(even),
         result_shape=to,
         local=_with_local_shape,
@@ -324,20 +327,20 @@ def _reshape(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signa
 @signature_rule("select", "unbind")
 def _select(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
     labels = tuple(None if i == settings["dim"] else i for i in range(len(shapes[0])))
-    return Signature([labels], tuple(i for i in labels if i is not None), linear=_linear(op, 1))
+    return Signature([labels], tuple(i for i in labels if i is not None), linear=linear_in(op, 1))
 
 
 @signature_rule("unfold")
 def _unfold(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
     labels = tuple(None if i == settings["dim"] else i for i in range(len(shapes[0])))
-    return Signature([labels], labels, linear=_linear(op, 1))
+    return Signature([labels], labels, linear=linear_in(op, 1))
 
 
 @signature_rule("diagonal")
 def _diagonal(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
     dims = _dims_of(settings, len(shapes[0]))
     labels = tuple(None if i in dims else i for i in range(len(shapes[0])))
-    return Signature([labels], tuple(i for i in labels if i is not None), linear=_linear(op, 1))
+    return Signature([labels], tuple(i for i in labels if i is not None), linear=linear_in(op, 1))
 
 
 @signature_rule("cat")
@@ -346,26 +349,30 @@ def _cat(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature
     if any(len(s) != ndim for s in shapes):
         return None
     labels = tuple(None if i == settings["dim"] else i for i in range(ndim))
-    return Signature([labels] * len(shapes), labels, linear=_linear(op, len(shapes)))
+    return Signature([labels] * len(shapes), labels, linear=linear_in(op, len(shapes)))
 
 
 @signature_rule("stack")
 def _stack(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
     labels, at = tuple(range(len(shapes[0]))), settings["dim"]
-    return Signature([labels] * len(shapes), (*labels[:at], None, *labels[at:]), linear=_linear(op, len(shapes)))
+    return Signature([labels] * len(shapes), (*labels[:at], None, *labels[at:]), linear=linear_in(op, len(shapes)))
 
 
 @signature_rule("roll")
 def _roll(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
     dims = _dims_of(settings, len(shapes[0])) or tuple(range(len(shapes[0])))
     labels = tuple(None if i in dims else i for i in range(len(shapes[0])))
-    return Signature([labels], labels, linear=_linear(op, 1))
+    return Signature([labels], labels, linear=linear_in(op, 1))
 
 
 @signature_rule("getitem")
 def _getitem(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature | None:
-    """Slices of everything leave their dimension as it is."""
-    shape, index = shapes[0], settings["index"]
+    found = getitem_labels(shapes[0], settings["index"])
+    return None if found is None else Signature([found[0]], found[1], linear=linear_in(op, 1))
+
+
+def getitem_labels(shape: Shape, index: Any) -> tuple[Labels, Labels] | None:
+    """The labels of a tensor and of a part of it: slices of everything leave their dimension as it is."""
     index = index if isinstance(index, tuple) else (index,)
     named = sum(1 for k in index if k is not None and k is not Ellipsis)
     full: list[Any] = []
@@ -388,7 +395,7 @@ def _getitem(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signa
         else:
             return None
         at += 1
-    return Signature([tuple(labels)], tuple(out), linear=_linear(op, 1))
+    return tuple(labels), tuple(out)
 
 
 # ----- sums and products ----------------------------------------------------------------------------------------------
@@ -398,7 +405,7 @@ def _getitem(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signa
 def _whole_reduction(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
     labels = tuple(range(len(shapes[0])))
     reductions = dict.fromkeys(labels, {"sum_all": "sum", "max_all": "max", "min_all": "min"}[op.name])
-    return Signature([labels], (), reductions=reductions, linear=_linear(op, 1) if _keeps_floats(settings) else ())
+    return Signature([labels], (), reductions=reductions, linear=linear_in(op, 1) if _keeps_floats(settings) else ())
 
 
 @signature_rule("mean", "mean_all")
@@ -418,7 +425,7 @@ def _mean(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signatur
             return getattr(ops, op.name)(x, **settings)
         return ops.sum(x, dim=dims, keepdim=settings.get("keepdim", False), dtype=settings["dtype"]) / float(count)
 
-    return Signature([labels], out, reductions=dict.fromkeys(dims, "sum"), linear=_linear(op, 1), local=local)
+    return Signature([labels], out, reductions=dict.fromkeys(dims, "sum"), linear=linear_in(op, 1), local=local)
 
 
 @signature_rule("line_dot")
@@ -431,10 +438,10 @@ def _line_dot(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Sign
         tuple(i if n == m else None for i, (n, m) in enumerate(zip(s, o, strict=True))) for s, o in ((x, y), (y, x))
     ]
     out = tuple(i if i != dim and x[i] == y[i] else None for i in range(len(x)))
-    return Signature(labels, out, reductions={dim: "sum"}, linear=_linear(op, 2))
+    return Signature(labels, out, reductions={dim: "sum"}, linear=linear_in(op, 2))
 
 
-def _batch_labels(shapes: Sequence[Shape], names: _Labeller) -> tuple[list[Labels], Labels]:
+def batch_labels(shapes: Sequence[Shape], names: Labeller) -> tuple[list[Labels], Labels]:
     """Labels of leading dimensions that broadcast against each other."""
     ndim = max(map(len, shapes))
     labels = names.some(ndim)
@@ -448,13 +455,13 @@ def _batch_labels(shapes: Sequence[Shape], names: _Labeller) -> tuple[list[Label
 @signature_rule("matmul")
 def _matmul(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
     x, y = shapes
-    names = _Labeller()
+    names = Labeller()
     k, m, n = names.some(3)
-    (bx, by), batch = _batch_labels([x[:-2], y[:-2]], names)
+    (bx, by), batch = batch_labels([x[:-2], y[:-2]], names)
     lx = (k,) if len(x) == 1 else (*bx, m, k)
     ly = (k,) if len(y) == 1 else (*by, k, n)
     out = (*batch, *((m,) if len(x) > 1 else ()), *((n,) if len(y) > 1 else ()))
-    return Signature([lx, ly], out, reductions={k: "sum"}, linear=_linear(op, 2))
+    return Signature([lx, ly], out, reductions={k: "sum"}, linear=linear_in(op, 2))
 
 
 @signature_rule("linear")
@@ -462,7 +469,7 @@ def _linear_layer(op: Op, shapes: Sequence[Shape | None], settings: dict[str, An
     x, w, b = (*shapes, None)[:3]
     assert x is not None
     assert w is not None
-    names = _Labeller()
+    names = Labeller()
     k, n = names.some(2)
     batch = names.some(len(x) - 1)
     linear = [frozenset((0, 2)), frozenset((1, 2))] if b is not None else [frozenset((0,)), frozenset((1,))]
@@ -529,7 +536,7 @@ def _contract(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Sign
     label = {letter: names[letter] if len(found) == 1 else None for letter, found in sizes.items()}
     return Signature(
         [tuple(label[c] for c in term) for term in terms], tuple(label[c] for c in out),
-        reductions={names[c]: "sum" for c in sizes if c not in out}, linear=_linear(op, len(shapes)),
+        reductions={names[c]: "sum" for c in sizes if c not in out}, linear=linear_in(op, len(shapes)),
     )  # fmt: skip
 
 
@@ -540,7 +547,7 @@ def _contract(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Sign
 def _embedding(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
     """Rows by number: the table can be divided by columns, the numbers in any way."""
     _, index = shapes
-    names = _Labeller()
+    names = Labeller()
     width = names.one()
     batch = names.some(len(index))
     return Signature([(None, width), batch], (*batch, width), linear=[frozenset((0,))])
@@ -549,7 +556,7 @@ def _embedding(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Sig
 @signature_rule("rows")
 def _rows(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
     x, index = shapes
-    names = _Labeller()
+    names = Labeller()
     rest, batch = names.some(len(x) - 1), names.some(len(index))
     return Signature([(None, *rest), batch], (*batch, *rest), linear=[frozenset((0,))])
 
@@ -599,6 +606,11 @@ def _softmax_cross_entropy(op: Op, shapes: Sequence[Shape], settings: dict[str, 
 
 @signature_rule("native_layer_norm", "rms_norm")
 def _layer_norm(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) -> Signature:
+    return normalised_labels(shapes, settings)
+
+
+def normalised_labels(shapes: Sequence[Shape | None], settings: dict[str, Any]) -> Signature:
+    """The signature of a normalisation over some dimensions, with weights that broadcast against the rest."""
     x = shapes[0]
     assert x is not None
     dims = _dims_of(settings, len(x))
@@ -608,7 +620,7 @@ def _layer_norm(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]
         if s is None:
             others.append(None)
             continue
-        first = len(x) - len(s)  # they broadcast against the rest
+        first = len(x) - len(s)
         others.append(tuple(labels[first + i] if n == x[first + i] else None for i, n in enumerate(s)))
     return Signature([labels, *others], labels)
 
@@ -622,11 +634,11 @@ def _attention(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any])
     assert v is not None
     if not len(q) == len(k) == len(v):
         return None
-    names = _Labeller()
+    names = Labeller()
     given = [q[:-2], k[:-2], v[:-2]]
     if mask is not None:
         given.append(mask[:-2])
-    leading, batch = _batch_labels(given, names)
+    leading, batch = batch_labels(given, names)
     query, width = names.some(2)
     rows = None if settings.get("is_causal") else query
     inputs: list[Labels | None] = [(*leading[0], rows, None), (*leading[1], None, None), (*leading[2], None, width)]
@@ -669,7 +681,7 @@ def _pool(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signatur
     size = settings.get("kernel", settings.get("sizes"))
     space = len(size) if isinstance(size, (tuple, list)) else len(shape) - 2
     labels = (*range(len(shape) - space), *(None,) * space)
-    return Signature([labels], labels[: len(shape) - space], linear=_linear(op, 1))
+    return Signature([labels], labels[: len(shape) - space], linear=linear_in(op, 1))
 
 
 def output_count(op: Op) -> int | None:

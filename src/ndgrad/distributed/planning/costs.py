@@ -1,0 +1,123 @@
+"""What a collective takes: the formulas of rings and trees, in a latency and a bandwidth.
+
+A message of n bytes takes a + n / b: a is the latency of a link, b its bandwidth. With p ranks, each of which sends and
+receives one message at a time,
+
+    ring all_reduce         2 (p - 1) steps with n / p bytes each
+    halving and doubling    2 log2(p) steps, which send 2 (p - 1) / p n bytes in all
+    tree all_reduce         log2(p) steps with n bytes each
+    ring all_gather         p - 1 steps with n / p bytes each; n is what everybody has in the end
+    reduce_scatter          the same; n is what everybody begins with
+    all_to_all              p - 1 steps with n / p bytes each
+    broadcast, reduce       log2(p) steps with n bytes (tree), or scattered and gathered
+    gather, scatter         log2(p) steps, (p - 1) / p n bytes at the root
+
+MPI takes the quicker one for the size, and so does this. Ranks that share nodes reduce inside each node first, then
+between nodes, each rank its piece, then spread the result: three of the above.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+
+class Link(NamedTuple):
+    """What carries messages: seconds that each takes, and bytes a second beyond that.
+
+    >>> from ndgrad.distributed.planning import Link
+    >>> Link(latency=2e-6, bandwidth=1e10).seconds(10_000_000)
+    0.001002
+    """
+
+    latency: float
+    bandwidth: float
+
+    def seconds(self, nbytes: float) -> float:
+        """The time of one message."""
+        return self.latency + nbytes / self.bandwidth
+
+
+class Cost(NamedTuple):
+    """The time of a collective in its two parts: what its messages take however short they are, and what their bytes
+    take."""
+
+    latency: float
+    transfer: float
+
+    @property
+    def seconds(self) -> float:
+        """Both."""
+        return self.latency + self.transfer
+
+    def __add__(self, other: object) -> Cost:
+        assert isinstance(other, Cost)
+        return Cost(self.latency + other.latency, self.transfer + other.transfer)
+
+
+NOTHING = Cost(0.0, 0.0)
+
+
+def _steps(count: float, nbytes: float, link: Link) -> Cost:
+    return Cost(count * link.latency, nbytes / link.bandwidth)
+
+
+def _quickest(*ways: Cost) -> Cost:
+    return min(ways, key=lambda way: way.seconds)
+
+
+def flat(kind: str, nbytes: float, ranks: int, link: Link) -> Cost:
+    """The cost of a collective among ranks that all reach each other by one kind of link."""
+    p, n = ranks, nbytes
+    if p <= 1:
+        return NOTHING
+    depth = math.ceil(math.log2(p))
+    most = (p - 1) / p * n
+    if kind == "all_reduce":
+        return _quickest(
+            _steps(2 * (p - 1), 2 * most, link), _steps(2 * depth, 2 * most, link), _steps(depth, depth * n, link)
+        )
+    if kind in ("all_gather", "reduce_scatter"):
+        return _quickest(_steps(p - 1, most, link), _steps(depth, most, link) if p == 1 << depth else
+                         _steps(p - 1, most, link))  # fmt: skip
+    if kind == "all_to_all":
+        return _steps(p - 1, most, link)
+    if kind in ("broadcast", "reduce"):
+        return _quickest(_steps(depth, depth * n, link), _steps(depth + p - 1, 2 * most, link))
+    if kind in ("gather", "scatter"):
+        return _steps(depth, most, link)
+    if kind == "barrier":
+        return _steps(depth, 0, link)
+    if kind in ("send", "recv"):
+        return _steps(1, n, link)
+    raise ValueError(f"cost of {kind!r}: that is no collective.")
+
+
+def cost(kind: str, nbytes: float, ranks: int, inside: Link, between: Link | None = None, per_node: int = 0) -> Cost:
+    """The cost of a collective on `nbytes` bytes among `ranks`, of which `per_node` share a node (0: all do); links
+    inside a node and between nodes.
+
+    >>> from ndgrad.distributed.planning import Link, cost
+    >>> fast, slow = Link(1e-6, 1e11), Link(2e-6, 1e10)
+    >>> round(cost("all_reduce", 1e8, 8, fast).seconds, 6)
+    0.001756
+    >>> cost("all_reduce", 1e8, 64, fast, slow, per_node=8).seconds < cost("all_reduce", 1e8, 64, slow).seconds
+    True
+    """
+    if between is None or per_node <= 0 or ranks <= per_node:
+        return flat(kind, nbytes, ranks, inside)
+    if per_node == 1:
+        return flat(kind, nbytes, ranks, between)
+    nodes = math.ceil(ranks / per_node)
+    if kind == "all_reduce":
+        return (
+            flat("reduce_scatter", nbytes, per_node, inside)
+            + flat("all_reduce", nbytes / per_node, nodes, between)
+            + flat("all_gather", nbytes, per_node, inside)
+        )
+    if kind in ("all_gather", "reduce_scatter"):
+        return flat(kind, nbytes / per_node, nodes, between) + flat(kind, nbytes, per_node, inside)
+    if kind == "all_to_all":
+        beyond = nbytes * (ranks - per_node) / ranks  # a node's ranks share its link to the others
+        return flat(kind, nbytes - beyond, per_node, inside) + _steps(ranks - per_node, beyond * per_node, between)
+    return flat(kind, nbytes, nodes, between) + flat(kind, nbytes, per_node, inside)

@@ -1,0 +1,161 @@
+"""What a machine does: operations and bytes a second of a rank, and what messages between ranks take, measured at
+start."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ndgrad.distributed import transport
+from ndgrad.distributed.groups import is_initialized, world_group
+from ndgrad.distributed.planning.costs import Link
+from ndgrad.distributed.reductions import ReduceOp
+
+#: What is assumed of messages where there is only one rank, so that none can be measured: ranks that share memory.
+ASSUMED = Link(2e-6, 4e9)
+
+
+class Machine(NamedTuple):
+    """What the ranks can do. Change what is to be asked about with `_replace`: another link between nodes, more cores.
+
+    >>> from ndgrad.distributed.planning import Link, Machine
+    >>> Machine(flops=5e10, memory=1e10, call=1e-6, inside=Link(2e-6, 4e9), cores=8).per_node
+    8
+    """
+
+    #: floating-point operations a second of one rank, in products of float32
+    flops: float
+    #: bytes a second that one rank reads and writes
+    memory: float
+    #: seconds that calling an op takes, whatever its size
+    call: float
+    #: messages between ranks of one node
+    inside: Link
+    #: processors of a node: with more ranks than these, each computes more slowly
+    cores: int
+    #: messages between nodes; None: as inside
+    between: Link | None = None
+    #: how much of the time in which a rank computes its messages go on: 1 all of it, 0 only when somebody waits
+    overlap: float = 0.0
+    #: on how many ranks of one node it was measured; 0: messages are assumed, not measured
+    ranks: int = 0
+    #: how much longer computing takes when all of these compute at once
+    crowding: float = 1.0
+
+    def slowdown(self, on_node: int) -> float:
+        """How much longer computing takes with some ranks on a node: as measured, or as there are processors."""
+        return self.crowding if on_node == self.ranks > 0 else max(1.0, on_node / self.cores)
+
+    @property
+    def per_node(self) -> int:
+        """How many ranks a node has."""
+        return self.cores
+
+
+def _fastest(run: Callable[[], Any], seconds: float) -> float:
+    """The least time of a call, of those that fit into some seconds; at least three."""
+    best, end, count = float("inf"), time.perf_counter() + seconds, 0
+    while count < 3 or time.perf_counter() < end:
+        begun = time.perf_counter()
+        run()
+        best = min(best, time.perf_counter() - begun)
+        count += 1
+    return best
+
+
+def _repeat(run: Callable[[], Any], count: int) -> float:
+    """The least time of a collective, which all ranks must call equally often."""
+    best = float("inf")
+    for _ in range(count):
+        begun = time.perf_counter()
+        run()
+        best = min(best, time.perf_counter() - begun)
+    return best
+
+
+def measure(seconds: float = 0.3) -> Machine:
+    """Measure this machine; all ranks call it. Of computing, it takes about `seconds` seconds.
+
+    >>> from ndgrad.distributed import planning
+    >>> machine = planning.measure(seconds=0.02)
+    >>> machine.flops > 1e6 and machine.memory > 1e6
+    True
+    """
+    from ndgrad.api.creation import ones  # an op, for what calling one takes
+
+    n = 256
+    a = np.ones((n, n), np.float32)
+    out = np.empty_like(a)
+    flops = 2 * n**3 / _fastest(lambda: np.matmul(a, a, out=out), seconds / 3)
+    big = np.ones(1 << 21, np.float32)
+    target = np.empty_like(big)
+    memory = 2 * big.nbytes / _fastest(lambda: np.copyto(target, big), seconds / 3)
+    x = ones(1)
+    call = _fastest(lambda: x + x, seconds / 3)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    made = Machine(flops, memory, call, ASSUMED, cores)
+    if not is_initialized() or world_group().size() == 1:
+        return made
+    crowding = _crowding(lambda: np.matmul(a, a, out=out))
+    return made._replace(inside=_link(), overlap=_overlap(), ranks=world_group().size(), crowding=crowding)
+
+
+def _crowding(compute: Callable[[], Any]) -> float:
+    """How much longer it takes when all ranks compute at once than when the first does alone: the middle of some runs,
+    as there may be others on the machine."""
+    group = world_group()
+
+    def middle() -> float:
+        times = []
+        for _ in range(40):
+            begun = time.perf_counter()
+            compute()
+            times.append(time.perf_counter() - begun)
+        return float(np.median(times))
+
+    transport.barrier(group).wait()
+    alone = middle() if group.rank() == 0 else 1.0
+    transport.barrier(group).wait()
+    found = np.array([max(1.0, middle() / alone)])
+    transport.broadcast(group, found, 0).wait()
+    return float(found[0])
+
+
+def _link() -> Link:
+    """Latency and bandwidth, from reductions of few and of many bytes."""
+    group = world_group()
+    p = group.size()
+    few, many = np.ones(2), np.zeros(1 << 19)
+    depth = (p - 1).bit_length()
+    latency = _repeat(lambda: transport.all_reduce_now(group, few, ReduceOp.MAX), 200) / depth
+    long = _repeat(lambda: transport.all_reduce_now(group, many, ReduceOp.SUM), 12)
+    steps, sent = 2 * depth, 2 * (p - 1) / p * many.nbytes
+    found = np.array([latency, sent / max(long - steps * latency, 1e-9)])
+    transport.broadcast(group, found, 0).wait()  # all plan with the same numbers
+    return Link(float(found[0]), float(found[1]))
+
+
+def _overlap() -> float:
+    """How much of a reduction is done while its rank computes."""
+    group = world_group()
+    many, a = np.zeros(1 << 19), np.ones((256, 256), np.float32)
+    out = np.empty_like(a)
+    alone = _repeat(lambda: transport.all_reduce_now(group, many, ReduceOp.SUM), 8)
+    one = _fastest(lambda: np.matmul(a, a, out=out), 0.01)
+    count = max(1, round(alone / one))
+
+    def both() -> None:
+        pending = transport.all_reduce(group, many, ReduceOp.SUM)
+        for _ in range(count):
+            np.matmul(a, a, out=out)
+        pending.wait()
+
+    together = _repeat(both, 8)
+    computing = count * one
+    saved = np.array([min(1.0, max(0.0, (alone + computing - together) / min(alone, computing)))])
+    transport.broadcast(group, saved, 0).wait()
+    return float(saved[0])

@@ -1,0 +1,154 @@
+"""Recording a step: its collectives with their bytes, the computing between them, and what its ops do.
+
+While a step is recorded, the functions of `transport` and the waiting of `Pending` are replaced by ones that note when
+they were called; at other times nothing is paid for it. A step of one process is enough: what it would send is known
+from its calls, though nobody is there to receive it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ndgrad.distributed import transport
+from ndgrad.distributed.agreement import Pending
+from ndgrad.distributed.groups import is_initialized, world_group
+from ndgrad.distributed.planning.simulation import Event, Job, Work
+
+#: Functions of `transport`: what they are, and which argument's bytes count (a name of `costs` has how they are counted).
+_WATCHED = {
+    "all_reduce": ("all_reduce", 1), "broadcast": ("broadcast", 1), "reduce": ("reduce", 1),
+    "all_gather": ("all_gather", 1), "all_gather_uneven": ("all_gather", 1), "reduce_scatter": ("reduce_scatter", 2),
+    "reduce_scatter_uneven": ("reduce_scatter", 2), "all_to_all": ("all_to_all", 2), "gather": ("gather", 2),
+    "scatter": ("scatter", 1), "send": ("send", 1), "barrier": ("barrier", 0),
+}  # fmt: skip
+
+
+class _Notes:
+    """What has happened so far."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.numbers: dict[int, int] = {}
+        self.count = 0
+        self.inside = 0
+        self.since = time.perf_counter()
+        self.kept: list[Any] = []  # so that no id comes twice
+
+    def computed(self) -> None:
+        """The time since the last event was spent computing."""
+        seconds = time.perf_counter() - self.since
+        if seconds > 0:
+            self.events.append(Event("compute", seconds))
+
+    def started(self, kind: str, nbytes: int, ranks: int) -> int:
+        self.count += 1
+        self.events.append(Event("start", 0.0, self.count, kind, nbytes, ranks))
+        return self.count
+
+
+def _watched(notes: _Notes, name: str, run: Any) -> Any:
+    kind, at = _WATCHED["all_reduce" if name == "all_reduce_now" else name]
+
+    def call(group: Any, *args: Any, **kwargs: Any) -> Any:
+        if notes.inside:
+            return run(group, *args, **kwargs)
+        notes.computed()
+        array = args[at - 1] if at else None
+        nbytes = 0 if array is None else int(array.nbytes)
+        if kind in ("gather", "scatter"):
+            nbytes *= group.size()
+        number = notes.started(kind, nbytes, group.size() if group.size() < world_group().size() else 0)
+        notes.inside += 1
+        try:
+            found = run(group, *args, **kwargs)
+        finally:
+            notes.inside -= 1
+            notes.since = time.perf_counter()
+        if found is None:
+            notes.events.append(Event("wait", number=number))
+        else:
+            notes.numbers[id(found)] = number
+            notes.kept.append(found)
+        return found
+
+    return call
+
+
+def _watched_wait(notes: _Notes, run: Any) -> Any:
+    def wait(self: Pending, timeout: float | None = None) -> bool:
+        if notes.inside or id(self) not in notes.numbers:
+            found: bool = run(self, timeout)
+            return found
+        notes.computed()
+        notes.inside += 1
+        try:
+            done: bool = run(self, timeout)
+        finally:
+            notes.inside -= 1
+            notes.since = time.perf_counter()
+        notes.events.append(Event("wait", number=notes.numbers[id(self)]))
+        return done
+
+    return wait
+
+
+def record(step: Callable[[], Any], *, warm_up: int = 2, repeats: int = 9, ops: bool = False) -> Job:
+    """Run a step some times and keep what the run in the middle did, and how far runs differ. With `ops`, one more run
+    finds the operations of its ops, for `Job.computed_by`. In a world of several ranks, all of them call it.
+
+    >>> import ndgrad
+    >>> import ndgrad.distributed as dist
+    >>> from ndgrad.distributed import planning
+    >>> dist.init_process_group()
+    >>> net = ndgrad.nn.parallel.DistributedDataParallel(ndgrad.nn.Linear(100, 10))
+    >>> job = planning.record(lambda: net(ndgrad.ones(8, 100)).sum().backward())
+    >>> job.sent  # 1010 parameters of 4 bytes
+    {'all_reduce': 4040}
+    >>> dist.destroy_process_group()
+    """
+    for _ in range(warm_up):
+        step()
+    jobs = sorted((_recorded(step) for _ in range(max(1, repeats))), key=lambda job: job.compute)
+    middle, quarter = jobs[len(jobs) // 2], len(jobs) // 4
+    # the quartiles of a normal distribution are 1.35 standard deviations apart
+    spread = (jobs[-1 - quarter].compute - jobs[quarter].compute) / 1.35 / middle.compute
+    return middle._replace(jitter=spread, work=_work(step) if ops else None)
+
+
+def _recorded(step: Callable[[], Any]) -> Job:
+    notes = _Notes()
+    names = [*_WATCHED, "all_reduce_now"]
+    before = {name: getattr(transport, name) for name in names}
+    waiting = Pending.wait
+    try:
+        for name, run in before.items():
+            setattr(transport, name, _watched(notes, name, run))
+        Pending.wait = _watched_wait(notes, waiting)  # type: ignore[method-assign]
+        notes.since = time.perf_counter()
+        step()
+        notes.computed()
+    finally:
+        Pending.wait = waiting  # type: ignore[method-assign]
+        for name, run in before.items():
+            setattr(transport, name, run)
+    return Job(tuple(notes.events), world_group().size() if is_initialized() else 1)
+
+
+def _work(step: Callable[[], Any]) -> Work:
+    """Operations of a step's ops: backward does those of forward twice, once for each factor."""
+    from ndgrad.profiler import profile  # only here
+
+    with profile(with_flops=True, record_shapes=True) as watched:
+        step()
+    count, flops, elements, backward = 0, 0.0, 0.0, False
+    for e in watched.events():
+        if e.name.startswith("autograd::engine"):
+            backward = True
+            continue
+        count += 1
+        flops += e.flops or 0
+        elements += sum(math.prod(s) for s in e.input_shapes or () if s)
+    return Work(count, flops * (3 if backward else 1), elements * 4 * 2)

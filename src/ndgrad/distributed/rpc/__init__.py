@@ -1,0 +1,176 @@
+"""torch's `distributed.rpc`: functions that run on other ranks, over MPI.
+
+Inside `distributed.autograd.context()` the graph goes along: tensors in arguments and results keep their place in it.
+Arguments and results are pickled, so functions must be importable where they run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad.distributed.groups import destroy_process_group, init_process_group, is_initialized, world_group
+from ndgrad.distributed.objects import all_gather_object
+from ndgrad.distributed.remote import contexts as _contexts
+from ndgrad.distributed.remote.agent import Agent, WorkerInfo, _current, current_agent, set_agent
+from ndgrad.distributed.remote.references import RRef, owned_by, start_remote
+from ndgrad.distributed.rpc import functions as functions
+from ndgrad.futures import Future
+
+__all__ = [
+    "RRef", "RpcBackendOptions", "WorkerInfo", "functions", "get_worker_info", "init_rpc", "remote", "rpc_async",
+    "rpc_sync", "shutdown",
+]  # fmt: skip
+
+T = TypeVar("T")
+#: How long a call may take unless it says otherwise, in seconds.
+DEFAULT_TIMEOUT = 60.0
+_UNSET = -1.0
+
+
+class RpcBackendOptions:
+    """What `init_rpc` can be told: how long a call may take, in seconds; 0 is for ever."""
+
+    def __init__(self, rpc_timeout: float = DEFAULT_TIMEOUT, init_method: str = "") -> None:
+        self.rpc_timeout, self.init_method = rpc_timeout, init_method
+
+
+class _Made:
+    """Whether init_rpc has made the process group, so that shutdown takes it away."""
+
+    group = False
+
+
+def init_rpc(
+    name: str, backend: Any = None, rank: int = -1, world_size: int | None = None, rpc_backend_options: Any = None
+) -> None:
+    """Let this rank call others, and be called, under a name. All ranks call it.
+
+    MPI must allow calls from several threads (MPI_THREAD_MULTIPLE), which mpi4py asks it for.
+
+    >>> from ndgrad.distributed import rpc
+    >>> rpc.init_rpc("worker")
+    >>> rpc.rpc_sync("worker", max, args=(3, 4))
+    4
+    >>> rpc.shutdown()
+    """
+    if _current.agent is not None:
+        raise RuntimeError("init_rpc: rpc is initialized already on this rank. Call rpc.shutdown() first.")
+    if not is_initialized():
+        init_process_group(rank=rank, world_size=-1 if world_size is None else world_size)
+        _Made.group = True
+    group = world_group()
+    if group.comm is not None:
+        from mpi4py import MPI  # as in ndgrad.distributed.transport
+
+        if MPI.Query_thread() < MPI.THREAD_MULTIPLE:
+            raise RuntimeError(
+                f"init_rpc: this MPI was started with thread level {MPI.Query_thread()}, and calls need "
+                f"MPI_THREAD_MULTIPLE ({MPI.THREAD_MULTIPLE}): a thread looks for messages while others compute. "
+                "Leave mpi4py.rc.thread_level as it is, and use an MPI library that has it."
+            )
+    names: list[Any] = [None] * group.size()
+    all_gather_object(names, name)
+    if len(set(names)) != len(names):
+        raise ValueError(f"init_rpc: the names of the ranks must differ, and are {names}.")
+    options = RpcBackendOptions() if rpc_backend_options is None else rpc_backend_options
+    agent = Agent(group, names, float(options.rpc_timeout))
+    owned_by(agent)
+    set_agent(agent)
+    agent.start()
+
+
+def shutdown(graceful: bool = True, timeout: float = 0) -> None:
+    """Stop calling and being called. Waits, unless not `graceful`, until all ranks have called it and no call is
+    under way.
+
+    >>> from ndgrad.distributed import rpc
+    >>> rpc.init_rpc("worker")
+    >>> rpc.shutdown()
+    """
+    agent = current_agent()
+    try:
+        if graceful:
+            agent.settle()
+    finally:
+        agent.close()
+        set_agent(None)
+        _contexts.forget_all()
+        if _Made.group:
+            _Made.group = False
+            destroy_process_group()
+
+
+def get_worker_info(worker_name: str | None = None) -> WorkerInfo:
+    """The worker of a name, this one without; workers stand where names do.
+
+    >>> from ndgrad.distributed import rpc
+    >>> rpc.init_rpc("worker")
+    >>> rpc.get_worker_info()
+    WorkerInfo(name='worker', id=0)
+    >>> rpc.shutdown()
+    """
+    agent = current_agent()
+    return agent.worker(agent.rank if worker_name is None else worker_name)
+
+
+def rpc_sync(
+    to: str | int | WorkerInfo, func: Callable[..., T], args: tuple[Any, ...] | list[Any] | None = None,
+    kwargs: dict[str, Any] | None = None, timeout: float = _UNSET,
+) -> T:  # fmt: skip
+    """`func(*args, **kwargs)` on another rank. What it raises is raised here.
+
+    >>> import ndgrad
+    >>> from ndgrad.distributed import rpc
+    >>> rpc.init_rpc("worker")
+    >>> rpc.rpc_sync("worker", ndgrad.add, args=(ndgrad.ones(2), 3))
+    tensor([4., 4.])
+    >>> rpc.shutdown()
+    """
+    found: T = _called(to, func, args, kwargs, timeout, copy=False).wait()
+    return found
+
+
+def rpc_async(
+    to: str | int | WorkerInfo, func: Callable[..., T], args: tuple[Any, ...] | list[Any] | None = None,
+    kwargs: dict[str, Any] | None = None, timeout: float = _UNSET,
+) -> Future[T]:  # fmt: skip
+    """The same as a future, at once.
+
+    >>> import ndgrad
+    >>> from ndgrad.distributed import rpc
+    >>> rpc.init_rpc("worker")
+    >>> rpc.rpc_async("worker", ndgrad.add, args=(ndgrad.ones(2), 3)).wait()
+    tensor([4., 4.])
+    >>> rpc.shutdown()
+    """
+    return _called(to, func, args, kwargs, timeout, copy=True)
+
+
+def remote(
+    to: str | int | WorkerInfo, func: Callable[..., T], args: tuple[Any, ...] | list[Any] | None = None,
+    kwargs: dict[str, Any] | None = None, timeout: float = _UNSET,
+) -> RRef[T]:  # fmt: skip
+    """A reference to the result, which stays on the other rank. What `func` raises, `to_here()` raises.
+
+    >>> import ndgrad
+    >>> from ndgrad.distributed import rpc
+    >>> rpc.init_rpc("worker")
+    >>> rpc.remote("worker", ndgrad.ones, args=(2,)).to_here()
+    tensor([1., 1.])
+    >>> rpc.shutdown()
+    """
+    agent = current_agent()
+    return start_remote(agent.worker(to).id, func, tuple(args or ()), kwargs, None if timeout == _UNSET else timeout)
+
+
+def _called(to: Any, func: Any, args: Any, kwargs: Any, timeout: float, copy: bool) -> Future[Any]:
+    agent = current_agent()
+    if not callable(func):
+        raise TypeError("function should be callable.")
+    seconds = None if timeout == _UNSET else timeout
+    return agent.call(agent.worker(to).id, func, tuple(args or ()), kwargs, seconds=seconds, copy=copy)
+
+
+_refuse_absent(__name__)

@@ -1,0 +1,111 @@
+"""Random numbers of spread tensors: those that one process would draw.
+
+Every rank draws for the whole tensor and keeps its piece, so results do not depend on how a tensor is spread, nor over
+how many ranks. That asks for generators in the same state on all ranks, which they agree on before they draw. An op
+whose draws depend on values (`poisson`, `standard_gamma`) would need the values of the others, and has no rule.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ndgrad.distributed.agreement import Call, Pending
+from ndgrad.distributed.device_mesh import DeviceMesh
+from ndgrad.distributed.errors import DistBackendError
+from ndgrad.distributed.tensor.signatures import Labels, Shape, Signature, elementwise, signature_rule
+from ndgrad.generator import default_generator
+from ndgrad.ops.table import Op
+
+#: Methods of NumPy's generators, and which of their arguments is the shape.
+_SHAPES = {
+    "random": 0, "standard_normal": 0, "integers": 2, "lognormal": 2, "standard_exponential": 0, "standard_cauchy": 0,
+    "geometric": 1,
+}  # fmt: skip
+
+
+class Piece:
+    """Which part of a result this rank has: the shape of the whole, and by dimension where the part begins and ends."""
+
+    __slots__ = ("bounds", "ndim")
+
+    def __init__(self, ndim: int, bounds: dict[int, tuple[int, int, int]]) -> None:
+        self.ndim, self.bounds = ndim, bounds
+
+    def whole(self, shape: Shape) -> tuple[Shape, tuple[slice, ...]]:
+        """Of draws in the shape of a piece: the shape of the whole, and where the piece is in it. Complex numbers have
+        their two parts in front."""
+        lead = 1 if len(shape) == self.ndim + 1 else 0
+        full, index = list(shape), [slice(None)] * len(shape)
+        for dim, (start, stop, length) in self.bounds.items():
+            full[lead + dim], index[lead + dim] = length, slice(start, stop)
+        return tuple(full), tuple(index)
+
+
+class _Source:
+    """A generator of NumPy's that draws for the whole and gives a piece."""
+
+    def __init__(self, source: Any, piece: Piece) -> None:
+        self._source, self._piece = source, piece
+
+    def __getattr__(self, name: str) -> Any:
+        draw, at = getattr(self._source, name), _SHAPES[name]
+
+        def drawn(*args: Any, **kwargs: Any) -> Any:
+            whole, index = self._piece.whole(args[at])
+            return draw(*args[:at], whole, *args[at + 1 :], **kwargs)[index]
+
+        return drawn
+
+    def permuted(self, array: Any, axis: int) -> Any:
+        whole, index = self._piece.whole(array.shape)
+        line = array[(0,) * (array.ndim - 1)] if array.size else np.arange(array.shape[-1])
+        return self._source.permuted(np.broadcast_to(line, whole), axis=axis)[index]
+
+
+class PieceGenerator:
+    """In the place of a generator: what ops draw from it is this rank's piece."""
+
+    def __init__(self, generator: Any, piece: Piece) -> None:
+        self.numpy = _Source((default_generator if generator is None else generator).numpy, piece)
+
+
+def agree_on_state(op: Op, mesh: DeviceMesh, generator: Any) -> None:
+    """Raise on every rank unless all have the generator in the same state."""
+    found = default_generator if generator is None else generator
+    state = zlib.crc32(found._packed_state())
+    for dim in range(mesh.ndim):
+        group = mesh.get_group(dim)
+        if group.size() == 1:
+            continue
+        try:
+            Pending(group, Call(f"{op.name} with a generator", (), "", f"state {state:08x}"), (), None, ()).wait()
+        except DistBackendError as error:
+            raise DistBackendError(
+                f"{op.name} of a DTensor: the ranks' random numbers would differ, since their generators are not in "
+                f"the same state ({error}) Call ndgrad.manual_seed(seed) with one seed on all ranks, and draw the same "
+                "on all of them; use a Generator of its own for what differs."
+            ) from None
+
+
+@signature_rule(
+    "uniform", "normal", "log_normal", "exponential", "cauchy", "geometric", "random", "bernoulli_scalar", "bernoulli",
+    "normal_tensor", "normal_mean", "normal_std", "bernoulli_tensor",
+)  # fmt: skip
+def _every_element(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) -> Signature:
+    made = elementwise(op, shapes)
+    made.draws = True
+    return made
+
+
+@signature_rule("permutation", "multinomial")
+def _lines(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) -> Signature:
+    (shape,) = shapes
+    assert shape is not None
+    labels: Labels = (*range(len(shape) - 1), None)
+    made = Signature([labels], labels)
+    made.draws = True
+    return made

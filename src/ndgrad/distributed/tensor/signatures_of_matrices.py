@@ -1,0 +1,152 @@
+"""Signatures of ops on matrices and lines that have batches before them, and of products with something added.
+
+`CORES` says how many dimensions at the end of each argument belong to one problem; those before them are a batch, which
+can be divided, and broadcasts. What an op does to the columns of a right-hand side it does to each alone, so these can
+be divided too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ndgrad.distributed.tensor.signatures import (
+    Labeller,
+    Labels,
+    Shape,
+    Signature,
+    batch_labels,
+    linear_in,
+    signature_rule,
+)
+from ndgrad.ops.table import Op
+
+#: op -> the dimensions of one problem, argument by argument.
+CORES: dict[str, tuple[int, ...]] = {
+    "block_diag": (2,), "cholesky_banded": (2,), "cholesky_change": (2, 2), "cholesky_pull": (2, 2),
+    "cofactor_push": (2, 2), "continuous_riccati": (2, 2, 2, 2), "discrete_riccati": (2, 2, 2, 2), "from_pairs": (1,),
+    "ldl_blocks": (1,), "ldl_rows": (1,), "pairs": (2,), "pinv": (2, 0, 0), "solve_banded": (2, 2),
+    "solve_toeplitz": (1, 2), "spectral_gaps": (1,), "stein": (2, 2), "sylvester": (2, 2, 2), "toeplitz_sums": (2, 2),
+    "toeplitz_times": (1, 2), "view_as_complex": (1,), "view_dtype": (1,),
+}  # fmt: skip
+
+
+def _split(shape: Shape, core: int) -> Shape:
+    return shape[: len(shape) - core]
+
+
+@signature_rule(*CORES)
+def _in_batches(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature | None:
+    cores = CORES[op.name] if len(shapes) == len(CORES[op.name]) else CORES[op.name] * len(shapes)
+    if any(s is None or len(s) < core for s, core in zip(shapes, cores, strict=True)):
+        return None
+    labels, batch = batch_labels([_split(s, core) for s, core in zip(shapes, cores, strict=True)], Labeller())
+    if not batch:
+        return None  # one problem: nothing can be divided
+    inputs = [(*found, *(None,) * core) for found, core in zip(labels, cores, strict=True)]
+    return Signature(inputs, batch, linear=linear_in(op, len(shapes)))
+
+
+def _with_columns(op: Op, shapes: Sequence[Shape], first: int) -> Signature | None:
+    """A problem of `first` dimensions, and a matrix whose columns are right-hand sides."""
+    a, b = shapes
+    if len(b) < 2 or len(a) < first:
+        return None
+    names = Labeller()
+    (la, lb), batch = batch_labels([_split(a, first), _split(b, 2)], names)
+    column = names.one()
+    linear = linear_in(op, 2) or (frozenset((1,)),)  # in the right-hand side
+    return Signature([(*la, *(None,) * first), (*lb, None, column)], (*batch, None, column), linear=linear)
+
+
+@signature_rule("solve", "solve_triangular")
+def _solve(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature | None:
+    return _with_columns(op, shapes, 2)
+
+
+@signature_rule("sparse_product", "sparse_solve")
+def _sparse(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature | None:
+    return _with_columns(op, shapes, 1)
+
+
+@signature_rule("sparse_sample")
+def _sparse_sample(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
+    """The entries of x times y^T that a pattern names: what they are summed over can be divided."""
+    names = Labeller()
+    labels, batch = batch_labels([_split(s, 2) for s in shapes], names)
+    k = names.one()
+    return Signature(
+        [(*found, None, k) for found in labels], batch, reductions={k: "sum"}, linear=linear_in(op, len(shapes))
+    )
+
+
+@signature_rule("exchange_rows")
+def _exchange_rows(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
+    x, pivots = shapes
+    names = Labeller()
+    (lx, lp), batch = batch_labels([_split(x, 2), _split(pivots, 1)], names)
+    column = names.one()
+    return Signature([(*lx, None, column), (*lp, None)], (*batch, None, column), linear=[frozenset((0,))])
+
+
+@signature_rule("recursive_filter")
+def _recursive_filter(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature | None:
+    """Lines along the last dimension, all by one filter."""
+    x, a = shapes
+    if len(x) < 2 or len(a) != 1:
+        return None
+    batch = tuple(range(len(x) - 1))
+    return Signature([(*batch, None), (None,)], batch, linear=[frozenset((0,))])
+
+
+@signature_rule("histogram")
+def _histogram(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
+    """Counts along the last dimension: those of its pieces add up."""
+    labels = tuple(range(len(shapes[0])))
+    return Signature([labels], labels[:-1], reductions={labels[-1]: "sum"} if labels else {})
+
+
+@signature_rule("cdist")
+def _cdist(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
+    names = Labeller()
+    (lx, ly), batch = batch_labels([_split(s, 2) for s in shapes], names)
+    m, n = names.some(2)
+    return Signature([(*lx, m, None), (*ly, n, None)], (*batch, m, n))
+
+
+# ----- products with something added ----------------------------------------------------------------------------------
+
+
+def _added(shape: Shape, whole: Shape, labels: Labels) -> Labels:
+    """The labels of what is added to a result of shape `whole`, against which it broadcasts."""
+    first = len(whole) - len(shape)
+    return tuple(labels[first + i] if n == whole[first + i] else None for i, n in enumerate(shape))
+
+
+_TERMS = (frozenset((0, 1)), frozenset((0, 2)))
+
+
+@signature_rule("addmv")
+def _addmv(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
+    x, a, _ = shapes
+    m, k = 0, 1
+    return Signature(
+        [_added(x, a[:1], (m,)), (m, k), (k,)], (m,), reductions={k: "sum"}, linear=_TERMS, added=frozenset((0,))
+    )
+
+
+@signature_rule("addr")
+def _addr(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
+    x, a, b = shapes
+    m, n = 0, 1
+    return Signature([_added(x, (*a, *b), (m, n)), (m,), (n,)], (m, n), linear=_TERMS)
+
+
+@signature_rule("addbmm")
+def _addbmm(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
+    x, a, b = shapes
+    i, m, k, n = 0, 1, 2, 3
+    return Signature(
+        [_added(x, (a[1], b[2]), (m, n)), (i, m, k), (i, k, n)], (m, n), reductions={i: "sum", k: "sum"},
+        linear=_TERMS, added=frozenset((0,)),
+    )  # fmt: skip
