@@ -29,8 +29,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
-    # docs/reference is written from docstrings, which have their own tests below
-    *sorted(p for p in (ROOT / "docs").rglob("*.md") if not {"_build", "reference"} & set(p.relative_to(ROOT / "docs").parts)),
+    # docs/reference and docs/gallery are written from docstrings and programs, which have their own tests
+    *sorted(p for p in (ROOT / "docs").rglob("*.md") if not {"_build", "reference", "gallery"} & set(p.relative_to(ROOT / "docs").parts)),
 ]
 PACKAGE = Path(ndgrad.__path__[0])
 OPTIONAL = frozenset("cupy einops ml_dtypes opt_einsum scipy".split())
@@ -197,7 +197,7 @@ def test_every_page_stands_in_a_section_of_the_contents() -> None:
     listed = re.findall(r"^([\w/-]+)$", "\n".join(b.text for b in blocks_of(index) if b.info == "{toctree}"), flags=re.MULTILINE)
     pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
     assert pages - set(listed) == set(), "give the page a line in docs/index.md"
-    assert set(listed) - pages == {"reference/index"}
+    assert set(listed) - pages == {"gallery/index", "reference/index"}
     assert len(listed) == len(set(listed))
 
 
