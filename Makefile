@@ -74,7 +74,7 @@ test-arrayapi: $(VENV)/.extra-test $(VENV)/.extra-arrayapi ## the public array A
 	@$(PY) -m tests.array_api.public_suite $(ARGS)
 
 test-browser: $(VENV)/.extra-test ## the interactive pages in a headless Chromium (apt-get install chromium)
-	@command -v chromium chromium-browser google-chrome >/dev/null || { echo "==> installing chromium"; apt-get update -qq && apt-get install -qq -y chromium; }
+	@{ command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null || { echo "==> installing chromium"; $$(test $$(id -u) = 0 || echo sudo) sh -c 'apt-get update -qq && apt-get install -qq -y chromium'; }
 	@$(PY) -m pytest tests/browser -q $(ARGS)
 
 test-minimal: ## the test suite on the oldest NumPy, without optional libraries

@@ -195,7 +195,7 @@ class Chart(Picture):
         if self._axes:
             parts += self._grid(at, (x0, x1), (y0, y1), (left, top, wide, high))
         self._inside = "".join(parts) + "".join(mark(at) for mark in self._marks)
-        self.svg = _svg(self._size, self.caption, self._inside)
+        self.svg = framed(self._size, self.caption, self._inside)
 
     def _legend(self, x: float) -> list[str]:
         parts = []
@@ -207,7 +207,7 @@ class Chart(Picture):
                 "band": f'<rect class="nd-c{colour}" style="stroke: none" fill-opacity=".3" x="{x:.1f}" y="31" width="16" height="10"/>',
             }[form]
             parts.append(f'{key}<text class="nd-faint" x="{x + 21:.1f}" y="40">{escape(label)}</text>')
-            x += 36 + 6.1 * len(label)
+            x += 36 + 5.7 * len(label)
         return parts
 
     def _grid(self, at: Any, xs: tuple[float, float], ys: tuple[float, float], box: tuple[float, ...]) -> list[str]:
@@ -245,7 +245,7 @@ def beside(*charts: Chart) -> Picture:
         parts.append(f'<g transform="translate({width:g} 0)">{chart._inside}</g>')
         width += chart._size[0]
     caption = ", ".join(chart.caption for chart in charts)
-    return Picture(_svg((width, max(chart._size[1] for chart in charts)), caption, "".join(parts)), caption)
+    return Picture(framed((width, max(chart._size[1] for chart in charts)), caption, "".join(parts)), caption)
 
 
 # ----- numbers ----------------------------------------------------------------------------------------------------------
@@ -298,7 +298,8 @@ def _label(value: float) -> str:
 # ----- files ------------------------------------------------------------------------------------------------------------
 
 
-def _svg(size: tuple[float, float], title: str, inside: str) -> str:
+def framed(size: tuple[float, float], title: str, inside: str) -> str:
+    """Drawn elements as a whole SVG, with the colours of charts."""
     width, height = size
     return (
         f'<svg class="nd-chart" xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" viewBox="0 0 {width:g} {height:g}" '
