@@ -31,7 +31,11 @@ class Cell:
 def title_of(script: Path) -> str:
     """The name of a program, from that of its file."""
     words = script.stem.replace("_", " ")
-    special = {"pde constrained": "PDE-constrained optimisation", "c kernel": "A kernel in C"}
+    special = {
+        "c kernel": "A kernel in C", "digits": "Convolutional digits",
+        "hamiltonian monte carlo": "Hamiltonian Monte Carlo", "ode parameters": "Parameters of a differential equation", "pde constrained": "PDE-constrained optimisation",
+        "physics informed": "A physics-informed network",
+    }  # fmt: skip
     return special.get(words, words.capitalize())
 
 

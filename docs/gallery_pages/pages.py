@@ -55,7 +55,7 @@ def write(docs: Path) -> int:
 def _index() -> str:
     tiles = "".join(
         f'<a class="tile" href="{name}.html">{picture(name)}<b>{escape(title_of(Path(name)))}</b>'
-        f"<span>{escape(shows)}</span></a>"
+        f"<span>{escape(shows[0].upper() + shows[1:])}</span></a>"
         for name, shows in programs().items()
     )
     names = "\n".join(programs())
