@@ -33,7 +33,8 @@ def title_of(script: Path) -> str:
     words = script.stem.replace("_", " ")
     special = {
         "c kernel": "A kernel in C", "digits": "Convolutional digits",
-        "hamiltonian monte carlo": "Hamiltonian Monte Carlo", "ode parameters": "Parameters of a differential equation", "pde constrained": "PDE-constrained optimisation",
+        "hamiltonian monte carlo": "Hamiltonian Monte Carlo", "pde constrained": "PDE-constrained optimisation",
+        "ode parameters": "Parameters of a differential equation",
         "physics informed": "A physics-informed network",
     }  # fmt: skip
     return special.get(words, words.capitalize())
