@@ -76,6 +76,19 @@ def test_pictures_of_the_results_are_drawn_from_them():
     )
 
 
+def test_run_is_added_to_the_history_and_drawn(tmp_path):
+    history = pytest.importorskip("benchmarks.history")
+    content = json.loads(text_of("benchmarks/results/latest.json"))
+    (tmp_path / "latest.json").write_text(json.dumps(content), encoding="utf-8")
+    history.add(tmp_path, content)
+    history.add(tmp_path, content)
+    first, second = history.runs(tmp_path)
+    assert first["ratios"] == second["ratios"] == history.runs()[-1]["ratios"]
+    assert "torch" not in first["ratios"]["mlp"]
+    assert {path.name for path in history.draw(tmp_path)} == {"history.svg", "speed.svg"}
+    assert (tmp_path / "speed.svg").read_text(encoding="utf-8") == text_of("benchmarks/results/speed.svg")
+
+
 # ----- links --------------------------------------------------------------------------------------------------------
 
 
