@@ -74,7 +74,7 @@ test-arrayapi: $(VENV)/.extra-test $(VENV)/.extra-arrayapi ## the public array A
 	@$(PY) -m tests.array_api.public_suite $(ARGS)
 
 test-browser: $(VENV)/.extra-test ## the interactive pages in a headless Chromium (apt-get install chromium)
-	@command -v chromium chromium-browser google-chrome >/dev/null || { echo "==> installing chromium"; apt-get update -qq && apt-get install -qq -y chromium; }
+	@{ command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null || { echo "==> installing chromium"; $$(test $$(id -u) = 0 || echo sudo) sh -c 'apt-get update -qq && apt-get install -qq -y chromium'; }
 	@$(PY) -m pytest tests/browser -q $(ARGS)
 
 test-minimal: ## the test suite on the oldest NumPy, without optional libraries
@@ -110,11 +110,14 @@ test-all: ## everything, on every supported Python (ALLOW_MISSING=1 tolerates ab
 
 # ----- the rest ---------------------------------------------------------------------------------------------
 
-.PHONY: demo bench lint docs wheel book
+.PHONY: demo gallery bench lint docs wheel book
 demo: $(VENV)/.package $(VENV)/.repobook ## train a small transformer, check its gradients, draw what was learned
 	@$(PY) -m demo $(ARGS)
 	@$(PY) -m repobook build . --html --quiet >/dev/null
 	@echo "==> the book of this source: xdg-open $(CURDIR)/docs/_build/book/html/index.html"
+
+gallery: $(VENV)/.extra-examples ## run the gallery's programs in full, and keep their pictures for the documentation
+	@$(PY) scripts/gallery.py $(ARGS)
 
 book: $(VENV)/.repobook ## the book of this repository: a page per file, keywords, search
 	@$(PY) -m repobook build . --html
@@ -131,7 +134,8 @@ lint: $(VENV)/.extra-lint $(VENV)/.repobook ## ruff, mypy --strict, and both typ
 	wait $$pyright && exit $$mypy
 
 docs: $(VENV)/.extra-docs ## build the documentation; a warning is an error
-	@$(PY) -m sphinx --quiet --fail-on-warning --keep-going -b html docs docs/_build/html
+# on a terminal Sphinx says how far it is
+	@$(PY) -m sphinx $$(test -t 1 || echo --quiet) --fail-on-warning --keep-going -b html docs docs/_build/html
 	@echo "==> docs/_build/html/index.html"
 
 wheel: $(VENV)/bin/pip ## build the wheel and check its size and contents

@@ -21,6 +21,7 @@ import numpy as np
 from benchmarks.libraries import LIBRARIES, REFERENCE, ByHand, Library, child_environment
 from benchmarks.quiet import QUIET_SHARE, wait_for_quiet
 from benchmarks.registry import Workload
+from ndgrad.command_line.progress import progress
 
 
 @dataclass(frozen=True)
@@ -222,10 +223,9 @@ def compare_all(workloads: Iterable[Workload], names: Sequence[str], plan: Plan,
             workers.append(WorkerProcess(LIBRARIES[name], log))
             if workers[-1].problem is not None:
                 print(f"{name}: {workers[-1].problem}", file=sys.stderr)
-        for workload in workloads:
-            if workload.group != "op":
-                print(f"timing {workload.name} ...", file=sys.stderr, flush=True)
-            comparisons.append(compare(workload, workers, plan))
+        chosen = list(workloads)
+        for number in progress(len(chosen), "timing"):
+            comparisons.append(compare(chosen[number], workers, plan))
     finally:
         for worker in workers:
             worker.close()

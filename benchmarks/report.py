@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks import history
 from benchmarks.footprint import IMPORT_GOAL, MEMORY_GOALS, WHEEL_GOAL_BYTES
 from benchmarks.interleave import Comparison
 from benchmarks.libraries import LIBRARIES, REFERENCE, THREADS
@@ -212,12 +213,16 @@ class Report:
         return json.dumps(content, indent=1)
 
     def write(self, folder: Path) -> list[Path]:
-        """Write `latest.json` and `latest.md` and return their paths."""
+        """Write `latest.json` and `latest.md`, add whole runs to the history, and return the paths."""
         folder.mkdir(parents=True, exist_ok=True)
         contents = {folder / "latest.json": self.json(), folder / "latest.md": self.markdown()}
         for path, content in contents.items():
             path.write_text(content, encoding="utf-8")
-        return list(contents)
+        pictures: list[Path] = []
+        if {comparison.workload.name for comparison in self.comparisons} >= set(history.ROWS) and not self._crowding():
+            history.add(folder, json.loads(self.json()))
+            pictures = history.draw(folder)
+        return [*contents, *pictures]
 
 
 @dataclass

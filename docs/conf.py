@@ -16,8 +16,8 @@ author = "The ndgrad authors"
 copyright = "2026, The ndgrad authors"
 release = version = _pyproject["project"]["version"]
 
-extensions = ["myst_parser", "docs.reference_pages"]
-exclude_patterns = ["_build", "reference_pages"]
+extensions = ["myst_parser", "docs.reference_pages", "docs.gallery_pages"]
+exclude_patterns = ["_build", "reference_pages", "gallery_pages"]
 
 myst_enable_extensions = ["attrs_block", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3

@@ -29,8 +29,12 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
-    # docs/reference is written from docstrings, which have their own tests below; docs/errors has tests/test_error_codes.py
-    *sorted(p for p in (ROOT / "docs").rglob("*.md") if not {"_build", "reference", "errors"} & set(p.relative_to(ROOT / "docs").parts)),
+    # written when the documentation is built: from docstrings, from programs, from the texts of error codes, which have tests of their own
+    *sorted(
+        p
+        for p in (ROOT / "docs").rglob("*.md")
+        if not {"_build", "reference", "gallery", "errors"} & set(p.relative_to(ROOT / "docs").parts)
+    ),
 ]
 PACKAGE = Path(ndgrad.__path__[0])
 OPTIONAL = frozenset("cupy einops ml_dtypes opt_einsum scipy".split())
@@ -197,7 +201,7 @@ def test_every_page_stands_in_a_section_of_the_contents() -> None:
     listed = re.findall(r"^([\w/-]+)$", "\n".join(b.text for b in blocks_of(index) if b.info == "{toctree}"), flags=re.MULTILINE)
     pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
     assert pages - set(listed) == set(), "give the page a line in docs/index.md"
-    assert set(listed) - pages == {"reference/index", "errors/index"}
+    assert set(listed) - pages == {"errors/index", "gallery/index", "reference/index"}
     assert len(listed) == len(set(listed))
 
 

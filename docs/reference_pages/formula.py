@@ -174,6 +174,8 @@ def _term(node: ast.expr) -> tuple[str, int]:
             ), 1
         case ast.BinOp(left=ast.UnaryOp(op=ast.USub(), operand=left), op=ast.Mult() | ast.Div() as sign, right=right):
             return _row(_op("−", form="prefix"), _tight(ast.BinOp(left, sign, right), 2)), 1
+        case ast.BinOp(left=left, op=ast.Mult() as sign, right=ast.UnaryOp(op=ast.USub(), operand=right)):
+            return _row(_op("−", form="prefix"), _tight(ast.BinOp(left, sign, right), 2)), 1
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             numeric = isinstance(right, ast.Constant)
             return _row(

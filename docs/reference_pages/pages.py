@@ -11,6 +11,7 @@ import hashlib
 import importlib
 import inspect
 import json
+import re
 from pathlib import Path
 
 from docs.reference_pages import markup
@@ -121,7 +122,9 @@ class Reference:
             found = [n for n in self.namespaces.values() if n.heading == heading]
             rows = []
             for namespace in found:
-                about = markup.inline(markup.first_sentence(_about(namespace)), lambda name: None)
+                told = markup.first_sentence(_about(namespace))
+                told = re.sub(r"^`?(ndgrad|torch)[\w.]*`?: ", "", told)  # its name stands beside it
+                about = markup.inline(told[:1].upper() + told[1:], lambda name: None)
                 count = f"{len(namespace.names)} name{'s' * (len(namespace.names) != 1)}"
                 rows.append(
                     f'<tr><td><a href="{namespace.name}.html"><code>{namespace.name}</code></a></td><td>{about}</td><td>{count}</td></tr>'

@@ -72,11 +72,21 @@ def _svg(op: Op, x: Any, values: Any, slopes: Any) -> str:
     step = 10.0 ** math.floor(math.log10(high - low))
     for k in range(math.ceil(low / step), math.floor(high / step) + 1):
         if k and (high - low) / step < 8:
-            parts.append(f'<path class="axis" d="M{column(max(x[0], 0)) - 2:.1f} {row(k * step):.1f}h4"/>')
+            at = column(max(x[0], 0.0))
+            parts.append(f'<path class="axis" d="M{at - 2:.1f} {row(k * step):.1f}h4"/>')
+            if abs(k) == 1 or k in (math.ceil(low / step), math.floor(high / step)):
+                parts.append(f'<text x="{at + 4:.1f}" y="{row(k * step) + 3:.1f}">{_number(k * step)}</text>')
+    level = min(max(row(0) + 10, 10), HEIGHT - 2)
+    for end, anchor in ((x[0], "start"), (x[-1], "end")):
+        parts.append(f'<text x="{column(end):.1f}" y="{level:.1f}" text-anchor="{anchor}">{_number(end)}</text>')
     for curve, name in ((values, "curve"), (slopes, "slope")):
         if curve is not None:
             parts.append(f'<path class="{name}" d="{_path(x, curve, low, high, column, row)}"/>')
     return "".join(parts) + "</svg>"
+
+
+def _number(value: float) -> str:
+    return f"{value:g}".replace("-", "\u2212")
 
 
 def _path(x: Any, curve: Any, low: float, high: float, column: Any, row: Any) -> str:

@@ -18,8 +18,8 @@ def project(cameras, points):
     return across / along
 
 
-def main(quick: bool = False) -> float:
-    """The root mean square residual that is left, in units of the noise."""
+def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
+    """The root mean square residual that is left, in units of the noise, and the world that was found."""
     rng = np.random.default_rng(0)
     cameras, points, noise = 5, 30 if quick else 200, 1e-3
     places = np.stack([0.1 * rng.normal(size=cameras), rng.uniform(-1, 0, cameras), np.linspace(-2, 2, cameras)], 1)
@@ -33,7 +33,8 @@ def main(quick: bool = False) -> float:
         return ndgrad.cat([((project(c, p) - seen) / noise).reshape(-1), fixed.reshape(-1) / noise])
 
     start = np.concatenate([places.ravel(), world.ravel()])
-    v = ndgrad.tensor(start + 0.05 * rng.normal(size=len(start)))
+    noisy = start + 0.05 * rng.normal(size=len(start))
+    v = ndgrad.tensor(noisy)
     jacobian = sparse_jacobian(residual, v)
     steps = 12
     for _ in range(steps):
@@ -41,8 +42,12 @@ def main(quick: bool = False) -> float:
         v = v - ndgrad.tensor(spsolve((j.T @ j + 1e-6 * identity(len(start))).tocsc(), j.T @ r))
     left = float((residual(v)[: seen.numel()] ** 2).mean().sqrt())
     print(f"{jacobian}: residual {left:.3f} times the noise after {steps} steps")
-    return left
+
+    found, guess = (w[3 * cameras :].reshape(points, 2).T for w in (v.numpy(), noisy))
+    chart = ndgrad.viz.Chart("points of a plane world", equal=True, height=340).points(*guess, "first guess", size=1.5)
+    chart.points(*found, "found").points(*v.numpy()[: 3 * cameras].reshape(-1, 3).T[1:], "cameras", size=5)
+    return left, chart
 
 
 if __name__ == "__main__":
-    main()
+    main()[1].save("bundle_adjustment.svg")

@@ -35,11 +35,12 @@ def build(folder: Path):
     return function
 
 
-def main(quick: bool = False) -> float:
-    """How far values and gradients are from those of ndgrad's own silu."""
+def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
+    """How far values and gradients are from those of ndgrad's own silu, and both curves."""
     with tempfile.TemporaryDirectory() as folder:
         kernel = build(Path(folder))
 
+    # the kernel gives the slope along with the value, so backward has only to multiply
     class Swish(ndgrad.autograd.Function):
         @staticmethod
         def forward(ctx, x):
@@ -61,8 +62,9 @@ def main(quick: bool = False) -> float:
     (gradient,) = ndgrad.autograd.grad(exact.sum(), x)
     error = max(float((y - exact).abs().max().detach()), float((x.grad - gradient).abs().max()))
     print(f"largest difference from silu, values and gradients: {error:.1e}")
-    return error
+    chart = ndgrad.viz.Chart("a function written in C", x="x").line(x, y, "value")
+    return error, chart.line(x, x.grad, "gradient", dashed=True)
 
 
 if __name__ == "__main__":
-    main()
+    main()[1].save("c_kernel.svg")

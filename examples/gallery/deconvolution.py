@@ -8,8 +8,8 @@ import ndgrad
 import ndgrad.numpy as dnp
 
 
-def main(quick: bool = False) -> float:
-    """The error of the restored image, relative to that of the blurred one."""
+def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
+    """The error of the restored image relative to that of the blurred one, and both images."""
     size = 32 if quick else 64
     rng = np.random.default_rng(0)
     picture = np.zeros((size, size))
@@ -19,6 +19,7 @@ def main(quick: bool = False) -> float:
     blur = np.exp(-0.5 * (f[:, None] ** 2 + f[None, :] ** 2) * (2 * np.pi * 1.2) ** 2)
     data = np.fft.ifft2(np.fft.fft2(picture) * blur).real + 0.01 * rng.normal(size=picture.shape)
 
+    # the image that explains the data best, of those with short edges
     x = dnp.array(data).requires_grad_()
     optimizer = ndgrad.optim.Adam([x], lr=0.02)
     for _ in range(150 if quick else 400):
@@ -28,10 +29,14 @@ def main(quick: bool = False) -> float:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    before, after = np.abs(data - picture).mean(), np.abs(x.detach().numpy() - picture).mean()
+
+    restored = x.detach().numpy()
+    before, after = np.abs(data - picture).mean(), np.abs(restored - picture).mean()
     print(f"mean error: blurred {before:.4f}, restored {after:.4f}")
-    return float(after / before)
+    images = {"the image": picture, "blurred, with noise": data, "restored": restored}
+    charts = (ndgrad.viz.Chart(name, width=190, height=210).image(v, low=0, high=1) for name, v in images.items())
+    return float(after / before), ndgrad.viz.beside(*charts)
 
 
 if __name__ == "__main__":
-    main()
+    main()[1].save("deconvolution.svg")

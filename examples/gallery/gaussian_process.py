@@ -21,8 +21,8 @@ def negative_log_likelihood(theta, x, y):
     return 0.5 * (white @ white) + dnp.log(dnp.diagonal(factor)).sum() + 0.5 * len(x) * math.log(2 * math.pi)
 
 
-def main(quick: bool = False) -> float:
-    """The root mean square error of the prediction between the data."""
+def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
+    """The root mean square error of the prediction between the data, and the prediction."""
     rng = np.random.default_rng(0)
     x = np.sort(rng.uniform(-3, 3, 24 if quick else 60))
     y = np.sin(2 * x) + 0.05 * rng.normal(size=len(x))
@@ -38,12 +38,20 @@ def main(quick: bool = False) -> float:
     optimizer.step(closure)
     length, height, noise = np.exp(theta.detach().numpy())
     print(f"length {length:.3f}, height {height:.3f}, noise {noise:.3f} (true noise 0.05)")
+
+    # what it says between the data, and how sure it is
     at = np.linspace(-2.5, 2.5, 50)
     with ndgrad.no_grad():
         k = covariance(x, x, theta[0], theta[1]) + noise**2 * np.eye(len(x))
-        mean = covariance(at, x, theta[0], theta[1]) @ dnp.linalg.solve(k, y)
-    return float(np.sqrt(np.mean((mean.numpy() - np.sin(2 * at)) ** 2)))
+        across = covariance(at, x, theta[0], theta[1])
+        mean = (across @ dnp.linalg.solve(k, y)).numpy()
+        spread = np.sqrt(height**2 - (across * dnp.linalg.solve(k, across.T).T).sum(1).numpy())
+    error = float(np.sqrt(np.mean((mean - np.sin(2 * at)) ** 2)))
+    print(f"error between the data {error:.4f}")
+    chart = ndgrad.viz.Chart("a Gaussian process", x="x")
+    chart.band(at, mean - 2 * spread, mean + 2 * spread, "two deviations")
+    return error, chart.line(at, mean, "prediction").points(x, y, "data")
 
 
 if __name__ == "__main__":
-    print(f"error between the data {main():.4f}")
+    main()[1].save("gaussian_process.svg")

@@ -29,15 +29,17 @@ def sample(gradient, start, count, step, leaps, rng):
     return np.array(kept)
 
 
-def main(quick: bool = False) -> float:
-    """How far mean and variance of the samples are from the exact ones."""
+def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
+    """How far mean and variance of the samples are from the exact ones, and the samples."""
     rng = np.random.default_rng(1)
     gradient = ndgrad.func.grad(log_density)
     start = ndgrad.zeros(2, dtype=ndgrad.float64)
     kept = sample(gradient, start, 300 if quick else 3000, 0.25, 8, rng)[50:]
     print(f"mean {kept.mean(0).round(2)}, variance {kept.var(0).round(2)}; exact (0, 0) and (1, 3)")
-    return float(max(abs(kept.mean(0)).max(), abs(kept[:, 0].var() - 1), abs(kept[:, 1].var() - 3) / 3))
+    error = float(max(abs(kept.mean(0)).max(), abs(kept[:, 0].var() - 1), abs(kept[:, 1].var() - 3) / 3))
+    chart = ndgrad.viz.Chart("samples of a banana", x="x₀", y="x₁", equal=True, width=330)
+    return error, chart.points(kept[:1500, 0], kept[:1500, 1], size=1.5)
 
 
 if __name__ == "__main__":
-    main()
+    main()[1].save("hamiltonian_monte_carlo.svg")

@@ -6,8 +6,8 @@ import ndgrad
 from ndgrad.implicit import fixed_point
 
 
-def main(quick: bool = False) -> float:
-    """The training loss of a task (parity of three bits) that one linear layer cannot do."""
+def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
+    """The training loss of a task (parity of three bits) that one linear layer cannot do, and its way down."""
     ndgrad.manual_seed(0)
     width = 12
     inside = (0.1 * ndgrad.randn(width, width, dtype=ndgrad.float64)).requires_grad_()
@@ -20,6 +20,7 @@ def main(quick: bool = False) -> float:
     def step(z, inside, driven):
         return (z @ inside + driven).tanh()
 
+    losses = []
     optimizer = ndgrad.optim.Adam([inside, into, bias, out], lr=0.03)
     for _ in range(60 if quick else 300):
         z = fixed_point(step, ndgrad.zeros(8, width, dtype=ndgrad.float64), args=(inside, bits @ into + bias))
@@ -27,9 +28,11 @@ def main(quick: bool = False) -> float:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    print(f"loss {loss.item():.1e} on the parity of three bits")
-    return loss.item()
+        losses.append(loss.item())
+    print(f"loss {losses[-1]:.1e} on the parity of three bits")
+    chart = ndgrad.viz.Chart("a layer that is a fixed point", x="step", y="loss", log_y=True)
+    return losses[-1], chart.line(range(len(losses)), losses)
 
 
 if __name__ == "__main__":
-    main()
+    main()[1].save("implicit_layer.svg")

@@ -33,8 +33,8 @@ def after_one_step(p, *data):
     return vmap(lambda x, y, new_x, new_y: loss(adapted(p, x, y), new_x, new_y))(*data).mean()
 
 
-def main(quick: bool = False) -> float:
-    """The loss after one step from the learned start, relative to that from a random one."""
+def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
+    """The loss after one step from the learned start, relative to that from a random one, and one task."""
     rng = np.random.default_rng(0)
     ndgrad.manual_seed(0)
     p = {"w1": ndgrad.randn(32), "b1": ndgrad.randn(32), "w2": 0.3 * ndgrad.randn(32, 1)}
@@ -48,8 +48,15 @@ def main(quick: bool = False) -> float:
         optimizer.step()
     after = float(after_one_step(p, *unseen).detach())
     print(f"loss of a new task after one step: {before:.2f} from a random start, {after:.2f} from the learned one")
-    return after / before
+
+    # one new task: what the start says of it, and what it says after one step on ten points
+    x, y, _, _ = (v[0] for v in unseen)
+    curve = ndgrad.linspace(-3, 3, 100)
+    chart = ndgrad.viz.Chart("one step from the learned start", x="x")
+    chart.line(curve, predict(p, curve), "before", dashed=True)
+    chart.line(curve, predict(adapted(p, x, y), curve), "after one step").points(x, y, "the task's points", size=3.5)
+    return after / before, chart
 
 
 if __name__ == "__main__":
-    main()
+    main()[1].save("meta_learning.svg")

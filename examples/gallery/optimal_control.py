@@ -6,18 +6,22 @@ import math
 
 import ndgrad
 
+STEP = 0.05
 
-def simulate(force, dt=0.05):
-    """The pendulum from rest, hanging: semi-implicit Euler, one step per entry of `force`."""
+
+def simulate(force):
+    """The pendulum from rest, hanging, one step per entry of `force`: all angles, and the last speed."""
     angle, speed = ndgrad.zeros((), dtype=ndgrad.float64), ndgrad.zeros((), dtype=ndgrad.float64)
+    angles = []
     for u in force:
-        speed = speed + dt * (u - 9.81 * angle.sin() - 0.1 * speed)
-        angle = angle + dt * speed
-    return angle, speed
+        speed = speed + STEP * (u - 9.81 * angle.sin() - 0.1 * speed)
+        angle = angle + STEP * speed
+        angles.append(angle)
+    return ndgrad.stack(angles), speed
 
 
-def main(quick: bool = False) -> float:
-    """How far from upright the pendulum ends."""
+def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
+    """How far from upright the pendulum ends, and its way there."""
     ndgrad.manual_seed(0)
     force = (0.1 * ndgrad.randn(60, dtype=ndgrad.float64)).requires_grad_()
     optimizer = ndgrad.optim.LBFGS(
@@ -26,17 +30,21 @@ def main(quick: bool = False) -> float:
 
     def closure():
         optimizer.zero_grad()
-        angle, speed = simulate(force)
-        loss = 100 * (angle - math.pi) ** 2 + 10 * speed**2 + 1e-4 * (force**2).sum()
+        angles, speed = simulate(force)
+        loss = 100 * (angles[-1] - math.pi) ** 2 + 10 * speed**2 + 1e-4 * (force**2).sum()
         loss.backward()
         return loss
 
     optimizer.step(closure)
-    angle, speed = simulate(force.detach())
-    largest = float(force.detach().abs().max())
-    print(f"ends at {math.degrees(float(angle)):.1f}° with speed {float(speed):+.3f}; largest force {largest:.1f}")
-    return abs(float(angle) - math.pi)
+
+    angles, speed = simulate(force.detach())
+    end, largest = float(angles[-1]), float(force.detach().abs().max())
+    print(f"ends at {math.degrees(end):.1f}° with speed {float(speed):+.3f}; largest force {largest:.1f}")
+    times = STEP * ndgrad.arange(1, len(angles) + 1)
+    way = ndgrad.viz.Chart("a pendulum swings up", x="time", y="angle, degrees", width=330)
+    push = ndgrad.viz.Chart("the force", x="time", width=330)
+    return abs(end - math.pi), ndgrad.viz.beside(way.line(times, angles.rad2deg()), push.line(times, force))
 
 
 if __name__ == "__main__":
-    main()
+    main()[1].save("optimal_control.svg")

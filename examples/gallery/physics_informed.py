@@ -8,8 +8,8 @@ import ndgrad
 from ndgrad.func import functional_call, grad, vmap
 
 
-def main(quick: bool = False) -> float:
-    """The largest error of the solution, which is sin(πx)."""
+def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
+    """The largest error of the solution, which is sin(πx), and the solution."""
     ndgrad.manual_seed(0)
     net = ndgrad.nn.Sequential(
         ndgrad.nn.Linear(1, 24), ndgrad.nn.Tanh(), ndgrad.nn.Linear(24, 24), ndgrad.nn.Tanh(), ndgrad.nn.Linear(24, 1)
@@ -34,8 +34,9 @@ def main(quick: bool = False) -> float:
     found = vmap(u, in_dims=(None, 0))(parameters, x)
     error = float((found - (math.pi * x).sin()).abs().max().detach())
     print(f"loss {float(loss.detach()):.1e} at first; largest error of the solution {error:.1e}")
-    return error
+    chart = ndgrad.viz.Chart("a differential equation solved by a network", x="x")
+    return error, chart.line(x, (math.pi * x).sin(), "exact").points(x, found, "the network")
 
 
 if __name__ == "__main__":
-    main()
+    main()[1].save("physics_informed.svg")

@@ -7,36 +7,42 @@ import ndgrad.numpy as np
 
 
 def shoot(push, steps=60, dt=0.04):
-    """Where the second ball is after the shot: two discs with soft contacts and a little friction."""
+    """Where both balls are after each step of the shot: two discs with soft contacts and a little friction."""
     places, speeds = np.array([[0.0, 0.0], [1.0, 0.15]]), np.zeros((2, 2))
     speeds[0] = push
-    for _ in range(steps):
+    history = np.zeros((steps, 2, 2))
+    for step in range(steps):
         apart = places[1] - places[0]
         distance = np.sqrt((apart**2).sum() + 1e-9)
         force = 150.0 * np.maximum(0.2 - distance, 0.0) * apart / distance
         speeds = speeds * (1 - 0.3 * dt) + dt * np.stack([-force, force])
         places = places + dt * speeds
-    return places[1]
+        history[step] = places
+    return history
 
 
-def main(quick: bool = False) -> float:
-    """How far from the pocket the ball ends."""
+def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
+    """How far from the pocket the ball ends, and the ways of both balls."""
     pocket = np.array([1.8, 0.8])
     push = np.array([1.5, 0.05]).requires_grad_()
     optimizer = ndgrad.optim.LBFGS([push], max_iter=25 if quick else 100, line_search_fn="strong_wolfe")
 
     def closure():
         optimizer.zero_grad()
-        loss = ((shoot(push) - pocket) ** 2).sum()
+        loss = ((shoot(push)[-1, 1] - pocket) ** 2).sum()
         loss.backward()
         return loss
 
     optimizer.step(closure)
-    end = shoot(push.detach())
+
+    ways = shoot(push.detach())
+    end = ways[-1, 1]
     miss = float(np.sqrt(((end - pocket) ** 2).sum()))
     print(f"push {push.detach().numpy().round(3)} sends the ball to {end.numpy().round(3)}, {miss:.1e} from the pocket")
-    return miss
+    chart = ndgrad.viz.Chart("a billiard shot", equal=True)
+    chart.line(*ways[:, 0].T, "first ball").line(*ways[:, 1].T, "second ball")
+    return miss, chart.points(pocket[:1], pocket[1:], "pocket", size=6)
 
 
 if __name__ == "__main__":
-    main()
+    main()[1].save("rigid_bodies.svg")

@@ -11,8 +11,8 @@ import ndgrad
 from ndgrad.distributions import Normal, kl_divergence
 
 
-def main(quick: bool = False) -> float:
-    """The distance of the mean found from the exact posterior mean, in units of its standard deviation."""
+def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
+    """The distance of the mean found from the exact posterior mean, in standard deviations, and both densities."""
     rng = np.random.default_rng(0)
     x = np.stack([np.ones(40), rng.normal(size=40)], 1)
     y = x @ [0.7, -1.2] + 0.3 * rng.normal(size=40)
@@ -30,13 +30,19 @@ def main(quick: bool = False) -> float:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+
+    # the same in closed form
     precision = np.eye(2) + x.T @ x / 0.09
     exact = np.linalg.solve(precision, x.T @ y / 0.09)
     spread = np.sqrt(np.diag(np.linalg.inv(precision)))
     scale = log_scale.detach().exp().numpy()
     print(f"mean {mean.detach().numpy().round(3)}, exact {exact.round(3)}; scale {scale.round(3)}")
-    return float((abs(mean.detach().numpy() - exact) / spread).max())
+    at = exact[1] + np.linspace(-4, 4, 100) * spread[1]
+    chart = ndgrad.viz.Chart("the slope, given the data", x="slope", y="density")
+    chart.line(at, Normal(exact[1], spread[1]).log_prob(ndgrad.tensor(at)).exp(), "exact")
+    chart.line(at, Normal(mean[1].item(), scale[1]).log_prob(ndgrad.tensor(at)).exp(), "found", dashed=True)
+    return float((abs(mean.detach().numpy() - exact) / spread).max()), chart
 
 
 if __name__ == "__main__":
-    main()
+    main()[1].save("variational_inference.svg")

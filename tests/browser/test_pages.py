@@ -65,6 +65,16 @@ def test_search_finds_and_selects(look):
     assert "test_pages.py" in dom  # the line that made it
 
 
+def test_search_goes_to_nodes_of_that_name_before_those_of_that_line(look):
+    x = ndgrad.ones(2, requires_grad=True)
+    with ndgrad.autograd.debug():
+        loss = (x.exp() * x.tanh()).sum()
+    told, dom = look(ndgrad.viz.graph(loss).html, "search=tanh")
+    assert told["matches"] == "4"  # all ops of the line
+    assert told["selected"] == "TanhBackward0"
+    assert "4 found, 1 by name" in dom
+
+
 def test_both_directions_and_heat(look):
     told, _ = look(network(), "view=both&heat=bytes")
     assert (told["view"], told["heat"]) == ("both", "bytes")

@@ -252,3 +252,55 @@ def test_module_runs_as_a_command():
     done = subprocess.run([sys.executable, "-m", "ndgrad", "--version"], capture_output=True, text=True, timeout=60)
     assert done.stdout.startswith("ndgrad ")
     assert done.returncode == 0
+
+
+# ----- what goes wrong in a user's file -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["check", "graph"])
+def test_error_inside_a_function_is_told_from_its_own_line(command, tmp_path, capsys):
+    (tmp_path / "own.py").write_text("def grown(x):\n    return x.reshape(7, 7).sum()\n")
+    assert main([command, f"{tmp_path / 'own.py'}:grown"]) == 2
+    told = capsys.readouterr().err
+    assert "called with x (3,)" in told
+    assert "return x.reshape(7, 7).sum()" in told
+    assert "shape '[7, 7]' is invalid" in told
+    assert "command_line" not in told
+    assert "api" not in told
+
+
+def test_file_that_cannot_be_imported_is_told_without_our_lines(tmp_path, capsys):
+    (tmp_path / "broken.py").write_text("def f(x: return\n")
+    assert main(["check", f"{tmp_path / 'broken.py'}:f"]) == 2
+    told = capsys.readouterr().err
+    assert "cannot be imported" in told
+    assert "SyntaxError" in told
+    assert "importlib" not in told
+
+
+def test_arguments_that_do_not_fit_are_named(tmp_path, capsys):
+    (tmp_path / "two.py").write_text("def f(n: int, x):\n    return x[:n].sum()\n")
+    target = f"{tmp_path / 'two.py'}:f"
+    assert main(["check", target]) == 2
+    assert '--inputs "2, np.ones(3)"' in capsys.readouterr().err
+    assert main(["check", target, "--inputs", "1.0"]) == 2
+    assert "missing a required argument: 'x'" in capsys.readouterr().err
+    assert main(["check", target, "--inputs", "2, np.ones(3)"]) == 0
+
+
+def test_profile_of_a_script_that_fails_is_shown_all_the_same(tmp_path, capsys):
+    (tmp_path / "fails.py").write_text("import ndgrad\nndgrad.ones(3).exp()\nraise ValueError('boom')\n")
+    assert main(["profile", str(tmp_path / "fails.py")]) == 1
+    told = capsys.readouterr()
+    assert "ValueError: boom" in told.err
+    assert "runpy" not in told.err
+    assert "aten::exp" in told.out
+
+
+def test_unknown_words_say_what_there_is(capsys):
+    assert main(["nothing"]) == 2
+    assert "The commands are demo, info, check" in capsys.readouterr().err
+    assert main(["completion", "tcsh"]) == 2
+    assert "bash" in capsys.readouterr().err
+    assert main(["profile"]) == 2
+    assert "required: FILE. `ndgrad profile --help`" in capsys.readouterr().err

@@ -48,6 +48,7 @@ def test_example_runs_and_is_right(name: str, capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_scikit_learn_with_array_api_dispatch() -> None:
     """In a process of its own: SciPy reads SCIPY_ARRAY_API when it is imported."""
     pytest.importorskip("sklearn")

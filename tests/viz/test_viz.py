@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
+import struct
+import xml.etree.ElementTree as ElementTree
+import zlib
 
+import numpy as np
 import pytest
 
 import ndgrad
@@ -170,3 +175,68 @@ def test_notebook_shows_a_profile_with_its_table():
         ndgrad.ones(3).exp()
     assert "<svg" in profile._repr_html_()
     assert "aten::exp" in profile._repr_html_()
+
+
+# ----- charts -------------------------------------------------------------------------------------------------------
+
+
+def elements(picture, tag):
+    return [e for e in ElementTree.fromstring(picture.svg).iter() if e.tag.endswith("}" + tag)]
+
+
+def test_line_goes_through_its_points():
+    """Equal steps of data are equal steps on paper, upwards is less."""
+    (line,) = elements(ndgrad.viz.Chart("t").line([0, 1, 3], [0.0, 1.0, 3.0]), "polyline")
+    (x0, y0), (x1, y1), (x3, y3) = ([float(v) for v in p.split(",")] for p in line.attrib["points"].split())
+    assert (x3 - x0) == pytest.approx(3 * (x1 - x0), abs=0.3)
+    assert (y3 - y0) == pytest.approx(3 * (y1 - y0), abs=0.3)
+    assert x3 > x0
+    assert y3 < y0
+
+
+def test_logarithmic_axis_spaces_powers_evenly_and_leaves_out_what_has_no_logarithm():
+    (line,) = elements(ndgrad.viz.Chart("t", log_y=True).line(range(4), [1.0, 0.1, 0.01, 0.0]), "polyline")
+    ys = [float(p.split(",")[1]) for p in line.attrib["points"].split()]
+    assert len(ys) == 3
+    assert ys[1] - ys[0] == pytest.approx(ys[2] - ys[1], abs=0.3)
+
+
+def test_line_is_interrupted_where_a_value_is_not_finite():
+    chart = ndgrad.viz.Chart("t").line(range(5), [1.0, 2.0, float("nan"), 3.0, 4.0])
+    assert len(elements(chart, "polyline")) == 2
+
+
+def test_equal_scales_keep_a_circle_round():
+    t = np.linspace(0, 2 * np.pi, 100)
+    (line,) = elements(ndgrad.viz.Chart("t", equal=True).line(np.cos(t), np.sin(t)), "polyline")
+    points = np.array([[float(v) for v in p.split(",")] for p in line.attrib["points"].split()])
+    assert np.ptp(points[:, 0]) == pytest.approx(np.ptp(points[:, 1]), rel=0.01)
+
+
+def test_image_is_a_png_of_the_values():
+    (image,) = elements(ndgrad.viz.Chart("t").image(ndgrad.tensor([[0.0, 1.0, float("nan")]], requires_grad=True)), "image")
+    data = base64.b64decode(next(v for k, v in image.attrib.items() if k.endswith("href")).partition("base64,")[2])
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    assert struct.unpack(">II", data[16:24]) == (3, 1)
+    start = data.index(b"IDAT") + 4
+    row = zlib.decompress(data[start : start + struct.unpack(">I", data[start - 8 : start - 4])[0]])
+    assert list(row) == [0, 17, 24, 66, 250, 236, 120, 128, 128, 128]  # the first and last colours, and grey for nan
+
+
+def test_what_a_chart_cannot_show_is_refused():
+    chart = ndgrad.viz.Chart("t")
+    with pytest.raises(ValueError, match="as many x as y, and was given 2 and 3"):
+        chart.line([0, 1], [0, 1, 2])
+    with pytest.raises(ValueError, match=r"has shape \(3,\)"):
+        chart.image([1, 2, 3])
+    with pytest.raises(TypeError, match="real numbers"):
+        chart.points([0], [1j])
+    with pytest.raises(ValueError, match="a chart at least"):
+        ndgrad.viz.beside()
+
+
+def test_titles_and_labels_are_escaped_and_charts_stand_beside_one_another():
+    pair = ndgrad.viz.beside(ndgrad.viz.Chart("a < b", width=100), ndgrad.viz.Chart('"c"', width=200).line([0], [0], "<i>"))
+    root = ElementTree.fromstring(pair.svg)
+    assert root.attrib["width"] == "300"
+    assert {"a < b", '"c"', "<i>"} <= {e.text for e in elements(pair, "text")}

@@ -59,17 +59,24 @@ class _Parser(argparse.ArgumentParser):
     """Errors that say what was meant, perhaps, and where help is."""
 
     def error(self, message: str) -> NoReturn:
-        wrong = message.partition("invalid choice: '")[2].partition("'")[0]
-        close = difflib.get_close_matches(wrong, _EXAMPLES, 1) if wrong else []
-        hint = f" Did you mean `{close[0]}`?" if close else f" `{self.prog} --help` shows how."
-        raise CommandError(f"{message.partition(' (choose')[0]}.{hint} [nd-command]")
+        if message.startswith("argument COMMAND: invalid choice: "):
+            wrong = message.partition("invalid choice: '")[2].partition("'")[0]
+            close = difflib.get_close_matches(wrong, _EXAMPLES, 1)
+            known = f"Did you mean `{close[0]}`?" if close else f"The commands are {', '.join(_EXAMPLES)}."
+            raise CommandError(f"there is no command {wrong!r}. {known} [nd-command]")
+        raise CommandError(f"{message}. `{self.prog} --help` shows how. [nd-command]")
 
 
 def parser() -> argparse.ArgumentParser:
     """The commands and their options."""
-    top = _Parser(prog="ndgrad", description=_ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter)
+    top = _Parser(
+        prog="ndgrad", usage="ndgrad COMMAND ...", description=_ABOUT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
     top.add_argument("--version", action="store_true", help="print the version")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser, help=argparse.SUPPRESS)
+    commands = top.add_subparsers(
+        dest="command", metavar="COMMAND", parser_class=_Parser, prog="ndgrad", help=argparse.SUPPRESS
+    )
 
     def command(name: str, about: str) -> argparse.ArgumentParser:
         return commands.add_parser(
@@ -101,7 +108,7 @@ def parser() -> argparse.ArgumentParser:
     profile.add_argument("--rows", type=int, default=15, metavar="N", help="rows of the table (%(default)s)")
     profile.add_argument("--memory", action="store_true", help="what was allocated and saved, too")
     profile.add_argument("script", metavar="FILE", help="the script")
-    profile.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    profile.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments").required = False
 
     bench = command("bench", "Time a few things that programs do, beside NumPy alone.")
     bench.add_argument("--seconds", type=float, default=0.3, metavar="S", help="time for each row (%(default)s)")

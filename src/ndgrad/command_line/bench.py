@@ -6,6 +6,7 @@ The comparison with other libraries is `make bench` in a checkout; this one need
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -67,10 +68,19 @@ def run(options: argparse.Namespace) -> int:
         )
     print(f"  {'':42} {'ndgrad':>12}   {'NumPy, forward alone':>20}")
     for name, (ours, plain) in workloads().items():
+        _say(f"  {name} ...")
         mine = seconds(ours, options.seconds)
         theirs = "" if plain is None else _time(seconds(plain, options.seconds))
+        _say("")
         print(f"  {name:42} {_time(mine):>12}   {theirs:>20}", flush=True)
     return 0
+
+
+def _say(text: str) -> None:
+    """What is being measured, on a terminal, until its row is there."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
 
 
 def _time(value: float) -> str:

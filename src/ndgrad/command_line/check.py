@@ -11,6 +11,7 @@ import numpy as np
 
 import ndgrad
 from ndgrad.command_line import CommandError
+from ndgrad.command_line.progress import progress
 from ndgrad.command_line.targets import Target
 
 #: Every element of an argument is checked up to this many; of larger ones, so many at random.
@@ -25,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
         raise CommandError(
             f"{target.name} has no argument of floating point to differentiate. Give some with --inputs. [nd-command]"
         )
-    out = target.call(target.values)
+    out = target.result()
     if not out.requires_grad:
         print(ndgrad.autograd.explain(out, target.values[names[0]]))
         raise CommandError(
@@ -84,7 +85,10 @@ def _table(
         places = list(np.ndindex(*x.shape))
         if len(places) > MOST_ELEMENTS:
             places = [places[i] for i in sorted(rng.choice(len(places), MOST_ELEMENTS, replace=False))]
-        rows = [(place, exact[place], _difference(f, values, name, place)) for place in places]
+        rows = [
+            (places[n], exact[places[n]], _difference(f, values, name, places[n]))
+            for n in progress(len(places), f"  {name}")
+        ]
         errors = [_error(ours, measured) for _, ours, measured in rows]
         error = max(errors, default=0.0)
         place, ours, measured = rows[errors.index(error)] if rows else ((), 0.0, 0.0)

@@ -55,7 +55,9 @@ def run(options: argparse.Namespace) -> int:
         return 0
     try:
         picture.save(options.output)
-    except (ValueError, OSError) as error:
+    except OSError as error:
+        raise CommandError(f"{options.output!r} cannot be written: {error.strerror}.") from error
+    except ValueError as error:
         raise CommandError(str(error)) from error
     print(f"   {options.output}: {picture.caption}")
     return 0

@@ -12,7 +12,7 @@ from ndgrad.command_line.targets import Target
 def run(options: argparse.Namespace) -> int:
     target = Target(options.target, options.shape, options.inputs, options.seed)
     with ndgrad.autograd.debug():
-        result = target.call(target.values)
+        result = target.result()
     if not result.requires_grad:
         raise CommandError(
             f"there is no graph behind the result of {target.name}: no argument of floating point leads to it. "
@@ -24,7 +24,9 @@ def run(options: argparse.Namespace) -> int:
         return 0
     try:
         picture.save(options.output)
-    except (ValueError, OSError) as error:
+    except OSError as error:
+        raise CommandError(f"{options.output!r} cannot be written: {error.strerror}.") from error
+    except ValueError as error:
         raise CommandError(str(error)) from error
     print(f"{options.output}: {picture.caption}")
     return 0

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import ndgrad
 from ndgrad.command_line import CommandError
+from ndgrad.command_line.targets import told_from
 from ndgrad.profiler.timing import profile
 
 
@@ -34,6 +35,9 @@ def run(options: argparse.Namespace) -> int:
                 runpy.run_path(str(script), run_name="__main__")
             except SystemExit as exit:  # a script may say so; what it did is still worth seeing
                 status = exit.code if isinstance(exit.code, int) else int(exit.code is not None)
+            except Exception as error:  # so is what a script did before it failed
+                print(told_from(error, str(script)), file=sys.stderr)
+                status = 1
     finally:
         sys.argv, sys.path[0] = arguments, path
     print(measured.key_averages().table(sort_by="self_cpu_time_total", row_limit=options.rows))

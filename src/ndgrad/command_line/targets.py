@@ -8,6 +8,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from traceback import TracebackException
 from types import ModuleType
 from typing import Any
 
@@ -36,6 +37,19 @@ class Target:
             name: v for name, v in self.values.items()
             if isinstance(v, ndgrad.Tensor) and (v.is_floating_point() or v.is_complex())
         }  # fmt: skip
+
+    def result(self) -> Any:
+        """The result for its own arguments; an error inside the function is told from where it stands."""
+        try:
+            return self.call(self.values)
+        except CommandError:
+            raise
+        except Exception as error:
+            given = [f"{n} {tuple(v.shape) if isinstance(v, ndgrad.Tensor) else v!r}" for n, v in self.values.items()]
+            raise CommandError(
+                f"{self.name} raised an error when it was called with {', '.join(given) or 'no arguments'}. "
+                "--shape or --inputs give it others.\n\n" + told_from(error, str(self.module.__file__))
+            ) from error
 
     def call(self, values: dict[str, Any]) -> Any:
         """The result as one tensor: of several results, those of floating point, flattened and joined."""
@@ -73,7 +87,10 @@ def load(text: str) -> tuple[ModuleType, Callable[..., Any]]:
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.resolve().parent))
     sys.modules[path.stem] = module  # dataclasses and pickles look for it there
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise CommandError(f"{file!r} cannot be imported.\n\n" + told_from(error, str(path))) from error
     function = getattr(module, name, None)
     if not callable(function):
         there = [n for n, v in vars(module).items() if inspect.isfunction(v) and v.__module__ == module.__name__]
@@ -83,6 +100,17 @@ def load(text: str) -> tuple[ModuleType, Callable[..., Any]]:
         )
         raise CommandError(f"{file} has no function {name!r}.{known} [nd-command]")
     return module, function
+
+
+def told_from(error: BaseException, file: str) -> str:
+    """A traceback that begins in the user's file and has no lines of this package: the message says what those know."""
+    told = TracebackException.from_exception(error)
+    theirs = [n for n, frame in enumerate(told.stack) if Path(frame.filename) == Path(file)]
+    package = str(Path(ndgrad.__path__[0]))
+    first = theirs[0] if theirs else len(told.stack)
+    told.stack[:] = [f for f in told.stack[first:] if not f.filename.startswith((package, "<ndgrad", "<frozen"))]
+    told.__cause__ = told.__context__ = None
+    return "".join(told.format()).rstrip()
 
 
 def _uses_plain_numpy(function: Callable[..., Any]) -> bool:
@@ -101,6 +129,14 @@ def _evaluated(target: Target, text: str) -> dict[str, Any]:
             f"--inputs {text!r} raised {type(error).__name__}: {error}. It is evaluated in the file. [nd-command]"
         ) from error
     values = given if isinstance(given, tuple) else (given,)
+    try:
+        inspect.signature(target.function).bind(*values)
+    except TypeError as error:
+        wanted = ", ".join(inspect.signature(target.function).parameters)
+        raise CommandError(
+            f"--inputs {text!r} gives {len(values)} of the arguments ({wanted}) of {target.name}: "
+            f'{error}. Write them with commas, such as --inputs "np.ones(3), 0.1".'
+        ) from None
     names = [p.name for p in inspect.signature(target.function).parameters.values()]
     names += [f"argument {n}" for n in range(len(names), len(values))]
     return {name: _as_tensor(value) for name, value in zip(names, values)}
@@ -125,6 +161,13 @@ def _random(function: Callable[..., Any], shapes: list[str], seed: int) -> dict[
         p for p in inspect.signature(function).parameters.values()
         if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
     ]  # fmt: skip
+    unfit = [p.name for p in wanted if getattr(p.annotation, "__name__", p.annotation) in ("int", "bool", "str")]
+    if unfit:
+        example = ", ".join("2" if p.name in unfit else "np.ones(3)" for p in wanted)
+        raise CommandError(
+            f"{unfit[0]} of {function.__name__} is nothing to differentiate by, and has no default. Give all "
+            f'arguments with --inputs, such as --inputs "{example}".'
+        )
     if len(shapes) > len(wanted):
         raise CommandError(
             f"{len(shapes)} shapes were given, and {function.__name__} has {len(wanted)} arguments without a default. "

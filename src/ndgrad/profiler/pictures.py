@@ -253,7 +253,7 @@ def memory(trace: Any, *, rows: int = 9) -> MemoryPicture:
         for i, name in enumerate(ranked[:40])
     )
     caption = f"{format_bytes(most)} at the peak, after {points[peak][0] * 1e3:.1f} ms of {end * 1e3:.1f} ms; {len(trace.allocations):,} allocations"
-    return MemoryPicture(svg, caption, f"<h2>At the peak</h2><table>{table}</table>")
+    return MemoryPicture(svg, caption, f'<h2>At the peak</h2><div class="scroll"><table>{table}</table></div>')
 
 
 def _maker(made: Any) -> str:
@@ -290,7 +290,7 @@ def _areas(points: list[tuple[float, tuple[int, ...]]], names: list[str], most: 
         return top + (height - top) * (1 - size / most)
 
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:.0f} {height + 4:.0f}" role="img" aria-label="memory over time">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:.0f} {height + 20:.0f}" role="img" aria-label="memory over time">'
     ]
     below = [0] * len(points)
     for band in range(len(points[0][1])):
@@ -314,4 +314,9 @@ def _areas(points: list[tuple[float, tuple[int, ...]]], names: list[str], most: 
     parts.append(
         f'<text x="{x(peak_at) + shift:.1f}" y="11" text-anchor="{anchor}" style="font-size:11px">peak {format_bytes(most)}</text>'
     )
+    for share, side in ((0.0, "start"), (0.25, "middle"), (0.5, "middle"), (0.75, "middle"), (1.0, "end")):
+        parts.append(
+            f'<text x="{share * WIDTH:.0f}" y="{height + 15:.0f}" text-anchor="{side}" style="font-size:11px; opacity:.7">'
+            f"{_time(share * end * 1e6)}</text>"
+        )
     return "".join(parts) + "</svg>"

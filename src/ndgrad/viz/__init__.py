@@ -4,6 +4,7 @@
     graph(y)            the graph: zoom, fold by line, function or module, search, colours by saved bytes or time
     flame(profile)      a profile as calls inside calls
     memory(trace)       a `trace_allocations` as bytes over time
+    Chart(title)        curves, points and images, where no plotting library is at hand
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import Any
 
 from ndgrad.debug.drawing import LARGEST, GraphPicture, picture_of
 from ndgrad.profiler.pictures import FlamePicture, MemoryPicture, Picture, flame, memory
+from ndgrad.viz.chart import Chart, beside
 
-__all__ = ["FlamePicture", "GraphPicture", "MemoryPicture", "Picture", "flame", "graph", "memory"]
+__all__ = ["Chart", "FlamePicture", "GraphPicture", "MemoryPicture", "Picture", "beside", "flame", "graph", "memory"]
 
 
 def graph(roots: Any, params: Any = None, *, profile: Any = None, limit: int | None = LARGEST) -> GraphPicture:

@@ -5,10 +5,10 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const nodes = data.nodes, byId = id => document.getElementById(id);
 const canvas = byId("canvas"), pen = canvas.getContext("2d");
-const WIDTH = 150, HEIGHT = 36, GAP = 22, LAYER = 78, ASIDE = 140;
+const WIDTH = 150, HEIGHT = 36, GAP = 22, LAYER = 78, ASIDE = 140, FAR = 0.12;
 const state = { fold: "none", heat: "kind", view: "forward", search: "", opened: new Set(), selected: null, match: 0 };
 const camera = { x: 0, y: 0, scale: 1 };
-let items = [], edges = [], bounds = { width: 1, height: 1 }, matches = [], colours = {};
+let items = [], edges = [], bounds = { width: 1, height: 1 }, matches = [], named = 0, colours = {};
 
 // ----- what is shown: nodes, or groups of them ----------------------------------------------------------------------
 
@@ -103,12 +103,21 @@ function place(layer) {  // as near to where each wants to be as its neighbours 
 
 // ----- drawing ------------------------------------------------------------------------------------------------------
 
+let dark = false;
 function readColours() {
+  dark = matchMedia("(prefers-color-scheme: dark)").matches;
   const style = getComputedStyle(document.documentElement);
   for (const name of ["paper", "ink", "faint", "line", "mark", "leaf", "op", "root", "function", "write", "fold"]) colours[name] = style.getPropertyValue("--" + name).trim();
 }
 
-function draw() {
+let asked = false;
+function draw() {  // at most once per frame of the screen, however many events ask for it
+  if (asked) return;
+  asked = true;
+  requestAnimationFrame(() => { asked = false; paint(); });
+}
+
+function paint() {
   const ratio = devicePixelRatio || 1, box = canvas.getBoundingClientRect();
   if (canvas.width !== Math.round(box.width * ratio) || canvas.height !== Math.round(box.height * ratio)) { canvas.width = Math.round(box.width * ratio); canvas.height = Math.round(box.height * ratio); }
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
@@ -116,11 +125,49 @@ function draw() {
   pen.setTransform(ratio * camera.scale, 0, 0, ratio * camera.scale, ratio * camera.x, ratio * camera.y);
   const seen = { left: -camera.x / camera.scale, top: -camera.y / camera.scale, right: (box.width - camera.x) / camera.scale, bottom: (box.height - camera.y) / camera.scale };
   const most = state.heat === "kind" ? 1 : items.reduce((found, i) => Math.max(found, i[state.heat]), 1e-9);
+  const far = camera.scale < FAR;
   for (const copy of copies()) {
-    drawEdges(copy, seen);
-    for (const item of items) drawItem(item, copy, seen, most);
+    if (far) { farEdges(copy, seen); farItems(copy, seen, most); } else {
+      drawEdges(copy, seen);
+      for (const item of items) drawItem(item, copy, seen, most);
+    }
     if (copies().length > 1) { pen.fillStyle = colours.faint; pen.font = "600 15px system-ui"; pen.textAlign = "left"; pen.fillText(copy.backward ? "backward: gradients flow up" : "forward: values flow down", copy.dx, -18); }
   }
+}
+
+// From far away a box is a few pixels: all of one colour are one path, and so are the edges that are long enough to see.
+
+function farEdges(copy, seen) {
+  const least = 3 / camera.scale;
+  pen.strokeStyle = colours.line; pen.lineWidth = 0.7 / camera.scale; pen.globalAlpha = 0.5;
+  pen.beginPath();
+  for (const [from, to] of edges) {
+    const x1 = from.x + copy.dx + WIDTH / 2, y1 = from.y + HEIGHT, x2 = to.x + copy.dx + WIDTH / 2, y2 = to.y;
+    if (Math.abs(x1 - x2) + Math.abs(y1 - y2) < least || Math.max(x1, x2) < seen.left || Math.min(x1, x2) > seen.right || Math.max(y1, y2) < seen.top || Math.min(y1, y2) > seen.bottom) continue;
+    pen.moveTo(x1, y1); pen.lineTo(x2, y2);
+  }
+  pen.stroke(); pen.globalAlpha = 1;
+}
+
+function farItems(copy, seen, most) {
+  const least = 1.5 / camera.scale, wide = Math.max(WIDTH, least), high = Math.max(HEIGHT, least), byColour = new Map();
+  for (const item of items) {
+    const x = item.x + copy.dx;
+    if (x + wide < seen.left || x > seen.right || item.y + high < seen.top || item.y > seen.bottom) continue;
+    const marked = item === state.selected || (state.search && item.matched), colour = marked ? colours.mark : heatOf(item, most);
+    if (!byColour.has(colour)) byColour.set(colour, []);
+    byColour.get(colour).push(x, item.y);
+  }
+  const last = byColour.get(colours.mark);  // what was searched for lies on top
+  byColour.delete(colours.mark);
+  if (last) byColour.set(colours.mark, last);
+  for (const [colour, places] of byColour) {
+    pen.fillStyle = colour; pen.globalAlpha = state.search && colour !== colours.mark ? 0.35 : 1;
+    pen.beginPath();
+    for (let i = 0; i < places.length; i += 2) pen.rect(places[i], places[i + 1], wide, high);
+    pen.fill();
+  }
+  pen.globalAlpha = 1;
 }
 
 const copies = () => state.view === "both" ? [{ dx: 0, backward: false }, { dx: bounds.width + ASIDE, backward: true }] : [{ dx: 0, backward: state.view === "backward" }];
@@ -161,7 +208,7 @@ function drawItem(item, copy, seen, most) {
 
 function heatOf(item, most) {
   if (state.heat === "kind") return colours[item.kind] || colours.op;
-  const share = Math.sqrt(item[state.heat] / most), dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const share = Math.round(24 * Math.sqrt(item[state.heat] / most)) / 24;  // so few colours that each can be one path
   return `hsl(${220 - 215 * share} ${35 + 45 * share}% ${dark ? 22 + 18 * share : 93 - 33 * share}%)`;
 }
 
@@ -174,7 +221,7 @@ const escaped = text => String(text).replace(/[&<>"]/g, c => ({ "&": "&amp;", "<
 
 function tell() {
   Object.assign(document.body.dataset, { items: items.length, nodes: nodes.length, edges: edges.length, fold: state.fold, heat: state.heat, view: state.view, matches: matches.length, layers: items.reduce((most, i) => Math.max(most, i.layer), 0) + 1 });
-  byId("found").textContent = state.search ? `${matches.length} found` : "";
+  byId("found").textContent = state.search ? `${matches.length} found${named && named < matches.length ? `, ${named} by name` : ""}` : "";
 }
 
 function show(item) {
@@ -217,11 +264,13 @@ function toggle(item) {
 
 function search(move = true) {
   const words = state.search.toLowerCase().split(/\s+/).filter(Boolean);
-  matches = [];
+  const said = [], elsewhere = [];  // a line of source names many nodes: those of that very name come first
   for (const item of items) {
     item.matched = words.length > 0 && item.members.some(i => { const n = nodes[i]; const text = `${n.title} ${n.names} ${n.shape} ${n.source} ${n.inside || ""} ${n.module || ""} ${n.file || ""}:${n.line || ""}`.toLowerCase(); return words.every(w => text.includes(w)); });
-    if (item.matched) matches.push(item);
+    if (item.matched) (words.every(w => `${item.group || ""} ${nodes[item.members[0]].title} ${nodes[item.members[0]].names}`.toLowerCase().includes(w)) ? said : elsewhere).push(item);
   }
+  matches = [...said, ...elsewhere];
+  named = said.length;
   if (move && matches.length) { const item = matches[state.match % matches.length]; centre(item); show(item); } else draw();
   tell();
 }
@@ -230,7 +279,7 @@ function search(move = true) {
 
 function fit() {
   const box = canvas.getBoundingClientRect(), width = state.view === "both" ? 2 * bounds.width + ASIDE : bounds.width;
-  camera.scale = Math.min(1.4, Math.max(0.01, Math.min((box.width - 40) / width, (box.height - 60) / bounds.height)));
+  camera.scale = Math.min(1.4, Math.max(0.002, Math.min((box.width - 40) / width, (box.height - 60) / bounds.height)));
   camera.x = (box.width - width * camera.scale) / 2; camera.y = Math.max(30, (box.height - bounds.height * camera.scale) / 2);
   draw();
 }
@@ -243,7 +292,7 @@ function centre(item) {
 }
 
 function zoom(factor, x, y) {
-  const scale = Math.min(4, Math.max(0.005, camera.scale * factor)), by = scale / camera.scale;
+  const scale = Math.min(4, Math.max(0.002, camera.scale * factor)), by = scale / camera.scale;
   camera.x = x - (x - camera.x) * by; camera.y = y - (y - camera.y) * by; camera.scale = scale;
   draw();
 }

@@ -296,16 +296,22 @@ class Module(Hooked, Stateful, Registry):
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the tree of modules, to open and close, with the number of parameters of each."""
+        return self._tree_html("", is_open=True)
+
+    def _tree_html(self, name: str, is_open: bool) -> str:
+        """A part of that tree, with its name in the module above; only the first two storeys are open."""
         count = sum(p.numel() for p in self.parameters())
         extra = self.extra_repr().replace("\n", ", ")
-        head = f"<b>{escape(self._get_name())}</b>({escape(extra)}) <small>{count:,} parameters</small>"
+        called = f"{escape(name)}: " if name else ""
+        head = f"{called}<b>{escape(self._get_name())}</b>({escape(extra)}) <small>{count:,} parameters</small>"
         if not self._modules:
             return f"<div>{head}</div>"
-        inside = "".join(
-            f'<div style="margin-left:1.2em">{escape(name)}: {"None" if module is None else module._repr_html_()}</div>'
-            for name, module in self._modules.items()
+        parts = (
+            f"{escape(n)}: None" if module is None else module._tree_html(n, not name)
+            for n, module in self._modules.items()
         )
-        return f"<details open><summary>{head}</summary>{inside}</details>"
+        inside = "".join(f'<div style="margin-left:1.2em">{part}</div>' for part in parts)
+        return f"<details{' open' if is_open else ''}><summary>{head}</summary>{inside}</details>"
 
 
 def indented(text: str, spaces: int) -> str:

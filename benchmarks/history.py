@@ -1,0 +1,116 @@
+"""The history of runs: a line per run in `results/history.jsonl`, and pictures of the last run and of all.
+
+`make bench` adds a line where it measured the usual rows; the documentation shows both pictures.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import subprocess
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from ndgrad.viz import Chart
+from ndgrad.viz.chart import framed
+
+RESULTS = Path(__file__).parent / "results"
+#: Rows of the pictures, with short names, and what is shown beside ndgrad.
+ROWS = {
+    "chain-1": "200 ops on one number", "chain-100": "200 ops on 100 numbers", "ode": "Van der Pol, 1000 steps",
+    "lstm": "LSTM, 100 steps", "mlp": "MLP", "transformer": "transformer block", "convnet": "convnet",
+    "hessian-rosenbrock": "Hessian, n = 50", "per-sample": "per-sample gradients",
+}  # fmt: skip
+SHOWN = {"ndgrad": "ndgrad", "autograd": "HIPS autograd", "jax": "jax, op by op"}
+FOLLOWED = ("chain-1", "ode", "lstm", "mlp", "transformer")
+
+
+def entry(content: dict[str, Any], date: str, commit: str) -> dict[str, Any]:
+    """What history keeps of a run: medians and quartiles as ratios to torch, and where they come from."""
+    return {
+        "date": date, "commit": commit, "machine": content["machine"], "versions": content["versions"],
+        "ratios": {
+            workload: {
+                library: [float(f"{value:.3g}") for value in timing["ratio"]]
+                for library, timing in row["libraries"].items()
+                if timing["ratio"] and not timing["problem"] and library != "torch"
+            }
+            for workload, row in content["timings"].items()
+        },
+    }  # fmt: skip
+
+
+def add(folder: Path, content: dict[str, Any]) -> None:
+    """Add a run to the history of a folder, with today's date and the commit that was measured."""
+    asked = ["git", "describe", "--always", "--dirty"]
+    found = subprocess.run(asked, capture_output=True, text=True, cwd=Path(__file__).parent)
+    made = entry(content, datetime.date.today().isoformat(), found.stdout.strip())
+    with (folder / "history.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(made, separators=(",", ":")) + "\n")
+
+
+def runs(folder: Path = RESULTS) -> list[dict[str, Any]]:
+    """All runs, the oldest first."""
+    path = folder / "history.jsonl"
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
+
+
+def speed(content: dict[str, Any]) -> str:
+    """The last run as dots on a logarithmic line, torch's time in the middle: left of it is quicker."""
+    left, right, top, step = 190.0, 620.0, 62.0, 24.0
+    low, high = 0.2, 50.0
+    height = top + step * len(ROWS) + 34
+
+    def at(ratio: float) -> float:
+        return left + (right - left) * math.log(ratio / low) / math.log(high / low)
+
+    parts = ['<text class="nd-title" x="14" y="22">Time of forward and backward, beside torch eager</text>']
+    for number, name in enumerate(SHOWN.values()):
+        x = left + 120 * number
+        parts.append(f'<circle class="nd-c{number}" cx="{x:g}" cy="42" r="5"/>')
+        parts.append(f'<text class="nd-faint" x="{x + 10:g}" y="46">{name}</text>')
+    bottom = top + step * len(ROWS)
+    for ratio in (0.25, 0.5, 1, 2, 5, 10, 20, 40):
+        label = "torch" if ratio == 1 else f"{ratio:g} ×"
+        strong = ' style="stroke-opacity: 1"' if ratio == 1 else ""
+        parts.append(
+            f'<path class="nd-rule" d="M{at(ratio):.1f} {top - 6:g}V{bottom:g}"{strong}/>'
+            f'<text class="nd-faint" text-anchor="middle" x="{at(ratio):.1f}" y="{bottom + 16:g}">{label}</text>'
+        )
+    for number, (workload, title) in enumerate(ROWS.items()):
+        y = top + step * (number + 0.5)
+        parts.append(f'<text text-anchor="end" x="{left - 12:g}" y="{y + 4:.1f}">{escape(title)}</text>')
+        for colour, library in reversed(list(enumerate(SHOWN))):
+            ratio = (content["timings"][workload]["libraries"].get(library) or {}).get("ratio")
+            if ratio:
+                radius = 6 if library == "ndgrad" else 4.5
+                parts.append(f'<circle class="nd-c{colour}" cx="{at(ratio[0]):.1f}" cy="{y:.1f}" r="{radius}"/>')
+    title = "ndgrad's time beside torch's, HIPS autograd's and jax's"
+    return framed((right + 30, height), title, "".join(parts)) + "\n"
+
+
+def over_time(found: list[dict[str, Any]]) -> str:
+    """Ratios of a few workloads, run by run."""
+    chart = Chart("ratio to torch eager, run by run", x="run", y="ratio", width=680, height=320)
+    for workload in FOLLOWED:
+        medians = [run["ratios"].get(workload, {}).get("ndgrad", [float("nan")])[0] for run in found]
+        chart.line(range(1, len(found) + 1), medians, ROWS[workload])
+    return chart.svg + "\n"
+
+
+def draw(folder: Path = RESULTS) -> list[Path]:
+    """Write both pictures from the results in a folder."""
+    content = json.loads((folder / "latest.json").read_text(encoding="utf-8"))
+    pictures = {folder / "history.svg": over_time(runs(folder))}
+    if set(ROWS) <= set(content["timings"]):
+        pictures[folder / "speed.svg"] = speed(content)
+    for path, text in pictures.items():
+        path.write_text(text, encoding="utf-8")
+    return list(pictures)
+
+
+if __name__ == "__main__":
+    for written in draw():
+        print(f"written: {written}")

@@ -1,0 +1,85 @@
+"""The README's tables, from the results: `python -m benchmarks.readme` writes them, and a test says if they are others.
+
+The first comes from `results/latest.json`, the last whole run; the second from the table of compiled functions in
+`results/runs.md`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from benchmarks.history import RESULTS
+from benchmarks.report import significant
+
+README = Path(__file__).parent.parent / "README.md"
+EAGER = (
+    "chain-1", "chain-100", "ode", "lstm", "mlp", "transformer", "convnet",
+    "hessian-rosenbrock", "hessian-logistic", "per-sample",
+)  # fmt: skip
+#: Rows of the second table, by how their titles begin.
+COMPILED = (
+    "200 elementwise ops, size 100", "Van der Pol", "LSTM by hand", "MLP 784-256-256-10, batch 64", "transformer block",
+    "convnet", "Gaussian mixture, d 10", "bundle adjustment", "Hessian of logistic regression",
+)  # fmt: skip
+
+
+def eager_table(content: dict[str, Any]) -> str:
+    """ndgrad, jax and HIPS autograd beside torch, op by op."""
+    lines = ["| torch eager = 1 | ndgrad | jax, op by op | HIPS autograd |", "|---|---:|---:|---:|"]
+    for name in EAGER:
+        row = content["timings"][name]
+        cells = [_cell(row["libraries"].get(library)) for library in ("ndgrad", "jax", "autograd")]
+        lines.append(f"| {row['title']} | {' | '.join(cells)} |")
+    weighed = content["memory"].get("chain", content["memory"])  # runs of before weighed one program
+    peaks = {name: cell["bytes"] for name, cell in weighed.items() if "bytes" in cell}
+    cells = [f"{peaks[name] / peaks['torch']:.2f}" if name in peaks else "" for name in ("ndgrad", "jax", "autograd")]
+    lines.append(f"| peak memory of 50 ops on 10M float32 | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def compiled_table(runs: str) -> str:
+    """ndgrad.compile and jax.jit beside torch eager."""
+    lines = ["| compiled, torch eager = 1 | ndgrad | jax, jit |", "|---|---:|---:|"]
+    found = compiled_rows(runs)
+    for start in COMPILED:
+        title = next(title for title in found if title.startswith(start))
+        lines.append(f"| {title} | {found[title]['ndgrad, compiled']} | {found[title]['jax, jit'].replace('–', '')} |")
+    return "\n".join(lines)
+
+
+def compiled_rows(runs: str) -> dict[str, dict[str, str]]:
+    """The last table of `runs.md` that has compiled functions beside jax: its rows by title."""
+    tables = re.findall(r"(?:^\|.*\n)+", runs, re.MULTILINE)
+    header = "| ndgrad, compiled | jax, jit |"
+    lines = [table for table in tables if header in table][-1].splitlines()
+    head, _, *rows = ([cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines)
+    return {row[0]: dict(zip(head, row)) for row in rows}
+
+
+def _cell(timing: dict[str, Any] | None) -> str:
+    if not timing or not timing["ratio"] or timing["problem"]:
+        return ""
+    ratio = timing["ratio"][0]
+    return f"{ratio:.0f}" if ratio >= 9.95 else f"{ratio:.1f}" if ratio >= 2 else significant(ratio)
+
+
+def between(text: str, name: str, table: str) -> str:
+    """The text with a table in its place."""
+    place = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+    if not place.search(text):
+        raise ValueError(f"README.md has no place for a table: <!-- {name} --> ... <!-- end -->")
+    return place.sub(lambda found: found[1] + table + "\n" + found[2], text)
+
+
+def updated(text: str, folder: Path = RESULTS) -> str:
+    """The README with the tables of the results."""
+    content = json.loads((folder / "latest.json").read_text(encoding="utf-8"))
+    text = between(text, "eager", eager_table(content))
+    return between(text, "compiled", compiled_table((folder / "runs.md").read_text(encoding="utf-8")))
+
+
+if __name__ == "__main__":
+    README.write_text(updated(README.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,108 @@
+"""A program of the gallery as a notebook: what a script says in comments and docstrings becomes text, its `main` cells.
+
+The script is the only source. Its docstring is the title, each function a cell, and `main` is laid open: its paragraphs
+become cells in order, comments above them text, and what it returns is shown by the last one.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import textwrap
+from pathlib import Path
+from typing import Any
+
+QUICK = "quick = False  # True runs a reduced form, in seconds"
+
+
+class Cell:
+    """Text or code, as a notebook has it."""
+
+    def __init__(self, kind: str, source: str) -> None:
+        self.kind, self.source = kind, source.strip("\n")
+
+    def as_json(self, number: int) -> dict[str, Any]:
+        made: dict[str, Any] = {"cell_type": self.kind, "id": f"cell-{number}", "metadata": {}}
+        if self.kind == "code":
+            made |= {"execution_count": None, "outputs": []}
+        return made | {"source": self.source.splitlines(keepends=True)}
+
+
+def title_of(script: Path) -> str:
+    """The name of a program, from that of its file."""
+    words = script.stem.replace("_", " ")
+    special = {
+        "c kernel": "A kernel in C", "digits": "Convolutional digits",
+        "hamiltonian monte carlo": "Hamiltonian Monte Carlo", "pde constrained": "PDE-constrained optimisation",
+        "ode parameters": "Parameters of a differential equation",
+        "physics informed": "A physics-informed network",
+    }  # fmt: skip
+    return special.get(words, words.capitalize())
+
+
+def cells_of(script: Path) -> list[Cell]:
+    """The cells of a script."""
+    text = script.read_text(encoding="utf-8")
+    lines, body = text.splitlines(), ast.parse(text).body
+    cells = [Cell("markdown", f"# {title_of(script)}\n\n{ast.get_docstring(ast.parse(text))}")]
+    needs = "This notebook is made from a script of ndgrad's gallery: it needs ndgrad, and what it imports."
+    cells.append(Cell("markdown", needs))
+    loose: list[str] = []
+    end = body[0].end_lineno or 0
+    for statement in body[1:]:
+        source, end = _lines(lines, statement, end), statement.end_lineno or 0
+        if isinstance(statement, ast.ImportFrom) and statement.module == "__future__":
+            continue  # nothing here needs it in a cell
+        if not isinstance(statement, (ast.FunctionDef, ast.ClassDef, ast.If)):
+            loose.append(source.strip("\n"))
+            continue
+        if loose:
+            cells.append(Cell("code", "\n".join(loose)))
+            loose = []
+        if isinstance(statement, ast.FunctionDef) and statement.name == "main":
+            cells += _opened(lines, statement)
+        elif not isinstance(statement, ast.If):  # `if __name__ == "__main__"`
+            cells.append(Cell("code", source))
+    return cells
+
+
+def notebook_of(script: Path) -> str:
+    """The script as a notebook: JSON of format 4.5."""
+    made = {
+        "cells": [cell.as_json(number) for number, cell in enumerate(cells_of(script))],
+        "metadata": {
+            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+            "language_info": {"name": "python"},
+        },
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+    return json.dumps(made, indent=1, ensure_ascii=False) + "\n"
+
+
+def _lines(lines: list[str], statement: ast.stmt, after: int) -> str:
+    """A statement with the comments above it, less the indentation."""
+    first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", []))])
+    return textwrap.dedent("\n".join(lines[after : first - 1] + lines[first - 1 : statement.end_lineno]))
+
+
+def _opened(lines: list[str], main: ast.FunctionDef) -> list[Cell]:
+    """The body of `main` as cells: a blank line or a comment between statements begins another."""
+    cells = [Cell("markdown", f"## The result\n\n{ast.get_docstring(main)}"), Cell("code", QUICK)]
+    first, *body = main.body
+    end, paragraph = first.end_lineno or 0, ""
+    for statement in body:
+        between = lines[end : statement.lineno - 1]
+        comments = [line.strip().lstrip("# ") for line in between if line.strip().startswith("#")]
+        if between and paragraph:
+            cells.append(Cell("code", paragraph))
+            paragraph = ""
+        if comments:
+            said = " ".join(comments)
+            cells.append(Cell("markdown", said[0].upper() + said[1:] + ("" if said.endswith((".", "?")) else ".")))
+        source = textwrap.dedent("\n".join(lines[statement.lineno - 1 : statement.end_lineno]))
+        if isinstance(statement, ast.Return):
+            source = f"result, picture = {source.removeprefix('return ')}\npicture"
+        paragraph += source + "\n"
+        end = statement.end_lineno or 0
+    return [*cells, Cell("code", paragraph)]

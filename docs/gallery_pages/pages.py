@@ -1,0 +1,83 @@
+"""The pages of the gallery: one with all pictures, and one per program with its picture, what it prints, its source.
+
+`examples/README.md` lists the programs and says in a line what each shows; pictures and printed lines lie in
+`examples/gallery/pictures`, where `python scripts/gallery.py` put them by running every program in full.
+"""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from pathlib import Path
+
+from docs.gallery_pages.notebook import notebook_of, title_of
+
+ROOT = Path(__file__).resolve().parents[2]
+GALLERY = ROOT / "examples" / "gallery"
+
+
+def programs() -> dict[str, str]:
+    """Name -> what it shows, in the order of the list."""
+    readme = (GALLERY.parent / "README.md").read_text(encoding="utf-8")
+    return dict(re.findall(r"^\| `gallery/(\w+)\.py` \| (.*?) \|$", readme, re.MULTILINE))
+
+
+def picture(name: str) -> str:
+    """The program's picture, as SVG to stand in a page."""
+    return (GALLERY / "pictures" / f"{name}.svg").read_text(encoding="utf-8").strip()
+
+
+def pages() -> dict[str, str]:
+    """File -> text, of all files that the documentation has for the gallery."""
+    made = {"index.md": _index()}
+    for name in programs():
+        made[f"{name}.md"] = _page(name)
+        made[f"{name}.ipynb"] = notebook_of(GALLERY / f"{name}.py")
+        made[f"{name}.py"] = (GALLERY / f"{name}.py").read_text(encoding="utf-8")
+    return made
+
+
+def write(docs: Path) -> int:
+    """Write what has changed, so that nothing else is read again; how many files."""
+    folder, made = docs / "gallery", pages()
+    folder.mkdir(exist_ok=True)
+    for old in set(folder.iterdir()) - {folder / name for name in made}:
+        old.unlink()
+    changed = {
+        name: text for name, text in made.items()
+        if not (folder / name).is_file() or (folder / name).read_text(encoding="utf-8") != text
+    }  # fmt: skip
+    for name, text in changed.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return len(changed)
+
+
+def _index() -> str:
+    tiles = "".join(
+        f'<a class="tile" href="{name}.html">{picture(name)}<b>{escape(title_of(Path(name)))}</b>'
+        f"<span>{escape(shows[0].upper() + shows[1:])}</span></a>"
+        for name, shows in programs().items()
+    )
+    names = "\n".join(programs())
+    return (
+        "# Gallery\n\nWhat people do with derivatives, in programs of a few screens. Each runs by itself, is run by "
+        "the tests, and is here as a page, a script and a notebook. The programs draw their pictures themselves, with "
+        "[`ndgrad.viz.Chart`](../pictures.md).\n\n"
+        f'```{{raw}} html\n<div class="gallery">{tiles}</div>\n```\n\n'
+        f"```{{toctree}}\n:hidden:\n:maxdepth: 1\n\n{names}\n```\n"
+    )
+
+
+def _page(name: str) -> str:
+    script = (GALLERY / f"{name}.py").read_text(encoding="utf-8")
+    printed = (GALLERY / "pictures" / f"{name}.txt").read_text(encoding="utf-8").rstrip()
+    about = re.match(r'"""(.*?)"""', script, re.DOTALL)
+    assert about is not None, name
+    return (
+        f"# {title_of(Path(name))}\n\n{about[1].strip()}\n\n"
+        f"```{{raw}} html\n<div class=\"gallery-picture\">{picture(name)}</div>\n```\n\n"
+        f"It prints\n\n```text\n{printed}\n```\n\n"
+        f"Download it as {{download}}`a notebook <{name}.ipynb>` or {{download}}`a script <{name}.py>`, or "
+        f"run `python examples/gallery/{name}.py` in a checkout.\n\n"
+        f"```{{literalinclude}} {name}.py\n:language: python\n```\n"
+    )

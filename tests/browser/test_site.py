@@ -1,0 +1,84 @@
+"""The documentation in a real browser, if it has been built: search without a server, nothing from elsewhere, narrow screens."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.browser
+SITE = Path(__file__).resolve().parents[2] / "docs" / "_build" / "html"
+BROWSER = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome", "chrome"])), None)
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update --disable-sync "
+    "--disable-quic --virtual-time-budget=8000 --dump-dom"
+).split()
+
+
+@pytest.fixture
+def site():
+    if not (SITE / "index.html").is_file():
+        pytest.skip("the documentation is not built: make docs")
+    return SITE
+
+
+def dom_of(address, folder, *flags):
+    if BROWSER is None:
+        pytest.skip("there is no Chromium: apt-get install chromium")
+    command = [BROWSER, *FLAGS, *flags, f"--user-data-dir={folder / 'profile'}", address]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
+
+
+def test_search_answers_from_files_alone(site, tmp_path):
+    dom = dom_of(f"{(site / 'search.html').as_uri()}?q=softmax", tmp_path)
+    assert "ndgrad.nn.functional.softmax" in re.sub(r"</?span[^>]*>", "", dom)
+
+
+def test_pages_load_nothing_from_elsewhere(site):
+    """Every page: links may lead out, but no script, style, font or picture comes from outside."""
+    wrong = []
+    for page in site.rglob("*.html"):
+        text = re.sub(r"<pre.*?</pre>", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        loads = re.findall(r"<(?:script|img|iframe|source|video|audio)\b[^>]*?\bsrc=\"([^\"]*)\"", text)
+        loads += [href for rel, href in re.findall(r'<link\b[^>]*?rel="([^"]*)"[^>]*?href="([^"]*)"', text) if rel != "canonical"]
+        wrong += [(page.name, address) for address in loads if re.match(r"(https?:)?//", address)]
+    for style in (site / "_static").rglob("*.css"):
+        wrong += [(style.name, url) for url in re.findall(r"url\(['\"]?((?:https?:)?//[^)'\"]*)", style.read_text(encoding="utf-8"))]
+    assert wrong == []
+
+
+def test_internal_links_of_built_pages_resolve(site):
+    ids, wrong = {}, []
+
+    def anchors(page):
+        if page not in ids:
+            ids[page] = set(re.findall(r'\bid="([^"]+)"', page.read_text(encoding="utf-8")))
+        return ids[page]
+
+    for page in site.rglob("*.html"):
+        text = re.sub(r"<!--.*?-->", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for target in set(re.findall(r'<a\b[^>]*?\bhref="([^"]+)"', text)):
+            path, _, anchor = target.partition("#")
+            if re.match(r"[a-z]+:|//", target) or page.name in ("search.html", "genindex.html"):
+                continue
+            home = (page.parent / path).resolve() if path else page
+            if not home.is_file() or (anchor and home.suffix == ".html" and anchor not in anchors(home)):
+                wrong.append((str(page.relative_to(site)), target))
+    assert wrong == []
+
+
+@pytest.mark.parametrize("page", ["index", "gallery/index", "benchmarks", "reference/ops/trigonometric", "parity", "from-torch"])
+def test_page_is_no_wider_than_a_phone(site, tmp_path, page):
+    """In a frame as wide as a phone, since a window cannot be made that narrow: nothing but what scrolls by itself sticks out."""
+    frame = tmp_path / "frame.html"
+    script = (
+        "const f=document.querySelector('iframe');f.onload=()=>{const d=f.contentDocument.documentElement;"
+        "document.body.dataset.wide=d.scrollWidth-d.clientWidth}"
+    )
+    address = (site / f"{page}.html").as_uri()
+    frame.write_text(f'<body><iframe src="{address}" width="390" height="844"></iframe><script>{script}</script></body>')
+    dom = dom_of(frame.as_uri(), tmp_path, "--allow-file-access-from-files")
+    assert re.search(r'data-wide="(-?\d+)"', dom)[1] == "0"
