@@ -58,6 +58,16 @@ def problem() -> str | None:
     return None if hasattr(driver, "launchKernel") else "CuPy's driver has no launchKernel"
 
 
+def room(size: int) -> Any:
+    """New memory of so many bytes, on the current device."""
+    return library.device_library.cuda.alloc(size)
+
+
+def array(shape: tuple[int, ...], dtype: np.dtype[Any], memory: Any) -> Any:
+    """An array over memory."""
+    return library.device_library.ndarray(shape, dtype, memory)
+
+
 def new(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     """A new array, not filled: at half the price of asking CuPy for one by its shape."""
     found = library.device_library
