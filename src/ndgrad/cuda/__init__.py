@@ -7,6 +7,7 @@ it is first asked for a device, never before.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,7 @@ from ndgrad.cuda.memory import (
     set_per_process_memory_fraction,
 )
 from ndgrad.cuda.random import (
+    DefaultGenerators,
     get_rng_state,
     get_rng_state_all,
     initial_seed,
@@ -60,6 +62,7 @@ from ndgrad.cuda.streams import (
 
 if TYPE_CHECKING:
     from ndgrad._typing import Device, Tensor
+    from ndgrad.generator import Generator
 
 __all__ = [
     "amp", "BFloat16Tensor", "BoolTensor", "ByteTensor", "caching_allocator_enable", "can_device_access_peer",
@@ -77,8 +80,8 @@ __all__ = [
     "set_rng_state_all", "set_stream", "ShortTensor", "Stream", "stream", "StreamContext", "streams", "synchronize",
 ]  # fmt: skip
 
-#: One generator draws for all devices, so no GPU has its own.
-default_generators: tuple[Any, ...] = ()
+#: What random functions draw from on each GPU when no generator is given.
+default_generators: Sequence[Generator] = DefaultGenerators()
 has_half, has_magma = True, False
 
 BFloat16Tensor, BoolTensor, ByteTensor = CLASSES["BFloat16Tensor"], CLASSES["BoolTensor"], CLASSES["ByteTensor"]
@@ -131,13 +134,15 @@ def init() -> None:
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Whether the GPU computes in bfloat16: CuPy has no such dtype."""
-    return False
+    """Whether the GPU computes in bfloat16: all do here, since halves are computed with in single precision; without
+    `including_emulation`, whether its tensor cores take it."""
+    return is_available() and (including_emulation or get_device_capability() >= (8, 0))
 
 
 def is_tf32_supported() -> bool:
-    """Whether products of float32 may be rounded to TF32: never, here."""
-    return False
+    """Whether products of float32 can be rounded to TF32 (`backends.cuda.matmul.allow_tf32`): the GPU's tensor cores
+    take it."""
+    return is_available() and get_device_capability() >= (8, 0)
 
 
 def current_device() -> int:

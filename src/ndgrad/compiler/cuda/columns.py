@@ -221,5 +221,5 @@ def sum_over(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     if kept == x.ndim - 1:
         out = column_sum(x)
     else:
-        out = channel_sum(x.reshape(prod(x.shape[:kept]), x.shape[kept], -1))
+        out = channel_sum(launch.shaped(x, (prod(x.shape[:kept]), x.shape[kept], prod(x.shape[kept + 1 :]))))
     return out.reshape([n if d == kept else 1 for d, n in enumerate(x.shape)]) if settings.get("keepdim") else out

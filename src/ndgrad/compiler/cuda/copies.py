@@ -116,7 +116,7 @@ def unsafe_view(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """A copy in order, of another shape; None if it is for CuPy."""
     x, shape = operands[0], settings["shape"]
     out = launch.new(x.shape, x.dtype)
-    return out.reshape(shape) if copy_into(out, x) else None
+    return launch.shaped(out, tuple(shape)) if copy_into(out, x) else None
 
 
 def reshape(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:

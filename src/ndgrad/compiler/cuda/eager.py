@@ -16,10 +16,11 @@ import numpy as np
 
 from ndgrad.arrays import library
 from ndgrad.arrays.formulas import Formula, Signature
-from ndgrad.compiler.cuda import columns, copies, cublas, cudnn, launch, products, totals
+from ndgrad.compiler.cuda import columns, copies, cublas, cudnn, cudnn_classic, launch, products, totals
 from ndgrad.compiler.cuda.attention import attention_for
 from ndgrad.compiler.cuda.columns import add_along
 from ndgrad.compiler.cuda.copies import copy_into, in_order
+from ndgrad.compiler.cuda.drawing import drawn
 from ndgrad.compiler.cuda.elementwise import (
     BYTES,
     LARGEST,
@@ -40,7 +41,7 @@ from ndgrad.compiler.cuda.values import COMPUTED
 from ndgrad.compiler.cuda.windows import windows_for
 
 __all__ = [
-    "add_along", "attention_for", "check", "copy_into", "device_kernels", "formula_in_place", "formula_memory", "forward_of",
+    "add_along", "attention_for", "check", "copy_into", "device_kernels", "drawn", "formula_in_place", "formula_memory", "forward_of",
     "has_formula", "in_order", "later_numbers", "planned", "prepare_stream", "rows", "rows_for", "summed_product", "targets",
     "windows_for",
 ]  # fmt: skip
@@ -61,6 +62,8 @@ def prepare_stream() -> None:
     notes(device)
     if cudnn.front_end() is not None:
         cudnn.handle(device)
+    elif cudnn_classic.functions() is not None:
+        cudnn_classic.handle(device)
 
 
 # ----- an op ----------------------------------------------------------------------------------------------------------

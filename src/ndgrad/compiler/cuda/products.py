@@ -139,12 +139,14 @@ def _ask(a: Any, b: Any, with_bias: bool, b_transposed: bool, a_transposed: bool
     )  # fmt: skip
 
 
-def multiply(a: Any, b: Any, out: Any) -> None:
-    """out[i] = a[i] @ b[i]: stacks (N, m, k), (N, k, n) and (N, m, n). The matrices of the last lie without gaps, of
-    each of the others the rows or the columns lie side by side."""
-    (count, m, k), n = a.shape, b.shape[2]
+def multiply(a: Any, b: Any, out: Any, a_transposed: bool = False, b_transposed: bool = False) -> None:
+    """out[i] = a[i] @ b[i]: stacks (N, m, k), (N, k, n) and (N, m, n), of which the first two may be transposed. The matrices of
+    the last lie without gaps, of each of the others the rows or the columns lie side by side."""
+    count, m, n = out.shape
+    k = a.shape[1] if a_transposed else a.shape[2]
     a_order, a_step = _laid_out(a)
     b_order, b_step = _laid_out(b)
+    a_order, b_order = a_order ^ a_transposed, b_order ^ b_transposed
     item, double = a.dtype.itemsize, a.dtype.char == "d"
     handle(a.data.device_id).stacks(
         b_order, a_order, n, m, k, _ONE[double],

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ndgrad.arrays import library
+from ndgrad.compiler.cuda import launch
 from ndgrad.compiler.cuda.elementwise import BYTES, THREADS
 
 #: Where the contents of a bytes object lie behind its address.
@@ -28,13 +29,13 @@ def starter(
     argument, the elements of a block, the result's dtype and the bytes of an element."""
     from cupy_backends.cuda.api import driver  # only where CuPy is
 
-    text = _source(kinds)
-    found = library.device_library
+    found, bare = library.device_library, launch.bare_array()
+    text = _source(kinds, bare is not None)
     scope: dict[str, Any] = {
-        "kernels": known.get, "general": general, "alloc": found.cuda.alloc, "ndarray": found.ndarray,
+        "kernels": known.get, "general": general, "alloc": found.cuda.alloc, "ndarray": found.ndarray, "bare": bare,
         "pointer": struct.Struct("q").pack, "launch": driver.launchKernel, "stream": found.cuda.get_current_stream,
     }  # fmt: skip
-    filename = f"<ndgrad start of a kernel on {kinds}>"
+    filename = f"<ndgrad generated start {kinds}>"
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
     exec(compile(text, filename, "exec"), scope)
     start: Any = scope["start"]
@@ -43,7 +44,11 @@ def starter(
     return made
 
 
-def _source(kinds: str) -> str:
+#: How an array is made over memory (see `launch.bare_array`).
+_ARRAY_LINES = {True: ("out = bare(ndarray)", "out._init(shape, dtype, memory)"), False: ("out = ndarray(shape, dtype, memory)",)}
+
+
+def _source(kinds: str, is_bare: bool) -> str:
     names = [f"x{kinds[:i].count(ARRAY)}" if k == ARRAY else f"p{kinds[:i].count(NUMBER)}" for i, k in enumerate(kinds)]
     arrays = [name for name in names if name[0] == "x"]
     numbers = [name for name in names if name[0] == "p"]
@@ -62,7 +67,7 @@ def _source(kinds: str) -> str:
         "        if found is not None and n:",
         "            address, pack, grain, dtype, item = found",
         "            memory = alloc(n * item)",
-        "            out = ndarray(shape, dtype, memory)",
+        *[f"            {line}" for line in _ARRAY_LINES[is_bare]],
         f"            argument = pack({', '.join(['n', 'memory.ptr', *addresses, *numbers])})",
         f"            table = pointer(id(argument) + {CONTENTS})  # the driver copies the argument before it returns",
         (
