@@ -12,7 +12,9 @@ import contextlib
 import functools
 import importlib.machinery
 import sys
+import threading
 import types
+from typing import ClassVar
 
 import numpy
 import scipy.linalg
@@ -518,11 +520,9 @@ def install() -> None:
         is_available=lambda: True,
         Stream=_Stream,
         Event=_Event,
-        get_current_stream=lambda: _Stream.entered[-1],
+        get_current_stream=lambda: _here.entered[-1],
         get_elapsed_time=lambda start, end: 0.0,
     )
-    _Stream.null = _Stream()
-    _Stream.entered = [_Stream.null]
     cupy.get_default_memory_pool = _Pool
     for module, source, names in (
         ("linalg", numpy.linalg, LINALG),
@@ -595,38 +595,56 @@ class _Device(_Nothing):
 
 
 class _Stream:
-    """A queue that is always empty."""
+    """A queue that is always empty. `log` has what was waited for: (the queue that waits, the one that is waited for)."""
 
     done = True
+    log: ClassVar = []
+    null = None
 
     def __init__(self, *, non_blocking=False, priority=0):
         self.ptr = id(self)
 
     def __enter__(self):
-        self.entered.append(self)
+        _here.entered.append(self)
         return self
 
     def __exit__(self, *error):
-        self.entered.pop()
+        _here.entered.pop()
 
     def synchronize(self):
         return None
 
+    def record(self, event=None):
+        event = _Event() if event is None else event
+        event.record(self)
+        return event
+
     def wait_event(self, event):
-        return None
+        self.log.append((self, event.stream))
 
     def use(self):
-        self.entered[-1] = self
+        _here.entered[-1] = self
+
+
+class _Here(threading.local):
+    """The queues that a thread uses."""
+
+    def __init__(self):
+        self.entered = [_Stream.null]
+
+
+_Stream.null = _Stream()
+_here = _Here()
 
 
 class _Event:
     done = True
 
     def __init__(self, *, block=False, disable_timing=False):
-        pass
+        self.stream = None
 
     def record(self, stream=None):
-        return None
+        self.stream = _here.entered[-1] if stream is None else stream
 
     def synchronize(self):
         return None

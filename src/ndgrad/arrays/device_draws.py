@@ -129,7 +129,7 @@ DRAWS: dict[str, Callable[..., Any]] = {
         s.np.tan((s.inside(shape) - 0.5) * numpy.pi) * sigma + median
     ),
     "geometric": lambda s, shape, dtype, *, p: s.np.maximum(
-        s.np.ceil(s.np.log(s.inside(shape)) / (float(numpy.log1p(-p)) if p < 1 else -numpy.inf)), 1.0
+        s.np.ceil(s.np.log(s.inside(shape)) / float(numpy.log1p(-p))), 1.0
     ),
     "random": _random,
     "bernoulli_scalar": lambda s, shape, dtype, *, p: s.below(shape, dtype, p),

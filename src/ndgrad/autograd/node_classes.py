@@ -13,20 +13,11 @@ from ndgrad import _registry as registry
 from ndgrad._registry import register
 from ndgrad.arrays import library, native
 from ndgrad.arrays.precision import HALF
-from ndgrad.autograd.generate import (
-    _REAL,
-    FACES,
-    compile_source,
-    first_route,
-    guarded,
-    has_number_form,
-    joins,
-    reads_part,
-    returns_parts,
-)
+from ndgrad.autograd.generate import _REAL, FACES, compile_source, guarded
 from ndgrad.autograd.kept import FREED, Packed
 from ndgrad.autograd.native_rules import natively, on_device
 from ndgrad.autograd.node import UNARY, MultiNode, Node
+from ndgrad.autograd.routes import first_route, has_number_form, joins, reads_part, returns_parts
 from ndgrad.autograd.save_plan import SavePlan, save_plan
 from ndgrad.autograd.saved import RuleNode, unpack_raw
 from ndgrad.autograd.saved_access import show_saved
