@@ -386,6 +386,8 @@ class Ufunc:
             self.plain(*given, out=bare(target), casting=casting, **settings)
             return target
         made = self.plain(*given, casting=casting, **settings)
+        if getattr(made, "nbytes", 0) > _Pool.limit:
+            raise OutOfMemoryError(f"Out of memory allocating {made.nbytes:,} bytes (allocated so far: 100 bytes).")
         contiguous = numpy.ascontiguousarray
         if isinstance(made, tuple):
             return tuple(held(contiguous(m).reshape(m.shape)) for m in made)
@@ -650,7 +652,14 @@ class _Event:
         return None
 
 
+class OutOfMemoryError(MemoryError):
+    __module__ = "cupy.cuda.memory"
+
+
 class _Pool:
+    #: results of elementwise functions may not have more bytes
+    limit = float("inf")
+
     def used_bytes(self):
         return 100
 
@@ -660,5 +669,5 @@ class _Pool:
     def free_all_blocks(self):
         return None
 
-    def set_limit(self, *, fraction):
-        return None
+    def set_limit(self, size=None, fraction=None):
+        _Pool.limit = size or float("inf")

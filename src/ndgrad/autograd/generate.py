@@ -30,7 +30,7 @@ from ndgrad.arrays.precision import HALF, INEXACT, has_half, in_single
 from ndgrad.arrays.streams import streams
 from ndgrad.autograd.kept import kept_in_level, without_base
 from ndgrad.autograd.modes import process
-from ndgrad.autograd.node import GENERAL, RULE, UNARY, edge_node, extra_of, next_sequence_number, sizes
+from ndgrad.autograd.node import GENERAL, RULE, UNARY, edge_node, next_sequence_number, note_stream, sizes
 from ndgrad.autograd.op_failures import after_failure
 from ndgrad.autograd.routes import first_route, has_number_form, reads_part
 from ndgrad.autograd.save_plan import save_plan
@@ -192,7 +192,7 @@ def _scope(op: Op, level: bool) -> dict[str, Any]:
         "without_base": without_base, "kept_in_level": kept_in_level, "kept_storage": kept_storage,
         "storage_of": storage_of, "Storage": Storage,
         "make_view": make_view, "ViewInfo": ViewInfo, "DEFAULT": DEFAULT, "MULTI_OUTPUT": MULTI_OUTPUT,
-        "geometry_of": geometry_of, "streams": streams, "extra_of": extra_of,
+        "geometry_of": geometry_of, "streams": streams, "note_stream": note_stream,
         **{f"default_{s}": d for s, d in op.settings.items()},
     }  # fmt: skip
 
@@ -351,7 +351,8 @@ class Lane:
             run = f"{run} if made is None else made"
         out = "out" if op.outputs == 1 else "outs"
         body += ["try:", f"    {out} = {run}"]
-        body += ["except (AttributeError, NotImplementedError, TypeError, ValueError) as error:"]
+        memory = "MemoryError, " if self.on_device else ""
+        body += [f"except (AttributeError, {memory}NotImplementedError, TypeError, ValueError) as error:"]
         body += [f"    {out} = after_failure(OP, {self.given}, {self.settings}, error)"]
         if op.variadic and self.promoted and not self.level:  # on torch's face (see ndgrad.autograd.promotion)
             body += ["if c is Tensor and out.dtype is not arrays[0].dtype:", f"    {self.leave}"]
@@ -439,8 +440,7 @@ class Lane:
             of_payload = ["n.shape, n.dtype = tuple(out.shape), payload_dtype(out)"]
             facts = ["n.level = level", *guarded("made is None", facts), "else:", *indented(of_payload)]
         body += facts + self.save()
-        noted = ["extra_of(n).stream = streams.current()"]  # see ndgrad.autograd.streams
-        return body + guarded("streams.current is not None", noted) if self.on_device else body
+        return body + guarded("streams.current is not None", ["note_stream(n)"]) if self.on_device else body
 
     def save(self) -> list[str]:
         """Lines that give node n what its rules name."""

@@ -212,8 +212,15 @@ def make_node(cls: type[N], edges: tuple[Any, ...], shape: Any = None, dtype: An
     if level:
         node.level = level
     if streams.current is not None:
-        extra_of(node).stream = streams.current()
+        note_stream(node)
     return node
+
+
+def note_stream(node: Node) -> None:
+    """Let a node remember the stream in use, if it is not the default one (see ndgrad.autograd.streams)."""
+    side = streams.side()
+    if side is not None:
+        extra_of(node).stream = side
 
 
 def extra_of(node: Node) -> Extra:

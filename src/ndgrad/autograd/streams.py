@@ -6,8 +6,8 @@ node are made on its stream, those of leaves on the stream of the call. When a p
 for all others, so `.grad` can be used without more ado; and they wait for it before they use memory anew that
 gradients had.
 
-Till a stream other than the default one is used, nodes remember none and passes look for none
-(ndgrad.arrays.streams).
+Nodes of the default stream remember none. As long as there are no others, and none but the default stream is in use,
+passes look for none (ndgrad.arrays.streams).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Crossing:
 
     def __init__(self) -> None:
         cuda = library.device_library.cuda
-        #: the stream of the call, and the one on which nodes ran that were made before there was any other
+        #: the stream of the call, and the one of nodes that remember none
         self.here, self.default = cuda.get_current_stream(), cuda.Stream.null
         #: where the gradients that are being sent were computed
         self._last = self.here
@@ -35,7 +35,7 @@ class Crossing:
     def _stream_of(self, node: Any) -> Any:
         if node.seq is FIRST:
             return self.here
-        return self.default if node.extra is None or node.extra.stream is None else node.extra.stream
+        return self.default if node.extra is None or node.extra.stream is None else node.extra.stream.stream
 
     def running(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """`run(task, node, gradient)` on the node's stream."""

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from ndgrad.absent import refuse_absent as _refuse_absent
 from ndgrad.api.tensor_types import CLASSES
+from ndgrad.arrays.device_memory import OutOfMemoryError
 from ndgrad.arrays.gpus import cupy_with_devices, current, device_number, devices_or_none
-from ndgrad.cuda import amp, graphs, memory, random, streams
+from ndgrad.cuda import amp, graphs, memory, nvtx, random, streams
 from ndgrad.cuda.graphs import CUDAGraph, graph, graph_pool_handle, is_current_stream_capturing
 from ndgrad.cuda.memory import (
     caching_allocator_enable,
@@ -74,7 +75,7 @@ __all__ = [
     "ipc_collect", "is_available", "is_bf16_supported", "is_current_stream_capturing", "is_initialized",
     "is_tf32_supported", "LongTensor", "manual_seed", "manual_seed_all", "max_memory_allocated", "max_memory_cached",
     "max_memory_reserved", "mem_get_info", "memory", "memory_allocated", "memory_cached", "memory_reserved",
-    "memory_stats", "memory_stats_as_nested_dict", "memory_summary", "OutOfMemoryError", "random",
+    "memory_stats", "memory_stats_as_nested_dict", "memory_summary", "nvtx", "OutOfMemoryError", "random",
     "reset_accumulated_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached",
     "reset_peak_memory_stats", "seed", "seed_all", "set_device", "set_per_process_memory_fraction", "set_rng_state",
     "set_rng_state_all", "set_stream", "ShortTensor", "Stream", "stream", "StreamContext", "streams", "synchronize",
@@ -96,10 +97,6 @@ class CudaError(RuntimeError):
 
 class DeferredCudaCallError(Exception):
     """An error of a call that was put off until a GPU was used: none is, here."""
-
-
-class OutOfMemoryError(RuntimeError):
-    """The GPU's memory is used up. CuPy's own error is what is raised; it is a RuntimeError too."""
 
 
 def is_available() -> bool:

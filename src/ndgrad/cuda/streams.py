@@ -90,7 +90,7 @@ def _is_used(stream: Any) -> None:
     """Let nodes remember their streams from now on, if this is another one than the default stream."""
     cuda = cupy_with_devices("cuda.stream()").cuda
     if process_streams.current is None and stream.ptr != cuda.Stream.null.ptr:
-        process_streams.current = cuda.get_current_stream
+        process_streams.begin(cuda.get_current_stream, cuda.Stream.null.ptr)
 
 
 class ExternalStream(Stream):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -160,7 +161,7 @@ class Plan:
 
     def __init__(self, signature: Signature) -> None:
         self.signature = signature
-        self._kernels: dict[Any, tuple[launch.Kernel, list[np.dtype[Any]]]] = {}
+        self._kernels: dict[Any, tuple[launch.Kernel | None, list[np.dtype[Any]]]] = {}
         #: of those for operands that lie alike: what a launch needs to know (see ndgrad.compiler.cuda.starts)
         self._alike: dict[Any, tuple[Any, ...]] = {}
 
@@ -199,6 +200,8 @@ class Plan:
                     found[0].address, found[0].pack, found[0].grain, found[1][0], found[1][0].itemsize
                 )  # fmt: skip
         kernel, outputs = found
+        if kernel is None:
+            return None
         out = [launch.new(shape, dtype) for dtype in outputs]
         kernel(-(-count // kernel.grain), THREADS, count, *[o.data.ptr for o in out], *pointers, *numbers)
         return out[0] if len(out) == 1 else out
@@ -221,19 +224,25 @@ class Plan:
         if found is None:
             found = self._made(key, dtype, chars, len(sizes), 1)
         kernel, outputs = found
+        if kernel is None:
+            return None
         out = [launch.new(shape, dtype) for dtype in outputs]
         words = (*[o.data.ptr for o in out], *pointers, *numbers, *sizes, *[s for row in strides for s in row])
         kernel(-(-count // kernel.grain), THREADS, count, *words)
         return out[0] if len(out) == 1 else out
 
-    def _made(
-        self, key: tuple[Any, ...], dtype: str, inputs: Sequence[str], dims: int, width: int
-    ) -> tuple[launch.Kernel, list[np.dtype[Any]]]:
+    def _made(self, key: tuple[Any, ...], dtype: str, inputs: Sequence[str], dims: int, width: int) -> Any:
+        """The kernel and the dtypes of its results; (None, []) if it cannot be compiled, which is told once."""
         signature = self.signature
         kind = Kind(signature, dtype, tuple(inputs), dims, width)
         outputs = result_dtypes(signature, dtype)
         words = f"{1 + len(outputs) + len(inputs)}q{signature.numbers}d{dims}I{len(inputs) * dims}i0q"  # and a gap
-        kernel = launch.Kernel(source(kind), words, THREADS * width)
+        kernel: Any = None
+        try:
+            kernel = launch.Kernel(source(kind), words, THREADS * width)
+        except launch.KernelError as error:
+            outputs = []
+            warnings.warn(f"{error} CuPy computes it instead.", RuntimeWarning, stacklevel=2)
         if len(self._kernels) >= _MOST:
             self._kernels.clear()
             self._alike.clear()

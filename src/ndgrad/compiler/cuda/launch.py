@@ -23,6 +23,10 @@ SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 _pointer = struct.Struct("q").pack
 
 
+class KernelError(RuntimeError):
+    """NVRTC, or the driver, takes a kernel of ours for wrong."""
+
+
 class Kernel:
     """A function on one device. The module that holds its code lives as long."""
 
@@ -34,7 +38,15 @@ class Kernel:
 
         found = library.device_library
         self._module = found.RawModule(code=code, options=("-std=c++17",))
-        self.address: int = self._module.get_function(name).kernel.ptr
+        try:
+            self.address: int = self._module.get_function(name).kernel.ptr
+        except MemoryError:
+            raise
+        except Exception as error:  # of several classes: of NVRTC, of the driver
+            raise KernelError(
+                f"a kernel of ndgrad's could not be made for this GPU: {type(error).__name__}: {str(error)[:400]}. Set "
+                "NDGRAD_DEVICE_KERNELS=0 to leave all to CuPy, and please report this."
+            ) from error
         self.pack = struct.Struct(layout).pack
         self.grain = grain
         self._launch = driver.launchKernel
