@@ -61,8 +61,8 @@ def test_no_memory_in_backward_leaves_gradients_alone_and_the_next_pass_is_right
 def test_a_kernel_that_cannot_be_compiled_is_told_and_the_op_runs_all_the_same(monkeypatch):
     eager = pytest.importorskip("ndgrad.compiler.cuda.eager")
     monkeypatch.setattr(eager, "source", lambda kind: elementwise.source(kind) + " no such word;")
+    x = ndgrad.tensor(np.linspace(0, 1, 7), device="cuda")._array
     run = eager.Elementwise(cupy, "tanh")
-    x = cupy.linspace(0, 1, 7)
     with pytest.warns(RuntimeWarning, match="could not be made for this GPU.*CuPy computes it instead"):
         assert run((x,), {}) is None
     assert run((x,), {}) is None  # told once

@@ -37,12 +37,12 @@ def version() -> int | None:
     """The version of cuDNN, such as 91900; None if it is not there."""
     if not cuda.is_available():
         return None
-    from ndgrad.compiler.cuda import cudnn, cudnn_classic  # only where there is a GPU
+    from ndgrad.compiler.cuda import cudnn, cudnn_backend  # only where there is a GPU
 
     found = cudnn.front_end()
     if found is not None:
         return int(found.backend_version())
-    alone = cudnn_classic.functions()
+    alone = cudnn_backend.functions()
     return None if alone is None else int(alone.cudnnGetVersion())
 
 

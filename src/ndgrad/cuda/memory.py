@@ -193,8 +193,8 @@ def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
     number, told = device_number("cuda.memory_summary()", device), memory_stats(device)
     rows = [("", "now", "peak")]
     for title, name in (("in use", "allocated_bytes"), ("held by the pool", "reserved_bytes")):
-        sizes = [_readable(told[f"{name}.all.{when}"]) for when in ("current", "peak")]
-        rows.append((f"{title} ({name})", *sizes))
+        now, peak = (_readable(told[f"{name}.all.{when}"]) for when in ("current", "peak"))
+        rows.append((f"{title} ({name})", now, peak))
     free, total = mem_get_info(device)
     rows.append(("free on the GPU, of all", _readable(free), _readable(total)))
     return f"GPU memory of cuda:{number}\n" + "\n".join(f"{a:36}{b:>14}{c:>14}" for a, b, c in rows)

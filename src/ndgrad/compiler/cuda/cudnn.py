@@ -1,5 +1,5 @@
 """Convolution, and attention of halves, by cuDNN through its Python front end, where that is installed; convolution also
-without it (ndgrad.compiler.cuda.cudnn_classic).
+without it (ndgrad.compiler.cuda.cudnn_backend).
 
 A plan is made for shapes, layouts and dtype when they are first met (milliseconds for a convolution, a second for the
 first attention), and kept. A call then passes addresses alone. What cuDNN has no plan for is answered with None, and
@@ -17,7 +17,7 @@ import numpy as np
 
 from ndgrad.arrays import library, repeatable
 from ndgrad.arrays.correlation import Axis
-from ndgrad.compiler.cuda import cudnn_classic, launch
+from ndgrad.compiler.cuda import cudnn_backend, launch
 from ndgrad.compiler.cuda.copies import in_order
 
 #: cuDNN's names of dtypes, by their characters.
@@ -178,19 +178,17 @@ def _convolution(
 
 
 @_planned
-def _classic_convolution(
+def _backend_convolution(
     kind: str, char: str, device: int, x: tuple[int, ...], w: tuple[int, ...], y: tuple[int, ...], how: _Geometry,
     exactly: bool,
 ) -> Any:  # fmt: skip
-    return cudnn_classic.Convolution(
-        kind, char, device, (x, w, y), how[0], how[2], how[3], x[1] // w[1], exactly
-    )
+    return cudnn_backend.Convolution(kind, char, device, (x, w, y), *how, exactly)
 
 
 def convolution(kind: str, like: Any, x: Any, w: Any, y: Any, axes: Sequence[Axis]) -> Any:
     """A plan for a convolution ("forward": y from x and w) or one of its adjoints ("input": x from y and w; "weight":
     w from x and y) of contiguous arrays of these shapes, which is run on (x, w, y); None if there is none."""
-    if not _switches().enabled or (front_end() is None and cudnn_classic.functions() is None):
+    if not _switches().enabled or (front_end() is None and cudnn_backend.functions() is None):
         return None
     before = tuple([a.before for a in axes])
     after = tuple([(a.out - 1) * a.stride + (a.taps - 1) * a.dilation + 1 - a.size - a.before for a in axes])
@@ -204,10 +202,8 @@ def convolution(kind: str, like: Any, x: Any, w: Any, y: Any, axes: Sequence[Axi
         how = tuple([(k, n[0]) for k, n in zip((0, 0, 1, 1), how, strict=True)])
     char = like.dtype.char
     exactly = char == "f" and not _switches().allow_tf32
-    if front_end() is None:
-        alike = all((a.size + 2 * a.before - (a.taps - 1) * a.dilation - 1) // a.stride + 1 == a.out for a in axes)
-        return _classic_convolution(kind, char, like.data.device_id, *shapes, how, exactly) if alike else None
-    return _convolution(kind, char, like.data.device_id, *shapes, how, exactly)
+    make = _convolution if front_end() is not None else _backend_convolution
+    return make(kind, char, like.data.device_id, *shapes, how, exactly)
 
 
 # ----- attention ------------------------------------------------------------------------------------------------------

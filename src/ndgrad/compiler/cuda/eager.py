@@ -17,7 +17,7 @@ import numpy as np
 
 from ndgrad.arrays import library
 from ndgrad.arrays.formulas import Formula, Signature
-from ndgrad.compiler.cuda import columns, copies, cublas, cudnn, cudnn_classic, launch, products, totals
+from ndgrad.compiler.cuda import columns, copies, cublas, cudnn, cudnn_backend, launch, products, totals
 from ndgrad.compiler.cuda.attention import attention_for
 from ndgrad.compiler.cuda.columns import add_along
 from ndgrad.compiler.cuda.copies import copy_into, in_order
@@ -63,8 +63,8 @@ def prepare_stream() -> None:
     notes(device)
     if cudnn.front_end() is not None:
         cudnn.handle(device)
-    elif cudnn_classic.functions() is not None:
-        cudnn_classic.handle(device)
+    elif cudnn_backend.functions() is not None:
+        cudnn_backend.handle(device)
 
 
 # ----- an op ----------------------------------------------------------------------------------------------------------
