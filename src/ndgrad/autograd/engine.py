@@ -60,7 +60,6 @@ from ndgrad.autograd.node import (
     extra_of,
     output_count,
 )
-from ndgrad.autograd.op_failures import of_node
 from ndgrad.autograd.parts import SMALL, add_to_part, may_write, sum_of
 from ndgrad.autograd.references import calibrated
 from ndgrad.autograd.roots import choose_lane, gradient_edge, gradient_edges
@@ -180,51 +179,47 @@ def run_by_age(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     """
     grads, keep, ops, needed = task.grads, task.keep, task.ops, task.needed
     waiting = _start(task, roots)
-    node = g = None
-    try:
-        while waiting:
-            node = heappop(waiting)[2]
-            g = grads.pop(node)
-            while node is not None:
-                route = node.route
-                if route is UNARY:
-                    g = node.apply_one(g, ops, keep)
-                    e = node.next[0]
-                    if e.seq is not FIRST and g.dtype is e.dtype and not (waiting and -waiting[0][0] >= e.seq):
-                        node = e
-                        continue
-                    outs: Any = (g,)
-                elif route is RULE:
-                    outs = node.apply(g, ops, keep)
+    while waiting:
+        node = heappop(waiting)[2]
+        g = grads.pop(node)
+        while node is not None:
+            route = node.route
+            if route is UNARY:
+                g = node.apply_one(g, ops, keep)
+                e = node.next[0]
+                if e.seq is not FIRST and g.dtype is e.dtype and not (waiting and -waiting[0][0] >= e.seq):
+                    node = e
+                    continue
+                outs: Any = (g,)
+            elif route is RULE:
+                outs = node.apply(g, ops, keep)
+            else:
+                run_apart(task, node, g, waiting)
+                break
+            nxt = ng = None
+            for e, g in zip(node.next, outs):
+                if e is None:
+                    continue
+                if g is None or e.seq is FIRST or (needed is not None and e not in needed):
+                    if e is not nxt:
+                        send_apart(task, e, g, waiting)
+                    continue
+                if g.shape != e.shape or g.dtype is not e.dtype:
+                    g = validate(g, e, 0)
+                if e is nxt:
+                    ng = ng + g
+                elif waiting and e in grads:
+                    add(task, e, g)
                 else:
-                    run_apart(task, node, g, waiting)
-                    break
-                nxt = ng = None
-                for e, g in zip(node.next, outs):
-                    if e is None:
-                        continue
-                    if g is None or e.seq is FIRST or (needed is not None and e not in needed):
-                        if e is not nxt:
-                            send_apart(task, e, g, waiting)
-                        continue
-                    if g.shape != e.shape or g.dtype is not e.dtype:
-                        g = validate(g, e, 0)
-                    if e is nxt:
-                        ng = ng + g
-                    elif waiting and e in grads:
-                        add(task, e, g)
-                    else:
-                        if nxt is not None:
-                            grads[nxt] = ng
-                            heappush(waiting, (-nxt.seq, id(nxt), nxt))
-                        nxt, ng = e, g
-                if nxt is not None and waiting and -waiting[0][0] > nxt.seq:
-                    grads[nxt] = ng
-                    nxt = heapreplace(waiting, (-nxt.seq, id(nxt), nxt))[2]
-                    ng = grads.pop(nxt)
-                node, g = nxt, ng
-    except MemoryError as error:
-        raise of_node(node, g, error) from error
+                    if nxt is not None:
+                        grads[nxt] = ng
+                        heappush(waiting, (-nxt.seq, id(nxt), nxt))
+                    nxt, ng = e, g
+            if nxt is not None and waiting and -waiting[0][0] > nxt.seq:
+                grads[nxt] = ng
+                nxt = heapreplace(waiting, (-nxt.seq, id(nxt), nxt))[2]
+                ng = grads.pop(nxt)
+            node, g = nxt, ng
 
 
 def _start(task: GraphTask, roots: list[tuple[Any, Any]]) -> list[tuple[float, int, Any]]:
@@ -388,8 +383,6 @@ def run_by_count(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
                 if counts[target] == 0:
                     heappush(ready, (-target.seq, arrivals(), target))
             outs = None
-    except MemoryError as error:
-        raise of_node(node, None, error) from error
     finally:
         if crossing is not None:
             crossing.join()

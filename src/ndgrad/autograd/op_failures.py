@@ -33,11 +33,11 @@ def after_failure(op: Any, args: tuple[Any, ...], settings: dict[str, Any], erro
     raise explain(op, args, error) from None
 
 
-def of_node(node: Any, g: Any, error: MemoryError) -> MemoryError:
-    """The error to raise when a node has found no memory for what it computes of the gradient `g`."""
-    if node is None or not is_of_device(error):
-        return error
-    return out_of_memory(f"{node.name()} in backward", () if g is None else (g,), error)
+def raise_for_node(node: Any, error: MemoryError) -> None:
+    """Raise what is to be raised when a node has found no memory for what it computes of its gradient."""
+    if not is_of_device(error):
+        raise error
+    raise out_of_memory(f"{node.name()} in backward", (node,) if node.outputs == 1 else (), error) from error
 
 
 def explain(op: Any, args: tuple[Any, ...], error: Exception) -> Exception:

@@ -183,6 +183,25 @@ class Recorder:
         else:
             self.loose.append((time.perf_counter_ns(), local.number, allocation.nbytes))
 
+    def _alive(self, began: int) -> list[tuple[float, int]]:
+        """How many bytes were alive when."""
+        if self.ledger is None:
+            return []
+        offset = self.ledger.began * 1e6 - began / 1000
+        return [(now * 1e6 + offset, alive) for now, alive, _ in self.ledger.timeline()]
+
+    def _freed_outside(self, began: int) -> list[FunctionEvent]:
+        """Memory that was freed outside all calls, as events."""
+        found = []
+        for at, thread, size in self.loose:
+            when = (at - began) / 1000
+            found.append(
+                FunctionEvent(
+                    self._numbers(), MEMORY_EVENT_NAME, thread, when, when, None, 0, [], cpu_memory_usage=-size
+                )
+            )
+        return found
+
     def events(self, began: int, ended: int) -> EventList:
         """What was measured, as events, nested."""
         if self.ledger is not None:
@@ -228,24 +247,14 @@ class Recorder:
                     **device_time.told(*span.moments),
                 )
             )
-        for at, thread, size in self.loose:
-            when = (at - began) / 1000
-            found.append(
-                FunctionEvent(
-                    self._numbers(), MEMORY_EVENT_NAME, thread, when, when, None, 0, [], cpu_memory_usage=-size
-                )
-            )
+        found += self._freed_outside(began)
         found.sort(key=lambda event: (event.time_range.start, event.id))
-        memory = []
-        if self.ledger is not None:
-            offset = self.ledger.began * 1e6 - began / 1000
-            memory = [(now * 1e6 + offset, alive) for now, alive, _ in self.ledger.timeline()]
         events = EventList(
             found,
             profile_memory=self.ledger is not None,
             with_flops=self.flops,
             thread_names=self.thread_names,
-            memory=memory,
+            memory=self._alive(began),
             use_device=max((event.use_device or "" for event in found), default="") or None,
         )
         events._build_tree()
