@@ -104,6 +104,8 @@ NARROW = {
 }
 #: Of numbers that rounding has made equal, any may come first.
 TIES = {("topk", "bfloat16")}
+#: Ops whose second derivatives have no digits left in single precision, on either device: distances by products of matrices.
+FIRST_ORDER = {"cdist"}
 
 
 def narrowed(value, real, complex_):
@@ -120,6 +122,7 @@ def test_op_in_other_dtypes_on_the_gpu(name, dtype):
     if (name, dtype) in TIES:
         pytest.skip("equal numbers in any order")
     real, complex_, tolerance = NARROW[dtype]
+    second = dtype == "float32" and name not in FIRST_ORDER
     tried = 0
     for number, sample in enumerate(SAMPLES[name]):
         chars = {a.dtype.char for a in sample.args if isinstance(a, (np.ndarray, np.generic))}
@@ -128,10 +131,10 @@ def test_op_in_other_dtypes_on_the_gpu(name, dtype):
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                want = run(table[name], sample, lambda a: narrowed(a, real, complex_), reference=True, second=dtype == "float32")
+                want = run(table[name], sample, lambda a: narrowed(a, real, complex_), reference=True, second=second)
             except (NotImplementedError, TypeError, ValueError, RuntimeError, np.linalg.LinAlgError):
                 continue  # what the CPU refuses too
-            got = run(table[name], sample, lambda a: cupy.asarray(narrowed(a, real, complex_)), second=dtype == "float32")
+            got = run(table[name], sample, lambda a: cupy.asarray(narrowed(a, real, complex_)), second=second)
         tried += 1
         for g, w in zip(got, want, strict=True):
             host, expected = np.asarray(g.cpu()._array), np.asarray(w._array)

@@ -226,7 +226,8 @@ def _norm(np: Library, x: Payload, w: Payload, b: Payload, *, dim: Shape, eps: f
         x, w, b = widened(x), widened(w), widened(b)
         kernels = native.row_kernels(x, *(y for y in (w, b) if y is not None)) if length else None
     if kernels is not None:
-        return kernels.layer_norm(x, w, b, length, eps).astype(dtype, copy=False)
+        normal = kernels.layer_norm(x, w, b, length, eps)
+        return normal if normal.dtype == dtype else normal.astype(dtype)
     made = _natively(np, x, w, b, dim, eps)
     if made is not None:
         return made[0].astype(dtype, copy=False)

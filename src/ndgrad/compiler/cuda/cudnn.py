@@ -182,7 +182,8 @@ def _backend_convolution(
     kind: str, char: str, device: int, x: tuple[int, ...], w: tuple[int, ...], y: tuple[int, ...], how: _Geometry,
     exactly: bool,
 ) -> Any:  # fmt: skip
-    return cudnn_backend.Convolution(kind, char, device, (x, w, y), *how, exactly)
+    before, after, stride, dilation = how
+    return cudnn_backend.Convolution(kind, char, device, (x, w, y), before, after, stride, dilation, exactly)
 
 
 def convolution(kind: str, like: Any, x: Any, w: Any, y: Any, axes: Sequence[Axis]) -> Any:

@@ -118,6 +118,18 @@ class Elementwise:
             return None
         return start(*operands, *[settings[name] for name in floats]) if floats else start(*operands)
 
+    def directly(self, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+        """The op as a function of its operands, with as little between as can be; `otherwise` takes what there is no kernel
+        for, and what is met for the first time."""
+        known, nothing = self._known, (None, [])
+
+        def run(*operands: Any) -> Any:
+            start = known.get((*map(type, operands),), nothing)[0]
+            out = None if start is None else start(*operands)
+            return otherwise(*operands) if out is None else out
+
+        return run
+
     def _planned(self, operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         op, formula, given = self.op, Formula(), operands
         if op == "pow" and operands[1].__class__ in (float, int) and operands[1] in _POWERS:
