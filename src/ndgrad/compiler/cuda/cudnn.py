@@ -155,7 +155,6 @@ def _dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
 _Geometry = tuple[tuple[int, ...], ...]
 
 
-@_planned
 def _convolution(
     kind: str, char: str, device: int, x: tuple[int, ...], w: tuple[int, ...], y: tuple[int, ...], how: _Geometry,
     exactly: bool,
@@ -177,19 +176,26 @@ def _convolution(
     return plan.build(exactly)
 
 
-@_planned
-def _backend_convolution(
-    kind: str, char: str, device: int, x: tuple[int, ...], w: tuple[int, ...], y: tuple[int, ...], how: _Geometry,
-    exactly: bool,
-) -> Any:  # fmt: skip
-    before, after, stride, dilation = how
-    return cudnn_backend.Convolution(kind, char, device, (x, w, y), before, after, stride, dilation, exactly)
-
-
 def convolution(kind: str, like: Any, x: Any, w: Any, y: Any, axes: Sequence[Axis]) -> Any:
     """A plan for a convolution ("forward": y from x and w) or one of its adjoints ("input": x from y and w; "weight":
     w from x and y) of contiguous arrays of these shapes, which is run on (x, w, y); None if there is none."""
-    if not _switches().enabled or (front_end() is None and cudnn_backend.functions() is None):
+    switches = _switches()
+    if not switches.enabled:
+        return None
+    char = like.dtype.char
+    exactly = char == "f" and not switches.allow_tf32
+    return _found(
+        kind, char, like.data.device_id, tuple(x), tuple(w), tuple(y), tuple(axes), exactly, repeatable.demand != "no"
+    )
+
+
+@functools.lru_cache(maxsize=_MOST)
+def _found(
+    kind: str, char: str, device: int, x: tuple[int, ...], w: tuple[int, ...], y: tuple[int, ...], axes: tuple[Axis, ...],
+    exactly: bool, repeatably: bool,
+) -> Any:  # fmt: skip
+    """What `convolution` gives for such arrays."""
+    if front_end() is None and cudnn_backend.functions() is None:
         return None
     before = tuple([a.before for a in axes])
     after = tuple([(a.out - 1) * a.stride + (a.taps - 1) * a.dilation + 1 - a.size - a.before for a in axes])
@@ -197,14 +203,17 @@ def convolution(kind: str, like: Any, x: Any, w: Any, y: Any, axes: Sequence[Axi
     if min(after) < 0:
         return None
     how: _Geometry = (before, after, tuple([a.stride for a in axes]), tuple([a.dilation for a in axes]))
-    shapes = [tuple(shape) for shape in (x, w, y)]
+    shapes = [x, w, y]
     if len(axes) == 1:  # it has two dimensions or three
         shapes = [(*s[:2], 1, s[2]) for s in shapes]
         how = tuple([(k, n[0]) for k, n in zip((0, 0, 1, 1), how, strict=True)])
-    char = like.dtype.char
-    exactly = char == "f" and not _switches().allow_tf32
-    make = _convolution if front_end() is not None else _backend_convolution
-    return make(kind, char, like.data.device_id, *shapes, how, exactly)
+    try:
+        if front_end() is not None:
+            return _convolution(kind, char, device, *shapes, how, exactly)
+        before, after, stride, dilation = how
+        return cudnn_backend.Convolution(kind, char, device, shapes, before, after, stride, dilation, exactly, repeatably)
+    except Exception:  # its errors have many classes, and all say that there is none
+        return None
 
 
 # ----- attention ------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ndgrad.arrays import library, repeatable
+from ndgrad.arrays import library
 from ndgrad.compiler.cuda import launch
 
 _int, _long, _pointer = ctypes.c_int, ctypes.c_int64, ctypes.c_void_p
@@ -146,7 +146,7 @@ class Convolution:
 
     def __init__(
         self, kind: str, char: str, device: int, shapes: Sequence[Sequence[int]], before: Sequence[int],
-        after: Sequence[int], stride: Sequence[int], dilation: Sequence[int], exactly: bool,
+        after: Sequence[int], stride: Sequence[int], dilation: Sequence[int], exactly: bool, repeatably: bool,
     ) -> None:  # fmt: skip
         """`shapes` of x, w and y; LookupError where no engine takes it."""
         self._device = device
@@ -162,7 +162,7 @@ class Convolution:
         for place, value in ((one, 1.0), (zero, 0.0)):
             operation.set(place, _DOUBLES if double else _FLOATS, (factor * 1)(value))
         graph = Descriptor(_GRAPH).on(800, device).refer(801, operation.done()).done()
-        self._plan = _planned(graph, device, exactly)
+        self._plan = _planned(graph, device, exactly, repeatably)
         size = (_long * 1)()
         self._plan.got(402, _LONGS, size)
         self._room = int(size[0])
@@ -192,8 +192,9 @@ def _tensor(uid: int, type: int, shape: Sequence[int]) -> Descriptor:
     return made.longs(906, uid).longs(900, 16).done()
 
 
-def _planned(graph: Descriptor, device: int, exactly: bool) -> Descriptor:
-    """A plan of the first engine that takes a graph; `exactly`: without rounding single precision for tensor cores."""
+def _planned(graph: Descriptor, device: int, exactly: bool, repeatably: bool) -> Descriptor:
+    """A plan of the first engine that takes a graph; `exactly`: without rounding single precision for tensor cores;
+    `repeatably`: with the same result in every run."""
     for mode in (_ADVISED, _FALLBACK):
         advice = Descriptor(_ADVICE).refer(201, graph).number(200, _ADVICE_MODES, mode)
         choices = [Descriptor(_CHOICE) for _ in range(_MOST_ENGINES)]
@@ -203,7 +204,7 @@ def _planned(graph: Descriptor, device: int, exactly: bool) -> Descriptor:
             continue
         for choice in choices[:found]:
             notes = _notes(choice)
-            if (exactly and _TENSOR_CORES in notes) or (repeatable.demand != "no" and _VARYING in notes):
+            if (exactly and _TENSOR_CORES in notes) or (repeatably and _VARYING in notes):
                 continue
             try:
                 return Descriptor(_PLAN).on(400, device).refer(401, choice).done()

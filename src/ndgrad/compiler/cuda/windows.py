@@ -246,9 +246,10 @@ def max_pool(x: Any, axes: Sequence[Axis]) -> tuple[Any, Any]:
 def max_pool_grad(g: Any, places: Any, axes: Sequence[Axis]) -> Any:
     """Add each g (N, C, *O) at its place, giving (N, C, *S)."""
     computed = launch.summed_in(g.dtype)
-    out = library.device_library.zeros((*g.shape[:2], *(a.size for a in axes)), computed)
+    out = launch.new((*g.shape[:2], *(a.size for a in axes)), computed)
+    out.data.memset_async(0, out.nbytes)
     _run("max_pool_grad", g, g.size, _three(axes), out, g, places)
-    return out.astype(g.dtype, copy=False)
+    return out if computed is g.dtype or computed == g.dtype else out.astype(g.dtype)
 
 
 def avg_pool(x: Any, axes: Sequence[Axis], counts: Any) -> Any:
