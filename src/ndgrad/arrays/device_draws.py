@@ -77,7 +77,7 @@ class Source:
         made = self._drawn("below", shape, kind, p)
         if made is None:
             made = self._shaped(philox.below(self.np, self.generator.next(), philox.size(shape), p), shape)
-        return made.astype(dtype, copy=False)
+        return made if made.dtype == dtype else made.astype(dtype)
 
 
 # ----- in the shape of a tensor ---------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ def _placed(np: Library, values: Payload, dtype: Any) -> Payload:
     if np is numpy:
         return numpy.asarray(values).astype(dtype, copy=False)
     if not isinstance(values, (numpy.ndarray, numpy.generic)):
-        return values.astype(dtype, copy=False)
+        return values if values.dtype == dtype else values.astype(dtype)
     recording.refuse("a draw of random numbers on the host", "draw before, and write them into a tensor by copy_().")
     return np.asarray(numpy.asarray(values).astype(dtype, copy=False))
 

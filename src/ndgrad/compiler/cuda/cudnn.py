@@ -203,15 +203,14 @@ def _found(
     if min(after) < 0:
         return None
     how: _Geometry = (before, after, tuple([a.stride for a in axes]), tuple([a.dilation for a in axes]))
-    shapes = [x, w, y]
     if len(axes) == 1:  # it has two dimensions or three
-        shapes = [(*s[:2], 1, s[2]) for s in shapes]
+        x, w, y = ((*s[:2], 1, s[2]) for s in (x, w, y))
         how = tuple([(k, n[0]) for k, n in zip((0, 0, 1, 1), how, strict=True)])
     try:
         if front_end() is not None:
-            return _convolution(kind, char, device, *shapes, how, exactly)
+            return _convolution(kind, char, device, x, w, y, how, exactly)
         before, after, stride, dilation = how
-        return cudnn_backend.Convolution(kind, char, device, shapes, before, after, stride, dilation, exactly, repeatably)
+        return cudnn_backend.Convolution(kind, char, device, (x, w, y), before, after, stride, dilation, exactly, repeatably)
     except Exception:  # its errors have many classes, and all say that there is none
         return None
 

@@ -121,7 +121,8 @@ class Elementwise:
     def directly(self, otherwise: Callable[..., Any]) -> Callable[..., Any]:
         """The op as a function of its operands, with as little between as can be; `otherwise` takes what there is no kernel
         for, and what is met for the first time."""
-        known, nothing = self._known, (None, [])
+        known = self._known
+        nothing: tuple[Callable[..., Any] | None, list[str]] = (None, [])
 
         def run(*operands: Any) -> Any:
             start = known.get((*map(type, operands),), nothing)[0]
