@@ -66,6 +66,10 @@ test-torch: $(VENV)/.extra-test $(VENV)/.extra-torch ## the same programs throug
 	@$(PY) -c 'import torch; print("==> comparing with torch", torch.__version__)'
 	@$(PYTEST) tests/torch_parity $(ARGS)
 
+test-gpu: $(VENV)/.extra-test $(VENV)/.extra-cuda ## the tests of GPUs on a machine that has one, every op in every floating dtype
+	@$(PY) -c 'import cupy; print("==> on", cupy.cuda.runtime.getDeviceProperties(0)["name"].decode())'
+	@$(PYTEST) tests/gpu tests/compiler/cuda $(ARGS)
+
 test-long: $(VENV)/.extra-test ## slow and stress tests too, and 500 examples per property
 	@$(PYTEST) $(SUITE) --hypothesis-profile=long $(ARGS)
 

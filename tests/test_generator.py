@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import ndgrad
 from ndgrad import generator
 from ndgrad.devices import device
 from ndgrad.generator import Generator, default_generator
@@ -145,10 +146,18 @@ def test_what_is_no_state_is_refused_and_changes_nothing() -> None:
 # ----- devices and threads ----------------------------------------------------------------------------------
 
 
-def test_lives_on_the_cpu_only() -> None:
+def test_lives_on_the_cpu_or_on_a_gpu() -> None:
     assert Generator().device is Generator("cpu").device is Generator(device("cpu")).device is device("cpu")
-    with pytest.raises(RuntimeError, match=r"device\(type='cuda'\).*move the numbers"):
-        Generator("cuda")
+    g = Generator("cuda:0").manual_seed(3)
+    assert (g.device, g.initial_seed()) == (device("cuda:0"), 3)
+    assert isinstance(g, Generator)
+    state = g.get_state()
+    assert g.numpy.random() != g.numpy.random()
+    assert ndgrad.equal(g.set_state(state).get_state(), state)
+    with pytest.raises(RuntimeError, match="Expected a 'cpu' device type for generator but found 'cuda:0'"):
+        ndgrad.rand(2, generator=g)
+    with pytest.raises(RuntimeError, match=r"device\(type='meta'\).*move the numbers"):
+        Generator("meta")
 
 
 def test_threads_share_one_stream_without_loss() -> None:

@@ -22,7 +22,7 @@ PACKAGE = Path(ndgrad.__path__[0])
 ROOMS = ("foundations", "ops", "core", "debug", "tensor", "func", "profiler", "autograd", "numpy", "over")
 PLACES = (
     ("foundations", r"_arrivals|whole_files|mapped_files"),
-    ("foundations", r"_registry|_locks|absent|naming|arrays(\..*)?|devices|dtypes|sizes|pytree|generator|shadowing"),
+    ("foundations", r"_registry|_locks|absent|naming|arrays(\..*)?|devices|dtypes|sizes|pytree|generator|device_generator|shadowing"),
     ("over", r"ops\.(aten|profiler)|func\.(modules|control_flow|associative|carry|samples)"),  # torch's names; modules, loops
     ("ops", r"ops(\..*)?"),
     ("autograd", r"autograd|autograd\.(anomaly_mode|functional|gradcheck(\..*)?|profiler|profiler_util|old_variable)"),  # torch's namespace

@@ -18,12 +18,14 @@ import os
 import struct
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from ndgrad import _registry as registry
 from ndgrad._locks import make_lock
+from ndgrad.arrays import library
+from ndgrad.arrays.gpus import devices_or_none
 from ndgrad.devices import DeviceLike, device
 
 if TYPE_CHECKING:
@@ -57,6 +59,13 @@ class Generator:
     """
 
     __slots__ = ("__weakref__", "_seed", "device", "lock", "numpy")
+
+    def __new__(cls, device: DeviceLike = "cpu") -> Self:
+        made: Any = cls
+        if cls is Generator and _is_gpu(device):
+            from ndgrad.device_generator import DeviceGenerator as made  # a class over this one
+        new: Self = object.__new__(made)
+        return new
 
     device: device
     lock: threading.RLock
@@ -99,10 +108,13 @@ class Generator:
                 "Pass an integer from -2**63 to 2**64 - 1. [nd-overflow]"
             )
         with self.lock:
-            self._seed = int(seed) & _WORD
-            if self._has_drawn():
-                self._restore(np.random.PCG64(self._seed).state)
+            self._start(int(seed))
         return self
+
+    def _start(self, seed: int) -> None:
+        self._seed = seed & _WORD
+        if self._has_drawn():
+            self._restore(np.random.PCG64(self._seed).state)
 
     def seed(self) -> int:
         """Start again from a seed of the operating system's choosing, and return it.
@@ -159,14 +171,17 @@ class Generator:
                 f"Generator.set_state() got an array of {state.dtype}, where a state is an array of uint8. "
                 "Pass what get_state() returned. [nd-type]"
             )
-        packed = state.tobytes()
+        return self._go_on_from(self._checked(state.tobytes()))
+
+    def _checked(self, packed: bytes) -> bytes:
+        """The bytes of a state, if they are one."""
         if len(packed) != _STATE.size or not packed.startswith(_MARK):
             raise RuntimeError(
                 f"Generator.set_state() got {len(packed)} bytes that are not a state of this generator, "
                 f"{_STATE.size} bytes with a mark in front. Pass what get_state() returned; the state of a "
                 "torch generator will not do. [nd-values]"
             )
-        return self._go_on_from(packed)
+        return packed
 
     def _go_on_from(self, packed: bytes) -> Generator:
         _, seed, low, high, inc_low, inc_high, uinteger, has_uint32 = _STATE.unpack(packed)
@@ -214,11 +229,15 @@ class Generator:
         return _from_state, (str(self.device), self._packed_state())
 
 
+def _is_gpu(d: DeviceLike) -> bool:
+    return d != "cpu" and device(d).type == "cuda"
+
+
 def _cpu(d: DeviceLike) -> device:
     where = device(d)
     if where.type != "cpu":
         raise RuntimeError(
-            f"Generator() cannot be made on {where!r}: it draws with NumPy, on the CPU. "
+            f"Generator() cannot be made on {where!r}: generators draw on the CPU or on a GPU ('cuda'). "
             "Make it with device='cpu' and move the numbers after they are drawn. [nd-device]"
         )
     return where
@@ -251,23 +270,59 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
     os.register_at_fork(before=_hold_default, after_in_parent=_release_default, after_in_child=_release_default)
 
 
+#: The default generators of GPUs by their numbers, as far as they have been asked for, and the seed that others will
+#: start from, None for one of the operating system's choosing.
+_of_devices: dict[int, Generator] = {}
+_seed_of_devices: int | None = None
+
+
+def default_on(number: int) -> Generator:
+    """What random functions draw from on a GPU when no generator is given."""
+    found = _of_devices.get(number)
+    if found is None:
+        made = Generator(device("cuda", number))
+        if _seed_of_devices is None:
+            made.seed()
+        else:
+            made.manual_seed(_seed_of_devices)
+        found = _of_devices.setdefault(number, made)  # another thread may have been first
+    return found
+
+
+def defaults_of_devices() -> list[Generator]:
+    """Those of all GPUs, for who keeps states; none as long as there is no array on a GPU."""
+    return [] if library.device_library is None else [default_on(number) for number in range(devices_or_none()[1])]
+
+
+def seed_devices(seed: int) -> None:
+    """Seed the default generators of all GPUs."""
+    global _seed_of_devices
+    _seed_of_devices = seed
+    for generator in list(_of_devices.values()):
+        generator.manual_seed(seed)
+
+
 def manual_seed(seed: int) -> Generator:
-    """Seed the default generator, and return it.
+    """Seed the default generators, of the CPU and of all GPUs, and return that of the CPU.
 
     >>> manual_seed(3).initial_seed()
     3
     """
-    return default_generator.manual_seed(int(seed))
+    made = default_generator.manual_seed(int(seed))
+    seed_devices(int(seed))
+    return made
 
 
 def seed() -> int:
-    """Seed the default generator with a number of the operating system's choosing, and return that.
+    """Seed the default generators with a number of the operating system's choosing, and return that.
 
     >>> import ndgrad
     >>> ndgrad.seed() == ndgrad.initial_seed()
     True
     """
-    return default_generator.seed()
+    chosen = default_generator.seed()
+    seed_devices(chosen)
+    return chosen
 
 
 def initial_seed() -> int:

@@ -1,4 +1,4 @@
-"""`ndgrad.random`: the default generator's seed and state, and a block that leaves them as they were."""
+"""`ndgrad.random`: seeds and states of the default generators, and a block that leaves them as they were."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from ndgrad.absent import refuse_absent as _refuse_absent
 from ndgrad.api.random import get_rng_state, set_rng_state
-from ndgrad.generator import default_generator, initial_seed, manual_seed, seed
+from ndgrad.arrays.gpus import device_number
+from ndgrad.generator import default_generator, default_on, defaults_of_devices, initial_seed, manual_seed, seed
 
 if TYPE_CHECKING:
     from ndgrad._typing import Device
@@ -17,10 +18,11 @@ __all__ = ["default_generator", "fork_rng", "get_rng_state", "initial_seed", "ma
 
 
 @contextmanager
-def fork_rng(devices: Iterable[Device] | None = None, enabled: bool = True, device_type: str = "cpu") -> Iterator[None]:
-    """A block after which the default generator continues as if nothing had been drawn in it.
-
-    There is one default generator, for all devices: `devices` and `device_type` choose nothing.
+def fork_rng(
+    devices: Iterable[Device] | None = None, enabled: bool = True, device_type: str = "cuda"
+) -> Iterator[None]:
+    """A block after which the default generators continue as if nothing had been drawn in it: that of the CPU, and
+    those of `devices`, or of all GPUs.
 
     >>> import ndgrad
     >>> _ = ndgrad.manual_seed(0)
@@ -32,10 +34,16 @@ def fork_rng(devices: Iterable[Device] | None = None, enabled: bool = True, devi
     if not enabled:
         yield
         return
-    state = get_rng_state()
+    if devices is None or device_type != "cuda":
+        generators = defaults_of_devices()
+    else:
+        generators = [default_on(device_number("random.fork_rng()", d)) for d in devices]
+    states = [(g, g.get_state()) for g in (default_generator, *generators)]
     try:
         yield
     finally:
-        set_rng_state(state)
+        for generator, state in states:
+            generator.set_state(state)
+
 
 _refuse_absent(__name__)

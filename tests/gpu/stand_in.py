@@ -12,7 +12,9 @@ import contextlib
 import functools
 import importlib.machinery
 import sys
+import threading
 import types
+from typing import ClassVar
 
 import numpy
 import scipy.linalg
@@ -384,6 +386,8 @@ class Ufunc:
             self.plain(*given, out=bare(target), casting=casting, **settings)
             return target
         made = self.plain(*given, casting=casting, **settings)
+        if getattr(made, "nbytes", 0) > _Pool.limit:
+            raise OutOfMemoryError(f"Out of memory allocating {made.nbytes:,} bytes (allocated so far: 100 bytes).")
         contiguous = numpy.ascontiguousarray
         if isinstance(made, tuple):
             return tuple(held(contiguous(m).reshape(m.shape)) for m in made)
@@ -518,11 +522,9 @@ def install() -> None:
         is_available=lambda: True,
         Stream=_Stream,
         Event=_Event,
-        get_current_stream=lambda: _Stream.entered[-1],
+        get_current_stream=lambda: _here.entered[-1],
         get_elapsed_time=lambda start, end: 0.0,
     )
-    _Stream.null = _Stream()
-    _Stream.entered = [_Stream.null]
     cupy.get_default_memory_pool = _Pool
     for module, source, names in (
         ("linalg", numpy.linalg, LINALG),
@@ -595,44 +597,69 @@ class _Device(_Nothing):
 
 
 class _Stream:
-    """A queue that is always empty."""
+    """A queue that is always empty. `log` has what was waited for: (the queue that waits, the one that is waited for)."""
 
     done = True
+    log: ClassVar = []
+    null = None
 
     def __init__(self, *, non_blocking=False, priority=0):
         self.ptr = id(self)
 
     def __enter__(self):
-        self.entered.append(self)
+        _here.entered.append(self)
         return self
 
     def __exit__(self, *error):
-        self.entered.pop()
+        _here.entered.pop()
 
     def synchronize(self):
         return None
 
+    def record(self, event=None):
+        event = _Event() if event is None else event
+        event.record(self)
+        return event
+
     def wait_event(self, event):
-        return None
+        self.log.append((self, event.stream))
 
     def use(self):
-        self.entered[-1] = self
+        _here.entered[-1] = self
+
+
+class _Here(threading.local):
+    """The queues that a thread uses."""
+
+    def __init__(self):
+        self.entered = [_Stream.null]
+
+
+_Stream.null = _Stream()
+_here = _Here()
 
 
 class _Event:
     done = True
 
     def __init__(self, *, block=False, disable_timing=False):
-        pass
+        self.stream = None
 
     def record(self, stream=None):
-        return None
+        self.stream = _here.entered[-1] if stream is None else stream
 
     def synchronize(self):
         return None
 
 
+class OutOfMemoryError(MemoryError):
+    __module__ = "cupy.cuda.memory"
+
+
 class _Pool:
+    #: results of elementwise functions may not have more bytes
+    limit = float("inf")
+
     def used_bytes(self):
         return 100
 
@@ -642,5 +669,5 @@ class _Pool:
     def free_all_blocks(self):
         return None
 
-    def set_limit(self, *, fraction):
-        return None
+    def set_limit(self, size=None, fraction=None):
+        _Pool.limit = size or float("inf")

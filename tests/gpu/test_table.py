@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import warnings
+
 import numpy as np
 import pytest
 
@@ -22,7 +25,7 @@ def moved(value, to):
     return to(value) if isinstance(value, (np.ndarray, np.generic)) else value
 
 
-def run(op, sample, to, reference=False):
+def run(op, sample, to, reference=False, second=True):
     """The outputs, and the gradients of a weighted sum of them: of first order, by rules on arrays and on tensors (for the `reference`,
     once for both), and of second."""
     args = [moved(a, to) for a in sample.args]
@@ -51,7 +54,7 @@ def run(op, sample, to, reference=False):
         raw = grads if reference else ndgrad.autograd.grad(total, wanted, retain_graph=True, allow_unused=True)
         results += [g for g in (*raw, *grads) if g is not None]
         again = [g for g in grads if g is not None and g.requires_grad]
-        if again and sample.smooth and "vjp of vjp" not in sample.skip:
+        if again and second and sample.smooth and "vjp of vjp" not in sample.skip:
             results += [h for h in ndgrad.autograd.grad(weighted(again), wanted, allow_unused=True) if h is not None]
     return [r.detach() for r in results]
 
@@ -89,3 +92,57 @@ def compare(op, sample):
         tolerance = TOLERANCE.get(expected.real.itemsize, 1e-7)
         scale = max(1.0, float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0)))
         np.testing.assert_allclose(host, expected, rtol=tolerance, atol=tolerance * scale)
+
+
+# ----- other dtypes ---------------------------------------------------------------------------------------------------
+
+#: By name: what takes the place of float64 and of complex128, and how far results may be apart, relative to the largest.
+NARROW = {
+    "float32": (np.dtype(np.float32), np.dtype(np.complex64), 1e-3),
+    "float16": (np.dtype(np.float16), None, 3e-2),
+    "bfloat16": (ndgrad.bfloat16.numpy, None, 1e-1),
+}
+#: Of numbers that rounding has made equal, any may come first.
+TIES = {("topk", "bfloat16")}
+#: Ops whose second derivatives have no digits left in single precision, on either device: distances by products of matrices.
+FIRST_ORDER = {"cdist"}
+
+
+def narrowed(value, real, complex_):
+    if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.char not in "dD":
+        return value
+    return np.asarray(value).astype(real if value.dtype.char == "d" else complex_)
+
+
+@pytest.mark.skipif("NDGRAD_STAND_IN" in os.environ, reason="a matter of kernels, and long")
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("name", [name for name, op in table.items() if op.batch is not RANDOM and SAMPLES.get(name)])
+def test_op_in_other_dtypes_on_the_gpu(name, dtype):
+    """What the CPU computes in a dtype, a GPU does: close to it in the dtypes' own digits."""
+    if (name, dtype) in TIES:
+        pytest.skip("equal numbers in any order")
+    real, complex_, tolerance = NARROW[dtype]
+    second = dtype == "float32" and name not in FIRST_ORDER
+    tried = 0
+    for number, sample in enumerate(SAMPLES[name]):
+        chars = {a.dtype.char for a in sample.args if isinstance(a, (np.ndarray, np.generic))}
+        if not chars & {"d", "D"} or (complex_ is None and "D" in chars) or sample.prepare or sample.invariant:
+            continue
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                want = run(table[name], sample, lambda a: narrowed(a, real, complex_), reference=True, second=second)
+            except (NotImplementedError, TypeError, ValueError, RuntimeError, np.linalg.LinAlgError):
+                continue  # what the CPU refuses too
+            got = run(table[name], sample, lambda a: cupy.asarray(narrowed(a, real, complex_)), second=second)
+        tried += 1
+        for g, w in zip(got, want, strict=True):
+            host, expected = np.asarray(g.cpu()._array), np.asarray(w._array)
+            assert host.dtype == expected.dtype, f"sample {number}"
+            host, expected = (a.astype(complex if a.dtype.kind == "c" else float) for a in (host, expected))
+            finite = np.isfinite(expected)
+            scale = max(1.0, float(np.abs(expected[finite]).max(initial=0.0)))
+            np.testing.assert_array_equal(np.isfinite(host), finite, err_msg=f"sample {number}")
+            np.testing.assert_allclose(host[finite], expected[finite], rtol=tolerance, atol=tolerance * scale, err_msg=f"sample {number}")
+    if not tried:
+        pytest.skip("no sample in this dtype")

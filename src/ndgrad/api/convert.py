@@ -165,11 +165,18 @@ def to(self: Tensor, *args: Any, **options: Any) -> Tensor:
     """
     if len(args) == 1 and not options and args[0].__class__ is dtypes.dtype:
         return self if self.dtype is args[0] else ops.cast(self, dtype=args[0].numpy)
-    dtype, device, copy, order = _read_to(args, options)
-    return converted(self, dtype, device, copy, order)
+    dtype, device, copy, order, non_blocking = _read_to(args, options)
+    return converted(self, dtype, device, copy, order, non_blocking)
 
 
-def converted(t: Tensor, dtype: Dtype, device: Device, copy: builtins.bool, order: MemoryFormat) -> Tensor:
+def converted(
+    t: Tensor,
+    dtype: Dtype,
+    device: Device,
+    copy: builtins.bool,
+    order: MemoryFormat,
+    non_blocking: builtins.bool = False,
+) -> Tensor:
     """`t` with this dtype, on this device, in this memory order; None keeps each."""
     wanted = None if dtype is None else dtypes.as_numpy_dtype(dtype)
     here = t.device
@@ -178,7 +185,7 @@ def converted(t: Tensor, dtype: Dtype, device: Device, copy: builtins.bool, orde
     changes = wanted is not None and np_dtype(t) != wanted
     out = t
     if moves:
-        out = on_device(out, where, here)
+        out = on_device(out, where, here, non_blocking)
     if changes:
         out = ops.cast(out, dtype=wanted)
     if order is not None and order is not devices.preserve_format and not out.is_contiguous(order):
@@ -186,8 +193,8 @@ def converted(t: Tensor, dtype: Dtype, device: Device, copy: builtins.bool, orde
     return ops.cast(out, dtype=np_dtype(t)) if out is t and copy else out
 
 
-def _read_to(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
-    """The dtype, device, copy and memory format that the many forms of `to` mean."""
+def _read_to(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Any, Any, Any, builtins.bool]:
+    """The dtype, device, copy, memory format and whether not to wait, that the many forms of `to` mean."""
     dtype = device = None
     rest = list(args)
     if rest and isinstance(rest[0], Variable):
@@ -218,7 +225,8 @@ def _read_to(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Any, 
             )
         flags[name] = value
     dtype, device = flags.get("dtype", dtype), flags.get("device", device)
-    return dtype, device, flags.get("copy", False), flags.get("memory_format")
+    waits_not = builtins.bool(flags.get("non_blocking", False))
+    return dtype, device, flags.get("copy", False), flags.get("memory_format"), waits_not
 
 
 def _check_name(name: str) -> None:
@@ -397,7 +405,7 @@ def cuda(
     >>> ndgrad.ones(2).cuda(1).device  # doctest: +SKIP
     device(type='cuda', index=1)
     """
-    return converted(self, None, "cuda" if device is None else device, False, memory_format)
+    return converted(self, None, "cuda" if device is None else device, False, memory_format, non_blocking)
 
 
 @overload

@@ -3,10 +3,12 @@ the library's settings."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from ndgrad import dtypes
-from ndgrad.arrays import threads
+from ndgrad.api.data import fresh
+from ndgrad.arrays import pinned, threads
+from ndgrad.arrays.gpus import devices_or_none
 from ndgrad.autograd.variable import Variable, new, np_dtype
 from ndgrad.dtypes import (
     can_cast,
@@ -41,7 +43,7 @@ ABOUT_THE_LIBRARY = (
 
 METHODS = (
     "_is_all_true", "_is_any_true", "as_subclass", "dim_order", "is_complex", "is_floating_point",
-    "is_nonzero", "is_pinned", "is_same_size", "is_set_to", "is_signed", "pin_memory",
+    "is_nonzero", "is_pinned", "is_same_size", "is_set_to", "is_signed", "pin_memory", "record_stream",
 )  # fmt: skip
 
 
@@ -246,28 +248,51 @@ def dim_order(self: Tensor) -> tuple[int, ...]:
     return tuple(sorted(range(self.ndim), key=lambda d: -strides[d]))
 
 
-# NumPy's memory is not page-locked for a GPU: code that looks is told so.
-
-
 def is_pinned(self: Tensor, device: Device = None) -> bool:
-    """Whether the memory is page-locked: never.
+    """Whether the memory is page-locked (see `pin_memory`).
 
     >>> import ndgrad
     >>> ndgrad.ones(2).is_pinned()
     False
     """
-    return False
+    return self.device.type == "cpu" and pinned.is_pinned(self._array)
 
 
 def pin_memory(self: Tensor, device: Device = None) -> Tensor:
-    """The tensor itself: page-locked memory would only serve copies to a GPU.
+    """A copy in page-locked memory, from which a GPU reads by itself: `x.to("cuda", non_blocking=True)` then returns
+    before the copy is made. The tensor itself if it lies there already, or where there is no GPU, for which alone it is
+    of use.
 
     >>> import ndgrad
     >>> x = ndgrad.ones(2)
-    >>> x.pin_memory() is x
+    >>> x.pin_memory() is x or ndgrad.cuda.is_available()
     True
     """
-    return self
+    if self.device.type != "cpu":
+        raise RuntimeError(
+            f"cannot pin a tensor on {self.device}: only memory of the CPU can be pinned. Call x.cpu() first."
+        )
+    library, count = devices_or_none()
+    if not count or not hasattr(library.cuda, "alloc_pinned_memory") or pinned.is_pinned(self._array):
+        return self
+    if self.requires_grad:
+        raise RuntimeError(
+            "pin_memory() of a tensor that requires grad: the copy would have no gradient. Pin data, or x.detach()."
+        )
+    return fresh(pinned.pinned_copy(library, self._array))
+
+
+def record_stream(self: Tensor, stream: Any) -> None:
+    """Say that a stream of a GPU (`ndgrad.cuda.Stream`) uses the tensor's memory: it is not used anew before that
+    stream has done what is in it now, even if the tensor is gone.
+
+    >>> import ndgrad
+    >>> if ndgrad.cuda.is_available():
+    ...     ndgrad.ones(2, device="cuda").record_stream(ndgrad.cuda.current_stream())
+    """
+    if self.device.type != "cuda":
+        raise RuntimeError(f"record_stream() of a tensor on {self.device}: only GPUs have streams that use memory.")
+    pinned.keep_until_done(stream.stream, self._array)
 
 
 # ----- threads --------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ for complex arrays conjugates what it passes.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from itertools import product
 from math import gcd, prod
@@ -203,6 +204,19 @@ def axes_of(
     stride: Sequence[int],
     padding: Sequence[int],
     dilation: Sequence[int],
+    groups: int,
+) -> Axes:
+    """The spatial axes of a convolution, checked."""
+    return _axes_of(*map(tuple, (x_shape, w_shape, stride, padding, dilation)), groups)
+
+
+@functools.lru_cache(maxsize=1024)
+def _axes_of(
+    x_shape: tuple[int, ...],
+    w_shape: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
     groups: int,
 ) -> Axes:
     ndim = len(w_shape) - 2

@@ -51,6 +51,12 @@ def targets_later(index: Any, classes: int, ignored: int, error: Callable[[int],
     return None if found is None else found.targets(index, classes, ignored, error)
 
 
+def scalar_one(like: Any, dtype: Any) -> Any:
+    """A new array without dimensions that holds 1, beside an array on a device; None if there is no kernel for it."""
+    found = kernels() if is_on_device(like) else None
+    return None if found is None else found.scalar_one(dtype, like.data.device_id)
+
+
 def copy_to(to: Any, given: Any) -> None:
     """to[...] = given."""
     found = kernels() if is_on_device(to) and is_on_device(given) else None
@@ -82,5 +88,7 @@ def device_forward(op: Any, np: Any, forward: Callable[..., Any]) -> Callable[..
             out = rounded(out, half_of(arrays, True))  # bfloat16 and a Python number make float32 in NumPy's rules
         return out
 
-    return run
+    directly = getattr(own, "directly", None)
+    # what a power is depends on its exponent
+    return run if directly is None or op.settings or op.name == "pow" else directly(run)
 

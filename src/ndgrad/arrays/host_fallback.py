@@ -11,13 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from ndgrad.arrays import recording
+
 if TYPE_CHECKING:
     from ndgrad._typing import Library
 
 
 def to_host(value: Any) -> Any:
     """An array of any library as NumPy's; numbers as they are."""
-    return value.get() if hasattr(value, "get") else value
+    if not hasattr(value, "get"):
+        return value
+    recording.refuse("what the host computes", "compute it before, and write it into a tensor by copy_().")
+    return value.get()
 
 
 def on_host(np: Library, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -124,6 +124,12 @@ def add_along(x: Any, b: Any, dim: int) -> bool:
     return on_device is not None and bool(on_device.add_along(x, b, dim))
 
 
+def summed_product(a: Any, b: Any) -> Any:
+    """a' b over all leading dimensions of arrays on a device; None if there is no kernel for it."""
+    on_device = device_kernels.kernels()
+    return None if on_device is None else on_device.summed_product(a, b)
+
+
 def attention_kernels(q: Any, k: Any, v: Any, mask: Any) -> Any:
     """Attention on a device, if it takes these arrays; None for those elsewhere, and with a mask."""
     on_device = device_kernels.kernels() if mask is None and is_on_device(q) else None

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy
 
-from ndgrad.arrays import faults, meta, recording
+from ndgrad.arrays import faults, library, meta, recording
+from ndgrad.arrays.gpus import cupy_with_devices
 from ndgrad.arrays.library import second_library
+from ndgrad.arrays.pinned import is_pinned, sent
 from ndgrad.devices import device
 
 CPU = device("cpu")
@@ -41,12 +43,15 @@ def library_for(where: device) -> Any:
             f"a tensor was asked for on device {str(where)!r}, and CuPy, which holds ndgrad's GPU memory, "
             "could not be imported. Install it with `pip install ndgrad[cuda]`, or use device='cpu'. [nd-install]"
         ) from error
+    if library.device_library is None:  # asked once
+        cupy_with_devices(f"a tensor on device {str(where)!r}")
     second_library()
     return cupy
 
 
-def moved(array: Any, where: device) -> Any:
-    """`array` on another device: itself if it is there already."""
+def moved(array: Any, where: device, non_blocking: bool = False) -> Any:
+    """`array` on another device: itself if it is there already. `non_blocking`: the host need not wait for a copy from
+    page-locked memory to a GPU. For one to the host it always waits: what is there can be read."""
     here = device_of(array)
     if here is where or (here.type == where.type and where.index in (None, here.index)):
         return array
@@ -55,14 +60,19 @@ def moved(array: Any, where: device) -> Any:
             f"a tensor of shape {tuple(array.shape)} on the meta device was asked to move to {str(where)!r}, "
             "and has no data to move. Make a new one there with empty_like(t, device=...). [nd-meta]"
         )
-    library = library_for(where)
+    there = library_for(where)
     if where.type == "meta":
-        return library.empty(array.shape, array.dtype)
+        return there.empty(array.shape, array.dtype)
     if where.type == "cpu":
         if faults.pending:
             faults.settle()
         return array.get()
     if here.type == "cpu":
         recording.refuse("a move of a tensor to the GPU", "move it before, and write new values into it by copy_().")
-    with library.cuda.Device(where.index):
-        return library.asarray(array)
+    with there.cuda.Device(where.index):
+        if here.type != "cpu" or not array.flags.c_contiguous or not is_pinned(array):
+            return there.asarray(array)
+        out = sent(there, array)
+        if not non_blocking:
+            there.cuda.get_current_stream().synchronize()
+        return out

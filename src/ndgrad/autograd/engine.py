@@ -42,6 +42,7 @@ from ndgrad.arrays.device_kernels import add_into
 from ndgrad.arrays.leading_sums import sum_leading, sum_over
 from ndgrad.arrays.library import is_on_device, library_of
 from ndgrad.arrays.precision import is_half
+from ndgrad.arrays.streams import streams
 from ndgrad.autograd.accumulate import accumulate_array, counts, former_accumulators, in_present_shape
 from ndgrad.autograd.dispatch import open_elsewhere
 from ndgrad.autograd.hooks import call, run_node_prehooks, run_post_accumulate_hooks, run_post_hooks, run_pre_hooks
@@ -62,6 +63,7 @@ from ndgrad.autograd.node import (
 from ndgrad.autograd.parts import SMALL, add_to_part, may_write, sum_of
 from ndgrad.autograd.references import calibrated
 from ndgrad.autograd.roots import choose_lane, gradient_edge, gradient_edges
+from ndgrad.autograd.streams import Crossing
 from ndgrad.autograd.threads import needs_fresh_stack, on_a_fresh_stack
 from ndgrad.autograd.traversal import count_gradients, nodes_towards, oldest_of
 from ndgrad.autograd.variable import (
@@ -158,7 +160,7 @@ def _run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     wanted = task.wanted
     if wanted is not None:
         task.needed = nodes_towards([edge_node(e) for e, _ in roots], wanted)
-    unusual = process.crossed or (bool(process.busy) and (thread.anomaly or thread.watchers))
+    unusual = process.crossed or streams.may_cross() or (bool(process.busy) and (thread.anomaly or thread.watchers))
     by_age = task.lane == "arrays" and not process.leaf_hooks and not unusual
     if by_age and (wanted is None or all(node.seq is FIRST for node in wanted)):
         run_by_age(task, roots)
@@ -345,8 +347,10 @@ def run_by_count(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
         roots[:] = [(e, g) for e, g in roots if edge_node(e) in needed]
     root_nodes = list(dict.fromkeys(edge_node(e) for e, _ in roots))
     counts = count_gradients(root_nodes)
+    crossing = Crossing() if streams.may_cross() else None
+    send_one: Any = send if crossing is None else crossing.sending(send)
     while roots:
-        send(task, *roots.pop(0))  # who gets a gradient can tell from its reference count whether anybody else holds it
+        send_one(task, *roots.pop(0))  # who gets one can tell from its reference count whether anybody else holds it
     # among leaves, which are all of the same age, the first to be complete comes first
     arrivals = itertools.count().__next__
     ready = [(-node.seq, arrivals(), node) for node in root_nodes if not counts[node]]
@@ -363,19 +367,25 @@ def run_by_count(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
         from ndgrad._registry import watch_for_anomalies  # by ndgrad.debug, where the mode is switched on
 
         run_one = watch_for_anomalies(run_one)
-    while ready:
-        node = heappop(ready)[2]
-        outs, fresh = run_one(task, node, grads.pop(node, None))
-        for position, e in enumerate(node.next):
-            if e is None or (needed is not None and edge_node(e) not in needed):
-                continue
-            if outs is not None and outs[position] is not None:
-                send(task, e, outs[position], fresh and position == 0)
-            target = edge_node(e)
-            counts[target] -= 1
-            if counts[target] == 0:
-                heappush(ready, (-target.seq, arrivals(), target))
-        outs = None
+    if crossing is not None:
+        run_one = crossing.running(run_one)
+    try:
+        while ready:
+            node = heappop(ready)[2]
+            outs, fresh = run_one(task, node, grads.pop(node, None))
+            for position, e in enumerate(node.next):
+                if e is None or (needed is not None and edge_node(e) not in needed):
+                    continue
+                if outs is not None and outs[position] is not None:
+                    send_one(task, e, outs[position], fresh and position == 0)
+                target = edge_node(e)
+                counts[target] -= 1
+                if counts[target] == 0:
+                    heappush(ready, (-target.seq, arrivals(), target))
+            outs = None
+    finally:
+        if crossing is not None:
+            crossing.join()
     if watched:
         accumulate_watched(task)
     accumulate_at_end(task)

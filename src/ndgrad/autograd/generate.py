@@ -27,17 +27,19 @@ import numpy
 from ndgrad._registry import register
 from ndgrad.arrays import library
 from ndgrad.arrays.precision import HALF, INEXACT, has_half, in_single
+from ndgrad.arrays.streams import streams
 from ndgrad.autograd.kept import kept_in_level, without_base
 from ndgrad.autograd.modes import process
-from ndgrad.autograd.node import GENERAL, RULE, UNARY, edge_node, next_sequence_number, sizes
+from ndgrad.autograd.node import GENERAL, RULE, UNARY, edge_node, next_sequence_number, note_stream, sizes
 from ndgrad.autograd.op_failures import after_failure
+from ndgrad.autograd.routes import first_route, has_number_form, reads_part
 from ndgrad.autograd.save_plan import save_plan
 from ndgrad.autograd.stake import as_number, with_numbers
 from ndgrad.autograd.variable import Meta, edge, new
 from ndgrad.autograd.versions import Storage, kept_storage, storage_of
 from ndgrad.autograd.view import DEFAULT, MULTI_OUTPUT, ViewInfo, geometry_of, make_view
 from ndgrad.ops.deferred import deferred, renew, renewable
-from ndgrad.ops.table import VARIABLE, Op
+from ndgrad.ops.table import Op
 
 #: Class of an argument -> the face of the result: Tensor -> Tensor, Parameter -> Tensor, Array -> Array.
 FACES: dict[type[Any], type[Any]] = {}
@@ -190,7 +192,7 @@ def _scope(op: Op, level: bool) -> dict[str, Any]:
         "without_base": without_base, "kept_in_level": kept_in_level, "kept_storage": kept_storage,
         "storage_of": storage_of, "Storage": Storage,
         "make_view": make_view, "ViewInfo": ViewInfo, "DEFAULT": DEFAULT, "MULTI_OUTPUT": MULTI_OUTPUT,
-        "geometry_of": geometry_of,
+        "geometry_of": geometry_of, "streams": streams, "note_stream": note_stream,
         **{f"default_{s}": d for s, d in op.settings.items()},
     }  # fmt: skip
 
@@ -349,7 +351,8 @@ class Lane:
             run = f"{run} if made is None else made"
         out = "out" if op.outputs == 1 else "outs"
         body += ["try:", f"    {out} = {run}"]
-        body += ["except (AttributeError, NotImplementedError, TypeError, ValueError) as error:"]
+        memory = "MemoryError, " if self.on_device else ""
+        body += [f"except (AttributeError, {memory}NotImplementedError, TypeError, ValueError) as error:"]
         body += [f"    {out} = after_failure(OP, {self.given}, {self.settings}, error)"]
         if op.variadic and self.promoted and not self.level:  # on torch's face (see ndgrad.autograd.promotion)
             body += ["if c is Tensor and out.dtype is not arrays[0].dtype:", f"    {self.leave}"]
@@ -436,7 +439,8 @@ class Lane:
         elif self.level:
             of_payload = ["n.shape, n.dtype = tuple(out.shape), payload_dtype(out)"]
             facts = ["n.level = level", *guarded("made is None", facts), "else:", *indented(of_payload)]
-        return body + facts + self.save()
+        body += facts + self.save()
+        return body + guarded("streams.current is not None", ["note_stream(n)"]) if self.on_device else body
 
     def save(self) -> list[str]:
         """Lines that give node n what its rules name."""
@@ -534,53 +538,6 @@ def _through_dispatch(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
 
     eager.__name__ = op.name
     return eager
-
-
-# ----- what kind of op it is, to the engine ---------------------------------------------------------------------------
-
-
-def first_route(op: Op) -> int:
-    """What `Node.route` starts as (see ndgrad.autograd.node)."""
-    if returns_parts(op):
-        return RULE
-    if op.outputs != 1 or op.consumes or reads_part(op):
-        return GENERAL
-    unary = op.elementwise and len(op.args) == 1 and not op.variadic and op.jvp == "elementwise"
-    return UNARY if unary else RULE
-
-
-def reads_part(op: Op) -> bool:
-    """Whether the op reads a part of its input, to whose gradient its own is added in place (see
-    ndgrad.autograd.parts)."""
-    return op.partial_view or op.copies_part is not None or op.adjoint_write is not None
-
-
-def joins(op: Op) -> bool:
-    """Whether the op makes one array of any number of them, and saves none (cat, stack)."""
-    if not op.variadic or op.outputs != 1 or len(op.args) != 1 or op.view or op.joint_rule is None:
-        return False
-    plan = save_plan(op)
-    return not plan.arrays and not plan.outs
-
-
-def returns_parts(op: Op) -> bool:
-    """Whether the op has any number of outputs, and one rule that needs nothing but their gradients (split, unbind)."""
-    if op.outputs != VARIABLE or len(op.args) != 1 or op.joint_rule is not None or not op.differentiable:
-        return False
-    plan = save_plan(op)
-    return not plan.arrays and not plan.outs
-
-
-def has_number_form(op: Op) -> bool:
-    """Whether the op, with a Python number as second argument, is as good as an op of one argument."""
-    return (
-        op.elementwise
-        and len(op.args) == 2
-        and not op.variadic
-        and op.jvp == "elementwise"
-        and op.outputs == 1
-        and len(op.rules) == 2
-    )
 
 
 register(make_eager=make_eager, widening=widening)

@@ -296,7 +296,7 @@ def perform(op: Any, array: Any, others: Sequence[Any], settings: dict[str, Any]
                 ufunc(array, *others, out=array)
                 return
         result = op.forward_for(library)(array, *others, **settings)
-    except (NotImplementedError, TypeError, ValueError) as error:
+    except (MemoryError, NotImplementedError, TypeError, ValueError) as error:
         result = after_failure(op, (array, *others), settings, error)
     check_fits(op.name, array, result)
     storage.before_write(array)

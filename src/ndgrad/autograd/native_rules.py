@@ -62,35 +62,28 @@ def on_device(rule: Callable[..., Any], names: tuple[str, ...]) -> Callable[...,
     """A rule for arrays on a device; it gives None where there is no kernel for it."""
     words = names.index("ops") if "ops" in names else -1
     known: dict[tuple[Any, ...], tuple[Callable[..., Any], list[float]] | None] = {}
-    own, np = device_kernels.kernels(), library.device_library
+    own, ndarray = device_kernels.kernels(), library.device_library.ndarray
 
     def written(values: tuple[Any, ...]) -> tuple[Callable[..., Any], list[float]] | None:
-        found = _formula(rule, values, words, np.ndarray)
+        found = _formula(rule, values, words, ndarray)
         run = None if found is None else own.planned(found[0])
         return None if found is None or run is None else (run, found[1])
 
     def run(*values: Any) -> Any:
         if own is None:
             return None
-        arrays: list[Any] = []
-        key: list[Any] = []
-        for place, value in enumerate(values):
-            if place == words:
-                continue
-            if value.__class__ is np.ndarray:
-                arrays.append(value)
-                key.append(_ARRAY)
-            else:
-                key.append(value)
+        key = tuple([_ARRAY if value.__class__ is ndarray else value for value in values])
         try:
-            found = known[tuple(key)]
+            found = known[key]
         except KeyError:
             if len(known) >= _MOST:
                 known.clear()
-            found = known[tuple(key)] = written(values)
+            found = known[key] = written(values)
         except TypeError:  # a setting that has no hash
             return None
-        return None if found is None else found[0](arrays, found[1])
+        if found is None:
+            return None
+        return found[0](*[value for value in values if value.__class__ is ndarray], *found[1])
 
     return run
 

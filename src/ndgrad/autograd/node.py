@@ -14,6 +14,8 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
+from ndgrad.arrays.streams import streams
+
 if TYPE_CHECKING:
     from ndgrad._typing import InputMetadata
 
@@ -61,9 +63,9 @@ Edge.seq = FIRST  # type: ignore[attr-defined]  # no field of the tuple
 
 
 class Extra:
-    """What few nodes have: hooks by kind, user metadata, the forward traceback of anomaly mode."""
+    """What few nodes have: hooks by kind, user metadata, the forward traceback of anomaly mode, the stream of a GPU."""
 
-    __slots__ = ("forward_trace", "metadata", "post_hooks", "pre_hooks", "retain", "tensor_hooks")
+    __slots__ = ("forward_trace", "metadata", "post_hooks", "pre_hooks", "retain", "stream", "tensor_hooks")
 
     def __init__(self) -> None:
         self.tensor_hooks: dict[int, Any] = {}  # output number -> ordered hooks of the tensor
@@ -72,6 +74,7 @@ class Extra:
         self.post_hooks: Any = None
         self.metadata: dict[str, Any] | None = None
         self.forward_trace: Any = None
+        self.stream: Any = None
 
 
 class Node:
@@ -208,7 +211,16 @@ def make_node(cls: type[N], edges: tuple[Any, ...], shape: Any = None, dtype: An
     node.extra = None
     if level:
         node.level = level
+    if streams.current is not None:
+        note_stream(node)
     return node
+
+
+def note_stream(node: Node) -> None:
+    """Let a node remember the stream in use, if it is not the default one (see ndgrad.autograd.streams)."""
+    side = streams.side()
+    if side is not None:
+        extra_of(node).stream = side
 
 
 def extra_of(node: Node) -> Extra:

@@ -13,20 +13,12 @@ from ndgrad import _registry as registry
 from ndgrad._registry import register
 from ndgrad.arrays import library, native
 from ndgrad.arrays.precision import HALF
-from ndgrad.autograd.generate import (
-    _REAL,
-    FACES,
-    compile_source,
-    first_route,
-    guarded,
-    has_number_form,
-    joins,
-    reads_part,
-    returns_parts,
-)
+from ndgrad.autograd.generate import _REAL, FACES, compile_source, guarded, indented
 from ndgrad.autograd.kept import FREED, Packed
 from ndgrad.autograd.native_rules import natively, on_device
 from ndgrad.autograd.node import UNARY, MultiNode, Node
+from ndgrad.autograd.op_failures import raise_for_node
+from ndgrad.autograd.routes import first_route, has_number_form, joins, reads_part, returns_parts
 from ndgrad.autograd.save_plan import SavePlan, save_plan
 from ndgrad.autograd.saved import RuleNode, unpack_raw
 from ndgrad.autograd.saved_access import show_saved
@@ -123,6 +115,8 @@ class Apply:
         )
         body = [*self.place(), *self.precision(), *edges, *self.saved(), *self.unpack]
         body += self.joint_rule() if self.op.joint_rule is not None else self.rules()
+        if library.device_library is not None:  # which runs out of memory more often than the host
+            body = ["try:", *indented(body), "except MemoryError as error:", "    raise_for_node(n, error)"]
         scope: dict[str, Any] = {"Tensor": registry.Tensor}
         scope |= {
             "FACES": FACES,
@@ -130,6 +124,7 @@ class Apply:
             "Packed": Packed,
             "unpack_raw": unpack_raw,
             "HALF": HALF,
+            "raise_for_node": raise_for_node,
             **self.scope,
         }
         scope |= {"F64": _REAL[0], "F32": _REAL[1], "general": RuleNode.apply}

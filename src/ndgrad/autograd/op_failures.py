@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.device_memory import is_of_device, out_of_memory
 from ndgrad.arrays.meta import MetaArray, run_on_stand_ins
 from ndgrad.arrays.precision import has_half, in_single
 from ndgrad.autograd.variable import ESCAPED, Variable, np_dtype
@@ -20,6 +21,8 @@ def after_failure(op: Any, args: tuple[Any, ...], settings: dict[str, Any], erro
     """What the op gives after all, if it failed for want of values on the meta device; else its
     `error` is raised, explained."""
     arrays = [a._array if isinstance(a, Variable) else a for a in args]
+    if isinstance(error, MemoryError):
+        raise out_of_memory(f"{op.name}()", arrays, error) if is_of_device(error) else error
     if any(isinstance(a, MetaArray) for a in arrays) and not op.needs_values:
         return run_on_stand_ins(op.forward_for(np), arrays, settings)
     if op.halves and not (op.view or op.shares_storage) and has_half(arrays):  # NumPy has no loop for them
@@ -28,6 +31,13 @@ def after_failure(op: Any, args: tuple[Any, ...], settings: dict[str, Any], erro
         except (NotImplementedError, TypeError, ValueError) as other:
             error = other
     raise explain(op, args, error) from None
+
+
+def raise_for_node(node: Any, error: MemoryError) -> None:
+    """Raise what is to be raised when a node has found no memory for what it computes of its gradient."""
+    if not is_of_device(error):
+        raise error
+    raise out_of_memory(f"{node.name()} in backward", (node,) if node.outputs == 1 else (), error) from error
 
 
 def explain(op: Any, args: tuple[Any, ...], error: Exception) -> Exception:

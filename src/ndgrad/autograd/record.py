@@ -100,17 +100,17 @@ def together(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(out)
 
 
-def on_device(t: Any, where: Any, here: Any) -> Any:
+def on_device(t: Any, where: Any, here: Any, non_blocking: bool = False) -> Any:
     """A tensor moved from `here` to another device."""
     if thread.grad_enabled and requires_grad(t):
         process.crossed = True
-    return to_device(t, device=where, source=here)
+    return to_device(t, device=where, source=here, non_blocking=non_blocking)
 
 
 def run_forward(op: Any, library: Any, args: tuple[Any, ...], arrays: list[Any], settings: dict[str, Any]) -> Any:
     try:
         out = op.forward_for(library)(*arrays, **settings)
-    except (NotImplementedError, TypeError, ValueError) as error:
+    except (MemoryError, NotImplementedError, TypeError, ValueError) as error:
         return after_failure(op, args, settings, error)
     if op.rounds_numbers and out.dtype is FLOAT32:
         out = rounded(out, half_of(arrays, True))  # NumPy makes float32 of bfloat16 and a Python number

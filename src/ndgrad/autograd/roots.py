@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.device_kernels import scalar_one
 from ndgrad.arrays.library import library_of
 from ndgrad.arrays.meta import MetaArray
 from ndgrad.autograd.generate import FACES
@@ -146,6 +147,9 @@ def implicit_gradient(t: Any) -> Any:
     like = innermost_array(t) if isinstance(t, Variable) else None
     if isinstance(like, MetaArray):
         return wrap(face, MetaArray(shape, dtype))
+    ones = None if like is None or shape else scalar_one(like, dtype)
+    if ones is not None:
+        return wrap(face, ones)
     ones = (np if like is None or like.__class__ is np.ndarray else library_of(like)).empty(shape, dtype)
     ones.fill(1)
     return wrap(face, ones)

@@ -1,4 +1,5 @@
-"""Settings of products and of attention on GPUs. One way computes each, so they can be set and change nothing."""
+"""Settings of products and of attention on GPUs. `matmul.allow_tf32` lets products of float32 be rounded for the tensor
+cores; of the others, one way computes each, so they can be set and change nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from ndgrad.absent import refuse_absent as _refuse_absent
 from ndgrad.arrays.gpus import devices_or_none
 from ndgrad.backends.switching import Switches
 
-#: How products of matrices may be rounded. They never are: float32 is computed in float32.
+#: How products of matrices may be rounded: those of float32 to TF32, if it is allowed. Halves are added up in float32.
 matmul = Switches(
     "ndgrad.backends.cuda.matmul", allow_tf32=False, allow_fp16_reduced_precision_reduction=True,
     allow_bf16_reduced_precision_reduction=True, allow_fp16_accumulation=False, fp32_precision="none",

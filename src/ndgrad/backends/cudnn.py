@@ -1,4 +1,5 @@
-"""cuDNN, which computes convolution and attention on a GPU if its front end is installed (`ndgrad[cuda]`).
+"""cuDNN, which computes convolution on a GPU if its library is installed, and attention if its Python front end is too
+(both come with `ndgrad[cuda]`).
 
 `enabled=False` leaves them to kernels of ndgrad. With `allow_tf32`, as in torch, convolution of single precision rounds
 its operands to ten bits for the tensor cores; without, it does not. `benchmark` and `deterministic` can be set and
@@ -36,10 +37,13 @@ def version() -> int | None:
     """The version of cuDNN, such as 91900; None if it is not there."""
     if not cuda.is_available():
         return None
-    from ndgrad.compiler.cuda.cudnn import front_end  # only where there is a GPU
+    from ndgrad.compiler.cuda import cudnn, cudnn_backend  # only where there is a GPU
 
-    found = front_end()
-    return None if found is None else int(found.backend_version())
+    found = cudnn.front_end()
+    if found is not None:
+        return int(found.backend_version())
+    alone = cudnn_backend.functions()
+    return None if alone is None else int(alone.cudnnGetVersion())
 
 
 def is_acceptable(tensor: Tensor) -> bool:

@@ -7,13 +7,15 @@ it is first asked for a device, never before.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ndgrad.absent import refuse_absent as _refuse_absent
 from ndgrad.api.tensor_types import CLASSES
+from ndgrad.arrays.device_memory import OutOfMemoryError
 from ndgrad.arrays.gpus import cupy_with_devices, current, device_number, devices_or_none
-from ndgrad.cuda import amp, graphs, memory, random, streams
+from ndgrad.cuda import amp, graphs, memory, nvtx, random, streams
 from ndgrad.cuda.graphs import CUDAGraph, graph, graph_pool_handle, is_current_stream_capturing
 from ndgrad.cuda.memory import (
     caching_allocator_enable,
@@ -36,6 +38,7 @@ from ndgrad.cuda.memory import (
     set_per_process_memory_fraction,
 )
 from ndgrad.cuda.random import (
+    DefaultGenerators,
     get_rng_state,
     get_rng_state_all,
     initial_seed,
@@ -60,6 +63,7 @@ from ndgrad.cuda.streams import (
 
 if TYPE_CHECKING:
     from ndgrad._typing import Device, Tensor
+    from ndgrad.generator import Generator
 
 __all__ = [
     "amp", "BFloat16Tensor", "BoolTensor", "ByteTensor", "caching_allocator_enable", "can_device_access_peer",
@@ -71,14 +75,14 @@ __all__ = [
     "ipc_collect", "is_available", "is_bf16_supported", "is_current_stream_capturing", "is_initialized",
     "is_tf32_supported", "LongTensor", "manual_seed", "manual_seed_all", "max_memory_allocated", "max_memory_cached",
     "max_memory_reserved", "mem_get_info", "memory", "memory_allocated", "memory_cached", "memory_reserved",
-    "memory_stats", "memory_stats_as_nested_dict", "memory_summary", "OutOfMemoryError", "random",
+    "memory_stats", "memory_stats_as_nested_dict", "memory_summary", "nvtx", "OutOfMemoryError", "random",
     "reset_accumulated_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached",
     "reset_peak_memory_stats", "seed", "seed_all", "set_device", "set_per_process_memory_fraction", "set_rng_state",
     "set_rng_state_all", "set_stream", "ShortTensor", "Stream", "stream", "StreamContext", "streams", "synchronize",
 ]  # fmt: skip
 
-#: One generator draws for all devices, so no GPU has its own.
-default_generators: tuple[Any, ...] = ()
+#: What random functions draw from on each GPU when no generator is given.
+default_generators: Sequence[Generator] = DefaultGenerators()
 has_half, has_magma = True, False
 
 BFloat16Tensor, BoolTensor, ByteTensor = CLASSES["BFloat16Tensor"], CLASSES["BoolTensor"], CLASSES["ByteTensor"]
@@ -93,10 +97,6 @@ class CudaError(RuntimeError):
 
 class DeferredCudaCallError(Exception):
     """An error of a call that was put off until a GPU was used: none is, here."""
-
-
-class OutOfMemoryError(RuntimeError):
-    """The GPU's memory is used up. CuPy's own error is what is raised; it is a RuntimeError too."""
 
 
 def is_available() -> bool:
@@ -131,13 +131,15 @@ def init() -> None:
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Whether the GPU computes in bfloat16: CuPy has no such dtype."""
-    return False
+    """Whether the GPU computes in bfloat16: all do here, since halves are computed with in single precision; without
+    `including_emulation`, whether its tensor cores take it."""
+    return is_available() and (including_emulation or get_device_capability() >= (8, 0))
 
 
 def is_tf32_supported() -> bool:
-    """Whether products of float32 may be rounded to TF32: never, here."""
-    return False
+    """Whether products of float32 can be rounded to TF32 (`backends.cuda.matmul.allow_tf32`): the GPU's tensor cores
+    take it."""
+    return is_available() and get_device_capability() >= (8, 0)
 
 
 def current_device() -> int:

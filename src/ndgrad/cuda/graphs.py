@@ -153,7 +153,7 @@ class graph:
                 yield
             except BaseException as error:
                 self.cuda_graph._give_up()
-                if "captur" in str(error).lower() and not isinstance(error, RuntimeError):
+                if "captur" in str(error).lower() and "recorded" not in str(error):
                     raise RuntimeError(
                         f"the GPU's driver refused a call while a graph was recorded: {error}. What waits for the GPU "
                         "or asks for values cannot be recorded; run it before or after. [nd-cuda-graph]"

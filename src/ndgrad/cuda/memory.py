@@ -1,7 +1,14 @@
-"""GPU memory as CuPy's pool accounts for it; 0 everywhere where there is no GPU."""
+"""GPU memory as CuPy's pool accounts for it; 0 everywhere where there is no GPU.
+
+The pool keeps no peak of what is in use. From `reset_peak_memory_stats` on, which who wants to know one calls, the peak
+is counted exactly, of what the calling thread allocates and frees; before, it is the most that was seen when one of
+these functions was called.
+"""
 
 from __future__ import annotations
 
+import functools
+import threading
 from typing import TYPE_CHECKING, Any
 
 from ndgrad.absent import refuse_absent as _refuse_absent
@@ -17,8 +24,42 @@ __all__ = [
     "reset_max_memory_cached", "reset_peak_memory_stats", "set_per_process_memory_fraction",
 ]  # fmt: skip
 
-#: CuPy's pool remembers no peaks: device -> the most that was ever seen, at the questions below.
+#: device -> the most bytes that were in use, and that the pool held, as far as it is known
 _peaks: dict[int, list[int]] = {}
+#: device -> the bytes in use, where they are counted (see `_counter`)
+_counted: dict[int, int] = {}
+
+
+@functools.lru_cache(maxsize=1)
+def _counter() -> Any:
+    """What is told of each allocation; None where the library has none."""
+    cupy = devices_or_none()[0]
+    hook: Any = getattr(cupy.cuda, "MemoryHook", None)
+    if hook is None:
+        return None
+
+    class Counter(hook):  # type: ignore[misc]  # a class of CuPy's
+        name = "ndgrad.cuda.memory"
+
+        def malloc_postprocess(self, **told: Any) -> None:
+            self._changed(told["device_id"], told["mem_size"])
+
+        def free_postprocess(self, **told: Any) -> None:
+            self._changed(told["device_id"], -told["mem_size"])
+
+        def _changed(self, device: int, size: int) -> None:
+            if device in _counted:
+                _counted[device] += size
+                _peaks[device][0] = max(_peaks[device][0], _counted[device])
+
+    return Counter()
+
+
+class _Here(threading.local):
+    is_counting = False
+
+
+_here = _Here()
 
 
 def _pool(device: Device) -> Any:
@@ -60,20 +101,27 @@ def memory_reserved(device: Device = None) -> int:
 
 
 def max_memory_allocated(device: Device = None) -> int:
-    """The most that `memory_allocated` has been, as far as it was seen: CuPy's pool keeps no peaks, so it is looked at
-    whenever one of these functions is called."""
+    """The most that `memory_allocated` has been since `reset_peak_memory_stats`; without that, the most that was seen
+    when one of these functions was called."""
     return _peak(device, 0)
 
 
 def max_memory_reserved(device: Device = None) -> int:
-    """The most that `memory_reserved` has been, as far as it was seen."""
+    """The most that `memory_reserved` has been: it only grows, but by `empty_cache`."""
     return _peak(device, 1)
 
 
 def reset_peak_memory_stats(device: Device = None) -> None:
-    """Let peaks begin with what is used now."""
-    if devices_or_none()[1]:
-        _peaks.pop(device_number("cuda.memory", device), None)
+    """Let peaks begin with what is used now, and count from here on what this thread allocates and frees."""
+    if not devices_or_none()[1]:
+        return
+    number = device_number("cuda.memory", device)
+    _peaks.pop(number, None)
+    _counted[number] = _used_and_held(device)[0]
+    counter = _counter()
+    if counter is not None and not _here.is_counting:
+        counter.__enter__()
+        _here.is_counting = True
 
 
 memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
@@ -88,6 +136,7 @@ def empty_cache() -> None:
     """
     pool = _pool(None)
     if pool is not None:
+        _used_and_held(None)  # the peak of what is held
         pool.free_all_blocks()
 
 
@@ -133,8 +182,29 @@ def memory_stats_as_nested_dict(device: Device = None) -> dict[str, Any]:
 
 
 def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
-    """`memory_stats` as lines of text."""
-    return "\n".join(f"{name}: {value}" for name, value in memory_stats(device).items()) or "no GPU memory in use"
+    """What is known of GPU memory as a table.
+
+    >>> import ndgrad
+    >>> isinstance(ndgrad.cuda.memory_summary(), str)
+    True
+    """
+    if not devices_or_none()[1]:
+        return "no GPU memory in use"
+    number, told = device_number("cuda.memory_summary()", device), memory_stats(device)
+    rows = [("", "now", "peak")]
+    for title, name in (("in use", "allocated_bytes"), ("held by the pool", "reserved_bytes")):
+        now, peak = (_readable(told[f"{name}.all.{when}"]) for when in ("current", "peak"))
+        rows.append((f"{title} ({name})", now, peak))
+    free, total = mem_get_info(device)
+    rows.append(("free on the GPU, of all", _readable(free), _readable(total)))
+    return f"GPU memory of cuda:{number}\n" + "\n".join(f"{a:36}{b:>14}{c:>14}" for a, b, c in rows)
+
+
+def _readable(size: int) -> str:
+    value, unit = float(size), 0
+    while value >= 1024 and unit < 4:
+        value, unit = value / 1024, unit + 1
+    return f"{value:.1f} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[unit]}"
 
 
 def host_memory_stats() -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ndgrad.arrays.faults import settle
 from ndgrad.arrays.gpus import cupy_with_devices, device_number
+from ndgrad.arrays.streams import streams as process_streams
 from ndgrad.devices import device as as_device
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ class Stream:
                 _made = cupy.cuda.Stream(non_blocking=True, priority=priority)
         self.stream = _made
         self.priority = priority
+        #: its GPU, which is in use inside, once for each block
+        self._entered: list[Any] = []
 
     @property
     def cuda_stream(self) -> int:
@@ -63,11 +66,15 @@ class Stream:
         return event
 
     def __enter__(self) -> Self:
+        _is_used(self.stream)
+        self._entered.append(cupy_with_devices("cuda.Stream()").cuda.Device(self.device.index))
+        self._entered[-1].__enter__()
         self.stream.__enter__()
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.stream.__exit__(kind, error, traceback)
+        self._entered.pop().__exit__(kind, error, traceback)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Stream) and self.cuda_stream == other.cuda_stream
@@ -77,6 +84,13 @@ class Stream:
 
     def __repr__(self) -> str:
         return f"<ndgrad.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
+
+
+def _is_used(stream: Any) -> None:
+    """Let nodes remember their streams from now on, if this is another one than the default stream."""
+    cuda = cupy_with_devices("cuda.stream()").cuda
+    if process_streams.current is None and stream.ptr != cuda.Stream.null.ptr:
+        process_streams.begin(cuda.get_current_stream, cuda.Stream.null.ptr)
 
 
 class ExternalStream(Stream):
@@ -160,6 +174,7 @@ def default_stream(device: Device = None) -> Stream:
 def set_stream(stream: Stream | None) -> None:
     """Put all further work into a queue; None changes nothing."""
     if stream is not None:
+        _is_used(stream.stream)
         stream.stream.use()
 
 

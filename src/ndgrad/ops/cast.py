@@ -55,8 +55,8 @@ clone_ordered = op(
 
 to_device = op(
     "to_device", "x",
-    lambda np, x, *, device, source: moved(x, device),
-    settings={"device": None, "source": None},
+    lambda np, x, *, device, source, non_blocking: moved(x, device, non_blocking),
+    settings={"device": None, "source": None, "non_blocking": False},
     vjp={"x": lambda g, device, source, ops: ops.to_device(g, device=source, source=device)},
     jvp="linear",
     batch="leading",

@@ -40,11 +40,17 @@ def _forward(np: Library, x: Payload, w: Payload, b: Payload) -> Payload:
 
 
 def _grad_x(g: Payload, w: Payload, x_ndim: int, ops: Vocabulary) -> Payload:
+    if ops.raw and is_on_device(g):  # whose products take rows in any number of dimensions
+        return ops.matmul(g, ops.conj(w))
     gx = ops.matmul(_rows(g, ops), ops.conj(w))
     return gx if x_ndim == 2 else ops.reshape(gx, shape=(*g.shape[:-1], w.shape[1]))
 
 
 def _grad_w(g: Payload, x: Payload, ops: Vocabulary) -> Payload:
+    if ops.raw and is_on_device(g):
+        found = native.summed_product(g, ops.conj(x))
+        if found is not None:
+            return found
     return ops.matmul(_transposed(_rows(g, ops), ops), ops.conj(_rows(x, ops)))
 
 

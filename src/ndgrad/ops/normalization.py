@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad.arrays import native, threads
+from ndgrad.arrays.library import is_on_device
 from ndgrad.arrays.precision import is_half, widened
 from ndgrad.ops.table import op
 
@@ -226,7 +227,8 @@ def _norm(np: Library, x: Payload, w: Payload, b: Payload, *, dim: Shape, eps: f
         x, w, b = widened(x), widened(w), widened(b)
         kernels = native.row_kernels(x, *(y for y in (w, b) if y is not None)) if length else None
     if kernels is not None:
-        return kernels.layer_norm(x, w, b, length, eps).astype(dtype, copy=False)
+        normal = kernels.layer_norm(x, w, b, length, eps)
+        return normal if normal.dtype == dtype else normal.astype(dtype)
     made = _natively(np, x, w, b, dim, eps)
     if made is not None:
         return made[0].astype(dtype, copy=False)
@@ -255,13 +257,13 @@ def _norm(np: Library, x: Payload, w: Payload, b: Payload, *, dim: Shape, eps: f
 
 def _line_length(x: Payload, dim: Shape, *weights: Any) -> int:
     """The length of the lines that a layer normalisation goes over, each with all of the weights; 0 if it is
-    another one, or short."""
+    another one, or short and not on a device, where any is worth a kernel."""
     inner = x.ndim - len(dim)
     last = x.shape[inner:]
     if not native.is_large(x) or dim[0] != inner or any(w is not None and w.shape != last for w in weights):
         return 0
     length = prod(last)
-    return length if length >= _SHORT else 0
+    return length if length >= _SHORT or is_on_device(x) else 0
 
 
 def _has_rows(w: Any, x: Any) -> bool:

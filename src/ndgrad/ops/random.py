@@ -1,4 +1,6 @@
-"""Random numbers. Every op draws from the NumPy generator inside an `ndgrad.Generator`.
+"""Random numbers. Every op draws from an `ndgrad.Generator`: on the CPU from the NumPy generator inside it, on a device
+from that device's (ndgrad.arrays.device_draws), unless it is given one of the CPU's, whose numbers are then brought
+there.
 
 Two kinds. The first take a tensor only for its shape and dtype (`uniform`, `normal`, ...): the in-place forms overwrite
 it, and the factories pass one without memory. The second draw from a distribution whose parameters are the tensors'
@@ -15,8 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from ndgrad.arrays import recording
+from ndgrad.arrays.device_draws import DRAWS, FROM_ARRAYS, Source, first_arrivals
+from ndgrad.arrays.host_fallback import to_host
 from ndgrad.arrays.precision import finfo, result_dtype, widened
-from ndgrad.generator import Generator, default_generator
+from ndgrad.generator import Generator, default_generator, default_on
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, RANDOM, Op, op
 
 if TYPE_CHECKING:
@@ -27,13 +32,48 @@ SHAPE_ONLY: dict[str, Callable[..., Any]] = {}
 
 
 def source_of(generator: Generator | None) -> numpy.random.Generator:
-    return (default_generator if generator is None else generator).numpy
+    """What draws for arrays on the CPU."""
+    if generator is None:
+        return default_generator.numpy
+    if generator.device.type != "cpu":
+        raise RuntimeError(
+            f"Expected a 'cpu' device type for generator but found '{generator.device}': a tensor on the CPU is filled "
+            "by a generator of the CPU. Make it with ndgrad.Generator()."
+        )
+    return generator.numpy
+
+
+def _device_source(np: Library, beside: Payload, generator: Generator | None) -> Source | None:
+    """What draws for an array on a device, there; None for a generator of the CPU's."""
+    number = int(beside.device.id)
+    if generator is None:
+        return Source(np, default_on(number))
+    if generator.device.type == "cpu":
+        return None
+    if generator.device.index != number:
+        raise RuntimeError(
+            f"Expected a generator of cuda:{number}, where the tensor is, but found one of '{generator.device}'. "
+            f"Make it with ndgrad.Generator('cuda:{number}')."
+        )
+    return Source(np, generator)
+
+
+def _host_source(np: Library, beside: Payload, generator: Generator | None) -> numpy.random.Generator:
+    """What draws on the host for an array, wherever that is."""
+    if np is numpy:
+        return source_of(generator)
+    source = _device_source(np, beside, generator)
+    return source_of(generator) if source is None else source.generator.numpy
 
 
 def _placed(np: Library, values: Payload, dtype: Any) -> Payload:
-    """Numbers that NumPy drew, as an array of the library that the op runs on."""
-    array = numpy.asarray(values).astype(dtype, copy=False)
-    return array if np is numpy else np.asarray(array)
+    """Numbers that were drawn, as an array of the library that the op runs on."""
+    if np is numpy:
+        return numpy.asarray(values).astype(dtype, copy=False)
+    if not isinstance(values, (numpy.ndarray, numpy.generic)):
+        return values if values.dtype == dtype else values.astype(dtype)
+    recording.refuse("a draw of random numbers on the host", "draw before, and write them into a tensor by copy_().")
+    return np.asarray(numpy.asarray(values).astype(dtype, copy=False))
 
 
 # ----- numbers in the shape of a tensor ------------------------------------------------------------------------------
@@ -46,6 +86,9 @@ def _like(name: str, draw: Callable[..., Any], settings: dict[str, Any], backwar
     def forward(np: Library, x: Payload, *, generator: Any, **given: Any) -> Payload:
         if getattr(x, "is_meta", False):
             return x.copy()
+        source = None if np is numpy else _device_source(np, x, generator)
+        if source is not None:
+            return _placed(np, DRAWS[name](source, x.shape, x.dtype, **given), x.dtype)
         return _placed(np, draw(source_of(generator), x.shape, x.dtype, **given), x.dtype)
 
     return op(
@@ -147,10 +190,12 @@ def _distribution(name: str, args: str, draw: Callable[..., Any], backward_name:
         dtype = result_dtype(*(a.dtype for a in arrays if hasattr(a, "dtype")))
         if any(getattr(a, "is_meta", False) for a in arrays):
             return sum(arrays[1:], arrays[0])
-        if np is not numpy:
-            arrays = tuple(a.get() if hasattr(a, "get") else a for a in arrays)
-        arrays = tuple(map(widened, arrays))
-        return _placed(np, draw(source_of(generator), *arrays, **given), dtype)
+        first = next(a for a in arrays if hasattr(a, "dtype"))
+        source = None if np is numpy or name not in FROM_ARRAYS else _device_source(np, first, generator)
+        if source is not None:
+            return _placed(np, FROM_ARRAYS[name](source, *map(widened, arrays), **given), dtype)
+        arrays = tuple([widened(to_host(a)) for a in arrays])
+        return _placed(np, draw(_host_source(np, first, generator), *arrays, **given), dtype)
 
     return op(
         name, args,
@@ -199,8 +244,10 @@ von_mises = _distribution(
 def _bernoulli_tensor(np: Library, x: Payload, p: Any, *, generator: Any) -> Payload:
     if getattr(x, "is_meta", False):
         return x.copy()
-    p = p.get() if np is not numpy else p
-    return _placed(np, source_of(generator).random(x.shape) < p, x.dtype)
+    source = None if np is numpy else _device_source(np, x, generator)
+    if source is not None:
+        return _placed(np, source.uniform(x.shape, numpy.dtype(numpy.float64)) < widened(p), x.dtype)
+    return _placed(np, source_of(generator).random(x.shape) < to_host(p), x.dtype)
 
 
 # As bernoulli, in the shape and dtype of x, which is overwritten.
@@ -222,8 +269,11 @@ def _multinomial(np: Library, x: Payload, *, num_samples: int, replacement: bool
     Without replacement: the `num_samples` smallest of independent exponential times with these rates, which come in the
     order in which a draw without replacement would pick them.
     """
-    weights = numpy.asarray(x.get() if np is not numpy else x)
-    source = source_of(generator)
+    on_device = None if np is numpy or (replacement and num_samples > 1) else _device_source(np, x, generator)
+    if on_device is not None:
+        return _placed(np, first_arrivals(on_device, widened(x), num_samples), numpy.int64)
+    weights = numpy.asarray(to_host(x))
+    source = _host_source(np, x, generator)
     if replacement:
         edges = numpy.cumsum(weights, -1, dtype=numpy.float64)
         points = source.random((*weights.shape[:-1], num_samples)) * edges[..., -1:]
@@ -261,8 +311,8 @@ def _standard_gamma(np: Library, x: Payload, *, generator: Any) -> Payload:
     if getattr(x, "is_meta", False):
         return x.copy()
     tiny = float(finfo(x.dtype).tiny)  # a sample of a small shape may underflow, and its logarithm is wanted
-    alpha = widened(x.get() if np is not numpy else x)
-    return _placed(np, numpy.maximum(source_of(generator).standard_gamma(alpha), tiny), x.dtype)
+    alpha = widened(to_host(x))
+    return _placed(np, numpy.maximum(_host_source(np, x, generator).standard_gamma(alpha), tiny), x.dtype)
 
 
 standard_gamma = op(
@@ -281,7 +331,7 @@ def _sample_dirichlet(np: Library, x: Payload, *, generator: Any) -> Payload:
     a sample of shape a is one of shape a + 1 times u^(1/a)."""
     if getattr(x, "is_meta", False):
         return x.copy()
-    source, alpha = source_of(generator), numpy.asarray(widened(x.get() if np is not numpy else x), numpy.float64)
+    source, alpha = _host_source(np, x, generator), numpy.asarray(widened(to_host(x)), numpy.float64)
     with numpy.errstate(over="ignore", invalid="ignore"):
         logs = numpy.log(source.standard_gamma(alpha + 1)) - source.standard_exponential(alpha.shape) / alpha
         parts = numpy.exp(logs - numpy.max(logs, -1, keepdims=True, initial=-numpy.inf))

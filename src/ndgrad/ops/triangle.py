@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 tril = op(
     "tril", "x",
-    lambda np, x, *, diagonal: np.tril(x, diagonal),
+    lambda np, x, *, diagonal: np.tril(x, diagonal).astype(x.dtype, copy=False),  # CuPy makes float32 of bfloat16
     settings={"diagonal": 0},
     vjp={"x": lambda g, diagonal, ops: ops.tril(g, diagonal=diagonal)},
     jvp="linear",
@@ -22,7 +22,7 @@ tril = op(
 
 triu = op(
     "triu", "x",
-    lambda np, x, *, diagonal: np.triu(x, diagonal),
+    lambda np, x, *, diagonal: np.triu(x, diagonal).astype(x.dtype, copy=False),
     settings={"diagonal": 0},
     vjp={"x": lambda g, diagonal, ops: ops.triu(g, diagonal=diagonal)},
     jvp="linear",

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad.arrays.gpus import devices_or_none
 from ndgrad.profiler.events import EventList
 from ndgrad.profiler.timing import kineto_available, record_function
 from ndgrad.profiler.timing import profile as _autograd_profile
@@ -50,13 +51,13 @@ class ProfilerAction(enum.Enum):
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """What this profiler measures.
+    """What this profiler measures: calls, and where there is a GPU, its time (see ndgrad.profiler.device_time).
 
     >>> import ndgrad
-    >>> ndgrad.profiler.supported_activities()
-    {<ProfilerActivity.CPU: 0>}
+    >>> ndgrad.profiler.ProfilerActivity.CPU in ndgrad.profiler.supported_activities()
+    True
     """
-    return {ProfilerActivity.CPU}
+    return {ProfilerActivity.CPU, ProfilerActivity.CUDA} if devices_or_none()[1] else {ProfilerActivity.CPU}
 
 
 def schedule(
@@ -147,6 +148,7 @@ class profile:
             "with_stack": with_stack,
             "with_flops": with_flops,
             "with_modules": with_modules,
+            "use_cuda": bool(use_cuda) or ProfilerActivity.CUDA in self.activities,
         }
         self.step_num = 0
         self.profiler: _autograd_profile | None = None

@@ -47,6 +47,18 @@ class _Formatted:
     count: int
     cpu_time_total: Any
     self_cpu_time_total: Any
+    device_time_total: Any
+    self_device_time_total: Any
+
+    @property
+    def device_time(self) -> float:
+        """The time of one call on a GPU, on average."""
+        return 0.0 if self.count == 0 else 1.0 * self.device_time_total / self.count
+
+    @property
+    def cuda_time_total(self) -> float:
+        """The older name of `device_time_total`."""
+        return float(self.device_time_total)
 
     @property
     def cpu_time(self) -> float:
@@ -98,6 +110,7 @@ class FunctionEvent(_Formatted):
         flops: int | None = None,
         is_user_annotation: bool = False,
         saved_bytes: int = 0,
+        device_time_total: float = 0.0,
         **others: Any,
     ) -> None:
         self.id = id
@@ -127,6 +140,8 @@ class FunctionEvent(_Formatted):
         self.is_user_annotation = is_user_annotation
         #: Bytes that the node of the op keeps for backward.
         self.saved_bytes = saved_bytes
+        #: Microseconds of the GPU from before the call to after it (see ndgrad.profiler.device_time).
+        self.device_time_total = device_time_total
         self.trace_name = others.pop("trace_name", None) or name
         self.is_legacy = others.pop("is_legacy", False)
         self.others = others
@@ -143,6 +158,11 @@ class FunctionEvent(_Formatted):
     def self_cpu_time_total(self) -> float:
         """The time of the call less that of the calls in it."""
         return self.cpu_time_total - sum(child.cpu_time_total for child in self.cpu_children)
+
+    @property
+    def self_device_time_total(self) -> float:
+        """The same of the GPU."""
+        return max(0.0, self.device_time_total - sum(child.device_time_total for child in self.cpu_children))
 
     @property
     def self_cpu_memory_usage(self) -> int:
@@ -190,6 +210,8 @@ class FunctionEventAvg(_Formatted):
         self.use_device: str | None = None
         self.cpu_time_total: float = 0
         self.self_cpu_time_total: float = 0
+        self.device_time_total: float = 0
+        self.self_device_time_total: float = 0
         self.cpu_memory_usage = 0
         self.self_cpu_memory_usage = 0
         self.device_memory_usage = 0
@@ -221,6 +243,8 @@ class FunctionEventAvg(_Formatted):
             )
         self.cpu_time_total += other.cpu_time_total
         self.self_cpu_time_total += other.self_cpu_time_total
+        self.device_time_total += other.device_time_total
+        self.self_device_time_total += other.self_device_time_total
         self.cpu_memory_usage += other.cpu_memory_usage
         self.self_cpu_memory_usage += other.self_cpu_memory_usage
         self.device_memory_usage += other.device_memory_usage
@@ -361,14 +385,15 @@ class EventList(list[Any]):
         """The events as a table.
 
         `sort_by` names an attribute (cpu_time_total, self_cpu_time_total, cpu_time, cpu_memory_usage,
-        self_cpu_memory_usage, count, saved_bytes, flops), largest first; None keeps the order. A
+        self_cpu_memory_usage, count, saved_bytes, flops; device_time_total and self_device_time_total of a GPU),
+        largest first; None keeps the order. A
         `row_limit` of -1 is none.
         """
         events: list[Any] = list(self)
         if sort_by is not None:
             name = sort_by.replace("cuda", "device").replace("xpu", "device")
-            if name in ("device_time", "device_time_total", "self_device_time_total", "self_device_memory_usage"):
-                pass  # nothing is measured on another device, so all are equal
+            if name == "self_device_memory_usage":
+                pass  # it is not measured, so all are equal
             else:
                 missing = [type(e).__name__ for e in events if not hasattr(e, name)]
                 if missing:
@@ -390,6 +415,7 @@ class EventList(list[Any]):
             time_unit=time_unit,
             with_memory=self._profile_memory,
             with_flops=self._with_flops,
+            with_device=self._use_device is not None,
         )
 
     def __str__(self) -> str:

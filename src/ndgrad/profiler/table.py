@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 _GAP = "  "
@@ -60,7 +60,13 @@ class _Column(NamedTuple):
 
 
 def _columns(
-    shown: list[Any], total: float, widths: tuple[int, int, int], unit: str | None, memory: bool, flops: bool
+    shown: list[Any],
+    total: float,
+    widths: tuple[int, int, int],
+    unit: str | None,
+    memory: bool,
+    flops: bool,
+    device: bool = False,
 ) -> list[_Column]:
     """What the table shows of its events. Columns that would be empty in every row are left out."""
 
@@ -75,6 +81,7 @@ def _columns(
         _Column("CPU total", times(e.cpu_time_total for e in shown)),
         _Column("CPU time avg", times(e.cpu_time for e in shown)),
     ]
+    columns += _device_columns(shown, times) if device else []
     if memory:
         columns.append(_Column("CPU Mem", [format_memory(e.cpu_memory_usage) for e in shown]))
         columns.append(_Column("Self CPU Mem", [format_memory(e.self_cpu_memory_usage) for e in shown]))
@@ -87,6 +94,15 @@ def _columns(
     if flops:
         columns.append(_Column("Total FLOPs", [_format_flops(e.flops or 0) for e in shown]))
     return columns
+
+
+def _device_columns(shown: list[Any], times: Callable[[Iterable[float]], list[str]]) -> list[_Column]:
+    """The time of a GPU."""
+    return [
+        _Column("Self CUDA", times(e.self_device_time_total for e in shown)),
+        _Column("CUDA total", times(e.device_time_total for e in shown)),
+        _Column("CUDA time avg", times(e.device_time for e in shown)),
+    ]
 
 
 def _sizes(columns: list[_Column]) -> list[int]:
@@ -109,12 +125,13 @@ def build_table(
     time_unit: str | None = None,
     with_memory: bool = False,
     with_flops: bool = False,
+    with_device: bool = False,
 ) -> str:
     """A row per event, up to `row_limit`."""
     if not events:
         return ""
     shown = events if row_limit < 0 else events[:row_limit]
-    columns = _columns(shown, total, widths, time_unit, with_memory, with_flops)
+    columns = _columns(shown, total, widths, time_unit, with_memory, with_flops, with_device)
     sizes = _sizes(columns)
     rule = _GAP.join("-" * size for size in sizes) + _GAP
     lines = []
@@ -127,7 +144,11 @@ def build_table(
         lines.append(_row([c.cells[number] for c in columns], columns, sizes))
         for frame in event.stack[1:]:
             lines.append(_row([frame if c.title == _SOURCE else "" for c in columns], columns, sizes))
-    lines += [rule, f"Self CPU time total: {_format_time_in(total, time_unit)}", ""]
+    lines += [rule, f"Self CPU time total: {_format_time_in(total, time_unit)}"]
+    if with_device:
+        on_device = sum(event.self_device_time_total for event in events)
+        lines.append(f"Self CUDA time total: {_format_time_in(on_device, time_unit)}")
+    lines.append("")
     return "\n".join(lines)
 
 

@@ -40,6 +40,7 @@ from ndgrad.autograd.variable import Variable
 from ndgrad.debug.saved_memory import holdings, unique_bytes
 from ndgrad.debug.source_lines import STACK_LIMIT, Frames, places, user_frames
 from ndgrad.ops.table import table
+from ndgrad.profiler import device_time
 from ndgrad.profiler.allocations import Allocation, Ledger, note_received, note_results
 from ndgrad.profiler.events import EventList, FunctionEvent, FunctionEventAvg
 from ndgrad.profiler.flops import flops_of
@@ -67,8 +68,8 @@ class Span:
     """One call while it is measured."""
 
     __slots__ = (
-        "args", "end", "frames", "kind", "memory", "name", "number", "opened", "output", "parent", "saved", "seq",
-        "shapes", "start", "subject", "thread",
+        "args", "end", "frames", "kind", "memory", "moments", "name", "number", "opened", "output", "parent", "saved",
+        "seq", "shapes", "start", "subject", "thread",
     )  # fmt: skip
 
     start: int
@@ -88,6 +89,8 @@ class Span:
         self.output: tuple[int, ...] = ()
         self.args: Any = ()
         self.end = -1
+        #: those of a GPU's stream before and after, where they are asked for
+        self.moments: tuple[Any, Any] = (None, None)
 
 
 def _flops(span: Span) -> int:
@@ -100,8 +103,10 @@ def _flops(span: Span) -> int:
 class Recorder:
     """Makes spans of calls, one stack of open ones per thread."""
 
-    def __init__(self, *, shapes: bool = False, memory: bool = False, stack: bool = False, flops: bool = False) -> None:
-        self.shapes, self.stack, self.flops = shapes, stack, flops
+    def __init__(
+        self, *, shapes: bool = False, memory: bool = False, stack: bool = False, flops: bool = False, gpu: bool = False
+    ) -> None:
+        self.shapes, self.stack, self.flops, self.gpu = shapes, stack, flops, gpu
         self.ledger = Ledger(self._freed) if memory else None
         self.spans: list[Span] = []
         self.loose: list[tuple[int, int, int]] = []  # (time, thread, bytes) of memory freed outside all calls
@@ -139,11 +144,15 @@ class Recorder:
         local.open.append(span)
         if self.ledger is not None and kind is NODE:
             span.memory += sum(made.nbytes for made in note_received(self.ledger, subject, args, tuple))
+        if self.gpu:
+            span.moments = (device_time.moment(), None)
         span.start = time.perf_counter_ns()
         return span
 
     def end(self, span: Span, results: Any) -> None:
         span.end = time.perf_counter_ns()
+        if self.gpu and span.moments[0] is not None:
+            span.moments = (span.moments[0], device_time.moment())
         opened = span.opened
         if span in opened:  # else a call around it has ended before it
             del opened[opened.index(span) :]
@@ -190,11 +199,31 @@ class Recorder:
         else:
             self.loose.append((time.perf_counter_ns(), local.number, allocation.nbytes))
 
+    def _alive(self, began: int) -> list[tuple[float, int]]:
+        """How many bytes were alive when."""
+        if self.ledger is None:
+            return []
+        offset = self.ledger.began * 1e6 - began / 1000
+        return [(now * 1e6 + offset, alive) for now, alive, _ in self.ledger.timeline()]
+
+    def _freed_outside(self, began: int) -> list[FunctionEvent]:
+        """Memory that was freed outside all calls, as events."""
+        found = []
+        for at, thread, size in self.loose:
+            when = (at - began) / 1000
+            found.append(
+                FunctionEvent(
+                    self._numbers(), MEMORY_EVENT_NAME, thread, when, when, None, 0, [], cpu_memory_usage=-size
+                )
+            )
+        return found
+
     def events(self, began: int, ended: int) -> EventList:
         """What was measured, as events, nested."""
         if self.ledger is not None:
             self.ledger.close()
 
+        device_time.wait(self.gpu)
         spans = list(self.spans)
         totals: dict[Span, int] = {}
         for span in spans:
@@ -231,26 +260,18 @@ class Recorder:
                     flops=_flops(span) or None if self.flops else None,
                     is_user_annotation=span.kind is RANGE,
                     saved_bytes=span.saved,
+                    **device_time.told(*span.moments),
                 )
             )
-        for at, thread, size in self.loose:
-            when = (at - began) / 1000
-            found.append(
-                FunctionEvent(
-                    self._numbers(), MEMORY_EVENT_NAME, thread, when, when, None, 0, [], cpu_memory_usage=-size
-                )
-            )
+        found += self._freed_outside(began)
         found.sort(key=lambda event: (event.time_range.start, event.id))
-        memory = []
-        if self.ledger is not None:
-            offset = self.ledger.began * 1e6 - began / 1000
-            memory = [(now * 1e6 + offset, alive) for now, alive, _ in self.ledger.timeline()]
         events = EventList(
             found,
             profile_memory=self.ledger is not None,
             with_flops=self.flops,
             thread_names=self.thread_names,
-            memory=memory,
+            memory=self._alive(began),
+            use_device=max((event.use_device or "" for event in found), default="") or None,
         )
         events._build_tree()
         return events
@@ -300,7 +321,7 @@ class profile:
             raise TypeError(f"profile() got an unexpected keyword argument {min(unknown)!r} [nd-arguments]")
         if enabled and not use_cpu:
             raise AssertionError(
-                "profile(use_cpu=False) would measure nothing: what runs on a GPU is not timed by itself. [nd-profiler]"
+                "profile(use_cpu=False) would measure nothing: the time of a GPU is that of calls on the CPU. [nd-profiler]"
             )
         self.enabled = bool(enabled)
         self.record_shapes = bool(record_shapes) or bool(with_flops)
@@ -308,7 +329,7 @@ class profile:
         self.profile_memory = bool(profile_memory)
         self.with_stack = bool(with_stack)
         self.with_modules = bool(with_modules)
-        self.use_device = use_device
+        self.use_device = "cuda" if use_cuda else use_device
         self.entered = False
         self._recorder: Recorder | None = None
         self._began = 0
@@ -325,7 +346,11 @@ class profile:
 
     def _start(self) -> None:
         recorder = Recorder(
-            shapes=self.record_shapes, memory=self.profile_memory, stack=self.with_stack, flops=self.with_flops
+            shapes=self.record_shapes,
+            memory=self.profile_memory,
+            stack=self.with_stack,
+            flops=self.with_flops,
+            gpu=self.use_device == "cuda",
         )
         self._recorder, self._events = recorder, None
         self._began = time.perf_counter_ns()

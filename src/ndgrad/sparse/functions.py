@@ -354,7 +354,7 @@ def to(self: Any, *args: Any, **options: Any) -> Any:
             f"{layout_of(self)} and options.layout set as {layout_of(first)}. Use to_dense() or to_sparse(). "
             "[nd-sparse]"
         )
-    dtype, device, copy, _ = _read_to(args, options)
+    dtype, device, copy, _, _ = _read_to(args, options)
     if device is not None and devices.device(device).type != "cpu":
         refuse(f"to({device!s})", (self,), {})
     out = self if dtype is None else _cast(self, dtypes.as_numpy_dtype(dtype))

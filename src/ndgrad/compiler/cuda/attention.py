@@ -38,9 +38,10 @@ def attention(q: Any, k: Any, v: Any, is_causal: bool, scale: float) -> Any:
             return made
     out = launch.new((*q.shape[:-1], v.shape[-1]), q.dtype)
     q, k, v = _stack(q), _stack(k), _stack(v)
-    results = out.reshape(len(q), q.shape[1], v.shape[2])
+    results = launch.shaped(out, (len(q), q.shape[1], v.shape[2]))
     for part in _parts(q, k):
-        multiply(_weights(q[part], k[part], is_causal, scale), v[part], results[part])
+        q_part, k_part, v_part, to = _taken(part, q, k, v, results)
+        multiply(_weights(q_part, k_part, is_causal, scale), v_part, to)
     return out
 
 
@@ -54,39 +55,48 @@ def attention_gradients(
             return (*found, None)
     made = [launch.new(a.shape, a.dtype) if needed else None for a, needed in zip((q, k, v), needs[:3], strict=True)]
     g, q, k, v = _stack(g), _stack(q), _stack(k), _stack(v)
-    gq, gk, gv = (None if a is None else a.reshape(b.shape) for a, b in zip(made, (q, k, v), strict=True))
+    grads = [None if a is None else launch.shaped(a, b.shape) for a, b in zip(made, (q, k, v), strict=True)]
     for part in _parts(q, k):
-        p = _weights(q[part], k[part], is_causal, scale)
+        g_part, q_part, k_part, v_part, gq, gk, gv = _taken(part, g, q, k, v, *grads)
+        p = _weights(q_part, k_part, is_causal, scale)
         if gv is not None:
-            multiply(p.swapaxes(1, 2), g[part], gv[part])
+            multiply(p, g_part, gv, a_transposed=True)
         if gq is None and gk is None:
             continue
         h = launch.new(p.shape, launch.summed_in(q.dtype))
-        multiply(g[part], v[part].swapaxes(1, 2), h)
+        multiply(g_part, v_part, h, b_transposed=True)
         run_rows("attention_slope", p, p.shape[2], p, h, p, scale)  # what p was is not needed any more
         if gq is not None:
-            multiply(p, k[part], gq[part])
+            multiply(p, k_part, gq)
         if gk is not None:
-            multiply(p.swapaxes(1, 2), q[part], gk[part])
+            multiply(p, q_part, gk, a_transposed=True)
     return (*made, None)
+
+
+def _taken(part: slice | None, *arrays: Any) -> tuple[Any, ...]:
+    """A part of each array; None for all of it."""
+    return arrays if part is None else tuple([None if a is None else a[part] for a in arrays])
 
 
 def _weights(q: Any, k: Any, is_causal: bool, scale: float) -> Any:
     """softmax(q k' scale) of some heads."""
     shape = (len(q), q.shape[1], k.shape[1])
     scores, p = launch.new(shape, launch.summed_in(q.dtype)), launch.new(shape, q.dtype)
-    multiply(q, k.swapaxes(1, 2), scores)
+    multiply(q, k, scores, b_transposed=True)
     run_rows("attention_weights", p, shape[2], p, scores, scale, float(shape[1] if is_causal else 0))
     return p
 
 
 def _stack(a: Any) -> Any:
     """All leading dimensions as one, in an order that cuBLAS takes."""
-    a = a.reshape(prod(a.shape[:-2]), *a.shape[-2:])
-    return a if takes(a) else in_order(a)
+    if a.ndim == 3 and takes(a):
+        return a
+    return launch.shaped(in_order(a), (prod(a.shape[:-2]), *a.shape[-2:]))
 
 
-def _parts(q: Any, k: Any) -> list[slice]:
+def _parts(q: Any, k: Any) -> list[slice] | list[None]:
     step = max(1, _ROOM // (4 * q.shape[1] * k.shape[1]))
+    if step >= len(q):
+        return [None]
     return [slice(i, min(i + step, len(q))) for i in range(0, len(q), step)]
 

@@ -19,6 +19,8 @@ from ndgrad.compiler.cuda.values import COMPUTED, PRELUDE, STORED
 _PIECE, _MOST_PIECES = 32, 512
 #: Columns of a block that adds pieces up, and the threads of each.
 _WIDE, _DEEP = 32, 16
+#: Rows that are not worth pieces, and a second kernel.
+_FEW = 1024
 
 #: What joins the threads of a block: `all_sum` and `all_max`.
 ALL_SUMS = """
@@ -77,6 +79,31 @@ extern "C" __global__ void __launch_bounds__({_WIDE * _DEEP}) kernel(const Argum
 }}
 """
 
+_WHOLE = f"""
+struct Arguments {{ long long rows; long long length; const S* g; const S* x; const T* means; const T* scales; S* out[2]; }};
+extern "C" __global__ void __launch_bounds__({_WIDE * _DEEP}) kernel(const Arguments a) {{
+    __shared__ T kept[2][{_DEEP}][{_WIDE}];
+    const int i = threadIdx.x % {_WIDE}, y = threadIdx.x / {_WIDE};
+    const long long column = (long long)blockIdx.x * {_WIDE} + i;
+    T w = 0, b = 0;
+    if (column < a.length) {{
+        #pragma unroll 4
+        for (long long row = y; row < a.rows; row += {_DEEP}) {{
+            const T g = wide(a.g[row * a.length + column]);
+            if (a.out[0]) w += g * (wide(a.x[row * a.length + column]) - a.means[row]) * a.scales[row];
+            b += g;
+        }}
+    }}
+    kept[0][y][i] = w;
+    kept[1][y][i] = b;
+    __syncthreads();
+    if (y > 1 || column >= a.length || !a.out[y]) return;
+    T total = 0;
+    for (int j = 0; j < {_DEEP}; ++j) total += kept[y][j][i];
+    put(a.out[y][column], total);
+}}
+"""
+
 _CHANNELS = ALL_SUMS + """
 struct Arguments { long long samples; long long channels; long long inner; long long piece; const S* g; T* parts; };
 extern "C" __global__ void __launch_bounds__(256) kernel(const Arguments a) {
@@ -111,7 +138,7 @@ _ONE = """const T b = wide(a.b[at]);
     for (int k = 0; k < WIDTH; ++k) put(x.at[k], wide(x.at[k]) + b);"""
 
 _SOURCES = {
-    "pieces": (_PIECES, "9q"), "joined": (_JOINED, "6q"), "channels": (_CHANNELS, "6q"), "added": (_ADDED % _SIDE_BY_SIDE, "3q2I"),
+    "whole": (_WHOLE, "8q"), "pieces": (_PIECES, "9q"), "joined": (_JOINED, "6q"), "channels": (_CHANNELS, "6q"), "added": (_ADDED % _SIDE_BY_SIDE, "3q2I"),
     "added_one": (_ADDED % _ONE, "3q2I"),
 }  # fmt: skip
 
@@ -126,6 +153,11 @@ def _kernel(name: str, char: str, device: int, width: int = 1) -> launch.Kernel:
 def column_sums(g: Any, x: Any, means: Any, scales: Any, length: int) -> tuple[Any, Any]:
     """The sums over rows of g times x, centred and scaled (None without x), and of g."""
     rows, char, device = g.size // length, g.dtype.char, g.data.device_id
+    if rows <= _FEW:
+        made = None if x is None else launch.new((length,), g.dtype), launch.new((length,), g.dtype)
+        words = [0 if a is None else a.data.ptr for a in (g, x, means, scales, *made)]
+        _kernel("whole", char, device)(-(-length // _WIDE), _WIDE * _DEEP, rows, length, *words)
+        return made
     piece = max(_PIECE, -(-rows // _MOST_PIECES))
     pieces = -(-rows // piece)
     single = launch.summed_in(g.dtype)
@@ -189,5 +221,5 @@ def sum_over(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     if kept == x.ndim - 1:
         out = column_sum(x)
     else:
-        out = channel_sum(x.reshape(prod(x.shape[:kept]), x.shape[kept], -1))
+        out = channel_sum(launch.shaped(x, (prod(x.shape[:kept]), x.shape[kept], prod(x.shape[kept + 1 :]))))
     return out.reshape([n if d == kept else 1 for d, n in enumerate(x.shape)]) if settings.get("keepdim") else out

@@ -5,14 +5,18 @@ gradients added to parts of arrays. CuPy's copies take one element at a time; th
 from __future__ import annotations
 
 import functools
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays import library, recording
 from ndgrad.compiler.cuda import launch
-from ndgrad.compiler.cuda.elementwise import BYTES, LARGEST, MOST_DIMS, THREADS, walked
+from ndgrad.compiler.cuda.elementwise import BYTES, LARGEST, MOST_DIMS, THREADS, walk
 from ndgrad.compiler.cuda.values import COMPUTED, PRELUDE, STORED
 
+#: The driver's number of copies from the device to itself.
+_ON_DEVICE = 3
 #: Types that are moved as they are, by their sizes in bytes.
 _OPAQUE = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long"}
 
@@ -54,41 +58,80 @@ extern "C" __global__ void __launch_bounds__({THREADS}) kernel(const Arguments a
 
 def copy_into(to: Any, given: Any, adds: bool = False) -> bool:
     """Write an array's elements over another one's, or add them; False if it cannot be done here. `given` broadcasts."""
-    chars = to.dtype.char, given.dtype.char
+    places = to.data.ptr, given.data.ptr
+    asked = _asked(
+        (to.shape, to.strides, to.dtype), (given.shape, given.strides, given.dtype), adds, to.data.device_id,
+        _aligned(places[0]), _aligned(places[1]),
+    )  # fmt: skip
+    if asked is None:
+        return False
+    kernel, count, words = asked
+    kernel(-(-count // THREADS), THREADS, count, *places, *words)
+    return True
+
+
+_Lies = tuple[tuple[int, ...], tuple[int, ...], Any]
+
+
+def _aligned(place: int) -> int:
+    """Of which power of two an address is a multiple, up to what a thread takes at a time."""
+    return min(BYTES, place & -place) or BYTES
+
+
+@functools.lru_cache(maxsize=4096)
+def _asked(
+    to: _Lies, given: _Lies, adds: bool, device: int, to_alignment: int, given_alignment: int
+) -> tuple[launch.Kernel, int, tuple[int, ...]] | None:
+    """The kernel for arrays of such shapes, strides and dtypes, its threads, and the words behind the addresses; None if there
+    is none."""
+    chars, count = (to[2].char, given[2].char), prod(to[0])
     floats = chars[0] in COMPUTED and chars[1] in COMPUTED
     if floats and "d" in chars and ("e" in chars or "E" in chars):
-        return False  # by way of single precision it would be rounded twice
-    if not floats and (adds or to.dtype != given.dtype or to.dtype.itemsize not in _OPAQUE):
-        return False
-    if not 0 < to.size < LARGEST or given.ndim > to.ndim:
-        return False
-    sizes, strides = walked(to.shape, (to, given))
+        return None  # by way of single precision it would be rounded twice
+    if not floats and (adds or to[2] != given[2] or to[2].itemsize not in _OPAQUE):
+        return None
+    if not 0 < count < LARGEST or len(given[0]) > len(to[0]):
+        return None
+    items = to[2].itemsize, given[2].itemsize
+    sizes, strides = walk(to[0], ((*to[:2], items[0]), (*given[:2], items[1])))
     if len(sizes) > MOST_DIMS:
-        return False
-    places = to.data.ptr, given.data.ptr
-    width = _width(sizes, strides, places, (to.dtype.itemsize, given.dtype.itemsize))
+        return None
+    width = _width(sizes, strides, (to_alignment, given_alignment), items)
     if width > 1:
         sizes = [*sizes[:-1], sizes[-1] // width]
         strides = [[*[s // width for s in row[:-1]], 1] for row in strides]
     if max(abs(s) for row in strides for s in row) >= LARGEST:
-        return False
-    kernel = _kernel(*chars, len(sizes), width, adds, to.data.device_id)
-    count = to.size // width
-    kernel(-(-count // THREADS), THREADS, count, *places, *sizes, *strides[0], *strides[1])
-    return True
+        return None
+    kernel = _kernel(*chars, len(sizes), width, adds, device)
+    return kernel, count // width, (*sizes, *strides[0], *strides[1])
 
 
-def _width(sizes: list[int], strides: list[list[int]], places: tuple[int, int], items: tuple[int, int]) -> int:
+def _width(sizes: list[int], strides: list[list[int]], alignments: tuple[int, int], items: tuple[int, int]) -> int:
     """How many elements can be taken at a time: 16 bytes of the wider dtype, fewer, or one."""
     if any(row[-1] != 1 for row in strides):
         return 1
     width = BYTES // max(items)
     while width > 1:
         together = all(n % width == 0 for n in (sizes[-1], *[s for row in strides for s in row[:-1]]))
-        if together and all(place % (width * item) == 0 for place, item in zip(places, items, strict=True)):
+        if together and all(found % (width * item) == 0 for found, item in zip(alignments, items, strict=True)):
             return width
         width //= 2
     return 1
+
+
+def scalar_one(dtype: np.dtype[Any], device: int) -> Any:
+    """A new array without dimensions that holds 1: a copy of one that is kept, which takes less than to fill it."""
+    if recording.active is not None:  # what is made while a graph is recorded is the graph's
+        return library.device_library.ones((), dtype)
+    kept, out = _one(dtype, device), launch.new((), dtype)
+    cuda = library.device_library.cuda
+    cuda.runtime.memcpyAsync(out.data.ptr, kept.data.ptr, dtype.itemsize, _ON_DEVICE, cuda.get_current_stream().ptr)
+    return out
+
+
+@functools.lru_cache(maxsize=64)
+def _one(dtype: np.dtype[Any], device: int) -> Any:
+    return library.device_library.ones((), dtype)
 
 
 # ----- ops ------------------------------------------------------------------------------------------------------------
@@ -116,7 +159,7 @@ def unsafe_view(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """A copy in order, of another shape; None if it is for CuPy."""
     x, shape = operands[0], settings["shape"]
     out = launch.new(x.shape, x.dtype)
-    return out.reshape(shape) if copy_into(out, x) else None
+    return launch.shaped(out, tuple(shape)) if copy_into(out, x) else None
 
 
 def reshape(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:

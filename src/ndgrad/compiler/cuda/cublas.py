@@ -16,7 +16,7 @@ from typing import Any
 from ndgrad.arrays import library
 
 #: Bytes that a handle has to work in, which is what NVIDIA recommends for Hopper.
-_ROOM = 32 << 20
+ROOM = 32 << 20
 #: Handles of a thread at most.
 _MOST = 16
 _int, _long, _pointer = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p
@@ -31,7 +31,7 @@ _STACKS: list[Any] = [
 
 
 @functools.lru_cache(maxsize=1)
-def _functions() -> Any:
+def functions() -> Any:
     """The library that CuPy has loaded; None if it cannot be found."""
     library.device_library.cuda.device.get_cublas_handle()
     try:
@@ -52,13 +52,15 @@ class Handle:
 
     def __init__(self, functions: Any, stream: int) -> None:
         self._functions = functions
-        self._stream = stream
+        self.stream = stream
         made = _pointer()
         _succeed(functions.cublasCreate_v2(ctypes.byref(made)))
         self._address = made.value
-        self._room = library.device_library.cuda.alloc(_ROOM)
+        self._room = library.device_library.cuda.alloc(ROOM)
+        #: where it may work, which what runs in this stream shares
+        self.room: int = self._room.ptr
         _succeed(functions.cublasSetStream_v2(self._address, stream))
-        _succeed(functions.cublasSetWorkspace_v2(self._address, self._room.ptr, _ROOM))
+        _succeed(functions.cublasSetWorkspace_v2(self._address, self._room.ptr, ROOM))
 
     def gemm(self, *words: Any) -> None:
         """cublasGemmEx."""
@@ -84,6 +86,9 @@ def _succeed(status: int) -> None:
 
 class _OfCuPy:
     """The same through CuPy, where the library itself cannot be found."""
+
+    #: nothing for cuBLASLt, which is not to be found either
+    room = stream = 0
 
     def __init__(self) -> None:
         from cupy_backends.cuda.libs import cublas  # only where CuPy is
@@ -112,7 +117,7 @@ def handle(device: int) -> Any:
     if found is None:
         if len(_here.handles) >= _MOST:
             _here.handles.clear()
-        functions = _functions()
-        made = _OfCuPy() if functions is None else Handle(functions, stream)
+        found_there = functions()
+        made = _OfCuPy() if found_there is None else Handle(found_there, stream)
         found = _here.handles[device, stream] = made
     return found

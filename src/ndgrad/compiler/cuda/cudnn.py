@@ -1,4 +1,5 @@
-"""Convolution, and attention of halves, by cuDNN through its Python front end, where that is installed.
+"""Convolution, and attention of halves, by cuDNN through its Python front end, where that is installed; convolution also
+without it (ndgrad.compiler.cuda.cudnn_backend).
 
 A plan is made for shapes, layouts and dtype when they are first met (milliseconds for a convolution, a second for the
 first attention), and kept. A call then passes addresses alone. What cuDNN has no plan for is answered with None, and
@@ -16,7 +17,7 @@ import numpy as np
 
 from ndgrad.arrays import library, repeatable
 from ndgrad.arrays.correlation import Axis
-from ndgrad.compiler.cuda import launch
+from ndgrad.compiler.cuda import cudnn_backend, launch
 from ndgrad.compiler.cuda.copies import in_order
 
 #: cuDNN's names of dtypes, by their characters.
@@ -124,11 +125,11 @@ class Plan:
             self._run(addresses, room, here.backend_handle, None, None, None)
 
 
-def _planned(make: Callable[..., Plan]) -> Callable[..., Plan | None]:
+def _planned(make: Callable[..., Any]) -> Callable[..., Any]:
     """Keep what a function makes for its arguments; None where cuDNN has no plan."""
 
     @functools.lru_cache(maxsize=_MOST)
-    def found(*key: Any) -> Plan | None:
+    def found(*key: Any) -> Any:
         try:
             return make(*key)
         except Exception:  # its errors have many classes, and all say that there is none
@@ -154,7 +155,6 @@ def _dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
 _Geometry = tuple[tuple[int, ...], ...]
 
 
-@_planned
 def _convolution(
     kind: str, char: str, device: int, x: tuple[int, ...], w: tuple[int, ...], y: tuple[int, ...], how: _Geometry,
     exactly: bool,
@@ -176,10 +176,26 @@ def _convolution(
     return plan.build(exactly)
 
 
-def convolution(kind: str, like: Any, x: Any, w: Any, y: Any, axes: Sequence[Axis]) -> Plan | None:
+def convolution(kind: str, like: Any, x: Any, w: Any, y: Any, axes: Sequence[Axis]) -> Any:
     """A plan for a convolution ("forward": y from x and w) or one of its adjoints ("input": x from y and w; "weight":
     w from x and y) of contiguous arrays of these shapes, which is run on (x, w, y); None if there is none."""
-    if not _is_wanted():
+    switches = _switches()
+    if not switches.enabled:
+        return None
+    char = like.dtype.char
+    exactly = char == "f" and not switches.allow_tf32
+    return _found(
+        kind, char, like.data.device_id, tuple(x), tuple(w), tuple(y), tuple(axes), exactly, repeatable.demand != "no"
+    )
+
+
+@functools.lru_cache(maxsize=_MOST)
+def _found(
+    kind: str, char: str, device: int, x: tuple[int, ...], w: tuple[int, ...], y: tuple[int, ...], axes: tuple[Axis, ...],
+    exactly: bool, repeatably: bool,
+) -> Any:  # fmt: skip
+    """What `convolution` gives for such arrays."""
+    if front_end() is None and cudnn_backend.functions() is None:
         return None
     before = tuple([a.before for a in axes])
     after = tuple([(a.out - 1) * a.stride + (a.taps - 1) * a.dilation + 1 - a.size - a.before for a in axes])
@@ -187,13 +203,16 @@ def convolution(kind: str, like: Any, x: Any, w: Any, y: Any, axes: Sequence[Axi
     if min(after) < 0:
         return None
     how: _Geometry = (before, after, tuple([a.stride for a in axes]), tuple([a.dilation for a in axes]))
-    shapes = [tuple(shape) for shape in (x, w, y)]
     if len(axes) == 1:  # it has two dimensions or three
-        shapes = [(*s[:2], 1, s[2]) for s in shapes]
+        x, w, y = ((*s[:2], 1, s[2]) for s in (x, w, y))
         how = tuple([(k, n[0]) for k, n in zip((0, 0, 1, 1), how, strict=True)])
-    char = like.dtype.char
-    exactly = char == "f" and not _switches().allow_tf32
-    return _convolution(kind, char, like.data.device_id, *shapes, how, exactly)
+    try:
+        if front_end() is not None:
+            return _convolution(kind, char, device, x, w, y, how, exactly)
+        before, after, stride, dilation = how
+        return cudnn_backend.Convolution(kind, char, device, (x, w, y), before, after, stride, dilation, exactly, repeatably)
+    except Exception:  # its errors have many classes, and all say that there is none
+        return None
 
 
 # ----- attention ------------------------------------------------------------------------------------------------------

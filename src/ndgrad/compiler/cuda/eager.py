@@ -6,8 +6,10 @@ no kernel (integers, complex numbers, mixed dtypes, ops without a formula) is an
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,10 +17,11 @@ import numpy as np
 
 from ndgrad.arrays import library
 from ndgrad.arrays.formulas import Formula, Signature
-from ndgrad.compiler.cuda import columns, copies, cublas, cudnn, launch, products
+from ndgrad.compiler.cuda import columns, copies, cublas, cudnn, cudnn_backend, launch, products, totals
 from ndgrad.compiler.cuda.attention import attention_for
 from ndgrad.compiler.cuda.columns import add_along
-from ndgrad.compiler.cuda.copies import copy_into, in_order
+from ndgrad.compiler.cuda.copies import copy_into, in_order, scalar_one
+from ndgrad.compiler.cuda.drawing import drawn
 from ndgrad.compiler.cuda.elementwise import (
     BYTES,
     LARGEST,
@@ -32,13 +35,15 @@ from ndgrad.compiler.cuda.elementwise import (
 )  # fmt: skip
 from ndgrad.compiler.cuda.faults import check, notes, rows, targets
 from ndgrad.compiler.cuda.in_place import formula_in_place, formula_memory, has_formula, later_numbers
+from ndgrad.compiler.cuda.products import summed_product
 from ndgrad.compiler.cuda.rows import rows_for
+from ndgrad.compiler.cuda.starts import ARRAY, NUMBER, starter
 from ndgrad.compiler.cuda.values import COMPUTED
 from ndgrad.compiler.cuda.windows import windows_for
 
 __all__ = [
-    "add_along", "attention_for", "check", "copy_into", "device_kernels", "formula_in_place", "formula_memory", "forward_of",
-    "has_formula", "in_order", "later_numbers", "planned", "prepare_stream", "rows", "rows_for", "targets",
+    "add_along", "attention_for", "check", "copy_into", "device_kernels", "drawn", "formula_in_place", "formula_memory", "forward_of",
+    "has_formula", "in_order", "later_numbers", "planned", "prepare_stream", "rows", "rows_for", "scalar_one", "summed_product", "targets",
     "windows_for",
 ]  # fmt: skip
 
@@ -58,6 +63,8 @@ def prepare_stream() -> None:
     notes(device)
     if cudnn.front_end() is not None:
         cudnn.handle(device)
+    elif cudnn_backend.functions() is not None:
+        cudnn_backend.handle(device)
 
 
 # ----- an op ----------------------------------------------------------------------------------------------------------
@@ -69,7 +76,8 @@ _POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal", -0.5: "rsqrt", 1: "clone"
 #: Other ops, as functions of operands and settings.
 _OWN: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {
     "cast": copies.cast, "clone": copies.clone, "unsafe_view": copies.unsafe_view, "reshape": copies.reshape, "linear": products.linear,
-    "matmul": products.matmul, "sum": columns.sum_over,
+    "matmul": products.matmul, "sum": columns.sum_over, "sum_all": totals.sum_all, "mean_all": totals.mean_all,
+    "keep": lambda operands, settings: keep(operands, settings),
 }  # fmt: skip
 
 
@@ -86,12 +94,13 @@ class Elementwise:
     def __init__(self, library: Any, op: str) -> None:
         self.library = library
         self.op = op
-        #: by the classes of operands and the settings: the plan, where the arrays and the numbers stand
-        self._known: dict[Any, tuple[Plan | None, list[int], list[int], list[str]]] = {}
+        #: by the classes of operands and the settings: what starts the kernel, None if there is none, and the settings
+        #: that it is given as numbers
+        self._known: dict[Any, tuple[Callable[..., Any] | None, list[str]]] = {}
 
     def __call__(self, operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         """The result; None if there is no kernel for such operands."""
-        key: Any = tuple([x.__class__ for x in operands])
+        key: Any = tuple(map(type, operands))
         if settings:
             key = (*key, *[0.0 if v.__class__ is float else v for v in settings.values()])
         if self.op == "pow" and operands[1].__class__ in (float, int):
@@ -104,27 +113,57 @@ class Elementwise:
             if len(self._known) >= _MOST:
                 self._known.clear()
             found = self._known[key] = self._planned(operands, settings)
-        plan, arrays, numbers, floats = found
-        if plan is None:
+        start, floats = found
+        if start is None:
             return None
-        given = [operands[i] for i in numbers]
-        if floats:
-            given += [settings[name] for name in floats]
-        return plan.run([operands[i] for i in arrays], given)
+        return start(*operands, *[settings[name] for name in floats]) if floats else start(*operands)
+
+    def directly(self, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+        """The op as a function of its operands, with as little between as can be; `otherwise` takes what there is no kernel
+        for, and what is met for the first time."""
+        known = self._known
+        nothing: tuple[Callable[..., Any] | None, list[str]] = (None, [])
+
+        def run(*operands: Any) -> Any:
+            start = known.get((*map(type, operands),), nothing)[0]
+            out = None if start is None else start(*operands)
+            return otherwise(*operands) if out is None else out
+
+        return run
 
     def _planned(self, operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-        op, formula = self.op, Formula()
+        op, formula, given = self.op, Formula(), operands
         if op == "pow" and operands[1].__class__ in (float, int) and operands[1] in _POWERS:
-            op, operands = _POWERS[operands[1]], operands[:1]
-        numbers = [i for i, x in enumerate(operands) if x.__class__ is float or x.__class__ is int]
-        arrays = [i for i, x in enumerate(operands) if x.__class__ is self.library.ndarray]
+            op, given = _POWERS[operands[1]], operands[:1]
+        kinds = [_KINDS.get(x.__class__, ARRAY if x.__class__ is self.library.ndarray else "") for x in given]
         floats = [name for name, value in settings.items() if value.__class__ is float]
-        if len(numbers) + len(arrays) != len(operands):
-            return None, [], [], []
-        symbols = [0.0 if i in numbers else formula.input() for i in range(len(operands))]
+        if "" in kinds or ARRAY not in kinds:
+            return None, []
+        symbols = [0.0 if kind == NUMBER else formula.input() for kind in kinds]
         signature = formula.signature([formula.apply(op, *symbols, **settings)])
-        plan = Plan(signature) if can_be_written(signature, "f") else None
-        return plan, arrays, numbers, floats
+        if not can_be_written(signature, "f"):
+            return None, []
+        start = Plan(signature).starter("".join(kinds) + NUMBER * len(floats))
+        return (start if given is operands else lambda x, exponent: start(x)), floats
+
+
+#: The kinds of operands that are no arrays, by their classes.
+_KINDS = {float: NUMBER, int: NUMBER}
+
+
+def keep(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """x where a mask is true; None if it is for CuPy."""
+    x, mask = operands
+    if mask.dtype.char != "?" or x.__class__ is not mask.__class__:
+        return None
+    return _keep()(x, mask)
+
+
+@functools.lru_cache(maxsize=1)
+def _keep() -> Callable[..., Any]:
+    formula = Formula()
+    x, mask = formula.input(), formula.input()
+    return Plan(formula.signature([formula.apply("keep", x, mask)])).starter(ARRAY * 2)
 
 
 # ----- a formula ------------------------------------------------------------------------------------------------------
@@ -135,7 +174,13 @@ class Plan:
 
     def __init__(self, signature: Signature) -> None:
         self.signature = signature
-        self._kernels: dict[Any, tuple[launch.Kernel, list[np.dtype[Any]]]] = {}
+        self._kernels: dict[Any, tuple[launch.Kernel | None, list[np.dtype[Any]]]] = {}
+        #: of those for operands that lie alike: what a launch needs to know (see ndgrad.compiler.cuda.starts)
+        self._alike: dict[Any, tuple[Any, ...]] = {}
+
+    def starter(self, kinds: str) -> Callable[..., Any]:
+        """What runs the formula on operands of these kinds, if it has one result."""
+        return starter(kinds, self._alike, self.run)
 
     def run(self, arrays: Sequence[Any], numbers: Sequence[float]) -> Any:
         """What the formula gives for arrays that broadcast together; None where there is no kernel for them."""
@@ -163,7 +208,13 @@ class Plan:
                 return None
             width = BYTES // _numpy_dtype(dtype).itemsize if key[-1] else 1
             found = self._made(tuple(key), dtype, key[1:-1], 0, width)
+            if len(found[1]) == 1:
+                self._alike[tuple(key)] = (
+                    found[0].address, found[0].pack, found[0].grain, found[1][0], found[1][0].itemsize
+                )  # fmt: skip
         kernel, outputs = found
+        if kernel is None:
+            return None
         out = [launch.new(shape, dtype) for dtype in outputs]
         kernel(-(-count // kernel.grain), THREADS, count, *[o.data.ptr for o in out], *pointers, *numbers)
         return out[0] if len(out) == 1 else out
@@ -186,28 +237,38 @@ class Plan:
         if found is None:
             found = self._made(key, dtype, chars, len(sizes), 1)
         kernel, outputs = found
+        if kernel is None:
+            return None
         out = [launch.new(shape, dtype) for dtype in outputs]
         words = (*[o.data.ptr for o in out], *pointers, *numbers, *sizes, *[s for row in strides for s in row])
         kernel(-(-count // kernel.grain), THREADS, count, *words)
         return out[0] if len(out) == 1 else out
 
-    def _made(
-        self, key: tuple[Any, ...], dtype: str, inputs: Sequence[str], dims: int, width: int
-    ) -> tuple[launch.Kernel, list[np.dtype[Any]]]:
+    def _made(self, key: tuple[Any, ...], dtype: str, inputs: Sequence[str], dims: int, width: int) -> Any:
+        """The kernel and the dtypes of its results; (None, []) if it cannot be compiled, which is told once."""
         signature = self.signature
         kind = Kind(signature, dtype, tuple(inputs), dims, width)
         outputs = result_dtypes(signature, dtype)
         words = f"{1 + len(outputs) + len(inputs)}q{signature.numbers}d{dims}I{len(inputs) * dims}i0q"  # and a gap
-        kernel = launch.Kernel(source(kind), words, THREADS * width)
+        kernel: Any = None
+        try:
+            kernel = launch.Kernel(source(kind), words, THREADS * width)
+        except launch.KernelError as error:
+            outputs = []
+            warnings.warn(f"{error} CuPy computes it instead.", RuntimeWarning, stacklevel=2)
         if len(self._kernels) >= _MOST:
             self._kernels.clear()
+            self._alike.clear()
         found = self._kernels[key] = kernel, [_numpy_dtype(char) for char in outputs]
         return found
 
 
-def planned(signature: Signature) -> Callable[[Sequence[Any], Sequence[float]], Any] | None:
-    """What runs a formula; None if it cannot be written."""
-    return Plan(signature).run if can_be_written(signature, "f") else None
+def planned(signature: Signature) -> Callable[..., Any] | None:
+    """What runs a formula of one result on its arrays and numbers; None if it cannot be written."""
+    if not can_be_written(signature, "f"):
+        return None
+    arrays = sum(not node.op for node in signature.nodes)
+    return Plan(signature).starter(ARRAY * arrays + NUMBER * signature.numbers)
 
 
 def _common(chars: Sequence[str]) -> str | None:

@@ -9,6 +9,7 @@ index by sizes and strides: dimensions that can be walked as one have been made 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -152,12 +153,19 @@ def _written(w: CudaWriter, signature: Signature, inputs: Sequence[Any], numbers
 
 
 def walked(shape: tuple[int, ...], arrays: Sequence[Any]) -> tuple[list[int], list[list[int]]]:
-    """Sizes, and the strides of each array in elements, with as few dimensions as can be."""
+    """Sizes, and the strides of each array in elements, with as few dimensions as can be; they are not to be changed."""
+    return walk(shape, tuple([(a.shape, a.strides, a.dtype.itemsize) for a in arrays]))
+
+
+@functools.lru_cache(maxsize=4096)
+def walk(
+    shape: tuple[int, ...], arrays: tuple[tuple[tuple[int, ...], tuple[int, ...], int], ...]
+) -> tuple[list[int], list[list[int]]]:
+    """The same, of arrays of which shapes, strides and the size of an element are given."""
     rows = []
-    for a in arrays:
-        item = a.dtype.itemsize
-        own = [0 if n == 1 else s // item for n, s in zip(a.shape, a.strides)]
-        rows.append([0] * (len(shape) - a.ndim) + own)
+    for own_shape, own_strides, item in arrays:
+        own = [0 if n == 1 else s // item for n, s in zip(own_shape, own_strides)]
+        rows.append([0] * (len(shape) - len(own_shape)) + own)
     sizes: list[int] = []
     kept: list[list[int]] = [[] for _ in arrays]
     for d, n in enumerate(shape):

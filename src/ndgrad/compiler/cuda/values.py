@@ -69,8 +69,8 @@ _FUNCTIONS = {
 _INTRINSICS = {"fabs": "fabs", "copysign": "copysign", "sqrt": "sqrt", "fma": "fma"} | {
     name: name for name in ("rint", "floor", "ceil", "trunc")
 }
-#: Ops whose formula looks at bits, or calls what CUDA has not.
-_ABSENT = frozenset(("digamma",))
+#: Ops whose formula looks at bits, or calls what CUDA has not, or in which halves have a number of their own, the largest.
+_ABSENT = frozenset(("digamma", "nan_to_num"))
 
 
 class CudaWriter(Writer):

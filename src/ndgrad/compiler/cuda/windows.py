@@ -156,7 +156,7 @@ def conv(x: Any, w: Any, axes: Sequence[Axis], groups: int) -> Any:
     out = launch.new((n, m, *(a.out for a in axes)), x.dtype)
     plan = cudnn.convolution("forward", x, x.shape, w.shape, out.shape, axes)
     if plan is not None:
-        plan(x, w, out)
+        plan(_aligned(x), _aligned(w), out)
         return out
     weights = w.reshape(groups, m // groups, -1)
     for part, columns in _in_parts(x, axes, groups):
@@ -170,7 +170,7 @@ def conv_input_grad(g: Any, w: Any, x_shape: Sequence[int], axes: Sequence[Axis]
     out, three = launch.new(tuple(x_shape), g.dtype), _three(axes)
     plan = cudnn.convolution("input", g, x_shape, w.shape, g.shape, axes)
     if plan is not None:
-        plan(out, w, g)
+        plan(out, _aligned(w), _aligned(g))
         return out
     weights = w.reshape(groups, m // groups, -1).swapaxes(1, 2)
     for part in _parts(n, x_shape[1], axes, g.dtype.itemsize):
@@ -186,7 +186,7 @@ def conv_weight_grad(g: Any, x: Any, w_shape: Sequence[int], axes: Sequence[Axis
     plan = cudnn.convolution("weight", g, x.shape, w_shape, g.shape, axes)
     if plan is not None:
         out = launch.new(tuple(w_shape), g.dtype)
-        plan(x, out, g)
+        plan(_aligned(x), out, _aligned(g))
         return out
     m, outs = w_shape[0], prod(a.out for a in axes)
     computed = launch.summed_in(g.dtype)
@@ -197,6 +197,11 @@ def conv_weight_grad(g: Any, x: Any, w_shape: Sequence[int], axes: Sequence[Axis
         _multiply(grads, columns.swapaxes(-1, -2), made)
         total += made.sum(axis=0)
     return total.reshape(tuple(w_shape)).astype(g.dtype, copy=False)
+
+
+def _aligned(a: Any) -> Any:
+    """An array that begins where cuDNN's engines may count on it: itself, or a copy."""
+    return a if not a.data.ptr % 16 else a.copy()
 
 
 def _in_parts(x: Any, axes: Sequence[Axis], groups: int) -> Any:
@@ -241,9 +246,10 @@ def max_pool(x: Any, axes: Sequence[Axis]) -> tuple[Any, Any]:
 def max_pool_grad(g: Any, places: Any, axes: Sequence[Axis]) -> Any:
     """Add each g (N, C, *O) at its place, giving (N, C, *S)."""
     computed = launch.summed_in(g.dtype)
-    out = library.device_library.zeros((*g.shape[:2], *(a.size for a in axes)), computed)
+    out = launch.new((*g.shape[:2], *(a.size for a in axes)), computed)
+    out.data.memset_async(0, out.nbytes)
     _run("max_pool_grad", g, g.size, _three(axes), out, g, places)
-    return out.astype(g.dtype, copy=False)
+    return out if computed is g.dtype or computed == g.dtype else out.astype(g.dtype)
 
 
 def avg_pool(x: Any, axes: Sequence[Axis], counts: Any) -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ndgrad.arrays.device_kernels import targets_later
-from ndgrad.arrays.precision import is_inexact
+from ndgrad.arrays.precision import is_half, is_inexact
 from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.stake import as_number
 from ndgrad.autograd.variable import np_dtype, shape_of, wrap
@@ -69,6 +69,7 @@ class _Targets:
 
         plain = target.__class__ in FACES and numbers is target._array
         later = targets_later(numbers, self.classes, ignore_index, wrong) if plain else None
+        self.is_on_device = later is not None
         if later is not None:  # to ask whether some are ignored would be to wait
             target, self.counted = (wrap(FACES[target.__class__], array) for array in later)
         elif _some_are_ignored(numbers, self.classes, ignore_index, wrong):
@@ -96,7 +97,10 @@ class _Targets:
         """The mean divides by the weights of the samples that count, not by their number."""
         if reduction != "mean" or (self.weights is None and self.counted is None):
             return reduced(per_sample, reduction)
-        share = self.weights if self.weights is not None else ops.cast(self.counted, dtype=np_dtype(per_sample))
+        dtype = np_dtype(per_sample)
+        if self.weights is None and self.is_on_device and not is_half(dtype):  # two kernels instead of three
+            return ops.sum_all(per_sample) / ops.sum_all(self.counted, dtype=dtype)
+        share = self.weights if self.weights is not None else ops.cast(self.counted, dtype=dtype)
         return ops.sum_all(per_sample) / ops.sum_all(share)
 
 

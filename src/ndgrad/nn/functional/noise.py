@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy
+
+from ndgrad.arrays.library import is_on_device, library_of
+from ndgrad.autograd.generate import FACES
+from ndgrad.autograd.variable import wrap
 from ndgrad.ops import random
 from ndgrad.ops.vocabulary import tensor_ops as ops
 
@@ -15,6 +20,15 @@ if TYPE_CHECKING:
 def uniform_like(input: Tensor) -> Tensor:
     """Uniform on [0, 1), in the shape and dtype of `input`."""
     return random.uniform(ops.detach(input))
+
+
+def kept_like(input: Tensor, p: float) -> Tensor:
+    """True with probability 1 - p, in the shape of `input`. On a GPU that is drawn as such, in one kernel."""
+    array = input._array if input.__class__ in FACES else None
+    if array is None or not is_on_device(array):
+        return uniform_like(input) >= p
+    template = wrap(FACES[input.__class__], library_of(array).empty((), numpy.bool_))
+    return random.bernoulli_scalar(ops.expand(template, shape=tuple(array.shape)), p=1.0 - p)
 
 
 def exponential_like(input: Tensor) -> Tensor:

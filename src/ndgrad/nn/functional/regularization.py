@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.stake import as_number
 from ndgrad.autograd.variable import np_dtype
-from ndgrad.nn.functional.noise import uniform_like
+from ndgrad.nn.functional.noise import kept_like, uniform_like
 from ndgrad.ops.arithmetic import mul
 from ndgrad.ops.dropout import native_dropout
 from ndgrad.ops.fill import copy
@@ -33,7 +33,7 @@ def _drop(input: Tensor, p: float, training: bool, inplace: bool, like: Tensor |
         return input
     if p == 1.0:
         return write(mul, input, (0.0,), {}) if inplace else input * 0.0
-    mask = uniform_like(input if like is None else like) >= p
+    mask = kept_like(input if like is None else like, p)
     scale = 1.0 / (1.0 - p)
     return (
         write(native_dropout, input, (mask,), {"scale": scale})

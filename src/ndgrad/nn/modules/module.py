@@ -214,7 +214,7 @@ class Module(Hooked, Stateful, Registry):
         >>> ndgrad.nn.Linear(2, 1).to(ndgrad.float64).weight.dtype
         ndgrad.float64
         """
-        dtype, device, _, order = _read_to(args, dict(kwargs))
+        dtype, device, _, order, non_blocking = _read_to(args, dict(kwargs))
         if dtype is not None:
             dtype = dtypes.as_dtype(dtypes.as_numpy_dtype(dtype))
             if not (dtype.is_floating_point or dtype.is_complex):
@@ -234,8 +234,8 @@ class Module(Hooked, Stateful, Registry):
         def convert(t: Tensor) -> Tensor:
             wanted = dtype if t.is_floating_point() or t.is_complex() else None
             if order is not None and t.dim() in (4, 5):
-                return converted(t, wanted, device, False, order)
-            return converted(t, wanted, device, False, None)
+                return converted(t, wanted, device, False, order, non_blocking)
+            return converted(t, wanted, device, False, None, non_blocking)
 
         return self._apply(convert)
 

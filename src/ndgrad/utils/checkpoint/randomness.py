@@ -1,7 +1,7 @@
 """The random state of a checkpointed call, so that the recomputation draws the same numbers.
 
-What a function draws from is the default generator, and whatever generators it is given as arguments. A generator of
-its own that it reaches through a closure is out of sight: pass it as an argument.
+What a function draws from are the default generators, of the CPU and of the GPUs, and whatever generators it is given
+as arguments. A generator of its own that it reaches through a closure is out of sight: pass it as an argument.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ndgrad.generator import Generator, default_generator
+from ndgrad.generator import Generator, default_generator, defaults_of_devices
 
 #: A generator that has not drawn yet is its seed: asking for more would load numpy.random.
 State = int | bytes
@@ -31,7 +31,8 @@ class RandomState:
     """The states of the generators that a call can see, at the time this is made."""
 
     def __init__(self, arguments: Iterable[Any]) -> None:
-        generators = dict.fromkeys([default_generator, *(a for a in arguments if isinstance(a, Generator))])
+        given = (a for a in arguments if isinstance(a, Generator))
+        generators = dict.fromkeys([default_generator, *defaults_of_devices(), *given])
         self.states = [(g, _state(g)) for g in generators]
 
     @contextmanager

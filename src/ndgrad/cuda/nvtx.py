@@ -1,0 +1,75 @@
+"""Ranges for NVIDIA's profilers, under torch's names: what runs between a push and a pop has a name in their timelines.
+Where there is no GPU, there is nothing to name, and these do nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ndgrad.absent import refuse_absent as _refuse_absent
+from ndgrad.arrays.gpus import devices_or_none
+
+__all__ = ["mark", "range", "range_pop", "range_push"]
+
+#: How many ranges are open.
+_depth = 0
+
+
+def _library() -> Any:
+    cupy, count = devices_or_none()
+    return getattr(cupy.cuda, "nvtx", None) if count else None
+
+
+def range_push(msg: str) -> int:
+    """Open a range; how many were open before.
+
+    >>> import ndgrad
+    >>> before = ndgrad.cuda.nvtx.range_push("forward")
+    >>> ndgrad.cuda.nvtx.range_pop() == before
+    True
+    """
+    global _depth
+    found = _library()
+    if found is not None:
+        found.RangePush(str(msg))
+    _depth += 1
+    return _depth - 1
+
+
+def range_pop() -> int:
+    """Close the range that was opened last; how many are open then."""
+    global _depth
+    if not _depth:
+        raise RuntimeError("nvtx.range_pop() without range_push().")
+    found = _library()
+    if found is not None:
+        found.RangePop()
+    _depth -= 1
+    return _depth
+
+
+@contextmanager
+def range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
+    """A block with a name; further arguments are put into it as `str.format` does.
+
+    >>> import ndgrad
+    >>> with ndgrad.cuda.nvtx.range("step {}", 3):
+    ...     y = ndgrad.ones(2) * 2
+    """
+    range_push(msg.format(*args, **kwargs))
+    try:
+        yield
+    finally:
+        range_pop()
+
+
+def mark(msg: str) -> None:
+    """A moment with a name."""
+    found = _library()
+    if found is not None:
+        found.Mark(str(msg))
+
+
+_refuse_absent(__name__)

@@ -1,0 +1,34 @@
+"""The time of a GPU: moments in its stream before and after a call, and what lay between them when all is done.
+
+Between the two, the GPU may have waited for the host to ask: where it is quicker than the host, the time is the host's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ndgrad.arrays import library, recording
+
+
+def moment() -> Any:
+    """The present end of the current stream; None as long as nothing is on a GPU, or while a graph is recorded."""
+    found = library.device_library
+    if found is None or recording.active is not None:
+        return None
+    event = found.cuda.Event()
+    event.record()
+    return event
+
+
+def told(first: Any, last: Any) -> dict[str, Any]:
+    """What an event is told of the time from one moment to another, which may be missing. The GPU has come to both."""
+    if first is None or last is None:
+        return {}
+    elapsed = library.device_library.cuda.get_elapsed_time(first, last)  # milliseconds
+    return {"use_device": "cuda", "device_time_total": float(elapsed) * 1e3}
+
+
+def wait(is_asked_for: bool) -> None:
+    """Wait until the GPU has come to all moments, if there are any."""
+    if is_asked_for and library.device_library is not None and recording.active is None:
+        library.device_library.cuda.Device().synchronize()

@@ -1,0 +1,123 @@
+"""Faults of a GPU: no memory left in forward and in backward, kernels that cannot be compiled, no driver. Each is told, and
+later work is right."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+
+import numpy as np
+import pytest
+
+import ndgrad
+from ndgrad import cuda
+from ndgrad.arrays import device_kernels, gpus, library
+from ndgrad.compiler.cuda import elementwise
+
+cupy = pytest.importorskip("cupy")
+HAS_KERNELS = device_kernels.kernels() is not None
+COUNT = 1 << (20 if HAS_KERNELS else 10)
+
+
+@contextlib.contextmanager
+def little_memory():
+    """A block in which an array of COUNT doubles is too much."""
+    gc.collect()
+    pool = cupy.get_default_memory_pool()
+    pool.free_all_blocks()
+    pool.set_limit(size=(pool.total_bytes() if HAS_KERNELS else 0) + COUNT * 4)
+    try:
+        yield
+    finally:
+        pool.set_limit(size=0)
+
+
+def test_no_memory_in_forward_names_the_op_and_the_sizes():
+    x = ndgrad.full((COUNT,), 2.0, dtype=ndgrad.float64, device="cuda", requires_grad=True)
+    told = rf"mul\(\): the GPU is out of memory, given \({COUNT},\) float64"
+    with little_memory(), pytest.raises(cuda.OutOfMemoryError, match=told) as error:
+        x * x
+    assert isinstance(error.value, MemoryError)
+    assert isinstance(error.value, RuntimeError)
+    assert "in use" in str(error.value)
+    with little_memory(), pytest.raises(cuda.OutOfMemoryError, match=r"sin\(\): the GPU is out of memory"):
+        x.detach().sin_()
+    (x * x).sum().backward()
+    np.testing.assert_array_equal(x.grad.cpu().numpy(), 4.0)
+
+
+def test_no_memory_in_backward_leaves_gradients_alone_and_the_next_pass_is_right():
+    x = ndgrad.full((COUNT,), 0.5, dtype=ndgrad.float64, device="cuda", requires_grad=True)
+    loss = (x.sin() * 3.0).sum()
+    with little_memory(), pytest.raises(cuda.OutOfMemoryError, match="Backward0 in backward: the GPU is out of memory"):
+        loss.backward()
+    assert x.grad is None
+    del loss
+    (x.sin() * 3.0).sum().backward()
+    np.testing.assert_allclose(x.grad.cpu().numpy(), 3.0 * np.cos(0.5))
+
+
+@pytest.mark.skipif(not HAS_KERNELS, reason="there are no kernels here")
+def test_a_kernel_that_cannot_be_compiled_is_told_and_the_op_runs_all_the_same(monkeypatch):
+    eager = pytest.importorskip("ndgrad.compiler.cuda.eager")
+    monkeypatch.setattr(eager, "source", lambda kind: elementwise.source(kind) + " no such word;")
+    x = ndgrad.tensor(np.linspace(0, 1, 7), device="cuda")._array
+    run = eager.Elementwise(cupy, "tanh")
+    with pytest.warns(RuntimeWarning, match="(?s)could not be made for this GPU.*CuPy computes it instead"):
+        assert run((x,), {}) is None
+    assert run((x,), {}) is None  # told once
+    monkeypatch.undo()
+    np.testing.assert_allclose(ndgrad.as_tensor(x).tanh().cpu().numpy(), np.tanh(np.linspace(0, 1, 7)))
+
+
+def test_a_driver_that_is_missing(monkeypatch):
+    def missing():
+        raise RuntimeError("cudaErrorInsufficientDriver: CUDA driver version is insufficient for CUDA runtime version")
+
+    monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", missing)
+    monkeypatch.setattr(library, "device_library", None)
+    assert not cuda.is_available()
+    assert gpus.devices_or_none() == (cupy, 0)
+    for call in (lambda: ndgrad.ones(1, device="cuda"), lambda: ndgrad.ones(1).cuda(), cuda.current_device):
+        with pytest.raises(RuntimeError, match="CuPy finds none"):
+            call()
+    assert ndgrad.ones(2).sum().item() == 2.0
+
+
+def test_pinned_memory_and_copies_that_do_not_wait():
+    x = ndgrad.arange(1000, dtype=ndgrad.float32)
+    pinned = x.pin_memory()
+    if hasattr(cupy.cuda, "alloc_pinned_memory"):
+        assert pinned.is_pinned()
+        assert not x.is_pinned()
+        assert pinned.pin_memory() is pinned
+    for given in (x, pinned):
+        for non_blocking in (True, False):
+            there = given.to("cuda", non_blocking=non_blocking)
+            there.record_stream(cuda.current_stream())
+            np.testing.assert_array_equal((there * 2).cpu().numpy(), np.arange(1000) * 2)
+    with pytest.raises(RuntimeError, match="cannot pin a tensor on cuda:0"):
+        x.to("cuda").pin_memory()
+
+
+def test_names_for_profilers():
+    with cuda.nvtx.range("step {}", 1):
+        assert cuda.nvtx.range_push("inner") == 1
+        cuda.nvtx.mark("here")
+        assert cuda.nvtx.range_pop() == 1
+    with pytest.raises(RuntimeError, match=r"without range_push\(\)"):
+        cuda.nvtx.range_pop()
+
+
+def test_peaks_of_memory():
+    cuda.reset_peak_memory_stats()
+    before = cuda.memory_allocated()
+    x = ndgrad.ones(1 << 18, device="cuda")
+    y = x * 2
+    del x, y
+    gc.collect()
+    if HAS_KERNELS:
+        assert cuda.max_memory_allocated() >= before + 2 * (1 << 18) * 4
+        assert cuda.memory_allocated() < before + (1 << 18) * 4
+    assert cuda.max_memory_reserved() >= cuda.memory_reserved() > 0
+    assert "held by the pool (reserved_bytes)" in cuda.memory_summary()

@@ -1,0 +1,50 @@
+"""How much steps ask of a GPU: kernels, products, functions of CuPy's. What is asked for is the CPU's time, which small steps wait for."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("scipy")
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("cupy") is not None, reason="CuPy itself is here, and cuDNN may be")
+
+#: By step: at most so many kernels of our own, products by cuBLAS, other calls. Where cuBLASLt is, it adds biases itself, and so
+#: less is asked for than here: a kernel less for each layer.
+MOST = {
+    "mlp": (19, 8, 1),
+    "feed forward ndgrad.float32": (14, 6, 1),
+    "feed forward ndgrad.bfloat16": (15, 6, 2),
+    "attention": (11, 13, 1),
+    "convnet": (20, 5, 6),
+    "chain": (12, 0, 1),
+    "dropout": (3, 0, 0),
+}
+
+
+@pytest.fixture(scope="module")
+def counts():
+    if "NDGRAD_STAND_IN" in os.environ:
+        pytest.skip("counted in a process of its own")
+    environment = {k: v for k, v in os.environ.items() if k != "NDGRAD_STAND_IN"}
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.gpu.counted_launches"],
+        cwd=Path(__file__).resolve().parents[2], env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr[-4000:]
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", MOST)
+def test_a_step_asks_for_no_more_than_it_did(counts, name):
+    found = dict(counts[name])
+    kernels, products = found.pop("kernel"), found.pop("product", 0) + found.pop("products", 0)
+    most = MOST[name]
+    assert kernels <= most[0], found
+    assert products <= most[1], found
+    assert sum(found.values()) <= most[2], found
