@@ -29,6 +29,7 @@ from ndgrad.arrays.placement import CPU
 from ndgrad.autograd.versions import Unrecorded
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.program import Value
+from ndgrad.devices import device
 
 
 class Step(NamedTuple):
@@ -45,11 +46,15 @@ class Step(NamedTuple):
 class Memory:
     """What several traced arrays show parts of: its value now, and how often it was written."""
 
-    __slots__ = ("asked", "assumed", "constant", "source", "tracer", "value", "values_at", "version", "written")
+    __slots__ = ("asked", "assumed", "constant", "place", "source", "tracer", "value", "values_at", "version", "written")
 
-    def __init__(self, tracer: Any, value: Value, source: Any = None, constant: Any = None) -> None:
+    def __init__(
+        self, tracer: Any, value: Value, source: Any = None, constant: Any = None, place: device = CPU
+    ) -> None:
         self.tracer = tracer
         self.value = value
+        #: the device that it is on
+        self.place = place
         self.version = 0
         self.source = source  # the argument or captured tensor whose memory it is; None for what the function made
         self.written = False
@@ -78,7 +83,6 @@ class TracedArray:
 
     is_meta = is_traced = True
     is_sparse = is_structured = is_jagged = False
-    stands_on = CPU
     __array_priority__ = 1000.0
 
     def __init__(
@@ -91,6 +95,11 @@ class TracedArray:
         self.path = path
         self._value = value
         self.version = memory.version
+
+    @property
+    def stands_on(self) -> device:
+        """The device that it is on."""
+        return self.memory.place
 
     @property
     def base(self) -> Memory:
@@ -138,7 +147,7 @@ class TracedArray:
     def copy(self, order: str = "C") -> TracedArray:
         """The same value in memory of its own."""
         tracer = self.memory.tracer
-        return tracer.array(tracer.value_of(self))
+        return tracer.array(tracer.value_of(self), self.memory.place)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -156,7 +165,7 @@ class TracedArray:
         tracer = self.memory.tracer
         for step in self.path:
             value = tracer.emit(step.op, (value,), step.settings)[step.number]
-        return tracer.array(value)
+        return tracer.array(value, self.memory.place)
 
     def checked(self) -> Any:
         """Its values, for those who check them (see ndgrad.compiler.decisions)."""

@@ -18,6 +18,7 @@ on what joins.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -27,6 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ndgrad.compiler.lower import pointwise
+from ndgrad.compiler.lower.abilities import NATIVE, Abilities
 from ndgrad.compiler.lower.components import STREAMS, Components
 from ndgrad.compiler.lower.loops import Loop, can_read, lowered_loop
 from ndgrad.compiler.lower.orders import kept_in_order, needed_in_order
@@ -38,9 +40,6 @@ from ndgrad.ops.vocabulary import find
 
 #: Instructions in one kernel, beyond which compiling it takes too long.
 _LONGEST = 4000
-#: The longest row that is gone through more than once, and the bytes of scratch rows of one kernel.
-_LONGEST_ROW = 16384
-_SCRATCH = 1 << 18
 
 
 @dataclass(eq=False, slots=True)
@@ -119,14 +118,15 @@ class Groups:
     cleared: set[Value]
 
 
-def grouped(program: Program) -> Groups:
-    """The steps of a program."""
-    return _Grouping(program).done()
+def grouped(program: Program, abilities: Abilities = NATIVE) -> Groups:
+    """The steps of a program, for kernels of these abilities."""
+    return _Grouping(program, abilities).done()
 
 
 class _Grouping:
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, abilities: Abilities) -> None:
         self.program = program
+        self.abilities = abilities
         self.steps: list[Step] = []
         self.places: dict[Value, Place] = {v: whole(v) for v in (*program.inputs, *program.constants)}
         #: the step after which a root can be read from memory; -1 for what is there from the beginning
@@ -136,34 +136,36 @@ class _Grouping:
         self.cleared: set[Value] = set()
         #: memory whose dimensions are not in the order of the values that lie there: the order that they are in
         self.orders: dict[Value, tuple[int, ...]] = {}
-        self.in_order = needed_in_order(program)
+        self.in_order = needed_in_order(program) if abilities.has_routines else set()
         self.definitions = program.definitions()
-        self.components = Components(program)
-        for instruction in _numbers_first(program):
+        self.components = Components(program, abilities.is_pointwise)
+        for instruction in _numbers_first(program, abilities):
             self._take(instruction)
         for value in program.outputs:
             if self.places[value].root in self.orders:
                 self.places[value] = self.places[self._copied(value, tuple(range(value.ndim)))]
 
     def _take(self, instruction: Instruction) -> None:
-        op = instruction.op
+        op, can = instruction.op, self.abilities
         if (op.view or op.shares_storage or op.name in ("conj", "unsafe_view")) and self._view(instruction):
             return
-        if pointwise.is_pointwise(instruction) and instruction.result.size:
+        if can.is_pointwise(instruction) and instruction.result.size:
             self._join(instruction, instruction.result.shape)
-        elif pointwise.is_reduction(instruction) and self._reduce(instruction):
+        elif can.is_reduction(instruction) and self._reduce(instruction):
             pass
         elif (
             op.name in ("reshape", "unsafe_view")
-            and pointwise.is_type(instruction.result.dtype)
+            and can.is_type(instruction.result.dtype)
             and instruction.result.size
         ):
             shape = next(instruction.values()).shape
             self._join(instruction, shape, tuple(range(len(shape))))  # a copy
-        elif (parts := parts_of(instruction)) is not None:
+        elif (parts := parts_of(instruction, can.is_type)) is not None:
             self._assemble(instruction, parts)
-        elif (parts := summands_of(instruction)) is not None:
+        elif (parts := summands_of(instruction, can.is_type)) is not None:
             self._add_up(instruction, parts)
+        elif not can.has_routines:
+            self._call(instruction)
         elif (op.name == "loop" or (op.name == "repeat" and "most" in instruction.settings)) and self._loop(
             instruction
         ):
@@ -179,8 +181,11 @@ class _Grouping:
                 if not place.is_whole:
                     self.orders[place.root] = last_order(len(place.shape))
         else:
-            reads = [self.places[a] if a.__class__ is Value else None for a in instruction.arguments]
-            self._add(Call(instruction, reads), instruction)
+            self._call(instruction)
+
+    def _call(self, instruction: Instruction) -> None:
+        reads = [self.places[a] if a.__class__ is Value else None for a in instruction.arguments]
+        self._add(Call(instruction, reads), instruction)
 
     def _view(self, instruction: Instruction) -> bool:
         source = next(instruction.values())
@@ -374,12 +379,13 @@ class _Grouping:
                 kernel.row_values.add(instruction.result)
                 self._put(len(self.steps) - 1, Item(instruction, [read]))
                 return True
-        if pointwise.is_float_product(instruction):
+        may_add = self.abilities.may_add
+        if pointwise.is_float_product(instruction) or not may_add(Kernel(shape), dims):
             return False
         target = _target(instruction, shape, dims)
         for number in range(self._earliest([place]), len(self.steps)):
             kernel = self.steps[number]
-            if isinstance(kernel, Kernel) and kernel.shape == shape:
+            if isinstance(kernel, Kernel) and kernel.shape == shape and may_add(kernel, dims):
                 item = self._as_element(kernel, instruction, shape, [place])
                 if item is not None:
                     kernel.targets[instruction.result] = target
@@ -439,7 +445,7 @@ class _Grouping:
             p.root for p in reads if p is not None and p.root in kernel.computed and p.root not in kernel.row_values
         }
         earlier = {v for v in earlier if kernel.computed[v].stage < stage} | kernel.scratch
-        return row <= _LONGEST_ROW and sum(row * v.dtype.itemsize for v in earlier) <= _SCRATCH
+        return self.abilities.may_keep(row, sum(row * v.dtype.itemsize for v in earlier), len(earlier))
 
     def _as_row(self, kernel: Kernel, instruction: Instruction, reads: list[Place | None]) -> Item | None:
         """An instruction over the rows of a kernel: of numbers per row that it has."""
@@ -503,13 +509,13 @@ class _Grouping:
         return Groups(self.steps, self.places, self.cleared)
 
 
-def _numbers_first(program: Program) -> list[Instruction]:
+def _numbers_first(program: Program, abilities: Abilities) -> list[Instruction]:
     """The instructions, single numbers that depend on nothing else first: a kernel need not wait for them in between."""
     known = {*program.inputs, *program.constants}
     first, rest = [], []
     for instruction in program.instructions:
         values = list(instruction.values())
-        is_number = all(v.size == 1 for v in (*values, *instruction.results)) and pointwise.is_pointwise(instruction)
+        is_number = all(v.size == 1 for v in (*values, *instruction.results)) and abilities.is_pointwise(instruction)
         if is_number and known.issuperset(values):
             first.append(instruction)
             known.update(instruction.results)
@@ -540,11 +546,11 @@ def part_of(value: Value, index: tuple[Any, ...]) -> Place | None:
     return whole(value).shown(lambda a: a[full])
 
 
-def parts_of(instruction: Instruction) -> Parts | None:
+def parts_of(instruction: Instruction, is_type: Callable[[np.dtype[Any]], bool]) -> Parts | None:
     """The parts that an instruction puts its result together from; None for ops that do something else."""
     if (
         instruction.op.name not in _ASSEMBLED
-        or not pointwise.is_type(instruction.result.dtype)
+        or not is_type(instruction.result.dtype)
         or not instruction.result.size
     ):
         return None
@@ -596,12 +602,12 @@ _OVERWRITTEN = frozenset(["overlaid", "slice_scatter"])
 _ASSEMBLED = _OVERWRITTEN | {"cat", "stack", "embed", "select_backward", "slice_backward", "assembled"}
 
 
-def summands_of(instruction: Instruction) -> Parts | None:
+def summands_of(instruction: Instruction, is_type: Callable[[np.dtype[Any]], bool]) -> Parts | None:
     """The values that an instruction adds to parts of its result; None for ops that do something else."""
     if instruction.op.name != "pieces":
         return None
     result, values = instruction.result, list(instruction.values())
-    if not result.size or not pointwise.is_type(result.dtype) or result.dtype == bool:
+    if not result.size or not is_type(result.dtype) or result.dtype == bool:
         return None
     if len(values) != len(instruction.arguments) or any(v.dtype != result.dtype for v in values):
         return None
