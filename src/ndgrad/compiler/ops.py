@@ -7,6 +7,7 @@
     branch      one of two programs
     repeat      a program that is run for as long as it gives True; `unwind` goes back through its rounds
     take_slices, add_slices, put_slices    slices that an index names, read, added to or written over
+    attention_gradients    those of attention in queries, keys and values, on a device
 
 They are in no table; `op_named` finds them beside those that are.
 """
@@ -21,8 +22,10 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.library import library_of
 from ndgrad.arrays.meta import MetaArray
 from ndgrad.compiler.program import Program
+from ndgrad.ops.attention import pulled_back
 from ndgrad.ops.table import VARIABLE
 from ndgrad.ops.vocabulary import find
 
@@ -55,7 +58,7 @@ class CompilerOp:
 
 
 def _pieces(*parts: Any, shape: tuple[int, ...], index: tuple[Any, ...], common: tuple[Any, ...] | None) -> Any:
-    out = np.zeros(shape, parts[0].dtype)
+    out = library_of(parts[0]).zeros(shape, parts[0].dtype)
     if common is not None and out.dtype.kind == "f":
         out[common] = -0.0
     for part, place in zip(parts, index, strict=True):
@@ -70,7 +73,7 @@ pieces = CompilerOp("pieces", _pieces)
 
 
 def _overlaid(x: Any, *parts: Any, index: tuple[Any, ...]) -> Any:
-    out = np.array(x)
+    out = library_of(x).array(x)
     for part, place in zip(parts, index, strict=True):
         out[place] = part
     return out
@@ -81,7 +84,7 @@ overlaid = CompilerOp("overlaid", _overlaid)
 
 
 def _assembled(*parts: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
-    out = np.zeros(shape, parts[0].dtype)
+    out = library_of(parts[0]).zeros(shape, parts[0].dtype)
     for part, place in zip(parts, index, strict=True):
         out[place] = part
     return out
@@ -135,6 +138,16 @@ def _put_slices(x: Any, y: Any, index: Any, *, dim: int, adds: bool) -> Any:
 
 #: x, to whose slices along a dimension those of y are added, or which they replace, in the order of the index.
 put_slices = CompilerOp("put_slices", _put_slices)
+
+# ----- attention ------------------------------------------------------------------------------------------------------
+
+
+def _attention_gradients(g: Any, q: Any, k: Any, v: Any, *, is_causal: bool, scale: float) -> tuple[Any, ...]:
+    return pulled_back(library_of(q), g, q, k, v, None, is_causal, scale, (True, True, True, False))[:3]
+
+
+#: The gradients of attention(q, k, v), without a mask, in q, k and v.
+attention_gradients = CompilerOp("attention_gradients", _attention_gradients, 3)
 
 # ----- loop -----------------------------------------------------------------------------------------------------------
 
@@ -225,7 +238,7 @@ def _unwind(*arrays: Any, body: Runs, pull: Runs, carried: int, pulled: int) -> 
 unwind = CompilerOp("unwind", _unwind, VARIABLE, ("body", "pull"))
 
 _SLICES = (take_slices, add_slices, put_slices)
-OPS = {op.name: op for op in (pieces, overlaid, assembled, *_SLICES, loop, branch, repeat, unwind)}
+OPS = {op.name: op for op in (pieces, overlaid, assembled, *_SLICES, attention_gradients, loop, branch, repeat, unwind)}
 
 
 @functools.cache

@@ -172,7 +172,7 @@ class TracedArray:
         from ndgrad.compiler.decisions import Checked  # which few functions need
 
         tracer = self.memory.tracer
-        return self.known if self.known is not None else Checked(tracer, tracer.value_of(self))
+        return self.known if self.known is not None else Checked(tracer, tracer.value_of(self), self.stands_on)
 
     # ----- values, which there are only of constants -----
 

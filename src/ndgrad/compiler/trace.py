@@ -76,6 +76,8 @@ class Tracer:
         #: conditions that the trace follows, and whether they held; outcomes to be followed instead, if they are known
         self.conditions: list[tuple[Value, bool]] = []
         self.outcomes: list[bool] | None = None
+        #: what a device is to look at by itself: values that must be False, and what is raised later if one is not
+        self.later: list[tuple[Value, Callable[[int], Exception]]] = []
         #: the random numbers that the function draws, and the tensors of those that are inputs, by identity
         self.draws = TracedDraws(state_of)
         self.drawn_tensors: dict[int, Any] = {}

@@ -1,0 +1,323 @@
+"""A program on a device: fused kernels, with the device's functions of ops between them where an op has no kernel.
+
+    parting     what the host computes, and what the device                                              (parting.py)
+    expanding   composite ops written out                                                                (expanding.py)
+    grouping    that of native code, with what kernels of a device can do               (lower/group.py, fusing.py)
+    kernels     each group as CUDA C++; groups of the same text are one function                          (fused.py)
+    run         step by step, memory from CuPy's pool, which has back what no later step needs
+    capture     the whole as a CUDA graph, once it has run a few times on memory that stays            (captured.py)
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ndgrad.arrays import device_kernels, library
+from ndgrad.arrays.addresses import bounds
+from ndgrad.arrays.library import is_on_device
+from ndgrad.compiler.cuda import launch
+from ndgrad.compiler.cuda.expanding import expanded
+from ndgrad.compiler.cuda.fused import FLAG, HEAD, Affine, Fused, fused
+from ndgrad.compiler.cuda.fusing import DEVICE
+from ndgrad.compiler.cuda.parting import parted
+from ndgrad.compiler.lower.abilities import Abilities
+from ndgrad.compiler.lower.group import Call, Kernel, grouped
+from ndgrad.compiler.lower.in_place import Writes, written_in_place
+from ndgrad.compiler.lower.places import Place
+from ndgrad.compiler.program import Program, Value
+
+#: Kernels that know nothing: every op is a call.
+_NO_KERNELS = Abilities(
+    is_type=lambda dtype: False, is_pointwise=lambda i: False, is_reduction=lambda i: False, has_routines=False
+)
+#: Bytes at whose multiples packs lie.
+_ALIGNMENT = 16
+
+Arrays = dict[Value, Any]
+
+
+@dataclass(eq=False)
+class Step:
+    """What runs at one time: how it is called, and whose memory begins before it and ends after it."""
+
+    group: Kernel | Call | None
+    run: Callable[[Arrays], None]
+    #: memory to be made before it, and that of it which begins as zeros
+    new: list[Value] = field(default_factory=list)
+    cleared: list[Value] = field(default_factory=list)
+    dead: list[Value] = field(default_factory=list)
+    #: the names of the functions that were written for it
+    functions: list[str] = field(default_factory=list)
+
+
+class DeviceProgram:
+    """A program whose inputs are on a device, but for some on the host: called with their arrays, it gives those of its
+    outputs, each in memory of its own."""
+
+    def __init__(
+        self,
+        program: Program,
+        inputs: Sequence[Any],
+        writes: Writes | None = None,
+        later: Mapping[int, Callable[[int], Exception]] | None = None,
+        strict: bool = False,
+    ) -> None:
+        """`inputs`: arrays like those that it is called with; `writes`: the outputs that may be computed in the memory of
+        inputs; `later`: the outputs that must be zero, and what is raised if one is not, when the device has said so;
+        `strict`: op by op, as eager computes."""
+        self.original = program
+        self.later = dict(later or {})
+        self._on_host = tuple(not is_on_device(a) for a in inputs)
+        self.device = next(a.device.id for a in inputs if is_on_device(a))
+        parts = parted(program, self._on_host)
+        self.parts = parts
+        self.is_fused = not strict and not os.environ.get("NDGRAD_COMPILE_REPLAY") and launch.can_be_made()
+        checks: list[Value] = []
+        self.program = parts.device
+        if self.is_fused:
+            self.program, checks = expanded(parts.device)
+        #: the value of each output, as far as the device computes it
+        shown = iter(self.program.outputs)
+        self._outputs = [None if v in parts.on_host else next(shown) for v in program.outputs]
+        self._notes = {self._outputs[n]: error for n, error in self.later.items()}
+        self._notes.update(dict.fromkeys(checks, partial(_out_of_range, program.name)))
+        kept = [v for n, v in enumerate(self._outputs) if v is not None and n not in self.later]
+        everything = Program(
+            self.program.inputs,
+            [*kept, *[v for v in self._notes if v is not None]],
+            self.program.instructions,
+            self.program.constants,
+            program.name,
+        )
+        self.groups = grouped(everything, DEVICE if self.is_fused else _NO_KERNELS)
+        self.program.constants.update(everything.constants)
+        self.in_place = self._written_in_place(everything, writes)
+        self._runner: Any = None
+        if parts.host is not None:
+            from ndgrad.compiler.backend import Runner  # which runs programs, and so this one
+
+            self._runner = Runner(parts.host)
+        self._lay_out(everything)
+        self._functions: Any = None
+        self._constants: Arrays | None = None
+
+    def takes(self, inputs: Sequence[Any]) -> bool:
+        """Whether it can be called with these arrays."""
+        here = all(is_on_device(a) is not there for a, there in zip(inputs, self._on_host, strict=True))
+        return here and all(a.device.id == self.device for a, there in zip(inputs, self._on_host) if not there)
+
+    # ----- making -----------------------------------------------------------------------------------------------------
+
+    def _written_in_place(self, everything: Program, writes: Writes | None) -> dict[Value, Value]:
+        """The inputs in whose memory results lie, by result."""
+        if writes is None or writes.conditions or not self.is_fused:
+            return {}
+        position = {v: n for n, v in enumerate(everything.inputs)}
+        numbers = {v: n for n, v in enumerate(everything.outputs)}
+        targets = {
+            numbers[self._outputs[n]]: position[self.original.inputs[i]]  # type: ignore[index]  # none is None
+            for n, i in writes.targets.items()
+            if self._outputs[n] is not None and self.original.inputs[i] in position
+        }
+        return written_in_place(everything, self.groups, Writes(targets), 0, calls_come_first=True).inputs
+
+    def _lay_out(self, everything: Program) -> None:
+        """The steps, with the memory that each needs."""
+        groups, affine = self.groups, Affine(self.program.constants)
+        self.texts: dict[str, str] = {}
+        self.steps: list[Step] = []
+        given = {*everything.inputs, *everything.constants, *self.in_place}
+        self._roots = {v: groups.places[v] for v in everything.outputs}
+        waiting = {groups.places[v].root: (v, error) for v, error in self._notes.items() if v is not None}
+        made: set[Value] = set(given)
+        last = {value: n for n, step in enumerate(groups.steps) for value in step.touched()}
+        is_noted = {root: last.get(root, -1) for root in waiting}
+        for root, number in is_noted.items():
+            if number < 0:  # an input, or a constant
+                self.steps.append(self._note(*waiting[root]))
+        kept = {place.root for place in self._roots.values()} | given
+        for number, group in enumerate(groups.steps):
+            touched = group.touched()
+            if isinstance(group, Call):
+                step = Step(group, partial(self._call, group))
+                made.update(group.instruction.results)
+            else:
+                assert isinstance(group, Kernel)
+                step = self._kernel(group, affine)
+                written = [*group.stores, *group.targets, *[place.root for _, place in group.puts]]
+                step.new = [v for v in dict.fromkeys(written) if v not in made]
+                step.cleared = [v for v in step.new if v in groups.cleared]
+                made.update(step.new)
+            step.dead = [v for v in touched if last[v] == number and v not in kept]
+            self.steps.append(step)
+            self.steps += [self._note(*waiting[root]) for root, n in is_noted.items() if n == number]
+        used = {v for step in groups.steps for v in step.touched()} | {place.root for place in self._roots.values()}
+        self._needed_constants = [v for v in self.program.constants if v in used and v not in affine.known]
+        read_by_calls = {p.root for s in groups.steps if isinstance(s, Call) for p in s.reads if p is not None}
+        read_by_calls |= {place.root for place in self._roots.values()}
+        self._needed_constants += [v for v in affine.known if v in read_by_calls]
+
+    def _kernel(self, kernel: Kernel, affine: Affine) -> Step:
+        guarded = any(v in self.in_place for v in kernel.stores)
+        made = fused(kernel, affine, guarded)
+        names = [self.texts.setdefault(one.text, f"kernel{len(self.texts)}") for one in made.launches]
+        return Step(kernel, partial(self._start, made, names), functions=names)
+
+    def _note(self, value: Value, error: Callable[[int], Exception]) -> Step:
+        return Step(None, lambda arrays: self._noted(_shown(arrays, self._roots[value]), error))
+
+    def _noted(self, array: Any, error: Callable[[int], Exception]) -> None:
+        found = device_kernels.kernels()
+        if found is not None:
+            found.refuse_later(array, error)
+        elif bool((array != 0).any()):
+            raise error(0)
+
+    @property
+    def code(self) -> str:
+        """The source of all kernels."""
+        functions = [text.replace("NAME", name, 1) for text, name in self.texts.items()]
+        return "\n".join([HEAD, *functions])
+
+    # ----- running ----------------------------------------------------------------------------------------------------
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        """The outputs for these arrays; None for what the device looks at by itself."""
+        arrays, host = self.given(inputs)
+        self.execute(arrays)
+        return self.collected(arrays, inputs, host)
+
+    def given(self, inputs: Sequence[Any]) -> tuple[Arrays, Arrays]:
+        """The arrays of the device's inputs, and what the host has and computes."""
+        found = library.device_library
+        host = {v: np.asarray(a) for v, a, there in zip(self.original.inputs, inputs, self._on_host) if there}
+        if self._runner is not None:
+            program = self._runner.program
+            host.update(zip(program.outputs, self._runner([host[v] for v in program.inputs]), strict=True))
+        arrays = {v: ready(a) for v, a, there in zip(self.original.inputs, inputs, self._on_host) if not there}
+        for value in self.parts.crossing:
+            arrays[value] = found.asarray(np.ascontiguousarray(host[value]).reshape(value.shape))
+        return arrays, host
+
+    def execute(self, arrays: Arrays) -> None:
+        """Run the steps on the device."""
+        new = library.device_library.empty
+        with library.device_library.cuda.Device(self.device):
+            arrays.update(self.constants())
+            for value, target in self.in_place.items():
+                arrays[value] = arrays[target]
+            for step in self.steps:
+                for value in step.new:
+                    arrays[value] = new(value.shape, value.dtype)
+                for value in step.cleared:
+                    arrays[value].fill(0)
+                step.run(arrays)
+                for value in step.dead:
+                    arrays.pop(value, None)
+
+    def collected(self, arrays: Arrays, inputs: Sequence[Any], host: Arrays) -> list[Any]:
+        """The outputs, each in memory of its own: that of an input only where the program writes that."""
+        own = {v for step in self.steps for v in step.new} | {*self.in_place}
+        own |= {v for s in self.steps if isinstance(s.group, Call) for v in s.group.instruction.results}
+        numbers = {v: n for n, v in enumerate(self.original.inputs)}
+        found: list[Any] = []
+        for n, value in enumerate(self._outputs):
+            if n in self.later:
+                found.append(None)
+                continue
+            if value is None:
+                found.append(np.array(host[self.original.outputs[n]]))
+                continue
+            place = self._roots[value]
+            array = _shown(arrays, place)
+            if place.root in self.in_place and place.root in own:
+                given = inputs[numbers[self.in_place[place.root]]]
+                array = given if given is arrays[place.root] else array
+            elif place.root not in own or not place.is_whole:
+                array = array.copy()
+            own.discard(place.root)
+            found.append(array)
+        return found
+
+    def constants(self) -> Arrays:
+        """The program's constants on the device."""
+        if self._constants is None:
+            bring = library.device_library.asarray
+            self._constants = {
+                v: bring(np.ascontiguousarray(self.program.constants[v]).reshape(v.shape)) for v in self._needed_constants
+            }
+        return self._constants
+
+    def _start(self, made: Fused, names: list[str], arrays: Arrays) -> None:
+        if self._functions is None:
+            self._functions = launch.Functions(self.code)
+        buffers = [library.device_library.empty(size, np.uint8) for size in made.buffers]
+        for one, name in zip(made.launches, names, strict=True):
+            addresses = []
+            for value in one.pointers:
+                if value.__class__ is Value:
+                    addresses.append(arrays[value].data.ptr)
+                else:
+                    addresses.append(self._flag() if value == FLAG else buffers[value].data.ptr)  # type: ignore[index]
+            self._functions.start(name, one.blocks, one.threads, addresses)
+
+    def _flag(self) -> int:
+        return int(self._fault.data.ptr)
+
+    @functools.cached_property
+    def _fault(self) -> Any:
+        """The flag that the device sets when it has noted a fault; one that stays zero where it notes none."""
+        found = device_kernels.kernels()
+        return library.device_library.zeros(1, np.uint64) if found is None else found.notes(self.device).flag
+
+    def _call(self, step: Call, arrays: Arrays) -> None:
+        instruction = step.instruction
+        given = [
+            a if place is None else _shown(arrays, place)
+            for a, place in zip(instruction.arguments, step.reads, strict=True)
+        ]
+        out = instruction.op.forward_for(library.device_library)(*given, **instruction.settings)
+        results = instruction.results
+        for value, array in zip(results, (out,) if instruction.op.outputs == 1 else out, strict=True):
+            if not is_on_device(array):  # a number
+                array = library.device_library.asarray(array)
+            if not array.flags.c_contiguous or any(_overlaps(array, g) for g in given if is_on_device(g)):
+                array = array.copy()
+            if array.shape != value.shape or array.dtype != value.dtype:
+                array = array.reshape(value.shape).astype(value.dtype, copy=False)
+            arrays[value] = ready(array)
+
+
+def ready(array: Any) -> Any:
+    """An array as kernels take it: in C order, at an address where packs lie."""
+    if array.flags.c_contiguous and array.data.ptr % _ALIGNMENT == 0:
+        return array
+    return array.copy(order="C")
+
+
+def _overlaps(a: Any, b: Any) -> bool:
+    (first, end), (other, other_end) = bounds(a), bounds(b)
+    return first < other_end and other < end
+
+
+def _shown(arrays: Arrays, place: Place) -> Any:
+    """An array that shows a place in its root."""
+    root = arrays[place.root]
+    if place.is_whole:
+        return root if root.shape == place.shape else root.reshape(place.shape)
+    size = root.dtype.itemsize
+    strides = tuple(s * size for s in place.strides)
+    return library.device_library.ndarray(place.shape, root.dtype, root.data + place.offset * size, strides)
+
+
+def _out_of_range(name: str, index: int) -> Exception:
+    return IndexError(
+        f"{name}: an index is out of range. Call the function itself instead of the compiled one to see which."
+    )

@@ -1,0 +1,141 @@
+"""Fused kernels on the processor: their CUDA C++ compiled by the C++ compiler, the threads of a block one after another.
+
+A thread is a context of its own that runs to its next barrier, then the next one does; blocks run one after another.
+Shuffles are exchanges through memory between two barriers. So what is tested is the text that a device would compile,
+with its indices, packs, stages and joined parts; not its speed, nor the conversions that are a device's instructions.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+_SHIM = r"""
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <ucontext.h>
+#include <vector>
+#define __device__
+#define __global__
+#define __launch_bounds__(n)
+#define __align__(n) alignas(n)
+#define __shared__ static
+#define __restrict__
+using std::copysign; using std::fabs; using std::floor; using std::exp; using std::log; using std::sqrt; using std::tanh;
+static float __int_as_float(unsigned int x) { float y; memcpy(&y, &x, 4); return y; }
+static float __uint_as_float(unsigned int x) { float y; memcpy(&y, &x, 4); return y; }
+static unsigned int __float_as_uint(float x) { unsigned int y; memcpy(&y, &x, 4); return y; }
+template <typename T> T rsqrt(T x) { return T(1) / std::sqrt(x); }
+template <typename T> T normcdf(T x) { return T(0.5) * std::erfc(-x * T(0.70710678118654752440)); }
+struct Index { unsigned int x; };
+static Index threadIdx, blockIdx, blockDim;
+static ucontext_t scheduler;
+static std::vector<ucontext_t> threads;
+static std::vector<bool> done;
+static unsigned int running;
+static void __syncthreads() { swapcontext(&threads[running], &scheduler); }
+static uint64_t slots[1024];
+template <typename T> T __shfl_xor_sync(unsigned int, T x, int d) {
+    slots[threadIdx.x] = 0; memcpy(&slots[threadIdx.x], &x, sizeof(T));
+    __syncthreads();
+    T y; memcpy(&y, &slots[threadIdx.x ^ d], sizeof(T));
+    __syncthreads();
+    return y;
+}
+static void (*body)(const void*);
+static const void* argument;
+static void enter() { body(argument); done[running] = true; }
+static void run(void (*f)(const void*), unsigned int blocks, unsigned int count, const void* a) {
+    body = f; argument = a; blockDim.x = count;
+    static std::vector<std::vector<char>> stacks;
+    if (stacks.size() < count) stacks.resize(count, std::vector<char>(1 << 16));
+    for (unsigned int b = 0; b < blocks; ++b) {
+        blockIdx.x = b;
+        threads.assign(count, ucontext_t()); done.assign(count, false);
+        for (unsigned int t = 0; t < count; ++t) {
+            getcontext(&threads[t]);
+            threads[t].uc_stack.ss_sp = stacks[t].data(); threads[t].uc_stack.ss_size = stacks[t].size();
+            threads[t].uc_link = &scheduler;
+            makecontext(&threads[t], enter, 0);
+        }
+        for (bool left = true; left;) {
+            left = false;
+            for (unsigned int t = 0; t < count; ++t) {
+                if (done[t]) continue;
+                threadIdx.x = running = t;
+                swapcontext(&scheduler, &threads[t]);
+                left = left || !done[t];
+            }
+        }
+    }
+}
+"""
+
+
+def _on_processor(code: str) -> str:
+    """The source with what a processor has in the place of a device's instructions."""
+    lines = []
+    for line in code.splitlines():
+        if 'asm("cvt.f32.f16' in line:
+            line = "inline float wide(Half x) { _Float16 h; memcpy(&h, &x.bits, 2); return (float)h; }"
+        elif 'asm("cvt.rn.f16.f32' in line:
+            line = "inline void put(Half& to, float x) { _Float16 h = (_Float16)x; memcpy(&to.bits, &h, 2); }"
+        elif line.startswith('extern "C" __global__'):
+            name, count = line.split("(")[-2 if line.count("(") > 2 else 1].split()[-1], line.split("<")[1].split(">")[0]
+            name = line.split("__launch_bounds__(")[1].split(") ")[1].split("(")[0]
+            line = (
+                f"static void {name}_body(const Pointers<{count}>& a);\n"
+                f'extern "C" void {name}(unsigned int blocks, unsigned int count, const void* a) {{\n'
+                f"    run([](const void* p) {{ {name}_body(*(const Pointers<{count}>*)p); }}, blocks, count, a);\n}}\n"
+                f"static void {name}_body(const Pointers<{count}>& a) {{"
+            )
+        lines.append(line)
+    return _SHIM + "\n".join(lines)
+
+
+class Functions:
+    """In the place of ndgrad.compiler.cuda.launch.Functions."""
+
+    #: the names of the functions that were started, of all modules
+    started: list[str] = []
+    #: the sources of all modules
+    sources: list[str] = []
+
+    def __init__(self, code: str) -> None:
+        self.sources.append(code)
+        text = _on_processor(code)
+        folder = Path(tempfile.gettempdir()) / "ndgrad-emulated"
+        folder.mkdir(exist_ok=True)
+        path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.so"
+        if not path.exists():
+            with tempfile.TemporaryDirectory() as work:
+                source, made = Path(work) / "kernels.cpp", Path(work) / "kernels.so"
+                source.write_text(text)
+                command = ["g++", "-std=c++17", "-O0", "-w", "-fpermissive", "-ffp-contract=off", "-shared", "-fPIC"]
+                done = subprocess.run([*command, source, "-o", made], capture_output=True, text=True)
+                assert not done.returncode, done.stderr[:4000] + text
+                shutil.move(made, path)
+        self._library = ctypes.CDLL(str(path))
+
+    def start(self, name: str, blocks: int, threads: int, addresses: list[int]) -> None:
+        self.started.append(name)
+        table = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
+        getattr(self._library, name)(ctypes.c_uint(blocks), ctypes.c_uint(threads), table)
+
+
+needed = pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
+
+
+def install() -> None:
+    """Let programs on the stand-in's device run fused kernels here."""
+    from ndgrad.compiler.cuda import launch
+
+    launch.Functions = Functions  # type: ignore[misc]
+    launch.can_be_made = lambda: True
