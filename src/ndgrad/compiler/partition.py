@@ -14,6 +14,7 @@ at the fewest bytes: a minimum cut of a graph in which each value is an edge as 
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from ndgrad.compiler.min_cut import INFINITE, FlowGraph
@@ -79,11 +80,21 @@ def split(program: Program, results: list[Value], cotangents: list[Value], gradi
     return Halves(_with_own_constants(first), _with_own_constants(second), kept)
 
 
+def least_kept(program: Program, wanted: set[Value], free: set[Value]) -> list[Value]:
+    """The values to keep so that those that are wanted can be computed, by the fewest bytes; inputs, and what is free,
+    are there anyway."""
+    return _cut(program, program.definitions(), wanted, [], free)
+
+
 def _cut(
-    program: Program, defined: dict[Value, Instruction], wanted: set[Value], cotangents: list[Value]
+    program: Program,
+    defined: dict[Value, Instruction],
+    wanted: set[Value],
+    cotangents: list[Value],
+    free: AbstractSet[Value] = frozenset(),
 ) -> list[Value]:
     """The values to keep so that those that gradients read can be computed."""
-    inputs = set(program.inputs) - set(cotangents)
+    inputs = (set(program.inputs) - set(cotangents)) | free
     kept = [v for v in wanted if v in inputs]
     graph = FlowGraph()
     source, sink = graph.node(), graph.node()

@@ -442,7 +442,7 @@ def _check_place(op: Any, arrays: Sequence[Any], place: device) -> None:
     for a in arrays:
         if a.__class__ is not TracedArray or a.memory.place == place or not a.shape:
             continue
-        if a.memory.place is not CPU or a.dtype.kind == "f":
+        if a.memory.place is not CPU or a.dtype.kind not in "iub":
             raise GraphBreak(f"tensors on {place} and on {a.memory.place} take part in {op.name}")
 
 

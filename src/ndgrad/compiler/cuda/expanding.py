@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ndgrad.compiler.cuda.fusing import LONGEST_ROW
+from ndgrad.compiler.cuda.fusing import LONGEST_ROW, is_type
+from ndgrad.compiler.cuda.scheduling import scheduled
 from ndgrad.compiler.passes import simplified
 from ndgrad.compiler.passes.attention import attention_gradients
 from ndgrad.compiler.passes.decompose import composites
@@ -34,12 +35,11 @@ class _Expansion(Expansion):
 
 def expanded(program: Program) -> tuple[Program, list[Value]]:
     """The program that kernels are made of; and the values that must be zero, or an index is out of range."""
-    program = attention_gradients(simplified(narrow(program)))
-    program = simplified(narrow(program))
+    program = simplified(narrow(attention_gradients(program)))
     walk = _Expansion(program, _rules)
     found, checks = walk.run(), walk.checks
     found = Program(found.inputs, [*found.outputs, *checks], found.instructions, found.constants, found.name)
-    found = in_regions(simplified(narrow(simplified(found))))
+    found = scheduled(narrow(in_regions(simplified(narrow(simplified(found))), is_type)))
     count = len(found.outputs) - len(checks)
     return (
         Program(found.inputs, found.outputs[:count], found.instructions, found.constants, found.name),

@@ -151,7 +151,9 @@ def leading(kernel: Kernel, strides: Sequence[int]) -> int:
     return count
 
 
-DEVICE = Abilities(is_type, is_pointwise, is_reduction, _may_keep, _may_add, has_routines=False)
+DEVICE = Abilities(
+    is_type, is_pointwise, is_reduction, _may_keep, _may_add, streams=0, is_sunk=True, has_routines=False
+)
 
 
 # ----- lines ----------------------------------------------------------------------------------------------------------

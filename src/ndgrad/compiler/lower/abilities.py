@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgrad.compiler.lower import pointwise
+from ndgrad.compiler.lower.components import STREAMS
 from ndgrad.compiler.program import Instruction
 
 if TYPE_CHECKING:
@@ -43,6 +44,10 @@ class Abilities:
     may_keep: Callable[[int, int, int], bool] = _may_keep
     #: whether a kernel may add up some of its dimensions that are not the last
     may_add: Callable[[Kernel, tuple[int, ...]], bool] = _may_add
+    #: the arrays that unrelated ops of one kernel read, at most (see ndgrad.compiler.lower.components)
+    streams: int = STREAMS
+    #: whether instructions come right before their first readers (ndgrad.compiler.cuda.scheduling)
+    is_sunk: bool = False
     #: whether there are products, routines and loops of native code; else they are calls of the ops' functions
     has_routines: bool = True
 

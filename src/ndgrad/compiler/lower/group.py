@@ -29,7 +29,7 @@ import numpy as np
 
 from ndgrad.compiler.lower import pointwise
 from ndgrad.compiler.lower.abilities import NATIVE, Abilities
-from ndgrad.compiler.lower.components import STREAMS, Components
+from ndgrad.compiler.lower.components import Components
 from ndgrad.compiler.lower.loops import Loop, can_read, lowered_loop
 from ndgrad.compiler.lower.orders import kept_in_order, needed_in_order
 from ndgrad.compiler.lower.places import Place, contiguous, whole
@@ -134,6 +134,8 @@ class _Grouping:
         #: the kernel that computes a root, by its number
         self.kernel_of: dict[Value, int] = {}
         self.cleared: set[Value] = set()
+        #: the number of the last step that is a call
+        self.last_call = -1
         #: memory whose dimensions are not in the order of the values that lie there: the order that they are in
         self.orders: dict[Value, tuple[int, ...]] = {}
         self.in_order = needed_in_order(program) if abilities.has_routines else set()
@@ -185,6 +187,7 @@ class _Grouping:
 
     def _call(self, instruction: Instruction) -> None:
         reads = [self.places[a] if a.__class__ is Value else None for a in instruction.arguments]
+        self.last_call = len(self.steps)
         self._add(Call(instruction, reads), instruction)
 
     def _view(self, instruction: Instruction) -> bool:
@@ -332,9 +335,9 @@ class _Grouping:
     def _place(self, instruction: Instruction, shape: tuple[int, ...], reads: list[Place | None]) -> None:
         part = self.components.of(instruction.result)
         streams = self.components.streams.get(part, 1)
-        for number in range(self._earliest(reads), len(self.steps)):
+        for number in self._candidates(reads):
             kernel = self.steps[number]
-            if isinstance(kernel, Kernel) and len(kernel.items) < _LONGEST and _may_have(kernel, part, streams, reads):
+            if isinstance(kernel, Kernel) and len(kernel.items) < _LONGEST and self._may_have(kernel, part, streams, reads):
                 item = self._as_row(kernel, instruction, reads) or self._as_element(kernel, instruction, shape, reads)
                 if item is not None:
                     kernel.parts[part] = streams
@@ -342,6 +345,12 @@ class _Grouping:
                     return
         self.steps.append(Kernel(shape, parts={part: streams}))
         self._put(len(self.steps) - 1, Item(instruction, reads))
+
+    def _may_have(self, kernel: Kernel, part: Value, streams: int, reads: list[Place | None]) -> bool:
+        """Whether an op of a part of the program has something to do with a kernel, or that has few other ops."""
+        if part in kernel.parts or any(place is not None and place.root in kernel.computed for place in reads):
+            return True
+        return sum(kernel.parts.values()) + streams <= self.abilities.streams
 
     def _reduce(self, instruction: Instruction) -> bool:
         """Put a reduction into the kernel that computes its argument, or into a new one; False
@@ -364,7 +373,7 @@ class _Grouping:
             rows = (*shape[:kept], prod(shape[kept:]))
             read = place.reshaped(rows) if len(dims) != 1 else place
             if read is not None:
-                for number in range(self._earliest([place]), len(self.steps)):
+                for number in self._candidates([place]):
                     kernel = self.steps[number]
                     if isinstance(kernel, Kernel) and kernel.rows in (None, kept) and _reshape(kernel, rows):
                         item = self._as_element(kernel, instruction, rows, [read])
@@ -383,7 +392,7 @@ class _Grouping:
         if pointwise.is_float_product(instruction) or not may_add(Kernel(shape), dims):
             return False
         target = _target(instruction, shape, dims)
-        for number in range(self._earliest([place]), len(self.steps)):
+        for number in self._candidates([place]):
             kernel = self.steps[number]
             if isinstance(kernel, Kernel) and kernel.shape == shape and may_add(kernel, dims):
                 item = self._as_element(kernel, instruction, shape, [place])
@@ -394,6 +403,14 @@ class _Grouping:
         self.steps.append(Kernel(shape, targets={instruction.result: target}))
         self._put(len(self.steps) - 1, Item(instruction, [place]))
         return True
+
+    def _candidates(self, reads: list[Place | None]) -> range:
+        """The steps that could be joined by what reads these places, those to be preferred first: where instructions are
+        sunk, the latest, and none before the last call, between which and here a result would lie in memory."""
+        earliest, end = self._earliest(reads), len(self.steps)
+        if not self.abilities.is_sunk:
+            return range(earliest, end)
+        return range(end - 1, max(earliest, self.last_call + 1) - 1, -1)
 
     def _earliest(self, reads: list[Place | None]) -> int:
         """The first step that could be joined by what reads these places: the one that computes them, or the next."""
@@ -522,13 +539,6 @@ def _numbers_first(program: Program, abilities: Abilities) -> list[Instruction]:
         else:
             rest.append(instruction)
     return [*first, *rest]
-
-
-def _may_have(kernel: Kernel, part: Value, streams: int, reads: list[Place | None]) -> bool:
-    """Whether an op of a part of the program has something to do with a kernel, or that has few other ops."""
-    if part in kernel.parts or any(place is not None and place.root in kernel.computed for place in reads):
-        return True
-    return sum(kernel.parts.values()) + streams <= STREAMS
 
 
 class Parts(NamedTuple):

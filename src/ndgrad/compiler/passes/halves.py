@@ -94,3 +94,15 @@ def _permuted_parts(walk: Walk, instruction: Instruction) -> Rewritten:
     again = Value(instruction.result.shape, x.dtype)
     settings = {"shape": again.shape, "index": tuple(places)}
     return walk.append(Instruction(made.op, tuple(parts), settings, (again,), instruction.where))
+
+
+@rule("add")
+def _zero_added_to_parts(walk: Walk, instruction: Instruction) -> Rewritten:
+    """A zero that is added for the sign of zeros is added to the parts."""
+    x, number = instruction.arguments
+    made = walk.made_by(x, "assembled")
+    if made is None or number.__class__ is Value or number != 0 or instruction.result.dtype != x.dtype:
+        return None
+    parts = tuple([walk.emit("add", part, number) for part in made.arguments])
+    again = Value(x.shape, x.dtype)
+    return walk.append(Instruction(made.op, parts, made.settings, (again,), instruction.where))
