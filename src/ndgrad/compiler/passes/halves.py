@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ndgrad.compiler.ops import op_named
 from ndgrad.compiler.passes.rewrite import Rewritten, Rules, Walk
 from ndgrad.compiler.program import Instruction, Value
 
@@ -76,10 +77,35 @@ def _narrowed_product(walk: Walk, instruction: Instruction) -> Rewritten:
     return out
 
 
+# ----- parts ----------------------------------------------------------------------------------------------------------
+
+
+@rule("stack", "cat")
+def _assembled(walk: Walk, instruction: Instruction) -> Rewritten:
+    """Parts with their places, where those of gradients are meant: in another order, or with zeros added."""
+    settings, values, result = instruction.settings, list(instruction.values()), instruction.result
+    if len(values) != len(instruction.arguments) or any(v.dtype != result.dtype or not v.size for v in values):
+        return None
+    dim, ends = settings["dim"] % result.ndim, [0]
+    whole = [slice(0, n, 1) for n in result.shape]
+    places = []
+    for k, v in enumerate(values):
+        ends.append(ends[-1] + (1 if instruction.op.name == "stack" else v.shape[dim]))
+        at: Any = k if instruction.op.name == "stack" else slice(ends[-2], ends[-1], 1)
+        places.append((*whole[:dim], at, *whole[dim + 1 :]))
+    made = Value(result.shape, result.dtype)
+    new = {"shape": result.shape, "index": tuple(places)}
+    return walk.append(Instruction(op_named("assembled"), tuple(values), new, (made,), instruction.where))
+
+
 @rule("permute")
 def _permuted_parts(walk: Walk, instruction: Instruction) -> Rewritten:
     """Parts are put where they go at once."""
     (x,), dims = instruction.arguments, instruction.settings["dims"]
+    added = walk.made_by(x, "add")
+    if added is not None and added.arguments[0].__class__ is Value and added.arguments[1].__class__ is not Value:
+        shown = walk.emit("permute", added.arguments[0], dims=dims)
+        return walk.emit("add", shown, added.arguments[1]) if shown.dtype == x.dtype else None
     made = walk.made_by(x, "assembled")
     if made is None:
         return None
