@@ -19,10 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.arrays import device_kernels, library
+from ndgrad.arrays import device_kernels, library, recording
 from ndgrad.arrays.addresses import bounds
 from ndgrad.arrays.library import is_on_device
 from ndgrad.compiler.cuda import launch
+from ndgrad.compiler.cuda.captured import Capturing, copied
 from ndgrad.compiler.cuda.expanding import expanded
 from ndgrad.compiler.cuda.fused import FLAG, HEAD, Affine, Fused, fused
 from ndgrad.compiler.cuda.fusing import DEVICE
@@ -74,9 +75,9 @@ class DeviceProgram:
         `strict`: op by op, as eager computes."""
         self.original = program
         self.later = dict(later or {})
-        self._on_host = tuple(not is_on_device(a) for a in inputs)
+        self.on_host = tuple(not is_on_device(a) for a in inputs)
         self.device = next(a.device.id for a in inputs if is_on_device(a))
-        parts = parted(program, self._on_host)
+        parts = parted(program, self.on_host)
         self.parts = parts
         self.is_fused = not strict and not os.environ.get("NDGRAD_COMPILE_REPLAY") and launch.can_be_made()
         checks: list[Value] = []
@@ -105,13 +106,17 @@ class DeviceProgram:
 
             self._runner = Runner(parts.host)
         self._lay_out(everything)
+        #: the roots that are new in each call
+        self._made = {v for step in self.steps for v in step.new}
+        self._made |= {v for s in self.steps if isinstance(s.group, Call) for v in s.group.instruction.results}
         self._functions: Any = None
         self._constants: Arrays | None = None
+        self.capturing = Capturing(self)
 
     def takes(self, inputs: Sequence[Any]) -> bool:
         """Whether it can be called with these arrays."""
-        here = all(is_on_device(a) is not there for a, there in zip(inputs, self._on_host, strict=True))
-        return here and all(a.device.id == self.device for a, there in zip(inputs, self._on_host) if not there)
+        here = all(is_on_device(a) is not there for a, there in zip(inputs, self.on_host, strict=True))
+        return here and all(a.device.id == self.device for a, there in zip(inputs, self.on_host) if not there)
 
     # ----- making -----------------------------------------------------------------------------------------------------
 
@@ -190,44 +195,70 @@ class DeviceProgram:
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         """The outputs for these arrays; None for what the device looks at by itself."""
-        arrays, host = self.given(inputs)
-        self.execute(arrays)
-        return self.collected(arrays, inputs, host)
+        with library.device_library.cuda.Device(self.device):
+            found = self.capturing(inputs)
+            if found is not None:
+                return found
+            host = self.on_the_host(inputs)
+            arrays = self._given(inputs, host)
+            given = dict(arrays)
+            self.execute(arrays)
+            return self.collected(arrays, inputs, host, given)
 
-    def given(self, inputs: Sequence[Any]) -> tuple[Arrays, Arrays]:
-        """The arrays of the device's inputs, and what the host has and computes."""
-        found = library.device_library
-        host = {v: np.asarray(a) for v, a, there in zip(self.original.inputs, inputs, self._on_host) if there}
+    def on_the_host(self, inputs: Sequence[Any]) -> Arrays:
+        """What the host has and computes."""
+        host = {v: np.asarray(a) for v, a, there in zip(self.original.inputs, inputs, self.on_host) if there}
         if self._runner is not None:
             program = self._runner.program
             host.update(zip(program.outputs, self._runner([host[v] for v in program.inputs]), strict=True))
-        arrays = {v: ready(a) for v, a, there in zip(self.original.inputs, inputs, self._on_host) if not there}
+        return host
+
+    def _given(self, inputs: Sequence[Any], host: Arrays) -> Arrays:
+        """The arrays of the device's inputs."""
+        found = library.device_library
+        if self.parts.crossing:
+            recording.refuse(
+                f"a call of the compiled {self.original.name}, for which the host computes or draws numbers,",
+                "such a call is recorded by itself; call it without recording it.",
+            )
+        arrays = {v: ready(a) for v, a, there in zip(self.original.inputs, inputs, self.on_host) if not there}
         for value in self.parts.crossing:
             arrays[value] = found.asarray(np.ascontiguousarray(host[value]).reshape(value.shape))
-        return arrays, host
+        return arrays
+
+    def prepare(self) -> None:
+        """Have what lasts from call to call, which cannot be made while a graph is recorded."""
+        self.constants()
+        self._flag()
 
     def execute(self, arrays: Arrays) -> None:
         """Run the steps on the device."""
         new = library.device_library.empty
-        with library.device_library.cuda.Device(self.device):
-            arrays.update(self.constants())
-            for value, target in self.in_place.items():
-                arrays[value] = arrays[target]
-            for step in self.steps:
-                for value in step.new:
-                    arrays[value] = new(value.shape, value.dtype)
-                for value in step.cleared:
-                    arrays[value].fill(0)
-                step.run(arrays)
-                for value in step.dead:
-                    arrays.pop(value, None)
+        arrays.update(self.constants())
+        for value, target in self.in_place.items():
+            arrays[value] = arrays[target]
+        for step in self.steps:
+            for value in step.new:
+                arrays[value] = new(value.shape, value.dtype)
+            for value in step.cleared:
+                arrays[value].fill(0)
+            step.run(arrays)
+            for value in step.dead:
+                arrays.pop(value, None)
 
-    def collected(self, arrays: Arrays, inputs: Sequence[Any], host: Arrays) -> list[Any]:
-        """The outputs, each in memory of its own: that of an input only where the program writes that."""
-        own = {v for step in self.steps for v in step.new} | {*self.in_place}
-        own |= {v for s in self.steps if isinstance(s.group, Call) for v in s.group.instruction.results}
+    def results(self) -> list[Place]:
+        """The places of the outputs that are new in each call."""
+        shown = [self._roots[v] for n, v in enumerate(self._outputs) if v is not None and n not in self.later]
+        return [place for place in shown if place.root not in self.in_place]
+
+    def collected(self, arrays: Arrays, inputs: Sequence[Any], host: Arrays, given: Arrays) -> list[Any]:
+        """The outputs, each in memory of its own: that of an input only where the program writes that. `given` are the
+        arrays of inputs that the program has worked on; where arrays are a graph's, all others are copied."""
+        is_recorded = self.capturing.is_recorded
+        own = set() if is_recorded else set(self._made)
         numbers = {v: n for n, v in enumerate(self.original.inputs)}
         found: list[Any] = []
+        copies: list[tuple[Any, Any]] = []
         for n, value in enumerate(self._outputs):
             if n in self.later:
                 found.append(None)
@@ -237,13 +268,20 @@ class DeviceProgram:
                 continue
             place = self._roots[value]
             array = _shown(arrays, place)
-            if place.root in self.in_place and place.root in own:
-                given = inputs[numbers[self.in_place[place.root]]]
-                array = given if given is arrays[place.root] else array
+            target = self.in_place.get(place.root)
+            if target is not None and given.get(target) is inputs[numbers[target]]:
+                array = inputs[numbers[target]]
             elif place.root not in own or not place.is_whole:
-                array = array.copy()
+                fresh = library.device_library.empty(array.shape, array.dtype)
+                copies.append((fresh, array))
+                array = fresh
             own.discard(place.root)
             found.append(array)
+        if is_recorded:
+            copied(copies)
+        else:
+            for fresh, array in copies:
+                fresh[...] = array
         return found
 
     def constants(self) -> Arrays:
