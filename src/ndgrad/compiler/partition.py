@@ -80,10 +80,10 @@ def split(program: Program, results: list[Value], cotangents: list[Value], gradi
     return Halves(_with_own_constants(first), _with_own_constants(second), kept)
 
 
-def least_kept(program: Program, wanted: set[Value], free: set[Value]) -> list[Value]:
+def least_kept(program: Program, wanted: set[Value], free: set[Value], there: set[Value]) -> list[Value]:
     """The values to keep so that those that are wanted can be computed, by the fewest bytes; inputs, and what is free,
-    are there anyway."""
-    return _cut(program, program.definitions(), wanted, [], free)
+    cost nothing, and what is there next to nothing."""
+    return _cut(program, program.definitions(), wanted, [], free, there)
 
 
 def _cut(
@@ -92,6 +92,7 @@ def _cut(
     wanted: set[Value],
     cotangents: list[Value],
     free: AbstractSet[Value] = frozenset(),
+    there: AbstractSet[Value] = frozenset(),
 ) -> list[Value]:
     """The values to keep so that those that gradients read can be computed."""
     inputs = (set(program.inputs) - set(cotangents)) | free
@@ -112,7 +113,8 @@ def _cut(
         begin, end = ends[value]
         instruction = defined[value]
         # a view is never kept: it would be the memory of another
-        graph.edge(begin, end, INFINITE if is_view(instruction) else 1 + value.nbytes)
+        price = 1 if value in there else 1 + value.nbytes
+        graph.edge(begin, end, INFINITE if is_view(instruction) else price)
         if not is_cheap(instruction):
             graph.edge(source, begin, INFINITE)
             continue

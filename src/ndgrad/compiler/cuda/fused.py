@@ -63,8 +63,9 @@ template <int G, typename T, typename F> __device__ inline T joined(T x, F join)
         __syncthreads();
         if (threadIdx.x % 32 == 0) kept[threadIdx.x / 32] = x;
         __syncthreads();
-        x = kept[0];
-        for (int i = 1; i < G / 32; ++i) x = join(x, kept[i]);
+        const int first = threadIdx.x / G * (G / 32);
+        x = kept[first];
+        for (int i = 1; i < G / 32; ++i) x = join(x, kept[first + i]);
     }
     return x;
 }

@@ -42,23 +42,28 @@ def _copied_once(program: Program) -> Program:
     return Program(program.inputs, program.outputs, found, program.constants, program.name)
 
 
+#: How many times more bytes a value has than those that are kept for it in any case.
+_SMALL = 64
+
 # ----- what is computed again -----------------------------------------------------------------------------------------
 
 
 def _kept_least(program: Program) -> Program:
     """Compute again what can be, behind the place where most is alive."""
     instructions, cut = program.instructions, _fullest(program)
+    definitions = program.definitions()
     defined = {v: n for n, i in enumerate(instructions) for v in i.results}
     behind = instructions[cut:]
     read = {v for i in behind for v in i.values() if defined.get(v, cut) < cut}
     if not read:
         return program
     free = {v for v in program.outputs if v in defined}
-    # what calls have read before and read again lies in memory in any case
-    definitions = program.definitions()
-    before = {v for i in instructions[:cut] if _is_call(i) for a in i.values() for v in _seen_in(a, definitions)}
-    free |= {v for i in behind if _is_call(i) for a in i.values() for v in _seen_in(a, definitions) if v in before}
-    kept = {*least_kept(program, read, free), *free}
+    # numbers per row, which are next to nothing beside the rows
+    free |= {v for i in behind for v in i.values() if v in read and _SMALL * v.nbytes <= i.results[0].nbytes}
+    there = _in_memory(program, cut)
+    # what calls read again, and lies in memory
+    free |= {v for i in behind if _is_call(i) for a in i.values() for v in _seen_in(a, definitions) if v in there}
+    kept = {*least_kept(program, read, free, there), *free}
     again: dict[Value, Value] = {}
     new: list[Instruction] = []
 
@@ -83,6 +88,24 @@ def _kept_least(program: Program) -> Program:
     return without_dead(
         Program(program.inputs, program.outputs, [*instructions[:cut], *rest], program.constants, program.name)
     )
+
+
+def _in_memory(program: Program, cut: int) -> set[Value]:
+    """The values that lie in memory before a position in any case: calls read or make them, or stand between them and
+    one of their readers."""
+    definitions, found = program.definitions(), set()
+    calls = 0
+    made: dict[Value, int] = {}
+    for i in program.instructions[:cut]:
+        is_call = _is_call(i)
+        for a in i.values():
+            seen = _seen_in(a, definitions)
+            found.update(v for v in seen if is_call or made.get(v, calls) < calls)
+        calls += is_call
+        if is_call:
+            found.update(i.results)
+        made.update(dict.fromkeys(i.results, calls))
+    return found
 
 
 def _seen_in(value: Value, definitions: dict[Value, Instruction]) -> list[Value]:
