@@ -53,7 +53,10 @@ class Checked:
         if self.place is CPU:
             return None
         counted, inside = self != ignored, (self >= 0) & (self < classes)
-        self.tracer.later.append(((counted & ~inside)._any().value, error))
+        # what the device looks for is not zero, and has the number that is wrong in it
+        number = (self._op("mul", 2))._op("add", 1).value
+        wrong = self.tracer.emit(find("where"), ((counted & ~inside).value, number, 0), {})[0]
+        self.tracer.later.append((wrong, error))
         safe = Checked(self.tracer, self.tracer.emit(find("where"), ((counted & inside).value, self.value, 0), {})[0])
         return tuple([self.tracer.array(found.value, self.place) for found in (safe, counted)])
 

@@ -7,7 +7,7 @@
     branch      one of two programs
     repeat      a program that is run for as long as it gives True; `unwind` goes back through its rounds
     take_slices, add_slices, put_slices    slices that an index names, read, added to or written over
-    attention_gradients    those of attention in queries, keys and values, on a device
+    attention_kept, attention_gradients    attention with what its gradients need besides; and these, on a device
 
 They are in no table; `op_named` finds them beside those that are.
 """
@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays import native
 from ndgrad.arrays.library import library_of
 from ndgrad.arrays.meta import MetaArray
 from ndgrad.compiler.program import Program
@@ -142,11 +143,29 @@ put_slices = CompilerOp("put_slices", _put_slices)
 # ----- attention ------------------------------------------------------------------------------------------------------
 
 
-def _attention_gradients(g: Any, q: Any, k: Any, v: Any, *, is_causal: bool, scale: float) -> tuple[Any, ...]:
+def _attention_kept(q: Any, k: Any, v: Any, *, is_causal: bool, scale: float) -> tuple[Any, ...]:
+    kernels = native.attention_kernels(q, k, v, None)
+    if hasattr(kernels, "attention_kept"):
+        found: tuple[Any, ...] = kernels.attention_kept(q, k, v, is_causal, scale)
+        return found
+    library = library_of(q)
+    out = find("attention").forward_for(library)(q, k, v, None, is_causal=is_causal, scale=scale)
+    return out, library.zeros(q.shape[:-1], np.float32)
+
+
+#: attention(q, k, v), without a mask, and what its gradients are quicker with.
+attention_kept = CompilerOp("attention_kept", _attention_kept, 2)
+
+
+def _attention_gradients(g: Any, q: Any, k: Any, v: Any, *kept: Any, is_causal: bool, scale: float) -> tuple[Any, ...]:
+    kernels = native.attention_kernels(q, k, v, None)
+    if kept and hasattr(kernels, "gradients_of_kept"):
+        found: tuple[Any, ...] = kernels.gradients_of_kept(g, q, k, v, *kept, is_causal, scale)
+        return found
     return pulled_back(library_of(q), g, q, k, v, None, is_causal, scale, (True, True, True, False))[:3]
 
 
-#: The gradients of attention(q, k, v), without a mask, in q, k and v.
+#: The gradients of attention(q, k, v), without a mask, in q, k and v; from what `attention_kept` gave, if that is there.
 attention_gradients = CompilerOp("attention_gradients", _attention_gradients, 3)
 
 # ----- loop -----------------------------------------------------------------------------------------------------------
@@ -238,7 +257,7 @@ def _unwind(*arrays: Any, body: Runs, pull: Runs, carried: int, pulled: int) -> 
 unwind = CompilerOp("unwind", _unwind, VARIABLE, ("body", "pull"))
 
 _SLICES = (take_slices, add_slices, put_slices)
-OPS = {op.name: op for op in (pieces, overlaid, assembled, *_SLICES, attention_gradients, loop, branch, repeat, unwind)}
+OPS = {op.name: op for op in (pieces, overlaid, assembled, *_SLICES, attention_kept, attention_gradients, loop, branch, repeat, unwind)}
 
 
 @functools.cache

@@ -49,11 +49,11 @@ class Memory:
     __slots__ = ("asked", "assumed", "constant", "place", "source", "tracer", "value", "values_at", "version", "written")
 
     def __init__(
-        self, tracer: Any, value: Value, source: Any = None, constant: Any = None, place: device = CPU
+        self, tracer: Any, value: Value, source: Any = None, constant: Any = None, place: device | None = None
     ) -> None:
         self.tracer = tracer
         self.value = value
-        #: the device that it is on
+        #: the device that it is on; None for constants of a trace and what is made of them, which can be anywhere
         self.place = place
         self.version = 0
         self.source = source  # the argument or captured tensor whose memory it is; None for what the function made
@@ -99,7 +99,7 @@ class TracedArray:
     @property
     def stands_on(self) -> device:
         """The device that it is on."""
-        return self.memory.place
+        return self.memory.place or CPU
 
     @property
     def base(self) -> Memory:

@@ -117,11 +117,11 @@ class Results:
             views = [t._meta.view for t in parts if t._meta is not None and t._meta.view is not None]
             whole = next((view.base for view in views if not view.base._array.path), None)
         if whole is not None:
-            self._add(whole.face, memory.value, whole, requires_grad(whole), memory.place)
+            self._add(whole.face, memory.value, whole, requires_grad(whole), memory.place or CPU)
         elif any(requires_grad(t) for t in parts):
             raise GraphBreak("views of one tensor are returned, and it is not known which")
         else:
-            self._add(parts[0].face, memory.value, None, False, memory.place)
+            self._add(parts[0].face, memory.value, None, False, memory.place or CPU)
 
     def _add(self, face: Any, value: Value, tensor: Any, differentiable: bool, place: device) -> None:
         self.new.append(New(face, differentiable, place))

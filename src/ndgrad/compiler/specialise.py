@@ -480,6 +480,9 @@ class Specialisation:
                     t = inputs[i]
                     if value is t._array:  # by the program itself
                         (t._storage or storage_of(t)).bump("copy_")
+                    elif self.place is not CPU and value.__class__ is np.ndarray and _may_be_written(t, t._array):
+                        t._array[...] = value
+                        (t._storage or storage_of(t)).bump("copy_")
                     else:
                         write(copy, t, (wrap(t.face, value),), {})
             finally:
@@ -678,6 +681,7 @@ def _may_be_written(t: Any, array: Any) -> bool:
     storage = t._storage
     return (
         array is t._array
+        and not isinstance(array, np.generic)
         and bool(array.flags.c_contiguous if is_on_device(array) else array.flags.carray)
         and not process.busy
         and storage.__class__ is not InferenceStorage

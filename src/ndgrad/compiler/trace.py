@@ -117,7 +117,7 @@ class Tracer:
         self.program.inputs.append(value)
         return TracedArray(value, Memory(self, value, source, place=device_of(array)), strides=tuple(array.strides))
 
-    def array(self, value: Value, place: device = CPU) -> TracedArray:
+    def array(self, value: Value, place: device | None = None) -> TracedArray:
         """A traced array for a value, in memory of its own."""
         return TracedArray(value, Memory(self, value, place=place))
 
@@ -128,7 +128,7 @@ class Tracer:
         held = np.array(array.get() if is_on_device(array) else array)
         value = Value(tuple(held.shape), held.dtype)
         self.program.constants[value] = held
-        memory = Memory(self, value, constant=held, place=device_of(array))
+        memory = Memory(self, value, constant=held, place=device_of(array) if is_on_device(array) else None)
         return TracedArray(value, memory, strides=tuple(array.strides))
 
     def made_of(self, array: Any) -> TracedArray:
@@ -262,7 +262,7 @@ class Tracer:
             self.is_plain = False
         arguments = [self.argument(a) for a in arrays]
         place = _place(arrays)
-        if place is not CPU:
+        if place is not None and place is not CPU:
             _check_place(op, arrays, place)
         results = self.emit(op, arguments, settings)
         if op.view or op.shares_storage:
@@ -296,7 +296,7 @@ class Tracer:
         value = Value(tuple(factory.array.shape), factory.array.dtype)
         array = factory.array
         self.program.constants[value] = array.get() if is_on_device(array) else array.copy()
-        return self.array(value, device_of(array))
+        return self.array(value, device_of(array) if is_on_device(array) else None)
 
     # ----- writes -----------------------------------------------------------------------------------------------------
 
@@ -423,14 +423,17 @@ def _made_lane(op: Any, records: bool) -> Callable[..., Any]:
 # ----- devices --------------------------------------------------------------------------------------------------------
 
 
-def _place(arrays: Sequence[Any]) -> device:
+def _place(arrays: Sequence[Any]) -> device | None:
     """The device on which the result of an op on these arrays is: that of the first that is not on the CPU."""
+    found = None
     for a in arrays:
-        if a.__class__ is TracedArray and a.memory.place is not CPU:
-            return a.memory.place
-        if is_on_device(a):
-            return device_of(a)
-    return CPU
+        if a.__class__ is TracedArray and a.memory.place is not None:
+            found = a.memory.place
+        elif is_on_device(a):
+            found = device_of(a)
+        if found is not None and found is not CPU:
+            return found
+    return found
 
 
 def _check_place(op: Any, arrays: Sequence[Any], place: device) -> None:
@@ -440,7 +443,7 @@ def _check_place(op: Any, arrays: Sequence[Any], place: device) -> None:
     if getattr(op, "programs", ()):
         raise GraphBreak(f"{op.name} on a GPU")
     for a in arrays:
-        if a.__class__ is not TracedArray or a.memory.place == place or not a.shape:
+        if a.__class__ is not TracedArray or a.memory.place in (None, place) or not a.shape:
             continue
         if a.memory.place is not CPU or a.dtype.kind not in "iub":
             raise GraphBreak(f"tensors on {place} and on {a.memory.place} take part in {op.name}")

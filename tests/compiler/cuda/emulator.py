@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import re
 import shutil
+import struct
 import subprocess
 import tempfile
 from pathlib import Path
-
-import pytest
 
 _SHIM = r"""
 #include <cmath>
@@ -25,7 +25,7 @@ _SHIM = r"""
 #define __device__
 #define __global__
 #define __launch_bounds__(n)
-#define __align__(n) alignas(n)
+#define __align__(n) __attribute__((aligned(n)))
 #define __shared__ static
 #define __restrict__
 using std::copysign; using std::fabs; using std::floor; using std::exp; using std::log; using std::sqrt; using std::tanh;
@@ -34,6 +34,8 @@ static float __uint_as_float(unsigned int x) { float y; memcpy(&y, &x, 4); retur
 static unsigned int __float_as_uint(float x) { unsigned int y; memcpy(&y, &x, 4); return y; }
 template <typename T> T rsqrt(T x) { return T(1) / std::sqrt(x); }
 template <typename T> T normcdf(T x) { return T(0.5) * std::erfc(-x * T(0.70710678118654752440)); }
+struct alignas(16) uint4 { unsigned int x, y, z, w; };
+static uint4 make_uint4(unsigned int x, unsigned int y, unsigned int z, unsigned int w) { return {x, y, z, w}; }
 struct Index { unsigned int x; };
 static Index threadIdx, blockIdx, blockDim;
 static ucontext_t scheduler;
@@ -79,6 +81,36 @@ static void run(void (*f)(const void*), unsigned int blocks, unsigned int count,
 """
 
 
+_TENSOR_CORES = r"""
+static unsigned int operands[1024][6];
+static const S* addresses[1024];
+static float number(unsigned int both, int k) { S s; s.bits = both >> (k % 2 * 16); return wide(s); }
+inline void mma(float* c, const unsigned int* a, unsigned int b0, unsigned int b1) {
+    const unsigned int own[6] = {a[0], a[1], a[2], a[3], b0, b1};
+    memcpy(operands[threadIdx.x], own, sizeof own);
+    __syncthreads();
+    const int warp = threadIdx.x / 32 * 32, lane = threadIdx.x % 32;
+    for (int e = 0; e < 4; ++e) {
+        const int row = lane / 4 + e / 2 * 8, column = lane % 4 * 2 + e % 2;
+        for (int k = 0; k < 16; ++k)
+            c[e] += number(operands[warp + row % 8 * 4 + k % 8 / 2][row / 8 + k / 8 * 2], k)
+                  * number(operands[warp + column * 4 + k % 8 / 2][4 + k / 8], k);
+    }
+    __syncthreads();
+}
+inline void transposed(unsigned int* b, const S* at) {
+    addresses[threadIdx.x] = at;
+    __syncthreads();
+    const int warp = threadIdx.x / 32 * 32, lane = threadIdx.x % 32;
+    for (int i = 0; i < 4; ++i) {
+        const int first = warp + i * 8 + lane % 4 * 2;
+        b[i] = addresses[first][lane / 4].bits | (unsigned int)addresses[first + 1][lane / 4].bits << 16;
+    }
+    __syncthreads();
+}
+"""
+
+
 def _on_processor(code: str) -> str:
     """The source with what a processor has in the place of a device's instructions."""
     lines = []
@@ -87,14 +119,15 @@ def _on_processor(code: str) -> str:
             line = "inline float wide(Half x) { _Float16 h; memcpy(&h, &x.bits, 2); return (float)h; }"
         elif 'asm("cvt.rn.f16.f32' in line:
             line = "inline void put(Half& to, float x) { _Float16 h = (_Float16)x; memcpy(&to.bits, &h, 2); }"
+        elif "asm volatile" in line:
+            line = _TENSOR_CORES if "mma.sync" in line else ""
         elif line.startswith('extern "C" __global__'):
-            name, count = line.split("(")[-2 if line.count("(") > 2 else 1].split()[-1], line.split("<")[1].split(">")[0]
-            name = line.split("__launch_bounds__(")[1].split(") ")[1].split("(")[0]
+            name, kind = re.search(r" (\w+)\(const (.*) a\) \{", line).groups()
             line = (
-                f"static void {name}_body(const Pointers<{count}>& a);\n"
+                f"static void {name}_body(const {kind}& a);\n"
                 f'extern "C" void {name}(unsigned int blocks, unsigned int count, const void* a) {{\n'
-                f"    run([](const void* p) {{ {name}_body(*(const Pointers<{count}>*)p); }}, blocks, count, a);\n}}\n"
-                f"static void {name}_body(const Pointers<{count}>& a) {{"
+                f"    run([](const void* p) {{ {name}_body(*(const {kind}*)p); }}, blocks, count, a);\n}}\n"
+                f"static void {name}_body(const {kind}& a) {{"
             )
         lines.append(line)
     return _SHIM + "\n".join(lines)
@@ -126,11 +159,21 @@ class Functions:
 
     def start(self, name: str, blocks: int, threads: int, addresses: list[int]) -> None:
         self.started.append(name)
-        table = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
-        getattr(self._library, name)(ctypes.c_uint(blocks), ctypes.c_uint(threads), table)
+        self.run(name, blocks, threads, struct.pack(f"{len(addresses)}q", *addresses))
+
+    def run(self, name: str, blocks: int, threads: int, argument: bytes) -> None:
+        """Run a function with a structure for its argument."""
+        getattr(self._library, name)(ctypes.c_uint(blocks), ctypes.c_uint(threads), argument + bytes(16))
 
 
-needed = pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
+class Kernel:
+    """In the place of ndgrad.compiler.cuda.launch.Kernel."""
+
+    def __init__(self, code: str, layout: str, grain: int = 1, name: str = "kernel") -> None:
+        self._functions, self._layout, self._name = Functions(code), layout, name
+
+    def __call__(self, blocks: int, threads: int, *words: object) -> None:
+        self._functions.run(self._name, blocks, threads, struct.pack(self._layout, *words))
 
 
 def install() -> None:

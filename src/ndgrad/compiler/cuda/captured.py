@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _WARMING = 2
 #: Launches from which on a graph pays, and the part of a program's traffic that copying its results may be.
 _FEWEST, _COPIED = 4, 0.125
+#: Bytes that are copied in the time that a launch takes.
+_PER_LAUNCH = 1 << 22
 #: How often a program is recorded.
 _MOST_RECORDINGS = 4
 #: Bytes at whose multiples what the host brings lies, and arrays that one kernel copies.
@@ -87,11 +89,12 @@ class Capturing:
             return "NDGRAD_CUDA_GRAPHS is 0"
         if not program.is_fused or not hasattr(library.device_library.cuda.get_current_stream(), "begin_capture"):
             return "there are no kernels that can be recorded"
-        if sum(max(len(step.functions), 1) for step in program.steps) < _FEWEST:
+        started = sum(max(len(step.functions), 1) for step in program.steps)
+        if started < _FEWEST:
             return "it has few launches"
         traffic = sum(v.nbytes for step in program.groups.steps for v in step.touched())
         results = sum(p.root.nbytes for p in program.results())
-        if results > _COPIED * traffic:
+        if results > max(_COPIED * traffic, started * _PER_LAUNCH):
             return "copying its results would take longer than starting its kernels does"
         return None
 

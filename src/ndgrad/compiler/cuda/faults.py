@@ -67,7 +67,7 @@ _FALSE = """
 struct Arguments { long long n; const I* index; long long low; long long high; Note note; };
 extern "C" __global__ void __launch_bounds__(256) kernel(const Arguments a) {
     const long long i = (long long)blockIdx.x * 256 + threadIdx.x;
-    if (i < a.n && a.index[i] != 0) leave(a.note, i);
+    if (i < a.n && a.index[i] != 0) leave(a.note, (long long)a.index[i] >> 1);
 }
 """
 
@@ -166,7 +166,7 @@ def check(index: Any, low: int, high: int, error: Callable[[int], Exception]) ->
 
 
 def refuse_later(array: Any, error: Callable[[int], Exception]) -> None:
-    """Have the device look for a number, or a truth value, that is not zero: for `error`, of its place."""
+    """Have the device look for a number 2 n + 1 among zeros: for `error`, of n."""
     device, count = array.data.device_id, array.size
     words = count, array.data.ptr, 0, 0, *notes(device).words(error)
     _kernel("false", array.dtype.char, device)(-(-count // THREADS), THREADS, *words)

@@ -183,7 +183,7 @@ class DeviceProgram:
         if found is not None:
             found.refuse_later(array, error)
         elif bool((array != 0).any()):
-            raise error(0)
+            raise error(int(array[array != 0].reshape(-1)[0]) >> 1)
 
     @property
     def code(self) -> str:

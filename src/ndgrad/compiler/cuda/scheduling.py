@@ -59,11 +59,13 @@ def _kept_least(program: Program) -> Program:
         return program
     free = {v for v in program.outputs if v in defined}
     # numbers per row, which are next to nothing beside the rows
-    free |= {v for i in behind for v in i.values() if v in read and _SMALL * v.nbytes <= i.results[0].nbytes}
+    free |= {v for i in instructions for v in i.values() if v in defined and _SMALL * v.nbytes <= i.results[0].nbytes}
     there = _in_memory(program, cut)
+    # a result of a call is not kept where what was made of it right away is there as well
+    dear = {v for i in instructions[:cut] if _is_call(i) for v in i.results}
     # what calls read again, and lies in memory
     free |= {v for i in behind if _is_call(i) for a in i.values() for v in _seen_in(a, definitions) if v in there}
-    kept = {*least_kept(program, read, free, there), *free}
+    kept = {*least_kept(program, read, free, there - dear, dear), *free}
     again: dict[Value, Value] = {}
     new: list[Instruction] = []
 
@@ -187,12 +189,13 @@ def _inlined(program: Program) -> Program:
     """Casts of what is broadcast, done by those who read it: once for each element, which costs nothing."""
     casts = {i.result: i for i in program.instructions if i.op.name == "cast" and is_pointwise(i)}
     found: list[Instruction] = []
+    inputs = {*program.inputs}
     for i in program.instructions:
         if is_pointwise(i) and i.op.name not in ("cast", "expand"):
             shape, arguments = i.result.shape, list(i.arguments)
             for n, a in enumerate(arguments):
                 cast = casts.get(a) if a.__class__ is Value else None
-                if cast is not None and a.size != 1 and a.shape != shape:
+                if cast is not None and a.shape != shape and (a.size != 1 or cast.arguments[0] in inputs):
                     wide, again = Value(shape, cast.arguments[0].dtype), Value(shape, a.dtype)
                     found.append(Instruction(find("expand"), cast.arguments, {"shape": shape}, (wide,), i.where))
                     found.append(Instruction(cast.op, (wide,), cast.settings, (again,), i.where))

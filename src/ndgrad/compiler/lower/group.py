@@ -394,7 +394,9 @@ class _Grouping:
         target = _target(instruction, shape, dims)
         for number in self._candidates([place]):
             kernel = self.steps[number]
-            if isinstance(kernel, Kernel) and kernel.shape == shape and may_add(kernel, dims):
+            if not isinstance(kernel, Kernel) or not self._has_space(kernel, shape):
+                continue
+            if may_add(kernel, dims):
                 item = self._as_element(kernel, instruction, shape, [place])
                 if item is not None:
                     kernel.targets[instruction.result] = target
@@ -411,6 +413,10 @@ class _Grouping:
         if not self.abilities.is_sunk:
             return range(earliest, end)
         return range(end - 1, max(earliest, self.last_call + 1) - 1, -1)
+
+    def _has_space(self, kernel: Kernel, shape: tuple[int, ...]) -> bool:
+        """Whether a kernel's space is one of a shape, or can be."""
+        return kernel.shape == shape or (self.abilities.is_sunk and _reshape(kernel, shape))
 
     def _earliest(self, reads: list[Place | None]) -> int:
         """The first step that could be joined by what reads these places: the one that computes them, or the next."""

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from ndgrad.compiler.ops import op_named
 from ndgrad.compiler.passes.dead import without_dead
 from ndgrad.compiler.program import Instruction, Program, Value, rewritten
@@ -61,7 +63,29 @@ def attention_gradients(program: Program) -> Program:
         return [instruction, *new]
 
     # where the last of the three was computed, all operands are there; the others are read only later
-    return without_dead(rewritten(_with_readers_last(program, made), rewrite, replaced))
+    return _kept(without_dead(rewritten(_with_readers_last(program, made), rewrite, replaced)))
+
+
+def _kept(program: Program) -> Program:
+    """Attention whose gradients are taken in the same program, with what these are quicker with."""
+    gradients = {i.arguments[1:4]: i for i in program.instructions if i.op.name == "attention_gradients"}
+    kept: dict[tuple[Value, ...], tuple[Value, ...]] = {}
+
+    def rewrite(instruction: Instruction) -> list[Instruction] | None:
+        operands = instruction.arguments[:3]
+        if instruction.op.name == "attention" and operands in gradients and instruction.arguments[3] is None:
+            if instruction.settings != gradients[operands].settings or operands in kept:
+                return None
+            logs = Value(operands[0].shape[:-1], np.dtype(np.float32))
+            kept[operands] = instruction.result, logs
+            op, settings = op_named("attention_kept"), instruction.settings
+            return [Instruction(op, operands, settings, (instruction.result, logs), instruction.where)]
+        if instruction.op.name == "attention_gradients" and instruction.arguments[1:4] in kept:
+            arguments = (*instruction.arguments, *kept[instruction.arguments[1:4]])
+            return [Instruction(instruction.op, arguments, instruction.settings, instruction.results, instruction.where)]
+        return None
+
+    return rewritten(program, rewrite, {})
 
 
 def _with_readers_last(program: Program, made: dict[Value, tuple[Instruction, _Found]]) -> Program:
