@@ -251,32 +251,45 @@ class DeviceProgram:
         shown = [self._roots[v] for n, v in enumerate(self._outputs) if v is not None and n not in self.later]
         return [place for place in shown if place.root not in self.in_place]
 
+    @functools.cached_property
+    def _collecting(self) -> list[tuple[Place | None, int, bool]]:
+        """Of each output: its place, None for what the host has; the number of the input that it is written to, or -1; and
+        whether it may have its memory: nobody else's, and all of it."""
+        numbers, own = {v: n for n, v in enumerate(self.original.inputs)}, set(self._made)
+        found: list[tuple[Place | None, int, bool]] = []
+        for value in self._outputs:
+            place = None if value is None else self._roots[value]
+            target = None if place is None else self.in_place.get(place.root)
+            found.append(
+                (
+                    place,
+                    -1 if target is None else numbers[target],
+                    place is not None and place.root in own and place.is_whole,
+                )
+            )
+            if place is not None:
+                own.discard(place.root)
+        return found
+
     def collected(self, arrays: Arrays, inputs: Sequence[Any], host: Arrays, given: Arrays) -> list[Any]:
         """The outputs, each in memory of its own: that of an input only where the program writes that. `given` are the
         arrays of inputs that the program has worked on; where arrays are a graph's, all others are copied."""
-        is_recorded = self.capturing.is_recorded
-        own = set() if is_recorded else set(self._made)
-        numbers = {v: n for n, v in enumerate(self.original.inputs)}
+        is_recorded, new = self.capturing.is_recorded, library.device_library.empty
         found: list[Any] = []
         copies: list[tuple[Any, Any]] = []
-        for n, value in enumerate(self._outputs):
+        for n, (place, target, is_own) in enumerate(self._collecting):
             if n in self.later:
                 found.append(None)
-                continue
-            if value is None:
+            elif place is None:
                 found.append(np.array(host[self.original.outputs[n]]))
-                continue
-            place = self._roots[value]
-            array = _shown(arrays, place)
-            target = self.in_place.get(place.root)
-            if target is not None and given.get(target) is inputs[numbers[target]]:
-                array = inputs[numbers[target]]
-            elif place.root not in own or not place.is_whole:
-                fresh = library.device_library.empty(array.shape, array.dtype)
-                copies.append((fresh, array))
-                array = fresh
-            own.discard(place.root)
-            found.append(array)
+            elif target >= 0 and given.get(self.original.inputs[target]) is inputs[target]:
+                found.append(inputs[target])
+            elif is_own and not is_recorded:
+                found.append(_shown(arrays, place))
+            else:
+                array = _shown(arrays, place)
+                found.append(new(array.shape, array.dtype))
+                copies.append((found[-1], array))
         if is_recorded:
             copied(copies)
         else:
