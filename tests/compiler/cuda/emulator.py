@@ -28,6 +28,7 @@ _SHIM = r"""
 #define __align__(n) __attribute__((aligned(n)))
 #define __shared__ static
 #define __restrict__
+#define __grid_constant__
 using std::copysign; using std::fabs; using std::floor; using std::exp; using std::log; using std::sqrt; using std::tanh;
 static float __int_as_float(unsigned int x) { float y; memcpy(&y, &x, 4); return y; }
 static float __uint_as_float(unsigned int x) { float y; memcpy(&y, &x, 4); return y; }

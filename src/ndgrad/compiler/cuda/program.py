@@ -25,7 +25,7 @@ from ndgrad.arrays.library import is_on_device
 from ndgrad.compiler.cuda import launch
 from ndgrad.compiler.cuda.captured import Capturing, copied
 from ndgrad.compiler.cuda.expanding import expanded
-from ndgrad.compiler.cuda.fused import FLAG, HEAD, Affine, Fused, fused
+from ndgrad.compiler.cuda.fused import FLAG, HEAD, THREADS, Affine, Fused, Line, as_line, entries_of, fused
 from ndgrad.compiler.cuda.fusing import DEVICE
 from ndgrad.compiler.cuda.parting import parted
 from ndgrad.compiler.lower.abilities import Abilities
@@ -56,6 +56,9 @@ class Step:
     dead: list[Value] = field(default_factory=list)
     #: the names of the functions that were written for it
     functions: list[str] = field(default_factory=list)
+    #: what it starts together with others that are alike, and these
+    lines: list[Line] = field(default_factory=list)
+    members: list[Step] = field(default_factory=list)
 
 
 class DeviceProgram:
@@ -163,6 +166,7 @@ class DeviceProgram:
             step.dead = [v for v in touched if last[v] == number and v not in kept]
             self.steps.append(step)
             self.steps += [self._note(*waiting[root]) for root, n in is_noted.items() if n == number]
+        self._join_alike(affine)
         used = {v for step in groups.steps for v in step.touched()} | {place.root for place in self._roots.values()}
         self._needed_constants = [v for v in self.program.constants if v in used and v not in affine.known]
         read_by_calls = {p.root for s in groups.steps if isinstance(s, Call) for p in s.reads if p is not None}
@@ -174,6 +178,63 @@ class DeviceProgram:
         made = fused(kernel, affine, guarded)
         names = [self.texts.setdefault(one.text, f"kernel{len(self.texts)}") for one in made.launches]
         return Step(kernel, partial(self._start, made, names), functions=names)
+
+    def _join_alike(self, affine: Affine) -> None:
+        """Let elementwise kernels that are alike, as the updates of parameters are, start together, where nothing between
+        them has to do with them."""
+        joined: list[Step] = []
+        for step in self.steps:
+            line = self._line(step, affine)
+            host = None if line is None else self._alike(line, step, joined)
+            if line is None or host is None:
+                step.lines = [] if line is None else [line]
+                joined.append(step)
+            else:
+                host.lines.append(line)
+                host.members.append(step)
+        for step in joined:
+            if step.members:
+                self._start_together(step)
+        self.steps = joined
+        known = {name for step in self.steps for name in step.functions}
+        self.texts = {text: name for text, name in self.texts.items() if name in known}
+
+    @staticmethod
+    def _alike(line: Line, step: Step, joined: list[Step]) -> Step | None:
+        """The step that one like it can be started with."""
+        for before in reversed(joined):
+            if not isinstance(before.group, Kernel) or _meet(before, step):
+                return None
+            if before.lines and before.lines[0].text == line.text:
+                return before
+        return None
+
+    def _line(self, step: Step, affine: Affine) -> Line | None:
+        if not isinstance(step.group, Kernel):
+            return None
+        return as_line(step.group, affine, any(v in self.in_place for v in step.group.stores))
+
+    def _start_together(self, step: Step) -> None:
+        lines = step.lines
+        name = self.texts.setdefault(lines[0].text, f"kernel{len(self.texts)}")
+        count = entries_of(len(lines[0].pointers))
+        parts = [lines[n : n + count] for n in range(0, len(lines), count)]
+        step.run, step.functions = partial(self._start_lines, name, count, parts), [name] * len(parts)
+        for other in step.members:
+            step.new, step.dead = [*step.new, *other.new], [*step.dead, *other.dead]
+            step.cleared = [*step.cleared, *other.cleared]
+
+    def _start_lines(self, name: str, count: int, parts: list[list[Line]], arrays: Arrays) -> None:
+        for lines in parts:
+            firsts, blocks = [], 0
+            for line in lines:
+                firsts.append(blocks)
+                blocks += -(-line.packs // THREADS)
+            gap = [0] * (count - len(lines))
+            words = [len(lines), *firsts, *gap, *[line.packs for line in lines], *gap]
+            words += [self._address(v, arrays, ()) for line in lines for v in line.pointers]
+            words += gap * len(lines[0].pointers)
+            self._module().start(name, blocks, THREADS, words)
 
     def _note(self, value: Value, error: Callable[[int], Exception]) -> Step:
         return Step(None, lambda arrays: self._noted(_shown(arrays, self._roots[value]), error))
@@ -307,17 +368,20 @@ class DeviceProgram:
         return self._constants
 
     def _start(self, made: Fused, names: list[str], arrays: Arrays) -> None:
-        if self._functions is None:
-            self._functions = launch.Functions(self.code)
         buffers = [library.device_library.empty(size, np.uint8) for size in made.buffers]
         for one, name in zip(made.launches, names, strict=True):
-            addresses = []
-            for value in one.pointers:
-                if value.__class__ is Value:
-                    addresses.append(arrays[value].data.ptr)
-                else:
-                    addresses.append(self._flag() if value == FLAG else buffers[value].data.ptr)  # type: ignore[index]
-            self._functions.start(name, one.blocks, one.threads, addresses)
+            addresses = [self._address(value, arrays, buffers) for value in one.pointers]
+            self._module().start(name, one.blocks, one.threads, addresses)
+
+    def _address(self, value: Value | int, arrays: Arrays, buffers: Sequence[Any]) -> int:
+        if isinstance(value, Value):
+            return int(arrays[value].data.ptr)
+        return self._flag() if value == FLAG else int(buffers[value].data.ptr)
+
+    def _module(self) -> Any:
+        if self._functions is None:
+            self._functions = launch.Functions(self.code)
+        return self._functions
 
     def _flag(self) -> int:
         return int(self._fault.data.ptr)
@@ -344,6 +408,21 @@ class DeviceProgram:
             if array.shape != value.shape or array.dtype != value.dtype:
                 array = array.reshape(value.shape).astype(value.dtype, copy=False)
             arrays[value] = ready(array)
+
+
+def _meet(before: Step, after: Step) -> bool:
+    """Whether a step must come after another one: one writes what the other reads or writes."""
+    a, b = before.group, after.group
+    if not isinstance(a, Kernel) or not isinstance(b, Kernel):
+        return True
+    steps = [before, *before.members]
+    written = {v for s in steps for v in _written(s.group)}
+    touched = {v for s in steps for v in s.group.touched()}  # type: ignore[union-attr]  # they are kernels
+    return bool(written & b.touched()) or bool({*_written(b)} & touched)
+
+
+def _written(group: Any) -> list[Value]:
+    return [*group.stores, *group.targets, *[place.root for _, place in group.puts]]
 
 
 def ready(array: Any) -> Any:
