@@ -219,3 +219,26 @@ def test_strict_functions_run_op_by_op():
     compiled = ndgrad.compile(lambda x: F.softmax(x, -1).sum(0), strict=True)
     np.testing.assert_array_equal(host(compiled(x)), host(F.softmax(x, -1).sum(0)))
     assert not program_of(compiled).texts
+
+
+# ----- looking at it --------------------------------------------------------------------------------------------------
+
+
+def test_explain_graph_and_kernels():
+    def function(x, w):
+        return F.gelu(x @ w).softmax(-1).square().sum()
+
+    x, w = tensor(16, 24, grad=False), tensor(24, 8, seed=1)
+    compiled = ndgrad.compile(function)
+    text = str(ndgrad.compiler.explain(compiled, x, w))
+    assert "on cuda:0" in text
+    assert "matmul(%" in str(ndgrad.compiler.graph(compiled, x, w).forward)
+    before = host(w)
+    found = compiled.kernels(x, w)
+    np.testing.assert_array_equal(host(w), before)
+    assert "matmul" in [step.name for step in found]
+    assert "(CuPy)" in str(found)
+    if FUSED:
+        kernel = next(step for step in found if step.is_native)
+        assert "__global__" in kernel.ir
+        assert kernel.work.bytes > 0

@@ -108,6 +108,11 @@ class Runner:
             )
             return Replay(self.program)
 
+    @property
+    def known_on_device(self) -> DeviceProgram | None:
+        """What runs it on a device, if it has."""
+        return self._on_device
+
     def on_device(self, inputs: Sequence[Any]) -> DeviceProgram:
         """What runs it on a device, for inputs that are there, or on the host, as these are; made now if it was not."""
         if self._on_device is None or not self._on_device.takes(inputs):
@@ -119,5 +124,10 @@ class Runner:
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         if any(is_on_device(a) for a in inputs):
-            return self.on_device(inputs)(inputs)
+            run = self.on_device(inputs)
+            if not ThreadState.watchers:
+                return run(inputs)
+            from ndgrad.compiler.watched import shown  # few ask
+
+            return shown(self.program, run, inputs)
         return self.watched(inputs) if ThreadState.watchers else self.made(inputs)

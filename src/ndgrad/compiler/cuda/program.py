@@ -261,7 +261,7 @@ class DeviceProgram:
             if found is not None:
                 return found
             host = self.on_the_host(inputs)
-            arrays = self._given(inputs, host)
+            arrays = self.given(inputs, host)
             given = dict(arrays)
             self.execute(arrays)
             return self.collected(arrays, inputs, host, given)
@@ -274,7 +274,7 @@ class DeviceProgram:
             host.update(zip(program.outputs, self._runner([host[v] for v in program.inputs]), strict=True))
         return host
 
-    def _given(self, inputs: Sequence[Any], host: Arrays) -> Arrays:
+    def given(self, inputs: Sequence[Any], host: Arrays) -> Arrays:
         """The arrays of the device's inputs."""
         found = library.device_library
         if self.parts.crossing:
@@ -294,18 +294,15 @@ class DeviceProgram:
 
     def execute(self, arrays: Arrays) -> None:
         """Run the steps on the device."""
-        new = library.device_library.empty
+        for run in self.running(arrays):
+            run()
+
+    def running(self, arrays: Arrays) -> list[Callable[[], None]]:
+        """The steps as functions that run them on some arrays, in order."""
         arrays.update(self.constants())
         for value, target in self.in_place.items():
             arrays[value] = arrays[target]
-        for step in self.steps:
-            for value in step.new:
-                arrays[value] = new(value.shape, value.dtype)
-            for value in step.cleared:
-                arrays[value].fill(0)
-            step.run(arrays)
-            for value in step.dead:
-                arrays.pop(value, None)
+        return [partial(_run, step, arrays) for step in self.steps]
 
     def results(self) -> list[Place]:
         """The places of the outputs that are new in each call."""
@@ -408,6 +405,18 @@ class DeviceProgram:
             if array.shape != value.shape or array.dtype != value.dtype:
                 array = array.reshape(value.shape).astype(value.dtype, copy=False)
             arrays[value] = ready(array)
+
+
+def _run(step: Step, arrays: Arrays) -> None:
+    """One step, with the memory that begins and ends at it."""
+    new = library.device_library.empty
+    for value in step.new:
+        arrays[value] = new(value.shape, value.dtype)
+    for value in step.cleared:
+        arrays[value].fill(0)
+    step.run(arrays)
+    for value in step.dead:
+        arrays.pop(value, None)
 
 
 def _meet(before: Step, after: Step) -> bool:
