@@ -169,7 +169,7 @@ def test_a_compiled_training_step_is_the_step(dtype):
 
 
 def test_results_are_not_overwritten_by_later_calls():
-    model, _, x, step = parts()
+    model, _, x, _ = parts()
     compiled = ndgrad.compile(lambda x: [F.gelu(model(x * k)) for k in range(1, 5)])
     kept, copies = [], []
     for n in range(6):

@@ -63,9 +63,7 @@ def compare_quickly(environment: Environment) -> None:
         else:
             guards += found
     for known in environment.tensors.values():
-        if id(known) in environment.moving_tensors:
-            tensors.append(known)
-        elif is_on_device(known[0]._array):
+        if id(known) in environment.moving_tensors or is_on_device(known[0]._array):
             tensors.append(known)
         elif known[1] is not None:
             guards.append(tensor_guard(Place(object=known[0]), known[1], False))

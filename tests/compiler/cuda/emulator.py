@@ -137,13 +137,7 @@ def _on_processor(code: str) -> str:
 class Functions:
     """In the place of ndgrad.compiler.cuda.launch.Functions."""
 
-    #: the names of the functions that were started, of all modules
-    started: list[str] = []
-    #: the sources of all modules
-    sources: list[str] = []
-
     def __init__(self, code: str) -> None:
-        self.sources.append(code)
         text = _on_processor(code)
         folder = Path(tempfile.gettempdir()) / "ndgrad-emulated"
         folder.mkdir(exist_ok=True)
@@ -159,7 +153,6 @@ class Functions:
         self._library = ctypes.CDLL(str(path))
 
     def start(self, name: str, blocks: int, threads: int, addresses: list[int]) -> None:
-        self.started.append(name)
         self.run(name, blocks, threads, struct.pack(f"{len(addresses)}q", *addresses))
 
     def run(self, name: str, blocks: int, threads: int, argument: bytes) -> None:

@@ -134,7 +134,8 @@ class DeviceProgram:
             for n, i in writes.targets.items()
             if self._outputs[n] is not None and self.original.inputs[i] in position
         }
-        return written_in_place(everything, self.groups, Writes(targets), 0, calls_come_first=True).inputs
+        noted = {self.groups.places[v].root for v in self._notes if v is not None}
+        return written_in_place(everything, self.groups, Writes(targets), 0, True, noted).inputs
 
     def _lay_out(self, everything: Program) -> None:
         """The steps, with the memory that each needs."""
@@ -143,35 +144,43 @@ class DeviceProgram:
         self.steps: list[Step] = []
         given = {*everything.inputs, *everything.constants, *self.in_place}
         self._roots = {v: groups.places[v] for v in everything.outputs}
-        waiting = {groups.places[v].root: (v, error) for v, error in self._notes.items() if v is not None}
         made: set[Value] = set(given)
         last = {value: n for n, step in enumerate(groups.steps) for value in step.touched()}
-        is_noted = {root: last.get(root, -1) for root in waiting}
-        for root, number in is_noted.items():
-            if number < 0:  # an input, or a constant
-                self.steps.append(self._note(*waiting[root]))
+        notes = self._notes_after(given)
+        self.steps += notes.get(-1, [])
         kept = {place.root for place in self._roots.values()} | given
         for number, group in enumerate(groups.steps):
-            touched = group.touched()
             if isinstance(group, Call):
                 step = Step(group, partial(self._call, group))
                 made.update(group.instruction.results)
             else:
                 assert isinstance(group, Kernel)
                 step = self._kernel(group, affine)
-                written = [*group.stores, *group.targets, *[place.root for _, place in group.puts]]
-                step.new = [v for v in dict.fromkeys(written) if v not in made]
+                step.new = [v for v in dict.fromkeys(_written(group)) if v not in made]
                 step.cleared = [v for v in step.new if v in groups.cleared]
                 made.update(step.new)
-            step.dead = [v for v in touched if last[v] == number and v not in kept]
-            self.steps.append(step)
-            self.steps += [self._note(*waiting[root]) for root, n in is_noted.items() if n == number]
+            step.dead = [v for v in group.touched() if last[v] == number and v not in kept]
+            self.steps += [step, *notes.get(number, [])]
         self._join_alike(affine)
-        used = {v for step in groups.steps for v in step.touched()} | {place.root for place in self._roots.values()}
-        self._needed_constants = [v for v in self.program.constants if v in used and v not in affine.known]
-        read_by_calls = {p.root for s in groups.steps if isinstance(s, Call) for p in s.reads if p is not None}
-        read_by_calls |= {place.root for place in self._roots.values()}
-        self._needed_constants += [v for v in affine.known if v in read_by_calls]
+        self._needed_constants = self._constants_read(affine)
+
+    def _notes_after(self, given: set[Value]) -> dict[int, list[Step]]:
+        """What the device is to look at, by the number of the step that computes it; -1 for what is given."""
+        found: dict[int, list[Step]] = {}
+        for value, error in self._notes.items():
+            if value is None:
+                continue
+            root = self.groups.places[value].root
+            makers = (n for n, step in enumerate(self.groups.steps) if root in step.touched())
+            found.setdefault(-1 if root in given else next(makers), []).append(self._note(value, error))
+        return found
+
+    def _constants_read(self, affine: Affine) -> list[Value]:
+        """The constants that must be in memory."""
+        groups, shown = self.groups, {place.root for place in self._roots.values()}
+        used = {v for step in groups.steps for v in step.touched()} | shown
+        by_calls = {p.root for s in groups.steps if isinstance(s, Call) for p in s.reads if p is not None} | shown
+        return [v for v in self.program.constants if v in (by_calls if v in affine.known else used)]
 
     def _kernel(self, kernel: Kernel, affine: Affine) -> Step:
         guarded = any(v in self.in_place for v in kernel.stores)

@@ -7,6 +7,7 @@ the memory that calls write to, so that nothing is written; and no graph is reco
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -96,7 +97,7 @@ def _seconds(runs: Sequence[Any]) -> list[float]:
         run()
         event.record()
     events[-1].synchronize()
-    return [cuda.get_elapsed_time(a, b) / 1e3 for a, b in zip(events, events[1:], strict=False)]
+    return [cuda.get_elapsed_time(a, b) / 1e3 for a, b in itertools.pairwise(events)]
 
 
 def measured(runner: Runner, inputs: Sequence[Any]) -> tuple[list[WatchedStep], float, Source]:

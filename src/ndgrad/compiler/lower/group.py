@@ -373,21 +373,29 @@ class _Grouping:
             rows = (*shape[:kept], prod(shape[kept:]))
             read = place.reshaped(rows) if len(dims) != 1 else place
             if read is not None:
-                for number in self._candidates([place]):
-                    kernel = self.steps[number]
-                    if isinstance(kernel, Kernel) and kernel.rows in (None, kept) and _reshape(kernel, rows):
-                        item = self._as_element(kernel, instruction, rows, [read])
-                        if item is not None:
-                            kernel.rows = kept
-                            kernel.row_values.add(instruction.result)
-                            self._put(number, item)
-                            return True
-                self.steps.append(Kernel(rows, kept))
-                kernel = self.steps[-1]
-                assert isinstance(kernel, Kernel)
-                kernel.row_values.add(instruction.result)
-                self._put(len(self.steps) - 1, Item(instruction, [read]))
+                self._reduce_rows(instruction, rows, read)
                 return True
+        return self._add_along(instruction, shape, dims, place)
+
+    def _reduce_rows(self, instruction: Instruction, rows: tuple[int, ...], read: Place) -> None:
+        """Put a reduction of trailing dimensions, which are one in `rows`, into a kernel."""
+        kept = len(rows) - 1
+        for number in self._candidates([read]):
+            kernel = self.steps[number]
+            if isinstance(kernel, Kernel) and kernel.rows in (None, kept) and _reshape(kernel, rows):
+                item = self._as_element(kernel, instruction, rows, [read])
+                if item is not None:
+                    kernel.rows = kept
+                    kernel.row_values.add(instruction.result)
+                    self._put(number, item)
+                    return
+        self.steps.append(Kernel(rows, kept, row_values={instruction.result}))
+        self._put(len(self.steps) - 1, Item(instruction, [read]))
+
+    def _add_along(
+        self, instruction: Instruction, shape: tuple[int, ...], dims: tuple[int, ...], place: Place
+    ) -> bool:
+        """Put a reduction of other dimensions into a kernel, which adds up in memory; False where none can have it."""
         may_add = self.abilities.may_add
         if pointwise.is_float_product(instruction) or not may_add(Kernel(shape), dims):
             return False

@@ -9,7 +9,7 @@ import pytest
 
 import ndgrad
 from ndgrad.arrays import device_kernels
-from ndgrad.compiler.cuda import flash
+from ndgrad.compiler.cuda import tiled_attention as tiled
 from tests.compiler.cuda import emulator
 
 cupy = pytest.importorskip("cupy")
@@ -21,12 +21,12 @@ if not ON_GPU and shutil.which("g++") is None:
 @pytest.fixture(autouse=True)
 def kernels(monkeypatch):
     if not ON_GPU:
-        monkeypatch.setattr(flash.launch, "Kernel", emulator.Kernel)
-        monkeypatch.setattr(flash, "_has_tensor_cores", lambda device: True)
-        flash._kernel.cache_clear()
+        monkeypatch.setattr(tiled.launch, "Kernel", emulator.Kernel)
+        monkeypatch.setattr(tiled, "_has_tensor_cores", lambda device: True)
+        tiled._kernel.cache_clear()
     yield
     if not ON_GPU:
-        flash._kernel.cache_clear()
+        tiled._kernel.cache_clear()
 
 
 def drawn(*shape, seed, dtype):
@@ -53,9 +53,9 @@ def expected(g, q, k, v, is_causal, scale):
 
 def check(g, q, k, v, is_causal):
     scale = 0.3
-    assert flash.takes(q, k, v)
-    out, logs = flash.attention(q, k, v, is_causal, scale)
-    found = out, *flash.attention_gradients(g, q, k, v, is_causal, scale, out, logs)
+    assert tiled.takes(q, k, v)
+    out, logs = tiled.attention(q, k, v, is_causal, scale)
+    found = out, *tiled.attention_gradients(g, q, k, v, is_causal, scale, out, logs)
     tolerance = 0.02 if q.dtype.char == "E" else 0.003
     for got, want in zip(found, expected(g, q, k, v, is_causal, scale), strict=True):
         np.testing.assert_allclose(single(got).reshape(want.shape), want, rtol=0, atol=tolerance * np.abs(want).max())
@@ -87,5 +87,5 @@ def test_heads_that_lie_side_by_side():
 
 def test_what_is_not_taken():
     q = drawn(1, 1, 8, 24, seed=1, dtype=ndgrad.float16)
-    assert not flash.takes(q, q, q)
-    assert not flash.takes(*[a.astype(np.float32) for a in [drawn(1, 1, 8, 16, seed=1, dtype=ndgrad.float16)] * 3])
+    assert not tiled.takes(q, q, q)
+    assert not tiled.takes(*[a.astype(np.float32) for a in [drawn(1, 1, 8, 16, seed=1, dtype=ndgrad.float16)] * 3])
