@@ -53,7 +53,7 @@ def expected(g, q, k, v, is_causal, scale):
 
 def check(g, q, k, v, is_causal):
     scale = 0.3
-    assert tiled.takes(q, k, v)
+    assert tiled.takes(q, k, v, scale)
     out, logs = tiled.attention(q, k, v, is_causal, scale)
     found = out, *tiled.attention_gradients(g, q, k, v, is_causal, scale, out, logs)
     tolerance = 0.02 if q.dtype.char == "E" else 0.003
@@ -87,5 +87,5 @@ def test_heads_that_lie_side_by_side():
 
 def test_what_is_not_taken():
     q = drawn(1, 1, 8, 24, seed=1, dtype=ndgrad.float16)
-    assert not tiled.takes(q, q, q)
-    assert not tiled.takes(*[a.astype(np.float32) for a in [drawn(1, 1, 8, 16, seed=1, dtype=ndgrad.float16)] * 3])
+    assert not tiled.takes(q, q, q, 1.0)
+    assert not tiled.takes(*[a.astype(np.float32) for a in [drawn(1, 1, 8, 16, seed=1, dtype=ndgrad.float16)] * 3], 1.0)

@@ -99,6 +99,20 @@ inline void mma(float* c, const unsigned int* a, unsigned int b0, unsigned int b
     }
     __syncthreads();
 }
+inline void as_they_lie(unsigned int* b, const S* at) {
+    addresses[threadIdx.x] = at;
+    __syncthreads();
+    const int warp = threadIdx.x / 32 * 32, lane = threadIdx.x % 32;
+    for (int i = 0; i < 4; ++i) memcpy(&b[i], addresses[warp + i * 8 + lane / 4] + lane % 4 * 2, 4);
+    __syncthreads();
+}
+inline unsigned int pair(float x, float y) {
+    S low, high;
+    put(low, x);
+    put(high, y);
+    return low.bits | (unsigned int)high.bits << 16;
+}
+inline float power_of_two(float x) { return std::exp2(x); }
 inline void transposed(unsigned int* b, const S* at) {
     addresses[threadIdx.x] = at;
     __syncthreads();
@@ -120,7 +134,7 @@ def _on_processor(code: str) -> str:
             line = "inline float wide(Half x) { _Float16 h; memcpy(&h, &x.bits, 2); return (float)h; }"
         elif 'asm("cvt.rn.f16.f32' in line:
             line = "inline void put(Half& to, float x) { _Float16 h = (_Float16)x; memcpy(&to.bits, &h, 2); }"
-        elif "asm volatile" in line:
+        elif 'asm volatile("' in line or 'asm("' in line:
             line = _TENSOR_CORES if "mma.sync" in line else ""
         elif line.startswith('extern "C" __global__'):
             name, kind = re.search(r" (\w+)\(const (.*) a\) \{", line).groups()

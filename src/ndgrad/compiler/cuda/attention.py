@@ -36,7 +36,7 @@ def attention(q: Any, k: Any, v: Any, is_causal: bool, scale: float) -> Any:
         made = cudnn.attention(q, k, v, is_causal, scale)
         if made is not None:
             return made
-    if tiled_attention.takes(q, k, v):
+    if tiled_attention.takes(q, k, v, scale):
         return tiled_attention.attention(q, k, v, is_causal, scale)[0].reshape(*q.shape[:-1], v.shape[-1])
     out = launch.new((*q.shape[:-1], v.shape[-1]), q.dtype)
     q, k, v = _stack(q), _stack(k), _stack(v)
@@ -54,7 +54,7 @@ def attention_gradients(
         found = cudnn.attention_gradients(g, q, k, v, is_causal, scale)
         if found is not None:
             return (*found, None)
-    if tiled_attention.takes(q, k, v):
+    if tiled_attention.takes(q, k, v, scale):
         out, logs = tiled_attention.attention(q, k, v, is_causal, scale)
         return (*_by_tiles(g, q, k, v, is_causal, scale, out, logs), None)
     made = [launch.new(a.shape, a.dtype) if needed else None for a, needed in zip((q, k, v), needs[:3], strict=True)]
@@ -78,7 +78,7 @@ def attention_gradients(
 
 def attention_kept(q: Any, k: Any, v: Any, is_causal: bool, scale: float) -> tuple[Any, Any]:
     """The same result, and what its gradients are quicker with."""
-    if not cudnn.takes_attention(q, v) and tiled_attention.takes(q, k, v):
+    if not cudnn.takes_attention(q, v) and tiled_attention.takes(q, k, v, scale):
         out, logs = tiled_attention.attention(q, k, v, is_causal, scale)
         return out.reshape(*q.shape[:-1], v.shape[-1]), logs.reshape(q.shape[:-1])
     return attention(q, k, v, is_causal, scale), launch.new(q.shape[:-1], launch.SINGLE)
@@ -88,7 +88,7 @@ def gradients_of_kept(
     g: Any, q: Any, k: Any, v: Any, out: Any, logs: Any, is_causal: bool, scale: float
 ) -> tuple[Any, ...]:
     """The gradients in q, k and v, from what `attention_kept` gave."""
-    if not cudnn.takes_attention(q, v) and tiled_attention.takes(q, k, v):
+    if not cudnn.takes_attention(q, v) and tiled_attention.takes(q, k, v, scale):
         return _by_tiles(g, q, k, v, is_causal, scale, out, logs)
     return attention_gradients(g, q, k, v, is_causal, scale, (True, True, True))[:3]
 

@@ -517,7 +517,7 @@ class _Rows(_Form):
         ]
         keeps = {v: self.fresh("e") for v in kernel.computed if v in kernel.scratch and v not in kernel.row_values}
         together, chunks = self._shared_among(len(again) + len(keeps) + len(kernel.targets))
-        threads = max(together, 128)
+        threads = max(together, 256 if kernel.targets else 128)
         groups = threads // together
         blocks = -(-self.rows // groups)
         if kernel.targets:
@@ -547,8 +547,7 @@ class _Rows(_Form):
         parts = {v: self.out.buffer(blocks * self.row * np.dtype(_kept_in(v)).itemsize) for v in kernel.targets}
         lines += self._leave(totals, parts, groups)
         self.launch(lines, blocks, threads)
-        for value, buffer in parts.items():
-            join_parts(self, value, buffer, blocks)
+        join_parts(self, parts, blocks)
 
     def _shared_among(self, kept: int) -> tuple[int, int]:
         """How many threads take a row together, and how many packs each."""
@@ -669,25 +668,30 @@ def _kept_in(value: Value) -> np.dtype[Any]:
     return np.dtype(np.float32) if value.dtype.char in "eE" else value.dtype
 
 
-def join_parts(form: _Form, value: Value, buffer: int, pieces: int) -> None:
-    """A function that joins the parts of a sum over rows."""
-    item, kind, length = form.kernel.computed[value], computed(value.dtype), form.row
-    parts, out = form.pointer(buffer), form.pointer(value)
-    step = joining(item, "total", f"(({kind}*){parts})[(long long)i * {length} + column]")
-    lines = [
-        f"__shared__ {kind} kept[8][32];",
-        "const int x = threadIdx.x % 32, y = threadIdx.x / 32;",
-        "const long long column = (long long)blockIdx.x * 32 + x;",
-        f"{kind} total = {first_term(item)};",
-        f"if (column < {length}) for (int i = y; i < {pieces}; i += 8) total = {step};",
-        "kept[y][x] = total;",
-        "__syncthreads();",
-        f"if (y == 0 && column < {length}) {{",
-        f"for (int i = 1; i < 8; ++i) total = {joining(item, 'total', 'kept[i][x]')};",
-        f"put({out}[column], total);",
-        "}",
-    ]
-    form.launch(lines, -(-length // 32), 256)
+def join_parts(form: _Form, buffers: Mapping[Value, int], pieces: int) -> None:
+    """A function that joins the parts of all sums over rows, some blocks for each."""
+    length = form.row
+    each, lines = -(-length // 32), ["const int x = threadIdx.x % 32, y = threadIdx.x / 32;"]
+    lines.append(f"const long long column = (long long)(blockIdx.x % {each}) * 32 + x;")
+    for number, (value, buffer) in enumerate(buffers.items()):
+        item, kind = form.kernel.computed[value], computed(value.dtype)
+        parts, out, kept = form.pointer(buffer), form.pointer(value), form.fresh("kept")
+        step = joining(item, "total", f"(({kind}*){parts})[(long long)i * {length} + column]")
+        lines += [
+            f"if (blockIdx.x / {each} == {number}) {{",
+            f"__shared__ {kind} {kept}[8][32];",
+            f"{kind} total = {first_term(item)};",
+            f"if (column < {length}) for (int i = y; i < {pieces}; i += 8) total = {step};",
+            f"{kept}[y][x] = total;",
+            "__syncthreads();",
+            f"if (y == 0 && column < {length}) {{",
+            f"for (int i = 1; i < 8; ++i) total = {joining(item, 'total', f'{kept}[i][x]')};",
+            f"put({out}[column], total);",
+            "}",
+            "}",
+        ]
+    if buffers:
+        form.launch(lines, each * len(buffers), 256)
 
 
 # ----- sums over leading dimensions -----------------------------------------------------------------------------------
@@ -735,8 +739,7 @@ class _Columns(_Form):
                 inside = f"{target}[(long long)piece * {self.row} + pack * {width} + k] = {name}[k];"
             lines += unrolled("k", width, [inside])
         self.launch(lines, -(-self.packs * pieces // THREADS), THREADS)
-        for value, buffer in parts.items():
-            join_parts(self, value, buffer, pieces)
+        join_parts(self, parts, pieces)
 
 
 # ----- long rows ------------------------------------------------------------------------------------------------------

@@ -28,20 +28,16 @@ _TILE, _THREADS = 64, 128
 _LARGEST = 128
 
 _SOURCE = """
-enum { TILE = 64, PAD = DIM + 8, STEPS = DIM / 16, BLOCKS = DIM / 8 };
+enum { TILE = 64, PAD = DIM + 8, STEPS = DIM / 16, BLOCKS = DIM / 8, LANES = DIM <= 16 ? 2 : DIM <= 32 ? 4 : DIM <= 64 ? 8 : 16 };
 struct Operand { const S* at; long long batch; long long head; long long row; };
 struct Arguments { Operand q; Operand k; Operand v; Operand g; S* out; float* logs; float* sums; S* gq; S* gk; S* gv;
-                   long long heads; long long queries; long long keys; long long causal; double scale; };
+                   long long heads; long long queries; long long keys; long long causal; long long lead; double scale; };
 
 __device__ inline void mma(float* c, const unsigned int* a, unsigned int b0, unsigned int b1) { MMA }
-__device__ inline void transposed(unsigned int* b, const S* at) { LDMATRIX }
-
-__device__ inline unsigned int pair(float x, float y) {
-    S low, high;
-    put(low, x);
-    put(high, y);
-    return low.bits | ((unsigned int)high.bits << 16);
-}
+__device__ inline void transposed(unsigned int* b, const S* at) { TRANSPOSED }
+__device__ inline void as_they_lie(unsigned int* b, const S* at) { LDMATRIX }
+__device__ inline unsigned int pair(float x, float y) { PAIR }
+__device__ inline float power_of_two(float x) { POWER }
 /* Rows of an operand into shared memory, zeros behind the last. */
 __device__ inline void load(S* to, Operand from, long long number, long long heads, long long first, long long end) {
     const S* at = from.at + number / heads * from.batch + number % heads * from.head;
@@ -67,12 +63,14 @@ __device__ inline void left(unsigned int (*f)[4], const S* from) {
 __device__ inline void with_rows(float (*c)[4], const unsigned int (*f)[4], const S* tile) {
     const int lane = threadIdx.x % 32;
     #pragma unroll
-    for (int n = 0; n < 8; ++n) {
-        c[n][0] = c[n][1] = c[n][2] = c[n][3] = 0;
+    for (int n = 0; n < 8; n += 2) {
+        for (int e = 0; e < 4; ++e) c[n][e] = c[n + 1][e] = 0;
         #pragma unroll
         for (int k = 0; k < STEPS; ++k) {
-            const S* at = tile + (n * 8 + lane / 4) * PAD + k * 16 + lane % 4 * 2;
-            mma(c[n], f[k], *(const unsigned int*)at, *(const unsigned int*)(at + 8));
+            unsigned int b[4];
+            as_they_lie(b, tile + (n * 8 + lane % 8 + lane / 16 * 8) * PAD + k * 16 + lane / 8 % 2 * 8);
+            mma(c[n], f[k], b[0], b[1]);
+            mma(c[n + 1], f[k], b[2], b[3]);
         }
     }
 }
@@ -91,6 +89,27 @@ __device__ inline void with_columns(float (*sums)[4], const float (*w)[4], const
             mma(sums[n + 1], a, b[2], b[3]);
         }
     }
+}
+/* Put another number where a query does not see a key: rows are queries, or columns are. */
+__device__ inline void hide(float (*c)[4], int first, int row, int keys, bool causal, float number) {
+    const int lane = threadIdx.x % 32;
+    #pragma unroll
+    for (int n = 0; n < 8; ++n)
+        #pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            const int key = first + n * 8 + lane % 4 * 2 + e % 2;
+            if (key >= keys || (causal && key > row + e / 2 * 8)) c[n][e] = number;
+        }
+}
+__device__ inline void hide_columns(float (*c)[4], int first, int row, int queries, int keys, bool causal) {
+    const int lane = threadIdx.x % 32;
+    #pragma unroll
+    for (int n = 0; n < 8; ++n)
+        #pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            const int query = first + n * 8 + lane % 4 * 2 + e % 2, key = row + e / 2 * 8;
+            if (query >= queries || key >= keys || (causal && key > query)) c[n][e] = 0;
+        }
 }
 /* Write a warp's rows. */
 __device__ inline void store(S* to, long long number, long long first, long long end, const float (*sums)[4],
@@ -126,21 +145,18 @@ extern "C" __global__ void __launch_bounds__(128) forward(const Arguments a) {
         float s[8][4];
         with_rows(s, q, tiles[0]);
         float most[2] = {top[0], top[1]};
+        if (key + TILE > a.keys || (a.causal && key + TILE > first)) hide(s, (int)key, row, (int)a.keys, a.causal, -1e30f);
         #pragma unroll
         for (int n = 0; n < 8; ++n)
             #pragma unroll
-            for (int e = 0; e < 4; ++e) {
-                const int column = (int)key + n * 8 + lane % 4 * 2 + e % 2;
-                s[n][e] = column < a.keys && !(a.causal && column > row + e / 2 * 8) ? s[n][e] * scale : -1e30f;
-                most[e / 2] = s[n][e] > most[e / 2] || s[n][e] != s[n][e] ? s[n][e] : most[e / 2];
-            }
+            for (int e = 0; e < 4; ++e) most[e / 2] = s[n][e] > most[e / 2] || s[n][e] != s[n][e] ? s[n][e] : most[e / 2];
         #pragma unroll
         for (int h = 0; h < 2; ++h) {
             for (int d = 1; d < 4; d *= 2) {
                 const float other = __shfl_xor_sync(0xffffffff, most[h], d);
                 most[h] = other > most[h] || other != other ? other : most[h];
             }
-            const float by = exp2f(top[h] - most[h]);
+            const float by = power_of_two((top[h] - most[h]) * scale);
             top[h] = most[h];
             total[h] *= by;
             for (int n = 0; n < BLOCKS; ++n) {
@@ -152,29 +168,30 @@ extern "C" __global__ void __launch_bounds__(128) forward(const Arguments a) {
         for (int n = 0; n < 8; ++n)
             #pragma unroll
             for (int e = 0; e < 4; ++e) {
-                s[n][e] = s[n][e] <= -1e30f ? 0.0f : exp2f(s[n][e] - top[e / 2]);
+                s[n][e] = power_of_two((s[n][e] - top[e / 2]) * scale);
                 total[e / 2] += s[n][e];
             }
         with_columns(out, s, tiles[1]);
     }
     for (int h = 0; h < 2; ++h) {
         for (int d = 1; d < 4; d *= 2) total[h] += __shfl_xor_sync(0xffffffff, total[h], d);
-        if (lane % 4 == 0 && row + h * 8 < a.queries) a.logs[number * a.queries + row + h * 8] = top[h] + log2f(total[h]);
+        if (lane % 4 == 0 && row + h * 8 < a.queries) a.logs[number * a.queries + row + h * 8] = top[h] * scale + log2f(total[h]);
     }
     store(a.out, number, first, a.queries, out, 1 / total[0], 1 / total[1]);
 }
 
-/* D: a warp adds up a row. */
+/* D: some lanes add up a row. */
 extern "C" __global__ void __launch_bounds__(128) products(const Arguments a) {
-    const long long row = (long long)blockIdx.x * 4 + threadIdx.x / 32, number = row / a.queries, query = row % a.queries;
-    const int lane = threadIdx.x % 32;
+    const long long row = ((long long)blockIdx.x * 128 + threadIdx.x) / LANES, number = row / a.queries, query = row % a.queries;
+    const int lane = threadIdx.x % LANES;
     float sum = 0;
-    if (number < a.sizes_of_lead) {
-        const S* g = a.g.at + number / a.heads * a.g.batch + number % a.heads * a.g.head + query * a.g.row;
-        for (int i = lane; i < DIM; i += 32) sum += wide(g[i]) * wide(a.out[row * DIM + i]);
+    if (number < a.lead && lane * 8 < DIM) {
+        const S* g = a.g.at + number / a.heads * a.g.batch + number % a.heads * a.g.head + query * a.g.row + lane * 8;
+        const Pack<S, 8> x = *(const Pack<S, 8>*)g, y = *(const Pack<S, 8>*)(a.out + row * DIM + lane * 8);
+        for (int i = 0; i < 8; ++i) sum += wide(x.at[i]) * wide(y.at[i]);
     }
-    for (int d = 16; d; d >>= 1) sum += __shfl_xor_sync(0xffffffff, sum, d);
-    if (lane == 0 && number < a.sizes_of_lead) a.sums[row] = sum;
+    for (int d = LANES / 2; d; d >>= 1) sum += __shfl_xor_sync(0xffffffff, sum, d);
+    if (lane == 0 && number < a.lead) a.sums[row] = sum;
 }
 
 extern "C" __global__ void __launch_bounds__(128) of_keys(const Arguments a) {
@@ -195,9 +212,10 @@ extern "C" __global__ void __launch_bounds__(128) of_keys(const Arguments a) {
         __syncthreads();
         load(tiles[0], a.q, number, a.heads, query, a.queries);
         load(tiles[1], a.g, number, a.heads, query, a.queries);
-        if (threadIdx.x < TILE && query + threadIdx.x < a.queries) {
-            logs[threadIdx.x] = a.logs[number * a.queries + query + threadIdx.x];
-            sums[threadIdx.x] = a.sums[number * a.queries + query + threadIdx.x];
+        if (threadIdx.x < TILE) {
+            const bool inside = query + threadIdx.x < a.queries;
+            logs[threadIdx.x] = inside ? a.logs[number * a.queries + query + threadIdx.x] : 0.0f;
+            sums[threadIdx.x] = inside ? a.sums[number * a.queries + query + threadIdx.x] : 0.0f;
         }
         __syncthreads();
         float s[8][4], h[8][4];
@@ -207,12 +225,14 @@ extern "C" __global__ void __launch_bounds__(128) of_keys(const Arguments a) {
         for (int n = 0; n < 8; ++n)
             #pragma unroll
             for (int e = 0; e < 4; ++e) {
-                const int column = n * 8 + lane % 4 * 2 + e % 2, key = row + e / 2 * 8;
-                const long long at = query + column;
-                const bool seen = at < a.queries && key < a.keys && !(a.causal && key > at);
-                s[n][e] = seen ? exp2f(s[n][e] * scale - logs[column]) : 0.0f;
-                h[n][e] = seen ? s[n][e] * (h[n][e] - sums[column]) : 0.0f;
+                const int column = n * 8 + lane % 4 * 2 + e % 2;
+                s[n][e] = power_of_two(s[n][e] * scale - logs[column]);
+                h[n][e] = s[n][e] * (h[n][e] - sums[column]);
             }
+        if (query + TILE > a.queries || first + TILE > a.keys || (a.causal && query < first + TILE)) {
+            hide_columns(s, (int)query, row, (int)a.queries, (int)a.keys, a.causal);
+            hide_columns(h, (int)query, row, (int)a.queries, (int)a.keys, a.causal);
+        }
         with_columns(gv, s, tiles[1]);
         with_columns(gk, h, tiles[0]);
     }
@@ -251,16 +271,13 @@ extern "C" __global__ void __launch_bounds__(128) of_queries(const Arguments a) 
         #pragma unroll
         for (int n = 0; n < 8; ++n)
             #pragma unroll
-            for (int e = 0; e < 4; ++e) {
-                const int column = (int)key + n * 8 + lane % 4 * 2 + e % 2;
-                const bool seen = column < a.keys && !(a.causal && column > row + e / 2 * 8);
-                h[n][e] = seen ? exp2f(s[n][e] * scale - logs[e / 2]) * (h[n][e] - sums[e / 2]) : 0.0f;
-            }
+            for (int e = 0; e < 4; ++e) h[n][e] = power_of_two(s[n][e] * scale - logs[e / 2]) * (h[n][e] - sums[e / 2]);
+        if (key + TILE > a.keys || (a.causal && key + TILE > first)) hide(h, (int)key, row, (int)a.keys, a.causal, 0.0f);
         with_columns(gq, h, tiles[0]);
     }
     store(a.gq, number, first, a.queries, gq, (float)a.scale, (float)a.scale);
 }
-""".replace("double scale; };", "long long lead; double scale; };").replace("a.sizes_of_lead", "a.lead")
+"""
 
 _MMA = (
     'asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.KIND.KIND.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, '
@@ -268,9 +285,11 @@ _MMA = (
     '"r"(b0), "r"(b1));'
 )
 _LDMATRIX = (
-    'asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(b[0]), "=r"(b[1]), '
+    'asm volatile("ldmatrix.sync.aligned.m8n8.x4KIND.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(b[0]), "=r"(b[1]), '
     '"=r"(b[2]), "=r"(b[3]) : "r"((unsigned int)__cvta_generic_to_shared(at)) : "memory");'
 )
+_PAIR = 'unsigned int both; asm("cvt.rn.KINDx2.f32 %0, %1, %2;" : "=r"(both) : "f"(y), "f"(x)); return both;'
+_POWER = 'float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y;'
 #: The words of the structure: four operands of an address and three strides, six addresses, six numbers, the scale.
 _LAYOUT = "16q6q5qd"
 
@@ -278,8 +297,17 @@ _LAYOUT = "16q6q5qd"
 def source(char: str, size: int) -> str:
     """The text of the kernels for a dtype and a size of heads."""
     types = f"typedef {STORED[char]} S; enum {{ DIM = {size} }};"
-    body = _SOURCE.replace("MMA", _MMA.replace("KIND", "bf16" if char == "E" else "f16"), 1)
-    return PRELUDE + types + body.replace("LDMATRIX", _LDMATRIX, 1)
+    kind, body = "bf16" if char == "E" else "f16", _SOURCE
+    instructions = {
+        "{ MMA }": _MMA.replace("KIND", kind),
+        "{ TRANSPOSED }": _LDMATRIX.replace("KIND", ".trans"),
+        "{ LDMATRIX }": _LDMATRIX.replace("KIND", ""),
+        "{ PAIR }": _PAIR.replace("KIND", kind),
+        "{ POWER }": _POWER,
+    }
+    for name, text in instructions.items():
+        body = body.replace(name, f"{{ {text} }}", 1)
+    return PRELUDE + types + body
 
 
 @functools.lru_cache(maxsize=32)
@@ -297,11 +325,13 @@ def _new(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     return library.device_library.empty(shape, dtype)
 
 
-def takes(q: Any, k: Any, v: Any) -> bool:
-    """Whether there are kernels for such arrays: of halves, all of one size of heads."""
+def takes(q: Any, k: Any, v: Any, scale: float) -> bool:
+    """Whether there are kernels for such arrays: of halves, all of one size of heads; the largest score is the largest
+    product, so the scale is positive."""
     size = q.shape[-1]
     return (
         q.dtype.char in "eE"
+        and scale > 0
         and size == k.shape[-1] == v.shape[-1]
         and size % 16 == 0
         and size <= _LARGEST
@@ -330,7 +360,9 @@ def attention_gradients(
     made = [_new(a.shape, a.dtype) for a in (q, k, v)]
     heads = q.shape[0] * q.shape[1]
     buffers = (out, logs, sums, *made)
-    _start("products", -(-heads * q.shape[2] // 4), q, k, v, g, buffers, is_causal, scale)
+    size = q.shape[3]
+    lanes = 2 if size <= 16 else 4 if size <= 32 else 8 if size <= 64 else 16
+    _start("products", -(-heads * q.shape[2] * lanes // _THREADS), q, k, v, g, buffers, is_causal, scale)
     _start("of_keys", heads * -(-k.shape[2] // _TILE), q, k, v, g, buffers, is_causal, scale)
     _start("of_queries", heads * -(-q.shape[2] // _TILE), q, k, v, g, buffers, is_causal, scale)
     return made[0], made[1], made[2]
