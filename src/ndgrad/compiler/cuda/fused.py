@@ -174,7 +174,8 @@ class _Form:
 
     def _keys(self) -> list[Key]:
         """All accesses to memory, element by element."""
-        kernel, found = self.kernel, {}
+        kernel = self.kernel
+        found: dict[Key, None] = {}
         for item in kernel.items:
             for place in item.reads:
                 if place is not None and place.root not in kernel.computed:
@@ -244,7 +245,9 @@ class _Form:
         """Lines that take an index over some sizes apart, and the names of its parts."""
         if len(sizes) <= 1:
             return [], [name] * len(sizes)
-        lines, names, rest = [], [], name
+        lines: list[str] = []
+        names: list[str] = []
+        rest = name
         for size in reversed(sizes[1:]):
             part, next_rest = self.fresh(letter), self.fresh(letter)
             lines.append(f"const {self.index} {part} = {rest} % {size}, {next_rest} = {rest} / {size};")
@@ -350,7 +353,9 @@ class _Form:
         self, values: Sequence[Value], outer: Sequence[str], inner: Sequence[str]
     ) -> tuple[list[str], dict[Value, list[str]], list[str]]:
         """Lines before a pack, lines by value for element k (with %s for its register), and lines after the pack."""
-        before, each, after = [], {}, []
+        before: list[str] = []
+        each: dict[Value, list[str]] = {}
+        after: list[str] = []
         for value, key in self.writes(values):
             place, pointer = self.place(key, outer, inner), self.pointer(key[0])
             if self.is_packed(key):

@@ -16,7 +16,7 @@ from ndgrad.compiler.cuda.fusing import is_pointwise, is_reduction
 from ndgrad.compiler.lower.places import whole
 from ndgrad.compiler.partition import is_cheap, is_view, least_kept
 from ndgrad.compiler.passes.dead import without_dead
-from ndgrad.compiler.program import Instruction, Program, Value, with_arguments
+from ndgrad.compiler.program import Argument, Instruction, Program, Value, with_arguments
 from ndgrad.ops.vocabulary import find
 
 
@@ -69,18 +69,18 @@ def _kept_least(program: Program) -> Program:
     again: dict[Value, Value] = {}
     new: list[Instruction] = []
 
-    def current(value: object) -> object:
-        if value.__class__ is not Value or value in kept or defined.get(value, cut) >= cut:  # type: ignore[call-overload]
+    def current(value: Argument) -> Argument:
+        if not isinstance(value, Value) or value in kept or defined.get(value, cut) >= cut:
             return value
         if value not in again:
-            made = instructions[defined[value]]  # type: ignore[index]
+            made = instructions[defined[value]]
             if not is_cheap(made):
                 return value
             arguments = tuple([current(a) for a in made.arguments])
             results = tuple([Value(v.shape, v.dtype) for v in made.results])
             new.append(Instruction(made.op, arguments, made.settings, results, made.where))
             again.update(zip(made.results, results, strict=True))
-        return again[value]  # type: ignore[index]
+        return again[value]
 
     rest = []
     for i in behind:
@@ -95,8 +95,8 @@ def _kept_least(program: Program) -> Program:
 def _in_memory(program: Program, cut: int) -> set[Value]:
     """The values that lie in memory before a position in any case: calls read or make them, or stand between them and
     one of their readers."""
-    definitions, found = program.definitions(), set()
-    calls = 0
+    definitions, calls = program.definitions(), 0
+    found: set[Value] = set()
     made: dict[Value, int] = {}
     for i in program.instructions[:cut]:
         is_call = _is_call(i)

@@ -117,7 +117,7 @@ def _found(program: Program, users: dict[Value, list[Instruction]], weights: Ins
     definitions = program.definitions()
 
     def made(value: object, name: str) -> Instruction | None:
-        found = definitions.get(value) if value.__class__ is Value else None  # type: ignore[call-overload]
+        found = definitions.get(value) if isinstance(value, Value) else None
         return found if found is not None and found.op.name == name else None
 
     for h in [u for u in users.get(p, ()) if u.op.name == "mul"]:
