@@ -73,6 +73,7 @@ def compared(function, *tensors, tolerance=1e-5):
 ROWS = {
     "softmax of short rows": (lambda x: F.softmax(x, -1), (5, 10)),
     "log_softmax of rows that packs do not divide": (lambda x: F.log_softmax(x, -1), (3, 333)),
+    "rows that two warps take each": (lambda x: F.softmax(x, -1) * x.amax(-1, keepdim=True), (3, 1000)),
     "a row that a block takes": (lambda x: F.softmax(x * 2, -1) + x.mean(-1, keepdim=True), (2, 1200)),
     "layer norm and what stands around it": (lambda x: F.gelu(F.layer_norm(x.sin(), (96,))) + x, (6, 96)),
     "a long sum": (lambda x: (x * x).sum(), (3, 20000)),
@@ -88,13 +89,24 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("name", ROWS)
+#: Those that are not slow: one of each form that kernels have.
+QUICK = (
+    "softmax of short rows", "rows that two warps take each", "layer norm and what stands around it", "long rows",
+    "sums over rows and along them", "parts",
+)  # fmt: skip
+
+
+def slowly(names, quick):
+    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+@pytest.mark.parametrize("name", slowly(ROWS, QUICK))
 def test_a_compiled_function_gives_what_the_function_gives(name):
     function, shape = ROWS[name]
     compared(function, tensor(*shape))
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", slowly(["float64", "float16", "bfloat16"], ["bfloat16"]))
 def test_other_dtypes(dtype):
     def function(x, w, b):
         return F.silu(F.layer_norm(F.linear(x, w, b), (16,))).softmax(-1) * x.mean()
@@ -150,7 +162,7 @@ def parts(dtype=ndgrad.float32):
     return model, optimizer, x, step
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", slowly(["float32", "bfloat16"], ["float32"]))
 def test_a_compiled_training_step_is_the_step(dtype):
     dtype = getattr(ndgrad, dtype)
     model, _, x, step = parts(dtype)

@@ -145,7 +145,24 @@ def _on_processor(code: str) -> str:
                 f"static void {name}_body(const {kind}& a) {{"
             )
         lines.append(line)
-    return _SHIM + "\n".join(lines)
+    return "\n".join(lines)
+
+
+_COMPILE = ["g++", "-std=c++17", "-O0", "-w", "-fpermissive", "-ffp-contract=off", "-fPIC"]
+
+
+def _header(folder: Path) -> Path:
+    """The shim, compiled once: reading the standard library's headers takes longer than all the rest."""
+    place = folder / f"shim-{hashlib.sha256(_SHIM.encode()).hexdigest()[:16]}"
+    if not place.exists():
+        work = Path(tempfile.mkdtemp(dir=folder))
+        (work / "shim.h").write_text(_SHIM)
+        subprocess.run([*_COMPILE, "-x", "c++-header", work / "shim.h", "-o", work / "shim.h.gch"], check=True)
+        try:
+            work.rename(place)
+        except OSError:  # another process was quicker
+            shutil.rmtree(work)
+    return place / "shim.h"
 
 
 class Functions:
@@ -160,8 +177,8 @@ class Functions:
             with tempfile.TemporaryDirectory() as work:
                 source, made = Path(work) / "kernels.cpp", Path(work) / "kernels.so"
                 source.write_text(text)
-                command = ["g++", "-std=c++17", "-O0", "-w", "-fpermissive", "-ffp-contract=off", "-shared", "-fPIC"]
-                done = subprocess.run([*command, source, "-o", made], capture_output=True, text=True)
+                command = [*_COMPILE, "-shared", "-include", _header(folder), source, "-o", made]
+                done = subprocess.run(command, capture_output=True, text=True)
                 assert not done.returncode, done.stderr[:4000] + text
                 shutil.move(made, path)
         self._library = ctypes.CDLL(str(path))
