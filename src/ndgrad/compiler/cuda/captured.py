@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _WARMING = 2
 #: Launches from which on a graph pays, and the part of a program's traffic that copying its results may be.
 _FEWEST, _COPIED = 4, 0.125
+#: Bytes of an input that is copied in no time.
+_SMALL = 1 << 22
 #: Bytes that are copied in the time that a launch takes.
 _PER_LAUNCH = 1 << 22
 #: How often a program is recorded.
@@ -120,6 +122,11 @@ class Capturing:
         if self._recordings > _MOST_RECORDINGS:
             self.problem = f"its inputs were somewhere else {_MOST_RECORDINGS} times"
             return None
+        if self._recordings > 1:  # what has moved once is not alone: first what is copied in no time, then all of it
+            largest = _SMALL if self._recordings == 2 else max(v.nbytes for v in self.program.original.inputs)
+            written = {*self.program.in_place.values()}
+            inputs_of = enumerate(self.program.original.inputs)
+            self._moving.update(n for n, v in inputs_of if v.nbytes <= largest and v not in written)
         try:
             self._graph = _Graph(self.program, inputs, frozenset(self._moving))
         except Exception as error:
@@ -183,8 +190,10 @@ class _Graph:
             for value, offset in self._offsets.items():
                 self._packed[offset : offset + value.nbytes] = np.ascontiguousarray(host[value]).reshape(-1).view(np.uint8)
             self._brought.set(self._packed)
+        out, copies = program.prepared(inputs, host, self._given(inputs))
         self._graph.replay()
-        return program.collected(self._arrays, inputs, host, self._given(inputs))
+        copied([(fresh, program.shown(self._arrays, place)) for fresh, place in copies])
+        return out
 
     def _given(self, inputs: Sequence[Any]) -> dict[Value, Any]:
         """By input: the array of this call where the graph has worked on that itself."""

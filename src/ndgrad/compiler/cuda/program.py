@@ -23,7 +23,7 @@ from ndgrad.arrays import device_kernels, library, recording
 from ndgrad.arrays.addresses import bounds
 from ndgrad.arrays.library import is_on_device
 from ndgrad.compiler.cuda import launch
-from ndgrad.compiler.cuda.captured import Capturing, copied
+from ndgrad.compiler.cuda.captured import Capturing
 from ndgrad.compiler.cuda.expanding import expanded
 from ndgrad.compiler.cuda.fused import FLAG, HEAD, THREADS, Affine, Fused, Line, as_line, entries_of, fused
 from ndgrad.compiler.cuda.fusing import DEVICE
@@ -59,6 +59,10 @@ class Step:
     #: what it starts together with others that are alike, and these
     lines: list[Line] = field(default_factory=list)
     members: list[Step] = field(default_factory=list)
+
+    def written(self) -> list[Value]:
+        """The values that it stores, if it is a kernel."""
+        return [v for s in (self, *self.members) if isinstance(s.group, Kernel) for v in s.group.stores]
 
 
 class DeviceProgram:
@@ -311,7 +315,12 @@ class DeviceProgram:
         arrays.update(self.constants())
         for value, target in self.in_place.items():
             arrays[value] = arrays[target]
-        return [partial(_run, step, arrays) for step in self.steps]
+        # from where on inputs are written, nothing may fail any more: all memory is there before
+        written = (n for n, step in enumerate(self.steps) if any(v in self.in_place for v in step.written()))
+        first = next(written, len(self.steps))
+        runs = [partial(_run, step, arrays) for step in self.steps]
+        rest = [v for step in self.steps[first:] for v in step.new]
+        return [*runs[:first], partial(_make, rest, arrays), *runs[first:]] if rest else runs
 
     def results(self) -> list[Place]:
         """The places of the outputs that are new in each call."""
@@ -338,12 +347,27 @@ class DeviceProgram:
                 own.discard(place.root)
         return found
 
-    def collected(self, arrays: Arrays, inputs: Sequence[Any], host: Arrays, given: Arrays) -> list[Any]:
-        """The outputs, each in memory of its own: that of an input only where the program writes that. `given` are the
-        arrays of inputs that the program has worked on; where arrays are a graph's, all others are copied."""
-        is_recorded, new = self.capturing.is_recorded, library.device_library.empty
+    def prepared(self, inputs: Sequence[Any], host: Arrays, given: Arrays) -> tuple[list[Any], list[tuple[Any, Place]]]:
+        """The outputs before a graph runs, as far as they are known or new memory; and what is to be copied into that when
+        it has run. All that can fail is done by then. `given` are the arrays of inputs that the graph works on."""
         found: list[Any] = []
-        copies: list[tuple[Any, Any]] = []
+        copies: list[tuple[Any, Place]] = []
+        for n, (place, target, _) in enumerate(self._collecting):
+            if n in self.later:
+                found.append(None)
+            elif place is None:
+                found.append(np.array(host[self.original.outputs[n]]))
+            elif target >= 0 and given.get(self.original.inputs[target]) is inputs[target]:
+                found.append(inputs[target])
+            else:
+                found.append(library.device_library.empty(place.shape, place.root.dtype))
+                copies.append((found[-1], place))
+        return found, copies
+
+    def collected(self, arrays: Arrays, inputs: Sequence[Any], host: Arrays, given: Arrays) -> list[Any]:
+        """The outputs of a run, each in memory of its own: that of an input only where the program writes that. `given`
+        are the arrays of inputs that the program has worked on."""
+        found: list[Any] = []
         for n, (place, target, is_own) in enumerate(self._collecting):
             if n in self.later:
                 found.append(None)
@@ -351,18 +375,15 @@ class DeviceProgram:
                 found.append(np.array(host[self.original.outputs[n]]))
             elif target >= 0 and given.get(self.original.inputs[target]) is inputs[target]:
                 found.append(inputs[target])
-            elif is_own and not is_recorded:
-                found.append(_shown(arrays, place))
             else:
                 array = _shown(arrays, place)
-                found.append(new(array.shape, array.dtype))
-                copies.append((found[-1], array))
-        if is_recorded:
-            copied(copies)
-        else:
-            for fresh, array in copies:
-                fresh[...] = array
+                found.append(array if is_own else array.copy())
         return found
+
+    @staticmethod
+    def shown(arrays: Arrays, place: Place) -> Any:
+        """An array that shows a place in its root."""
+        return _shown(arrays, place)
 
     def constants(self) -> Arrays:
         """The program's constants on the device."""
@@ -416,11 +437,17 @@ class DeviceProgram:
             arrays[value] = ready(array)
 
 
+def _make(values: Sequence[Value], arrays: Arrays) -> None:
+    """Memory for some values that have none yet."""
+    new = library.device_library.empty
+    for value in values:
+        if value not in arrays:
+            arrays[value] = new(value.shape, value.dtype)
+
+
 def _run(step: Step, arrays: Arrays) -> None:
     """One step, with the memory that begins and ends at it."""
-    new = library.device_library.empty
-    for value in step.new:
-        arrays[value] = new(value.shape, value.dtype)
+    _make(step.new, arrays)
     for value in step.cleared:
         arrays[value].fill(0)
     step.run(arrays)
