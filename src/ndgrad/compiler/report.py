@@ -49,7 +49,7 @@ class Step:
         #: the time that this machine needs at least
         self.limit: float = machine.least_seconds(step.work)
         #: what runs it, if it is no kernel
-        self.library: str = "CuPy" if hasattr(code, "function") else "NumPy"
+        self.library: str = "CuPy" if hasattr(code, "cuda_source") else "NumPy"
         self._functions = step.functions
         self._code = code
 
@@ -61,14 +61,14 @@ class Step:
     @property
     def ir(self) -> str:
         """Its LLVM IR, as it was written, or its CUDA C++; empty for what NumPy or CuPy runs."""
-        if hasattr(self._code, "function"):
-            return "\n".join(map(self._code.function, dict.fromkeys(self._functions)))
+        if hasattr(self._code, "cuda_source"):
+            return "\n".join(map(self._code.cuda_source, dict.fromkeys(self._functions)))
         return "\n".join(found for name in self._functions if (found := _definition(self._code.text, name)))
 
     @property
     def assembly(self) -> str:
         """Its machine code as assembly; empty for what NumPy runs. What was inlined into its caller is there alone."""
-        if not self._functions or hasattr(self._code, "function"):
+        if not self._functions or hasattr(self._code, "cuda_source"):
             return ""
         text = self._code.assembly()
         return "\n".join(found for name in self._functions if (found := _labelled(text, name)))

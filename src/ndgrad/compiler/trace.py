@@ -29,6 +29,7 @@ from ndgrad.autograd.variable import Variable, wrap
 from ndgrad.compiler.decisions import MOST as MOST_CONDITIONS
 from ndgrad.compiler.draws import Draw, TracedDraws, drawn
 from ndgrad.compiler.graph_break import GraphBreak
+from ndgrad.compiler.lower.places import reshaped_view
 from ndgrad.compiler.outside import Outside, payload_of, refused
 from ndgrad.compiler.passes.cse import Unhashable, frozen
 from ndgrad.compiler.passes.dead import without_dead
@@ -590,11 +591,8 @@ def _view_strides(source: TracedArray, op: Any, settings: dict[str, Any], number
         return None
     stand_in = source.stand_in()
     if op.name == "reshape":
-        try:
-            stand_in.shape = settings["shape"]
-        except (AttributeError, ValueError):
-            return None
-        return stand_in.strides
+        shown = reshaped_view(stand_in, settings["shape"])
+        return None if shown is None else tuple(shown.strides)
     shown = op.forward_for(np)(stand_in, **settings)
     shown = shown if op.outputs == 1 else shown[number]
     return tuple(shown.strides) if np.may_share_memory(shown, stand_in) else None

@@ -24,7 +24,7 @@ _SHIM = r"""
 #include <vector>
 #define __device__
 #define __global__
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
 #define __shared__ static
 #define __restrict__

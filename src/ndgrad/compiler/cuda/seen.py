@@ -52,7 +52,7 @@ class Source:
         self.text = program.code
         self._functions = {name: text.replace("NAME", name, 1) for text, name in program.texts.items()}
 
-    def function(self, name: str) -> str:
+    def cuda_source(self, name: str) -> str:
         """The CUDA C++ of one kernel."""
         return self._functions[name]
 

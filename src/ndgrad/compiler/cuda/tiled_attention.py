@@ -124,7 +124,7 @@ __device__ inline void store(S* to, long long number, long long first, long long
     }
 }
 
-extern "C" __global__ void __launch_bounds__(128) forward(const Arguments a) {
+extern "C" __global__ void __launch_bounds__(128, DIM <= 64 ? 4 : 1) forward(const Arguments a) {
     __shared__ __align__(16) S tiles[2][TILE * PAD];
     const long long count = (a.queries + TILE - 1) / TILE, number = blockIdx.x / count;
     const long long first = (count - 1 - blockIdx.x % count) * TILE;
@@ -240,7 +240,7 @@ extern "C" __global__ void __launch_bounds__(128) of_keys(const Arguments a) {
     store(a.gk, number, first, a.keys, gk, (float)a.scale, (float)a.scale);
 }
 
-extern "C" __global__ void __launch_bounds__(128) of_queries(const Arguments a) {
+extern "C" __global__ void __launch_bounds__(128, DIM <= 64 ? 4 : 1) of_queries(const Arguments a) {
     __shared__ __align__(16) S tiles[2][TILE * PAD];
     const long long count = (a.queries + TILE - 1) / TILE, number = blockIdx.x / count;
     const long long first = (count - 1 - blockIdx.x % count) * TILE;
