@@ -2,7 +2,8 @@
 
 Each row is one step, forward and backward (and an optimizer where the row says so), written once in the dialect that
 both libraries speak. A sample is some steps between two waits for the device; the fastest of several counts. Both
-libraries get the same numbers, and their losses are compared.
+libraries get the same numbers, and their losses are compared. With `--compiled`, the same steps by `torch.compile` and
+`ndgrad.compile` stand beside them.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ class Row:
     make: Callable[[Any], Step]
     #: how far the losses of two libraries may be apart, relative to their size
     tolerance: float = 1e-3
+    #: whether the step is recorded already, so that there is nothing to compile
+    is_recorded: bool = False
 
 
 ROWS: list[Row] = []
@@ -37,7 +40,7 @@ def row(name: str, title: str, tolerance: float = 1e-3) -> Callable[[Callable[[A
     """Enter a function into the table."""
 
     def enter(make: Callable[[Any], Step]) -> Callable[[Any], Step]:
-        ROWS.append(Row(name, title, make, tolerance))
+        ROWS.append(Row(name, title, make, tolerance, name.endswith("-graph")))
         return make
 
     return enter
@@ -295,7 +298,7 @@ def timed(step: Step, wait: Callable[[], None], seconds: float = 0.15, samples: 
     return fastest
 
 
-def measured(wanted: Row, names: list[str]) -> dict[str, float | str]:
+def measured(wanted: Row, names: list[str], compiled: bool = False) -> dict[str, float | str]:
     """Seconds per step by library, or why there are none."""
     found: dict[str, float | str] = {}
     losses: list[float] = []
@@ -303,7 +306,8 @@ def measured(wanted: Row, names: list[str]) -> dict[str, float | str]:
         torch = importlib.import_module(name)
         try:
             step, wait = wanted.make(torch), waiting_for(name)
-            losses.append(float(step().float().sum()))
+            step = torch.compile(step) if compiled else step
+            losses.append(float(step().detach().float().sum()))
             found[name] = timed(step, wait)
         except Exception as error:  # the other rows are of interest all the same
             found[name] = f"{type(error).__name__}: {str(error)[:160]}"
@@ -312,19 +316,27 @@ def measured(wanted: Row, names: list[str]) -> dict[str, float | str]:
     return found
 
 
+def cells_of(found: dict[str, float | str]) -> list[str]:
+    """What the table says: times, and the ratio of two."""
+    cells = [f"{v * 1e3:.3f} ms" if isinstance(v, float) else v for v in found.values()]
+    values = list(found.values())
+    if len(values) == 2 and all(isinstance(v, float) for v in values):
+        cells.append(f"{values[1] / values[0]:.2f}")  # type: ignore[operator]
+    return cells
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
     parser.add_argument("--only", nargs="*", default=[], help="names of rows")
     parser.add_argument("--libraries", nargs="*", default=["torch", "ndgrad"])
+    parser.add_argument("--compiled", action="store_true", help="the steps by compile, too")
     arguments = parser.parse_args()
     for wanted in ROWS:
         if arguments.only and wanted.name not in arguments.only:
             continue
-        found = measured(wanted, arguments.libraries)
-        cells = [f"{v * 1e3:.3f} ms" if isinstance(v, float) else v for v in found.values()]
-        values = list(found.values())
-        if len(values) == 2 and all(isinstance(v, float) for v in values):
-            cells.append(f"{values[1] / values[0]:.2f}")  # type: ignore[operator]
+        cells = cells_of(measured(wanted, arguments.libraries))
+        if arguments.compiled and not wanted.is_recorded:
+            cells += ["compiled:", *cells_of(measured(wanted, arguments.libraries, True))]
         print(f"| {wanted.title} | " + " | ".join(cells) + " |", flush=True)
 
 

@@ -20,7 +20,10 @@ def test_the_tests_of_gpus_pass_over_the_stand_in(the_table):
     pytest.importorskip("scipy")
     files = sorted(str(f) for f in HERE.glob("test_*.py") if (f.name == "test_table.py") is the_table)
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist", *files],
+        [
+            *(sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist"),
+            *("-m", "not slow", *files),
+        ],
         cwd=HERE.parents[1],
         env={**os.environ, "NDGRAD_STAND_IN": "1"},
         capture_output=True,

@@ -33,6 +33,19 @@ def pointer(array: Payload) -> int:
     return int(array.data.ptr)
 
 
+def bounds(array: Payload) -> tuple[int, int]:
+    """The address of the first byte of an array, and of the first behind its last."""
+    start = end = pointer(array)
+    if not array.size:
+        return start, start
+    for n, step in zip(array.shape, array.strides):
+        if step < 0:
+            start += (n - 1) * step
+        else:
+            end += (n - 1) * step
+    return start, end + array.itemsize
+
+
 def flat_bytes(owner: Payload) -> Payload:
     """The memory of an owner, in the order in which it lies, as a writable one-dimensional array of bytes."""
     if owner.flags.c_contiguous:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ndgrad._locks import make_lock
+from ndgrad.arrays.library import is_on_device
 from ndgrad.autograd.modes import ThreadState
 from ndgrad.compiler.lower.in_place import Writes
 from ndgrad.compiler.lower.native_program import NativeProgram
@@ -26,7 +27,11 @@ from ndgrad.compiler.program import Program
 from ndgrad.compiler.replay import Replay
 
 if TYPE_CHECKING:
+    from ndgrad.compiler.cuda.program import DeviceProgram
     from ndgrad.compiler.watched import Watched
+
+#: Errors by the number of the output which says that there is one.
+Later = dict[int, Callable[[int], Exception]]
 
 
 class Runner:
@@ -39,17 +44,22 @@ class Runner:
         threads: int | None = None,
         sizes: Sizes | None = None,
         writes: Writes | None = None,
+        later: Later | None = None,
     ) -> None:
         """`strict`: on NumPy, op by op, as eager computes; `threads`: at most so many in native code; `sizes`: those
         that vary between programs which may share their code (see
         ndgrad.compiler.lower.templates), None if none may; `writes`: the outputs that may come back as inputs that have
-        been written (see ndgrad.compiler.lower.in_place)."""
+        been written (see ndgrad.compiler.lower.in_place); `later`: the outputs that a device is to look at by itself, and
+        what is raised if one is not zero."""
         self.program = program
         self.strict = strict
         self.threads = threads
         self.sizes = sizes
         self.writes = writes
+        self.later = later or {}
         self._made: NativeProgram | Replay | None = None
+        #: the same on a device, where inputs are there
+        self._on_device: DeviceProgram | None = None
         #: the same with every step told apart, for those who watch
         self._watched: Any = None
         #: what making it took
@@ -98,5 +108,26 @@ class Runner:
             )
             return Replay(self.program)
 
+    @property
+    def known_on_device(self) -> DeviceProgram | None:
+        """What runs it on a device, if it has."""
+        return self._on_device
+
+    def on_device(self, inputs: Sequence[Any]) -> DeviceProgram:
+        """What runs it on a device, for inputs that are there, or on the host, as these are; made now if it was not."""
+        if self._on_device is None or not self._on_device.takes(inputs):
+            from ndgrad.compiler.cuda.program import DeviceProgram  # only where there is a device
+
+            with self._lock, compiling(self.times, self.program.name, "lowering"):
+                self._on_device = DeviceProgram(self.program, inputs, self.writes, self.later, self.strict)
+        return self._on_device
+
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        if any(is_on_device(a) for a in inputs):
+            run = self.on_device(inputs)
+            if not ThreadState.watchers:
+                return run(inputs)
+            from ndgrad.compiler.watched import shown  # few ask
+
+            return shown(self.program, run, inputs)
         return self.watched(inputs) if ThreadState.watchers else self.made(inputs)

@@ -10,12 +10,15 @@ eagerly as the first one was.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.placement import CPU
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.program import Value
+from ndgrad.devices import device
 from ndgrad.ops.vocabulary import find
 
 #: How many conditions a trace may have.
@@ -30,16 +33,32 @@ class Checked:
     """The values of a traced array, as those who check values see them: compared with numbers, and asked
     whether all or any pass."""
 
-    def __init__(self, tracer: Any, value: Value) -> None:
+    def __init__(self, tracer: Any, value: Value, place: device = CPU) -> None:
         self.tracer = tracer
         self.value = value
+        #: the device that the values are on
+        self.place = place
         self.shape, self.dtype, self.size = value.shape, value.dtype, value.size
         self.itemsize = value.dtype.itemsize
 
     def _op(self, name: str, *others: Any, **settings: Any) -> Checked:
         arguments = [o.value if isinstance(o, Checked) else o for o in others]
         op = find(name)
-        return Checked(self.tracer, self.tracer.emit(op, (self.value, *arguments), {**op.settings, **settings})[0])
+        made = self.tracer.emit(op, (self.value, *arguments), {**op.settings, **settings})[0]
+        return Checked(self.tracer, made, self.place)
+
+    def later_targets(self, classes: int, ignored: int, error: Callable[[int], Exception]) -> Any:
+        """On a device: class numbers without those that are ignored, and which count; None on the CPU. To ask whether one
+        is wrong would be to wait, so the device notes it, as in eager code (ndgrad.compiler.cuda.faults)."""
+        if self.place is CPU:
+            return None
+        counted, inside = self != ignored, (self >= 0) & (self < classes)
+        # what the device looks for is not zero, and has the number that is wrong in it
+        number = (self._op("mul", 2))._op("add", 1).value
+        wrong = self.tracer.emit(find("where"), ((counted & ~inside).value, number, 0), {})[0]
+        self.tracer.later.append((wrong, error))
+        safe = Checked(self.tracer, self.tracer.emit(find("where"), ((counted & inside).value, self.value, 0), {})[0])
+        return tuple([self.tracer.array(found.value, self.place) for found in (safe, counted)])
 
     def view(self, dtype: Any) -> _Unsigned:
         """The same numbers read as unsigned: negative ones are larger than all others."""

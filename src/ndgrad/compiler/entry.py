@@ -5,15 +5,18 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, overload
 
+from ndgrad.arrays.placement import CPU
 from ndgrad.autograd.modes import modes
+from ndgrad.compiler.draws import put_back
 from ndgrad.compiler.function import CompiledFunction
 from ndgrad.compiler.graph_break import GraphBreak, current_tracer
 from ndgrad.compiler.options import resolved
 from ndgrad.compiler.phases import Times
+from ndgrad.compiler.specialise import Specialisation
 from ndgrad.compiler.ways import ways_of
 from ndgrad.pytree import tree_flatten
 
@@ -171,7 +174,7 @@ class Explanation:
     program: str
     #: what tracing took, and making code of both programs
     times: Times
-    #: how loops and branches run
+    #: how loops and branches run; on a device, how programs do
     control_flow: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -211,14 +214,27 @@ def explain(f: Any, *args: Any, **kwargs: Any) -> Explanation:
     ]
     captured = sum(kind in ("environment", "grad") for kind, _ in found.sources)
     runners = [found.run_forward, *([found.run_backward] if found.backward.outputs else [])]
-    for runner in runners:
+    ways = _on_device(found, flat) if found.place is not CPU else []
+    for runner in runners if found.place is CPU else ():
         _ = runner.made
     times = sum([runner.times for runner in runners], found.times)
     return Explanation(
         True, None, None, len(found.forward.instructions), len(found.backward.instructions),
         captured, list(dict.fromkeys(guards)), len(made.entries), str(found.program), times,
-        ways_of(*runners),
+        ways or ways_of(*runners),
     )  # fmt: skip
+
+
+def _on_device(found: Specialisation, flat: Sequence[Any]) -> list[str]:
+    """How programs run on a device, as far as they are known."""
+    from ndgrad.compiler.cuda.seen import in_text  # only where there is one
+
+    states = found.tape.states()
+    arrays = [t._array for t in found.inputs_of(flat)]
+    put_back(states)
+    programs = [found.run_forward.on_device(arrays)]
+    others = [found.run_backward, *([found.whole.runner] if found.whole is not None else [])]
+    return [in_text(p) for p in (*programs, *[r.known_on_device for r in others]) if p is not None]
 
 
 # torch programs look for such functions beside the function itself

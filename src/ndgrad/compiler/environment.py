@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.library import is_on_device
 from ndgrad.autograd.variable import Variable, requires_grad
 from ndgrad.autograd.versions import InferenceStorage
 from ndgrad.compiler.foreign import check_pure, is_foreign
@@ -82,8 +83,13 @@ def facts(t: Any) -> tuple[Any, ...]:
         array.strides,
         t._storage.__class__ is InferenceStorage,
         requires_grad(t),
-        names,
+        names if array.__class__ is np.ndarray or not is_on_device(array) else (names, array.device.id),
     )
+
+
+def _has_facts(array: Any) -> bool:
+    """Whether programs take a tensor over an array of this class."""
+    return isinstance(array, (np.ndarray, np.generic)) or is_on_device(array)
 
 
 def _is_public(f: Any) -> bool:
@@ -148,7 +154,7 @@ class Environment:
     def _count(self, label: str, t: Any) -> None:
         known = self.tensors.get(id(t))
         if known is None:
-            self.tensors[id(t)] = [t, facts(t) if isinstance(t._array, (np.ndarray, np.generic)) else None, 1, label]
+            self.tensors[id(t)] = [t, facts(t) if _has_facts(t._array) else None, 1, label]
             if t.__dict__:
                 self._hold_dict(label, t.__dict__)
         else:
@@ -413,7 +419,7 @@ class Environment:
             _, known, places, label = self.tensors[before]
             if count != places or (id(now) in self.tensors and id(now) not in moved):
                 return f"{label} is another tensor"
-            if known is None or not isinstance(now._array, (np.ndarray, np.generic)) or facts(now) != known:
+            if known is None or not _has_facts(now._array) or facts(now) != known:
                 return f"{label} is a tensor of another kind"
         if len({id(now) for now, _ in moved.values()}) != len(moved):
             return "two tensors have become one"

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ndgrad._locks import make_lock
+from ndgrad.arrays.library import is_on_device
 from ndgrad.autograd.modes import modes, process, thread
 from ndgrad.autograd.variable import Variable, requires_grad
 from ndgrad.compiler.decisions import Mispredicted
@@ -402,7 +403,7 @@ def _is_of_tensor(part: Any) -> bool:
 def kind_of(leaf: Any, position: int, flat: list[Any]) -> Any:
     """What a specialisation depends on in one argument."""
     if isinstance(leaf, Variable):
-        if not isinstance(leaf._array, (np.ndarray, np.generic)):
+        if not isinstance(leaf._array, (np.ndarray, np.generic)) and not is_on_device(leaf._array):
             raise GraphBreak(f"an argument is a tensor over {type(leaf._array).__name__}")
         first = next(i for i, other in enumerate(flat) if other is leaf)
         return *facts(leaf), first - position

@@ -7,6 +7,7 @@
     branch      one of two programs
     repeat      a program that is run for as long as it gives True; `unwind` goes back through its rounds
     take_slices, add_slices, put_slices    slices that an index names, read, added to or written over
+    attention_kept, attention_gradients    attention with what its gradients need besides; and these, on a device
 
 They are in no table; `op_named` finds them beside those that are.
 """
@@ -21,8 +22,11 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays import native
+from ndgrad.arrays.library import library_of
 from ndgrad.arrays.meta import MetaArray
 from ndgrad.compiler.program import Program
+from ndgrad.ops.attention import pulled_back
 from ndgrad.ops.table import VARIABLE
 from ndgrad.ops.vocabulary import find
 
@@ -55,7 +59,7 @@ class CompilerOp:
 
 
 def _pieces(*parts: Any, shape: tuple[int, ...], index: tuple[Any, ...], common: tuple[Any, ...] | None) -> Any:
-    out = np.zeros(shape, parts[0].dtype)
+    out = library_of(parts[0]).zeros(shape, parts[0].dtype)
     if common is not None and out.dtype.kind == "f":
         out[common] = -0.0
     for part, place in zip(parts, index, strict=True):
@@ -70,7 +74,7 @@ pieces = CompilerOp("pieces", _pieces)
 
 
 def _overlaid(x: Any, *parts: Any, index: tuple[Any, ...]) -> Any:
-    out = np.array(x)
+    out = library_of(x).array(x)
     for part, place in zip(parts, index, strict=True):
         out[place] = part
     return out
@@ -81,7 +85,7 @@ overlaid = CompilerOp("overlaid", _overlaid)
 
 
 def _assembled(*parts: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
-    out = np.zeros(shape, parts[0].dtype)
+    out = library_of(parts[0]).zeros(shape, parts[0].dtype)
     for part, place in zip(parts, index, strict=True):
         out[place] = part
     return out
@@ -135,6 +139,34 @@ def _put_slices(x: Any, y: Any, index: Any, *, dim: int, adds: bool) -> Any:
 
 #: x, to whose slices along a dimension those of y are added, or which they replace, in the order of the index.
 put_slices = CompilerOp("put_slices", _put_slices)
+
+# ----- attention ------------------------------------------------------------------------------------------------------
+
+
+def _attention_kept(q: Any, k: Any, v: Any, *, is_causal: bool, scale: float) -> tuple[Any, ...]:
+    kernels = native.attention_kernels(q, k, v, None)
+    if hasattr(kernels, "attention_kept"):
+        found: tuple[Any, ...] = kernels.attention_kept(q, k, v, is_causal, scale)
+        return found
+    library = library_of(q)
+    out = find("attention").forward_for(library)(q, k, v, None, is_causal=is_causal, scale=scale)
+    return out, library.zeros(q.shape[:-1], np.float32)
+
+
+#: attention(q, k, v), without a mask, and what its gradients are quicker with.
+attention_kept = CompilerOp("attention_kept", _attention_kept, 2)
+
+
+def _attention_gradients(g: Any, q: Any, k: Any, v: Any, *kept: Any, is_causal: bool, scale: float) -> tuple[Any, ...]:
+    kernels = native.attention_kernels(q, k, v, None)
+    if kept and hasattr(kernels, "gradients_of_kept"):
+        found: tuple[Any, ...] = kernels.gradients_of_kept(g, q, k, v, *kept, is_causal, scale)
+        return found
+    return pulled_back(library_of(q), g, q, k, v, None, is_causal, scale, (True, True, True, False))[:3]
+
+
+#: The gradients of attention(q, k, v), without a mask, in q, k and v; from what `attention_kept` gave, if that is there.
+attention_gradients = CompilerOp("attention_gradients", _attention_gradients, 3)
 
 # ----- loop -----------------------------------------------------------------------------------------------------------
 
@@ -225,7 +257,7 @@ def _unwind(*arrays: Any, body: Runs, pull: Runs, carried: int, pulled: int) -> 
 unwind = CompilerOp("unwind", _unwind, VARIABLE, ("body", "pull"))
 
 _SLICES = (take_slices, add_slices, put_slices)
-OPS = {op.name: op for op in (pieces, overlaid, assembled, *_SLICES, loop, branch, repeat, unwind)}
+OPS = {op.name: op for op in (pieces, overlaid, assembled, *_SLICES, attention_kept, attention_gradients, loop, branch, repeat, unwind)}
 
 
 @functools.cache

@@ -20,6 +20,7 @@ import numpy as np
 
 from ndgrad._locks import make_lock
 from ndgrad._tensor import Tensor
+from ndgrad.arrays.library import is_on_device
 from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.lent import Lent
 from ndgrad.autograd.modes import modes
@@ -177,7 +178,7 @@ def _get_payload(t: Any) -> Any:
 
 
 def _set_payload(t: Any, value: Any) -> None:
-    if value.__class__ is not TracedArray and isinstance(value, (np.ndarray, np.generic)):
+    if value.__class__ is not TracedArray and (isinstance(value, (np.ndarray, np.generic)) or is_on_device(value)):
         tracer = tracer_at_work()
         if tracer is not None:
             value = tracer.made_of(value)
@@ -239,7 +240,7 @@ def refused(t: Any) -> str | None:
     payload = _get_array(t)
     if t.__class__ not in FACES:
         return f"a tensor of class {type(t).__name__} takes part, which may have rules of its own"
-    if payload.__class__ is not np.ndarray and not isinstance(payload, np.generic):
+    if payload.__class__ is not np.ndarray and not isinstance(payload, np.generic) and not is_on_device(payload):
         return f"a tensor over {type(payload).__name__} takes part"
     meta = _meta.__get__(t)
     if meta is not None and (meta.level or meta.batch_level or meta.tangents):

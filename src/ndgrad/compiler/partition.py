@@ -14,6 +14,9 @@ at the fewest bytes: a minimum cut of a graph in which each value is an edge as 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ndgrad.compiler.min_cut import INFINITE, FlowGraph
@@ -79,11 +82,25 @@ def split(program: Program, results: list[Value], cotangents: list[Value], gradi
     return Halves(_with_own_constants(first), _with_own_constants(second), kept)
 
 
+def least_kept(
+    program: Program, wanted: set[Value], free: set[Value], there: set[Value], also: set[Value]
+) -> list[Value]:
+    """The values to keep so that those that are wanted can be computed, by the fewest bytes; inputs, and what is free,
+    cost nothing, what is there next to nothing, and what is also there little more than that."""
+    prices = dict.fromkeys(there, 2) | dict.fromkeys(also, 3)
+    return _cut(program, program.definitions(), wanted, [], free, prices)
+
+
 def _cut(
-    program: Program, defined: dict[Value, Instruction], wanted: set[Value], cotangents: list[Value]
+    program: Program,
+    defined: dict[Value, Instruction],
+    wanted: set[Value],
+    cotangents: list[Value],
+    free: AbstractSet[Value] = frozenset(),
+    prices: Mapping[Value, int] = MappingProxyType({}),
 ) -> list[Value]:
     """The values to keep so that those that gradients read can be computed."""
-    inputs = set(program.inputs) - set(cotangents)
+    inputs = (set(program.inputs) - set(cotangents)) | free
     kept = [v for v in wanted if v in inputs]
     graph = FlowGraph()
     source, sink = graph.node(), graph.node()
@@ -101,7 +118,7 @@ def _cut(
         begin, end = ends[value]
         instruction = defined[value]
         # a view is never kept: it would be the memory of another
-        graph.edge(begin, end, INFINITE if is_view(instruction) else 1 + value.nbytes)
+        graph.edge(begin, end, INFINITE if is_view(instruction) else prices.get(value, 1 + value.nbytes))
         if not is_cheap(instruction):
             graph.edge(source, begin, INFINITE)
             continue

@@ -29,6 +29,7 @@ from ndgrad.arrays.placement import CPU
 from ndgrad.autograd.versions import Unrecorded
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.program import Value
+from ndgrad.devices import device
 
 
 class Step(NamedTuple):
@@ -45,11 +46,17 @@ class Step(NamedTuple):
 class Memory:
     """What several traced arrays show parts of: its value now, and how often it was written."""
 
-    __slots__ = ("asked", "assumed", "constant", "picked", "source", "tracer", "value", "values_at", "version", "written")
+    __slots__ = (
+        "asked", "assumed", "constant", "picked", "place", "source", "tracer", "value", "values_at", "version", "written",
+    )  # fmt: skip
 
-    def __init__(self, tracer: Any, value: Value, source: Any = None, constant: Any = None) -> None:
+    def __init__(
+        self, tracer: Any, value: Value, source: Any = None, constant: Any = None, place: device | None = None
+    ) -> None:
         self.tracer = tracer
         self.value = value
+        #: the device that it is on; None for constants of a trace and what is made of them, which can be anywhere
+        self.place = place
         self.version = 0
         self.source = source  # the argument or captured tensor whose memory it is; None for what the function made
         self.written = False
@@ -81,7 +88,6 @@ class TracedArray:
 
     is_meta = is_traced = True
     is_sparse = is_structured = is_jagged = False
-    stands_on = CPU
     __array_priority__ = 1000.0
 
     def __init__(
@@ -99,6 +105,11 @@ class TracedArray:
         """It is what a computed index picks of another array, as that is now (see ndgrad.autograd.picked)."""
         if isinstance(source, TracedArray):
             self.memory.picked = source.memory, source.memory.version
+
+    @property
+    def stands_on(self) -> device:
+        """The device that it is on."""
+        return self.memory.place or CPU
 
     @property
     def base(self) -> Memory:
@@ -146,7 +157,7 @@ class TracedArray:
     def copy(self, order: str = "C") -> TracedArray:
         """The same value in memory of its own."""
         tracer = self.memory.tracer
-        return tracer.array(tracer.value_of(self))
+        return tracer.array(tracer.value_of(self), self.memory.place)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -164,14 +175,14 @@ class TracedArray:
         tracer = self.memory.tracer
         for step in self.path:
             value = tracer.emit(step.op, (value,), step.settings)[step.number]
-        return tracer.array(value)
+        return tracer.array(value, self.memory.place)
 
     def checked(self) -> Any:
         """Its values, for those who check them (see ndgrad.compiler.decisions)."""
         from ndgrad.compiler.decisions import Checked  # which few functions need
 
         tracer = self.memory.tracer
-        return self.known if self.known is not None else Checked(tracer, tracer.value_of(self))
+        return self.known if self.known is not None else Checked(tracer, tracer.value_of(self), self.stands_on)
 
     # ----- values, which there are only of constants -----
 

@@ -15,11 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.library import is_on_device
+from ndgrad.arrays.placement import CPU, library_for
 from ndgrad.compiler.accounting import Work, in_words
 from ndgrad.compiler.backend import Runner
 from ndgrad.compiler.lower.native_program import NativeProgram
 from ndgrad.compiler.native import target
-from ndgrad.compiler.roofline import Machine, machine
+from ndgrad.compiler.roofline import machine
 from ndgrad.compiler.specialise import Specialisation
 from ndgrad.compiler.watched import WatchedStep
 from ndgrad.debug.drawing.contents import format_bytes
@@ -32,7 +34,7 @@ _LEAST, _SAMPLING = 3, 0.2
 class Step:
     """One step of a compiled program, measured."""
 
-    def __init__(self, step: WatchedStep, code: Any, machine: Machine) -> None:
+    def __init__(self, step: WatchedStep, code: Any, machine: Any) -> None:
         #: the program that it belongs to: loss_forward, loss_backward, or loss, where both are one
         self.program: str = step.program
         #: kernel0, product1, loop0, or the name of an op that NumPy runs
@@ -46,6 +48,8 @@ class Step:
         self.seconds: float = step.seconds or 0.0
         #: the time that this machine needs at least
         self.limit: float = machine.least_seconds(step.work)
+        #: what runs it, if it is no kernel
+        self.library: str = "CuPy" if hasattr(code, "cuda_source") else "NumPy"
         self._functions = step.functions
         self._code = code
 
@@ -56,13 +60,15 @@ class Step:
 
     @property
     def ir(self) -> str:
-        """Its LLVM IR, as it was written; empty for what NumPy runs."""
+        """Its LLVM IR, as it was written, or its CUDA C++; empty for what NumPy or CuPy runs."""
+        if hasattr(self._code, "cuda_source"):
+            return "\n".join(map(self._code.cuda_source, dict.fromkeys(self._functions)))
         return "\n".join(found for name in self._functions if (found := _definition(self._code.text, name)))
 
     @property
     def assembly(self) -> str:
         """Its machine code as assembly; empty for what NumPy runs. What was inlined into its caller is there alone."""
-        if not self._functions:
+        if not self._functions or hasattr(self._code, "cuda_source"):
             return ""
         text = self._code.assembly()
         return "\n".join(found for name in self._functions if (found := _labelled(text, name)))
@@ -74,13 +80,13 @@ class Step:
 class KernelList(Sequence[Any]):
     """The steps of the programs of a compiled function; `print` shows a table."""
 
-    def __init__(self, steps: list[Step], totals: dict[str, float], texts: dict[str, Any], machine: Machine) -> None:
+    def __init__(self, steps: list[Step], totals: dict[str, float], texts: dict[str, Any], machine: Any) -> None:
         self._steps = steps
         self._texts = texts
         #: the least time of each program as a whole, which has no clock between its steps
         self.totals: dict[str, float] = totals
         #: what it was measured on
-        self.machine: Machine = machine
+        self.machine: Any = machine
 
     def __getitem__(self, index: Any) -> Any:
         return self._steps[index]
@@ -98,10 +104,11 @@ class KernelList(Sequence[Any]):
 
     @property
     def optimised(self) -> str:
-        """The same after LLVM's passes."""
+        """The same after LLVM's passes; empty for a device."""
         return "\n".join(
             f"; ----- {name}\n{target.optimised(code.text, code.target, code.level)}"
             for name, code in self._texts.items()
+            if hasattr(code, "target")
         )
 
     @property
@@ -128,7 +135,7 @@ class KernelList(Sequence[Any]):
 
 def _row(step: Step) -> list[str]:
     words = in_words(step.ops)
-    title = f"  {step.name}: {words}" if step.is_native else f"  {step.name} (NumPy)"
+    title = f"  {step.name}: {words}" if step.is_native else f"  {step.name} ({step.library})"
     if len(title) > _WIDEST:
         title = title[: _WIDEST - 3] + "..."
     return [
@@ -159,6 +166,8 @@ def _time(seconds: float | None) -> str:
 
 def measured(found: Specialisation, inputs: Sequence[Any]) -> KernelList:
     """The steps of a specialisation's programs, measured on these tensors."""
+    if found.place is not CPU:
+        return _on_device(found, [t._array for t in inputs])
     arrays = [np.asarray(t._array) for t in inputs]
     limits = machine()
     steps: list[Step] = []
@@ -183,6 +192,19 @@ def measured(found: Specialisation, inputs: Sequence[Any]) -> KernelList:
     return KernelList(steps, totals, texts, limits)
 
 
+def _on_device(found: Specialisation, arrays: list[Any]) -> KernelList:
+    """The same of programs that run on a device."""
+    from ndgrad.compiler.cuda import seen  # only where there is one
+
+    limits, steps, totals, texts = seen.machine(found.place.index or 0), [], {}, {}
+    for runner, given in _runs(found, arrays):
+        if runner.program.instructions:
+            watched, seconds, code = seen.measured(runner, given)
+            totals[runner.program.name], texts[runner.program.name] = seconds, code
+            steps += [Step(step, code, limits) for step in watched]
+    return KernelList(steps, totals, texts, limits)
+
+
 def _runs(found: Specialisation, arrays: list[Any]) -> Iterator[tuple[Runner, list[Any]]]:
     """The programs that calls like this one run, each with arrays for its inputs. A scalar function whose calls are
     followed by backward passes runs as one program (see ndgrad.compiler.whole)."""
@@ -194,8 +216,9 @@ def _runs(found: Specialisation, arrays: list[Any]) -> Iterator[tuple[Runner, li
         made = found.run_forward(arrays)
         kept = made[len(made) - sum(not is_input for is_input, _ in found.kept_from) :]
         taken = [arrays[k] if is_input else kept[k] for is_input, k in found.kept_from]
-        ones = [np.ones(v.shape, v.dtype) for v in found.backward.inputs[len(taken) :]]
-        yield found.run_backward, [np.asarray(a) for a in taken] + ones
+        library = library_for(found.place)
+        ones = [library.ones(v.shape, v.dtype) for v in found.backward.inputs[len(taken) :]]
+        yield found.run_backward, [a if is_on_device(a) else np.asarray(a) for a in taken] + ones
 
 
 # ----- texts of single functions --------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ndgrad.arrays.placement import CPU
 from ndgrad.autograd.variable import Variable, meta_of, requires_grad, wrap
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.holding import NUMBERS
@@ -28,6 +29,8 @@ class New:
 
     face: Any
     differentiable: bool
+    #: the device that it is on
+    place: device = CPU
 
 
 @dataclass(slots=True)
@@ -96,7 +99,7 @@ class Results:
             elif len({id(other) for other in sharing[id(payload.memory)]}) == 1:
                 number = numbers.setdefault(id(payload.memory), len(self.new))
                 if number == len(self.new):
-                    self._add(t.face, tracer.value_of(payload), t, requires_grad(t))
+                    self._add(t.face, tracer.value_of(payload), t, requires_grad(t), payload.stands_on)
                 self.leaves.append(Leaf(NEW, number))
             else:
                 number = numbers.setdefault(id(payload.memory), len(self.new))
@@ -114,14 +117,14 @@ class Results:
             views = [t._meta.view for t in parts if t._meta is not None and t._meta.view is not None]
             whole = next((view.base for view in views if not view.base._array.path), None)
         if whole is not None:
-            self._add(whole.face, memory.value, whole, requires_grad(whole))
+            self._add(whole.face, memory.value, whole, requires_grad(whole), memory.place or CPU)
         elif any(requires_grad(t) for t in parts):
             raise GraphBreak("views of one tensor are returned, and it is not known which")
         else:
-            self._add(parts[0].face, memory.value, None, False)
+            self._add(parts[0].face, memory.value, None, False, memory.place or CPU)
 
-    def _add(self, face: Any, value: Value, tensor: Any, differentiable: bool) -> None:
-        self.new.append(New(face, differentiable))
+    def _add(self, face: Any, value: Value, tensor: Any, differentiable: bool, place: device) -> None:
+        self.new.append(New(face, differentiable, place))
         self.values.append(value)
         self.tensors.append(tensor)
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.library import is_on_device
 from ndgrad.autograd.modes import Process, process
 from ndgrad.compiler.environment import Environment
 from ndgrad.compiler.holding import MISSING, Held, same
@@ -62,7 +63,7 @@ def compare_quickly(environment: Environment) -> None:
         else:
             guards += found
     for known in environment.tensors.values():
-        if id(known) in environment.moving_tensors:
+        if id(known) in environment.moving_tensors or is_on_device(known[0]._array):
             tensors.append(known)
         elif known[1] is not None:
             guards.append(tensor_guard(Place(object=known[0]), known[1], False))

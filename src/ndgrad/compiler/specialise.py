@@ -26,6 +26,9 @@ from typing import Any
 import numpy as np
 
 from ndgrad._tensor import Tensor
+from ndgrad.arrays.addresses import bounds
+from ndgrad.arrays.library import is_on_device
+from ndgrad.arrays.placement import CPU, moved
 from ndgrad.autograd.backward_api import grad
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.modes import process, restore, scope, thread
@@ -234,6 +237,7 @@ class Specialisation:
             *self.results.values,
             *[memories[i].value for i in self.writes],
             *[value for value, _ in tracer.conditions],
+            *[value for value, _ in tracer.later],
         ]
         joint = self._joint(tracer, values, roots, wanted)
         #: the inputs whose gradient the function looks at or sets, and whether they have one
@@ -241,6 +245,10 @@ class Specialisation:
             (i, o.grad_before is not None) for i, o in enumerate(tracer.inputs) if o._meta.asked and not o.is_result
         ]
         self.outcomes = [outcome for _, outcome in tracer.conditions]
+        #: what is raised where a device finds that a value is not as it must be
+        self.later = [error for _, error in tracer.later]
+        #: whether it runs on a device, and on which
+        self.place = next((o._array.stands_on for o in tracer.inputs if o._array.stands_on is not CPU), CPU)
         #: the shapes and dtypes of the results that have a history
         self.outputs: list[Any] = [
             (v.shape, v.dtype)
@@ -262,7 +270,8 @@ class Specialisation:
         self.is_freed = False
         #: what is said to those who ask for a gradient that there is not
         self.refusal: str | None = None
-        looped = None if self.strict else joint_program(tracer, values, roots, wanted)
+        on_device = any(o._array.stands_on is not CPU for o in tracer.inputs)
+        looped = None if self.strict or on_device else joint_program(tracer, values, roots, wanted)
         if looped is not None:
             return looped
         given = [tracer.input(t._array) for t in roots]
@@ -301,7 +310,9 @@ class Specialisation:
         program.check()
         #: forward and backward in one, with loops before they are split: what a round's backward needs of it
         #: is then a row of an array
-        self.program = with_loops(simplified(program))
+        self.program = simplified(program)
+        if self.place is CPU:  # a device would wait between rounds
+            self.program = with_loops(self.program)
         values, gradients = self.program.outputs[: len(values)], self.program.outputs[len(values) :]
         halves = split(self.program, values, cotangents, gradients)
         position = {v: i for i, v in enumerate(self.program.inputs)}
@@ -328,8 +339,9 @@ class Specialisation:
             {first + k: i for k, i in enumerate(self.writes)},
             {conditions + k: outcome for k, outcome in enumerate(self.outcomes)},
         )
+        later = {conditions + len(self.outcomes) + k: error for k, error in enumerate(self.later)}
         self.run_forward = Runner(
-            self.forward, self.strict, self.threads, self.sizes, writes if self.writes_itself else None
+            self.forward, self.strict, self.threads, self.sizes, writes if self.writes_itself else None, later
         )
         self.run_backward = Runner(self.backward, self.strict, self.threads, self.sizes)
         scalar = (
@@ -340,7 +352,7 @@ class Specialisation:
             and bool(gradients)
         )
         #: the whole in one program, for a function of one scalar (see ndgrad.compiler.whole)
-        self.whole = Whole(self.program, cotangents[0], self.threads, self.sizes) if scalar else None
+        self.whole = Whole(self.program, cotangents[0], self.threads, self.sizes, later) if scalar else None
 
     @property
     def needs_python(self) -> bool:
@@ -396,7 +408,7 @@ class Specialisation:
     def __call__(self, flat: Sequence[Any]) -> Any:
         states = self.tape.states()
         inputs = self.inputs_of(flat)
-        if self.writes and _share([np.asarray(t._array) for t in inputs], self.writes):
+        if self.writes and _share(list(map(_array_of, inputs)), self.writes):
             put_back(states)
             args, kwargs = tree_unflatten(list(flat), self.spec)
             return self.function(*args, **kwargs)
@@ -426,7 +438,7 @@ class Specialisation:
 
     def run(self, inputs: list[Any]) -> list[Any]:
         """The leaves of the results for these inputs, which are written where the function writes them."""
-        arrays = [np.asarray(t._array) for t in inputs]
+        arrays = list(map(_array_of, inputs))
         at_once = self.computes_at_once()
         runner = self.whole.runner if at_once and self.whole is not None else self.run_forward
         if self.writes_itself:
@@ -438,12 +450,15 @@ class Specialisation:
         for i, array in enumerate(found[: len(self.results.values)]):
             if array.__class__ is np.ndarray and (array.base is not None or self.copied[i]):
                 found[i] = array.copy()
+        if self.place is not CPU:
+            for i, new in enumerate(self.results.new):
+                found[i] = moved(found[i], new.place)
         return self._leaves(inputs, found, at_once)
 
     def finished(self, inputs: Sequence[Any], found: Sequence[Any], at_once: bool) -> Any:
         """What a call returns, from what its program has given, each array in memory of its own."""
         if not self.is_plain:
-            if self.writes and _share([np.asarray(t._array) for t in inputs], self.writes):
+            if self.writes and _share(list(map(_array_of, inputs)), self.writes):
                 raise Mispredicted
             return self._returned_by_call(inputs, self._leaves(inputs, found, at_once))
         made = self._made(inputs, found, len(self.results.values), at_once)
@@ -452,8 +467,9 @@ class Specialisation:
     def _leaves(self, inputs: Sequence[Any], found: Sequence[Any], at_once: bool) -> list[Any]:
         """The leaves of the results, from what a program has given."""
         new, written = len(self.results.values), len(self.results.values) + len(self.writes)
-        rest = written + len(self.outcomes)
-        if self.outcomes and any(bool(a) is not b for a, b in zip(found[written:rest], self.outcomes, strict=True)):
+        checked = written + len(self.outcomes)
+        rest = checked + len(self.later)
+        if self.outcomes and any(bool(a) is not b for a, b in zip(found[written:checked], self.outcomes, strict=True)):
             raise Mispredicted
         made = self._made(inputs, found, rest, at_once)
         if self.writes:
@@ -463,6 +479,9 @@ class Specialisation:
                 for i, value in zip(self.writes, found[new:written], strict=True):
                     t = inputs[i]
                     if value is t._array:  # by the program itself
+                        (t._storage or storage_of(t)).bump("copy_")
+                    elif self.place is not CPU and value.__class__ is np.ndarray and _may_be_written(t, t._array):
+                        t._array[...] = value
                         (t._storage or storage_of(t)).bump("copy_")
                     else:
                         write(copy, t, (wrap(t.face, value),), {})
@@ -651,12 +670,19 @@ def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
         raise tracer.broken
 
 
+def _array_of(t: Any) -> Any:
+    """The array of a tensor: a device's, or NumPy's."""
+    array = t._array
+    return array if is_on_device(array) else np.asarray(array)
+
+
 def _may_be_written(t: Any, array: Any) -> bool:
     """Whether a program may write the memory of a tensor, and nobody is to be told or asks for what was there."""
     storage = t._storage
     return (
         array is t._array
-        and bool(array.flags.carray)
+        and not isinstance(array, np.generic)
+        and bool(array.flags.c_contiguous if is_on_device(array) else array.flags.carray)
         and not process.busy
         and storage.__class__ is not InferenceStorage
         and (storage is None or not storage.keeps)
@@ -674,4 +700,13 @@ def _share(arrays: Sequence[Any], written: Sequence[int]) -> bool:
         for j in range(len(arrays))
         if i != j and not (own[i] and own[j] and arrays[i] is not arrays[j])
     ]
-    return any(np.may_share_memory(arrays[i], arrays[j]) for i, j in pairs)
+    return any(_may_overlap(arrays[i], arrays[j]) for i, j in pairs)
+
+
+def _may_overlap(a: Any, b: Any) -> bool:
+    if not is_on_device(a) and not is_on_device(b):
+        return bool(np.may_share_memory(a, b))
+    if a.__class__ is not b.__class__:
+        return False
+    (first, end), (other, other_end) = bounds(a), bounds(b)
+    return first < other_end and other < end

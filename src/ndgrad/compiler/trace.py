@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 
 import ndgrad
+from ndgrad.arrays.library import is_on_device, is_raw_array
 from ndgrad.arrays.meta import MetaArray
+from ndgrad.arrays.placement import CPU, device_of
 from ndgrad.autograd.dispatch import record_any
 from ndgrad.autograd.generate import make_eager
 from ndgrad.autograd.modes import modes, restore, running, scope
@@ -27,12 +29,14 @@ from ndgrad.autograd.variable import Variable, wrap
 from ndgrad.compiler.decisions import MOST as MOST_CONDITIONS
 from ndgrad.compiler.draws import Draw, TracedDraws, drawn
 from ndgrad.compiler.graph_break import GraphBreak
+from ndgrad.compiler.lower.places import reshaped_view
 from ndgrad.compiler.outside import Outside, payload_of, refused
 from ndgrad.compiler.passes.cse import Unhashable, frozen
 from ndgrad.compiler.passes.dead import without_dead
 from ndgrad.compiler.payload import Memory, Step, TracedArray, contiguous_strides
 from ndgrad.compiler.program import Argument, Instruction, Program, Value
 from ndgrad.compiler.replay import Replay
+from ndgrad.devices import device
 from ndgrad.ops.table import RANDOM
 from ndgrad.ops.vocabulary import find
 
@@ -73,6 +77,8 @@ class Tracer:
         #: conditions that the trace follows, and whether they held; outcomes to be followed instead, if they are known
         self.conditions: list[tuple[Value, bool]] = []
         self.outcomes: list[bool] | None = None
+        #: what a device is to look at by itself: values that must be False, and what is raised later if one is not
+        self.later: list[tuple[Value, Callable[[int], Exception]]] = []
         #: the random numbers that the function draws, and the tensors of those that are inputs, by identity
         self.draws = TracedDraws(state_of)
         self.drawn_tensors: dict[int, Any] = {}
@@ -110,21 +116,21 @@ class Tracer:
         """A traced array in the place of an array from outside: another input of the program."""
         value = Value(tuple(array.shape), array.dtype)
         self.program.inputs.append(value)
-        return TracedArray(value, Memory(self, value, source), strides=tuple(array.strides))
+        return TracedArray(value, Memory(self, value, source, place=device_of(array)), strides=tuple(array.strides))
 
-    def array(self, value: Value) -> TracedArray:
+    def array(self, value: Value, place: device | None = None) -> TracedArray:
         """A traced array for a value, in memory of its own."""
-        return TracedArray(value, Memory(self, value))
+        return TracedArray(value, Memory(self, value, place=place))
 
     def constant(self, array: Any) -> TracedArray:
         """An array of which no tensor is made is a constant: what it holds now."""
-        if not isinstance(array, (np.ndarray, np.generic)) or array.dtype.hasobject:
+        if not is_raw_array(array) or array.dtype.hasobject:
             raise GraphBreak(f"an array of class {type(array).__name__} takes part")
-        held = np.array(array)
+        held = np.array(array.get() if is_on_device(array) else array)
         value = Value(tuple(held.shape), held.dtype)
         self.program.constants[value] = held
-        payload = TracedArray(value, Memory(self, value, constant=held), strides=tuple(array.strides))
-        return payload
+        memory = Memory(self, value, constant=held, place=device_of(array) if is_on_device(array) else None)
+        return TracedArray(value, memory, strides=tuple(array.strides))
 
     def made_of(self, array: Any) -> TracedArray:
         """The payload of a tensor that the function makes over an array."""
@@ -166,7 +172,7 @@ class Tracer:
         else:
             program = self.program
             so_far = without_dead(Program(program.inputs, [value], program.instructions, program.constants))
-            outcome = bool(Replay(so_far)([np.asarray(payload_of(o.source)) for o in self.inputs])[0])
+            outcome = bool(Replay(so_far)([np.asarray(on_host(payload_of(o.source))) for o in self.inputs])[0])
         self.conditions.append((value, outcome))
         return outcome
 
@@ -206,7 +212,7 @@ class Tracer:
                 )
             is_plain = array.version == memory.version and memory.picked is None
             return array._value if is_plain else self.value_of(array)
-        if isinstance(array, np.ndarray):
+        if isinstance(array, np.ndarray) or is_on_device(array):
             return self.value_of(self.constant(array))
         if isinstance(array, Variable):
             raise GraphBreak("a tensor of a transform that has ended takes part")
@@ -245,7 +251,7 @@ class Tracer:
         if isinstance(op, Factory):
             return self._filled(op)
         if op.batch is RANDOM:
-            return self.array(drawn(self, op, arrays, settings))
+            return self.array(drawn(self, op, arrays, settings), _place(arrays))
         if op.name in _CHECKS:
             raise GraphBreak(
                 f"{op.name} is there for the error that it raises, and a program computes only what is read"
@@ -259,14 +265,17 @@ class Tracer:
         if running() is not None:
             self.is_plain = False
         arguments = [self.argument(a) for a in arrays]
+        place = _place(arrays)
+        if place is not None and place is not CPU:
+            _check_place(op, arrays, place)
         results = self.emit(op, arguments, settings)
         if op.view or op.shares_storage:
             source = arrays[0] if isinstance(arrays[0], TracedArray) else self.constant(arrays[0])
             out = tuple([self._shown(source, op, settings, i, value) for i, value in enumerate(results)])
         elif op.outputs == 1 and len(results[0].shape) < 2:
-            return TracedArray(results[0], Memory(self, results[0]))
+            return TracedArray(results[0], Memory(self, results[0], place=place))
         else:
-            out = tuple([self.array(value) for value in results])
+            out = tuple([self.array(value, place) for value in results])
             if any(made.ndim > 1 for made in out) and not _is_orderly(op, arrays, settings):
                 _arrange(op, arrays, settings, out)
         return out[0] if op.outputs == 1 else out
@@ -278,7 +287,7 @@ class Tracer:
         if is_decided:
             source.memory.asked = True
         if strides is None:
-            copied = self.array(value)
+            copied = self.array(value, source.memory.place)
             copied.memory.assumed, copied.memory.asked = source.memory.assumed, is_decided
             return copied
         step = Step(op, settings, number, value.shape, value.dtype)
@@ -289,8 +298,9 @@ class Tracer:
     def _filled(self, factory: Factory) -> TracedArray:
         """A new tensor of zeros, ones or another number is a constant of the program."""
         value = Value(tuple(factory.array.shape), factory.array.dtype)
-        self.program.constants[value] = factory.array.copy()
-        return self.array(value)
+        array = factory.array
+        self.program.constants[value] = array.get() if is_on_device(array) else array.copy()
+        return self.array(value, device_of(array) if is_on_device(array) else None)
 
     # ----- writes -----------------------------------------------------------------------------------------------------
 
@@ -412,6 +422,40 @@ def _made_lane(op: Any, records: bool) -> Callable[..., Any]:
         made = make_eager(op, plain=True, unrecorded=not records, payloads=(TracedArray, forward))
     (_RECORDED if records else _UNRECORDED)[op] = made
     return made
+
+
+# ----- devices --------------------------------------------------------------------------------------------------------
+
+
+def _place(arrays: Sequence[Any]) -> device | None:
+    """The device on which the result of an op on these arrays is: that of the first that is not on the CPU."""
+    found = None
+    for a in arrays:
+        if a.__class__ is TracedArray and a.memory.place is not None:
+            found = a.memory.place
+        elif is_on_device(a):
+            found = device_of(a)
+        if found is not None and found is not CPU:
+            return found
+    return found
+
+
+def _check_place(op: Any, arrays: Sequence[Any], place: device) -> None:
+    """Beside tensors on a GPU, those of the CPU have no dimensions, or are indices; eager code says so."""
+    if op.name == "to_device":
+        raise GraphBreak("a tensor is brought from one device to another")
+    if getattr(op, "programs", ()):
+        raise GraphBreak(f"{op.name} on a GPU")
+    for a in arrays:
+        if a.__class__ is not TracedArray or a.memory.place in (None, place) or not a.shape:
+            continue
+        if a.memory.place is not CPU or a.dtype.kind not in "iub":
+            raise GraphBreak(f"tensors on {place} and on {a.memory.place} take part in {op.name}")
+
+
+def on_host(array: Any) -> Any:
+    """An array's values on the host."""
+    return array.get() if is_on_device(array) else array
 
 
 # ----- order in memory ------------------------------------------------------------------------------------------------
@@ -550,11 +594,8 @@ def _view_strides(source: TracedArray, op: Any, settings: dict[str, Any], number
         return None
     stand_in = source.stand_in()
     if op.name == "reshape":
-        try:
-            stand_in.shape = settings["shape"]
-        except (AttributeError, ValueError):
-            return None
-        return stand_in.strides
+        shown = reshaped_view(stand_in, settings["shape"])
+        return None if shown is None else tuple(shown.strides)
     shown = op.forward_for(np)(stand_in, **settings)
     shown = shown if op.outputs == 1 else shown[number]
     return tuple(shown.strides) if np.may_share_memory(shown, stand_in) else None

@@ -77,11 +77,11 @@ class WatchedNative(NativeProgram):
             known |= step.touched()
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        return _shown(self.program, super().__call__, inputs)
+        return shown(self.program, super().__call__, inputs)
 
     def execute(self, frame: Any) -> None:
-        for step, shown in zip(self.steps, self.watched, strict=True):
-            shown.run(partial(step, frame.address) if shown.is_native else partial(step.run, frame))
+        for step, seen in zip(self.steps, self.watched, strict=True):
+            seen.run(partial(step, frame.address) if seen.is_native else partial(step.run, frame))
 
 
 class WatchedReplay(Replay):
@@ -100,10 +100,10 @@ class WatchedReplay(Replay):
             self._calls[i] = (_seen(shown, forward), *rest)
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        return _shown(self.program, super().__call__, inputs)
+        return shown(self.program, super().__call__, inputs)
 
 
-def _shown(program: Program, run: Callable[[Sequence[Any]], list[Any]], inputs: Sequence[Any]) -> list[Any]:
+def shown(program: Program, run: Callable[[Sequence[Any]], list[Any]], inputs: Sequence[Any]) -> list[Any]:
     """A run of a whole program, as one call to who watches."""
     begun = begin(FUNCTION, f"compiled {program.name}")
     try:

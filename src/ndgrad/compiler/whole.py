@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.compiler.backend import Runner
+from ndgrad.arrays.library import is_on_device
+from ndgrad.compiler.backend import Later, Runner
 from ndgrad.compiler.lower.templates import Sizes
 from ndgrad.compiler.passes import simplified
 from ndgrad.compiler.program import Program, Value
@@ -30,12 +31,18 @@ class Whole:
     """The program of values and gradients for a gradient of one, made when it is found to pay."""
 
     def __init__(
-        self, program: Program, cotangent: Value, threads: int | None = None, sizes: Sizes | None = None
+        self,
+        program: Program,
+        cotangent: Value,
+        threads: int | None = None,
+        sizes: Sizes | None = None,
+        later: Later | None = None,
     ) -> None:
         self._program = program
         self._cotangent = cotangent
         self._threads = threads
         self._sizes = sizes
+        self._later = later
         self._runner: Runner | None = None
         self._calls = 0  # that recorded and were not yet followed by a backward pass
         self._passes = _WATCHED  # backward passes since that did not pay
@@ -68,10 +75,12 @@ class Whole:
             inputs = [v for v in p.inputs if v is not self._cotangent]
             one = {**p.constants, self._cotangent: np.ones((), self._cotangent.dtype)}
             whole = simplified(Program(inputs, p.outputs, p.instructions, one, p.name))
-            self._runner = Runner(whole, threads=self._threads, sizes=self._sizes)
+            self._runner = Runner(whole, threads=self._threads, sizes=self._sizes, later=self._later)
         return self._runner
 
     def scaled(self, gradients: Sequence[Any], by: Any) -> Sequence[Any]:
         """The gradients for another gradient of the result than one."""
         self.backward_was_called()
+        if is_on_device(by):
+            return [(by * g).astype(g.dtype, copy=False) for g in gradients]  # to ask for the number would be to wait
         return gradients if by.item() == 1 else [np.asarray(by * g, g.dtype) for g in gradients]

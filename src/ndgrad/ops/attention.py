@@ -205,7 +205,7 @@ def _attention(np: Library, q: Payload, k: Payload, v: Payload, mask: Payload, *
     return out.astype(dtype, copy=False)
 
 
-def _attention_pull(
+def pulled_back(
     np: Library,
     g: Payload,
     q: Payload,
@@ -358,7 +358,7 @@ def _attention_vjp(
     ops: Vocabulary,
 ) -> tuple[Any, ...]:
     if ops.raw:
-        return _attention_pull(ops.np, g, q, k, v, mask, is_causal, scale, needs)
+        return pulled_back(ops.np, g, q, k, v, mask, is_causal, scale, needs)
     p = ops.attention_weights(q, k, mask, is_causal=is_causal, scale=scale)
     gv = ops.matmul(_swapped(p, ops), g) if needs[2] else None
     if not (needs[0] or needs[1] or needs[3]):

@@ -321,7 +321,8 @@ class profile:
             raise TypeError(f"profile() got an unexpected keyword argument {min(unknown)!r} [nd-arguments]")
         if enabled and not use_cpu:
             raise AssertionError(
-                "profile(use_cpu=False) would measure nothing: the time of a GPU is that of calls on the CPU. [nd-profiler]"
+                "profile(use_cpu=False) would measure nothing: the time of a GPU is that of calls on the CPU. "
+                "[nd-profiler]"
             )
         self.enabled = bool(enabled)
         self.record_shapes = bool(record_shapes) or bool(with_flops)

@@ -33,7 +33,7 @@ from ndgrad.compiler.cuda.elementwise import (
     source,
     walked,
 )  # fmt: skip
-from ndgrad.compiler.cuda.faults import check, notes, rows, targets
+from ndgrad.compiler.cuda.faults import check, notes, refuse_later, rows, targets
 from ndgrad.compiler.cuda.in_place import formula_in_place, formula_memory, has_formula, later_numbers
 from ndgrad.compiler.cuda.products import summed_product
 from ndgrad.compiler.cuda.rows import rows_for
@@ -43,7 +43,8 @@ from ndgrad.compiler.cuda.windows import windows_for
 
 __all__ = [
     "add_along", "attention_for", "check", "copy_into", "device_kernels", "drawn", "formula_in_place", "formula_memory", "forward_of",
-    "has_formula", "in_order", "later_numbers", "planned", "prepare_stream", "rows", "rows_for", "scalar_one", "summed_product", "targets",
+    "has_formula", "in_order", "later_numbers", "notes", "planned", "prepare_stream", "refuse_later", "rows", "rows_for", "scalar_one",
+    "summed_product", "targets",
     "windows_for",
 ]  # fmt: skip
 

@@ -26,6 +26,9 @@ _INTEGERS = {
     "b": "signed char", "B": "unsigned char", "h": "short", "i": "int", "l": "long long", "q": "long long",
 }  # fmt: skip
 
+#: The same with what else may be looked at.
+_NUMBERS = {**_INTEGERS, "?": "bool", "f": "float", "d": "double"}
+
 _NOTE = """
 struct Note { long long* host; unsigned long long* flag; long long call; };
 __device__ inline void leave(Note note, long long index) {
@@ -60,6 +63,14 @@ extern "C" __global__ void __launch_bounds__(256) kernel(const Arguments a) {
 }
 """
 
+_FALSE = """
+struct Arguments { long long n; const I* index; long long low; long long high; Note note; };
+extern "C" __global__ void __launch_bounds__(256) kernel(const Arguments a) {
+    const long long i = (long long)blockIdx.x * 256 + threadIdx.x;
+    if (i < a.n && a.index[i] != 0) leave(a.note, (long long)a.index[i] >> 1);
+}
+"""
+
 _ROWS = """
 struct Arguments { long long n; const I* index; long long low; long long high; Note note; long long length;
                    const Some* table; Some* out; };
@@ -71,7 +82,7 @@ extern "C" __global__ void __launch_bounds__(256) kernel(const Arguments a) {
     a.out[i] = a.table[at * a.length + i % a.length];
 }
 """
-_SOURCES = {"check": (_CHECK, ""), "targets": (_TARGETS, "3q"), "rows": (_ROWS, "3q")}
+_SOURCES = {"check": (_CHECK, ""), "false": (_FALSE, ""), "targets": (_TARGETS, "3q"), "rows": (_ROWS, "3q")}
 _WIDTHS = {16: "uint4", 8: "unsigned long long", 4: "unsigned int", 2: "unsigned short", 1: "unsigned char"}
 
 
@@ -135,7 +146,7 @@ def notes(device: int) -> Notes:
 @functools.lru_cache(maxsize=64)
 def _kernel(name: str, char: str, device: int, width: int = 1) -> launch.Kernel:
     body, more = _SOURCES[name]
-    types = f"typedef {_INTEGERS[char]} I; typedef {_WIDTHS[width]} Some;"
+    types = f"typedef {_NUMBERS[char]} I; typedef {_WIDTHS[width]} Some;"
     return launch.Kernel(PRELUDE + types + _NOTE + body, f"7q{more}")
 
 
@@ -152,6 +163,13 @@ def check(index: Any, low: int, high: int, error: Callable[[int], Exception]) ->
     words = count, index.data.ptr, low, high, *notes(device).words(error)
     _kernel("check", index.dtype.char, device)(-(-count // THREADS), THREADS, *words)
     return True
+
+
+def refuse_later(array: Any, error: Callable[[int], Exception]) -> None:
+    """Have the device look for a number 2 n + 1 among zeros: for `error`, of n."""
+    device, count = array.data.device_id, array.size
+    words = count, array.data.ptr, 0, 0, *notes(device).words(error)
+    _kernel("false", array.dtype.char, device)(-(-count // THREADS), THREADS, *words)
 
 
 def targets(index: Any, classes: int, ignored: int, error: Callable[[int], Exception]) -> tuple[Any, Any] | None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.arrays import library
+from ndgrad.arrays import device_kernels, library
 
 #: Where the contents of a bytes object lie behind its address.
 _CONTENTS = bytes.__basicsize__ - 1
@@ -71,6 +71,11 @@ def problem() -> str | None:
     return None if hasattr(driver, "launchKernel") else "CuPy's driver has no launchKernel"
 
 
+def can_be_made() -> bool:
+    """Whether kernels of our own can be used in this process, and are wanted (NDGRAD_DEVICE_KERNELS)."""
+    return device_kernels.kernels() is not None
+
+
 @functools.lru_cache(maxsize=1)
 def bare_array() -> Callable[[Any], Any] | None:
     """What makes an array of CuPy's that `_init` has not seen yet; None if that cannot be done in its version. The class itself
@@ -115,3 +120,25 @@ def shaped(x: Any, shape: tuple[int, ...]) -> Any:
 def summed_in(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype that elements are added up in: halves in single precision."""
     return DOUBLE if dtype.char == "d" else SINGLE
+
+
+class Functions:
+    """The functions of one module, each of which takes one structure of addresses."""
+
+    def __init__(self, code: str) -> None:
+        from cupy_backends.cuda.api import driver  # only where CuPy is
+
+        found = library.device_library
+        self._module = found.RawModule(code=code, options=("-std=c++17",))
+        self._launch = driver.launchKernel
+        self._stream = found.cuda.get_current_stream
+        self._known: dict[str, int] = {}
+
+    def start(self, name: str, blocks: int, threads: int, addresses: list[int]) -> None:
+        """Start a function on the current stream."""
+        function = self._known.get(name)
+        if function is None:
+            function = self._known[name] = self._module.get_function(name).kernel.ptr
+        argument = struct.pack(f"{len(addresses)}q", *addresses)
+        table = _pointer(id(argument) + _CONTENTS)  # the driver copies the argument before it returns
+        self._launch(function, blocks, 1, 1, threads, 1, 1, 0, self._stream().ptr, id(table) + _CONTENTS, 0)

@@ -8,7 +8,8 @@ even by others, share a kernel only while that reads few.
 
 from __future__ import annotations
 
-from ndgrad.compiler.lower import pointwise
+from collections.abc import Callable
+
 from ndgrad.compiler.program import Instruction, Program, Value
 
 #: The arrays that unrelated ops of one kernel read, at most.
@@ -18,11 +19,11 @@ STREAMS = 12
 class Components:
     """The connected parts of a program's elementwise ops: by values of one size, constants aside."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, is_pointwise: Callable[[Instruction], bool]) -> None:
         self._above: dict[Value, Value] = {}
         made: set[Value] = set()
         for instruction in program.instructions:
-            if _connects(instruction):
+            if _is_view(instruction) or is_pointwise(instruction):
                 made.update(instruction.results)
                 for value in instruction.values():
                     if value.size == instruction.results[0].size and value not in program.constants:
@@ -49,8 +50,7 @@ class Components:
         self._above[b] = a
 
 
-def _connects(instruction: Instruction) -> bool:
-    """Whether an op gives element by element what it is given, or another way to see that."""
+def _is_view(instruction: Instruction) -> bool:
+    """Whether an op gives another way to see what it is given."""
     op = instruction.op
-    is_view = op.view or op.shares_storage or op.name in ("conj", "unsafe_view", "reshape")
-    return is_view or pointwise.is_pointwise(instruction)
+    return bool(op.view or op.shares_storage or op.name in ("conj", "unsafe_view", "reshape"))

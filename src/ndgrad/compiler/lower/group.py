@@ -18,6 +18,7 @@ on what joins.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -27,7 +28,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ndgrad.compiler.lower import pointwise
-from ndgrad.compiler.lower.components import STREAMS, Components
+from ndgrad.compiler.lower.abilities import NATIVE, Abilities
+from ndgrad.compiler.lower.components import Components
 from ndgrad.compiler.lower.loops import Loop, can_read, lowered_loop
 from ndgrad.compiler.lower.orders import kept_in_order, needed_in_order
 from ndgrad.compiler.lower.places import Place, contiguous, whole
@@ -38,9 +40,6 @@ from ndgrad.ops.vocabulary import find
 
 #: Instructions in one kernel, beyond which compiling it takes too long.
 _LONGEST = 4000
-#: The longest row that is gone through more than once, and the bytes of scratch rows of one kernel.
-_LONGEST_ROW = 16384
-_SCRATCH = 1 << 18
 
 
 @dataclass(eq=False, slots=True)
@@ -149,14 +148,15 @@ class Groups:
     cleared: set[Value]
 
 
-def grouped(program: Program) -> Groups:
-    """The steps of a program."""
-    return _Grouping(program).done()
+def grouped(program: Program, abilities: Abilities = NATIVE) -> Groups:
+    """The steps of a program, for kernels of these abilities."""
+    return _Grouping(program, abilities).done()
 
 
 class _Grouping:
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, abilities: Abilities) -> None:
         self.program = program
+        self.abilities = abilities
         self.steps: list[Step] = []
         self.places: dict[Value, Place] = {v: whole(v) for v in (*program.inputs, *program.constants)}
         #: the step after which a root can be read from memory; -1 for what is there from the beginning
@@ -164,37 +164,41 @@ class _Grouping:
         #: the kernel that computes a root, by its number
         self.kernel_of: dict[Value, int] = {}
         self.cleared: set[Value] = set()
+        #: the number of the last step that is a call
+        self.last_call = -1
         #: memory whose dimensions are not in the order of the values that lie there: the order that they are in
         self.orders: dict[Value, tuple[int, ...]] = {}
-        self.in_order = needed_in_order(program)
+        self.in_order = needed_in_order(program) if abilities.has_routines else set()
         #: what reshapes have copied, by the places that they read
         self.copies: dict[Place, Value] = {}
         self.definitions = program.definitions()
-        self.components = Components(program)
-        for instruction in _numbers_first(program):
+        self.components = Components(program, abilities.is_pointwise)
+        for instruction in _numbers_first(program, abilities):
             self._take(instruction)
         for value in program.outputs:
             if self.places[value].root in self.orders:
                 self.places[value] = self.places[self._copied(value, tuple(range(value.ndim)))]
 
     def _take(self, instruction: Instruction) -> None:
-        op = instruction.op
+        op, can = instruction.op, self.abilities
         if (op.view or op.shares_storage or op.name in ("conj", "unsafe_view")) and self._view(instruction):
             return
-        if pointwise.is_pointwise(instruction) and instruction.result.size:
+        if can.is_pointwise(instruction) and instruction.result.size:
             self._join(instruction, instruction.result.shape)
-        elif pointwise.is_reduction(instruction) and self._reduce(instruction):
+        elif can.is_reduction(instruction) and self._reduce(instruction):
             pass
         elif (
             op.name in ("reshape", "unsafe_view")
-            and pointwise.is_type(instruction.result.dtype)
+            and can.is_type(instruction.result.dtype)
             and instruction.result.size
         ):
             self._copy_in_order(instruction)
-        elif (parts := parts_of(instruction)) is not None:
+        elif (parts := parts_of(instruction, can.is_type)) is not None:
             self._assemble(instruction, parts)
-        elif (parts := summands_of(instruction)) is not None:
+        elif (parts := summands_of(instruction, can.is_type)) is not None:
             self._add_up(instruction, parts)
+        elif not can.has_routines:
+            self._call(instruction)
         elif (op.name == "loop" or (op.name == "repeat" and "most" in instruction.settings)) and self._loop(
             instruction
         ):
@@ -210,8 +214,12 @@ class _Grouping:
                 if not place.is_whole:
                     self.orders[place.root] = last_order(len(place.shape))
         else:
-            reads = [self.places[a] if a.__class__ is Value else None for a in instruction.arguments]
-            self._add(Call(instruction, reads), instruction)
+            self._call(instruction)
+
+    def _call(self, instruction: Instruction) -> None:
+        reads = [self.places[a] if a.__class__ is Value else None for a in instruction.arguments]
+        self.last_call = len(self.steps)
+        self._add(Call(instruction, reads), instruction)
 
     def _copy_in_order(self, instruction: Instruction) -> None:
         """A reshape that strides cannot say: a copy, or a view of the copy that another one has made."""
@@ -371,9 +379,9 @@ class _Grouping:
     def _place(self, instruction: Instruction, shape: tuple[int, ...], reads: list[Place | None]) -> None:
         part = self.components.of(instruction.result)
         streams = self.components.streams.get(part, 1)
-        for number in range(self._earliest(reads), len(self.steps)):
+        for number in self._candidates(reads):
             kernel = self.steps[number]
-            if isinstance(kernel, Kernel) and len(kernel.items) < _LONGEST and _may_have(kernel, part, streams, reads):
+            if isinstance(kernel, Kernel) and len(kernel.items) < _LONGEST and self._may_have(kernel, part, streams, reads):
                 item = self._as_row(kernel, instruction, reads) or self._as_element(kernel, instruction, shape, reads)
                 if item is not None:
                     kernel.parts[part] = streams
@@ -381,6 +389,12 @@ class _Grouping:
                     return
         self.steps.append(Kernel(shape, parts={part: streams}))
         self._put(len(self.steps) - 1, Item(instruction, reads))
+
+    def _may_have(self, kernel: Kernel, part: Value, streams: int, reads: list[Place | None]) -> bool:
+        """Whether an op of a part of the program has something to do with a kernel, or that has few other ops."""
+        if part in kernel.parts or any(place is not None and place.root in kernel.computed for place in reads):
+            return True
+        return sum(kernel.parts.values()) + streams <= self.abilities.streams
 
     def _reduce(self, instruction: Instruction) -> bool:
         """Put a reduction into the kernel that computes its argument, or into a new one; False
@@ -403,27 +417,38 @@ class _Grouping:
             rows = (*shape[:kept], prod(shape[kept:]))
             read = place.reshaped(rows) if len(dims) != 1 else place
             if read is not None:
-                for number in range(self._earliest([place]), len(self.steps)):
-                    kernel = self.steps[number]
-                    if isinstance(kernel, Kernel) and kernel.rows in (None, kept) and _reshape(kernel, rows):
-                        item = self._as_element(kernel, instruction, rows, [read])
-                        if item is not None:
-                            kernel.rows = kept
-                            kernel.row_values.add(instruction.result)
-                            self._put(number, item)
-                            return True
-                self.steps.append(Kernel(rows, kept))
-                kernel = self.steps[-1]
-                assert isinstance(kernel, Kernel)
-                kernel.row_values.add(instruction.result)
-                self._put(len(self.steps) - 1, Item(instruction, [read]))
+                self._reduce_rows(instruction, rows, read)
                 return True
-        if pointwise.is_float_product(instruction):
+        return self._add_along(instruction, shape, dims, place)
+
+    def _reduce_rows(self, instruction: Instruction, rows: tuple[int, ...], read: Place) -> None:
+        """Put a reduction of trailing dimensions, which are one in `rows`, into a kernel."""
+        kept = len(rows) - 1
+        for number in self._candidates([read]):
+            kernel = self.steps[number]
+            if isinstance(kernel, Kernel) and kernel.rows in (None, kept) and _reshape(kernel, rows):
+                item = self._as_element(kernel, instruction, rows, [read])
+                if item is not None:
+                    kernel.rows = kept
+                    kernel.row_values.add(instruction.result)
+                    self._put(number, item)
+                    return
+        self.steps.append(Kernel(rows, kept, row_values={instruction.result}))
+        self._put(len(self.steps) - 1, Item(instruction, [read]))
+
+    def _add_along(
+        self, instruction: Instruction, shape: tuple[int, ...], dims: tuple[int, ...], place: Place
+    ) -> bool:
+        """Put a reduction of other dimensions into a kernel, which adds up in memory; False where none can have it."""
+        may_add = self.abilities.may_add
+        if pointwise.is_float_product(instruction) or not may_add(Kernel(shape), dims):
             return False
         target = _target(instruction, shape, dims)
-        for number in range(self._earliest([place]), len(self.steps)):
+        for number in self._candidates([place]):
             kernel = self.steps[number]
-            if isinstance(kernel, Kernel) and kernel.shape == shape:
+            if not isinstance(kernel, Kernel) or not self._has_space(kernel, shape):
+                continue
+            if may_add(kernel, dims):
                 item = self._as_element(kernel, instruction, shape, [place])
                 if item is not None:
                     kernel.targets[instruction.result] = target
@@ -432,6 +457,18 @@ class _Grouping:
         self.steps.append(Kernel(shape, targets={instruction.result: target}))
         self._put(len(self.steps) - 1, Item(instruction, [place]))
         return True
+
+    def _candidates(self, reads: list[Place | None]) -> range:
+        """The steps that could be joined by what reads these places, those to be preferred first: where instructions are
+        sunk, the latest, and none before the last call, between which and here a result would lie in memory."""
+        earliest, end = self._earliest(reads), len(self.steps)
+        if not self.abilities.is_sunk:
+            return range(earliest, end)
+        return range(end - 1, max(earliest, self.last_call + 1) - 1, -1)
+
+    def _has_space(self, kernel: Kernel, shape: tuple[int, ...]) -> bool:
+        """Whether a kernel's space is one of a shape, or can be."""
+        return kernel.shape == shape or (self.abilities.is_sunk and _reshape(kernel, shape))
 
     def _earliest(self, reads: list[Place | None]) -> int:
         """The first step that could be joined by what reads these places: the one that computes them, or the next."""
@@ -483,7 +520,7 @@ class _Grouping:
             p.root for p in reads if p is not None and p.root in kernel.computed and p.root not in kernel.row_values
         }
         earlier = {v for v in earlier if kernel.computed[v].stage < stage} | kernel.scratch
-        return row <= _LONGEST_ROW and sum(row * v.dtype.itemsize for v in earlier) <= _SCRATCH
+        return self.abilities.may_keep(row, sum(row * v.dtype.itemsize for v in earlier), len(earlier))
 
     def _as_row(self, kernel: Kernel, instruction: Instruction, reads: list[Place | None]) -> Item | None:
         """An instruction over the rows of a kernel: of numbers per row that it has."""
@@ -547,26 +584,19 @@ class _Grouping:
         return Groups(self.steps, self.places, self.cleared)
 
 
-def _numbers_first(program: Program) -> list[Instruction]:
+def _numbers_first(program: Program, abilities: Abilities) -> list[Instruction]:
     """The instructions, single numbers that depend on nothing else first: a kernel need not wait for them in between."""
     known = {*program.inputs, *program.constants}
     first, rest = [], []
     for instruction in program.instructions:
         values = list(instruction.values())
-        is_number = all(v.size == 1 for v in (*values, *instruction.results)) and pointwise.is_pointwise(instruction)
+        is_number = all(v.size == 1 for v in (*values, *instruction.results)) and abilities.is_pointwise(instruction)
         if is_number and known.issuperset(values):
             first.append(instruction)
             known.update(instruction.results)
         else:
             rest.append(instruction)
     return [*first, *rest]
-
-
-def _may_have(kernel: Kernel, part: Value, streams: int, reads: list[Place | None]) -> bool:
-    """Whether an op of a part of the program has something to do with a kernel, or that has few other ops."""
-    if part in kernel.parts or any(place is not None and place.root in kernel.computed for place in reads):
-        return True
-    return sum(kernel.parts.values()) + streams <= STREAMS
 
 
 class Parts(NamedTuple):
@@ -584,11 +614,11 @@ def part_of(value: Value, index: tuple[Any, ...]) -> Place | None:
     return whole(value).shown(lambda a: a[full])
 
 
-def parts_of(instruction: Instruction) -> Parts | None:
+def parts_of(instruction: Instruction, is_type: Callable[[np.dtype[Any]], bool]) -> Parts | None:
     """The parts that an instruction puts its result together from; None for ops that do something else."""
     if (
         instruction.op.name not in _ASSEMBLED
-        or not pointwise.is_type(instruction.result.dtype)
+        or not is_type(instruction.result.dtype)
         or not instruction.result.size
     ):
         return None
@@ -640,12 +670,12 @@ _OVERWRITTEN = frozenset(["overlaid", "slice_scatter"])
 _ASSEMBLED = _OVERWRITTEN | {"cat", "stack", "embed", "select_backward", "slice_backward", "assembled"}
 
 
-def summands_of(instruction: Instruction) -> Parts | None:
+def summands_of(instruction: Instruction, is_type: Callable[[np.dtype[Any]], bool]) -> Parts | None:
     """The values that an instruction adds to parts of its result; None for ops that do something else."""
     if instruction.op.name != "pieces":
         return None
     result, values = instruction.result, list(instruction.values())
-    if not result.size or not pointwise.is_type(result.dtype) or result.dtype == bool:
+    if not result.size or not is_type(result.dtype) or result.dtype == bool:
         return None
     if len(values) != len(instruction.arguments) or any(v.dtype != result.dtype for v in values):
         return None

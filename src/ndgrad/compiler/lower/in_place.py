@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -50,14 +51,24 @@ class InPlace:
     gates: list[Gate] = field(default_factory=list)
 
 
-def written_in_place(program: Program, groups: Groups, writes: Writes, checks: int) -> InPlace:
-    """The results of a program that can be computed in place; its last outputs are the results of so many checks."""
+def written_in_place(
+    program: Program,
+    groups: Groups,
+    writes: Writes,
+    checks: int,
+    calls_come_first: bool = False,
+    known_first: AbstractSet[Value] = frozenset(),
+) -> InPlace:
+    """The results of a program that can be computed in place; its last outputs are the results of so many checks. Calls
+    of ops may fail: there must be none, unless `calls_come_first`, before all that is written; as do values that must be `known_first`."""
     gates, steps = _gates(program, groups, writes, checks), groups.steps
-    if gates is None or any(isinstance(step, Call) for step in steps):
+    calls = [n for n, step in enumerate(steps) if isinstance(step, Call)]
+    if gates is None or (calls and not calls_come_first):
         return InPlace()
     touched = [step.touched() for step in steps]
-    looked_at = {g.value for g in gates}
+    looked_at = {g.value for g in gates} | known_first
     known = max((n for n, values in enumerate(touched) if values & looked_at), default=-1)
+    known = max([known, *calls])
     outputs = Counter(groups.places[v].root for v in program.outputs)
     found, first = InPlace(gates=gates), len(steps)
     for number, position in writes.targets.items():

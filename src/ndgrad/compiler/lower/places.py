@@ -17,10 +17,6 @@ import numpy as np
 from ndgrad.compiler.program import Instruction, Value
 
 
-#: NumPy 2.0 has no such argument of `reshape`, NumPy 2.5 warns of shapes that are assigned.
-_RESHAPES_WITHOUT_COPY = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
-
-
 @dataclass(frozen=True, slots=True)
 class Place:
     """Element (i, j, ...) is element offset + i strides[0] + j strides[1] + ... of the root."""
@@ -56,7 +52,7 @@ class Place:
 
     def reshaped(self, shape: tuple[int, ...]) -> Place | None:
         """The same elements in another shape, None where strides cannot say it."""
-        found = _viewed(self, np.float64, lambda a: _with_shape(a, shape))
+        found = _viewed(self, np.float64, lambda a: reshaped_view(a, shape))
         return None if found is None else Place(self.root, *found)
 
     def shown(self, view: Callable[[Any], Any]) -> Place | None:
@@ -120,12 +116,19 @@ def _viewed(place: Place, dtype: Any, show: Any) -> tuple[int, tuple[int, ...], 
     return place.offset + moved // size, tuple(shown.shape), tuple(s // size for s in shown.strides)
 
 
-def _with_shape(array: Any, shape: tuple[int, ...]) -> Any:
-    """The array in another shape; None where a copy would be needed."""
+def reshaped_view(array: Any, shape: tuple[int, ...]) -> Any:
+    """An array in another shape; None where that would be a copy."""
+    if not _CAN_REFUSE:
+        try:
+            array.shape = shape  # raises where a copy would be needed
+        except (AttributeError, ValueError):
+            return None
+        return array
     try:
-        if _RESHAPES_WITHOUT_COPY:
-            return np.reshape(array, shape, copy=False)
-        array.shape = shape
-    except (AttributeError, ValueError):
+        return np.reshape(array, shape, copy=False)
+    except ValueError:
         return None
-    return array
+
+
+#: Whether NumPy's reshape can be asked not to copy; before, and no longer since, a shape can be set.
+_CAN_REFUSE = np.lib.NumpyVersion(np.__version__) >= "2.1.0"

@@ -11,6 +11,7 @@
     counters     rows that a body finds by a counter, as rows          select      short branches as selections
     order        views where they are used                             decompose   composite ops in terms of simpler ones
     indexing     reading and adding by index, likewise                 expansion   what has to be checked for it
+    halves       casts to and fro, for devices                         attention   its gradients as one op, for devices
 
 A pass is exact, unless its file says that it reassociates sums.
 """

@@ -32,8 +32,6 @@ from ndgrad.compiler.program import Instruction, Program, Value
 composites = Rules(indexing)
 rule = composites.rule
 
-#: The longest row in which an index is looked for position by position.
-_LONGEST = 4096
 #: A mask for causal attention of more elements than this is no constant of a program.
 _LARGEST_MASK = 1 << 20
 
@@ -186,7 +184,7 @@ def _cross_entropy(walk: Walk, instruction: Instruction) -> Rewritten:
         return None
     emit = walk.emit
     index = walk.reshaped(target, (*target.shape[:dim], 1, *target.shape[dim:]))
-    if not _names_one_of_each_row(index, x.shape, dim):
+    if not _names_one_of_each_row(walk, index, x.shape, dim):
         return None
     shifted = emit("sub", x, _largest(walk, x, (dim,)))
     at = _sum(walk, emit("where", _places(walk, index, x.shape, dim), shifted, 0.0), (dim,), True)
@@ -197,9 +195,10 @@ def _cross_entropy(walk: Walk, instruction: Instruction) -> Rewritten:
 # ----- one element of each row ----------------------------------------------------------------------------------------
 
 
-def _names_one_of_each_row(index: Value, shape: tuple[int, ...], dim: int) -> bool:
+def _names_one_of_each_row(walk: Walk, index: Value, shape: tuple[int, ...], dim: int) -> bool:
+    assert isinstance(walk, Expansion)
     expected = tuple([1 if d == dim else n for d, n in enumerate(shape)])
-    return index.shape == expected and index.dtype.kind in "iu" and shape[dim] <= _LONGEST
+    return index.shape == expected and index.dtype.kind in "iu" and shape[dim] <= walk.longest_row
 
 
 def _places(walk: Walk, index: Value, shape: tuple[int, ...], dim: int) -> Value:
@@ -215,7 +214,7 @@ def _places(walk: Walk, index: Value, shape: tuple[int, ...], dim: int) -> Value
 def _gather(walk: Walk, instruction: Instruction) -> Rewritten:
     x, index = instruction.arguments
     dim = instruction.settings["dim"]
-    if not is_plain(x) or index.__class__ is not Value or not _names_one_of_each_row(index, x.shape, dim):
+    if not is_plain(x) or index.__class__ is not Value or not _names_one_of_each_row(walk, index, x.shape, dim):
         return gathered(walk, instruction)
     return _sum(walk, walk.emit("where", _places(walk, index, x.shape, dim), x, 0.0), (dim,), True)
 
@@ -224,7 +223,7 @@ def _gather(walk: Walk, instruction: Instruction) -> Rewritten:
 def _gather_backward(walk: Walk, instruction: Instruction) -> Rewritten:
     g, index = instruction.arguments
     dim, shape = instruction.settings["dim"], tuple(instruction.settings["shape"])
-    if not is_plain(g) or index.__class__ is not Value or not _names_one_of_each_row(index, shape, dim):
+    if not is_plain(g) or index.__class__ is not Value or not _names_one_of_each_row(walk, index, shape, dim):
         return added_to_gathered(walk, instruction)
     return walk.emit("where", _places(walk, index, shape, dim), g, 0.0)
 

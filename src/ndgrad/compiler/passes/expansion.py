@@ -17,6 +17,9 @@ from ndgrad.compiler.program import Program, Value
 class Expansion(Walk):
     """A walk that notes what has to be checked."""
 
+    #: the longest row in which an index is looked for position by position
+    longest_row = 4096
+
     def __init__(self, program: Program, rules: Rules) -> None:
         super().__init__(program, rules)
         self.checks: list[Value] = []

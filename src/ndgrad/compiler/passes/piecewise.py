@@ -125,7 +125,7 @@ class _Chains(Walk):
     def _sum(self, end: Instruction, is_link: Any) -> Any:
         """The parts of a chain of additions, in their order; None if there are none."""
         shape, dtype = end.result.shape, end.result.dtype
-        if dtype.kind not in "fiu":
+        if dtype.kind not in "fiu" and dtype.char not in "eE":
             return None
         links: list[Instruction] = []
         parts: list[Part] = []

@@ -15,7 +15,7 @@ order (see `pieces` for zeros). For native code alone; NumPy has one call for ea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,9 +34,23 @@ _rules = Rules()
 Index = tuple[Range, ...]
 
 
-def in_regions(program: Program) -> Program:
-    """The program with arrays of parts that meet as arrays of parts that do not."""
-    return Walk(program, _rules).run() if any(i.op.name in _rules.by_name for i in program.instructions) else program
+def _is_native(dtype: np.dtype[Any]) -> bool:
+    return dtype.name in TYPES and dtype.isnative
+
+
+class _Cutting(Walk):
+    """A walk that knows which dtypes kernels have."""
+
+    is_type: Callable[[np.dtype[Any]], bool]
+
+
+def in_regions(program: Program, is_type: Callable[[np.dtype[Any]], bool] = _is_native) -> Program:
+    """The program with arrays of parts that meet as arrays of parts that do not, where kernels know their dtypes."""
+    if not any(i.op.name in _rules.by_name for i in program.instructions):
+        return program
+    walk = _Cutting(program, _rules)
+    walk.is_type = is_type
+    return walk.run()
 
 
 @_rules.rule("pieces")
@@ -46,7 +60,7 @@ def _pieces(walk: Walk, instruction: Instruction) -> Rewritten:
     cut = None if parts is None else regions([index for _, index in parts], result.shape)
     if parts is None or cut is None:
         return None
-    starts_at_zero = result.dtype.kind == "f"
+    starts_at_zero = result.dtype.kind == "f" or result.dtype.char in "eE"
     found: list[tuple[Value, Index]] = []
     for region, numbers in cut:
         if not numbers:
@@ -80,7 +94,8 @@ def _parts(
     walk: Walk, arguments: Sequence[Any], index: Sequence[Any], result: Value
 ) -> list[tuple[Value, Index]] | None:
     """The parts with their places, a range in every dimension; None where kernels cannot put them there."""
-    if result.dtype.name not in TYPES or not result.dtype.isnative or not result.size or len(arguments) > MOST:
+    assert isinstance(walk, _Cutting)
+    if not walk.is_type(result.dtype) or not result.size or len(arguments) > MOST:
         return None
     found: list[tuple[Value, Index]] = []
     for value, given in zip(arguments, index, strict=True):

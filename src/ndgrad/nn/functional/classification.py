@@ -68,7 +68,10 @@ class _Targets:
             )
 
         plain = target.__class__ in FACES and numbers is target._array
-        later = targets_later(numbers, self.classes, ignore_index, wrong) if plain else None
+        if getattr(numbers, "later_targets", None) is not None:  # while it is traced
+            later = numbers.later_targets(self.classes, ignore_index, wrong)
+        else:
+            later = targets_later(numbers, self.classes, ignore_index, wrong) if plain else None
         self.is_on_device = later is not None
         if later is not None:  # to ask whether some are ignored would be to wait
             target, self.counted = (wrap(FACES[target.__class__], array) for array in later)
