@@ -244,7 +244,7 @@ def test_every_error_ends_in_a_code_that_is_explained():
 
 def test_a_missing_code_is_found():
     source = """
-class Own(ValueError):
+class GraphBreak(RuntimeError):
     def __init__(self, x):
         super().__init__(f"x is {x}. Give another.")  # missing: 4
 
@@ -254,7 +254,7 @@ def f(x, kind, message):
     if x is None:
         raise kind(f"x is {x}" + (" [nd-range]" if x else ". Give one."))  # missing: 10
     if not x:
-        raise Own(x)
+        raise GraphBreak(x)
     raise kind(message)
 
 def g(name):
@@ -265,13 +265,20 @@ def h(x):
     return ValueError(f"no{why}")  # missing: 20
 
 def i(x):
-    raise ValueError(text(x)) from None
+    raise ValueError(text(x)) from None  # missing: 23
 
 def text(x):
-    return "wrong [nd-range]" if x else f"wrong {x}"  # missing: 23, where it is used
+    return "wrong [nd-range]" if x else f"wrong {x}"
+
+def j():
+    try:
+        f(1, ValueError, "")
+    except ValueError as error:
+        raise ValueError(f"in j: {error}") from None  # handed over: 32
 """
     found = look({"probe.py": source})
-    assert sorted(found.without_code()) == sorted(f"probe.py:{n}" for n in (4, 8, 10, 20, 23) if n != 4 or "Own" in classes_of_errors())
+    assert sorted(found.without_code()) == [f"probe.py:{n}" for n in (10, 20, 23, 4, 8)]
+    assert [text.split()[0] for text in found.handed_over()] == ["probe.py:32"]
     assert found.codes() == {"nd-range"}
 
 
