@@ -20,7 +20,7 @@ from tests.distributed.runner import programs
 from ndgrad.launch import Job
 
 #: Until then all programs of one count must have run, in seconds.
-PATIENCE = 150.0
+PATIENCE = 240.0
 ROOT = Path(__file__).parents[2]
 CASES = [(p.name, n) for p in programs() for n in p.counts]
 

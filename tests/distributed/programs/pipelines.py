@@ -123,6 +123,9 @@ def several_results_with_and_without_gradients():
     if rank == n - 1:
         close(found[0], out[0].detach().numpy(), 1e-12)
         close(found[1], out[1].numpy())
+    schedule.step(*((x,) if rank == 0 else ()), target=x if rank == n - 1 else None)  # gradients are added
+    for p, q in zip(stage.submod.parameters(), alone[rank].parameters(), strict=True):
+        close(p.grad, 2 * q.grad.numpy(), 1e-12)
     only = schedule.eval(*((x,) if rank == 0 else ()), target=x if rank == n - 1 else None)
     if rank == n - 1:
         close(only[0], out[0].detach().numpy(), 1e-12)

@@ -176,12 +176,11 @@ class _Schedule(ABC):
                     if self._loss_fn is not None:
                         found[action.number] = self._loss_fn(out, targets[action.number])
             elif recording:
-                stage.backward_one(action.number, found[action.number] if stage.is_last else None)
+                divisor = self._count if self._scale_grads else 1  # of a mean over micro-batches
+                stage.backward_one(action.number, found[action.number] if stage.is_last else None, divisor)
             stage.go_on()
         for stage in self._stages.values():
             stage.finish()
-            if recording and self._scale_grads:
-                stage.scale_grads(self._count)
         if last is None:
             return None
         if losses is not None and self._loss_fn is not None:

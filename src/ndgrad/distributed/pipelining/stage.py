@@ -184,11 +184,12 @@ class PipelineStage:
             )
         self._send([np.array(t.detach()._array, order="C") for t in outs], self.stage_index + 1, number, 0)
 
-    def backward_one(self, number: int, loss: Any = None) -> None:
-        """The backward pass of a micro-batch; gradients of what came from the stage before are sent to it."""
+    def backward_one(self, number: int, loss: Any = None, divisor: int = 1) -> None:
+        """The backward pass of a micro-batch, of its loss divided by `divisor` where this is the last stage; gradients
+        of what came from the stage before are sent to it."""
         received, outs = self._taken.pop(number)
         if self.is_last:
-            run_backward(loss)
+            run_backward(loss / divisor if divisor != 1 else loss)
         else:
             assert self._goes is not None
             wanted = [(i, t) for i, t in enumerate(outs) if t.requires_grad]
@@ -213,10 +214,3 @@ class PipelineStage:
     def go_on(self) -> None:
         """Let MPI go on with what is under way."""
         self._sending = [pending for pending in self._sending if not pending.is_completed()]
-
-    def scale_grads(self, divisor: int) -> None:
-        """Divide the gradients of this stage's parameters: of a mean over micro-batches, they are the mean."""
-        if divisor != 1:
-            for p in self.submod.parameters():
-                if p.grad is not None:
-                    p.grad.div_(divisor)
