@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndgrad.arrays.library import library_of
 from ndgrad.autograd.grad_mode import is_grad_enabled
 from ndgrad.autograd.inplace import check_memory, check_writable, write
 from ndgrad.autograd.modes import modes, process
 from ndgrad.autograd.variable import Variable
 from ndgrad.autograd.versions import Storage, storage_of
-from ndgrad.arrays.library import library_of
 from ndgrad.distributed import nccl, ops, transport
 from ndgrad.distributed.agreement import Pending
 from ndgrad.distributed.groups import GroupMember, ProcessGroup, group_of
