@@ -80,13 +80,11 @@ class BareTensor:
     _meta: Meta | None
 
     #: Of a class whose tensors keep their values and their graph in other tensors: (op, args, settings) -> result,
-    #: called instead of
-    #: the op wherever one of them is an argument.
+    #: called instead of the op wherever one of them is an argument.
     run_op: Any = None
     #: Of such a class: (function that makes a tensor like one that it is given) -> a tensor like this one.
     made_alike: Any = None
-    #: Of such a class: () -> the values for those who check them (ndgrad.storage.checkable).
-    checked_values: Any = None
+    checked_values: Any = None  # () -> the values for those who check them (ndgrad.storage.checkable)
 
 
 if TYPE_CHECKING:

@@ -78,8 +78,8 @@ def _communicator(group: ProcessGroup) -> Any:
             found = library.NcclCommunicator(group.size(), type(own)(int(n) for n in given), group.rank())
         except Exception as error:
             raise DistBackendError(
-                f"NCCL could not connect the {group.size()} ranks of {group.name} (rank {group.rank()}: {error}). Every "
-                "rank needs a GPU of its own: cuda.set_device(get_node_local_rank())."
+                f"NCCL could not connect the {group.size()} ranks of {group.name} (rank {group.rank()}: {error}). "
+                "Every rank needs a GPU of its own: cuda.set_device(get_node_local_rank())."
             ) from error
         _communicators[group] = found
     return found
@@ -125,8 +125,8 @@ def _reducible(name: str, array: Payload, op: ReduceOp) -> tuple[int, int, int]:
     operation = (_OF_BOOLS if array.dtype.kind == "b" else _OPERATIONS).get(op.name)
     if kind is None or operation is None:
         raise NotImplementedError(
-            f"{name}: NCCL has no {op.name} of {array.dtype.name} (shape {tuple(array.shape)}). Bring the tensor to the "
-            "host with .cpu(), where MPI has it."
+            f"{name}: NCCL has no {op.name} of {array.dtype.name} (shape {tuple(array.shape)}). Bring the tensor to "
+            "the host with .cpu(), where MPI has it."
         )
     return array.size * kind[1], _number_of(kind[0]), _number_of(operation)
 

@@ -17,7 +17,7 @@ from ndgrad.distributed.agreement import Pending
 from ndgrad.distributed.groups import is_initialized, world_group
 from ndgrad.distributed.planning.simulation import Event, Job, Work
 
-#: Functions of `transport`: what they are, and which argument's bytes count (a name of `costs` has how they are counted).
+#: Functions of `transport`: what they are, and which argument's bytes count (`costs` says of what).
 _WATCHED = {
     "all_reduce": ("all_reduce", 1), "broadcast": ("broadcast", 1), "reduce": ("reduce", 1),
     "all_gather": ("all_gather", 1), "all_gather_uneven": ("all_gather", 1), "reduce_scatter": ("reduce_scatter", 2),

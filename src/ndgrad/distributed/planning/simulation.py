@@ -1,7 +1,7 @@
 """A recorded step replayed at any number of ranks.
 
 All ranks do the same, so one stands for all. It computes; it starts collectives, which go over its link one after the
-other, in part while it computes (`Machine.overlap`); and where it waits for one, all that were started before have to be
+other, in part while it computes (`Machine.overlap`); and where it waits for one, all that were started before must be
 done too. Beside that, the slowest of many ranks counts: with a standard deviation s of computing, the largest of p is
 about s sqrt(2 ln p) above the mean.
 """
