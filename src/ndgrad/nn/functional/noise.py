@@ -31,7 +31,7 @@ def kept_like(input: Tensor, p: float) -> Tensor:
         template = wrap(FACES[input.__class__], library_of(array).empty((), numpy.bool_))
         template = ops.expand(template, shape=tuple(array.shape))
     else:  # inside a transform or a trace, which follow it
-        template = ops.zeros_like(ops.detach(input), dtype=numpy.dtype(bool))
+        template = ops.cast(ops.detach(input), dtype=numpy.dtype(bool))
     return random.bernoulli_scalar(template, p=1.0 - p)
 
 
