@@ -153,6 +153,15 @@ def test_dropout_and_a_checkpoint_that_draws_again():
     np.testing.assert_array_equal(x.grad.cpu().numpy(), y.detach().cpu().numpy())
 
 
+def test_dropout_of_samples_inside_vmap():
+    x = ndgrad.ones(4, 500, device="cuda")
+    masks = ndgrad.func.vmap(lambda row: F.dropout(row, 0.5), randomness="different")(x).cpu().numpy()
+    assert len({tuple(row) for row in masks}) == 4
+    masks = ndgrad.func.vmap(lambda row: F.dropout(row, 0.5), randomness="same")(x).cpu().numpy()
+    assert len({tuple(row) for row in masks}) == 1
+    np.testing.assert_allclose(masks.mean(), 1.0, atol=0.2)
+
+
 @pytest.mark.skipif(not HAS_KERNELS, reason="there are no kernels here")
 def test_kernels_draw_the_numbers_of_the_formula():
     kernels, g = device_kernels.kernels(), ndgrad.Generator("cuda").manual_seed((1 << 63) + 12345)

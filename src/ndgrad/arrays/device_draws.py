@@ -19,13 +19,13 @@ _WORD, _BOOL = numpy.dtype(numpy.uint64), numpy.dtype(bool)
 
 
 class Source:
-    """A generator of a device, with the library of its arrays."""
+    """A generator of a device, with the library of its arrays; NumPy makes the same numbers on the host."""
 
     def __init__(self, np: Any, generator: Any) -> None:
         self.np, self.generator = np, generator
 
     def _drawn(self, kind: str, shape: Any, dtype: Any, p: float = 0.0, q: float = 1.0) -> Any:
-        found = kernels()
+        found = None if self.np is numpy else kernels()
         made = None if found is None else found.drawn(kind, self.generator, tuple(shape), dtype, p, q)
         if made is None:
             recording.refuse(

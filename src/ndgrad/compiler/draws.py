@@ -23,11 +23,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import ndgrad
+from ndgrad.arrays.device_draws import DRAWS, Source
+from ndgrad.arrays.placement import device_of
 from ndgrad.autograd.variable import wrap
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.payload import Memory, TracedArray
 from ndgrad.compiler.program import Value
-from ndgrad.generator import Generator, default_generator
+from ndgrad.generator import Generator, default_generator, default_on, defaults_of_devices
 from ndgrad.ops import random
 from ndgrad.ops.vocabulary import find
 
@@ -46,7 +48,11 @@ class Draw(NamedTuple):
 
     def take(self) -> Any:
         """Draw them."""
-        drawn = random.SHAPE_ONLY[self.name](self.generator.numpy, self.shape, self.dtype, **dict(self.settings))
+        settings = dict(self.settings)
+        if self.generator.device.type == "cpu":
+            drawn = random.SHAPE_ONLY[self.name](self.generator.numpy, self.shape, self.dtype, **settings)
+        else:  # those that the GPU itself would draw
+            drawn = DRAWS[self.name](Source(np, self.generator), self.shape, self.dtype, **settings)
         return np.asarray(drawn).astype(self.dtype, copy=False)
 
 
@@ -112,7 +118,8 @@ class TracedDraws:
         #: whether the function has returned, and only its gradients are taken
         self.is_over = False
         self._state_of = state_of
-        self._start = default_generator._packed_state()
+        #: the states of the default generators, by identity
+        self._starts = {id(g): g._packed_state() for g in (default_generator, *defaults_of_devices())}
         #: the number of each draw by the state that it began with
         self._known: dict[tuple[bytes, Draw], int] = {}
         #: of each generator: itself, and its states, at the start and after each of its draws, with
@@ -161,9 +168,9 @@ class TracedDraws:
         return number, array
 
     def _begun(self, generator: Generator) -> bytes:
-        if generator is default_generator:
-            return self._start
-        start = None if self._state_of is None else self._state_of(generator)
+        start = self._starts.get(id(generator))
+        if start is None and self._state_of is not None:
+            start = self._state_of(generator)
         if start is None:
             raise GraphBreak("the function makes a generator of random numbers and draws from it")
         return start
@@ -192,7 +199,9 @@ def drawn(tracer: Tracer, op: Any, arrays: Sequence[Any], settings: dict[str, An
     """The value of an op that draws."""
     settings = dict(settings)
     generator = settings.pop("generator", None)
-    generator = default_generator if generator is None else generator
+    if generator is None:
+        where = device_of(arrays[0])
+        generator = default_generator if where.type != "cuda" else default_on(where.index or 0)
     if op.name in random.SHAPE_ONLY:
         shape, dtype = tuple(arrays[0].shape), arrays[0].dtype
         return tracer.drawn(Draw(generator, op.name, shape, dtype, tuple(settings.items())))

@@ -24,11 +24,15 @@ def uniform_like(input: Tensor) -> Tensor:
 
 def kept_like(input: Tensor, p: float) -> Tensor:
     """True with probability 1 - p, in the shape of `input`. On a GPU that is drawn as such, in one kernel."""
-    array = input._array if input.__class__ in FACES else None
-    if array is None or not is_on_device(array):
+    if input.device.type != "cuda":
         return uniform_like(input) >= p
-    template = wrap(FACES[input.__class__], library_of(array).empty((), numpy.bool_))
-    return random.bernoulli_scalar(ops.expand(template, shape=tuple(array.shape)), p=1.0 - p)
+    array = input._array if input.__class__ in FACES else None
+    if array is not None and is_on_device(array):
+        template = wrap(FACES[input.__class__], library_of(array).empty((), numpy.bool_))
+        template = ops.expand(template, shape=tuple(array.shape))
+    else:  # inside a transform or a trace, which follow it
+        template = ops.cast(ops.detach(input), dtype=numpy.dtype(bool))
+    return random.bernoulli_scalar(template, p=1.0 - p)
 
 
 def exponential_like(input: Tensor) -> Tensor:
