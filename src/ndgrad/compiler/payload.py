@@ -45,7 +45,9 @@ class Step(NamedTuple):
 class Memory:
     """What several traced arrays show parts of: its value now, and how often it was written."""
 
-    __slots__ = ("asked", "assumed", "constant", "picked", "source", "tracer", "value", "values_at", "version", "written")
+    __slots__ = (
+        "asked", "assumed", "constant", "picked", "source", "tracer", "value", "values_at", "version", "written",
+    )  # fmt: skip
 
     def __init__(self, tracer: Any, value: Value, source: Any = None, constant: Any = None) -> None:
         self.tracer = tracer

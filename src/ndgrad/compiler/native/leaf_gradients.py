@@ -2,8 +2,8 @@
 
 `hand_out(node)` is a builtin. It looks whether this is the plain case: no mode or hook on any leaf anywhere, a node
 without anything extra that has one gradient for each of its inputs, nobody else who holds these, and only leaves behind
-it, each without a `.grad`, dense in C order, of the gradient's shape and dtype. Then each gets its gradient as a tensor,
-and the answer is True. Otherwise nothing has happened, the answer is False, and the engine does what there is to do
+it, each without a `.grad`, dense in C order, of the gradient's shape and dtype. Then each gets its gradient as a
+tensor, and the answer is True. Otherwise nothing has happened, the answer is False, and the engine does what there is to do
 (`accumulate_array` says what all of this means; see its Note [Steal or copy]).
 
 Making a tensor may run the collector, and that any code, so the leaves are looked at once more when all tensors are
