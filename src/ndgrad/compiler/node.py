@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _FREED: Any = object()
 
 #: The gradients of real numbers that go without saying. Programs do not write to them.
-_ONES = {((), dtype): np.ones((), dtype) for dtype in (np.dtype(np.float32), np.dtype(np.float64))}
+_ONES: dict[Any, Any] = {((), dtype): np.ones((), dtype) for dtype in (np.dtype(np.float32), np.dtype(np.float64))}
 
 
 class CompiledFunctionBackward(MultiNode):
@@ -98,8 +98,8 @@ class CompiledFunctionBackward(MultiNode):
         return tuple(found) if spec.all_have_gradients else tuple(self._placed(found))
 
     def run_alone(self) -> bool:
-        """The whole pass from a gradient of 1 that frees the graph, if there is a shorter way than the engine's and nothing
-        unusual is in force. False: nothing has happened."""
+        """The whole pass from a gradient of 1 that frees the graph, if there is a shorter way than the engine's and
+        nothing unusual is in force. False: nothing has happened."""
         hand_out = CompiledFunctionBackward.hand_out
         if hand_out is None or not hand_out(self):
             return False
@@ -108,7 +108,8 @@ class CompiledFunctionBackward(MultiNode):
         return True
 
     def gradients_of_one(self, keep: bool) -> list[Any] | None:
-        """What `apply` gives for a gradient of 1, in a list that may be changed; None if the result is no real number."""
+        """What `apply` gives for a gradient of 1, in a list that may be changed; None if the result is no real
+        number."""
         made, spec = self.made, self.specialisation
         if not self.has_gradients or made is _FREED or spec.whole is None:
             one = _ONES.get((self.shape, self.dtype)) if self.outputs == 1 else None

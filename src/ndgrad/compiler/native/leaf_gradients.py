@@ -1,13 +1,13 @@
 """Gradients that a node has ready, given to leaves without Python: the end of `backward()` of one compiled call.
 
-`hand_out(node)` is a builtin. It looks whether this is the plain case: no mode or hook on any leaf anywhere, a node without
-anything extra that has one gradient for each of its inputs, nobody else who holds these, and only leaves behind it, each
-without a `.grad`, dense in C order, of the gradient's shape and dtype. Then each gets its gradient as a tensor, and the answer
-is True. Otherwise nothing has happened, the answer is False, and the engine does what there is to do
+`hand_out(node)` is a builtin. It looks whether this is the plain case: no mode or hook on any leaf anywhere, a node
+without anything extra that has one gradient for each of its inputs, nobody else who holds these, and only leaves behind
+it, each without a `.grad`, dense in C order, of the gradient's shape and dtype. Then each gets its gradient as a
+tensor, and the answer is True. Otherwise nothing has happened, the answer is False, and the engine does what there is to do
 (`accumulate_array` says what all of this means; see its Note [Steal or copy]).
 
-Making a tensor may run the collector, and that any code, so the leaves are looked at once more when all tensors are there;
-from then on nothing else runs, and what happens under the interpreter lock need not be locked again.
+Making a tensor may run the collector, and that any code, so the leaves are looked at once more when all tensors are
+there; from then on nothing else runs, and what happens under the interpreter lock need not be locked again.
 """
 
 from __future__ import annotations
@@ -210,8 +210,8 @@ class _Table(np.ndarray[Any, Any]):
 
 @functools.cache
 def hand_out(node_class: type) -> Callable[[Any], bool] | None:
-    """The builtin for nodes of a class, which has slots `made` and `has_gradients`; None where native code may not look at
-    objects, or would not know whether anybody else holds one."""
+    """The builtin for nodes of a class, which has slots `made` and `has_gradients`; None where native code may not look
+    at objects, or would not know whether anybody else holds one."""
     if layout.problem() is not None or not _counts_are_found():
         return None
     code = Code(source(node_class), level=2, symbols={name: layout.function(name) for name in _FUNCTIONS})
@@ -226,11 +226,12 @@ def hand_out(node_class: type) -> Callable[[Any], bool] | None:
 
 
 def _counts_are_found() -> bool:
-    """Whether an array that one tuple holds has a count of one, one that a variable holds as well has two, and a view says
-    whose memory it shows."""
+    """Whether an array that one tuple holds has a count of one, one that a variable and a view hold as well has three,
+    and a view says whose memory it shows."""
 
     def count(holder: tuple[Any, ...]) -> int:
-        return ctypes.c_uint32.from_address(ctypes.c_ssize_t.from_address(id(holder) + layout.tuple_items()).value).value
+        held = ctypes.c_ssize_t.from_address(id(holder) + layout.tuple_items()).value
+        return ctypes.c_uint32.from_address(held).value
 
     alone, array = (np.zeros(2),), np.zeros(2)
     view = array[:1]
