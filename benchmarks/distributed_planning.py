@@ -60,7 +60,8 @@ def main() -> None:
             f"{size} ranks: predicted {1e3 * predicted.seconds:.1f} ms (computing {1e3 * predicted.compute:.1f}, "
             f"messages {1e3 * predicted.waiting:.1f}, slowest {1e3 * predicted.slowest:.1f}), measured "
             f"{1e3 * middle:.1f} ms in the middle and {1e3 * min(times):.1f} at least: "
-            f"{predicted.seconds / middle - 1:+.0%}; operations alone {1e3 * job.computed_by(machine):.1f} ms; {machine.inside}, overlap {machine.overlap:.2f}"
+            f"{predicted.seconds / middle - 1:+.0%}; operations alone {1e3 * job.computed_by(machine):.1f} ms; "
+            f"{machine.inside}, overlap {machine.overlap:.2f}"
         )
     dist.destroy_process_group()
 
