@@ -89,7 +89,7 @@ class Place(NamedTuple):
 
     def values(self, name: str) -> list[ast.expr]:
         """What is assigned to a name, in the innermost place where something is."""
-        if self.is_parameter(name):
+        if not name or self.is_parameter(name):
             return []
         for function in reversed(self.functions):
             if found := _assigned(ast.walk(function), name):
@@ -275,9 +275,13 @@ def j():
         f(1, ValueError, "")
     except ValueError as error:
         raise ValueError(f"in j: {error}") from None  # handed over: 32
+
+def k(x):
+    x[0] = "wrong [nd-range]"
+    raise ValueError(f"wrong: {str(x)}")  # missing: 36
 """
     found = look({"probe.py": source})
-    assert sorted(found.without_code()) == [f"probe.py:{n}" for n in (10, 20, 23, 4, 8)]
+    assert sorted(found.without_code()) == [f"probe.py:{n}" for n in (10, 20, 23, 36, 4, 8)]
     assert [text.split()[0] for text in found.handed_over()] == ["probe.py:32"]
     assert found.codes() == {"nd-range"}
 

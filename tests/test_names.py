@@ -66,7 +66,7 @@ def test_pages_are_as_the_names_say():
         ("ndgrad.nn", "SyncBatchNorm", "communication"),
         ("ndgrad.utils", "cpp_extension", "C\\+\\+"),
         ("ndgrad.jit", "save", "state_dict"),
-        ("ndgrad.cuda", "nvtx", "CuPy"),
+        ("ndgrad.cuda", "temperature", "nvidia-smi"),
         ("ndgrad.compiler", "set_default_backend", "guards"),
         ("ndgrad.backends.cuda", "cufft_plan_cache", "CuPy"),
     ],

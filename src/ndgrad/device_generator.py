@@ -54,7 +54,7 @@ class DeviceGenerator(Generator):
             raise RuntimeError(
                 f"Generator.set_state() got {len(packed)} bytes that are not a state of a GPU's generator, "
                 f"{_STATE.size} bytes with a mark in front. Pass what get_state() returned; the state of a "
-                "torch generator, or of the CPU's, will not do."
+                "torch generator, or of the CPU's, will not do. [nd-values]"
             )
         return packed
 

@@ -270,14 +270,16 @@ def pin_memory(self: Tensor, device: Device = None) -> Tensor:
     """
     if self.device.type != "cpu":
         raise RuntimeError(
-            f"cannot pin a tensor on {self.device}: only memory of the CPU can be pinned. Call x.cpu() first."
+            f"cannot pin a tensor on {self.device}: only memory of the CPU can be pinned. Call x.cpu() first. "
+            "[nd-device]"
         )
     library, count = devices_or_none()
     if not count or not hasattr(library.cuda, "alloc_pinned_memory") or pinned.is_pinned(self._array):
         return self
     if self.requires_grad:
         raise RuntimeError(
-            "pin_memory() of a tensor that requires grad: the copy would have no gradient. Pin data, or x.detach()."
+            "pin_memory() of a tensor that requires grad: the copy would have no gradient. Pin data, or x.detach(). "
+            "[nd-drops-gradient]"
         )
     return fresh(pinned.pinned_copy(library, self._array))
 
@@ -291,7 +293,9 @@ def record_stream(self: Tensor, stream: Any) -> None:
     ...     ndgrad.ones(2, device="cuda").record_stream(ndgrad.cuda.current_stream())
     """
     if self.device.type != "cuda":
-        raise RuntimeError(f"record_stream() of a tensor on {self.device}: only GPUs have streams that use memory.")
+        raise RuntimeError(
+            f"record_stream() of a tensor on {self.device}: only GPUs have streams that use memory. [nd-device]"
+        )
     pinned.keep_until_done(stream.stream, self._array)
 
 

@@ -23,7 +23,7 @@ def out_of_memory(what: str, arrays: Sequence[Any], error: BaseException) -> Out
     return OutOfMemoryError(
         f"{what}: the GPU is out of memory, given {told}. {str(error).rstrip('.')}; {_state()}. Delete tensors that "
         "are not needed, take smaller batches, use ndgrad.no_grad() or utils.checkpoint, or call cuda.empty_cache() if "
-        "another process needs what the pool holds."
+        "another process needs what the pool holds. [nd-gpu]"
     )
 
 

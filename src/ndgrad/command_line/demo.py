@@ -7,7 +7,7 @@ import sys
 import time
 
 import ndgrad
-from ndgrad.command_line import CommandError
+from ndgrad.command_line.graph import save
 from ndgrad.command_line.progress import progress
 
 STEPS = 400
@@ -53,12 +53,7 @@ def run(options: argparse.Namespace) -> int:
         print("   " + str(picture).replace("\n", "\n   "))
         print("\n   ndgrad demo -o graph.html draws it as a page to walk in.")
         return 0
-    try:
-        picture.save(options.output)
-    except OSError as error:
-        raise CommandError(f"{options.output!r} cannot be written: {error.strerror}.") from error
-    except ValueError as error:
-        raise CommandError(str(error)) from error
+    save(picture, options.output)
     print(f"   {options.output}: {picture.caption}")
     return 0
 

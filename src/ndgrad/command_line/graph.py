@@ -22,11 +22,16 @@ def run(options: argparse.Namespace) -> int:
     if options.output is None:
         print(picture)
         return 0
-    try:
-        picture.save(options.output)
-    except OSError as error:
-        raise CommandError(f"{options.output!r} cannot be written: {error.strerror}.") from error
-    except ValueError as error:
-        raise CommandError(str(error)) from error
+    save(picture, options.output)
     print(f"{options.output}: {picture.caption}")
     return 0
+
+
+def save(picture: ndgrad.viz.Picture, output: str) -> None:
+    """Write a picture to the file that a command was given."""
+    try:
+        picture.save(output)
+    except OSError as error:
+        raise CommandError(f"{output!r} cannot be written: {error.strerror}. [nd-command]") from error
+    except ValueError as error:
+        raise CommandError(str(error)) from error

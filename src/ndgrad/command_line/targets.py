@@ -46,9 +46,10 @@ class Target:
             raise
         except Exception as error:
             given = [f"{n} {tuple(v.shape) if isinstance(v, ndgrad.Tensor) else v!r}" for n, v in self.values.items()]
+            told = told_from(error, str(self.module.__file__))
             raise CommandError(
                 f"{self.name} raised an error when it was called with {', '.join(given) or 'no arguments'}. "
-                "--shape or --inputs give it others.\n\n" + told_from(error, str(self.module.__file__))
+                f"--shape or --inputs give it others.\n\n{told}\n\n[nd-command]"
             ) from error
 
     def call(self, values: dict[str, Any]) -> Any:
@@ -90,7 +91,8 @@ def load(text: str) -> tuple[ModuleType, Callable[..., Any]]:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise CommandError(f"{file!r} cannot be imported.\n\n" + told_from(error, str(path))) from error
+        told = told_from(error, str(path))
+        raise CommandError(f"{file!r} cannot be imported.\n\n{told}\n\n[nd-command]") from error
     function = getattr(module, name, None)
     if not callable(function):
         there = [n for n, v in vars(module).items() if inspect.isfunction(v) and v.__module__ == module.__name__]
@@ -135,7 +137,7 @@ def _evaluated(target: Target, text: str) -> dict[str, Any]:
         wanted = ", ".join(inspect.signature(target.function).parameters)
         raise CommandError(
             f"--inputs {text!r} gives {len(values)} of the arguments ({wanted}) of {target.name}: "
-            f'{error}. Write them with commas, such as --inputs "np.ones(3), 0.1".'
+            f'{error}. Write them with commas, such as --inputs "np.ones(3), 0.1". [nd-command]'
         ) from None
     names = [p.name for p in inspect.signature(target.function).parameters.values()]
     names += [f"argument {n}" for n in range(len(names), len(values))]
@@ -166,7 +168,7 @@ def _random(function: Callable[..., Any], shapes: list[str], seed: int) -> dict[
         example = ", ".join("2" if p.name in unfit else "np.ones(3)" for p in wanted)
         raise CommandError(
             f"{unfit[0]} of {function.__name__} is nothing to differentiate by, and has no default. Give all "
-            f'arguments with --inputs, such as --inputs "{example}".'
+            f'arguments with --inputs, such as --inputs "{example}". [nd-command]'
         )
     if len(shapes) > len(wanted):
         raise CommandError(

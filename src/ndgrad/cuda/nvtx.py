@@ -42,7 +42,7 @@ def range_pop() -> int:
     """Close the range that was opened last; how many are open then."""
     global _depth
     if not _depth:
-        raise RuntimeError("nvtx.range_pop() without range_push().")
+        raise RuntimeError("nvtx.range_pop() without range_push(). [nd-call-order]")
     found = _library()
     if found is not None:
         found.RangePop()

@@ -34,7 +34,7 @@ class context:
         if _contexts.current.get():
             raise RuntimeError(
                 f"Already have an autograd context id for this thread: {_contexts.current.get()}. Contexts are not "
-                "nested: leave that one first, or open the other in a thread of its own."
+                "nested: leave that one first, or open the other in a thread of its own. [nd-call-order]"
             )
         self._number = _contexts.opened(_current_agent().rank).number
         self._token = _contexts.current.set(self._number)

@@ -79,7 +79,7 @@ def _communicator(group: ProcessGroup) -> Any:
         except Exception as error:
             raise DistBackendError(
                 f"NCCL could not connect the {group.size()} ranks of {group.name} (rank {group.rank()}: {error}). "
-                "Every rank needs a GPU of its own: cuda.set_device(get_node_local_rank())."
+                "Every rank needs a GPU of its own: cuda.set_device(get_node_local_rank()). [nd-process-group]"
             ) from error
         _communicators[group] = found
     return found
@@ -126,7 +126,7 @@ def _reducible(name: str, array: Payload, op: ReduceOp) -> tuple[int, int, int]:
     if kind is None or operation is None:
         raise NotImplementedError(
             f"{name}: NCCL has no {op.name} of {array.dtype.name} (shape {tuple(array.shape)}). Bring the tensor to "
-            "the host with .cpu(), where MPI has it."
+            "the host with .cpu(), where MPI has it. [nd-dtype]"
         )
     return array.size * kind[1], _number_of(kind[0]), _number_of(operation)
 

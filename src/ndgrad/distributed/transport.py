@@ -262,7 +262,9 @@ def receive(group: ProcessGroup, array: Payload, peer: int | None, tag: int) -> 
     """Receive an array from a rank of the group, from any if `peer` is None."""
     if array.__class__ is not np.ndarray and nccl.carries(array):
         if peer is None:
-            raise NotImplementedError("recv into a tensor on a GPU: NCCL must be told who sends. Give src=.")
+            raise NotImplementedError(
+                "recv into a tensor on a GPU: NCCL must be told who sends. Give src=. [nd-arguments]"
+            )
         return nccl.receive(group, array, peer)
     call = Call("recv", array.shape, array.dtype.char, -1 if peer is None else peer, tag)
     buffer, back = _contiguous(array)

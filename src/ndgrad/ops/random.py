@@ -38,7 +38,7 @@ def source_of(generator: Generator | None) -> numpy.random.Generator:
     if generator.device.type != "cpu":
         raise RuntimeError(
             f"Expected a 'cpu' device type for generator but found '{generator.device}': a tensor on the CPU is filled "
-            "by a generator of the CPU. Make it with ndgrad.Generator()."
+            "by a generator of the CPU. Make it with ndgrad.Generator(). [nd-device]"
         )
     return generator.numpy
 
@@ -53,7 +53,7 @@ def _device_source(np: Library, beside: Payload, generator: Generator | None) ->
     if generator.device.index != number:
         raise RuntimeError(
             f"Expected a generator of cuda:{number}, where the tensor is, but found one of '{generator.device}'. "
-            f"Make it with ndgrad.Generator('cuda:{number}')."
+            f"Make it with ndgrad.Generator('cuda:{number}'). [nd-device]"
         )
     return Source(np, generator)
 

@@ -43,7 +43,7 @@ class emit_nvtx:
 
     def __enter__(self) -> Self:
         if self._watcher is not None:
-            raise RuntimeError("emit_nvtx is not reentrant. Make another one.")
+            raise RuntimeError("emit_nvtx is not reentrant. Make another one. [nd-call-order]")
         cupy, count = devices_or_none()
         library = getattr(cupy.cuda, "nvtx", None) if count else None
         if self.enabled and library is not None:

@@ -132,7 +132,9 @@ class Chart(Picture):
         """
         shown = _plain(values)
         if shown.ndim != 2 or shown.size == 0:
-            raise ValueError(f"an image is a matrix, and this has shape {shown.shape}. Reshape it, or pick one of a stack.")
+            raise ValueError(
+                f"an image is a matrix, and this has shape {shown.shape}. Reshape it, or pick one of a stack. [nd-ndim]"
+            )
         rows, columns = shown.shape
         self._equal, self._axes = True, False
         self._x += [0.0, float(columns)]
@@ -153,7 +155,7 @@ class Chart(Picture):
     def _numbers(self, x: Any, y: Any) -> tuple[Any, Any]:
         xs, ys = _plain(x).reshape(-1), _plain(y).reshape(-1)
         if xs.size != ys.size:
-            raise ValueError(f"a chart needs as many x as y, and was given {xs.size} and {ys.size}.")
+            raise ValueError(f"a chart needs as many x as y, and was given {xs.size} and {ys.size}. [nd-shape]")
         good = np.isfinite(xs) & np.isfinite(ys) & ((ys > 0) if self._log else True)
         self._x += xs[good].tolist()
         self._y += ys[good].tolist()
@@ -239,7 +241,7 @@ def beside(*charts: Chart) -> Picture:
     <Picture: blurred, sharp>
     """
     if not charts:
-        raise ValueError("beside needs a chart at least.")
+        raise ValueError("beside needs a chart at least. [nd-too-few]")
     width, parts = 0.0, []
     for chart in charts:
         parts.append(f'<g transform="translate({width:g} 0)">{chart._inside}</g>')
@@ -256,7 +258,10 @@ def _plain(values: Any) -> Any:
     detached = values.detach() if hasattr(values, "detach") else values
     found = np.asarray(detached.numpy() if hasattr(detached, "numpy") else detached)
     if found.dtype.kind not in "biuf":
-        raise TypeError(f"a chart shows real numbers, and was given {found.dtype}. Take .real, abs() or angle() of complex ones.")
+        raise TypeError(
+            f"a chart shows real numbers, and was given {found.dtype}. Take .real, abs() or angle() of complex ones. "
+            "[nd-complex]"
+        )
     return found.astype(np.float64)
 
 

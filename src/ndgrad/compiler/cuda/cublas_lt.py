@@ -115,7 +115,7 @@ class Product:
         finally:
             lt.cublasLtMatmulPreferenceDestroy(preference)
         if status or not count.value or found.state:
-            raise LookupError("cuBLASLt has no algorithm for such a product")
+            raise LookupError("cuBLASLt has no algorithm for such a product [nd-gpu]")
         return found
 
     def __call__(self, a: int, b: int, out: int, bias: int, room: int, stream: int) -> None:
@@ -137,4 +137,4 @@ class Product:
 
 def _succeed(status: int) -> None:
     if status:
-        raise RuntimeError(f"cuBLASLt answers with status {status}. Check that the GPU has memory left.")
+        raise RuntimeError(f"cuBLASLt answers with status {status}. Check that the GPU has memory left. [nd-gpu]")

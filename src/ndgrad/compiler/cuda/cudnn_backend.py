@@ -210,7 +210,7 @@ def _planned(graph: Descriptor, device: int, exactly: bool, repeatably: bool) ->
                 return Descriptor(_PLAN).on(400, device).refer(401, choice).done()
             except RuntimeError:
                 continue  # another one takes it
-    raise LookupError("cuDNN has no engine for such a convolution")
+    raise LookupError("cuDNN has no engine for such a convolution [nd-gpu]")
 
 
 def _notes(choice: Descriptor) -> set[int]:
@@ -222,4 +222,4 @@ def _notes(choice: Descriptor) -> set[int]:
 
 def _succeed(status: int) -> None:
     if status:
-        raise RuntimeError(f"cuDNN answers with status {status}. Check that the GPU has memory left.")
+        raise RuntimeError(f"cuDNN answers with status {status}. Check that the GPU has memory left. [nd-gpu]")

@@ -45,7 +45,7 @@ class Kernel:
         except Exception as error:  # of several classes: of NVRTC, of the driver
             raise KernelError(
                 f"a kernel of ndgrad's could not be made for this GPU: {type(error).__name__}: {str(error)[:400]}. Set "
-                "NDGRAD_DEVICE_KERNELS=0 to leave all to CuPy, and please report this."
+                "NDGRAD_DEVICE_KERNELS=0 to leave all to CuPy, and please report this. [nd-gpu]"
             ) from error
         self.pack = struct.Struct(layout).pack
         self.grain = grain

@@ -257,7 +257,8 @@ class DeviceProgram:
         if found is not None:
             found.refuse_later(array, error)
         elif bool((array != 0).any()):
-            raise error(int(array[array != 0].reshape(-1)[0]) >> 1)
+            place = int(array[array != 0].reshape(-1)[0]) >> 1
+            raise error(place)
 
     @property
     def code(self) -> str:
@@ -494,5 +495,6 @@ def _shown(arrays: Arrays, place: Place) -> Any:
 
 def _out_of_range(name: str, index: int) -> Exception:
     return IndexError(
-        f"{name}: an index is out of range. Call the function itself instead of the compiled one to see which."
+        f"{name}: an index is out of range. Call the function itself instead of the compiled one to see which. "
+        "[nd-index]"
     )

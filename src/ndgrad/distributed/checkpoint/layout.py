@@ -30,7 +30,7 @@ class CheckpointException(RuntimeError):
 
     def __init__(self, what: str, failures: dict[int, str]) -> None:
         told = "; ".join(f"rank {rank}: {text}" for rank, text in sorted(failures.items()))
-        super().__init__(f"{what}: {told}")
+        super().__init__(f"{what}: {told} [nd-checkpoint-files]")
         self.failures = failures
 
 
@@ -111,8 +111,15 @@ class Metadata:
         """From JSON; a clear error for any other text."""
         try:
             found = json.loads(text)
-            if found["format"] != FORMAT or found["version"] != VERSION:
-                raise ValueError(f"its format is {found['format']!r}, version {found['version']!r}")
+            kind, version = found["format"], found["version"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise _unreadable(where, error) from error
+        if (kind, version) != (FORMAT, VERSION):
+            raise ValueError(
+                f"{where} is of another kind: its format is {kind!r}, version {version!r}, and {FORMAT!r}, version "
+                f"{VERSION}, is read. [nd-file-kind]"
+            )
+        try:
             made = Metadata(ranks=int(found["ranks"]))
             for t in found["tensors"]:
                 chunks = [
@@ -122,8 +129,12 @@ class Metadata:
                 made.tensors[tuple(t["path"])] = Entry(tuple(t["shape"]), t["dtype"], chunks)
             made.values = {tuple(v["path"]): v["value"] for v in found["values"]}
         except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{where} is damaged, or of another version: {error}") from error
+            raise _unreadable(where, error) from error
         return made
+
+
+def _unreadable(where: str, error: Exception) -> ValueError:
+    return ValueError(f"{where} is damaged: {type(error).__name__}: {error} [nd-file-damaged]")
 
 
 # ----- states ---------------------------------------------------------------------------------------------------------
@@ -151,7 +162,8 @@ def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
         for key, part in value.items():
             if not isinstance(key, (str, int)):
                 raise TypeError(
-                    f"checkpoint: the key {key!r} at {named(path) or 'the top'} is neither text nor a number."
+                    f"checkpoint: the key {key!r} at {named(path) or 'the top'} is neither text nor a number. "
+                    "[nd-file-content]"
                 )
             yield from leaves(part, (*path, key))
     elif isinstance(value, (list, tuple)) and holds_tensors(value):
@@ -163,7 +175,7 @@ def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
         except (TypeError, ValueError) as error:
             raise TypeError(
                 f"checkpoint: {named(path)} is a {type(value).__name__}, and a checkpoint holds tensors, numbers, "
-                "texts, and lists and dicts of these. Save its state_dict(), or leave it out."
+                "texts, and lists and dicts of these. Save its state_dict(), or leave it out. [nd-file-content]"
             ) from error
         yield path, value
 
@@ -179,7 +191,8 @@ def box_of(t: Tensor) -> tuple[Box, bool]:
         return Box((0,) * t.ndim, tuple(t.shape)), True
     if any(p.is_partial() for p in t.placements):
         raise ValueError(
-            f"checkpoint: a DTensor of shape {tuple(t.shape)} is a sum of terms, {list(t.placements)}. Redistribute it."
+            f"checkpoint: a DTensor of shape {tuple(t.shape)} is a sum of terms, {list(t.placements)}. "
+            "Redistribute it. [nd-dtensor]"
         )
     coordinate = t.device_mesh.get_coordinate()
     if coordinate is None:

@@ -47,7 +47,7 @@ def read_metadata(checkpoint_id: str | os.PathLike[str]) -> Metadata:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise FileNotFoundError(
-            f"{path} is not there: {checkpoint_id} is no checkpoint, or its save never ended. Load another."
+            f"{path} is not there: {checkpoint_id} is no checkpoint, or its save never ended. Load another. [nd-path]"
         ) from None
     return Metadata.read(text, str(path))
 
@@ -105,7 +105,7 @@ class _Reader:
         for path, value in leaves(targets):
             if not isinstance(value, Tensor):
                 if path not in self.metadata.values:
-                    raise KeyError(self._missing(path))
+                    raise self._missing(path)
                 continue
             entry = self._entry(path, value)
             wanted, _ = box_of(value)
@@ -120,30 +120,35 @@ class _Reader:
             if count != wanted.count():
                 raise ValueError(
                     f"{named(path)}: the checkpoint has {count} of the {wanted.count()} elements at {wanted.offset}; "
-                    "the rank that had the rest did not save it"
+                    "the rank that had the rest did not save it [nd-file-damaged]"
                 )
 
-    def _missing(self, path: Path) -> str:
+    def _missing(self, path: Path) -> KeyError:
         there = sorted({named(p) for p in (*self.metadata.tensors, *self.metadata.values)})
-        return f"{named(path)} is not in the checkpoint, which has {', '.join(there[:20])}{', ...' * (len(there) > 20)}"
+        shown = ", ".join(there[:20]) + ", ..." * (len(there) > 20)
+        return KeyError(f"{named(path)} is not in the checkpoint, which has {shown} [nd-state-dict]")
 
     def _entry(self, path: Path, value: Tensor) -> Entry:
         entry = self.metadata.tensors.get(path)
         if entry is None:
-            raise KeyError(self._missing(path))
+            raise self._missing(path)
         if entry.shape != tuple(value.shape):
             raise ValueError(
-                f"{named(path)} is of shape {list(entry.shape)} in the checkpoint, and {list(value.shape)} here"
+                f"{named(path)} is of shape {list(entry.shape)} in the checkpoint, and {list(value.shape)} here "
+                "[nd-state-dict]"
             )
         if as_dtype(entry.dtype).is_complex and not value.is_complex():
-            raise ValueError(f"{named(path)} is {entry.dtype} in the checkpoint, and {value.dtype} here")
+            raise ValueError(
+                f"{named(path)} is {entry.dtype} in the checkpoint, and {value.dtype} here [nd-state-dict]"
+            )
         return entry
 
     def _verify(self, chunk: Chunk, entry: Entry, path: Path) -> None:
         array = self._array(chunk, entry, path)
         if checksum(np.ascontiguousarray(array)) != chunk.crc32:
             raise ValueError(
-                f"{self.folder / chunk.file} is damaged: {named(path)} has another checksum than was saved"
+                f"{self.folder / chunk.file} is damaged: {named(path)} has another checksum than was saved "
+                "[nd-file-damaged]"
             )
 
     # ----- reading -----
@@ -155,16 +160,16 @@ class _Reader:
                 self._files[chunk.file] = safe_open(file)
             tensor = self._files[chunk.file].get_tensor(chunk.name)
         except FileNotFoundError:
-            raise FileNotFoundError(f"{file} is missing, which has {named(path)}") from None
+            raise FileNotFoundError(f"{file} is missing, which has {named(path)}. [nd-path]") from None
         except (SafetensorError, KeyError, OSError, ValueError) as error:
-            raise ValueError(f"{file} is damaged, which has {named(path)}: {error}") from error
+            raise ValueError(f"{file} is damaged, which has {named(path)}: {error} [nd-file-damaged]") from error
         array = np.asarray(tensor._array)
         if entry.dtype == "complex128":
             array = np.ascontiguousarray(array).view(np.complex128).reshape(array.shape[:-1])
         if array.shape != chunk.box.shape or as_dtype(array.dtype).name != entry.dtype:
             raise ValueError(
                 f"{file} is another than was saved: {named(path)} is {array.dtype}{list(array.shape)} there, and "
-                f"{entry.dtype}{list(chunk.box.shape)} in {METADATA}"
+                f"{entry.dtype}{list(chunk.box.shape)} in {METADATA} [nd-file-damaged]"
             )
         return array
 

@@ -44,7 +44,7 @@ def ranks_of(process_group: Any, no_dist: bool = False) -> ProcessGroup | None:
         return None
     group = group_of(process_group)
     if group is None:
-        raise ValueError("checkpoint: this process is not in process_group. Call it on the members alone.")
+        raise ValueError("checkpoint: this process is not in process_group. Call it on the members alone. [nd-rank]")
     return group
 
 
@@ -135,10 +135,10 @@ def folder_of(name: str, checkpoint_id: Any, storage: Any, planner: Any) -> File
     if storage is not None or planner is not None:
         raise NotImplementedError(
             f"checkpoint.{name}: checkpoints are folders of safetensors files; other storage and planners are not "
-            "here. Give checkpoint_id, a path."
+            "here. Give checkpoint_id, a path. [nd-unsupported]"
         )
     if checkpoint_id is None:
-        raise ValueError(f"checkpoint.{name}: give checkpoint_id, the path of a folder.")
+        raise ValueError(f"checkpoint.{name}: give checkpoint_id, the path of a folder. [nd-arguments]")
     return FilePath(checkpoint_id)
 
 
@@ -151,13 +151,13 @@ def _merged(plans: list[Any]) -> Metadata:
             if (known.shape, known.dtype) != (shape, dtype):
                 raise ValueError(
                     f"{named(path)} is {dtype}{list(shape)} on rank {rank}, and {known.dtype}{list(known.shape)} on a "
-                    "rank before it"
+                    "rank before it [nd-peer]"
                 )
         for path, value in values.items():
             made.values.setdefault(path, value)  # the first rank's, where they differ
     both = made.tensors.keys() & made.values.keys()
     if both:
-        raise ValueError(f"{named(min(both, key=str))} is a tensor on one rank and none on another")
+        raise ValueError(f"{named(min(both, key=str))} is a tensor on one rank and none on another [nd-peer]")
     return made
 
 

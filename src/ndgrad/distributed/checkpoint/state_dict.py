@@ -67,7 +67,9 @@ def get_model_state_dict(
     """
     chosen = options or StateDictOptions()
     if submodules is not None:
-        raise NotImplementedError("get_model_state_dict(submodules=...) is not here: ask for the state of each.")
+        raise NotImplementedError(
+            "get_model_state_dict(submodules=...) is not here: ask for the state of each. [nd-unsupported]"
+        )
     bare = _bare(model)
     frozen = {n for n, p in bare.named_parameters() if not p.requires_grad} if chosen.ignore_frozen_params else set()
     return {name: _whole(value, chosen) for name, value in bare.state_dict().items() if name not in frozen}
@@ -128,7 +130,9 @@ def get_optimizer_state_dict(
     """
     chosen = options or StateDictOptions()
     if submodules is not None:
-        raise NotImplementedError("get_optimizer_state_dict(submodules=...) is not here: make one optimizer for each.")
+        raise NotImplementedError(
+            "get_optimizer_state_dict(submodules=...) is not here: make one optimizer for each. [nd-unsupported]"
+        )
     names = {id(p): name for name, p in _bare(model).named_parameters()}
     found: dict[str, Any] = {"state": {}, "param_groups": []}
     for optimizer in _listed(optimizers):
@@ -148,7 +152,7 @@ def _name(names: dict[int, str], p: Any) -> str:
     if id(p) not in names:
         raise ValueError(
             f"an optimizer has a parameter of shape {tuple(p.shape)} that the module has not. Make the optimizer from "
-            "model.parameters(), after the module has been wrapped or sharded."
+            "model.parameters(), after the module has been wrapped or sharded. [nd-optimizer]"
         )
     return names[id(p)]
 

@@ -181,7 +181,7 @@ class _State:
         if thread.levels:
             raise NotImplementedError(
                 f"a fully sharded {type(self.module).__name__} inside a transform (grad, vmap, ...): its parameters "
-                "are gathered outside of it. Use backward()."
+                "are gathered outside of it. Use backward(). [nd-in-transform]"
             )
         if self._depth:  # the module calls itself
             return forward(*args, **kwargs)
@@ -315,18 +315,22 @@ def fully_shard(
     """
     if isinstance(module, (list, tuple)):
         raise NotImplementedError(
-            "fully_shard: a list of modules as one unit is not here. Put them into one module (ModuleList, Sequential)."
+            "fully_shard: a list of modules as one unit is not here. Put them into one module "
+            "(ModuleList, Sequential). [nd-unsupported]"
         )
     if not isinstance(module, Module):
-        raise TypeError(f"fully_shard takes a module, and got {type(module).__name__}.")
+        raise TypeError(f"fully_shard takes a module, and got {type(module).__name__}. [nd-type]")
     if isinstance(module, FSDPModule):
-        raise ValueError(f"fully_shard: this {type(module).__name__} is fully sharded already.")
+        raise ValueError(f"fully_shard: this {type(module).__name__} is fully sharded already. [nd-call-order]")
     if offload_policy is not None and type(offload_policy).__name__ != "OffloadPolicy":
-        raise NotImplementedError("fully_shard(offload_policy=...): the pieces are in the memory of the host already.")
+        raise NotImplementedError(
+            "fully_shard(offload_policy=...): the pieces are in the memory of the host already. [nd-unsupported]"
+        )
     over = current_mesh() if mesh is None else mesh
     if over.ndim > 2:
         raise ValueError(
-            f"fully_shard: a mesh has one dimension, or two, of which the first has replicas; not {over!r}."
+            f"fully_shard: a mesh has one dimension, or two, of which the first has replicas; not {over!r}. "
+            "[nd-dtensor]"
         )
     policy = MixedPrecisionPolicy() if mp_policy is None else mp_policy
     found = _parameters_of(module, over, {id(p) for p in ignored_params or ()})
@@ -377,10 +381,13 @@ def _parameters_of(
 
 def _check(name: str, p: Any, mesh: DeviceMesh) -> None:
     if is_lazy(p):
-        raise ValueError(f"fully_shard: the parameter {name!r} has no shape yet. Call the module once before.")
+        raise ValueError(
+            f"fully_shard: the parameter {name!r} has no shape yet. Call the module once before. [nd-lazy]"
+        )
     if p.ndim == 0:
         raise ValueError(
-            f"fully_shard doesn't support scalar parameters, and {name!r} is one. Make it a tensor of shape (1,)."
+            f"fully_shard doesn't support scalar parameters, and {name!r} is one. Make it a tensor of shape (1,). "
+            "[nd-ndim]"
         )
     if isinstance(p, DTensor):
         crossing = set(p.device_mesh._ranks.flat) & set(mesh._ranks.flat) == {get_rank()}
@@ -388,7 +395,7 @@ def _check(name: str, p: Any, mesh: DeviceMesh) -> None:
             raise NotImplementedError(
                 f"fully_shard: the parameter {name!r} is spread already, as {list(p.placements)} on "
                 f"{p.device_mesh!r}, and is to be divided over {mesh!r}. That goes for two dimensions of one mesh, "
-                'mesh["model"] and mesh["data"], of which each has one.'
+                'mesh["model"] and mesh["data"], of which each has one. [nd-dtensor]'
             )
 
 

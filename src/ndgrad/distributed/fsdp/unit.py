@@ -104,7 +104,7 @@ class Sharded:
                 raise RuntimeError(
                     f"the parameter {self.name!r} of a fully sharded module was replaced by another, which is not "
                     f"spread as it was, {list(self.value.placements)}. Write its values instead (copy_, "
-                    "load_state_dict, set_model_state_dict), or replace it before fully_shard."
+                    "load_state_dict, set_model_state_dict), or replace it before fully_shard. [nd-data-parallel]"
                 )
             self.value = now
             self.put(now)
@@ -276,7 +276,7 @@ class Unit:
             raise RuntimeError(
                 "one of the variables needed for gradient computation has been modified by an inplace operation: the "
                 f"sharded parameters {', '.join(changed)} were written between forward and backward. Call backward() "
-                "before optimizer.step(), and forward again after it."
+                "before optimizer.step(), and forward again after it. [nd-overwritten]"
             )
         return wrap(Tensor, np.ndarray(place.shape, place.dtype, self.block, place.offset, place.strides))
 
@@ -359,7 +359,8 @@ class _Gathered(Function):
         if is_grad_enabled():
             raise NotImplementedError(
                 f"backward(create_graph=True) through the fully sharded module {ctx.unit.name!r}: its gradients are "
-                "averaged outside the graph. Use DistributedDataParallel's module, or DTensors, for higher derivatives."
+                "averaged outside the graph. Use DistributedDataParallel's module, or DTensors, for higher "
+                "derivatives. [nd-no-derivative]"
             )
         task: Any = thread.task
         return (None,) * 4 + tuple(ctx.passes.take_gradients(ctx.unit, ctx.numbers, grads, task, ctx.again))

@@ -63,7 +63,7 @@ class DistributedOptimizer:
         self, optimizer_class: type[Any], params_rref: Sequence[rpc.RRef[Tensor]], *args: Any, **kwargs: Any
     ) -> None:
         if not params_rref:
-            raise ValueError("DistributedOptimizer: there are no parameters. Give RRefs of tensors.")
+            raise ValueError("DistributedOptimizer: there are no parameters. Give RRefs of tensors. [nd-optimizer]")
         of_rank: dict[int, list[rpc.RRef[Tensor]]] = {}
         for reference in params_rref:
             of_rank.setdefault(reference.owner().id, []).append(reference)

@@ -101,10 +101,13 @@ class _Schedule(ABC):
         scale_grads: bool = True,
     ) -> None:
         if n_microbatches < 1:
-            raise ValueError(f"a pipeline needs at least one micro-batch, and n_microbatches is {n_microbatches}.")
+            raise ValueError(
+                f"a pipeline needs at least one micro-batch, and n_microbatches is {n_microbatches}. [nd-range]"
+            )
         if output_merge_spec is not None:
             raise NotImplementedError(
-                "output_merge_spec is not here: results of micro-batches are joined along their first dimension."
+                "output_merge_spec is not here: results of micro-batches are joined along their first dimension. "
+                "[nd-unsupported]"
             )
         ranks = stages[0].group.size()
         indices = [s.stage_index for s in stages]
@@ -112,7 +115,7 @@ class _Schedule(ABC):
         if sorted(indices) != wanted or any(s.group is not stages[0].group for s in stages):
             raise ValueError(
                 f"{type(self).__name__}: this rank has the stages {wanted} of {stages[0].num_stages}, and got "
-                f"{indices}. Give all stages of the rank, of one group."
+                f"{indices}. Give all stages of the rank, of one group. [nd-rank]"
             )
         self._stages = {s.stage_index: s for s in stages}
         self._group = stages[0].group
@@ -161,7 +164,7 @@ class _Schedule(ABC):
         pieces = _split(args, kwargs, self._count)
         targets = [t[0] for t, _ in _split((target,), {}, self._count)] if target is not None else [None] * self._count
         if last is not None and self._loss_fn is not None and target is None:
-            raise ValueError("the rank of the last stage computes the loss: give it target=...")
+            raise ValueError("the rank of the last stage computes the loss: give it target=... [nd-arguments]")
         outs: list[Any] = [None] * self._count
         found: list[Any] = [None] * self._count
         for stage in self._stages.values():
@@ -197,7 +200,8 @@ def _split(args: tuple[Any, ...], kwargs: dict[str, Any], count: int) -> list[tu
         if value.shape[0] % count:
             raise ValueError(
                 f"a batch of {value.shape[0]} cannot be divided into {count} micro-batches of one size, and a mean "
-                f"over parts of different sizes is not the mean. Give a batch whose size is a multiple of {count}."
+                f"over parts of different sizes is not the mean. Give a batch whose size is a multiple of {count}. "
+                "[nd-divisible]"
             )
         return list(value.split(value.shape[0] // count)) if value.shape[0] else [value] * count
 
@@ -230,7 +234,9 @@ class PipelineScheduleSingle(_Schedule):
         scale_grads: bool = True,
     ) -> None:
         if args_chunk_spec is not None or kwargs_chunk_spec is not None:
-            raise NotImplementedError("chunk specs are not here: tensors are divided along their first dimension.")
+            raise NotImplementedError(
+                "chunk specs are not here: tensors are divided along their first dimension. [nd-unsupported]"
+            )
         super().__init__([stage], n_microbatches, loss_fn, output_merge_spec, scale_grads)
 
     def actions_of(self, rank: int) -> list[Action]:
@@ -283,7 +289,9 @@ class PipelineScheduleMulti(_Schedule):
         scale_grads: bool = True,
     ) -> None:
         if args_chunk_spec is not None or kwargs_chunk_spec is not None:
-            raise NotImplementedError("chunk specs are not here: tensors are divided along their first dimension.")
+            raise NotImplementedError(
+                "chunk specs are not here: tensors are divided along their first dimension. [nd-unsupported]"
+            )
         super().__init__(stages, n_microbatches, loss_fn, output_merge_spec, scale_grads)
 
     def actions_of(self, rank: int) -> list[Action]:

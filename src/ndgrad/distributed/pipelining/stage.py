@@ -61,21 +61,23 @@ class PipelineStage:
     ) -> None:
         found = group_of(group)
         if found is None:
-            raise ValueError("PipelineStage: this process is not in the group. Make it on the members alone.")
+            raise ValueError("PipelineStage: this process is not in the group. Make it on the members alone. [nd-rank]")
         if not 0 <= stage_index < num_stages:
-            raise ValueError(f"Stage index {stage_index} is out of range of {num_stages}")
+            raise ValueError(f"Stage index {stage_index} is out of range of {num_stages} [nd-range]")
         if num_stages % found.size():
             raise ValueError(
                 f"PipelineStage: {num_stages} stages cannot be dealt to {found.size()} ranks evenly. Give a multiple "
-                f"of {found.size()}."
+                f"of {found.size()}. [nd-divisible]"
             )
         if stage_index % found.size() != found.rank():
             raise ValueError(
                 f"PipelineStage: stage {stage_index} lies on rank {stage_index % found.size()} of the group, and this "
-                f"is rank {found.rank()}: rank i has stages i, i + {found.size()}, ..."
+                f"is rank {found.rank()}: rank i has stages i, i + {found.size()}, ... [nd-rank]"
             )
         if dw_builder is not None:
-            raise NotImplementedError("PipelineStage(dw_builder=...): backward is not split here. Leave it out.")
+            raise NotImplementedError(
+                "PipelineStage(dw_builder=...): backward is not split here. Leave it out. [nd-unsupported]"
+            )
         self.submod, self.stage_index, self.num_stages = submodule, stage_index, num_stages
         self.group: ProcessGroup = twin_group(found, "pipelines")  # its tags are not those of users
         self.is_first, self.is_last = stage_index == 0, stage_index == num_stages - 1
@@ -139,7 +141,7 @@ class PipelineStage:
             if not isinstance(t, Tensor):
                 raise TypeError(
                     f"stage {self.stage_index} of {self.num_stages} returned {type(t).__name__}: what goes to the next "
-                    "stage are tensors."
+                    "stage are tensors. [nd-type]"
                 )
         if not self.is_last:
             self._go_out(outs, number)
@@ -167,7 +169,9 @@ class PipelineStage:
 
     def _go_out(self, outs: Sequence[Any], number: int) -> None:
         if len(outs) > _MOST:
-            raise ValueError(f"stage {self.stage_index}: {len(outs)} results; at most {_MOST} go to the next stage.")
+            raise ValueError(
+                f"stage {self.stage_index}: {len(outs)} results; at most {_MOST} go to the next stage. [nd-range]"
+            )
         now = [(tuple(t.shape), t.dtype.name, bool(t.requires_grad)) for t in outs]
         peer = self._rank_of(self.stage_index + 1)
         if self._goes is None:
@@ -180,7 +184,7 @@ class PipelineStage:
         elif now != self._goes:
             raise RuntimeError(
                 f"stage {self.stage_index}: micro-batch {number} gives {now}, and the first gave {self._goes}. All "
-                "micro-batches of a step must give results of one shape and dtype."
+                "micro-batches of a step must give results of one shape and dtype. [nd-shape]"
             )
         self._send([np.array(t.detach()._array, order="C") for t in outs], self.stage_index + 1, number, 0)
 

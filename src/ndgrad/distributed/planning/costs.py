@@ -90,7 +90,7 @@ def flat(kind: str, nbytes: float, ranks: int, link: Link) -> Cost:
         return _steps(depth, 0, link)
     if kind in ("send", "recv"):
         return _steps(1, n, link)
-    raise ValueError(f"cost of {kind!r}: that is no collective.")
+    raise ValueError(f"cost of {kind!r}: that is no collective. [nd-option]")
 
 
 def cost(kind: str, nbytes: float, ranks: int, inside: Link, between: Link | None = None, per_node: int = 0) -> Cost:

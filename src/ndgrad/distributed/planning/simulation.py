@@ -100,7 +100,7 @@ class Job(NamedTuple):
     def computed_by(self, machine: Machine) -> float:
         """Seconds of computing on another machine, from the operations and bytes of the ops alone."""
         if self.work is None:
-            raise ValueError("the job was recorded without its ops: record(step, ops=True).")
+            raise ValueError("the job was recorded without its ops: record(step, ops=True). [nd-call-order]")
         slowest = max(self.work.flops / machine.flops, self.work.nbytes / machine.memory)
         return self.work.ops * machine.call + slowest
 
@@ -108,7 +108,7 @@ class Job(NamedTuple):
         """What the step takes on `ranks` ranks, `per_node` to a node (as many as it has processors). With `strong`, the
         ranks divide the work of the recorded step; else each has as much as was recorded."""
         if ranks < 1:
-            raise ValueError(f"predict(ranks={ranks}): a job has at least one rank.")
+            raise ValueError(f"predict(ranks={ranks}): a job has at least one rank. [nd-range]")
         on_node = min(ranks, machine.per_node if per_node is None else per_node)
         scale = machine.slowdown(on_node) * (self.ranks / ranks if strong else 1.0)
         between = machine.between or machine.inside

@@ -116,7 +116,7 @@ class Agent:
                 return w
         raise ValueError(
             f"there is no worker {to!r}. The workers are "
-            f"{', '.join(f'{w.name!r} (rank {w.id})' for w in self.workers)}."
+            f"{', '.join(f'{w.name!r} (rank {w.id})' for w in self.workers)}. [nd-rank]"
         )
 
     # ----- calls -----
@@ -128,7 +128,9 @@ class Agent:
         """Start `function(*args, **kwargs)` on a rank; with `keep_as`, its result stays there under that id."""
         doing = f"{getattr(function, '__qualname__', function)} called by rank {self.rank} on rank {peer}"
         if self._closed:
-            raise RuntimeError(f"{doing}: rpc has been shut down on this rank. Call init_rpc() first.")
+            raise RuntimeError(
+                f"{doing}: rpc has been shut down on this rank. Call init_rpc() first. [nd-process-group]"
+            )
         seconds = self.seconds if seconds is None else seconds
         packed = pack((function, args, kwargs or {}), self.rank, peer, record=record, copy=copy)
         future = RemoteFuture(self)
@@ -172,7 +174,9 @@ class Agent:
         for rank in ranks:
             told = notices.gone(rank) if rank != self.rank else None
             if told is not None:
-                raise DistBackendError(f"rank {rank} {told}, while rank {self.rank} waited for it in {doing}.")
+                raise DistBackendError(
+                    f"rank {rank} {told}, while rank {self.rank} waited for it in {doing}. [nd-peer]"
+                )
 
     # ----- sending -----
 
@@ -274,11 +278,13 @@ class Agent:
         for number, call in list(self._calls.items()):
             told = gone.get(call.peer)
             if told is not None:
-                error: DistBackendError | TimeoutError = DistBackendError(f"rank {call.peer} {told}, in {call.doing}.")
+                error: DistBackendError | TimeoutError = DistBackendError(
+                    f"rank {call.peer} {told}, in {call.doing}. [nd-peer]"
+                )
             elif call.deadline is not None and now > call.deadline:
                 error = TimeoutError(
                     f"{call.doing} took more than {call.seconds:g} s. Look at what rank {call.peer} does, or give the "
-                    "call, or init_rpc, a longer timeout."
+                    "call, or init_rpc, a longer timeout. [nd-peer]"
                 )
             else:
                 continue
@@ -368,7 +374,9 @@ class Agent:
             return False
 
         if not self.wait_until(come, self.group.timeout):
-            raise DistBackendError(f"{doing} took more than {self.group.timeout:g} s: not all ranks have called it.")
+            raise DistBackendError(
+                f"{doing} took more than {self.group.timeout:g} s: not all ranks have called it. [nd-peer]"
+            )
 
     def close(self) -> None:
         """Stop, without waiting for anybody."""
@@ -384,7 +392,9 @@ class Agent:
             for _, request in self._leaving:
                 request.Test()
         for call in list(self._calls.values()):
-            call.future.set_exception(RuntimeError(f"{call.doing}: rpc was shut down before it was answered."))
+            call.future.set_exception(RuntimeError(
+                f"{call.doing}: rpc was shut down before it was answered. [nd-call-order]"
+            ))
         self._calls.clear()
 
 
@@ -398,7 +408,9 @@ _current = _Current()
 def current_agent() -> Agent:
     """This process's agent."""
     if _current.agent is None:
-        raise RuntimeError("rpc has not been initialized. Call ndgrad.distributed.rpc.init_rpc(name) on every rank.")
+        raise RuntimeError(
+            "rpc has not been initialized. Call ndgrad.distributed.rpc.init_rpc(name) on every rank. [nd-process-group]"
+        )
     return _current.agent
 
 

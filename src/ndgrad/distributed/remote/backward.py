@@ -282,15 +282,20 @@ def _give_up(context_id: int, number: int, told: str) -> None:
 
 def _checked_roots(roots: Any) -> list[Any]:
     if isinstance(roots, Variable) or not isinstance(roots, (list, tuple)):
-        raise TypeError("backward(context_id, roots): roots is a list of tensors, as in backward(context_id, [loss]).")
+        raise TypeError(
+            "backward(context_id, roots): roots is a list of tensors, as in backward(context_id, [loss]). [nd-type]"
+        )
     if not roots:
-        raise RuntimeError("No tensors provided for gradient computation: roots is empty.")
+        raise RuntimeError("No tensors provided for gradient computation: roots is empty. [nd-too-few]")
     for i, t in enumerate(roots):
         if not isinstance(t, Variable):
-            raise TypeError(f"backward(context_id, roots): roots[{i}] is a {type(t).__name__}, and must be a tensor.")
+            raise TypeError(
+                f"backward(context_id, roots): roots[{i}] is a {type(t).__name__}, and must be a tensor. [nd-type]"
+            )
         if t.numel() != 1:
             raise RuntimeError(
-                f"roots[{i}] is of shape {tuple(t.shape)}, and all roots must be scalars. Reduce it: loss.sum()."
+                f"roots[{i}] is of shape {tuple(t.shape)}, and all roots must be scalars. Reduce it: loss.sum(). "
+                "[nd-not-scalar]"
             )
     return list(roots)
 
@@ -347,7 +352,7 @@ def _wait_for_all(part: Pass, ranks: set[int]) -> None:
         missing = ", ".join(map(str, sorted(ranks - part.reports.keys())))
         raise DistBackendError(
             f"{doing} took more than {part.agent.group.timeout:g} s: rank {missing} has not finished. Look at what it "
-            "does, or give init_process_group a longer timeout."
+            "does, or give init_process_group a longer timeout. [nd-peer]"
         )
     for error in part.reports.values():
         if error is not None:
@@ -379,6 +384,6 @@ def get_gradients(context_id: int) -> dict[Tensor, Tensor]:
     """
     context = found(context_id)
     if context.failure is not None:
-        raise RuntimeError(f"get_gradients({context_id}): {context.failure}")
+        raise RuntimeError(f"get_gradients({context_id}): {context.failure} [nd-peer]")
     with context.lock:
         return dict(context.gradients)

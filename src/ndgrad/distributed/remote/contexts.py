@@ -55,7 +55,8 @@ class RecvRpcBackward(MultiNode):
     def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
         raise RuntimeError(
             f"backward reached a tensor that came from rank {self.peer}: its graph goes on there. Call "
-            "ndgrad.distributed.autograd.backward(context_id, [loss]), which runs on all ranks that take part."
+            "ndgrad.distributed.autograd.backward(context_id, [loss]), which runs on all ranks that take part. "
+            "[nd-call-order]"
         )
 
 
@@ -114,7 +115,7 @@ def found(number: int) -> Context:
     if context is None:
         raise RuntimeError(
             f"Could not find autograd context with id: {number}. It has ended, or no message of it has come to this "
-            "rank. Use the id inside `with ndgrad.distributed.autograd.context() as context_id:`."
+            "rank. Use the id inside `with ndgrad.distributed.autograd.context() as context_id:`. [nd-call-order]"
         )
     return context
 

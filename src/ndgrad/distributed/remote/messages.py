@@ -46,7 +46,7 @@ class _Pickler(pickle.Pickler):
                 raise TypeError(
                     f"a {type(obj).__name__} of shape {tuple(obj.shape)} that requires grad cannot be sent to another "
                     f"rank: it is no dense tensor in the memory of the host ({type(obj._array).__name__}). Send "
-                    "x.cpu(), x.to_dense(), or the local tensor of a DTensor."
+                    "x.cpu(), x.to_dense(), or the local tensor of a DTensor. [nd-pickle]"
                 )
             return None
         self.tensors.append(obj)
@@ -119,6 +119,6 @@ def unpacked_error(text: bytes, doing: str) -> BaseException:
     """The exception of another rank, of its own class, with where it came from."""
     rank, error, told = pickle.loads(text)
     if not isinstance(error, Exception):
-        error = DistBackendError(f"{doing} failed on rank {rank}: {told.splitlines()[-1]}")
+        error = DistBackendError(f"{doing} failed on rank {rank}: {told.splitlines()[-1]} [nd-peer]")
     error.add_note(f"This happened on rank {rank}, in {doing}:\n{told}")
     return error

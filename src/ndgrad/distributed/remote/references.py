@@ -106,7 +106,7 @@ def _value_of(number: int, seconds: float | None) -> Any:
     agent = current_agent()
     future = owned_by(agent).entry(number).value
     if not agent.wait_until(future.done, seconds):
-        raise TimeoutError(f"RRef: its value was not there on rank {agent.rank} after {seconds:g} s.")
+        raise TimeoutError(f"RRef: its value was not there on rank {agent.rank} after {seconds:g} s. [nd-peer]")
     return future.wait()
 
 
@@ -182,7 +182,7 @@ class RRef(Generic[T]):
         if not self.is_owner():
             raise RuntimeError(
                 f"RRef.local_value(): the value is on {self.owner_name()} (rank {self._owner}). Use to_here(), which "
-                "copies it, or call a function there."
+                "copies it, or call a function there. [nd-rank]"
             )
         value: T = _value_of(self._number, None)
         return value
@@ -191,7 +191,9 @@ class RRef(Generic[T]):
         """Run backward from the value, a scalar: in a context of `distributed.autograd`, or on the owner alone."""
         if dist_autograd_ctx_id == -1:
             if not self.is_owner():
-                raise RuntimeError("RRef.backward(): on another rank than the owner it needs a context id.")
+                raise RuntimeError(
+                    "RRef.backward(): on another rank than the owner it needs a context id. [nd-arguments]"
+                )
             value: Any = self.local_value()
             value.backward(retain_graph=retain_graph)
             return

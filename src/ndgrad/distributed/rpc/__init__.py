@@ -56,7 +56,9 @@ def init_rpc(
     >>> rpc.shutdown()
     """
     if _current.agent is not None:
-        raise RuntimeError("init_rpc: rpc is initialized already on this rank. Call rpc.shutdown() first.")
+        raise RuntimeError(
+            "init_rpc: rpc is initialized already on this rank. Call rpc.shutdown() first. [nd-call-order]"
+        )
     if not is_initialized():
         init_process_group(rank=rank, world_size=-1 if world_size is None else world_size)
         _Made.group = True
@@ -68,12 +70,12 @@ def init_rpc(
             raise RuntimeError(
                 f"init_rpc: this MPI was started with thread level {MPI.Query_thread()}, and calls need "
                 f"MPI_THREAD_MULTIPLE ({MPI.THREAD_MULTIPLE}): a thread looks for messages while others compute. "
-                "Leave mpi4py.rc.thread_level as it is, and use an MPI library that has it."
+                "Leave mpi4py.rc.thread_level as it is, and use an MPI library that has it. [nd-process-group]"
             )
     names: list[Any] = [None] * group.size()
     all_gather_object(names, name)
     if len(set(names)) != len(names):
-        raise ValueError(f"init_rpc: the names of the ranks must differ, and are {names}.")
+        raise ValueError(f"init_rpc: the names of the ranks must differ, and are {names}. [nd-process-group]")
     options = RpcBackendOptions() if rpc_backend_options is None else rpc_backend_options
     agent = Agent(group, names, float(options.rpc_timeout))
     owned_by(agent)
@@ -168,7 +170,7 @@ def remote(
 def _called(to: Any, func: Any, args: Any, kwargs: Any, timeout: float, copy: bool) -> Future[Any]:
     agent = current_agent()
     if not callable(func):
-        raise TypeError("function should be callable.")
+        raise TypeError("function should be callable. [nd-type]")
     seconds = None if timeout == _UNSET else timeout
     return agent.call(agent.worker(to).id, func, tuple(args or ()), kwargs, seconds=seconds, copy=copy)
 

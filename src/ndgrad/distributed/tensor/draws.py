@@ -87,7 +87,7 @@ def agree_on_state(op: Op, mesh: DeviceMesh, generator: Any) -> None:
             raise DistBackendError(
                 f"{op.name} of a DTensor: the ranks' random numbers would differ, since their generators are not in "
                 f"the same state ({error}) Call ndgrad.manual_seed(seed) with one seed on all ranks, and draw the same "
-                "on all of them; use a Generator of its own for what differs."
+                "on all of them; use a Generator of its own for what differs. [nd-peer]"
             ) from None
 
 

@@ -464,7 +464,9 @@ def _filler(name: str) -> Any:
     def method(self: DTensor, *args: Any, generator: Any = None, **kwargs: Any) -> DTensor:
         given = dict(zip(defaults, args, strict=False)) | {_RENAMED.get(k, k): v for k, v in kwargs.items()}
         if len(args) > len(defaults) or given.keys() - defaults.keys():
-            raise TypeError(f"{name}() takes {', '.join(defaults)} and generator, and got {args} {kwargs}.")
+            raise TypeError(
+                f"{name}() takes {', '.join(defaults)} and generator, and got {args} {kwargs}. [nd-arguments]"
+            )
         return self._assign(getattr(tensor_ops, op)(self.detach(), **defaults | given, generator=generator))
 
     method.__name__ = method.__qualname__ = name

@@ -132,7 +132,7 @@ class Spread:
     #: for those who take it for an array
     refusal = (
         "this function reads the values of a tensor, and those of a DTensor are spread over ranks. Call it on "
-        "x.full_tensor(), which gathers them, or on x.to_local(), which is this rank's part."
+        "x.full_tensor(), which gathers them, or on x.to_local(), which is this rank's part. [nd-dtensor]"
     )
     #: nobody writes it, and it lies in memory as a new array does
     flags = SimpleNamespace(writeable=False, c_contiguous=True, f_contiguous=False, carray=False)

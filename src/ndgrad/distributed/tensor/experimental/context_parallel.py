@@ -23,7 +23,7 @@ def _places(mesh: DeviceMesh, length: int) -> list[np.ndarray[Any, np.dtype[np.i
     if length % (2 * count):
         raise ValueError(
             f"context_parallel: a sequence of {length} cannot be cut into {2 * count} chunks of one length, two for "
-            f"each of {count} ranks. Pad it to a multiple of {2 * count}."
+            f"each of {count} ranks. Pad it to a multiple of {2 * count}. [nd-divisible]"
         )
     each = [length // count] * count
     return [
@@ -36,10 +36,12 @@ def _check(mesh: DeviceMesh, buffers: Sequence[Any], dims: Sequence[int]) -> Non
     if mesh.ndim != 1:
         raise ValueError(
             f"context_parallel: a sequence is divided along one dimension of a mesh, not {mesh!r}. Give one, by its "
-            'name: mesh["sequence"].'
+            'name: mesh["sequence"]. [nd-dtensor]'
         )
     if len(buffers) != len(dims):
-        raise ValueError(f"context_parallel: {len(buffers)} buffers, and {len(dims)} dimensions of sequences.")
+        raise ValueError(
+            f"context_parallel: {len(buffers)} buffers, and {len(dims)} dimensions of sequences. [nd-shape]"
+        )
 
 
 @contextmanager
@@ -88,7 +90,7 @@ def _part(mesh: DeviceMesh, buffer: Any, dim: int) -> Any:
     if buffer.requires_grad and not buffer.is_leaf:
         raise ValueError(
             "context_parallel: a buffer was computed from tensors that require grad, and its part would not know. "
-            "Compute it inside the block."
+            "Compute it inside the block. [nd-drops-gradient]"
         )
     places = _places(mesh, buffer.shape[dim])[mesh.get_local_rank()]
     with no_grad():
@@ -121,7 +123,7 @@ class _RingInstead(TorchFunctionMode):
         if attn_mask is not None or dropout_p:
             raise NotImplementedError(
                 "context_parallel: attention with a mask or with dropout does not go round. Use is_causal, or attend "
-                "outside the block."
+                "outside the block. [nd-unsupported]"
             )
         return ring_attention(
             query,

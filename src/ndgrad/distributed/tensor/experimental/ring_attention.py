@@ -53,7 +53,7 @@ def segments_of(rank: int, count: int, lengths: list[int], balanced: bool) -> Se
     if len(set(lengths)) > 1 or lengths[rank] % 2:
         raise ValueError(
             f"ring attention: in the balanced layout all ranks have parts of one even length, and they are {lengths}. "
-            f"Give a sequence whose length is a multiple of {2 * count}."
+            f"Give a sequence whose length is a multiple of {2 * count}. [nd-divisible]"
         )
     half = lengths[rank] // 2
     return [(rank * half, half), ((2 * count - 1 - rank) * half, half)]
@@ -262,7 +262,7 @@ def ring_attention(
     """
     found = group_of(group)
     if found is None:
-        raise ValueError("ring_attention: this process is not in the group. Call it on the members alone.")
+        raise ValueError("ring_attention: this process is not in the group. Call it on the members alone. [nd-rank]")
     q, k, v = tuple(query.shape), tuple(key.shape), tuple(value.shape)
     many = enable_gqa and len(q) > 2 and len(k) == len(q) and k[-3] and q[-3] % k[-3] == 0
     heads_fit = len(q) == len(k) == len(v) and (q[:-2] == k[:-2] or (many and q[:-3] == k[:-3]))
@@ -270,7 +270,7 @@ def ring_attention(
         raise ValueError(
             f"ring_attention: query {q}, key {k} and value {v} do not fit: they are (..., length, width) with the same "
             "leading dimensions, with is_causal the same length"
-            f"{', and with enable_gqa a multiple of heads in the query' if enable_gqa else ''}."
+            f"{', and with enable_gqa a multiple of heads in the query' if enable_gqa else ''}. [nd-shape]"
         )
     ring = _Ring(twin_group(found, "rings"), k[-2], is_causal, load_balanced)
     width = 1.0 / math.sqrt(q[-1]) if scale is None else float(scale)

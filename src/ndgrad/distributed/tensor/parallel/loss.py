@@ -53,7 +53,9 @@ def _plain(value: Any, what: str) -> Any:
     if not isinstance(value, DTensor):
         return value
     if not all(p.is_replicate() for p in value.placements):
-        raise ValueError(f"loss_parallel: {what} must be the same on all ranks, and is {list(value.placements)}.")
+        raise ValueError(
+            f"loss_parallel: {what} must be the same on all ranks, and is {list(value.placements)}. [nd-dtensor]"
+        )
     return value.to_local()
 
 
@@ -72,10 +74,10 @@ def _cross_entropy(
     if len(along) != 1 or sum(not p.is_replicate() for p in input.placements) != 1:
         raise NotImplementedError(
             f"loss_parallel: the scores must be sharded in their classes, dimension {dim}, and in nothing else, and "
-            f"are {list(input.placements)}. Redistribute them, or use cross_entropy outside the block."
+            f"are {list(input.placements)}. Redistribute them, or use cross_entropy outside the block. [nd-dtensor]"
         )
     if size_average is not None or reduce is not None or reduction not in ("mean", "sum", "none"):
-        raise ValueError(f"loss_parallel: reduction is 'mean', 'sum' or 'none', not {reduction!r}.")
+        raise ValueError(f"loss_parallel: reduction is 'mean', 'sum' or 'none', not {reduction!r}. [nd-option]")
     labels, weight = _plain(target, "the target"), _plain(weight, "the weight")
     classes, mesh = input.shape[dim], input.device_mesh
     counted = labels != ignore_index
@@ -83,10 +85,13 @@ def _cross_entropy(
     if labels.is_floating_point() or tuple(labels.shape) != (*input.shape[:dim], *input.shape[dim + 1 :]):
         raise ValueError(
             f"loss_parallel: the target must hold the numbers of classes, of shape "
-            f"{(*input.shape[:dim], *input.shape[dim + 1 :])}, and is {labels.dtype} of shape {tuple(labels.shape)}."
+            f"{(*input.shape[:dim], *input.shape[dim + 1 :])}, and is {labels.dtype} of shape {tuple(labels.shape)}. "
+            "[nd-target]"
         )
     if labels.numel() and not 0 <= int(labels.min()) <= int(labels.max()) < classes:
-        raise IndexError(f"Target out of bounds: it must lie from 0 to {classes - 1}, or be {ignore_index}.")
+        raise IndexError(
+            f"Target out of bounds: it must lie from 0 to {classes - 1}, or be {ignore_index}. [nd-target]"
+        )
     group, sizes = mesh.get_group(along[0]), input.spec.sizes(along[0])
     start, count = sum(sizes[: group.rank()]), sizes[group.rank()]
     scores = input._local

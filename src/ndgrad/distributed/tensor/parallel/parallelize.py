@@ -39,7 +39,7 @@ def parallelize_module(
     if mesh.ndim != 1:
         raise ValueError(
             f"parallelize_module: tensor parallel is along one dimension of a mesh, and {mesh!r} has {mesh.ndim}. Give "
-            'the one, by its name: mesh["model"].'
+            'the one, by its name: mesh["model"]. [nd-dtensor]'
         )
     if parallelize_plan is None:
         warnings.warn("parallelize_module: no plan was given, so nothing is divided.", stacklevel=2)
@@ -50,13 +50,15 @@ def parallelize_module(
     if not isinstance(parallelize_plan, dict):
         raise TypeError(
             "Expect Union[ParallelStyle, Dict[str, ParallelStyle]] for parallelize_plan, "
-            f"{type(parallelize_plan)} found!"
+            f"{type(parallelize_plan)} found! [nd-type]"
         )
     for path, style in parallelize_plan.items():
         found = [part for name, part in module.named_modules() if _fits(name, path)]
         if not found:
             names = [name for name, _ in module.named_modules() if name]
-            raise ValueError(f"parallelize_module: no module is called {path!r}. There are {', '.join(names)}.")
+            raise ValueError(
+                f"parallelize_module: no module is called {path!r}. There are {', '.join(names)}. [nd-key]"
+            )
         style.src_data_rank = src_data_rank
         for part in found:
             style._apply(part, mesh)

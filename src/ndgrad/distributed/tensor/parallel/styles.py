@@ -67,7 +67,7 @@ def _place(module: Module, placements: dict[str, Placement], mesh: DeviceMesh, s
 def _refuse(style: str, module: Module) -> NotImplementedError:
     return NotImplementedError(
         f"{style} currently only supports nn.Linear and nn.Embedding, and this is {type(module).__name__}. Give plans "
-        "to the layers inside it, by their names."
+        "to the layers inside it, by their names. [nd-unsupported]"
     )
 
 
@@ -150,7 +150,7 @@ class RowwiseParallel(ParallelStyle):
             if module.max_norm is not None or module.scale_grad_by_freq or module.sparse:
                 raise NotImplementedError(
                     "RowwiseParallel of an Embedding with max_norm, scale_grad_by_freq or sparse, which need all rows. "
-                    "Use ColwiseParallel."
+                    "Use ColwiseParallel. [nd-unsupported]"
                 )
             placements, wanted, length = {"weight": Shard(0)}, REPLICATE, None
             module.forward = _RowsOf(module)  # type: ignore[method-assign]  # of this one, whose table is in pieces
@@ -230,7 +230,8 @@ def _listed(layouts: Layouts) -> list[Placement | None] | None:
 def _check_lengths(style: str, given: list[Any] | None, wanted: list[Any] | None) -> None:
     if given is None or wanted is None or len(given) != len(wanted):
         raise AssertionError(
-            f"{style}: the layouts and the desired layouts must have the same length, and are {given} and {wanted}."
+            f"{style}: the layouts and the desired layouts must have the same length, and are {given} and {wanted}. "
+            "[nd-shape]"
         )
 
 
@@ -259,7 +260,7 @@ class PrepareModuleInput(ParallelStyle):
         if self.kwargs.keys() != self.desired_kwargs.keys():
             raise AssertionError(
                 f"PrepareModuleInput: input_kwarg_layouts are for {sorted(self.kwargs)}, and "
-                f"desired_input_kwarg_layouts for {sorted(self.desired_kwargs)}."
+                f"desired_input_kwarg_layouts for {sorted(self.desired_kwargs)}. [nd-arguments]"
             )
 
     def _one(self, t: Any, mesh: DeviceMesh, layout: Placement | None, wanted: Placement | None) -> Any:
@@ -274,7 +275,7 @@ class PrepareModuleInput(ParallelStyle):
                 if len(args) != len(self.layouts):
                     raise ValueError(
                         f"PrepareModuleInput: {type(module).__name__} got {len(args)} arguments, and there are "
-                        f"{len(self.layouts)} layouts. Give one for each, None for what is to stay."
+                        f"{len(self.layouts)} layouts. Give one for each, None for what is to stay. [nd-shape]"
                     )
                 args = tuple(
                     self._one(t, device_mesh, layout, wanted)
@@ -313,7 +314,7 @@ class PrepareModuleOutput(ParallelStyle):
             if len(outs) != len(self.layouts):
                 raise ValueError(
                     f"PrepareModuleOutput: {type(module).__name__} returned {len(outs)} results, and there are "
-                    f"{len(self.layouts)} layouts. Give one for each, None for what is to stay."
+                    f"{len(self.layouts)} layouts. Give one for each, None for what is to stay. [nd-shape]"
                 )
             made = tuple(
                 t if layout is None else _local(_placed(_spread(t, device_mesh, layout), wanted), self.use_local_output)
