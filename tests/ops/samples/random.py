@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+import ndgrad
 from ndgrad.testing.op_checks import Sample
 
 SEED = 7
@@ -11,6 +12,8 @@ SEED = 7
 
 class Replay:
     """Stands in for a Generator: each use starts from the same state."""
+
+    device = ndgrad.device("cpu")
 
     @property
     def numpy(self):

@@ -70,7 +70,8 @@ class PieceGenerator:
     """In the place of a generator: what ops draw from it is this rank's piece."""
 
     def __init__(self, generator: Any, piece: Piece) -> None:
-        self.numpy = _Source((default_generator if generator is None else generator).numpy, piece)
+        whole = default_generator if generator is None else generator
+        self.numpy, self.device = _Source(whole.numpy, piece), whole.device
 
 
 def agree_on_state(op: Op, mesh: DeviceMesh, generator: Any) -> None:
