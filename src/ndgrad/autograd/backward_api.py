@@ -57,7 +57,7 @@ def backward(
         and grad_variables is None
         and tensors.__class__ in FACES
     ):
-        node = tensors._node  # type: ignore[union-attr]  # a tensor's
+        node: Any = tensors._node  # type: ignore[union-attr]  # a tensor's
         if node is not None and node.stands_alone and tensors._meta is None:  # type: ignore[union-attr]
             if (not retain_graph and node.run_alone()) or run_alone(node, bool(retain_graph)):
                 return

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 _FREED: Any = object()
 
 #: The gradients of real numbers that go without saying. Programs do not write to them.
-_ONES = {((), dtype): np.ones((), dtype) for dtype in (np.dtype(np.float32), np.dtype(np.float64))}
+_ONES: dict[tuple[tuple[int, ...], Any], Any] = {
+    ((), dtype): np.ones((), dtype) for dtype in (np.dtype(np.float32), np.dtype(np.float64))
+}
 
 
 class CompiledFunctionBackward(MultiNode):

@@ -319,7 +319,7 @@ class DeviceProgram:
         # from where on inputs are written, nothing may fail any more: all memory is there before
         written = (n for n, step in enumerate(self.steps) if any(v in self.in_place for v in step.written()))
         first = next(written, len(self.steps))
-        runs = [partial(_run, step, arrays) for step in self.steps]
+        runs: list[Callable[[], None]] = [partial(_run, step, arrays) for step in self.steps]
         rest = [v for step in self.steps[first:] for v in step.new]
         return [*runs[:first], partial(_make, rest, arrays), *runs[first:]] if rest else runs
 
