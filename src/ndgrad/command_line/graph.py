@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def save(picture: ndgrad.viz.Picture, output: str) -> None:
+def save(picture: ndgrad.viz.GraphPicture, output: str) -> None:
     """Write a picture to the file that a command was given."""
     try:
         picture.save(output)
