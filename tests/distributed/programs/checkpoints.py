@@ -183,9 +183,21 @@ def broken_missing_and_unfit_checkpoints_raise_on_every_rank_and_change_nothing(
         dist.barrier()
         refused(told)
         dist.barrier()
+    table = (folder / "metadata.json").read_text()
+    dist.barrier()
+    for damage, told in (
+        (table[:-9], r"metadata.json is damaged: JSONDecodeError: .* \[nd-file-damaged\]"),
+        (table.replace('"version": 1', '"version": 99'), r"metadata.json is of another kind: .*, version 99, and .* \[nd-file-kind\]"),
+    ):
+        if rank == 0:
+            (folder / "metadata.json").write_text(damage)
+        dist.barrier()
+        refused(told)
+        dist.barrier()
     # a save that fails on one rank leaves the old checkpoint
     if rank == 0:
         victim.write_bytes(whole)
+        (folder / "metadata.json").write_text(table)
     dist.barrier()
     bad = state(9.0, **({"x": object()} if rank == n - 1 else {}))
     with pytest.raises(dcp.CheckpointException, match=rf"could not be written: rank {n - 1}: TypeError: checkpoint: x is a object"):
