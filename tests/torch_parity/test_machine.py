@@ -29,7 +29,7 @@ def questions_about_gpus(m):
     return (
         cuda.is_available(), cuda.device_count(), cuda.is_initialized(), cuda.is_bf16_supported(), cuda.get_arch_list(),
         cuda.memory_allocated(), cuda.memory_reserved(), cuda.max_memory_allocated(), cuda.max_memory_reserved(),
-        dict(cuda.memory_stats()), cuda.get_rng_state_all(), cuda.get_gencode_flags(), cuda.default_generators, cuda.has_half,
+        dict(cuda.memory_stats()), cuda.get_rng_state_all(), cuda.get_gencode_flags(), list(cuda.default_generators), cuda.has_half,
     )  # fmt: skip
 
 

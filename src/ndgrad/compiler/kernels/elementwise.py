@@ -6,8 +6,9 @@
 where its address stands (in the array object: see ndgrad.compiler.kernels.eager), and the parameters, numbers in double
 precision. An operand may be one number, which is the same for all elements.
 
-The last vector of an array begins so that it ends with the array: some elements are computed twice, to the same values.
-So there is one loop and no remainder, and outputs must not be inputs too.
+The last vector of an array begins so that it ends with the array: some elements are computed twice, to the same values. So
+there is one loop and no remainder, and outputs must not be inputs too. An array must have as many elements as a vector
+at least: it is for those who call to see to that (`native.SMALLEST`).
 """
 
 from __future__ import annotations
