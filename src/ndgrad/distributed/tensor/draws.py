@@ -18,6 +18,7 @@ from ndgrad.distributed.device_mesh import DeviceMesh
 from ndgrad.distributed.errors import DistBackendError
 from ndgrad.distributed.tensor.signatures import Labels, Shape, Signature, elementwise, signature_rule
 from ndgrad.generator import default_generator
+from ndgrad.ops.random import source_of
 from ndgrad.ops.table import Op
 
 #: Methods of NumPy's generators, and which of their arguments is the shape.
@@ -70,8 +71,8 @@ class PieceGenerator:
     """In the place of a generator: what ops draw from it is this rank's piece."""
 
     def __init__(self, generator: Any, piece: Piece) -> None:
-        whole = default_generator if generator is None else generator
-        self.numpy, self.device = _Source(whole.numpy, piece), whole.device
+        # drawn on the host: a generator of a GPU is refused by name
+        self.numpy, self.device = _Source(source_of(generator), piece), default_generator.device
 
 
 def agree_on_state(op: Op, mesh: DeviceMesh, generator: Any) -> None:
