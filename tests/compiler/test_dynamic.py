@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -172,3 +173,17 @@ def test_chosen_numbers_are_read_from_memory() -> None:
     assert "  %i = phi i64 [%p0, %entry], [%r5, %head]" in lines
     assert "  %r7 = fmul <4 x double> %v, %p1" in lines
     assert "  %r4 = mul i64 %i, 48" in lines
+
+
+def test_a_number_in_every_lane_stays_in_the_text() -> None:
+    """`splat (i64 31)` is a form for constants: a register may not stand in it."""
+
+    def f(x: Any) -> Any:
+        return x.gather(0, x.long() % 31)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # as where no native code could be made
+        x = ndgrad.linspace(-40, 40, 31).requires_grad_()
+        for function in (f, ndgrad.compile(f, dynamic=True)):
+            (g,) = ndgrad.autograd.grad((function(x) ** 2).sum(), x)
+            np.testing.assert_array_equal(g.numpy(), (2 * x * ndgrad.bincount(x.long() % 31, minlength=31)).detach().numpy())

@@ -37,7 +37,8 @@ _MOST = 128
 #: Multiples of a varying size larger than this are taken to vary, too.
 _SMALL = 8
 
-_SLOTS = r"(?<=i64 )(-?\d+)(?=[,)]|$)"
+#: A number of a `splat (i64 3)` must stand in the text: the form is for constants alone.
+_SLOTS = r"(?<!splat \(i64 )(?<=i64 )(-?\d+)(?=[,)]|$)"
 #: Of an instruction, by its name: where numbers may stand that can be registers as well.
 _PLACES = {
     **dict.fromkeys(
