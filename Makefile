@@ -137,9 +137,10 @@ lint: $(VENV)/.extra-lint $(VENV)/.repobook ## ruff, mypy --strict, and both typ
 	$(PY) -m mypy && $(PY) scripts/check_types.py mypy && (cd repobook && $(abspath $(PY)) -m mypy); mypy=$$?; \
 	wait $$pyright && exit $$mypy
 
-docs: $(VENV)/.extra-docs ## build the documentation; a warning is an error
+docs: $(VENV)/.extra-docs $(VENV)/.repobook ## build the documentation and the book of the source; a warning is an error
 # on a terminal Sphinx says how far it is
-	@$(PY) -m sphinx $$(test -t 1 || echo --quiet) --fail-on-warning --keep-going -b html docs docs/_build/html
+	@$(PY) -m sphinx $$(test -t 1 || echo --quiet) --fail-on-warning --keep-going -b html -d docs/_build/doctrees docs docs/_build/html
+	@$(PY) scripts/check_links.py docs/_build/html
 	@echo "==> docs/_build/html/index.html"
 
 wheel: $(VENV)/bin/pip ## build the wheel and check its size and contents

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import tomllib
 from pathlib import Path
@@ -16,7 +17,8 @@ author = "The ndgrad authors"
 copyright = "2026, The ndgrad authors"
 release = version = _pyproject["project"]["version"]
 
-extensions = ["myst_parser", "docs.reference_pages", "docs.gallery_pages"]
+# in this order: the book is told which names of a file the reference has
+extensions = ["myst_parser", "docs.reference_pages", "docs.gallery_pages", "repobook.sphinx_extension"]
 exclude_patterns = ["_build", "reference_pages", "gallery_pages"]
 
 myst_enable_extensions = ["attrs_block", "colon_fence", "deflist", "dollarmath"]
@@ -33,3 +35,15 @@ html_math_renderer = "mathml"
 html_static_path = ["_static"]
 html_css_files = ["ndgrad.css"]
 html_show_sourcelink = False
+
+
+def repobook_documented(path: str) -> list[tuple[str, str]]:
+    """What the reference tells about a file, for the page of that file in the book of the source."""
+    return _documented().get(path, [])
+
+
+@functools.cache
+def _documented() -> dict[str, list[tuple[str, str]]]:
+    from docs.reference_pages import pages  # loads all of ndgrad, which a mere look at the settings need not
+
+    return pages.written(Path(__file__).parent, "sources")

@@ -18,7 +18,7 @@ def _write_pages(app: Any) -> None:
     from sphinx.util import logging
 
     written = pages.write(Path(app.srcdir)) + errors.write(Path(app.srcdir))
-    app.objects_of_pages = pages.objects(Path(app.srcdir))
+    app.objects_of_pages = pages.written(Path(app.srcdir), "objects")
     logging.getLogger(__name__).info("reference: %d pages written", written)
 
 

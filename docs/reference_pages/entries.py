@@ -53,7 +53,7 @@ def source_of(value: Any) -> tuple[str, int] | None:
         path, line = code.co_filename, code.co_firstlineno
     elif inspect.isclass(thing) and (module := sys.modules.get(thing.__module__)) is not None:
         path = getattr(module, "__file__", None) or ""
-        line = _class_lines(path).get(thing.__qualname__, 0)
+        line = _lines_of(path).get(thing.__qualname__, 0)
         if not line:
             return None
     else:
@@ -65,8 +65,8 @@ def source_of(value: Any) -> tuple[str, int] | None:
 
 
 @functools.cache
-def _class_lines(path: str) -> dict[str, int]:
-    """The classes of a file by their qualified names, and the lines where they start; one reading for all of them."""
+def _lines_of(path: str) -> dict[str, int]:
+    """The classes and functions of a file by their qualified names, and the lines where they start; one reading for all."""
     found: dict[str, int] = {}
     if not path.endswith(".py") or not Path(path).is_relative_to(SOURCE):
         return found
@@ -77,6 +77,8 @@ def _class_lines(path: str) -> dict[str, int]:
             if isinstance(node, ast.ClassDef):
                 found[prefix + node.name] = node.lineno
                 waiting.append((f"{prefix}{node.name}.", node))
+            elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                found[prefix + node.name] = node.lineno
             elif isinstance(node, (ast.If, ast.Try)):
                 waiting.append((prefix, node))
     return found
@@ -282,7 +284,9 @@ class Writer:
             facts.append(f"Made of the op{'s' * (len(used) > 1)} {links}.")
         place = source_of(value)
         if place is not None:
-            facts.append(f"Written in <code>{place[0]}</code>, line {place[1]}.")
+            inside = getattr(written(value), "__qualname__", "")  # which what is made while running has, too
+            inside = inside if inside in _lines_of(str(SOURCE / place[0])) else ""
+            facts.append(f"Written in {markup.in_book(self.up, place[0], inside)}, line {place[1]}.")
         return f'<p class="facts">{" ".join(facts)}</p>' if facts else ""
 
     def _members(self, qualified: str, cls: type[Any]) -> Iterator[str]:

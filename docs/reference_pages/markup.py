@@ -129,3 +129,9 @@ def entry(kind: str, qualified: str, parameters: str, body: str) -> str:
         + f'<span class="sig-prename descclassname">{owner}.</span><span class="sig-name descname">{name}</span>{parameters}'
         f'<a class="headerlink" href="#{qualified}" title="Link to this definition">¶</a></dt>\n<dd>{body}</dd></dl>'
     )
+
+
+def in_book(up: str, path: str, inside: str = "") -> str:
+    """A link to the page of a file below src/ in the book of the source, and to the symbol there if it has one."""
+    anchor = f"#d-{inside}" if inside else ""
+    return f'<a href="{up}book/src/{path}_docs.html{anchor}"><code>{path}</code></a>'

@@ -7,6 +7,7 @@ import inspect
 import pkgutil
 from collections.abc import Callable, Mapping
 from html import escape
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -69,11 +70,17 @@ def page(family: str, ops: list[Op], used_by: Mapping[str, list[str]], link: mar
     about = markup.prose(inspect.cleandoc(module.__doc__ or ""), link)
     parts = [
         f"# Ops: {family.replace('_', ' ')}",
-        raw(f'{trail}{about}<p class="facts">Written in <code>{module.__name__.replace(".", "/")}.py</code>.</p>'),
+        raw(f'{trail}{about}<p class="facts">Written in {markup.in_book("../../", source_path(module))}.</p>'),
     ]
     for op in ops:
         parts += [f"## `{op.name}`", raw(entry(op, used_by.get(op.name, []), link))]
     return "\n\n".join(parts) + "\n"
+
+
+def source_path(module: ModuleType) -> str:
+    """The file of a module, below src/."""
+    path = Path(module.__file__ or "").resolve()
+    return path.relative_to(Path(ndgrad.__file__).resolve().parents[1]).as_posix()
 
 
 def raw(html: str) -> str:

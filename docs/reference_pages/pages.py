@@ -83,6 +83,20 @@ class Reference:
             found.setdefault(page, []).append((qualified, kind))
         return found
 
+    def sources(self) -> dict[str, list[tuple[str, str]]]:
+        """File -> (public name, where the reference tells about it) of what is written there, for the book of the source."""
+        found: dict[str, list[tuple[str, str]]] = {}
+        for family in self.families:
+            path = f"src/{op_pages.source_path(op_pages.module_of(family))}"
+            found.setdefault(path, []).append(("the op table", f"reference/ops/{family}.html"))
+        for qualified, page in self.site.pages.items():
+            owner, _, name = qualified.rpartition(".")
+            value = get(self.namespaces[owner], name)
+            place = source_of(value)
+            if place is not None and self.site.shared.get(id(value), qualified) == qualified:
+                found.setdefault(f"src/{place[0]}", []).append((qualified, f"{page}.html#{qualified}"))
+        return found
+
     def _page(self, namespace: Namespace, path: str, subject: str, about: str, names: list[str]) -> str:
         writer = Writer(namespace, path, self.site)
         steps = ((namespace.name, f"reference/{namespace.name}"),) if subject else ()
@@ -233,13 +247,13 @@ def write(docs: Path) -> int:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
             count += 1
-    stamp.write_text(json.dumps({"state": state, "objects": reference.objects()}), encoding="utf-8")
+    facts = {"state": state, "objects": reference.objects(), "sources": reference.sources()}
+    stamp.write_text(json.dumps(facts), encoding="utf-8")
     return count
 
 
-def objects(docs: Path) -> dict[str, list[tuple[str, str]]]:
-    """Page -> (public name, kind), as last written."""
-    found: dict[str, list[tuple[str, str]]] = json.loads(
-        (docs / "reference" / "stamp.json").read_text(encoding="utf-8")
-    )["objects"]
+def written(docs: Path, what: str) -> dict[str, list[tuple[str, str]]]:
+    """The "objects" or "sources" of the reference, as last written."""
+    text = (docs / "reference" / "stamp.json").read_text(encoding="utf-8")
+    found: dict[str, list[tuple[str, str]]] = json.loads(text)[what]
     return found

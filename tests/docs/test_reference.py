@@ -18,6 +18,7 @@ pytest.importorskip("pygments")
 pytest.importorskip("scipy")
 
 from docs.reference_pages import formula, markup
+from docs.reference_pages.entries import ROOT
 from docs.reference_pages.namespaces import APART, namespaces
 from docs.reference_pages.ops import families
 from docs.reference_pages.pages import Reference
@@ -101,9 +102,21 @@ def test_links_between_pages_lead_somewhere():
             for step in path.removesuffix(".html").split("/") if path else ():
                 parts = parts[:-1] if step == ".." else [*parts, step]
             home = "/".join(parts) if path else page
-            if home not in docs and (home not in ids or (anchor and anchor not in ids[home])):
+            if home.startswith("book/"):  # the page of a file; scripts/check_links.py follows it to the symbol
+                if not (ROOT / home.removeprefix("book/").removesuffix("_docs")).is_file():
+                    wrong.append((page, target))
+            elif home not in docs and (home not in ids or (anchor and anchor not in ids[home])):
                 wrong.append((page, target))
     assert wrong == []
+
+
+def test_pages_of_the_book_learn_where_the_reference_tells_about_their_files():
+    told = reference().sources()
+    assert ("ndgrad.nn.Linear", f"{reference().site.pages['ndgrad.nn.Linear']}.html#ndgrad.nn.Linear") in told[
+        "src/ndgrad/nn/modules/linear.py"
+    ]
+    assert ("the op table", "reference/ops/reduce.html") in told["src/ndgrad/ops/reduce.py"]
+    assert all((ROOT / path).is_file() for path in told)
 
 
 def test_entry_has_signature_example_counterpart_and_op():

@@ -48,11 +48,19 @@ def discover(root: Path, config: Config, output: Path | None) -> Listing:
     above = os.path.realpath(root).rstrip(os.sep) + os.sep
     book = os.path.realpath(output) if output is not None else ""
     avoid = book.removeprefix(above).replace(os.sep, "/") if book.startswith(above) else ""
-    _walk(str(root), "", [], listing, exclude, avoid)
+    _walk(str(root), "", _own_ignores(root), listing, exclude, avoid)
     if include:
         listing.entries = [entry for entry in listing.entries if any(p.match(entry.path) for p in include)]
     listing.entries.sort(key=lambda entry: entry.path)
     return listing
+
+
+def _own_ignores(root: Path) -> list[Ignore]:
+    """What one checkout ignores for itself, as git does."""
+    try:
+        return [Ignore((root / ".git" / "info" / "exclude").read_text(encoding="utf-8", errors="replace"))]
+    except OSError:
+        return []
 
 
 def _walk(

@@ -8,7 +8,7 @@ import os
 import posixpath
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from html import escape
 from importlib.resources import files
@@ -37,6 +37,19 @@ _SOURCE = re.compile(
 )
 
 
+class Documentation(NamedTuple):
+    """The documentation that a site is part of; addresses are relative to the site's folder."""
+
+    home: str  # its first page
+    places: Mapping[str, tuple[tuple[str, str], ...]]  # path of a file -> (name, address) of what is told about it
+
+    def of(self, path: str) -> tuple[tuple[str, str], ...]:
+        return self.places.get(path, ())
+
+
+_NO_DOCUMENTATION = Documentation("", {})
+
+
 class _Desk(NamedTuple):
     """What a process holds while it writes the site."""
 
@@ -45,9 +58,10 @@ class _Desk(NamedTuple):
     title: str
     shown: frozenset[str]  # files whose source has a page
     paged: frozenset[str]  # files that have pages of the book
+    around: Documentation
 
 
-_desk = _Desk("", "", "", frozenset(), frozenset())
+_desk = _Desk("", "", "", frozenset(), frozenset(), _NO_DOCUMENTATION)
 
 
 def _start(desk: _Desk) -> None:
@@ -105,7 +119,19 @@ def page_document(page: str, text: str) -> tuple[str, str]:
     text = _NAVIGATION.sub("", head) + mark + rest  # the tabs say it
     heading = html.plain(text.partition("\n")[0].lstrip("# "))
     body = html.blocks(text, lambda target: href_of(target, folder))
-    return path, document(path, heading, body, _desk.title, _tabs(path), beside)
+    if page.endswith("_docs.md"):
+        body = body.replace("</h1>", "</h1>" + _documented(page.removesuffix("_docs.md"), folder), 1)
+    return path, document(path, heading, body, _desk.title, _tabs(path), beside, _desk.around.home)
+
+
+def _documented(path: str, folder: str) -> str:
+    """Where the documentation tells about what a file defines."""
+    links = ", ".join(
+        f'<a href="{escape(relative(place, folder) + mark + anchor)}"><code>{escape(name)}</code></a>'
+        for name, address in _desk.around.of(path)
+        for place, mark, anchor in [address.partition("#")]
+    )
+    return f'\n<p class="documented">In the documentation: {links}</p>' if links else ""
 
 
 def source_document(path: str, language: str) -> tuple[str, str]:
@@ -117,7 +143,7 @@ def source_document(path: str, language: str) -> tuple[str, str]:
         text = ""
     page = path + "_source.html"
     body = f"<h1><code>{escape(path)}</code></h1>\n{source.listing(text, language)}"
-    return page, document(page, path, body, _desk.title, _tabs(page))
+    return page, document(page, path, body, _desk.title, _tabs(page), home=_desk.around.home)
 
 
 def _one(task: tuple[str, str, str]) -> tuple[str, str]:
@@ -141,14 +167,24 @@ def _maker() -> str:
     return digest.hexdigest()
 
 
-def write_site(db: sqlite3.Connection, root: Path, output: Path, title: str, jobs: int, progress: Progress) -> int:
+def write_site(
+    db: sqlite3.Connection,
+    root: Path,
+    output: Path,
+    title: str,
+    jobs: int,
+    progress: Progress,
+    around: Documentation = _NO_DOCUMENTATION,
+) -> int:
     """Bring the site up to date with the book; returns how many files were written."""
     db.execute("CREATE TABLE IF NOT EXISTS site(name TEXT PRIMARY KEY, stamp TEXT) WITHOUT ROWID")
     known = dict(db.execute("SELECT name, stamp FROM site"))
-    maker = f"{_maker()}{title}:"
+    maker = f"{_maker()}{title}:{around.home}:"
     wanted: dict[str, tuple[str, str, str]] = {}
     for page, digest in db.execute("SELECT path, digest FROM pages"):
-        wanted["page:" + page] = ("page", page, maker + bytes(digest).hex())
+        told = around.of(page.removesuffix("_docs.md"))
+        stamp = bytes(digest).hex() + (hashlib.blake2b(repr(told).encode(), digest_size=8).hexdigest() if told else "")
+        wanted["page:" + page] = ("page", page, maker + stamp)
     sources: set[str] = set()
     for path, language, digest in db.execute(
         "SELECT path, language, digest FROM files WHERE status NOT IN ('binary', 'unreadable')"
@@ -158,7 +194,7 @@ def write_site(db: sqlite3.Connection, root: Path, output: Path, title: str, job
     tasks = [task for name, task in wanted.items() if known.get(name) != task[2]]
     gone = [name for name in known if name.startswith(("page:", "source:")) and name not in wanted]
     paged = frozenset(name[5:-8] for name in wanted if name.startswith("page:") and name.endswith("_docs.md"))
-    desk = _Desk(str(root.resolve()), str(output.resolve()), title, frozenset(sources), paged)
+    desk = _Desk(str(root.resolve()), str(output.resolve()), title, frozenset(sources), paged, around)
     _start(desk)
     written = 0
     for done, row in enumerate(workers.run(_one, tasks, jobs, _start, (desk,), 8), 1):

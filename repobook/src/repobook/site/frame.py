@@ -29,8 +29,11 @@ class Tab(NamedTuple):
     page: str
 
 
-def document(page: str, heading: str, body: str, title: str, tabs: tuple[Tab, ...] = (), source: str = "") -> str:
-    """A whole document. `page`: its path in the site; `source`: the page that can stand beside it."""
+def document(
+    page: str, heading: str, body: str, title: str, tabs: tuple[Tab, ...] = (), source: str = "", home: str = ""
+) -> str:
+    """A whole document. `page`: its path in the site; `source`: the page that can stand beside it; `home`: the first
+    page of the documentation that the site is part of."""
     folder = posixpath.dirname(page)
     base = "../" * page.count("/")
     beside = f' data-source="{escape(relative(source, folder))}"' if source else ""
@@ -70,7 +73,7 @@ def document(page: str, heading: str, body: str, title: str, tabs: tuple[Tab, ..
 Light or dark</span></button>
 <p id="said" class="unseen" role="status"></p>
 </header>
-{_place(page, title, tabs)}<div class="columns">
+{_place(page, title, tabs, home)}<div class="columns">
 {contents}<main id="main" tabindex="-1">
 {body}
 </main>
@@ -80,10 +83,11 @@ Light or dark</span></button>
 """
 
 
-def _place(page: str, title: str, tabs: tuple[Tab, ...]) -> str:
+def _place(page: str, title: str, tabs: tuple[Tab, ...], home: str) -> str:
     folder, name = posixpath.split(page)
     parts = folder.split("/") if folder else []
-    steps = [(title, "index.html")]
+    steps = [("Documentation", home)] if home else []
+    steps += [(title, "index.html")]
     steps += [(part, "/".join(parts[: at + 1]) + "/index.html") for at, part in enumerate(parts)]
     rows = "".join(f'<li><a href="{relative(target, folder)}">{escape(text)}</a></li>' for text, target in steps)
     file = next((name.removesuffix(ending) for ending in FILE_PAGES.values() if name.endswith(ending)), "")
