@@ -28,6 +28,7 @@ CHECKS = (
     "values", "jvp", "vjp", "jvp of vjp", "vjp of vjp", "vjp of jvp", "vmap", "no loop", "vmap of jvp", "vmap of vjp",
     "jvp of jvp of vjp", "vjp of jvp of vjp",
 )  # fmt: skip
+THIRD_ORDER = CHECKS[-2:]
 
 
 @dataclass
@@ -149,8 +150,10 @@ def _variants(op: Op, sample: Sample, case: _Case, seed: int) -> Iterator[tuple[
 
 
 def _run_all(op: Op, sample: Sample, seed: int) -> None:
-    for _, run in checks(op, sample, seed=seed):
-        run()
+    """Every check but those of third order: shapes, which are what is other here, have no part in them."""
+    for name, run in checks(op, sample, seed=seed):
+        if name not in THIRD_ORDER:
+            run()
 
 
 _SINGLE = {np.dtype(np.float64): np.float32, np.dtype(np.complex128): np.complex64}
@@ -236,9 +239,15 @@ class _Case:
         return self.directions[which]
 
     def against_differences(self, name: str, which: str, tolerance: float) -> None:
+        """A central difference is near enough for most functions, and half the work of one of fourth order, which decides."""
         f, inputs, tangents, _, pushed = self.direction(which)
-        for got, want in zip(pushed, difference(f, inputs, tangents), strict=True):
-            self.compare(name, array_of(got), want, tolerance)
+        made = [array_of(got) for got in pushed]
+        near = central_difference(f, inputs, tangents, _STEP)
+        if all(_close(got, want, tolerance) for got, want in zip(made, near, strict=True)):
+            return
+        far = central_difference(f, inputs, tangents, 2 * _STEP)
+        for got, n, w in zip(made, near, far, strict=True):
+            self.compare(name, got, (4 * n - w) / 3, tolerance)
 
     def transposed(self, name: str, which: str) -> None:
         """Re<g, jvp(t)> equals Re<vjp(g), t> for random t and g."""
@@ -445,10 +454,7 @@ class _Case:
             self.compare(name, array_of(g), want, 1e-7)
 
     def compare(self, what: str, got: Any, want: Any, tolerance: float) -> None:
-        got, want = np.asarray(got), np.asarray(want)
-        finite = np.abs(want[np.isfinite(want)])
-        scale = 1 + (finite.max() if finite.size else 0)
-        if not np.allclose(got, want, rtol=tolerance, atol=tolerance * scale, equal_nan=True):
+        if not _close(got, want, tolerance):
             raise Failure(
                 f"{self.op.name} {self.sample.settings}: {what} is\n{got}\nand should be\n{want} [nd-op-check]"
             )
@@ -496,16 +502,25 @@ def inner(a: Any, b: Any) -> float:
     return float(sum(np.sum(np.real(np.conj(array_of(x)) * array_of(y))) for x, y in zip(a, b, strict=True)))
 
 
-def difference(f: Callable[..., Any], primals: list[Any], tangents: list[Any], step: float = 1e-4) -> list[Any]:
-    """The directional derivative by central differences of fourth order."""
+def _close(got: Any, want: Any, tolerance: float) -> bool:
+    got, want = np.asarray(got), np.asarray(want)
+    finite = np.abs(want[np.isfinite(want)])
+    scale = 1 + (finite.max() if finite.size else 0)
+    return np.allclose(got, want, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
+
+
+#: Of differences: at its square, what they leave out is far below every tolerance; over it, what rounding adds.
+_STEP = 1e-4
+
+
+def central_difference(f: Callable[..., Any], primals: list[Any], tangents: list[Any], step: float) -> list[Any]:
+    """The directional derivative, from one value on either side."""
 
     def at(h: float) -> list[Any]:
         moved = [wrap_array(np.asarray(array_of(p) + h * array_of(t))) for p, t in zip(primals, tangents, strict=True)]
         return [array_of(o) for o in as_tuple(f(*moved))]
 
-    near = [(a - b) / (2 * step) for a, b in zip(at(step), at(-step), strict=True)]
-    far = [(a - b) / (4 * step) for a, b in zip(at(2 * step), at(-2 * step), strict=True)]
-    return [(4 * n - w) / 3 for n, w in zip(near, far, strict=True)]
+    return [(a - b) / (2 * step) for a, b in zip(at(step), at(-step), strict=True)]
 
 
 def count_calls(f: Callable[..., Any], *args: Any) -> int:
