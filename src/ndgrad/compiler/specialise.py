@@ -244,6 +244,8 @@ class Specialisation:
             (i, o.grad_before is not None) for i, o in enumerate(tracer.inputs) if o._meta.asked and not o.is_result
         ]
         self.outcomes = [outcome for _, outcome in tracer.conditions]
+        #: what the function asked of values, and the answers that this program is for
+        self.decided = tracer.decided
         #: what is raised where a device finds that a value is not as it must be
         self.later = [error for _, error in tracer.later]
         #: whether it runs on a device, and on which
