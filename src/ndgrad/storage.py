@@ -90,6 +90,21 @@ def sample_of(t: Variable) -> Payload:
     return np.lib.stride_tricks.as_strided(memory, shape, strides)
 
 
+def laid_out(t: Variable) -> Any:
+    """The same for NumPy to look at: of a tensor that is traced, an array without its values."""
+    sample: Any = sample_of(t)
+    return sample.stand_in() if getattr(sample, "is_traced", False) else sample
+
+
+def is_open(t: object) -> bool:
+    """Whether the values of a tensor cannot be asked for: vmap has batched it, or a function is traced and they are
+    known only when its program runs. What has a shape that follows from other shapes is then computed by ops."""
+    if not isinstance(t, Variable):
+        return False
+    memory = memory_of(t)
+    return bool(batch_dims(t)) or (getattr(memory, "is_traced", False) and memory.known is None)
+
+
 def locked(t: T, kind: str) -> T:
     """A conjugate ("conj") or a negative ("neg") that was just made, whose memory becomes read-only.
 

@@ -150,8 +150,8 @@ def test_refused_functions_say_their_name_and_a_way(name: str) -> None:
 
 #: What decides by values how much is computed, so that no batch can be carried along.
 NOT_BATCHED = frozenset(
-    """geomspace histogram histogram_bin_edges intersect1d linalg.eig linalg.eigvals linalg.lstsq nanmedian nanpercentile nanquantile
-    partition piecewise poly polydiv polyfit real_if_close roots setdiff1d setxor1d trim_zeros union1d unique unique_all unique_counts
+    """geomspace histogram histogram_bin_edges intersect1d linalg.eig linalg.eigvals nanmedian nanpercentile nanquantile
+    partition piecewise poly polydiv real_if_close roots setdiff1d setxor1d trim_zeros union1d unique unique_all unique_counts
     unique_inverse unique_values""".split()
 )
 

@@ -24,11 +24,11 @@ from ndgrad.autograd.modes import process
 from ndgrad.autograd.picked import Picked, note_pick
 from ndgrad.autograd.subclass import KNOWN
 from ndgrad.autograd.variable import Variable, beside, innermost_array, np_dtype, shape_of, wrap
-from ndgrad.ops import arithmetic, cast, fill, join, slices
+from ndgrad.ops import arithmetic, cast, fill, join, selection, slices
 from ndgrad.ops import index as ops
 from ndgrad.ops import shape as shape_ops
 from ndgrad.ops import split as split_ops
-from ndgrad.storage import batch_dims
+from ndgrad.storage import batch_dims, is_open
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -251,7 +251,48 @@ def setitem(self: Tensor, index: Index, value: ArrayLike) -> None:
             ops.masked_fill, self, (_as_tensor(self, mask), shape_ops.reshape(put, shape=()) if put.ndim else put), {}
         )
         return
+    if any(_is_mask(item) and is_open(item) for item in items) and _put_by_choice(self, items, put):
+        return
     put_at(self, items, put, accumulate=False)
+
+
+def _put_by_choice(self: Tensor, items: tuple[Any, ...], value: Tensor) -> bool:
+    """`self[items] = value` for a mask among basic items whose values are not known, where each element of the mask's
+    dimensions that is chosen gets the same: then it need not be known how many there are. Whether it is so."""
+    (place, *others) = [i for i, item in enumerate(items) if not _is_basic(item)]
+    mask: Any = items[place]
+    basic = [item for item in items if _is_basic(item)]
+    is_one = _numel(value) == 1
+    if others or not _is_mask(mask) or not mask.ndim or (any(map(_is_int, basic)) and not is_one):
+        return False
+    left = sum(item is not None and item is not Ellipsis for item in basic)
+    if not any(item is Ellipsis for item in basic):
+        items = (*items, Ellipsis)
+    elif any(item is Ellipsis for item in items[:place]):
+        return False
+    if self.ndim < left + mask.ndim:
+        return False
+    index = _basic((*items[:place], *[slice(None)] * mask.ndim, *items[place + 1 :]))
+    part = ops.getitem(self, index=index)
+    first = sum(not _is_int(item) for item in items[:place])
+    if tuple(part.shape[first : first + mask.ndim]) != tuple(mask.shape):
+        return False
+    behind = part.ndim - first - mask.ndim
+    shape = tuple(value.shape)
+    if not is_one and len(shape) > behind:
+        if shape[len(shape) - behind - 1] != 1:
+            return False
+        value = shape_ops.reshape(
+            value, shape=(*shape[: len(shape) - behind - 1], *[1] * mask.ndim, *shape[len(shape) - behind :])
+        )
+    elif is_one:
+        value = shape_ops.reshape(value, shape=())
+    chosen = shape_ops.reshape(_as_tensor(self, mask), shape=(*mask.shape, *[1] * behind))
+    put = selection.where(chosen, value, part)
+    if tuple(put.shape) != tuple(part.shape):
+        return False
+    write(fill.copy, self, (put,), {}, part=(ops.getitem, {"index": index}))
+    return True
 
 
 def put_at(self: Any, items: tuple[Any, ...], value: Tensor, *, accumulate: bool) -> None:

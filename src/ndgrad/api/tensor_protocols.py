@@ -17,7 +17,7 @@ from ndgrad.api.public import method
 from ndgrad.api.tensor_checks import NOT_AN_ARRAY, asked_by_sparse, only_element, real_scalar, scalar
 from ndgrad.arrays.precision import FLOATING
 from ndgrad.autograd.variable import BareTensor, Variable, np_dtype, wrap
-from ndgrad.storage import batch_dims
+from ndgrad.storage import batch_dims, memory_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -81,6 +81,8 @@ class PythonProtocols(BareTensor):
                 f"Boolean value of Tensor with {how_many} is ambiguous (shape {tuple(self.shape)}). "
                 "Use any(), all() or numel(). [nd-one-value]"
             )
+        if getattr(memory_of(self), "is_traced", False) and not batch_dims(self):
+            return bool(memory_of(self))  # a trace follows the answer
         return bool(only_element(self, "data-dependent control flow (if, while, and, or, not)"))
 
     @method

@@ -67,9 +67,10 @@ class BodyTracer(Tracer):
         found = self.captured.get(value)
         if found is None:
             inner = Value(value.shape, value.dtype)
-            found = self.captured[value] = TracedArray(
-                inner, Memory(self, inner, constant=array.known), strides=array.strides
-            )
+            found = self.captured[value] = TracedArray(inner, Memory(self, inner), strides=array.strides)
+            around = self.around
+            if value in around.fixed:
+                self.fixed.know(inner, lambda: around.fixed.array(value))
         return found
 
     def argument(self, array: Any) -> Argument:
@@ -95,7 +96,7 @@ class BodyTracer(Tracer):
         raise GraphBreak("the body of a loop, or a branch, draws random numbers")
 
     def decide(self, value: Value) -> bool:
-        raise GraphBreak("a check of values decides what the body of a loop, or a branch, does")
+        raise GraphBreak("the values of a tensor decide what the body of a loop, or a branch, does")
 
     def outputs(self, tensors: Tensors) -> list[Value]:
         """The values of what a function has returned."""

@@ -13,8 +13,8 @@ The rounds of a derivative begin with the carry of the round that they belong to
 every round was given; what of a round is then computed twice is found and shared by a pass
 (ndgrad.compiler.passes.rounds).
 
-Of a while_loop nobody knows the number of rounds, so there is no array with a row for each: its gradient runs it once
-more, and goes back through what it has carried (`Unwind`). That is not differentiated again.
+Of a while_loop nobody knows the number of rounds, so there is no array with a row for each. It is in a file of its own
+(ndgrad.compiler.while_loops).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ndgrad.autograd.function import Function
 from ndgrad.autograd.variable import np_dtype, wrap
 from ndgrad.compiler.closed import Closed, Region
 from ndgrad.compiler.graph_break import GraphBreak
-from ndgrad.compiler.ops import branch, loop, repeat, unwind
+from ndgrad.compiler.ops import branch, loop
 from ndgrad.compiler.outside import tracer_at_work
 from ndgrad.compiler.passes.basic_index import Place, written
 from ndgrad.compiler.program import Instruction, Value
@@ -43,12 +43,13 @@ Tensors = Sequence[Any]
 Flat = Callable[[Tensors], list[Any]]
 
 
-def _is_inexact(t: Any) -> bool:
+def is_smooth(t: Any) -> bool:
+    """Whether a tensor's dtype has derivatives."""
     return is_inexact(np_dtype(t))
 
 
 @contextmanager
-def _breaking() -> Iterator[None]:
+def breaking() -> Iterator[None]:
     """A rule that fails ends the trace: whoever runs a backward pass there must not take it for a failure of the
     function's."""
     try:
@@ -133,18 +134,18 @@ class Scan(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         saved = ctx.saved_tensors
-        with _breaking():
+        with breaking():
             return (None, *_pulled(ctx.plan, saved[: ctx.count], saved[ctx.count :], grads, ctx.needs_input_grad[1:]))
 
     @staticmethod
     def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
         saved = ctx.saved_tensors
-        with _breaking():
+        with breaking():
             return tuple(_pushed(ctx.plan, saved[: ctx.count], saved[ctx.count :], tangents))
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], plan: Rounds, *tensors: Any) -> Any:
-        with _breaking():
+        with breaking():
             return _batched(info, in_dims[1:], plan, tensors)
 
 
@@ -153,7 +154,7 @@ def _pulled(plan: Rounds, inputs: Tensors, outputs: Tensors, grads: Tensors, nee
     n, m = plan.carried, plan.carried + plan.rows
     carries = outputs[len(outputs) - n :]
     rest = inputs[m:]
-    wanted = [_is_inexact(t) and (i < n or needs[i]) for i, t in enumerate(inputs)]  # a carry is one of others, too
+    wanted = [is_smooth(t) and (i < n or needs[i]) for i, t in enumerate(inputs)]  # a carry is one of others, too
     moving = [i for i in range(n) if wanted[i]]
     reading = [i for i in range(n, m) if wanted[i]]
     shared = [i for i in range(m, len(inputs)) if wanted[i]]
@@ -162,7 +163,7 @@ def _pulled(plan: Rounds, inputs: Tensors, outputs: Tensors, grads: Tensors, nee
     start += [tensor_ops.zeros_like(inputs[i]) for i in shared]
     carried = len(start)
 
-    pull = _pull_of(plan.body, len(inputs), [*moving, *reading, *shared], [*moving, *given])
+    pull = pull_of(plan.body, len(inputs), [*moving, *reading, *shared], [*moving, *given])
 
     def body(tensors: Tensors) -> list[Any]:
         own, row, others = (
@@ -190,14 +191,14 @@ def _pushed(plan: Rounds, inputs: Tensors, outputs: Tensors, tangents: Tensors) 
     """The tangents of what a loop returns."""
     n, m = plan.carried, plan.carried + plan.rows
     carries = outputs[len(outputs) - n :]
-    moving = [i for i in range(n) if _is_inexact(inputs[i])]
+    moving = [i for i in range(n) if is_smooth(inputs[i])]
     reading = [i for i in range(n, m) if tangents[i] is not None]
     shared = [i for i in range(m, len(inputs)) if tangents[i] is not None]
-    smooth = [i for i, t in enumerate(outputs) if _is_inexact(t)]
+    smooth = [i for i, t in enumerate(outputs) if is_smooth(t)]
     start = [tensor_ops.zeros_like(inputs[i]) if tangents[i] is None else tangents[i] for i in moving]
     carried = len(start)
 
-    push = _push_of(plan.body, len(inputs), [*moving, *reading, *shared], smooth)
+    push = push_of(plan.body, len(inputs), [*moving, *reading, *shared], smooth)
 
     def body(tensors: Tensors) -> list[Any]:
         own, row = tensors[:carried], tensors[carried : carried + m + len(reading)]
@@ -219,11 +220,11 @@ def _batched(
 ) -> tuple[tuple[Any, ...], tuple[int, ...]]:
     """A loop for all samples: what is carried is batched, since it may become so in any round."""
     n, m = plan.carried, plan.carried + plan.rows
-    given, dims = _carry_batched(info, dims, n, tensors)
+    given, dims = carry_batched(info, dims, n, tensors)
     given = [
         _moved(t, (1, 0)) if d == 0 and n <= i < m else t for i, (t, d) in enumerate(zip(given, dims, strict=True))
     ]
-    out = _run(Rounds(_map_of(plan.body, dims, info), n, plan.rows, plan.count, plan.reverse), given)
+    out = _run(Rounds(map_of(plan.body, dims, info), n, plan.rows, plan.count, plan.reverse), given)
     return tuple(out), (*(0,) * n, *(1,) * (len(out) - n))
 
 
@@ -237,7 +238,7 @@ def _moved(t: Any, first: tuple[int, int]) -> Any:
 
 def _emit_loop(plan: Rounds, tensors: Tensors) -> list[Any]:
     """Trace the body, and write the loop into the program."""
-    tracer = _tracer()
+    tracer = tracer_here()
     carry, rows, rest = plan.parts(tensors)
     own = [(t, None) for t in carry] + [(t, tuple(t.shape[1:])) for t in rows]
     region = Region(tracer, plan.body, own, rest)
@@ -262,7 +263,7 @@ def _emit_loop(plan: Rounds, tensors: Tensors) -> list[Any]:
         "reads": ((plan.count - 1, -1) if plan.reverse else (0, 1),) * len(rows),
         "last": 0,
     }
-    _emit(tracer, loop, [*arguments[:n], *region.taken, *arguments[n:]], settings, results)
+    emit(tracer, loop, [*arguments[:n], *region.taken, *arguments[n:]], settings, results)
     found = [*results[:n], *[_in_order(tracer, v, plan.reverse) for v in stacks]]
     return [wrap(face, tracer.array(v)) for face, v in zip(region.faces, found, strict=True)]
 
@@ -304,24 +305,24 @@ class Cond(Function):
 
     @staticmethod
     def forward(plan: Branches, pred: Any, *tensors: Any) -> Any:
-        tracer = _tracer()
+        tracer = tracer_here()
         sides = {
             name: Region(tracer, f, (), tensors, name)
             for name, f in (("on_true", plan.when_true), ("on_false", plan.when_false))
         }
-        taken = _in_common(sides)
+        taken = in_common(sides)
         programs = {name: region.program for name, region in sides.items()}
         values = [[(v.shape, v.dtype) for v in p.outputs] for p in programs.values()]
         if values[0] != values[1]:
             raise GraphBreak(f"the branches of a cond give {values[0]} and {values[1]}")
         results = tuple([Value(*kind) for kind in values[0]])
-        _emit(tracer, branch, [tracer.argument(pred._array), *taken], programs, results)
+        emit(tracer, branch, [tracer.argument(pred._array), *taken], programs, results)
         return tuple([wrap(face, tracer.array(v)) for face, v in zip(sides["on_true"].faces, results, strict=True)])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         ctx.plan = inputs[0]
-        ctx.smooth = [i for i, t in enumerate(output) if _is_inexact(t)]
+        ctx.smooth = [i for i, t in enumerate(output) if is_smooth(t)]
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*inputs[1:])
         ctx.save_for_forward(*inputs[1:])
@@ -329,10 +330,10 @@ class Cond(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         pred, *tensors = ctx.saved_tensors
-        places = [i for i, t in enumerate(tensors) if _is_inexact(t) and ctx.needs_input_grad[i + 2]]
+        places = [i for i, t in enumerate(tensors) if is_smooth(t) and ctx.needs_input_grad[i + 2]]
         given = [i for i, g in enumerate(grads) if g is not None]
-        with _breaking():
-            plan = ctx.plan.changed(lambda f: _pull_of(f, len(tensors), places, given))
+        with breaking():
+            plan = ctx.plan.changed(lambda f: pull_of(f, len(tensors), places, given))
             out = Cond.apply(plan, pred, *tensors, *[grads[i] for i in given])
         found: list[Any] = [None] * len(tensors)
         for i, g in zip(places, out, strict=True):
@@ -343,8 +344,8 @@ class Cond(Function):
     def jvp(ctx: Any, _: Any, __: Any, *tangents: Any) -> Any:
         pred, *tensors = ctx.saved_tensors
         places = [i for i, t in enumerate(tangents) if t is not None]
-        with _breaking():
-            plan = ctx.plan.changed(lambda f: _push_of(f, len(tensors), places, ctx.smooth))
+        with breaking():
+            plan = ctx.plan.changed(lambda f: push_of(f, len(tensors), places, ctx.smooth))
             out = Cond.apply(plan, pred, *tensors, *[tangents[i] for i in places])
         found: list[Any] = [None] * (max(ctx.smooth, default=-1) + 1)
         for i, t in zip(ctx.smooth, out, strict=True):
@@ -353,12 +354,12 @@ class Cond(Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], plan: Branches, pred: Any, *tensors: Any) -> Any:
-        with _breaking():
-            out = Cond.apply(plan.changed(lambda f: _map_of(f, in_dims[2:], info)), pred, *tensors)
+        with breaking():
+            out = Cond.apply(plan.changed(lambda f: map_of(f, in_dims[2:], info)), pred, *tensors)
         return out, (0,) * len(out)
 
 
-def _in_common(regions: dict[str, Region]) -> list[Value]:
+def in_common(regions: dict[str, Region]) -> list[Value]:
     """Let programs take the same values of the program around, behind their own; these."""
     taken = list(dict.fromkeys(v for region in regions.values() for v in region.taken))
     for region in regions.values():
@@ -367,11 +368,13 @@ def _in_common(regions: dict[str, Region]) -> list[Value]:
     return taken
 
 
-def _emit(tracer: Any, op: Any, arguments: Tensors, settings: dict[str, Any], results: tuple[Value, ...]) -> None:
+def emit(tracer: Any, op: Any, arguments: Tensors, settings: dict[str, Any], results: tuple[Value, ...]) -> None:
+    """Write down an instruction whose results are known."""
     tracer.program.instructions.append(Instruction(op, tuple(arguments), settings, results, tracer.place or tracer.line()))
 
 
-def _tracer() -> Any:
+def tracer_here() -> Any:
+    """The tracer of the program that a loop or branch is to be part of."""
     tracer = tracer_at_work()
     if tracer is None:
         raise GraphBreak("a loop or branch of a program is run outside of it")
@@ -386,7 +389,7 @@ def _replaced(tensors: Tensors, places: Sequence[int], others: Tensors) -> list[
     return full
 
 
-def _pull_of(f: Flat, count: int, places: Sequence[int], given: Sequence[int]) -> Flat:
+def pull_of(f: Flat, count: int, places: Sequence[int], given: Sequence[int]) -> Flat:
     """From `count` arguments of a function and cotangents of its results `given`, the cotangents of the arguments at
     `places`."""
 
@@ -403,7 +406,7 @@ def _pull_of(f: Flat, count: int, places: Sequence[int], given: Sequence[int]) -
     return run
 
 
-def _push_of(f: Flat, count: int, places: Sequence[int], smooth: Sequence[int]) -> Flat:
+def push_of(f: Flat, count: int, places: Sequence[int], smooth: Sequence[int]) -> Flat:
     """From `count` arguments of a function and tangents of those at `places`, the tangents of its results `smooth`."""
 
     def run(tensors: Tensors) -> list[Any]:
@@ -418,7 +421,7 @@ def _push_of(f: Flat, count: int, places: Sequence[int], smooth: Sequence[int]) 
     return run
 
 
-def _map_of(f: Flat, dims: tuple[Any, ...], info: Any, out_dims: int | None = 0) -> Flat:
+def map_of(f: Flat, dims: tuple[Any, ...], info: Any, out_dims: int | None = 0) -> Flat:
     """A function for all samples."""
     if all(d is None for d in dims):  # nothing is batched: its results are the same for all
         return lambda tensors: [_spread(t, info.batch_size) if out_dims == 0 else t for t in f(tensors)]
@@ -430,209 +433,10 @@ def _map_of(f: Flat, dims: tuple[Any, ...], info: Any, out_dims: int | None = 0)
     return lambda tensors: list(mapped(*tensors))
 
 
-# ----- while ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Repeated:
-    """A loop that goes on while a condition holds: both are functions of what is carried and of what they capture."""
-
-    holds: Flat
-    body: Flat
-    carried: int
-
-    def traced(self, tracer: Any, tensors: Tensors) -> tuple[Any, Region]:
-        """Whether there is a first round, and the program of one: what is carried, and then whether
-        there is another round."""
-        n = self.carried
-        rest = tensors[n:]
-
-        def round_(given: Tensors) -> list[Any]:
-            made = self.body([*given[:n], *rest])
-            return [*made, *self.holds([*made, *rest])]
-
-        (first,) = self.holds(tensors)
-        region = Region(tracer, round_, [(t, None) for t in (*tensors[:n], first)], ())
-        kinds = [*[(tuple(t.shape), np_dtype(t)) for t in tensors[:n]], ((), np.dtype(bool))]
-        made = [(v.shape, v.dtype) for v in region.program.outputs]
-        if made != kinds:
-            raise GraphBreak(f"what a while_loop carries becomes {made}, after {kinds}")
-        return first, region
-
-    def batched(self, info: Any, dims: tuple[Any, ...]) -> Repeated:
-        """The loop for all samples; the condition says itself whether any sample goes on (see ndgrad.func.samples)."""
-        return Repeated(_map_of(self.holds, dims, info, None), _map_of(self.body, dims, info), self.carried)
-
-
-def repeated(holds: Callable[[Tensors], Any], body: Flat, tensors: Tensors) -> list[Any]:
-    """What a loop carries in the end; the program decides when that is."""
-    n = len(tensors)
-
-    def condition(given: Tensors) -> list[Any]:
-        p = holds(given)
-        return [p if hasattr(p, "face") else wrap(tensors[0].face if n else Tensor, np.asarray(bool(p)))]
-
-    first, second = Closed(condition, tensors), Closed(body, tensors)
-    m = n + len(first.captured)
-    plan = Repeated(lambda given: first(given[:m]), lambda given: second([*given[:n], *given[m:]]), n)
-    return list(While.apply(plan, *tensors, *first.captured, *second.captured))
-
-
-class While(Function):
-    """A while_loop as a function of what it carries and of what it captures."""
-
-    @staticmethod
-    def forward(plan: Repeated, *tensors: Any) -> Any:
-        tracer, n = _tracer(), plan.carried
-        first, region = plan.traced(tracer, tensors)
-        start = [tracer.argument(t._array) for t in (*tensors[:n], first)]
-        results = tuple([Value(v.shape, v.dtype) for v in start])
-        taken = _in_common({"body": region})
-        settings = {"body": region.program, "carried": n + 1, "invariant": len(taken)}
-        _emit(tracer, repeat, [*start, *taken], settings, results)
-        return tuple([wrap(t.face, tracer.array(v)) for t, v in zip(tensors[:n], results, strict=False)])
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        ctx.plan, *tensors = inputs
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*tensors)
-        ctx.save_for_forward(*tensors)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        plan, tensors = ctx.plan, ctx.saved_tensors
-        n = plan.carried
-        moving = [i for i in range(n) if _is_inexact(tensors[i])]
-        shared = [i for i in range(n, len(tensors)) if _is_inexact(tensors[i]) and ctx.needs_input_grad[i + 1]]
-        start = [tensor_ops.zeros_like(tensors[i]) if grads[i] is None else grads[i] for i in moving]
-        start += [tensor_ops.zeros_like(tensors[i]) for i in shared]
-        with _breaking():
-            out = Unwind.apply(Unwound(plan, tuple(moving), tuple(shared)), *tensors, *start)
-        found: list[Any] = [None] * len(tensors)
-        for i, g in zip((*moving, *shared), out, strict=True):
-            found[i] = g
-        return (None, *found)
-
-    @staticmethod
-    def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
-        plan, tensors = ctx.plan, list(ctx.saved_tensors)
-        n, count = plan.carried, len(tensors)
-        moving = [i for i in range(n) if _is_inexact(tensors[i])]
-        shared = [i for i in range(n, count) if tangents[i] is not None]
-        start = [tensor_ops.zeros_like(tensors[i]) if tangents[i] is None else tangents[i] for i in moving]
-        carried = n + len(moving)
-
-        def primals(given: Tensors) -> list[Any]:
-            return [*given[:n], *given[carried : carried + count - n]]
-
-        push = _push_of(plan.body, count, [*moving, *shared], moving)
-
-        def body(given: Tensors) -> list[Any]:
-            known = primals(given)
-            return [*plan.body(known), *push([*known, *given[n:carried], *given[carried + count - n :]])]
-
-        with _breaking():
-            both = Repeated(lambda given: plan.holds(primals(given)), body, carried)
-            out = While.apply(both, *tensors[:n], *start, *tensors[n:], *[tangents[i] for i in shared])
-        found: list[Any] = [None] * n
-        for i, t in zip(moving, out[n:], strict=True):
-            found[i] = t
-        return tuple(found)
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], plan: Repeated, *tensors: Any) -> Any:
-        given, dims = _carry_batched(info, in_dims[1:], plan.carried, tensors)
-        with _breaking():
-            out = While.apply(plan.batched(info, dims), *given)
-        return out, (0,) * len(out)
-
-
-def _carry_batched(info: Any, dims: tuple[Any, ...], n: int, tensors: Tensors) -> tuple[list[Any], tuple[Any, ...]]:
+def carry_batched(info: Any, dims: tuple[Any, ...], n: int, tensors: Tensors) -> tuple[list[Any], tuple[Any, ...]]:
     """Tensors of which the first `n` are batched, and their dimensions."""
     given = [
         _spread(t, info.batch_size) if d is None and i < n else t
         for i, (t, d) in enumerate(zip(tensors, dims, strict=True))
     ]
     return given, (*(0,) * n, *dims[n:])
-
-
-@dataclass(frozen=True)
-class Unwound:
-    """The way back through a while_loop: which of what it carries, and of what it captures, get a gradient."""
-
-    plan: Repeated
-    moving: tuple[int, ...]
-    shared: tuple[int, ...]
-
-
-class UnknownRounds(RuntimeError):
-    """Raised where the gradient of a compiled while_loop is differentiated again."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "while_loop: the gradient of a compiled while_loop is differentiated, and a program does not know "
-            "the number of its rounds. Differentiate the function itself instead of the compiled one, "
-            "or compile the derivative: ndgrad.compile(hessian(f)) runs eagerly where it must. [nd-compile-again]"
-        )
-
-
-class Unwind(Function):
-    """The gradients of a while_loop, as a function of what that depends on and of the gradients of what it gives."""
-
-    @staticmethod
-    def forward(way: Unwound, *tensors: Any) -> Any:
-        tracer, plan, n = _tracer(), way.plan, way.plan.carried
-        count = len(tensors) - len(way.moving) - len(way.shared)
-        inputs, start = tensors[:count], tensors[count:]
-        rest = inputs[n:]
-        first, region = plan.traced(tracer, inputs)
-        back = _pull_of(plan.body, count, [*way.moving, *way.shared], way.moving)
-
-        def pull(given: Tensors) -> list[Any]:
-            carry, moving, sums = given[:n], given[n + 1 : n + 1 + len(way.moving)], given[n + 1 + len(way.moving) :]
-            found = back([*carry, *rest, *moving])
-            totals = [tensor_ops.add(a, b) for a, b in zip(sums, found[len(moving) :], strict=True)]
-            return [*found[: len(moving)], *totals]
-
-        own = [*inputs[:n], first, *start]
-        regions = {"body": region, "pull": Region(tracer, pull, [(t, None) for t in own], (), "pull")}
-        taken = _in_common(regions)
-        values = [tracer.argument(t._array) for t in own]
-        results = tuple([Value(v.shape, v.dtype) for v in values[n + 1 :]])
-        programs = {name: region.program for name, region in regions.items()}
-        _emit(tracer, unwind, [*values, *taken], {**programs, "carried": n + 1, "pulled": len(start)}, results)
-        return tuple([wrap(t.face, tracer.array(v)) for t, v in zip(start, results, strict=True)])
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        pass
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        raise UnknownRounds
-
-    @staticmethod
-    def jvp(ctx: Any, *tangents: Any) -> Any:
-        raise UnknownRounds
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], way: Unwound, *tensors: Any) -> Any:
-        n = way.plan.carried
-        count = len(tensors) - len(way.moving) - len(way.shared)
-        inputs, dims = _carry_batched(info, in_dims[1 : count + 1], n, tensors[:count])
-        start = [
-            t if d == 0 else _spread(t, info.batch_size)
-            for t, d in zip(tensors[count:], in_dims[count + 1 :], strict=True)
-        ]
-        # what samples share gets one gradient, in which theirs are summed
-        kept = len(way.moving) + sum(dims[i] is not None for i in way.shared)
-        if kept != len(start):
-            inputs = [
-                _spread(t, info.batch_size) if i in way.shared and d is None else t
-                for i, (t, d) in enumerate(zip(inputs, dims, strict=True))
-            ]
-            dims = tuple([0 if i in way.shared else d for i, d in enumerate(dims)])
-        with _breaking():
-            out = Unwind.apply(Unwound(way.plan.batched(info, dims), way.moving, way.shared), *inputs, *start)
-        return out, (0,) * len(out)

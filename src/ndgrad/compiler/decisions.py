@@ -1,11 +1,13 @@
 """Conditions on values that decide what a function does: a trace follows them for the values at hand, and a call checks
 them.
 
-Losses look at their targets: are they classes, are some to be ignored? A traced function has no values to look at.
+Losses look at their targets: are they classes, are some to be ignored? A function asserts that its argument is positive,
+or scales a gradient whose norm is too large. A traced function has no values to look at.
 But the values of the call that is being traced are there, and the condition is a value of the program so far: so that
 is computed, the trace goes on as eager code would, and the condition becomes one more output of the program. A call
 whose conditions come out otherwise is none of this trace's: nothing has been written yet, and it is traced or run
-eagerly as the first one was.
+eagerly as the first one was. A function has few such ways at most, and where calls keep changing from one to another,
+it runs eagerly: to find out which way a call goes takes a run of a program.
 """
 
 from __future__ import annotations
@@ -23,6 +25,10 @@ from ndgrad.ops.vocabulary import find
 
 #: How many conditions a trace may have.
 MOST = 16
+#: How many ways a kind of call may go, each of them a program.
+MOST_WAYS = 4
+#: How many more programs may have been run in vain than to good purpose.
+MOST_IN_VAIN = 32
 
 
 class Mispredicted(Exception):

@@ -174,7 +174,7 @@ class Explanation:
     program: str
     #: what tracing took, and making code of both programs
     times: Times
-    #: how loops and branches run; on a device, how programs do
+    #: how loops and branches run, and what was decided by values; on a device, how programs run
     control_flow: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -194,8 +194,8 @@ def explain(f: Any, *args: Any, **kwargs: Any) -> Explanation:
     there is none. Nothing is run.
 
     >>> import ndgrad
-    >>> print(ndgrad.compiler.explain(lambda x: x if x.sum() > 0 else -x, ndgrad.ones(2)))
-    runs eagerly: the function asks for the values of a tensor of shape () (bool)...
+    >>> print(ndgrad.compiler.explain(lambda x: x * x.sum().item(), ndgrad.ones(2)))
+    runs eagerly: the function asks for the values of a tensor of shape () (float32)...
     >>> ndgrad.compiler.explain(lambda x: x * 2, ndgrad.ones(2)).forward_ops
     1
     """
@@ -218,10 +218,11 @@ def explain(f: Any, *args: Any, **kwargs: Any) -> Explanation:
     for runner in runners if found.place is CPU else ():
         _ = runner.made
     times = sum([runner.times for runner in runners], found.times)
+    decided = [f"for calls in which the condition at {where} is {outcome}" for where, outcome in found.decided]
     return Explanation(
         True, None, None, len(found.forward.instructions), len(found.backward.instructions),
         captured, list(dict.fromkeys(guards)), len(made.entries), str(found.program), times,
-        ways or ways_of(*runners),
+        [*(ways or ways_of(*runners)), *decided],
     )  # fmt: skip
 
 

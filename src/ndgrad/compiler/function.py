@@ -14,7 +14,7 @@ from ndgrad._locks import make_lock
 from ndgrad.arrays.library import is_on_device
 from ndgrad.autograd.modes import modes, process, thread
 from ndgrad.autograd.variable import Variable, requires_grad
-from ndgrad.compiler.decisions import Mispredicted
+from ndgrad.compiler.decisions import MOST_IN_VAIN, MOST_WAYS, Mispredicted
 from ndgrad.compiler.environment import SMALL, Environment, facts
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.lower.templates import Sizes
@@ -125,6 +125,8 @@ class CompiledFunction:
         self.traces = self.resized = 0
         self.last_reason: str | None = None
         self._last_break: str | None = None
+        #: how many more programs were run in vain, because values decided otherwise, than to good purpose
+        self._in_vain = 0
         #: the last kind of call, where that was a simple one
         self._last: Last | None = None
         #: the builtin that knows the kinds of calls which need no Python before they run (see
@@ -199,6 +201,7 @@ class CompiledFunction:
         if state.entered or (process.shared and process.shared != len(thread.watchers)) or self.disabled.get():
             return self.function(*args, **kwargs)
         known = self._last
+        tried: list[Entry] = []
         if known is not None and not kwargs and known.fits(args, state.grad_enabled):
             with self._lock:
                 mismatch = known.made.mismatch(args)
@@ -206,12 +209,11 @@ class CompiledFunction:
                 try:
                     result = known.made(args)
                 except Mispredicted:
-                    pass
+                    self._was_in_vain(known.entry, tried)
                 else:
                     self._add_row(known.entry, args, kwargs, state.grad_enabled)
                     return result
         flat, spec = tree_flatten((args, kwargs))
-        tried: list[Entry] = []
         while True:
             entry = self.entry_for(flat, spec, state.grad_enabled, tried)
             if entry.made is None:
@@ -219,14 +221,23 @@ class CompiledFunction:
             try:
                 found = entry.made(flat)
             except Mispredicted:
-                tried.append(entry)
+                self._was_in_vain(entry, tried)
             else:
+                self._in_vain = max(self._in_vain - 1, 0)
                 self._last = Last.of(entry, args, kwargs)
                 self._add_row(entry, args, kwargs, state.grad_enabled)
                 return found
         if self.fullgraph and entry.broken is not None:
             raise entry.broken.again()
         return self.function(*args, **kwargs)
+
+    def _was_in_vain(self, entry: Entry, tried: list[Entry]) -> None:
+        """A program has run whose conditions on values do not hold in this call."""
+        tried.append(entry)
+        self._in_vain += 1
+        if self._in_vain > MOST_IN_VAIN:
+            self._last = None
+            self._rows, self._native = None, _no_row
 
     def entry_for(self, flat: list[Any], spec: Any, recording: bool, tried: Sequence[Entry] = ()) -> Entry:
         """The entry for arguments and for the environment as it is now, made if need be; none of
@@ -247,6 +258,9 @@ class CompiledFunction:
                 None,
                 error if isinstance(error, GraphBreak) else GraphBreak(f"its arguments have no hash: {error}"),
             )
+        if self._in_vain > MOST_IN_VAIN:
+            reason = "which way it goes is decided by values, and changes from call to call; use where or cond"
+            return Entry(None, None, None, GraphBreak(reason))
         with self._lock:
             reason = "values that decide otherwise" if tried else "arguments of another kind"
             # the newest first, and those that break last: they may do so because of their values
@@ -257,13 +271,13 @@ class CompiledFunction:
                     if mismatch is None:
                         return entry
                     reason = mismatch
-            if self._thrashes() or len(tried) >= MOST:
-                return Entry(
-                    None,
-                    None,
-                    None,
-                    GraphBreak(f"it was traced {self.traces} times, most recently because of {self.last_reason}"),
-                )
+            unfit = None
+            if len(tried) >= MOST_WAYS:
+                unfit = f"values decide what it does, otherwise than in {len(tried)} programs; use where or cond"
+            elif self._thrashes():
+                unfit = f"it was traced {self.traces} times, most recently because of {self.last_reason}"
+            if unfit is not None:
+                return Entry(None, None, None, GraphBreak(unfit))
             return self._traced(key, flat, spec, reason, self._sizes(key))
 
     def _sizes(self, key: Any) -> Sizes | None:
@@ -376,7 +390,7 @@ class CompiledFunction:
         """Forget all specialisations."""
         with self._lock:
             self.entries.clear()
-            self.traces = self.resized = 0
+            self.traces = self.resized = self._in_vain = 0
             self._last = None
             self._rows, self._native = None, _no_row
             self._transformed.clear()

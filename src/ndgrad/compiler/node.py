@@ -128,8 +128,7 @@ class CompiledFunctionBackward(MultiNode):
 
     def _check(self) -> None:
         if self.made is _FREED:
-            refusal = self.specialisation.refusal
-            raise freed_error(self) if refusal is None else RuntimeError(refusal)
+            raise freed_error(self)
 
     def _found(self, given: Any) -> Any:
         """The gradients by the backward program."""

@@ -5,7 +5,8 @@
     assembled   an array of parts that do not meet
     loop        a program that is run again and again
     branch      one of two programs
-    repeat      a program that is run for as long as it gives True; `unwind` goes back through its rounds
+    repeat      a program that is run for as long as it gives True
+    sweeps      the same, and others that go to and fro through its rounds
     take_slices, add_slices, put_slices    slices that an index names, read, added to or written over
     attention_kept, attention_gradients    attention with what its gradients need besides; and these, on a device
 
@@ -17,7 +18,7 @@ from __future__ import annotations
 import functools
 from collections import deque
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import accumulate, islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ class CompilerOp:
         self.name = name
         self.forward = forward
         self.outputs = outputs
-        #: the settings that are programs; each has the name of its setting. Where a program runs, they
+        #: settings that are programs; each has the name of its setting, and there may be more of them. Where a program runs, they
         #: may be given as functions.
         self.programs = programs
 
@@ -243,21 +244,35 @@ def _repeat(*arrays: Any, body: Runs, carried: int, invariant: int, most: int | 
 repeat = CompilerOp("repeat", _repeat, VARIABLE, ("body",))
 
 
-def _unwind(*arrays: Any, body: Runs, pull: Runs, carried: int, pulled: int) -> tuple[Any, ...]:
-    fixed = list(arrays[carried + pulled :])
-    states = list(_rounds(list(arrays[:carried]), fixed, body))
-    cotangents, back = list(arrays[carried : carried + pulled]), _running(pull)
-    for state in states[-2::-1]:
-        cotangents = back([*state, *cotangents, *fixed])
-    return tuple(cotangents)
+def _sweeps(
+    *arrays: Any, body: Runs, carried: tuple[int, ...], reads: tuple[tuple[int, ...], ...], **more: Runs
+) -> tuple[Any, ...]:
+    ends = [0, *accumulate(carried)]
+    starts, fixed = [list(arrays[a:b]) for a, b in pairwise(ends)], list(arrays[ends[-1] :])
+    *states, last = _rounds(starts[0], fixed, body)
+    kept = {number for some in reads for number in some}
+    rows = [[a if i in kept else None for i, a in enumerate(state)] for state in states]
+    del states
+    found = last
+    for number, (state, read) in enumerate(zip(starts[1:], reads, strict=True), start=1):
+        run, n = _running(more[f"sweep{number}"]), carried[number]
+        for row in reversed(rows) if number % 2 else rows:
+            made = run([*state, *[row[i] for i in read], *fixed])
+            row += [a if i in kept else None for i, a in enumerate((*state, *made[n:]), start=len(row))]
+            state = made[:n]
+        found += state
+    return tuple(found)
 
 
-#: Run a `repeat`, and go through its rounds from the last to the first: `pull` takes what was carried into a round,
-#: `pulled` values, and those that stay, and gives the next of the `pulled` values, of which the last are the results.
-unwind = CompilerOp("unwind", _unwind, VARIABLE, ("body", "pull"))
+#: Run a `repeat` of `carried[0]` values, and go through its rounds again, once for each further program `sweep1`,
+#: `sweep2`, ...: from the last round to the first, then forward, and so on. A sweep takes `carried` values of its own, the
+#: rows that it `reads` of what earlier sweeps have left in this round (the values that each was given, and what it has made
+#: besides), and the values that stay; it gives the next of what it carries, and what it makes besides. Results: the last
+#: of what each carries.
+sweeps = CompilerOp("sweeps", _sweeps, VARIABLE, ("body",))
 
 _SLICES = (take_slices, add_slices, put_slices)
-OPS = {op.name: op for op in (pieces, overlaid, assembled, *_SLICES, attention_kept, attention_gradients, loop, branch, repeat, unwind)}
+OPS = {op.name: op for op in (pieces, overlaid, assembled, *_SLICES, attention_kept, attention_gradients, loop, branch, repeat, sweeps)}
 
 
 @functools.cache

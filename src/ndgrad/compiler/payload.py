@@ -150,9 +150,11 @@ class TracedArray:
 
     @property
     def known(self) -> Any:
-        """The array that it holds, where that is a constant; else None."""
+        """The array that it holds, where no input of the program has a part in that; else None."""
         memory = self.memory
-        return None if memory.written or self.path else memory.constant
+        if memory.constant is not None and not memory.written and not self.path:
+            return memory.constant
+        return memory.tracer.known(self)
 
     def copy(self, order: str = "C") -> TracedArray:
         """The same value in memory of its own."""
@@ -196,6 +198,8 @@ class TracedArray:
         return np.array(self._values(), dtype)
 
     def __bool__(self) -> bool:
+        if self.known is None and self.size == 1 and self.stands_on is CPU:
+            return bool(self.memory.tracer.truth_of(self))
         return bool(self._values())
 
     def __int__(self) -> int:
@@ -214,6 +218,8 @@ class TracedArray:
         return iter(self._values().copy())
 
     def item(self, *args: Any) -> Any:
+        if self.dtype.kind == "b" and not args:
+            return bool(self)
         return self._values().item(*args)
 
     def tolist(self) -> Any:
@@ -233,16 +239,12 @@ class TracedArray:
             return a is b
         if function in _ABOUT_SHAPES:
             return function(*[a.stand_in() if isinstance(a, TracedArray) else a for a in args], **kwargs)
-        if any(isinstance(a, TracedArray) and a.known is None for a in (*args, *kwargs.values())):
-            self._bare()
-        return function(*[_plain(a) for a in args], **{name: _plain(a) for name, a in kwargs.items()})
+        return function(*_plain(args), **{name: _plain(a) for name, a in kwargs.items()})
 
     def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
-        if kwargs.get("out") is not None or any(
-            isinstance(a, TracedArray) and a.known is None for a in (*args, *kwargs.values())
-        ):
+        if kwargs.get("out") is not None:
             self._bare()
-        return getattr(ufunc, method)(*[_plain(a) for a in args], **{name: _plain(a) for name, a in kwargs.items()})
+        return getattr(ufunc, method)(*_plain(args), **{name: _plain(a) for name, a in kwargs.items()})
 
     def __getitem__(self, index: Any) -> Any:
         if self.known is None:
@@ -308,7 +310,15 @@ _ABOUT_SHAPES = frozenset([
 
 
 def _plain(value: Any) -> Any:
-    return value.known if isinstance(value, TracedArray) else value
+    """An argument of a function of NumPy's, or a structure of them, with what traced arrays are known to hold."""
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return type(value)([_plain(v) for v in value])
+    if not isinstance(value, TracedArray):
+        return value
+    known = value.known
+    if known is None:
+        value._bare()
+    return known
 
 
 def _lies(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:

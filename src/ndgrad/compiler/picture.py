@@ -138,7 +138,8 @@ def _box(instruction: Instruction, number: int, names: dict[Value, str], backwar
     box = Box(number, instruction.op.name, "backward" if backward else "op", [names[v] for v in results])
     if isinstance(body, Program):
         box.kind = "loop"
-        box.title = f"loop, {instruction.settings['count']} rounds"
+        rounds = instruction.settings.get("count")
+        box.title = instruction.op.name if rounds is None else f"loop, {rounds} rounds"
         box.inner = contents_of(body, frozenset())
     else:
         plain = [repr(a) for a in instruction.arguments if a.__class__ is not Value]

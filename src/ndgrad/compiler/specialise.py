@@ -36,7 +36,6 @@ from ndgrad.autograd.op_observers import observing
 from ndgrad.autograd.variable import Variable, meta_of, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, storage_of
 from ndgrad.compiler.backend import Runner
-from ndgrad.compiler.control_flow import UnknownRounds
 from ndgrad.compiler.decisions import Mispredicted
 from ndgrad.compiler.draws import put_back
 from ndgrad.compiler.environment import Environment, facts
@@ -245,6 +244,8 @@ class Specialisation:
             (i, o.grad_before is not None) for i, o in enumerate(tracer.inputs) if o._meta.asked and not o.is_result
         ]
         self.outcomes = [outcome for _, outcome in tracer.conditions]
+        #: what the function asked of values, and the answers that this program is for
+        self.decided = tracer.decided
         #: what is raised where a device finds that a value is not as it must be
         self.later = [error for _, error in tracer.later]
         #: whether it runs on a device, and on which
@@ -268,8 +269,6 @@ class Specialisation:
         """The program of values and of the gradients of inputs."""
         #: whether the graph of the results was used up inside the function, by a backward pass
         self.is_freed = False
-        #: what is said to those who ask for a gradient that there is not
-        self.refusal: str | None = None
         on_device = any(o._array.stands_on is not CPU for o in tracer.inputs)
         looped = None if self.strict or on_device else joint_program(tracer, values, roots, wanted)
         if looped is not None:
@@ -292,11 +291,10 @@ class Specialisation:
         cotangents = [wrap(t.face, payload) for t, payload in zip(roots, given, strict=True)]
         try:
             found: Sequence[Any] = grad(roots, inputs, cotangents, allow_unused=True)
-        except RuntimeError as error:
+        except RuntimeError:
             if tracer.broken is not None:
                 raise
             self.is_freed = True
-            self.refusal = str(error) if isinstance(error, UnknownRounds) else None
             return ()
         return found
 

@@ -44,8 +44,8 @@ def _results(instruction: Instruction, arguments: list[Any]) -> Sequence[Any]:
             return _branch(*arguments, **settings)
         case "repeat":
             return _repeat(*arguments, **settings)
-        case "unwind":
-            return _unwind(*arguments, **settings)
+        case "sweeps":
+            return _sweeps(*arguments, **settings)
         case "pieces":
             shape, index = settings["shape"], settings["index"]
             total, *more = [
@@ -141,21 +141,40 @@ def _repeat(*tensors: Any, body: Program, carried: int, invariant: int) -> Seque
     return while_loop(lambda state: state[-1], round_, tensors[:carried])
 
 
-def _unwind(*tensors: Any, body: Program, pull: Program, carried: int, pulled: int) -> Sequence[Any]:
-    from ndgrad.func.samples import known  # which few programs need
+def _sweeps(
+    *tensors: Any, body: Program, carried: tuple[int, ...], reads: tuple[tuple[int, ...], ...], **more: Program
+) -> Sequence[Any]:
+    """As the op `sweeps` says (ndgrad.compiler.ops); each sample may have a number of rounds of its own."""
+    from ndgrad.compiler.while_loops import Repeated, Sweep, While  # which few programs need
+    from ndgrad.func.samples import for_samples, goes_on, known  # as above
 
-    state, fixed = list(tensors[:carried]), tensors[carried + pulled :]
-    states = [state]
-    while goes_on := known(state[-1]):
-        state = run_on_tensors(body, [*state, *fixed], body.outputs)
-        states.append(state)
-    if goes_on is None:
-        raise RuntimeError(
-            "while_loop: the gradient of a compiled while_loop is asked for inside a transform in which each sample "
-            "has a number of rounds of its own. Apply the transform to the function itself instead of the compiled "
-            "one, and compile the result. [nd-compile-again]"
-        )
-    cotangents = list(tensors[carried : carried + pulled])
-    for before in states[-2::-1]:
-        cotangents = run_on_tensors(pull, [*before, *cotangents, *fixed], pull.outputs)
-    return cotangents
+    programs = [body, *[more[f"sweep{number}"] for number in range(1, len(carried))]]
+    flag = carried[0] - 1
+
+    def sweep(program: Program, n: int, read: Sequence[int], rows: int) -> Sweep:
+        """A sweep that is given whether a sample has this round: as the last of the first carry, or as a row."""
+
+        def run(given: Sequence[Any]) -> list[Any]:
+            seen = given[n : n + rows]
+            return run_on_tensors(program, [*given[:n], *[seen[i] for i in read], *given[n + rows :]], program.outputs)
+
+        place = n + flag if rows else flag
+        return Sweep(lambda given: for_samples(given[place], run, given, n), n, len(program.outputs) - n)
+
+    made: list[Sweep] = []
+    for program, n, read in zip(programs, carried, ((), *reads), strict=True):
+        made.append(sweep(program, n, read, sum(s.carried + s.made for s in made)))
+    plan = Repeated(lambda given: [goes_on(given[flag])], tuple(made))
+    if tracer_at_work() is not None:
+        return list(While.apply(plan, *tensors))
+    starts, fixed = plan.parts(tensors)
+    rows: list[list[Any]] = []
+    while known(goes_on(starts[0][flag])):
+        rows.append(list(starts[0]))
+        starts[0] = plan.sweeps[0].body([*starts[0], *fixed])
+    for number, s in enumerate(plan.sweeps[1:], start=1):
+        for row in reversed(rows) if number % 2 else rows:
+            found = s.body([*starts[number], *row, *fixed])
+            row += [*starts[number], *found[s.carried :]]
+            starts[number] = found[: s.carried]
+    return [t for carry in starts for t in carry]

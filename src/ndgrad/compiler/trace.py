@@ -28,6 +28,7 @@ from ndgrad.autograd.record import run_forward
 from ndgrad.autograd.variable import Variable, wrap
 from ndgrad.compiler.decisions import MOST as MOST_CONDITIONS
 from ndgrad.compiler.draws import Draw, TracedDraws, drawn
+from ndgrad.compiler.fixed import FixedValues
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.lower.places import reshaped_view
 from ndgrad.compiler.outside import Outside, payload_of, refused
@@ -66,6 +67,8 @@ class Tracer:
         """`admits` says why a tensor that the function reaches cannot be an input; None if it can. `state_of` gives the
         state of a generator of random numbers that the function reaches."""
         self.program = Program([], [], name=name)
+        #: what of it no input has a part in
+        self.fixed = FixedValues(self.program)
         #: the tensors from outside that were touched, in the order of the program's inputs
         self.inputs: list[Outside] = []
         self._outside: dict[int, Outside] = {}
@@ -77,6 +80,8 @@ class Tracer:
         #: conditions that the trace follows, and whether they held; outcomes to be followed instead, if they are known
         self.conditions: list[tuple[Value, bool]] = []
         self.outcomes: list[bool] | None = None
+        #: of those that the function itself asked: where, and the answer
+        self.decided: list[tuple[str | None, bool]] = []
         #: what a device is to look at by itself: values that must be False, and what is raised later if one is not
         self.later: list[tuple[Value, Callable[[int], Exception]]] = []
         #: the random numbers that the function draws, and the tensors of those that are inputs, by identity
@@ -176,6 +181,15 @@ class Tracer:
         self.conditions.append((value, outcome))
         return outcome
 
+    def truth_of(self, payload: TracedArray) -> bool:
+        """Whether the one element of a traced array is true, which the function asks: the trace follows the answer."""
+        value = self.value_of(payload)
+        if value.dtype.kind != "b":
+            (value,) = self.emit(find("ne"), (value, 0), {})
+        outcome = self.decide(value)
+        self.decided.append((self.line(), outcome))
+        return outcome
+
     def drawn(self, draw: Draw) -> Value:
         """Random numbers, which are another input of the program (see Note [Random numbers as inputs])."""
         number, array = self.draws.number(draw)
@@ -224,8 +238,15 @@ class Tracer:
         """Write down an op on values; its results."""
         _, types = infer(op, arguments, settings)
         results = tuple([Value(shape, dtype) for shape, dtype in types])
-        self.program.instructions.append(Instruction(op, tuple(arguments), settings, results, self.place or where()))
+        instruction = Instruction(op, tuple(arguments), settings, results, self.place or where())
+        self.program.instructions.append(instruction)
+        self.fixed.note(instruction)
         return results
+
+    def known(self, payload: TracedArray) -> Any:
+        """The array that a traced array holds, if no input has a part in it; else None. It is not to be written."""
+        value = self.value_of(payload)
+        return self.fixed.array(value) if value in self.fixed else None
 
     def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], records: bool) -> Any:
         """An op on tensors where nothing but this trace is in force: by the code that eager calls run, with `traced` in
@@ -257,8 +278,17 @@ class Tracer:
                 f"{op.name} is there for the error that it raises, and a program computes only what is read"
             )
         if op.needs_values:
-            raise GraphBreak(f"the shape of what {op.name} gives depends on values")
+            return self._by_values(op, arrays, settings)
         return self.traced(op, arrays, settings)
+
+    def _by_values(self, op: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
+        """The results of an op whose shapes depend on values: they are constants, if these are."""
+        values = [a.known if isinstance(a, TracedArray) else a for a in arrays]
+        if any(isinstance(a, TracedArray) and v is None for a, v in zip(arrays, values, strict=True)):
+            raise GraphBreak(f"the shape of what {op.name} gives depends on values")
+        made = run_forward(op, np, tuple(values), values, settings)
+        out = tuple([self.constant(np.asarray(m)) for m in (made if op.outputs != 1 else (made,))])
+        return out[0] if op.outputs == 1 else out
 
     def traced(self, op: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
         """The traced arrays of an op's results, whose shapes follow from its arguments'."""

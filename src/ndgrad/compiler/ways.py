@@ -43,8 +43,8 @@ def _called(instruction: Instruction) -> str:
     """How a loop or branch that is no native loop runs."""
     if instruction.op.name == "branch":
         return "its condition is read by the program, and one of two programs runs"
-    if instruction.op.name == "unwind":
-        return "runs round by round, there and back"
+    if instruction.op.name == "sweeps":
+        return f"runs round by round, {len(instruction.settings['carried'])} times to and fro"
     body = Runner(instruction.settings["body"]).made
     steps: list[Any] = body.groups.steps if isinstance(body, NativeProgram) else []
     names = sorted({s.instruction.op.name for s in steps if isinstance(s, Call)})

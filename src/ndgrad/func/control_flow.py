@@ -364,7 +364,7 @@ def while_loop(cond_fun: Callable[[Carry], Any], body_fun: Callable[[Carry], Car
         return _predicate("while_loop: cond_fun returned", cond_fun(carry.filled(tensors)))
 
     if is_traced():
-        from ndgrad.compiler.control_flow import repeated  # which only those need who compile
+        from ndgrad.compiler.while_loops import repeated  # which only those need who compile
 
         return carry.filled(repeated(*samples.for_all(holds, body), carry.tensors))
     going_on, some = samples.for_all(holds, body)

@@ -77,25 +77,38 @@ def for_all(holds: Callable[[Tensors], Any], body: Flat) -> tuple[Callable[[Tens
     remembered: list[Any] = []
 
     def going_on(tensors: Tensors) -> Any:
-        p = holds(tensors)
-        array, levels = take_apart(p)
-        return p if not levels else _any(wrap(p.face, array))
+        return goes_on(holds(tensors))
 
     def some(tensors: Tensors) -> list[Any]:
         p = holds(tensors)
-        array, levels = take_apart(p)
-        if not levels:
+        if not take_apart(p)[1]:
             return body(tensors)
         from ndgrad.compiler.closed import Closed  # functions with what they capture; few programs need it
 
-        samples = _Samples(p, wrap(p.face, array), levels)
         closed = remembered[0] if remembered else Closed(body, tensors)
         if thread.captures is None and not remembered:
             remembered.append(closed)
-        made = closed([samples.safe(t) for t in (*tensors, *closed.captured)])
-        return [tensor_ops.where(p, now, before) for now, before in zip(made, tensors, strict=True)]
+        return for_samples(p, closed, [*tensors, *closed.captured], len(tensors))
 
     return going_on, some
+
+
+def goes_on(p: Any) -> Any:
+    """Whether a condition holds for any sample."""
+    array, levels = take_apart(p)
+    return p if not levels else _any(wrap(p.face, array))
+
+
+def for_samples(p: Any, f: Flat, tensors: Tensors, kept: int) -> list[Any]:
+    """What a function of tensors, which captures none, gives for the samples for which a condition holds. For others the
+    first `kept` of the tensors stay what they are, and what else it gives is zero."""
+    array, levels = take_apart(p)
+    if not levels:
+        return f(tensors)
+    samples = _Samples(p, wrap(p.face, array), levels)
+    made = f([samples.safe(t) for t in tensors])
+    following = [tensor_ops.where(p, now, before) for now, before in zip(made, tensors[:kept], strict=False)]
+    return [*following, *[tensor_ops.where(p, y, tensor_ops.zeros_like(y)) for y in made[kept:]]]
 
 
 def _any(mask: Any) -> Any:

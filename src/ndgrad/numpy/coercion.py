@@ -29,6 +29,7 @@ from ndgrad.autograd.stake import first_at_stake, stake_of
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad.numpy._array import Array, as_no_numbers, to_array
 from ndgrad.ops import cast as cast_ops
+from ndgrad.ops import comparison as comparison_ops
 from ndgrad.ops import fill as fill_ops
 from ndgrad.ops import gather as gather_ops
 from ndgrad.ops import join as join_ops
@@ -154,6 +155,12 @@ def values_of(x: ArrayLike) -> NDArray[Any]:
     if batch_dims(x):
         raise vmap_error("the values of a batched array decide what is computed")
     return memory_of(x)
+
+
+def truth_of(mask: ArrayLike) -> Array:
+    """A mask as booleans."""
+    t = to_array(mask)
+    return t if np_dtype(t).kind == "b" else comparison_ops.ne(t, 0)
 
 
 def surely(condition: Array) -> bool:

@@ -32,14 +32,16 @@ from ndgrad.numpy.coercion import (
     shares_memory,
     swept_line,
     taken,
+    truth_of,
     values_of,
     with_dtype,
 )
-from ndgrad.ops import comparison, gather, selection
+from ndgrad.ops import arithmetic, comparison, gather, scan, selection
+from ndgrad.ops import cast as cast_ops
 from ndgrad.ops import fill as fill_ops
 from ndgrad.ops import index as index_ops
 from ndgrad.ops import shape as shape_ops
-from ndgrad.storage import sample_of
+from ndgrad.storage import checkable, is_open, sample_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -104,14 +106,13 @@ def choose(a: ArrayLike, choices: Sequence[ArrayLike], out: Out = None, mode: st
     >>> np.choose([0, 1], [np.array([1, 2]), np.array([30, 40])])
     array([ 1, 40])
     """
-    number = np.asarray(values_of(a))
     stacked = operands(*choices)
-    number = _within(number, len(stacked), mode)
+    number: Any = _open_within(a, len(stacked), mode) if is_open(a) else _within(values_of(a), len(stacked), mode)
     shape = np.broadcast_shapes(number.shape, *(t.shape for t in stacked))
     result = stacked[0] if len(stacked) > 1 else stacked[0].copy()
     result = broadcast(result, shape)
     for k, t in enumerate(stacked[1:], 1):
-        result = selection.where(constant(np.broadcast_to(number == k, shape)), t, result)
+        result = selection.where(broadcast(as_array(number == k), shape), t, result)
     return deliver("choose", arranged(result), out)
 
 
@@ -125,7 +126,10 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
     """
     t = as_array(x)
     conditions = condlist
-    if np.ndim(condlist) == 0 or (not isinstance(condlist[0], (list, Variable, np.ndarray)) and t.ndim != 0):
+    several = isinstance(condlist, (list, tuple)) and any(isinstance(c, Variable) for c in condlist)
+    if not several and (
+        np.ndim(condlist) == 0 or (not isinstance(condlist[0], (list, Variable, np.ndarray)) and t.ndim != 0)
+    ):
         conditions = [condlist]
     masks = [np.broadcast_to(np.asarray(values_of(c), bool), t.shape) for c in conditions]
     functions = list(funclist)
@@ -166,6 +170,19 @@ def _within(indices: NDArray[Any], length: int, mode: str) -> NDArray[Any]:
             f"for axis of size {length} [nd-index]"
         )
     return np.where(indices < 0, indices + length, indices)
+
+
+def _open_within(indices: Any, length: int, mode: str) -> Array:
+    """The same for places that are not known here; where they must be within the axis, the call looks at them."""
+    t = as_array(indices)
+    if mode == "wrap":
+        return arithmetic.remainder(t, length)
+    if mode == "clip":
+        return selection.clamp(t, 0, length - 1)
+    seen = checkable(t)
+    if seen is None or ((seen < -length) | (seen >= length)).any():
+        return as_array(_within(values_of(indices), length, mode))  # which raises
+    return selection.where(comparison.lt(t, 0), t + length, t)
 
 
 def take(a: ArrayLike, indices: ArrayLike, axis: Axis = None, out: Out = None, mode: str = "raise") -> Array:
@@ -221,10 +238,9 @@ def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: O
     array([1, 3])
     """
     t, axis = swept_line(as_array(a), axis)
-    mask = np.asarray(values_of(condition))
-    if mask.ndim != 1:
+    if len(np.shape(condition)) != 1:
         raise ValueError("condition must be a 1-d array [nd-ndim]")
-    return deliver("compress", taken(t, axis, np.flatnonzero(mask)), out)
+    return deliver("compress", taken(t, axis, _true_places(condition)), out)
 
 
 def extract(condition: ArrayLike, arr: ArrayLike) -> Array:
@@ -234,7 +250,12 @@ def extract(condition: ArrayLike, arr: ArrayLike) -> Array:
     >>> np.extract([[True, False]], np.array([[1, 2]]))
     array([1])
     """
-    return flat(as_array(arr))[np.flatnonzero(np.ravel(values_of(condition)))]
+    return flat(as_array(arr))[_true_places(condition)]
+
+
+def _true_places(condition: ArrayLike) -> Any:
+    """Where the flattened condition is true."""
+    return flatnonzero(condition) if is_open(condition) else np.flatnonzero(np.ravel(values_of(condition)))
 
 
 # ----- writing --------------------------------------------------------------------------------------------------------
@@ -291,9 +312,25 @@ def put(a: Array | NDArray[Any], ind: ArrayLike, v: ArrayLike, mode: str = "rais
     """
     if _written_elsewhere("put", a, np.put, ind, v, mode=mode):
         return
+    if is_open(ind) and a.shape:
+        _put_open(a, flat(as_array(ind)), v, mode)
+        return
     places = _within(np.asarray(plain(ind)).ravel(), math.prod(a.shape), mode)
     if len(places):
         _put_flat(a, places, _again(v, len(places), np_dtype(a)))
+
+
+def _put_open(a: Array | NDArray[Any], places: Array, v: ArrayLike, mode: str) -> None:
+    """The same at places that are not known here. The first index alone counts from the end, or is out of range, as
+    the place does."""
+    shape = tuple(a.shape)
+    if mode != "raise":
+        places = _open_within(places, math.prod(shape), mode)
+    indices: list[Any] = []
+    for n in reversed(shape[1:]):
+        indices.append(arithmetic.remainder(places, n))
+        places = arithmetic.floor_divide(places, n)
+    as_array(a)[(places, *reversed(indices))] = _again(v, places.shape[0], np_dtype(a))
 
 
 def _again(v: ArrayLike, count: int, dtype: Dtype) -> Array:
@@ -334,9 +371,15 @@ def place(arr: Array | NDArray[Any], mask: ArrayLike, vals: ArrayLike) -> None:
     """
     if _written_elsewhere("place", arr, np.place, mask, vals):
         return
+    values = as_array(vals)
+    if is_open(mask) and values.size and not shares_memory(arr, values):
+        chosen = flat(truth_of(mask))
+        turn = arithmetic.remainder(scan.cumsum(cast_ops.cast(chosen, dtype=np.dtype(np.intp)), dim=0) - 1, values.size)
+        _put_chosen(arr, chosen, taken(flat(with_dtype(values, np_dtype(arr))), 0, turn))
+        return
     places = np.flatnonzero(np.ravel(values_of(mask)))
     if len(places):
-        if not as_array(vals).size:
+        if not values.size:
             raise ValueError("Cannot insert from an empty array! [nd-too-few]")
         if isinstance(vals, Variable) and np_dtype(vals) == np_dtype(arr) and sample_of(vals).flags.c_contiguous:
             put_in_turn(as_array(arr), places, vals)
@@ -355,10 +398,22 @@ def putmask(a: Array | NDArray[Any], mask: ArrayLike, values: ArrayLike) -> None
     """
     if _written_elsewhere("putmask", a, np.putmask, mask, values):
         return
-    places = np.flatnonzero(np.ravel(values_of(mask)))
     line = flat(with_dtype(as_array(values), np_dtype(a)))
+    if is_open(mask) and line.shape[0]:
+        chosen = flat(truth_of(mask))
+        if chosen.shape[0] == math.prod(a.shape):
+            _put_chosen(a, chosen, _again(line, chosen.shape[0], np_dtype(a)))
+            return
+    places = np.flatnonzero(np.ravel(values_of(mask)))
     if len(places):
         _put_flat(a, places, line[places % line.shape[0]])
+
+
+def _put_chosen(a: Array | NDArray[Any], chosen: Array, values: Array) -> None:
+    """Write values at the places of the flattened array that are chosen."""
+    shape = tuple(a.shape)
+    chosen, values = (shape_ops.reshape(t, shape=shape) for t in (chosen, values))
+    write(fill_ops.copy, a, (selection.where(chosen, values, as_array(a)),), {})
 
 
 def put_along_axis(arr: Array | NDArray[Any], indices: ArrayLike, values: ArrayLike, axis: int | None) -> None:
@@ -487,9 +542,25 @@ def unravel_index(indices: ArrayLike, shape: Shape, order: str = "C") -> tuple[A
     (array([0, 1]), array([1, 2]))
     """
     sizes: Any = tuple(operator.index(n) for n in shape) if hasattr(shape, "__iter__") else operator.index(shape)
+    if is_open(indices) and order in ("C", "F"):
+        lengths = (sizes,) if isinstance(sizes, int) else sizes
+        return _open_unravelled(as_array(indices), lengths, order)
     # the stubs want a literal order
     found: tuple[Any, ...] = np.unravel_index(plain(indices), sizes, order)  # type: ignore[call-overload]
     return as_arrays(tuple(np.asarray(i) for i in found))
+
+
+def _open_unravelled(places: Array, lengths: tuple[int, ...], order: str) -> tuple[Array, ...]:
+    """The same for places that are not known here; the call looks at them."""
+    seen = checkable(places)
+    if np_dtype(places).kind not in "iu" or seen is None or ((seen < 0) | (seen >= math.prod(lengths))).any():
+        return as_arrays(np.unravel_index(plain(places), lengths, order))  # type: ignore[call-overload]  # which raises
+    places = cast_ops.cast(places, dtype=np.dtype(np.intp))
+    found: list[Any] = []
+    for n in lengths if order == "F" else reversed(lengths):
+        found.append(arithmetic.remainder(places, n))
+        places = arithmetic.floor_divide(places, n)
+    return tuple(found if order == "F" else reversed(found))
 
 
 def ravel_multi_index(
@@ -501,8 +572,29 @@ def ravel_multi_index(
     >>> np.ravel_multi_index(([0, 1], [1, 2]), (2, 3))
     array([1, 5])
     """
+    if any(map(is_open, multi_index)) and order in ("C", "F") and len(multi_index) == len(dims):
+        return _open_ravelled(multi_index, dims, mode, order)
     # the stubs want a literal order
     return constant(np.asarray(np.ravel_multi_index(plain(multi_index), dims, mode, order)))  # type: ignore[call-overload]
+
+
+def _open_ravelled(
+    multi_index: Sequence[ArrayLike], dims: Sequence[int], mode: str | tuple[str, ...], order: str
+) -> Array:
+    """The same for indices that are not known here; the call looks at those that must be within their dimension."""
+    modes = (mode,) * len(dims) if isinstance(mode, str) else mode
+    total: Any = 0
+    ordered = list(zip(multi_index, dims, modes, strict=True))
+    for index, n, how in ordered if order == "C" else reversed(ordered):
+        t = as_array(index)
+        if how == "raise":
+            seen = checkable(t)
+            if seen is None or ((seen < 0) | (seen >= n)).any():
+                return constant(np.asarray(np.ravel_multi_index(plain(multi_index), dims, mode, order)))  # type: ignore[call-overload]  # which raises
+        else:
+            t = _open_within(t, n, how)
+        total = total * n + cast_ops.cast(t, dtype=np.dtype(np.intp))
+    return as_array(total)
 
 
 def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:

@@ -1,6 +1,6 @@
 """Questions about arrays, and arrays as text and files: answers that no gradient belongs to.
 
-NumPy gives them itself, from the plain values.
+NumPy gives them itself, from the plain values; in a traced function, which has none, a few follow from ops.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ import numpy as np
 
 from ndgrad.arrays.precision import result_dtype
 from ndgrad.autograd.variable import Variable, np_dtype
-from ndgrad.numpy.coercion import as_arrays, constant, plain, values_of
+from ndgrad.numpy.coercion import as_array, as_arrays, constant, plain, values_of
+from ndgrad.numpy.elementwise import isclose
+from ndgrad.ops import comparison, reduce
+from ndgrad.storage import is_open
 
 if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike, Dtype
@@ -29,11 +32,15 @@ __all__ = [
 R = TypeVar("R")
 
 
-def _by_numpy(name: str, result: type[R], sentence: str, example: str) -> Callable[..., R]:
-    """NumPy's function on plain values; arrays in its result become Arrays."""
+def _by_numpy(
+    name: str, result: type[R], sentence: str, example: str, by_ops: Callable[..., Any] | None = None
+) -> Callable[..., R]:
+    """NumPy's function on plain values; arrays in its result become Arrays. Where values are not known, `by_ops` answers."""
     theirs = getattr(np, name)
 
     def function(*args: Any, **options: Any) -> Any:
+        if by_ops is not None and any(map(is_open, (*args, *options.values()))):
+            return by_ops(*args, **options)
         return as_arrays(theirs(*plain(args), **plain(options)))
 
     function.__name__ = function.__qualname__ = name
@@ -43,23 +50,51 @@ def _by_numpy(name: str, result: type[R], sentence: str, example: str) -> Callab
     return function
 
 
+def _all(answers: Array) -> bool:
+    return bool(reduce.all(answers, dim=tuple(range(answers.ndim)), keepdim=False))
+
+
+def _all_close(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+    return _all(isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan))
+
+
+def _equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
+    x, y = as_array(a1), as_array(a2)
+    if tuple(x.shape) != tuple(y.shape):
+        return False
+    same = comparison.eq(x, y)
+    return _all(comparison.logical_or(same, comparison.logical_and(x != x, y != y)) if equal_nan else same)
+
+
+def _equivalent(a1: Any, a2: Any) -> bool:
+    x, y = as_array(a1), as_array(a2)
+    try:
+        np.broadcast_shapes(tuple(x.shape), tuple(y.shape))
+    except ValueError:
+        return False
+    return _all(comparison.eq(x, y))
+
+
 allclose = _by_numpy(
     "allclose",
     bool,
     "Whether two arrays are equal within a tolerance.",
     ">>> np.allclose(np.array([1.0]), [1.0 + 1e-9])\nTrue",
+    _all_close,
 )
 array_equal = _by_numpy(
     "array_equal",
     bool,
     "Whether two arrays have one shape and equal elements.",
     ">>> np.array_equal(np.array([1, 2]), [1, 2])\nTrue",
+    _equal,
 )
 array_equiv = _by_numpy(
     "array_equiv",
     bool,
     "Whether two arrays are equal after broadcasting.",
     ">>> np.array_equiv(np.array([1, 1]), 1)\nTrue",
+    _equivalent,
 )
 array2string = _by_numpy(
     "array2string",

@@ -37,9 +37,10 @@ from ndgrad.numpy.coercion import (
 )
 from ndgrad.numpy.ufunc_methods import NO_VALUE
 from ndgrad.numpy.ufuncs import call
+from ndgrad.ops import comparison, determinant, reduce
 from ndgrad.ops import complex as complex_ops
-from ndgrad.ops import determinant, reduce
 from ndgrad.ops import shape as shape_ops
+from ndgrad.storage import checkable
 
 if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike, Axes, Dtype, Out
@@ -353,10 +354,13 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> tuple[Array
         raise LinAlgError(f"Incompatible dimensions: a has shape {x.shape} and b has shape {y.shape} [nd-shape]")
     values = decomposition.svdvals(x)
     limit = max(m, n) * finfo(np_dtype(x)).eps if rcond is None else 0.0 if rcond == -1 else float(rcond)
-    plain_values = values_of(values)
-    rank = int((plain_values > limit * (plain_values[0] if len(plain_values) else 0.0)).sum())
+    rank = min(m, n)
+    if rank:  # whether it is full is all that a traced function asks
+        counted = comparison.gt(values, limit * values[:1])
+        if not checkable(counted).all():
+            rank = int(values_of(counted).sum())
     made = products.dot(solve_api.pinv(x, rtol=float(limit)), y)
-    residuals = constant(np.empty(0, plain_values.dtype))
+    residuals = constant(np.empty(0, np_dtype(values)))
     if rank == n and m > n:
         rest = y - products.dot(x, made)
         squares = reduce.sum(

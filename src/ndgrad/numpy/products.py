@@ -27,7 +27,7 @@ from ndgrad.numpy.coercion import (
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import join
 from ndgrad.ops import product as ops
-from ndgrad.storage import memory_of, sample_of
+from ndgrad.storage import laid_out, memory_of
 
 if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike, Axis, Dtype, Out
@@ -172,7 +172,7 @@ _orders: dict[Any, tuple[int, ...]] = {}
 
 def _einsum_order(args: tuple[Any, ...], values: list[Array], order: str, optimize: Any) -> tuple[int, ...]:
     """The memory order that NumPy chooses for a result, by the strides of the operands."""
-    samples = [sample_of(t) for t in values]
+    samples = [laid_out(t) for t in values]
     by_lists = not isinstance(args[0], str)
     names = args[0] if not by_lists else str([*args[1::2], *args[len(args) // 2 * 2 :]])
     key = (names, order, str(optimize), *((s.shape, s.strides) for s in samples))

@@ -28,6 +28,7 @@ from ndgrad.numpy.coercion import (
 from ndgrad.numpy.indexing import take_along_axis
 from ndgrad.ops import arithmetic, join
 from ndgrad.ops import order as ops
+from ndgrad.storage import is_open
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -173,6 +174,14 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
     >>> np.digitize(np.array([0.5, 1.0, 2.5]), [1.0, 2.0])
     array([0, 1, 2])
     """
+    if is_open(x) and not is_open(bins):
+        edges = values_of(bins)
+        if edges.ndim == 1 and np_dtype(as_array(x)).kind in "biuf":
+            steps = np.diff(edges)
+            if (steps >= 0).all():
+                return searchsorted(edges, x, side="left" if right else "right")
+            if (steps <= 0).all():
+                return len(edges) - searchsorted(edges[::-1], x, side="right" if right else "left")
     return constant(np.asarray(np.digitize(plain(x), plain(bins), right)))
 
 

@@ -37,7 +37,7 @@ from ndgrad.numpy.ufunc_methods import NO_VALUE, joined, reduced_shape
 from ndgrad.ops import arithmetic, comparison, extremum, index, join, order, selection
 from ndgrad.ops import reduce as reduce_ops
 from ndgrad.ops import shape as shape_ops
-from ndgrad.storage import sample_of
+from ndgrad.storage import checkable, is_open, sample_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -368,6 +368,14 @@ def bincount(x: ArrayLike, /, weights: ArrayLike | None = None, minlength: int =
     >>> np.bincount(np.array([1, 3, 3]))
     array([0, 1, 0, 2])
     """
+    if is_open(x) and minlength > 0 and np_dtype(as_array(x)).kind in "iu":
+        seen = checkable(x)
+        if seen is not None and not ((seen < 0) | (seen >= minlength)).any():  # the length is known
+            t = as_array(x)
+            given = t * 0 + 1 if weights is None else as_array(weights)
+            if t.ndim == 1 and tuple(given.shape) == tuple(t.shape):
+                given = with_dtype(given, np.intp if weights is None else np.float64)
+                return index.index_add_zeros(given, with_dtype(t, np.intp), shape=(minlength,))
     numbers = values_of(x)
     counted = np.bincount(numbers, None, minlength)
     if weights is None:

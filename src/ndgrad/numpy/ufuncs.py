@@ -17,6 +17,7 @@ from ndgrad import _registry as registry
 from ndgrad._registry import register
 from ndgrad._tensor import Tensor
 from ndgrad.arrays.precision import FLOATING, is_inexact, is_number
+from ndgrad.autograd.grad_mode import no_grad
 from ndgrad.autograd.plain_arrays import NotNumbers, checked
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy._array import Array
@@ -26,17 +27,19 @@ from ndgrad.numpy.coercion import (
     broadcast,
     constant,
     deliver,
+    flat,
     operands,
     plain,
     refuse_loss_in_memory,
+    taken,
     with_dtype,
 )
-from ndgrad.ops import arithmetic, bitwise, comparison, exponential, product, rounding, selection, trigonometric
+from ndgrad.ops import arithmetic, bitwise, comparison, exponential, extremum, product, rounding, selection, trigonometric
 from ndgrad.ops import cast as cast_ops
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import reduce as reduce_ops
 from ndgrad.ops import shape as shape_ops
-from ndgrad.storage import sample_of
+from ndgrad.storage import is_open, laid_out
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -417,21 +420,36 @@ def _masked(
     shape = np.broadcast_shapes(
         mask.shape, *(v.shape for v in values), *(tuple(o.shape) for o in outs if o is not None)
     )
-    chosen = np.broadcast_to(plain(mask), shape)
-    made = run(*(broadcast(v, shape)[chosen] for v in values))
-    filled = []
-    for part, out, dtype in zip(made if isinstance(made, tuple) else (made,), outs, dtypes, strict=True):
-        base = (
-            constant(_zeros_beside(values, dtype)) if out is None else with_dtype(cast_ops.clone(as_array(out)), dtype)
-        )
-        base[chosen] = part
-        filled.append(base)
-    return tuple(filled)
+    bases = [
+        constant(_zeros_beside(values, dtype)) if out is None else with_dtype(cast_ops.clone(as_array(out)), dtype)
+        for out, dtype in zip(outs, dtypes, strict=True)
+    ]
+    if is_open(mask):
+        chosen = broadcast(mask, shape)
+        made = run(*_with_chosen(chosen, [broadcast(v, shape) for v in values]))
+        parts = made if isinstance(made, tuple) else (made,)
+        return tuple([selection.where(chosen, part, base) for part, base in zip(parts, bases, strict=True)])
+    where_ = np.broadcast_to(plain(mask), shape)
+    made = run(*(broadcast(v, shape)[where_] for v in values))
+    for part, base in zip(made if isinstance(made, tuple) else (made,), bases, strict=True):
+        base[where_] = part
+    return tuple(bases)
+
+
+def _with_chosen(chosen: Array, values: list[Any]) -> list[Any]:
+    """Values with those at one of the chosen places in all that are not chosen, of which nobody knows which they are: there
+    the function has a value. Whatever its slope, none of it comes back to what was not chosen."""
+    if not chosen.size:
+        return values
+    with no_grad():
+        place = extremum.argmax(cast_ops.cast(flat(chosen), dtype=np.dtype(np.int8)), dim=0, keepdim=True)
+        safe = [shape_ops.reshape(taken(flat(v), 0, place), shape=()) for v in values]
+    return [selection.where(chosen, v, one) for v, one in zip(values, safe, strict=True)]
 
 
 def _zeros_beside(values: list[Array], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Zeros in the shape and the memory order of what NumPy makes of operands."""
-    samples: list[Any] = [sample_of(v) for v in values]
+    samples: list[Any] = [laid_out(v) for v in values]
     flags = [*(["readonly"] for _ in values), ["writeonly", "allocate"]]
     # the stubs know no None
     made = np.nditer([*samples, None], ["zerosize_ok"], flags, [*(None for _ in values), dtype])  # type: ignore[arg-type]
