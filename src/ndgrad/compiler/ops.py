@@ -8,6 +8,7 @@
     repeat      a program that is run for as long as it gives True; `unwind` goes back through its rounds
     take_slices, add_slices, put_slices    slices that an index names, read, added to or written over
     attention_kept, attention_gradients    attention with what its gradients need besides; and these, on a device
+    muladd      a b + c, rounded once where the processor can
     interleaved an op of complex numbers, whose arguments and results are pairs of real ones
 
 They are in no table; `op_named` finds them beside those that are.
@@ -172,6 +173,11 @@ attention_gradients = CompilerOp("attention_gradients", _attention_gradients, 3)
 # ----- complex numbers ------------------------------------------------------------------------------------------------
 
 
+#: a b + c. A product of complex numbers has two of them, as NumPy's has: rounded once where the processor can do that.
+muladd = CompilerOp("muladd", lambda a, b, c: a * b + c)
+muladd.elementwise = True
+
+
 def as_pairs(z: Any) -> Any:
     """A complex array as real and imaginary parts side by side, in a last dimension of two; a view if it is in C order."""
     z = np.asarray(z, order="C")
@@ -288,7 +294,7 @@ def _unwind(*arrays: Any, body: Runs, pull: Runs, carried: int, pulled: int) -> 
 unwind = CompilerOp("unwind", _unwind, VARIABLE, ("body", "pull"))
 
 _SLICES = (take_slices, add_slices, put_slices)
-OPS = {op.name: op for op in (pieces, overlaid, assembled, *_SLICES, attention_kept, attention_gradients, interleaved, loop, branch, repeat, unwind)}
+OPS = {op.name: op for op in (pieces, overlaid, assembled, *_SLICES, attention_kept, attention_gradients, muladd, interleaved, loop, branch, repeat, unwind)}
 
 
 @functools.cache

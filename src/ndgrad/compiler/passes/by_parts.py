@@ -30,10 +30,11 @@ from ndgrad.compiler.passes.basic_index import is_written
 from ndgrad.compiler.passes.complex_formulas import formulas
 from ndgrad.compiler.passes.complex_products import products
 from ndgrad.compiler.passes.complex_walk import ByParts, Part, has_complex, is_complex, real_dtype
+from ndgrad.compiler.passes.contraction import contractions
 from ndgrad.compiler.passes.rewrite import Rewritten, Rules, Walk
 from ndgrad.compiler.program import Argument, Instruction, Program, Value
 
-_rules = Rules(formulas, products)
+_rules = Rules(formulas, products, contractions)
 rule = _rules.rule
 
 
@@ -94,10 +95,7 @@ def _separately(walk: Walk, instruction: Instruction) -> Rewritten:
         return None
     if settings.get("dtype") is not None:
         return None
-    halves = [
-        _half(walk, instruction, [walk.parts(a)[k] if is_complex(a) or _is_number(a) else a for a in instruction.arguments])
-        for k in (0, 1)
-    ]
+    halves = [_half(walk, instruction, k) for k in (0, 1)]
     made = [walk.pair(re, im, v) for v, re, im in zip(instruction.results, *halves, strict=True)]
     _note_transposed(walk, instruction, made)
     return made[0] if len(made) == 1 else tuple(made)
@@ -115,18 +113,22 @@ def _are_parts_alone(instruction: Instruction) -> bool:
     )
 
 
-def _half(walk: ByParts, instruction: Instruction, arguments: list[Argument]) -> Sequence[Part]:
-    """An instruction on one part of its complex arguments. Of zeros it gives zeros."""
-    complex_ones = [i for i, a in enumerate(instruction.arguments) if is_complex(a)]
-    if all(_is_zero(arguments[i]) for i in complex_ones) and not any(
-        _is_number(a) and not _is_zero(arguments[i]) for i, a in enumerate(instruction.arguments)
-    ):
+def _half(walk: ByParts, instruction: Instruction, k: int) -> Sequence[Part]:
+    """An instruction on one part of its complex arguments and numbers. Of zeros it gives zeros."""
+    arguments, settings = list(instruction.arguments), instruction.settings
+    if _is_number(settings.get("value")):  # what is put beside them
+        settings = {**settings, "value": walk.parts(settings["value"])[k]}
+    numbers = [settings["value"]] if "value" in settings else []
+    for i, a in enumerate(instruction.arguments):
+        if is_complex(a) or _is_number(a):
+            arguments[i] = walk.parts(a)[k]
+            numbers.append(arguments[i])
+    if all(_is_zero(n) for n in numbers):
         return [0.0] * len(instruction.results)
-    for i in complex_ones:
-        z = instruction.arguments[i]
-        arguments[i] = walk.value(arguments[i], z.shape, real_dtype(z.dtype))
+    for i, z in enumerate(instruction.arguments):
+        if is_complex(z):
+            arguments[i] = walk.value(arguments[i], z.shape, real_dtype(z.dtype))
     results = tuple([Value(v.shape, real_dtype(v.dtype)) for v in instruction.results])
-    settings = instruction.settings
     if instruction.op.name == "pieces":  # sums of negative zeros are kept of real numbers alone
         settings = {**settings, "common": None}
     return walk.append(Instruction(instruction.op, tuple(arguments), settings, results, instruction.where))

@@ -36,6 +36,8 @@ class Reals:
     def where(self, condition: Part, yes: Part, no: Part) -> Part:
         if not isinstance(condition, Value):
             return yes if condition else no
+        if not isinstance(yes, Value) and not isinstance(no, Value):
+            yes = self.walk.constant(yes, self.dtype)  # two numbers would be of double precision
         return self.walk.apply("where", condition, yes, no, dtype=self.dtype)
 
     def logical_and(self, x: Part, y: Part) -> Part:
@@ -50,8 +52,9 @@ class Reals:
         return np.finfo(self.dtype)
 
     def product(self, x: Pair, y: Pair) -> Pair:
+        """With the first products not rounded before the others are added, where the processor can do that: NumPy's."""
         (a, b), (c, d) = x, y
-        return self.sub(self.mul(a, c), self.mul(b, d)), self.add(self.mul(a, d), self.mul(b, c))
+        return self.muladd(a, c, self.neg(self.mul(b, d))), self.muladd(a, d, self.mul(b, c))
 
     def quotient(self, x: Pair, y: Pair) -> Pair:
         """Smith's: the larger part of the divisor is divided by. A divisor 0 divides both parts."""
