@@ -177,16 +177,42 @@ def _times(r: Reals, x: Pair, number: Any) -> Pair:
 
 @_elementwise("pow")
 def _pow(r: Reals, x: Pair, exponent: Pair) -> Pair | None:
-    """Whole numbers as products, in NumPy's order."""
+    """Whole numbers as products, in NumPy's order, and roots."""
     n, im = exponent
-    if isinstance(n, Value) or im != 0 or n not in (1, 2, 3, 4):
+    if isinstance(n, Value) or im != 0:
         return None
-    if n == 1:
-        return x
-    square = r.product(x, x)
-    if n == 2:
-        return square
-    return r.product(square, x if n == 3 else square)
+    match n:
+        case 0:
+            return 1.0, 0.0
+        case -1:
+            return _reciprocal(r, x)
+        case 0.5:
+            return _root(r, *x)
+        case 2 | 3 | 4:
+            square = r.product(x, x)
+            return square if n == 2 else r.product(square, x if n == 3 else square)
+    return _whole_power(r, x, int(n)) if n == int(n) and abs(n) < _MOST_FACTORS else None
+
+
+#: Powers from which on NumPy takes logarithms.
+_MOST_FACTORS = 100
+
+
+def _whole_power(r: Reals, x: Pair, n: int) -> Pair:
+    """By squaring. 0 to a positive power is 0 without a sign, and to a negative one NaN."""
+    found: Pair = x if n == 1 else (1.0, 0.0)
+    power, left = x, 0 if n == 1 else abs(n)
+    while left:
+        if left % 2:
+            found = r.product(found, power)
+        left //= 2
+        if left:
+            power = r.product(power, power)
+    if n < 0:
+        found = r.quotient((1.0, 0.0), found)
+    is_none = r.logical_and(r.eq(x[0], 0.0), r.eq(x[1], 0.0))
+    of_none = 0.0 if n > 0 else math.nan
+    return r.where(is_none, of_none, found[0]), r.where(is_none, of_none, found[1])
 
 
 # ----- parts ----------------------------------------------------------------------------------------------------------
@@ -236,6 +262,16 @@ def _polar(walk: Walk, instruction: Instruction) -> Rewritten:
 @_elementwise("abs")
 def _abs(r: Reals, x: Pair) -> Part:
     return r.hypot(*x)
+
+
+@rule("vector_norm")
+def _vector_norm(walk: Walk, instruction: Instruction) -> Rewritten:
+    """The largest and the smallest modulus, of which gradients ask whether it is equal to one that is computed here."""
+    (x,), settings = instruction.arguments, instruction.settings
+    if abs(settings["ord"]) != math.inf or not x.size or not settings["dim"]:
+        return None
+    op = "amax" if settings["ord"] > 0 else "amin"
+    return walk.emit(op, walk.emit("abs", x), dim=settings["dim"], keepdim=settings["keepdim"])
 
 
 @_elementwise("angle")
@@ -477,3 +513,100 @@ def _root(r: Reals, x: Part, y: Part) -> Pair:
     re = r.where(is_lost, r.where(left, math.nan, math.inf), re)
     im = r.where(is_lost, r.where(left, math.inf, math.nan), im)
     return re, r.copysign(im, y)
+
+
+@_elementwise("sigmoid")
+def _sigmoid(r: Reals, x: Pair) -> Pair:
+    re, im = _exponential(r, *r.product((-1.0, 0.0), x))
+    return r.quotient((1.0, 0.0), (r.add(re, 1.0), r.add(im, 0.0)))
+
+
+# ----- hyperbolic and trigonometric functions -------------------------------------------------------------------------
+
+
+@_elementwise("sinh")
+def _sinh(r: Reals, x: Pair) -> Pair:
+    return _hyperbolic_sine(r, *x, math.inf)
+
+
+@_elementwise("cosh")
+def _cosh(r: Reals, x: Pair) -> Pair:
+    return _hyperbolic_cosine(r, *x)
+
+
+@_elementwise("tanh")
+def _tanh(r: Reals, x: Pair) -> Pair:
+    return _hyperbolic_tangent(r, *x)
+
+
+@_elementwise("sin")
+def _sin(r: Reals, x: Pair) -> Pair:
+    """-i sinh(i z)."""
+    re, im = _hyperbolic_sine(r, r.neg(x[1]), x[0], -math.inf)
+    return im, r.neg(re)
+
+
+@_elementwise("cos")
+def _cos(r: Reals, x: Pair) -> Pair:
+    """cosh(i z)."""
+    return _hyperbolic_cosine(r, r.neg(x[1]), x[0])
+
+
+@_elementwise("tan")
+def _tan(r: Reals, x: Pair) -> Pair:
+    """-i tanh(i z)."""
+    re, im = _hyperbolic_tangent(r, r.neg(x[1]), x[0])
+    return im, r.neg(re)
+
+
+def _half_exponentials(r: Reals, x: Part) -> tuple[Part, Part, Part]:
+    """sinh x, cosh x, and a factor of both, which is not 1 where they alone would overflow."""
+    limit = float(math.floor(math.log(float(r.limits.max)))) - 1.0
+    size = r.abs(x)
+    is_large = r.gt(size, limit)
+    much = r.exp(r.where(is_large, r.sub(size, limit), 0.0))
+    sine = r.where(is_large, r.copysign(much, x), r.sinh(x))
+    return sine, r.where(is_large, much, r.cosh(x)), r.where(is_large, math.exp(limit) / 2, 1.0)
+
+
+def _hyperbolic_sine(r: Reals, x: Part, y: Part, lost: float) -> Pair:
+    """sinh x cos y + i cosh x sin y. Where y has no direction, 0 stays 0, and the real part is `lost` of an infinite x."""
+    sine, cosine, rest = _half_exponentials(r, x)
+    re = r.mul(r.mul(sine, r.cos(y)), rest)
+    im = r.mul(r.mul(cosine, r.sin(y)), rest)
+    nowhere = r.logical_not(r.isfinite(y))
+    re = r.where(r.logical_and(nowhere, r.isinf(x)), lost, re)
+    return r.where(r.logical_and(nowhere, r.eq(x, 0.0)), x, re), r.where(r.eq(y, 0.0), y, im)
+
+
+def _hyperbolic_cosine(r: Reals, x: Part, y: Part) -> Pair:
+    """cosh x cos y + i sinh x sin y."""
+    sine, cosine, rest = _half_exponentials(r, x)
+    re = r.mul(r.mul(cosine, r.cos(y)), rest)
+    im = r.mul(r.mul(sine, r.sin(y)), rest)
+    nowhere = r.logical_not(r.isfinite(y))
+    im = r.where(r.eq(y, 0.0), r.mul(r.copysign(1.0, x), y), im)
+    im = r.where(r.logical_and(nowhere, r.eq(x, 0.0)), 0.0, im)
+    re = r.where(r.logical_and(nowhere, r.isinf(x)), math.inf, re)
+    return re, im
+
+
+def _hyperbolic_tangent(r: Reals, x: Part, y: Part) -> Pair:
+    """(sinh x cosh x + i sin y cos y) / (sinh^2 x + cos^2 y), and for large x what is left of it."""
+    limit = (r.limits.maxexp - 1) * math.log(2) / 2
+    size = r.abs(x)
+    is_large = r.gt(size, limit)
+    inside = r.where(is_large, 0.0, x)
+    sine, cosine = r.sinh(inside), r.cosh(inside)
+    s, c = r.sin(y), r.cos(y)
+    below = r.add(r.mul(sine, sine), r.mul(c, c))
+    turned = r.mul(s, c)
+    re = r.where(is_large, r.copysign(1.0, x), r.div(r.mul(sine, cosine), below))
+    far = r.mul(r.mul(turned, 4.0), r.exp(r.mul(size, -2.0)))
+    im = r.where(is_large, far, r.div(turned, below))
+    # an infinite x: 1, with a zero on the side of sin 2y, or of y where that is not known
+    side = r.where(r.logical_and(r.isfinite(y), r.gt(r.abs(y), 1.0)), turned, y)
+    im = r.where(r.isinf(x), r.copysign(0.0, side), im)
+    im = r.where(r.eq(y, 0.0), y, im)
+    lost = r.logical_and(r.logical_not(r.isfinite(y)), r.logical_not(r.isinf(x)))
+    return r.where(lost, r.where(r.eq(x, 0.0), x, math.nan), re), im
